@@ -1,0 +1,66 @@
+# The front door; CMake presets do the work. `make` alone lists the targets.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 10
+SOAK_SECONDS ?= 30
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build test tsan demo bench check format tidy-full soak fuzz package package-test clean
+
+help: ## List these targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+deps: ## Install the system packages that are missing (tools/deps.sh --list)
+	@tools/deps.sh
+
+build: deps ## Build build/release/aril
+	cmake --preset release
+	cmake --build build/release --target aril -j $(JOBS)
+
+test: deps ## All tests: under ASan and UBSan, then optimized
+	@tools/venv.sh
+	cmake --preset debug
+	cmake --build build/debug -j $(JOBS)
+	ctest --test-dir build/debug -j $(JOBS) --output-on-failure
+	cmake --preset release
+	cmake --build build/release -j $(JOBS)
+	ctest --test-dir build/release -j $(JOBS) --output-on-failure
+
+tsan: deps ## The tests with threads in them, under the thread sanitizer
+	cmake --preset tsan
+	cmake --build build/tsan -j $(JOBS) --target base_test engine_test gateway_test runner_test
+	ctest --test-dir build/tsan -j $(JOBS) --output-on-failure -R '^(base|engine|gateway|runner)\.'
+
+demo: deps ## Serve a small model with eight adapters until Ctrl-C
+	@tools/demo.sh
+
+bench: build ## Run the kernels' benchmark programs (docs/benchmarks.md says how figures are taken)
+	cmake --build build/release -j $(JOBS)
+	@tools/bench.sh
+
+check: deps ## Formatting, layers, header self-containment, instruction-set leaks, clang-tidy
+	@tools/lint.sh
+
+format: deps ## Rewrite the sources with clang-format
+	@tools/lint.sh --fix format
+
+tidy-full: deps ## clang-tidy with the static analyzer, over everything
+	@tools/lint.sh tidy-full
+
+soak: build ## Random requests and disconnects; SOAK_SECONDS=30
+	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak.py
+
+fuzz: deps ## Every fuzz target for FUZZ_SECONDS=10
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tools/fuzz.sh
+
+package: deps ## A .deb and a portable tarball in build/package
+	@tools/deps.sh --group package
+	@JOBS=$(JOBS) tools/package.sh
+
+package-test: package ## Install, run and remove both in a clean Debian 12 (as root; else it says what it skips)
+	@tools/deps.sh --group package-test
+	@tools/package/test.sh
+
+clean: ## Delete build/
+	rm -rf build

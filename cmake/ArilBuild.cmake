@@ -1,0 +1,86 @@
+# Compiler settings, and the functions by which each folder of src/ declares its one library, its
+# tests, its benchmarks and its fuzz targets.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+
+find_program(ARIL_CCACHE ccache)
+if(ARIL_CCACHE)
+  # Paths below the checkout are hashed relative to it: another clone finds what this one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${ARIL_CCACHE})
+endif()
+
+add_library(aril_flags INTERFACE)
+target_compile_options(aril_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror
+                       $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-restrict;-Wno-maybe-uninitialized>
+                       -Wno-missing-field-initializers)
+target_include_directories(aril_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(ARIL_SANITIZE)
+  target_compile_options(aril_flags INTERFACE -fsanitize=${ARIL_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(aril_flags INTERFACE -fsanitize=${ARIL_SANITIZE})
+endif()
+# Debug means -O0, except where the tests' time goes.
+foreach(folder jinja kernels tokenizer)
+  target_compile_options(aril_flags INTERFACE
+    $<$<AND:$<CONFIG:Debug>,$<STREQUAL:$<TARGET_PROPERTY:SOURCE_DIR>,${CMAKE_SOURCE_DIR}/src/${folder}>>:-O1>)
+endforeach()
+
+# aril_library(<folder> [SOURCES …] [DEPS <folder>…] [EXTERNAL <target>…])
+# DEPS are other folders of src/ and become public; EXTERNAL libraries stay private to the folder,
+# so that their headers cannot be included by anybody else by accident. Without SOURCES the folder
+# holds headers only. tools/check_layers.py compares DEPS with tools/layers.txt.
+function(aril_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;EXTERNAL" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND aril_)
+  if(NOT ARG_SOURCES)
+    add_library(aril_${name} INTERFACE)
+    target_link_libraries(aril_${name} INTERFACE aril_flags ${ARG_DEPS})
+    return()
+  endif()
+  add_library(aril_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(aril_${name} PUBLIC aril_flags ${ARG_DEPS} PRIVATE ${ARG_EXTERNAL})
+endfunction()
+
+# aril_test(<folder> SOURCES … [DEPS <folder>…] [EXTERNAL <target>…]): one test binary per folder.
+function(aril_test name)
+  if(NOT ARIL_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;EXTERNAL" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND aril_)
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_link_libraries(${name}_test PRIVATE aril_flags ${ARG_DEPS} ${ARG_EXTERNAL}
+                        GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name}_test PRIVATE ARIL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                             ARIL_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
+  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 120
+                       DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT 900)
+endfunction()
+
+# aril_bench(<folder> SOURCES … [DEPS <folder>…]): <folder>_bench, which `make bench` runs.
+function(aril_bench name)
+  if(NOT ARIL_BENCHMARKS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND aril_)
+  add_executable(${name}_bench ${ARG_SOURCES})
+  target_link_libraries(${name}_bench PRIVATE aril_flags ${ARG_DEPS} benchmark::benchmark_main)
+endfunction()
+
+# aril_fuzz(<name> [DEPS <folder>…]): <name>_fuzz from <name>_fuzz.cc, which `make fuzz` runs with
+# the seeds of corpus/<name>/ where there are some. The preset instruments the libraries as well.
+function(aril_fuzz name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND aril_)
+  add_executable(${name}_fuzz ${name}_fuzz.cc)
+  target_link_libraries(${name}_fuzz PRIVATE aril_flags ${ARG_DEPS})
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+endfunction()

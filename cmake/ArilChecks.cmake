@@ -1,0 +1,22 @@
+# check_headers: compiles every header of src/ alone and twice, so that each includes what it uses
+# and has a working guard. Ninja rebuilds only what a change touches. Not part of `all`.
+
+file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR}/src CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
+if(NOT ARIL_SERVER)
+  list(FILTER headers EXCLUDE REGEX "^(gateway|apps)/")
+endif()
+
+set(check_sources "")
+foreach(header ${headers})
+  string(REPLACE "/" "." unit ${header})
+  set(unit ${CMAKE_BINARY_DIR}/check_headers/${unit}.cc)
+  file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
+  list(APPEND check_sources ${unit})
+endforeach()
+
+add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${check_sources})
+target_link_libraries(check_headers PRIVATE aril_flags)
+target_compile_options(check_headers PRIVATE -O0 -g0)
+# kernels/cpu/simd.h is compiled once per instruction set; test support knows where the sources are.
+target_compile_definitions(check_headers PRIVATE ARIL_ISA=portable ARIL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+
