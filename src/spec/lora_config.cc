@@ -1,0 +1,184 @@
+// PEFT's adapter_config.json. Source: peft, tuners/lora/config.py (fields and defaults).
+
+#include "spec/lora_config.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "spec/fields.h"
+
+namespace aril {
+namespace {
+
+using internal::BadField;
+using internal::FindField;
+using internal::UnsupportedField;
+
+constexpr double kMaxAlpha = 1e9;
+constexpr int64_t kMaxLayerIndex = 1'000'000;
+// One for each module of a model of 290 layers. Every one is tried on every module.
+constexpr size_t kMaxPatterns = 2048;
+// PEFT's defaults.
+constexpr int64_t kDefaultRank = 8;
+constexpr double kDefaultAlpha = 8;
+
+// Fields that change what an adapter computes, or to which weights, and are not implemented: they
+// must be off. Fields that only guide training (dropout, initialization of A and B, loftq_config,
+// …) or name things (revision, auto_mapping, …) do not matter here. Neither does fan_in_fan_out: it
+// says how the base model's weight lies, A and B lie the same, and PEFT itself turns it off for
+// linear layers.
+constexpr std::string_view kMustBeOff[] = {
+    // Variants of the operator.
+    "use_dora", "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config",
+    "velora_config", "arrow_config", "alora_invocation_tokens", "megatron_config",
+    // Which modules, layers and tokens it applies to.
+    "layer_replication", "modules_to_save", "target_parameters", "trainable_token_indices",
+    // PEFT before 0.3: merged projections.
+    "enable_lora"};
+
+// Initializations that leave the base model's weights as they are. The others (pissa, olora, corda,
+// loftq, lora_ga) subtract something from them or quantize them, so that an adapter which still
+// names one belongs to a changed base model; PEFT converts such an adapter on request.
+constexpr std::string_view kHarmlessInitializations[] = {"gaussian", "eva", "orthogonal", "mica"};
+
+Status CheckKind(const Json& config) {
+  const Json* peft_type = FindField(config, "peft_type");
+  if (peft_type == nullptr) {
+    return InvalidArgument("not a PEFT adapter configuration: \"peft_type\" is missing");
+  }
+  if (peft_type->AsString() == nullptr || *peft_type->AsString() != "LORA") {
+    return UnsupportedField(config, "peft_type", "\"LORA\"");
+  }
+  ASSIGN_OR_RETURN(const std::string task, internal::ReadString(config, "task_type", "CAUSAL_LM"));
+  if (task != "CAUSAL_LM") return UnsupportedField(config, "task_type", "\"CAUSAL_LM\"");
+  return OkStatus();
+}
+
+Status CheckUnsupported(const Json& config) {
+  for (const std::string_view key : kMustBeOff) {
+    if (!internal::IsOff(config, key)) {
+      return UnsupportedField(config, key, "the field left off (false, null or empty)");
+    }
+  }
+  ASSIGN_OR_RETURN(const std::string bias, internal::ReadString(config, "bias", "none"));
+  if (bias != "none") return UnsupportedField(config, "bias", "\"none\"");
+  const Json* init = FindField(config, "init_lora_weights");
+  if (init == nullptr || init->AsBool() != nullptr) return OkStatus();
+  if (init->AsString() == nullptr ||
+      std::ranges::find(kHarmlessInitializations, *init->AsString()) ==
+          std::end(kHarmlessInitializations)) {
+    return UnsupportedField(config, "init_lora_weights",
+                            "an initialization that keeps the base model's weights: true, false, " +
+                                Join(kHarmlessInitializations, ", "));
+  }
+  return OkStatus();
+}
+
+bool IsAllLinear(std::string_view target) {
+  constexpr std::string_view kAllLinear = "all-linear";
+  return std::ranges::equal(target, kAllLinear, [](char a, char b) { return (a | 0x20) == b; });
+}
+
+Status ReadTargets(const Json& config, LoraConfig* result) {
+  ASSIGN_OR_RETURN(result->exclude_modules, internal::ReadModuleNames(config, "exclude_modules"));
+  if (FindField(config, "target_modules") == nullptr) {
+    // PEFT's choice for the model types llama, mistral, qwen2 and qwen3.
+    result->target_modules.names = {"q_proj", "v_proj"};
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(result->target_modules, internal::ReadModuleNames(config, "target_modules"));
+  if (result->target_modules.empty()) {
+    return BadField(config, "target_modules", "a non-empty list of strings, or a string");
+  }
+  if (result->target_modules.regex.has_value() && IsAllLinear(*result->target_modules.regex)) {
+    result->all_linear = true;
+    result->target_modules = {};
+  }
+  return OkStatus();
+}
+
+Status ReadLayers(const Json& config, LoraConfig* result) {
+  ASSIGN_OR_RETURN(const ModuleNames pattern, internal::ReadModuleNames(config, "layers_pattern"));
+  result->layers_pattern = pattern.names;
+  if (pattern.regex.has_value()) result->layers_pattern.push_back(*pattern.regex);
+  const Json* layers = FindField(config, "layers_to_transform");
+  if (layers != nullptr && layers->AsArray() != nullptr && layers->AsArray()->empty()) {
+    layers = nullptr;
+  }
+  if (layers == nullptr) {
+    if (result->layers_pattern.empty()) return OkStatus();
+    return InvalidArgument("\"layers_pattern\" is given without \"layers_to_transform\"");
+  }
+  if (result->all_linear || result->target_modules.regex.has_value()) {
+    return BadField(config, "layers_to_transform",
+                    "none, because \"target_modules\" is a string (as in PEFT)");
+  }
+  const Json::Array one = {*layers};
+  for (const Json& item : layers->AsArray() != nullptr ? *layers->AsArray() : one) {
+    const int64_t* index = item.AsInt();
+    if (index == nullptr || *index < 0 || *index > kMaxLayerIndex) {
+      return BadField(config, "layers_to_transform", "an index of a layer, or a list of them");
+    }
+    if (!result->layers_to_transform.has_value()) result->layers_to_transform.emplace();
+    result->layers_to_transform->push_back(*index);
+  }
+  return OkStatus();
+}
+
+// An object of values by pattern; `read` takes one of them.
+template <typename T, typename Read>
+StatusOr<LoraConfig::Pattern<T>> ReadPattern(const Json& config, std::string_view key,
+                                             const Read& read) {
+  LoraConfig::Pattern<T> pattern;
+  if (internal::IsOff(config, key)) return pattern;
+  const Json::Object* object = FindField(config, key)->AsObject();
+  if (object == nullptr || object->size() > kMaxPatterns) {
+    return BadField(config, key, StrCat("an object of at most ", kMaxPatterns, " members"));
+  }
+  for (const auto& [name, value] : *object) {
+    auto parsed = read(Json(Json::Object{{name, value}}), name);
+    if (!parsed.ok()) return Annotate(parsed.status(), StrCat('"', key, '"'));
+    pattern.emplace_back(name, *parsed);
+  }
+  return pattern;
+}
+
+}  // namespace
+
+StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
+  if (config.AsObject() == nullptr) {
+    return InvalidArgument("must be a JSON object, not " + config.KindName());
+  }
+  RETURN_IF_ERROR(CheckKind(config));
+  RETURN_IF_ERROR(CheckUnsupported(config));
+  LoraConfig result;
+  ASSIGN_OR_RETURN(result.rank, internal::ReadInt(config, {"r", 1, kMaxLoraRank, kDefaultRank}));
+  ASSIGN_OR_RETURN(result.lora_alpha, internal::ReadNumber(config, {"lora_alpha", -kMaxAlpha,
+                                                                    kMaxAlpha, kDefaultAlpha}));
+  ASSIGN_OR_RETURN(result.use_rslora, internal::ReadBool(config, "use_rslora", false));
+  RETURN_IF_ERROR(ReadTargets(config, &result));
+  RETURN_IF_ERROR(ReadLayers(config, &result));
+  ASSIGN_OR_RETURN(result.rank_pattern,
+                   ReadPattern<int64_t>(config, "rank_pattern", [](const Json& o, const auto& k) {
+                     return internal::ReadInt(o, {k, 1, kMaxLoraRank});
+                   }));
+  ASSIGN_OR_RETURN(result.alpha_pattern,
+                   ReadPattern<double>(config, "alpha_pattern", [](const Json& o, const auto& k) {
+                     return internal::ReadNumber(o, {k, -kMaxAlpha, kMaxAlpha});
+                   }));
+  if (const Json* name = FindField(config, "base_model_name_or_path");
+      name != nullptr && name->AsString() != nullptr) {
+    result.base_model_name = *name->AsString();
+  }
+  return result;
+}
+
+StatusOr<LoraConfig> LoadLoraConfig(const std::string& adapter_dir) {
+  const std::string path = adapter_dir + "/adapter_config.json";
+  ASSIGN_OR_RETURN(const Json config, internal::ReadConfigFile(path));
+  StatusOr<LoraConfig> result = ParseLoraConfig(config);
+  if (!result.ok()) return Annotate(result.status(), path);
+  return result;
+}
+
+}  // namespace aril

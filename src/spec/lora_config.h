@@ -1,0 +1,49 @@
+// PEFT's adapter_config.json as written, independent of a base model.
+
+#ifndef ARIL_SPEC_LORA_CONFIG_H_
+#define ARIL_SPEC_LORA_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "spec/module_names.h"
+
+namespace aril {
+
+inline constexpr int64_t kMaxLoraRank = 512;
+
+struct LoraConfig {
+  // The value of a "rank_pattern" or "alpha_pattern", by a regular expression over modules' names;
+  // the first that matches counts.
+  template <typename T>
+  using Pattern = std::vector<std::pair<std::string, T>>;
+
+  int64_t rank = 0;
+  double lora_alpha = 0;
+  bool use_rslora = false;
+  bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty
+  ModuleNames target_modules;
+  ModuleNames exclude_modules;
+  Pattern<int64_t> rank_pattern;
+  Pattern<double> alpha_pattern;
+  std::optional<std::vector<int64_t>> layers_to_transform;
+  std::vector<std::string>
+      layers_pattern;  // regular expressions; empty: any name of the layer list
+  // What the trainer called the base model; never used to match it.
+  std::string base_model_name;
+};
+
+// Refuses, naming the field, what is not a LoRA configuration, and what would change the result and
+// is not supported. Unknown keys are ignored.
+StatusOr<LoraConfig> ParseLoraConfig(const Json& config);
+// `adapter_dir`/adapter_config.json.
+StatusOr<LoraConfig> LoadLoraConfig(const std::string& adapter_dir);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_LORA_CONFIG_H_

@@ -1,0 +1,226 @@
+// Source: peft, tuners/tuners_utils.py (check_target_module_exists) and utils/other.py
+// (get_pattern_key).
+
+#include "spec/lora_spec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+using internal::CompileNamePattern;
+using internal::ModuleMatcher;
+
+// Of what a stranger's file brings into a message.
+constexpr size_t kMaxShownName = 100;
+constexpr size_t kMaxShownNames = 8;
+
+// Linear modules and embeddings outside of the layers: PEFT adapts them when they are named.
+constexpr std::string_view kOtherModules[] = {"lm_head", "model.embed_tokens"};
+
+std::string ModuleName(int64_t layer, Projection projection) {
+  return StrCat("model.layers.", layer, ".", ModulePath(projection));
+}
+
+std::string Quoted(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (const std::string& name : names) {
+    if (shown.size() == kMaxShownNames) {
+      shown.push_back(StrCat("and ", names.size() - kMaxShownNames, " more"));
+      break;
+    }
+    shown.push_back(JsonQuote(name.substr(0, kMaxShownName)));
+  }
+  return Join(shown, ", ");
+}
+
+std::string Supported() {
+  std::vector<std::string_view> names;
+  for (const Projection projection : kAllProjections) names.push_back(Name(projection));
+  return Join(names, ", ");
+}
+
+// A "rank_pattern" or "alpha_pattern", compiled.
+template <typename T>
+class PatternTable {
+ public:
+  static StatusOr<PatternTable> Make(const LoraConfig::Pattern<T>& pattern,
+                                     std::string_view field) {
+    PatternTable table;
+    table.field_ = field;
+    for (const auto& [key, value] : pattern) {
+      auto regex = CompileNamePattern(StrCat("(.*\\.)?(", key, ")"));
+      if (!regex.ok()) return Annotate(regex.status(), StrCat('"', field, '"'));
+      table.entries_.emplace_back(*std::move(regex), value);
+    }
+    return table;
+  }
+
+  // The value of the first pattern that matches, else the fallback.
+  StatusOr<T> Find(const std::string& module, T fallback) const {
+    for (const auto& [regex, value] : entries_) {
+      Regex::Matcher matcher(regex);
+      const bool found = matcher.Find(module, 0).has_value();
+      if (matcher.exhausted()) {
+        return InvalidArgument(
+            StrCat('"', field_, "\": a regular expression backtracks too often on ", module));
+      }
+      if (found) return value;
+    }
+    return fallback;
+  }
+
+ private:
+  std::string field_;
+  std::vector<std::pair<Regex, T>> entries_;
+};
+
+// "layers_to_transform" and "layers_pattern".
+class LayerFilter {
+ public:
+  static StatusOr<LayerFilter> Make(const LoraConfig& config) {
+    LayerFilter filter;
+    filter.layers_ = config.layers_to_transform;
+    for (const std::string& pattern : config.layers_pattern) {
+      auto regex = CompileNamePattern(StrCat(".*\\.(?:", pattern, ")\\.\\d+\\..*"));
+      if (!regex.ok()) return Annotate(regex.status(), "\"layers_pattern\"");
+      filter.patterns_.push_back(*std::move(regex));
+    }
+    return filter;
+  }
+
+  bool Allows(int64_t layer, const std::string& module) const {
+    if (!layers_.has_value()) return true;
+    if (std::ranges::find(*layers_, layer) == layers_->end()) return false;
+    return patterns_.empty() || std::ranges::any_of(patterns_, [&](const Regex& pattern) {
+             return Regex::Matcher(pattern).Find(module, 0).has_value();
+           });
+  }
+
+ private:
+  std::optional<std::vector<int64_t>> layers_;
+  std::vector<Regex> patterns_;
+};
+
+// Which modules a configuration targets.
+class TargetFilter {
+ public:
+  static StatusOr<TargetFilter> Make(const LoraConfig& config) {
+    TargetFilter filter;
+    filter.all_linear_ = config.all_linear;
+    ASSIGN_OR_RETURN(filter.targets_, ModuleMatcher::Make(config.target_modules, "target_modules"));
+    ASSIGN_OR_RETURN(filter.excluded_,
+                     ModuleMatcher::Make(config.exclude_modules, "exclude_modules"));
+    ASSIGN_OR_RETURN(filter.layers_, LayerFilter::Make(config));
+    return filter;
+  }
+
+  bool Targets(int64_t layer, const std::string& module) {
+    const ModuleMatcher::Match match = targets_.Find(module);
+    if (excluded_.Find(module) != ModuleMatcher::Match::kNone) return false;
+    if (match == ModuleMatcher::Match::kSuffix) return layers_.Allows(layer, module);
+    return all_linear_ || match != ModuleMatcher::Match::kNone;
+  }
+  // Modules outside of the layers; "all-linear" means only those inside.
+  bool TargetsOther(const std::string& module) {
+    return targets_.Find(module) != ModuleMatcher::Match::kNone &&
+           excluded_.Find(module) == ModuleMatcher::Match::kNone;
+  }
+
+  // After all modules were asked for.
+  Status CheckMatched() const {
+    if (targets_.exhausted() || excluded_.exhausted()) {
+      return InvalidArgument(
+          StrCat('"', targets_.exhausted() ? "target_modules" : "exclude_modules",
+                 "\": the regular expression backtracks too often on the base model's modules"));
+    }
+    const std::vector<std::string> unmatched = targets_.Unmatched();
+    if (unmatched.empty()) return OkStatus();
+    return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(unmatched),
+                                  ", which no module of this base model is called; it has ",
+                                  Supported(), ", e.g. ", ModuleName(0, Projection::kQ)));
+  }
+
+ private:
+  bool all_linear_ = false;
+  ModuleMatcher targets_;
+  ModuleMatcher excluded_;
+  LayerFilter layers_;
+};
+
+// The rank and scale of each targeted module.
+class ModuleTable {
+ public:
+  static StatusOr<ModuleTable> Make(const LoraConfig& config) {
+    ModuleTable table;
+    table.config_ = &config;
+    ASSIGN_OR_RETURN(table.ranks_,
+                     PatternTable<int64_t>::Make(config.rank_pattern, "rank_pattern"));
+    ASSIGN_OR_RETURN(table.alphas_,
+                     PatternTable<double>::Make(config.alpha_pattern, "alpha_pattern"));
+    return table;
+  }
+
+  StatusOr<LoraModule> Find(const std::string& module) const {
+    LoraModule result;
+    ASSIGN_OR_RETURN(result.rank, ranks_.Find(module, config_->rank));
+    ASSIGN_OR_RETURN(const double alpha, alphas_.Find(module, config_->lora_alpha));
+    const auto rank = static_cast<double>(result.rank);
+    result.scale = alpha / (config_->use_rslora ? std::sqrt(rank) : rank);
+    return result;
+  }
+
+ private:
+  const LoraConfig* config_ = nullptr;
+  PatternTable<int64_t> ranks_;
+  PatternTable<double> alphas_;
+};
+
+Status RefuseOtherModules(TargetFilter& targets) {
+  for (const std::string_view module : kOtherModules) {
+    if (targets.TargetsOther(std::string(module))) {
+      return Unimplemented(StrCat("\"target_modules\" names ", module,
+                                  ", which is not supported; supported: ", Supported()));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+int64_t LoraSpec::MaxRank() const {
+  int64_t max = 0;
+  for (const auto& layer : layers) {
+    for (const LoraModule& module : layer) max = std::max(max, module.rank);
+  }
+  return max;
+}
+
+StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) {
+  ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config));
+  ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config));
+  LoraSpec spec;
+  spec.layers.resize(static_cast<size_t>(base.num_layers));
+  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const std::string name = ModuleName(layer, projection);
+      if (!targets.Targets(layer, name)) continue;
+      ASSIGN_OR_RETURN(spec.layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)],
+                       modules.Find(name));
+    }
+  }
+  RETURN_IF_ERROR(RefuseOtherModules(targets));
+  RETURN_IF_ERROR(targets.CheckMatched());
+  if (spec.MaxRank() == 0) {
+    return InvalidArgument(
+        "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose no "
+        "module of this base model");
+  }
+  return spec;
+}
+
+}  // namespace aril

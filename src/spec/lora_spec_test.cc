@@ -1,0 +1,123 @@
+#include "spec/lora_spec.h"
+
+#include <map>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ModelSpec ModelOf(int64_t num_layers) {
+  ModelSpec model;
+  model.num_layers = num_layers;
+  return model;
+}
+
+StatusOr<LoraSpec> Resolve(const Json& json, int64_t num_layers = 12) {
+  ASSIGN_OR_RETURN(const LoraConfig config, ParseLoraConfig(json));
+  return ResolveLora(config, ModelOf(num_layers));
+}
+
+// `members`: JSON members after "peft_type".
+std::string ErrorOf(const std::string& members) {
+  const auto json = Json::Parse(R"({"peft_type":"LORA",)" + members + "}");
+  EXPECT_TRUE(json.ok()) << json.status();
+  return Message(Resolve(*json).status());
+}
+
+// By the module's name: rank and scale.
+using Modules = std::map<std::string, std::pair<int64_t, double>>;
+
+Modules ModulesOf(const LoraSpec& spec) {
+  Modules modules;
+  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const LoraModule& module = spec.At(static_cast<int64_t>(layer), projection);
+      if (module.rank == 0) continue;
+      modules[StrCat("model.layers.", layer, ".", ModulePath(projection))] = {module.rank,
+                                                                              module.scale};
+    }
+  }
+  return modules;
+}
+
+Modules ModulesOf(const Json& expected) {
+  Modules modules;
+  for (const auto& [name, value] : *expected.AsObject()) {
+    double scale = 0;
+    EXPECT_TRUE(value.AsArray()->at(1).AsNumber(&scale));
+    modules[name] = {*value.AsArray()->at(0).AsInt(), scale};
+  }
+  return modules;
+}
+
+// tools/goldens/peft_targets.py: what PEFT makes of each configuration.
+TEST(LoraSpec, FindsTheModulesThatPeftFinds) {
+  const auto text = ReadFile(ARIL_SOURCE_DIR "/src/spec/testdata/peft_targets.json", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto golden = Json::Parse(*text);
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  const int64_t num_layers = *golden->Find("num_layers")->AsInt();
+  for (const Json& test : *golden->Find("cases")->AsArray()) {
+    SCOPED_TRACE(test.Find("config")->Dump());
+    const auto spec = Resolve(*test.Find("config"), num_layers);
+    const Json* modules = test.Find("modules");
+    if (modules == nullptr) {
+      EXPECT_FALSE(spec.ok()) << "PEFT: " << *test.Find("refused")->AsString();
+      continue;
+    }
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(ModulesOf(*spec), ModulesOf(*modules));
+  }
+}
+
+TEST(LoraSpec, MaxRankIsThatOfAModuleThatExists) {
+  const auto json = Json::Parse(R"({"peft_type":"LORA","r":64,"target_modules":["q_proj"],
+                                    "rank_pattern":{"q_proj":4,"up_proj":128}})");
+  EXPECT_EQ(Resolve(*json)->MaxRank(), 4);
+}
+
+// PEFT leaves such names alone as long as another one matches. But then the adapter is not what its
+// author meant, or its base is another one.
+TEST(LoraSpec, RefusesEachNameThatMatchesNothing) {
+  for (const char* name :
+       {"q_prpj", "c_attn", "", "proj", "all-linear", "model.layers.31.self_attn.q_proj",
+        "attn.q_proj", "self_attn.up_proj", "_proj", "q_proj."}) {
+    EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":["q_proj",")", name, R"("])")),
+                HasSubstr(StrCat("\"target_modules\" names \"", name, "\", which no module")));
+  }
+  EXPECT_THAT(ErrorOf(R"("target_modules":["a","b","v_proj"])"), HasSubstr(R"(names "a", "b",)"));
+}
+
+TEST(LoraSpec, RefusesModulesOutsideOfTheLayers) {
+  for (const char* targets : {R"(["q_proj","lm_head"])", R"(["model.embed_tokens","v_proj"])",
+                              R"(["embed_tokens"])", R"x(".*(q_proj|lm_head)")x"}) {
+    EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":)", targets)),
+                AllOf(HasSubstr("\"target_modules\" names "), HasSubstr("not supported")))
+        << targets;
+  }
+  EXPECT_EQ(ErrorOf(R"("target_modules":["q_proj","lm_head"],"exclude_modules":["lm_head"])"), "");
+}
+
+TEST(LoraSpec, RefusesBadExpressions) {
+  EXPECT_THAT(ErrorOf(R"("target_modules":".*(q_proj")"),
+              AllOf(HasSubstr("\"target_modules\""), HasSubstr("does not compile")));
+  EXPECT_THAT(ErrorOf(R"("target_modules":"m{,3}.*")"), HasSubstr("write {0,n}"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"exclude_modules":"[")"),
+              HasSubstr("\"exclude_modules\""));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"rank_pattern":{"(":4})"),
+              HasSubstr("\"rank_pattern\""));
+  EXPECT_THAT(ErrorOf(R"("target_modules":"((((.*)*)*)*)*[!?]")"),
+              HasSubstr("backtracks too often"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"alpha_pattern":{"((((.*)*)*)*)*[!?]":4})"),
+              HasSubstr("backtracks too often"));
+}
+
+}  // namespace
+}  // namespace aril

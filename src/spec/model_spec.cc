@@ -1,0 +1,240 @@
+// config.json and generation_config.json of a base model.
+
+#include "spec/model_spec.h"
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "spec/family.h"
+#include "spec/fields.h"
+#include "spec/rope_spec.h"
+
+namespace aril {
+namespace {
+
+using internal::BadField;
+using internal::BiasRule;
+using internal::Family;
+using internal::FindField;
+using internal::ReadBool;
+using internal::ReadInt;
+using internal::ReadNumber;
+using internal::ReadString;
+using internal::UnsupportedField;
+using internal::WindowRule;
+
+// Far beyond any published model, and small enough that products of any three fit int64.
+constexpr int64_t kMaxVocabSize = int64_t{1} << 22;
+constexpr int64_t kMaxHiddenSize = int64_t{1} << 17;
+constexpr int64_t kMaxIntermediateSize = int64_t{1} << 20;
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kMaxPositions = int64_t{1} << 24;
+constexpr int64_t kMaxTokenId = INT32_MAX;
+
+// What stands here must be off: each changes the result and none is implemented.
+constexpr std::string_view kMustBeOff[] = {
+    "quantization_config",  // GPTQ, AWQ, bitsandbytes, FP8, …
+    "compression_config",   // the same, by compressed-tensors
+    "mlp_bias",             // Llama
+    "text_config",          // a model that also sees or hears
+    "per_layer_config",     // transformers 5: layers of different shapes
+};
+
+Status CheckUnsupported(const Json& config) {
+  for (const std::string_view key : kMustBeOff) {
+    if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
+  }
+  ASSIGN_OR_RETURN(const std::string activation, ReadString(config, "hidden_act", "silu"));
+  // transformers knows SiLU by both names.
+  if (activation != "silu" && activation != "swish") {
+    return UnsupportedField(config, "hidden_act", "\"silu\"");
+  }
+  return OkStatus();
+}
+
+Status ReadHeads(const Json& config, const Family& family, ModelSpec* spec) {
+  ASSIGN_OR_RETURN(spec->num_heads, ReadInt(config, {"num_attention_heads", 1, kMaxHeads}));
+  const bool is_absent = config.Find("num_key_value_heads") == nullptr;  // as opposed to null
+  const int64_t default_kv_heads =
+      is_absent && family.default_num_kv_heads != 0 ? family.default_num_kv_heads : spec->num_heads;
+  ASSIGN_OR_RETURN(spec->num_kv_heads,
+                   ReadInt(config, {"num_key_value_heads", 1, kMaxHeads, default_kv_heads}));
+  if (spec->num_heads % spec->num_kv_heads != 0) {
+    return BadField(config, "num_key_value_heads",
+                    StrCat("a divisor of num_attention_heads, which is ", spec->num_heads,
+                           " (found ", spec->num_kv_heads, ")"));
+  }
+  int64_t default_head_dim = family.default_head_dim;
+  if (default_head_dim == 0) {
+    if (FindField(config, "head_dim") == nullptr && spec->hidden_size % spec->num_heads != 0) {
+      return BadField(config, "hidden_size",
+                      StrCat("a multiple of num_attention_heads, which is ", spec->num_heads));
+    }
+    default_head_dim = spec->hidden_size / spec->num_heads;
+  }
+  ASSIGN_OR_RETURN(spec->head_dim, ReadInt(config, {"head_dim", 1, kMaxHeadDim, default_head_dim}));
+  if (spec->head_dim % 2 != 0 || spec->head_dim > kMaxHeadDim) {
+    return BadField(config, "head_dim",
+                    StrCat("an even number up to ", kMaxHeadDim, " (found ", spec->head_dim, ")"));
+  }
+  return OkStatus();
+}
+
+Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
+  ASSIGN_OR_RETURN(spec->vocab_size, ReadInt(config, {"vocab_size", 1, kMaxVocabSize}));
+  ASSIGN_OR_RETURN(spec->hidden_size, ReadInt(config, {"hidden_size", 1, kMaxHiddenSize}));
+  ASSIGN_OR_RETURN(spec->intermediate_size,
+                   ReadInt(config, {"intermediate_size", 1, kMaxIntermediateSize}));
+  ASSIGN_OR_RETURN(spec->num_layers, ReadInt(config, {"num_hidden_layers", 1, kMaxLayers}));
+  ASSIGN_OR_RETURN(spec->max_position_embeddings,
+                   ReadInt(config, {"max_position_embeddings", 1, kMaxPositions,
+                                    family.default_max_position_embeddings}));
+  return ReadHeads(config, family, spec);
+}
+
+Status ReadBias(const Json& config, const Family& family, ModelSpec* spec) {
+  // Where transformers has no such field, it may only repeat what the architecture does anyway.
+  const bool built_in = family.bias == BiasRule::kQkv;
+  ASSIGN_OR_RETURN(const bool attention_bias, ReadBool(config, "attention_bias", built_in));
+  if (family.bias != BiasRule::kAttentionBias && attention_bias != built_in) {
+    return UnsupportedField(config, "attention_bias",
+                            StrCat(built_in, " for ", family.architecture));
+  }
+  spec->qkv_bias = attention_bias;
+  spec->o_bias = attention_bias && family.bias == BiasRule::kAttentionBias;
+  return OkStatus();
+}
+
+Status ReadSlidingWindow(const Json& config, const Family& family, ModelSpec* spec) {
+  switch (family.window) {
+    case WindowRule::kNone:
+      if (FindField(config, "sliding_window") == nullptr) return OkStatus();
+      return UnsupportedField(config, "sliding_window", StrCat("null for ", family.architecture));
+    case WindowRule::kUseFlagMustBeOff: {
+      ASSIGN_OR_RETURN(const bool used, ReadBool(config, "use_sliding_window", false));
+      return used ? UnsupportedField(config, "use_sliding_window", "false") : OkStatus();
+    }
+    case WindowRule::kAllLayers:
+      break;
+  }
+  // An explicit null means none; only an absent field means the default.
+  if (const Json* window = config.Find("sliding_window"); window != nullptr && window->is_null()) {
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(spec->sliding_window, ReadInt(config, {"sliding_window", 1, kMaxPositions,
+                                                          family.default_sliding_window}));
+  return OkStatus();
+}
+
+// "layer_types" may only say for every layer what the other fields say.
+Status CheckLayerTypes(const Json& config, const ModelSpec& spec) {
+  const Json* types = FindField(config, "layer_types");
+  if (types == nullptr) return OkStatus();
+  const std::string_view expected = spec.sliding_window ? "sliding_attention" : "full_attention";
+  const std::string supported =
+      StrCat("\"", expected, "\" for each of ", spec.num_layers, " layers");
+  if (types->AsArray() == nullptr) return BadField(config, "layer_types", supported);
+  bool all = std::ssize(*types->AsArray()) == spec.num_layers;
+  for (const Json& type : *types->AsArray()) all &= type.AsString() && *type.AsString() == expected;
+  return all ? OkStatus() : UnsupportedField(config, "layer_types", supported);
+}
+
+Status ReadDType(const Json& config, ModelSpec* spec) {
+  const std::string_view key = FindField(config, "dtype") ? "dtype" : "torch_dtype";
+  ASSIGN_OR_RETURN(const std::string name, ReadString(config, key, "auto"));
+  if (name == "float32" || name == "float") {
+    spec->dtype = DType::kF32;
+  } else if (name == "bfloat16") {
+    spec->dtype = DType::kBF16;
+  } else if (name == "float16" || name == "half") {
+    spec->dtype = DType::kF16;
+  } else if (name != "auto") {
+    return UnsupportedField(config, key, "float32, bfloat16, float16");
+  }
+  return OkStatus();
+}
+
+// An id outside the vocabulary never occurs (transformers only warns of it): it is left out, so
+// that whoever indexes logits by it need not check.
+Status AddTokenId(const Json& config, std::string_view key, const Json& value, int64_t vocab_size,
+                  std::vector<int32_t>* ids) {
+  const int64_t* id = value.AsInt();
+  if (id == nullptr || *id < -1 || *id > kMaxTokenId) {
+    return BadField(config, key, "token ids");
+  }
+  if (*id >= 0 && *id < vocab_size) ids->push_back(static_cast<int32_t>(*id));
+  return OkStatus();
+}
+
+// The ids of a field that holds a number or a list of them; `fallback` if it is absent.
+StatusOr<std::vector<int32_t>> ReadTokenIds(const Json& config, std::string_view key,
+                                            std::optional<int32_t> fallback, int64_t vocab_size) {
+  std::vector<int32_t> ids;
+  const Json* value = FindField(config, key);
+  if (value == nullptr && config.Find(key) == nullptr && fallback) {
+    RETURN_IF_ERROR(AddTokenId(config, key, Json(int64_t{*fallback}), vocab_size, &ids));
+  } else if (value != nullptr && value->AsArray() != nullptr) {
+    for (const Json& item : *value->AsArray()) {
+      RETURN_IF_ERROR(AddTokenId(config, key, item, vocab_size, &ids));
+    }
+  } else if (value != nullptr) {
+    RETURN_IF_ERROR(AddTokenId(config, key, *value, vocab_size, &ids));
+  }
+  return ids;
+}
+
+Status ReadTokens(const Json& config, const Json* generation_config, const Family& family,
+                  ModelSpec* spec) {
+  ASSIGN_OR_RETURN(const auto bos, ReadTokenIds(config, "bos_token_id", family.default_bos_token_id,
+                                                spec->vocab_size));
+  if (!bos.empty()) spec->bos_token_id = bos.front();
+  const bool generation_wins =
+      generation_config != nullptr && FindField(*generation_config, "eos_token_id") != nullptr;
+  StatusOr<std::vector<int32_t>> eos =
+      ReadTokenIds(generation_wins ? *generation_config : config, "eos_token_id",
+                   family.default_eos_token_id, spec->vocab_size);
+  if (!eos.ok())
+    return generation_wins ? Annotate(eos.status(), "generation_config") : eos.status();
+  spec->eos_token_ids = *std::move(eos);
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config) {
+  if (config.AsObject() == nullptr) {
+    return InvalidArgument("must be a JSON object, not " + config.KindName());
+  }
+  RETURN_IF_ERROR(CheckUnsupported(config));
+  ASSIGN_OR_RETURN(const Family* family, internal::FindFamily(config));
+  ModelSpec spec;
+  spec.architecture = family->architecture;
+  spec.qk_norm = family->qk_norm;
+  RETURN_IF_ERROR(ReadSizes(config, *family, &spec));
+  RETURN_IF_ERROR(ReadBias(config, *family, &spec));
+  RETURN_IF_ERROR(ReadSlidingWindow(config, *family, &spec));
+  RETURN_IF_ERROR(CheckLayerTypes(config, spec));
+  ASSIGN_OR_RETURN(spec.rms_norm_eps, ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, 1e-6}));
+  ASSIGN_OR_RETURN(spec.rope, internal::ParseRopeSpec(config, spec.max_position_embeddings));
+  ASSIGN_OR_RETURN(spec.tie_word_embeddings, ReadBool(config, "tie_word_embeddings", false));
+  RETURN_IF_ERROR(ReadDType(config, &spec));
+  RETURN_IF_ERROR(ReadTokens(config, generation_config, *family, &spec));
+  return spec;
+}
+
+StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir) {
+  const std::string config_path = model_dir + "/config.json";
+  const std::string generation_path = model_dir + "/generation_config.json";
+  ASSIGN_OR_RETURN(const Json config, internal::ReadConfigFile(config_path));
+  std::optional<Json> generation_config;
+  if (FileExists(generation_path)) {
+    ASSIGN_OR_RETURN(generation_config, internal::ReadConfigFile(generation_path));
+  }
+  StatusOr<ModelSpec> spec =
+      ParseModelSpec(config, generation_config ? &*generation_config : nullptr);
+  if (!spec.ok()) return Annotate(spec.status(), config_path);
+  return spec;
+}
+
+}  // namespace aril

@@ -1,0 +1,82 @@
+// What a base model *is*: its config.json, without weights.
+
+#ifndef ARIL_SPEC_MODEL_SPEC_H_
+#define ARIL_SPEC_MODEL_SPEC_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/status.h"
+#include "tensor/dtype.h"
+
+namespace aril {
+
+// The seven linear projections of a decoder layer that an adapter may target, in the order in which
+// the forward pass meets them.
+enum class Projection : uint8_t { kQ, kK, kV, kO, kGate, kUp, kDown };
+inline constexpr int kNumProjections = 7;
+inline constexpr std::array<Projection, kNumProjections> kAllProjections = {
+    Projection::kQ,    Projection::kK,  Projection::kV,   Projection::kO,
+    Projection::kGate, Projection::kUp, Projection::kDown};
+
+// "q_proj", …
+std::string_view Name(Projection projection);
+// "self_attn.q_proj", …: the module's path inside a layer.
+std::string_view ModulePath(Projection projection);
+
+struct RopeSpec {
+  enum class Scaling { kNone, kLinear, kLlama3 };
+  double theta = 10000.0;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1.0;
+  // Llama 3.1 only (transformers: modeling_rope_utils, _compute_llama3_parameters).
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_max_position_embeddings = 8192;
+};
+
+struct ModelSpec {
+  std::string architecture;  // "LlamaForCausalLM", …
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  RopeSpec rope;
+  bool tie_word_embeddings = false;
+  bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
+  bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
+  bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3)
+  // A query at position i sees keys j with i - j < sliding_window (Mistral).
+  std::optional<int64_t> sliding_window;
+  // The dtype that config.json states for the file; nullopt if it states none.
+  std::optional<DType> dtype;
+  std::vector<int32_t> eos_token_ids;
+  std::optional<int32_t> bos_token_id;
+
+  int64_t q_size() const { return num_heads * head_dim; }
+  int64_t kv_size() const { return num_kv_heads * head_dim; }
+
+  // Input and output width of a projection.
+  int64_t InFeatures(Projection projection) const;
+  int64_t OutFeatures(Projection projection) const;
+};
+
+// Reads config.json and, where present, generation_config.json (which wins for eos_token_id).
+// Refuses, naming the field, every setting that would change the result and that Aril does not
+// implement.
+StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config);
+StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_MODEL_SPEC_H_

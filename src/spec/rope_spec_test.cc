@@ -1,0 +1,104 @@
+#include "spec/rope_spec.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+StatusOr<RopeSpec> Parse(const std::string& text) {
+  const auto config = Json::Parse(text);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return ParseRopeSpec(*config, 4096);
+}
+
+TEST(RopeSpec, NoScaling) {
+  for (const char* text : {
+           R"({"rope_theta":5e5})",
+           R"({"rope_theta":500000,"rope_scaling":null})",
+           R"({"rope_theta":500000,"rope_scaling":{"type":"default"}})",
+           R"({"rope_scaling":{"rope_type":"default","rope_theta":500000}})",
+           R"({"rope_parameters":{"rope_type":"default","rope_theta":500000}})",
+           R"({"rope_theta":1e6,"rope_parameters":{"rope_theta":500000}})",
+           R"({"rope_theta":500000,"rope_scaling":{},"partial_rotary_factor":1})",
+       }) {
+    const auto rope = Parse(text);
+    ASSERT_TRUE(rope.ok()) << rope.status();
+    EXPECT_EQ(rope->theta, 500000.0) << text;
+    EXPECT_EQ(rope->scaling, RopeSpec::Scaling::kNone) << text;
+  }
+  EXPECT_EQ(Parse("{}")->theta, 10000.0);
+}
+
+TEST(RopeSpec, LinearInEachSpelling) {
+  for (const char* text : {
+           R"({"rope_scaling":{"type":"linear","factor":4}})",
+           R"({"rope_scaling":{"rope_type":"linear","factor":4.0}})",
+           R"({"rope_scaling":{"rope_type":"linear","type":"dynamic","factor":4.0}})",
+           R"({"rope_parameters":{"rope_type":"linear","factor":4.0,"rope_theta":10000.0}})",
+           R"({"rope_scaling":{"type":"linear","factor":4},"rope_parameters":{"type":"yarn"}})",
+       }) {
+    const auto rope = Parse(text);
+    ASSERT_TRUE(rope.ok()) << rope.status();
+    EXPECT_EQ(rope->scaling, RopeSpec::Scaling::kLinear) << text;
+    EXPECT_EQ(rope->factor, 4.0) << text;
+  }
+}
+
+TEST(RopeSpec, Llama3) {
+  const auto rope = Parse(R"({"rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3",
+      "factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+      "original_max_position_embeddings":8192}})");
+  ASSERT_TRUE(rope.ok()) << rope.status();
+  EXPECT_EQ(rope->scaling, RopeSpec::Scaling::kLlama3);
+  EXPECT_EQ(rope->factor, 8.0);
+  EXPECT_EQ(rope->low_freq_factor, 1.0);
+  EXPECT_EQ(rope->high_freq_factor, 4.0);
+  EXPECT_EQ(rope->original_max_position_embeddings, 8192);
+}
+
+TEST(RopeSpec, TheOriginalContextDefaultsAsInTransformers) {
+  const std::string llama3 =
+      R"("rope_parameters":{"rope_type":"llama3","factor":8,"low_freq_factor":1,
+         "high_freq_factor":4)";
+  EXPECT_EQ(Parse("{" + llama3 + "}}")->original_max_position_embeddings, 4096);
+  EXPECT_EQ(Parse("{" + llama3 + R"(,"original_max_position_embeddings":2048}})")
+                ->original_max_position_embeddings,
+            2048);
+  EXPECT_TRUE(Parse(R"({"original_max_position_embeddings":4096,)" + llama3 + "}}").ok());
+  EXPECT_THAT(
+      Message(Parse(R"({"original_max_position_embeddings":1024,)" + llama3 + "}}").status()),
+      HasSubstr("\"original_max_position_embeddings\" is 1024; expected 4096"));
+}
+
+TEST(RopeSpec, RefusesTheRest) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"rope_scaling":{"type":"dynamic","factor":2}})",
+       R"(rope_scaling: "type" is "dynamic", which is not supported; supported: default, linear)"},
+      {R"({"rope_scaling":{"rope_type":"longrope","factor":2}})", R"("rope_type" is "longrope")"},
+      {R"({"rope_parameters":{"rope_type":"yarn","factor":2}})", R"(rope_parameters: "rope_type")"},
+      {R"({"rope_parameters":{"full_attention":{"rope_type":"default"}}})", "\"full_attention\""},
+      {R"({"rope_parameters":{"partial_rotary_factor":0.25}})",
+       "\"partial_rotary_factor\" is 0.25"},
+      {R"({"rope_scaling":{"rope_type":7}})", "\"rope_type\" is 7; expected a string"},
+      {R"({"rope_scaling":"linear"})", R"("rope_scaling" is "linear"; expected an object)"},
+      {R"({"rope_scaling":{"type":"linear"}})", "\"factor\" is missing"},
+      {R"({"rope_scaling":{"type":"linear","factor":0}})", "\"factor\" is 0"},
+      {R"({"rope_scaling":{"type":"linear","factor":1e300}})", "\"factor\" is 1e+300"},
+      {R"({"rope_scaling":{"rope_type":"llama3","factor":8}})", "\"low_freq_factor\" is missing"},
+      {R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,
+           "high_freq_factor":4}})",
+       "\"high_freq_factor\" is 4; expected more than low_freq_factor"},
+      {R"({"rope_theta":-1})", "\"rope_theta\" is -1"},
+      {R"({"rope_parameters":{"rope_theta":true}})", "\"rope_theta\" is true"},
+      {R"({"partial_rotary_factor":"1"})", "\"partial_rotary_factor\" is \"1\""},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_THAT(Message(Parse(text).status()), HasSubstr(expected)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace aril::internal

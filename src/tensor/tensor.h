@@ -1,0 +1,60 @@
+// Views of memory that belongs to somebody else.
+
+#ifndef ARIL_TENSOR_TENSOR_H_
+#define ARIL_TENSOR_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace aril {
+
+using Shape = std::vector<int64_t>;
+
+// "[32, 128]"
+std::string ToString(const Shape& shape);
+
+// A dense row-major tensor, as it lies in a file or a host buffer. Read only; `data` may be
+// unaligned.
+struct TensorView {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  int64_t num_elements() const {
+    int64_t n = 1;
+    for (const int64_t dim : shape) n *= dim;
+    return n;
+  }
+  size_t size_bytes() const { return static_cast<size_t>(num_elements()) * SizeOf(dtype); }
+};
+
+// Converts `count` elements starting at element `first` of an F32, BF16 or F16 tensor to float32,
+// or to BF16 with round to nearest even. CHECKs the range and the dtype.
+void CopyAsFloat(const TensorView& from, int64_t first, int64_t count, float* to);
+void CopyAsBF16(const TensorView& from, int64_t first, int64_t count, BF16* to);
+
+// True if every element of an F32, BF16 or F16 tensor is finite.
+bool AllFinite(const TensorView& tensor);
+
+// A matrix whose rows may lie apart: element (r, c) is data[r * stride + c]. What kernels take.
+template <typename T>
+struct MatrixView {
+  T* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+
+  T* row(int64_t r) const { return data + r * stride; }
+  MatrixView Columns(int64_t first, int64_t count) const {
+    return {data + first, rows, count, stride};
+  }
+  operator MatrixView<const T>() const { return {data, rows, cols, stride}; }
+};
+
+}  // namespace aril
+
+#endif  // ARIL_TENSOR_TENSOR_H_

@@ -1,0 +1,103 @@
+"""The LoRA adapters of the fidelity goldens, made with the peft library."""
+
+import dataclasses
+import math
+
+import peft
+import torch
+
+from checkpoints import generator
+
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+ALL_LINEAR = ATTENTION + ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """One adapter: what its adapter_config.json says, and the dtype of its file."""
+
+    name: str
+    rank: int
+    alpha: float
+    targets: tuple
+    dtype: torch.dtype = torch.float32
+    rslora: bool = False
+    # More of LoraConfig: rank_pattern, exclude_modules, …
+    more: dict = dataclasses.field(default_factory=dict)
+
+
+# Every model has all seven projections, a strict subset, rsLoRA and a scale that is
+# not 1 among them. Ranks that are no multiple of any vector width (1, 3, 33) are there on purpose.
+ADAPTERS = {
+    "llama-f32-sharded": (
+        Adapter("all-r4", 4, 8, ALL_LINEAR),
+        Adapter("qv-r64-bf16", 64, 16, ("q_proj", "v_proj"), torch.bfloat16),
+        Adapter("down-r1", 1, 2, ("down_proj",)),
+        Adapter("all-r8-rslora-f16", 8, 4, ALL_LINEAR, torch.float16, rslora=True),
+    ),
+    "llama3-rope-bf16": (
+        Adapter("all-r8-bf16", 8, 16, ALL_LINEAR, torch.bfloat16),
+        Adapter("qv-r16-rslora", 16, 8, ("q_proj", "v_proj"), rslora=True),
+        Adapter("down-r33-f16", 33, 11, ("down_proj",), torch.float16),
+    ),
+    "llama-linear-rope-f16": (
+        Adapter("all-r3-f16", 3, 5, ALL_LINEAR, torch.float16),
+        Adapter("attention-r8-rslora", 8, 6, ATTENTION, rslora=True),
+        Adapter("gate-up-r1-bf16", 1, 4, ("gate_proj", "up_proj"), torch.bfloat16),
+    ),
+    "mistral-f32": (
+        Adapter("all-r8", 8, 12, ALL_LINEAR),
+        Adapter("qv-r33-f16", 33, 16, ("q_proj", "v_proj"), torch.float16),
+        Adapter("down-r4-rslora", 4, 3, ("down_proj",), rslora=True),
+        Adapter("patterns-r6", 6, 9, ALL_LINEAR, more={
+            "rank_pattern": {"q_proj": 3, "layers.1.mlp.up_proj": 16},
+            "alpha_pattern": {"v_proj": 18, r"layers\.0\.mlp\.\w+": 5},
+            "exclude_modules": ["1.self_attn.k_proj", "gate_proj"]}),
+        Adapter("one-layer-r4", 4, 8, ATTENTION, more={"layers_to_transform": [1]}),
+    ),
+    "qwen2-f32": (
+        Adapter("all-r16-f16", 16, 8, ALL_LINEAR, torch.float16),
+        Adapter("qv-r1", 1, 1.5, ("q_proj", "v_proj")),
+        Adapter("k-o-r64-rslora-bf16", 64, 16, ("k_proj", "o_proj"), torch.bfloat16, rslora=True),
+    ),
+    "qwen2-bf16": (
+        Adapter("all-r4-rslora-bf16", 4, 3, ALL_LINEAR, torch.bfloat16, rslora=True),
+        Adapter("qkv-r33-f16", 33, 20, ("q_proj", "k_proj", "v_proj"), torch.float16),
+        Adapter("down-r8", 8, 32, ("down_proj",)),
+    ),
+    "qwen3-f32": (
+        Adapter("all-r4-bf16", 4, 6, ALL_LINEAR, torch.bfloat16),
+        Adapter("qv-r16", 16, 4, ("q_proj", "v_proj")),
+        Adapter("down-r64-rslora-f16", 64, 24, ("down_proj",), torch.float16, rslora=True),
+    ),
+}
+
+
+def fill(model, adapter, seed_name):
+    """Draws A and B such that s·B·A is as large as a weight matrix of gain 0.8 (1.6 where attention
+    is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing."""
+    gain = 0.8 if set(adapter.targets) & set(ATTENTION) else 1.6
+    scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
+    for name, parameter in model.named_parameters():
+        if "lora_" not in name:
+            continue
+        noise = torch.randn(parameter.shape, generator=generator(seed_name, adapter.name, name),
+                            dtype=torch.float64)
+        if "lora_A" in name:  # [rank, in]
+            spread = 1 / math.sqrt(parameter.shape[1])
+        else:  # [out, rank]
+            spread = gain / (scale * math.sqrt(adapter.rank))
+        parameter.data = (noise * spread).to(adapter.dtype)
+
+
+def save(base, adapter, seed_name, path):
+    """Writes the adapter's folder with peft. Wraps `base`, which is useless afterwards."""
+    base.name_or_path = f"goldens/{seed_name}"
+    config = peft.LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha,
+                             target_modules=list(adapter.targets), use_rslora=adapter.rslora,
+                             task_type="CAUSAL_LM", **adapter.more)
+    model = peft.get_peft_model(base, config)
+    fill(model, adapter, seed_name)
+    # Nothing was done to the embeddings; by default peft looks that up on the network.
+    model.save_pretrained(path, save_embedding_layers=False)
+    (path / "README.md").unlink()  # peft's empty model card

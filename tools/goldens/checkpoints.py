@@ -1,0 +1,131 @@
+"""The tiny random base models of the fidelity goldens: their shapes and their weights.
+
+Dimensions are awkward on purpose (few are multiples of 64, intermediate sizes of none of 32), and
+small, because the files are committed.
+"""
+
+import dataclasses
+import math
+import zlib
+
+import torch
+import transformers
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """One base model: a transformers configuration and how its file is written."""
+
+    name: str
+    architecture: str  # "Llama", "Mistral", "Qwen2" or "Qwen3"
+    config: dict
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "50GB"
+
+
+CHECKPOINTS = (
+    # Grouped queries, an output matrix of its own, several shards.
+    Checkpoint(
+        "llama-f32-sharded",
+        "Llama",
+        dict(hidden_size=64, intermediate_size=100, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, vocab_size=171, max_position_embeddings=256),
+        max_shard_size="120KB",
+    ),
+    # Tied embeddings; frequencies on all three branches of Llama 3's scaling.
+    Checkpoint(
+        "llama3-rope-bf16",
+        "Llama",
+        dict(hidden_size=96, intermediate_size=108, num_hidden_layers=2, num_attention_heads=6,
+             num_key_value_heads=2, vocab_size=160, max_position_embeddings=512,
+             tie_word_embeddings=True, rms_norm_eps=1e-5,
+             rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0,
+                                  low_freq_factor=1.0, high_freq_factor=4.0,
+                                  original_max_position_embeddings=64)),
+        dtype=torch.bfloat16,
+    ),
+    Checkpoint(
+        "llama-linear-rope-f16",
+        "Llama",
+        dict(hidden_size=48, intermediate_size=100, num_hidden_layers=3, num_attention_heads=3,
+             num_key_value_heads=1, vocab_size=130, max_position_embeddings=256,
+             tie_word_embeddings=True,
+             rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0)),
+        dtype=torch.float16,
+    ),
+    # A window that all but the two shortest prompts exceed.
+    Checkpoint(
+        "mistral-f32",
+        "Mistral",
+        dict(hidden_size=64, intermediate_size=84, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=1, vocab_size=127, max_position_embeddings=256,
+             sliding_window=16),
+    ),
+    # Biases on q, k and v.
+    Checkpoint(
+        "qwen2-f32",
+        "Qwen2",
+        dict(hidden_size=48, intermediate_size=84, num_hidden_layers=2, num_attention_heads=3,
+             num_key_value_heads=1, vocab_size=150, max_position_embeddings=256,
+             tie_word_embeddings=True),
+    ),
+    Checkpoint(
+        "qwen2-bf16",
+        "Qwen2",
+        dict(hidden_size=64, intermediate_size=136, num_hidden_layers=2, num_attention_heads=2,
+             num_key_value_heads=1, vocab_size=190, max_position_embeddings=256,
+             rope_parameters=dict(rope_type="default", rope_theta=1000000.0),
+             tie_word_embeddings=True),
+        dtype=torch.bfloat16,
+    ),
+    # Norms on q and k; heads whose widths do not add up to hidden_size.
+    Checkpoint(
+        "qwen3-f32",
+        "Qwen3",
+        dict(hidden_size=48, intermediate_size=76, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=32, vocab_size=129, max_position_embeddings=256,
+             tie_word_embeddings=True),
+    ),
+)
+
+
+def generator(*parts):
+    """A random generator seeded by the names of what it is for."""
+    return torch.Generator().manual_seed(zlib.crc32("/".join(map(str, parts)).encode()))
+
+
+def standard_deviation(name, shape, hidden_size, tied):
+    """Spreads that keep every part of the network alive: attention neither flat nor one-hot, layers
+    that outweigh the residual's embedding (or a tied model would repeat its input), logits of
+    standard deviation near 2."""
+    if "embed_tokens" in name:
+        return 2 / math.sqrt(hidden_size) if tied else 1.0
+    if "lm_head" in name:
+        return 2 / math.sqrt(hidden_size)
+    gain = 1.5 if "o_proj" in name or "down_proj" in name else 1.2
+    return gain / math.sqrt(shape[1])
+
+
+def fill(model, seed_name):
+    """Draws every weight of `model`, in float64, then rounds it to the parameter's dtype."""
+    tied = model.config.tie_word_embeddings
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator(seed_name, name),
+                            dtype=torch.float64)
+        if name.endswith("norm.weight"):
+            value = 1 + 0.2 * noise
+        elif name.endswith("bias"):
+            value = 0.3 * noise
+        else:
+            value = noise * standard_deviation(name, parameter.shape, model.config.hidden_size,
+                                               tied)
+        parameter.data.copy_(value)
+
+
+def build(checkpoint):
+    """The model with its weights in the dtype of the file."""
+    config = getattr(transformers, f"{checkpoint.architecture}Config")(**checkpoint.config)
+    model = getattr(transformers, f"{checkpoint.architecture}ForCausalLM")(config)
+    model = model.to(checkpoint.dtype).eval()
+    fill(model, checkpoint.name)
+    return model

@@ -1,0 +1,110 @@
+"""The forward pass written once more, in float64, from the papers and nothing of transformers or
+peft: it tells that the goldens do not contain a mistake of those libraries or of our use of them.
+"""
+
+import json
+import math
+import re
+
+import torch
+from safetensors.torch import load_file
+
+
+def rms_norm(x, weight, eps):
+    return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
+
+
+def inverse_frequencies(rope, head_dim):
+    """[head_dim / 2]; Llama 3's scaling as in Meta's llama-models, `apply_scaling`."""
+    frequencies = rope["rope_theta"] ** (-torch.arange(0, head_dim, 2).double() / head_dim)
+    if rope["rope_type"] == "linear":
+        return frequencies / rope["factor"]
+    if rope["rope_type"] == "llama3":
+        turns = rope["original_max_position_embeddings"] * frequencies / (2 * math.pi)
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        smooth = ((turns - low) / (high - low)).clamp(0, 1)
+        return frequencies * (smooth + (1 - smooth) / rope["factor"])
+    return frequencies
+
+
+def rotate(x, angles):
+    """x: [tokens, heads, head_dim], angles: [tokens, head_dim / 2]; halves, not pairs."""
+    a, b = x.chunk(2, -1)
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+def lora_scale(config, module, rank):
+    alphas = [alpha for pattern, alpha in config["alpha_pattern"].items()
+              if re.fullmatch(rf"(.*\.)?({pattern})", module)]
+    alpha = alphas[0] if alphas else config["lora_alpha"]
+    return alpha / (math.sqrt(rank) if config["use_rslora"] else rank)
+
+
+class Model:
+    """A saved model with an adapter's update merged into its weights."""
+
+    def __init__(self, model_dir, adapter_dir):
+        self.config = json.loads((model_dir / "config.json").read_text())
+        self.weights = {}
+        for file in model_dir.glob("model*.safetensors"):
+            self.weights |= {name: w.double() for name, w in load_file(file).items()}
+        if adapter_dir:
+            self.merge(adapter_dir)
+
+    def merge(self, adapter_dir):
+        config = json.loads((adapter_dir / "adapter_config.json").read_text())
+        tensors = load_file(adapter_dir / "adapter_model.safetensors")
+        for name, a in tensors.items():
+            if ".lora_A." not in name:
+                continue
+            b = tensors[name.replace(".lora_A.", ".lora_B.")]
+            target = name.removeprefix("base_model.model.").replace(".lora_A", "")
+            scale = lora_scale(config, target.removesuffix(".weight"), rank=len(a))
+            self.weights[target] = self.weights[target] + scale * b.double() @ a.double()
+
+    def project(self, x, module):
+        bias = self.weights.get(f"{module}.bias", 0)
+        return x @ self.weights[f"{module}.weight"].T + bias
+
+    def heads(self, x, module, norm, head_dim):
+        """[tokens, heads, head_dim], with Qwen3's norm where there is one."""
+        y = self.project(x, module).unflatten(-1, (-1, head_dim))
+        weight = self.weights.get(f"{norm}.weight")
+        return y if weight is None else rms_norm(y, weight, self.config["rms_norm_eps"])
+
+    def attention(self, x, prefix):
+        config, count = self.config, len(x)
+        head_dim = config.get("head_dim") or (config["hidden_size"] //
+                                              config["num_attention_heads"])
+        angles = torch.arange(count).double()[:, None] * inverse_frequencies(
+            config["rope_parameters"], head_dim)
+        q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim), angles)
+        k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim), angles)
+        v = self.heads(x, f"{prefix}.v_proj", "", head_dim)
+        group = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+        scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(head_dim)
+        distance = torch.arange(count)[:, None] - torch.arange(count)[None]
+        window = config.get("sliding_window") or count
+        scores = scores.masked_fill((distance < 0) | (distance >= window), -math.inf)
+        mixed = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v)
+        return self.project(mixed.flatten(1), f"{prefix}.o_proj")
+
+    def mlp(self, x, prefix):
+        gate = self.project(x, f"{prefix}.gate_proj")
+        return self.project(gate * gate.sigmoid() * self.project(x, f"{prefix}.up_proj"),
+                            f"{prefix}.down_proj")
+
+    def logits(self, tokens):
+        """[len(tokens), vocab_size], float64."""
+        eps = self.config["rms_norm_eps"]
+        norm = lambda x, name: rms_norm(x, self.weights[f"{name}.weight"], eps)
+        x = self.weights["model.embed_tokens.weight"][tokens]
+        for layer in range(self.config["num_hidden_layers"]):
+            prefix = f"model.layers.{layer}"
+            x = x + self.attention(norm(x, f"{prefix}.input_layernorm"), f"{prefix}.self_attn")
+            x = x + self.mlp(norm(x, f"{prefix}.post_attention_layernorm"), f"{prefix}.mlp")
+        x = norm(x, "model.norm")
+        head = self.weights.get("lm_head.weight", self.weights["model.embed_tokens.weight"])
+        return x @ head.T

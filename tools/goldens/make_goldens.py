@@ -1,0 +1,239 @@
+"""Makes tests/goldens: tiny random checkpoints, adapters, and what they must compute.
+
+  make_goldens.py             rewrites tests/goldens
+  make_goldens.py --check     makes them anew elsewhere and compares
+
+README.md says what is in the files and how the tolerances are derived.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import adapters
+import checkpoints
+import independent
+from arithmetic import BFLOAT16, FLOAT32
+from reference import Float64Model, load, native_logits
+
+GOLDENS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "goldens"
+PROMPT_LENGTHS = (1, 7, 40, 97)
+GREEDY_TOKENS = 20
+# A tolerance is this many times the largest deviation among the noisy runs: see README.md.
+SAFETY = 3
+NOISY_RUNS = 8
+# Greedy tokens are to be equal, so no choice may be closer than this many tolerances …
+MIN_GAP_TOLERANCES = 20
+# … and an adapter whose effect is smaller than this many would go unnoticed.
+MIN_EFFECT_TOLERANCES = 10
+# transformers' own deviation lies within the tolerance, which is at most this many times as large.
+MAX_TOLERANCE_RATIO = 40
+
+
+def measure(difference):
+    """Largest absolute value and root mean square."""
+    return {"max": float(difference.abs().max()), "rms": float(difference.square().mean().sqrt())}
+
+
+def stored_positions(length):
+    """All positions of a short prompt; of a longer one four, the first and the last among them."""
+    return list(range(length)) if length <= 8 else [round(i * (length - 1) / 3) for i in range(4)]
+
+
+class Variant:
+    """A base model with one adapter or none, in every arithmetic that is compared."""
+
+    def __init__(self, model_dir, adapter):
+        self.adapter = adapter
+        adapter_dir = model_dir / "adapters" / adapter if adapter else None
+        self.exact = Float64Model(model_dir, adapter_dir)
+        self.independent = independent.Model(model_dir, adapter_dir)
+        self.native = {"f32": load(model_dir, adapter_dir, torch.float32),
+                       "bf16": load(model_dir, adapter_dir, torch.bfloat16)}
+        self.noisy = {}
+        for key, number_format in (("f32", FLOAT32), ("bf16", BFLOAT16)):
+            seed = checkpoints.generator(model_dir.name, adapter, key)
+            self.noisy[key] = Float64Model(model_dir, adapter_dir, number_format, seed)
+
+    def case(self, prompt):
+        """The case as it stands in cases.json, and its exact logits [len(positions), vocab_size]."""
+        positions = stored_positions(len(prompt))
+        exact = self.exact.logits(prompt)[positions]
+        assert measure(self.independent.logits(prompt)[positions] - exact)["max"] < 1e-10
+        greedy, min_gap = self.exact.greedy(prompt, GREEDY_TOKENS)
+        case = {"adapter": self.adapter, "prompt": prompt,
+                "logits_key": f"{self.adapter or 'base'}/{len(prompt)}", "positions": positions,
+                "greedy": greedy, "min_gap": min_gap}
+        for key in ("f32", "bf16"):
+            noise = [measure(self.noisy[key].logits(prompt)[positions] - exact)
+                     for _ in range(NOISY_RUNS)]
+            case[f"tolerance_{key}"] = SAFETY * max(n["max"] for n in noise)
+            case[f"rms_tolerance_{key}"] = SAFETY * max(n["rms"] for n in noise)
+            native = measure(native_logits(self.native[key], prompt)[positions] - exact)
+            case[f"transformers_{key}_max"] = native["max"]
+            case[f"transformers_{key}_rms"] = native["rms"]
+        return case, exact
+
+
+def problem(case, effect):
+    """What makes a prompt useless as a golden, or None. `effect`: of the adapter on the logits."""
+    if case["min_gap"] < MIN_GAP_TOLERANCES * case["tolerance_f32"]:
+        return f"two tokens are only {case['min_gap']:.1e} apart"
+    if not case["adapter"]:
+        return None
+    if effect["max"] < MIN_EFFECT_TOLERANCES * case["tolerance_f32"]:
+        return f"the adapter moves no logit by more than {effect['max']:.1e}"
+    if effect["rms"] < MIN_EFFECT_TOLERANCES * case["rms_tolerance_bf16"]:
+        return f"the adapter moves logits by only {effect['rms']:.1e} in the mean"
+    return None
+
+
+def check_calibration(case):
+    for key in ("f32", "bf16"):
+        for kind, name in (("max", "tolerance"), ("rms", "rms_tolerance")):
+            tolerance, native = case[f"{name}_{key}"], case[f"transformers_{key}_{kind}"]
+            assert native <= tolerance <= MAX_TOLERANCE_RATIO * native, (key, kind, case)
+
+
+def check_effects(cases, logits):
+    """Every adapter moves some logit by many times the tolerance of bfloat16, too."""
+    ratios = {}
+    for case in cases:
+        if case["adapter"]:
+            base = logits[f"base/{len(case['prompt'])}"]
+            effect = measure(logits[case["logits_key"]] - base)["max"] / case["tolerance_bf16"]
+            ratios[case["adapter"]] = max(effect, ratios.get(case["adapter"], 0))
+    assert min(ratios.values()) >= MIN_EFFECT_TOLERANCES, ratios
+
+
+def check_settings(model_dir, case, exact):
+    """The sliding window and the RoPE scaling of the model matter to this case of the base model."""
+    config = json.loads((model_dir / "config.json").read_text())
+    changes = {}
+    if config.get("sliding_window"):
+        changes["sliding_window"] = None
+    if config["rope_parameters"]["rope_type"] != "default":
+        changes["rope_parameters"] = {**config["rope_parameters"], "rope_type": "default"}
+    for key, neutral in changes.items():
+        model = independent.Model(model_dir, None)
+        model.config[key] = neutral
+        effect = measure(model.logits(case["prompt"])[case["positions"]] - exact)
+        assert effect["max"] > MIN_EFFECT_TOLERANCES * case["tolerance_bf16"], (key, effect)
+
+
+def cases_of_length(variants, vocab_size, length, seed_name):
+    """The cases of one prompt, the same for every variant: the first random one that is usable for
+    all of them."""
+    for attempt in range(100):
+        random = checkpoints.generator(seed_name, "prompt", length, attempt)
+        prompt = torch.randint(vocab_size, (length,), generator=random).tolist()
+        results = []
+        for variant in variants:
+            case, exact = variant.case(prompt)
+            base = results[0][1] if results else exact
+            reason = problem(case, measure(exact - base))
+            if reason:
+                print(f"  {case['logits_key']}: attempt {attempt}: {reason}")
+                break
+            results.append((case, exact))
+        else:
+            return results
+    raise AssertionError(f"{seed_name}: no usable prompt of length {length}")
+
+
+def shorten(case):
+    """Numbers that mean nothing beyond their fourth digit."""
+    return {key: float(f"{value:.4g}") if isinstance(value, float) else value
+            for key, value in case.items()}
+
+
+def make_model(checkpoint, root):
+    """Writes one folder of goldens."""
+    model_dir = root / checkpoint.name
+    checkpoints.build(checkpoint).save_pretrained(model_dir,
+                                                  max_shard_size=checkpoint.max_shard_size)
+    names = [None]
+    for adapter in adapters.ADAPTERS[checkpoint.name]:
+        adapters.save(checkpoints.build(checkpoint), adapter, checkpoint.name,
+                      model_dir / "adapters" / adapter.name)
+        names.append(adapter.name)
+    variants = [Variant(model_dir, name) for name in names]
+    cases, logits = [], {}
+    for length in PROMPT_LENGTHS:
+        for case, exact in cases_of_length(variants, checkpoint.config["vocab_size"], length,
+                                           checkpoint.name):
+            check_calibration(case)
+            cases.append(case)
+            logits[case["logits_key"]] = exact.float()
+            if length == PROMPT_LENGTHS[-1] and not case["adapter"]:
+                check_settings(model_dir, case, exact)
+    check_effects(cases, logits)
+    save_file(logits, model_dir / "logits.safetensors")
+    lines = ",\n".join(json.dumps(shorten(case)) for case in cases)
+    (model_dir / "cases.json").write_text(f"[\n{lines}\n]\n")
+    report(checkpoint.name, cases)
+
+
+def report(name, cases):
+    print(name)
+    for key in ("f32", "bf16"):
+        for kind, tolerance in (("max", f"tolerance_{key}"), ("rms", f"rms_tolerance_{key}")):
+            values = [case[tolerance] for case in cases]
+            ratios = [case[tolerance] / case[f"transformers_{key}_{kind}"] for case in cases]
+            print(f"  {tolerance:<18} {min(values):.1e} … {max(values):.1e} = "
+                  f"{min(ratios):.1f} … {max(ratios):.1f} × transformers' own deviation")
+
+
+def compare(made, committed):
+    """Fails unless both trees hold the same files: logits and numbers to within what another CPU's
+    float64 may change, everything else byte for byte."""
+    files = sorted(p.relative_to(made) for p in made.rglob("*") if p.is_file())
+    assert files == sorted(p.relative_to(committed) for p in committed.rglob("*") if p.is_file())
+    for file in files:
+        if file.name == "logits.safetensors":
+            a, b = load_file(made / file), load_file(committed / file)
+            assert a.keys() == b.keys(), file
+            for key in a:
+                torch.testing.assert_close(a[key], b[key], rtol=1e-6, atol=1e-6)
+        elif file.name == "cases.json":
+            for a, b in zip(*(json.loads((root / file).read_text()) for root in (made, committed)),
+                            strict=True):
+                for key in ("adapter", "prompt", "logits_key", "positions", "greedy"):
+                    assert a[key] == b[key], (file, key)
+        else:
+            assert (made / file).read_bytes() == (committed / file).read_bytes(), file
+    print(f"{len(files)} files agree")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as temporary:
+        made = pathlib.Path(temporary) / "goldens"
+        for checkpoint in checkpoints.CHECKPOINTS:
+            make_model(checkpoint, made)
+        if arguments.check:
+            compare(made, GOLDENS)
+        else:
+            shutil.rmtree(GOLDENS, ignore_errors=True)
+            shutil.copytree(made, GOLDENS)
+
+
+if __name__ == "__main__":
+    # peft writes target_modules in the order of a set of strings.
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+    main()
