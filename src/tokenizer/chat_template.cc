@@ -1,0 +1,148 @@
+// Source: transformers, tokenization_utils_base.py (which template) and
+// utils/chat_template_utils.py (what it sees).
+
+#include "tokenizer/chat_template.h"
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "tokenizer/json_fields.h"
+#include "tokenizer/special_tokens.h"
+
+namespace aril {
+namespace {
+
+constexpr size_t kMaxTemplateBytes = 1 << 20;
+// Marks where the last message ends. No message holds it by accident.
+constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+struct Sources {
+  std::optional<std::string> main;
+  std::optional<std::string> tool_use;
+  std::string where;  // for errors
+};
+
+StatusOr<Sources> ReadJinjaFiles(const std::string& dir) {
+  Sources sources = {.where = dir + "/chat_template.jinja"};
+  ASSIGN_OR_RETURN(sources.main, ReadFile(sources.where, kMaxTemplateBytes));
+  const std::string tool_use = dir + "/additional_chat_templates/tool_use.jinja";
+  if (FileExists(tool_use)) {
+    ASSIGN_OR_RETURN(sources.tool_use, ReadFile(tool_use, kMaxTemplateBytes));
+  }
+  return sources;
+}
+
+// [{"name": "default", "template": "…"}, …]
+Status ReadNamedTemplates(const Json::Array& list, const JsonFields& fields, Sources* sources) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    ASSIGN_OR_RETURN(const JsonFields item,
+                     JsonFields::Of(list[i], ElementPath(fields.PathOf("chat_template"), i)));
+    ASSIGN_OR_RETURN(const std::string name, item.String("name"));
+    ASSIGN_OR_RETURN(std::string source, item.String("template"));
+    if (name == "default") {
+      sources->main = std::move(source);
+    } else if (name == "tool_use") {
+      sources->tool_use = std::move(source);
+    }
+  }
+  if (sources->main.has_value()) return OkStatus();
+  return InvalidArgument(fields.PathOf("chat_template") + " has no template named \"default\"");
+}
+
+StatusOr<Sources> ReadTokenizerConfigTemplate(const std::string& dir) {
+  Sources sources = {.where = dir + "/tokenizer_config.json: chat_template"};
+  const std::string path = dir + "/tokenizer_config.json";
+  ASSIGN_OR_RETURN(const auto json, ReadOptionalObject(path));
+  if (!json.has_value()) return sources;
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));
+  const Json* member = fields.Find("chat_template");
+  if (member == nullptr || member->is_null()) return sources;
+  if (const Json::Array* list = member->AsArray()) {
+    RETURN_IF_ERROR(ReadNamedTemplates(*list, fields, &sources));
+  } else {
+    ASSIGN_OR_RETURN(sources.main, fields.String("chat_template"));
+  }
+  return sources;
+}
+
+// The last message with kEndMark behind its text, which must not be empty.
+StatusOr<Json> MarkFinalMessage(Json messages) {
+  Json::Array* list = messages.AsArray();
+  Json* content = list == nullptr || list->empty() ? nullptr : list->back().Find("content");
+  const std::string* text = content == nullptr ? nullptr : content->AsString();
+  if (text == nullptr || text->empty()) {
+    return InvalidArgument("continue_final_message: the last message has no text to continue");
+  }
+  *content = *text + std::string(kEndMark);
+  return messages;
+}
+
+// What was rendered before the mark. A template that trims messages takes the mark's space away;
+// then the message's own spaces go as well, as in transformers.
+StatusOr<std::string> CutAtMark(std::string text) {
+  const std::string_view word = kEndMark.substr(0, kEndMark.size() - 1);
+  const size_t at = text.rfind(word);
+  if (at == std::string::npos) {
+    return InvalidArgument("continue_final_message: the chat template leaves the last message out");
+  }
+  const bool is_trimmed = text.compare(at, kEndMark.size(), kEndMark) != 0;
+  text.resize(at);
+  if (is_trimmed) text.resize(text.find_last_not_of(" \t\n\r\f\v") + 1);
+  return text;
+}
+
+}  // namespace
+
+StatusOr<std::optional<ChatTemplate>> ChatTemplate::Load(const std::string& dir,
+                                                         const Json::Object& special_tokens) {
+  ASSIGN_OR_RETURN(const Sources sources, FileExists(dir + "/chat_template.jinja")
+                                              ? ReadJinjaFiles(dir)
+                                              : ReadTokenizerConfigTemplate(dir));
+  if (!sources.main.has_value()) return std::optional<ChatTemplate>();
+  ASSIGN_OR_RETURN(const Json::Object tokens, ReadSpecialTokens(dir, special_tokens));
+  auto result = Parse(*sources.main, tokens);
+  if (!result.ok()) return Annotate(result.status(), sources.where);
+  if (sources.tool_use.has_value()) {
+    auto tool_use = jinja::Template::Parse(*sources.tool_use);
+    if (!tool_use.ok()) return Annotate(tool_use.status(), sources.where + " (tool_use)");
+    result->tool_use_ = *std::move(tool_use);
+  }
+  return std::optional<ChatTemplate>(*std::move(result));
+}
+
+StatusOr<ChatTemplate> ChatTemplate::FromFile(const std::string& path,
+                                              const Json::Object& special_tokens) {
+  ASSIGN_OR_RETURN(const std::string source, ReadFile(path, kMaxTemplateBytes));
+  auto result = Parse(source, special_tokens);
+  if (!result.ok()) return Annotate(result.status(), path);
+  return result;
+}
+
+StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
+                                           const Json::Object& special_tokens) {
+  ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::Parse(source));
+  return ChatTemplate(std::move(parsed), special_tokens);
+}
+
+StatusOr<std::string> ChatTemplate::Render(const ChatPrompt& prompt) const {
+  Json messages = prompt.messages;
+  if (prompt.continue_final_message) {
+    ASSIGN_OR_RETURN(messages, MarkFinalMessage(std::move(messages)));
+  }
+  Json::Object variables = special_tokens_;  // of two with one name the later counts
+  if (const Json::Object* more = prompt.variables.AsObject()) {
+    variables.insert(variables.end(), more->begin(), more->end());
+  }
+  variables.emplace_back("messages", std::move(messages));
+  variables.emplace_back("tools", prompt.tools);
+  variables.emplace_back("documents", nullptr);
+  variables.emplace_back("add_generation_prompt", prompt.add_generation_prompt);
+  const bool with_tools = tool_use_.has_value() && !prompt.tools.is_null();
+  ASSIGN_OR_RETURN(std::string text,
+                   (with_tools ? *tool_use_ : main_)
+                       .Render(variables, {.now_unix_seconds = prompt.unix_seconds, .limits = {}}));
+  return prompt.continue_final_message ? CutAtMark(std::move(text)) : text;
+}
+
+}  // namespace aril

@@ -1,0 +1,48 @@
+// tokenizer_config.json, and the small files around it: what refines a tokenizer.
+
+#ifndef ARIL_TOKENIZER_TOKENIZER_CONFIG_H_
+#define ARIL_TOKENIZER_TOKENIZER_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/pipeline.h"
+
+namespace aril {
+
+struct TokenizerConfig {
+  std::string path;             // for errors; the file need not exist
+  std::string tokenizer_class;  // "" if not stated
+  std::optional<bool> add_bos_token;
+  std::optional<bool> add_eos_token;
+  std::optional<bool> add_prefix_space;
+  std::optional<bool> legacy;  // Llama: every text between special tokens gets a leading space
+  std::optional<std::string> bos_token;
+  std::optional<std::string> eos_token;
+  std::optional<std::string> unk_token;
+  // The contents of bos, eos, unk, pad, … and additional_special_tokens.
+  std::vector<std::string> special_tokens;
+  // added_tokens_decoder, then what only added_tokens.json has.
+  std::vector<AddedToken> added_tokens;
+};
+
+// Reads tokenizer_config.json and added_tokens.json of a model directory; both may be absent.
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& model_dir);
+
+// Completes `tokens`, as read from the tokenizer's own file, with those of the config: adds the
+// missing ones to the list and to `vocabulary`, and the named special tokens that the vocabulary
+// has. The tokenizer's own file wins where both describe a token.
+Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
+                        std::vector<AddedToken>* tokens);
+
+// Sets bos and eos from the config, where it names tokens of the vocabulary, and makes the
+// post-processor add or omit them where add_bos_token or add_eos_token says so.
+void ApplyBosAndEos(const TokenizerConfig& config, PipelineParts* parts);
+
+}  // namespace aril
+
+#endif  // ARIL_TOKENIZER_TOKENIZER_CONFIG_H_

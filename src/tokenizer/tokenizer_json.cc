@@ -1,0 +1,76 @@
+#include "tokenizer/tokenizer_json.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "tokenizer/pipeline.h"
+#include "tokenizer/post_processor.h"
+
+namespace aril {
+namespace {
+
+const Json& MemberOrNull(const JsonFields& fields, std::string_view key) {
+  static const Json null;
+  const Json* member = fields.Find(key);
+  return member == nullptr ? null : *member;
+}
+
+// added_tokens: [{"id": 0, "content": "<unk>", "special": true, …}, …]
+StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields,
+                                                  Vocabulary* vocabulary) {
+  std::vector<AddedToken> tokens;
+  if (!fields.Has("added_tokens")) return tokens;
+  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array("added_tokens"));
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string where = ElementPath(fields.PathOf("added_tokens"), i);
+    ASSIGN_OR_RETURN(const JsonFields entry, JsonFields::Of((*list)[i], where));
+    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
+    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
+    if (token.content.empty()) continue;  // the reference ignores these
+    if (Status added = vocabulary->Add(token.content, id); !added.ok()) {
+      return Annotate(added, where);
+    }
+    token.id = static_cast<int32_t>(id);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Tokenizer>> AssembleTokenizer(const JsonFields& fields,
+                                                       BpeWithVocabulary bpe,
+                                                       const TokenizerConfig& config) {
+  const auto read = [&fields](const char* key, const auto& reader) {
+    return reader(MemberOrNull(fields, key), fields.PathOf(key));
+  };
+  PipelineParts parts;
+  parts.vocabulary = std::move(bpe.vocabulary);
+  parts.model = std::move(bpe.model);
+  ASSIGN_OR_RETURN(parts.normalizer, read("normalizer", ReadNormalizer));
+  ASSIGN_OR_RETURN(parts.pre_tokenizer, read("pre_tokenizer", ReadPreTokenizer));
+  ASSIGN_OR_RETURN(parts.post_processor, read("post_processor", ReadPostProcessor));
+  ASSIGN_OR_RETURN(Decoder decoder, read("decoder", ReadDecoder));
+  parts.decoder = std::make_unique<Decoder>(std::move(decoder));
+  ASSIGN_OR_RETURN(std::vector<AddedToken> added, ReadAddedTokens(fields, parts.vocabulary.get()));
+  RETURN_IF_ERROR(MergeAddedTokens(config, parts.vocabulary.get(), &added));
+  parts.added_tokens = std::make_unique<AddedTokens>(std::move(added), *parts.normalizer);
+  // A template that begins with a token says what BOS is, where no config does.
+  if (!parts.post_processor.prefix.empty()) parts.bos_token_id = parts.post_processor.prefix[0];
+  ApplyBosAndEos(config, &parts);
+  return std::unique_ptr<Tokenizer>(new PipelineTokenizer(std::move(parts)));
+}
+
+StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view text,
+                                                        const std::string& path,
+                                                        const TokenizerConfig& config) {
+  auto json = Json::Parse(text, kTokenizerFileLimits);
+  if (!json.ok()) return Annotate(json.status(), path);
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));
+  ASSIGN_OR_RETURN(const JsonFields model, fields.Object("model"));
+  ASSIGN_OR_RETURN(BpeWithVocabulary bpe, ReadBpe(model));
+  return AssembleTokenizer(fields, std::move(bpe), config);
+}
+
+}  // namespace aril
