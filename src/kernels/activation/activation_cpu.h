@@ -1,0 +1,18 @@
+// The per-instruction-set entry points of activation_cpu.cc.
+
+#ifndef ARIL_KERNELS_ACTIVATION_ACTIVATION_CPU_H_
+#define ARIL_KERNELS_ACTIVATION_ACTIVATION_CPU_H_
+
+#include "kernels/activation/activation_tile.h"
+
+#define ARIL_DECLARE_ACTIVATION(isa)      \
+  namespace aril::kernels::isa {          \
+  void SiluMulRowF32(const SiluMulRow&);  \
+  void SiluMulRowBF16(const SiluMulRow&); \
+  }
+
+ARIL_DECLARE_ACTIVATION(portable)
+ARIL_DECLARE_ACTIVATION(avx2)
+ARIL_DECLARE_ACTIVATION(avx512)
+
+#endif  // ARIL_KERNELS_ACTIVATION_ACTIVATION_CPU_H_

@@ -1,0 +1,40 @@
+// What the per-instruction-set attention code is called with. Plain structs only (see cpu/simd.h).
+
+#ifndef ARIL_KERNELS_ATTENTION_ATTENTION_TILE_H_
+#define ARIL_KERNELS_ATTENTION_ATTENTION_TILE_H_
+
+#include <stdint.h>
+#include <cstddef>
+
+namespace aril::kernels {
+
+// Tokens whose scores are computed and folded into the running softmax together; blocks begin at
+// multiples of it, so that a query meets the same blocks however its sequence was chunked.
+inline constexpr int64_t kAttentionBlockTokens = 16;
+// Queries that share one pass over K and V.
+inline constexpr int64_t kAttentionTileQueries = 8;
+
+// Queries [first_query, first_query + num_queries) of one sequence and one kv head, numbered row ·
+// group + head of the group.
+struct AttentionTile {
+  const void* q;       // row r, head h of the group: q + r * row_stride + h * head_dim elements
+  void* out;           // the same layout
+  int64_t row_stride;  // elements
+  int64_t group;       // query heads per kv head
+  int64_t first_query;
+  int64_t num_queries;     // ≤ kAttentionTileQueries
+  int64_t first_position;  // of row 0
+  int64_t window;          // keys visible to a query, itself included
+  float scale;
+  int64_t head_dim;  // ≤ kMaxHeadDim
+  std::byte* const* pages;
+  int64_t page_tokens;
+  int64_t key_offset;  // bytes into a page
+  int64_t value_offset;
+};
+
+using AttentionTileFunction = void (*)(const AttentionTile&);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_ATTENTION_ATTENTION_TILE_H_

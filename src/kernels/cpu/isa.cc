@@ -1,0 +1,69 @@
+#include "kernels/cpu/isa.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace aril::kernels {
+
+#if defined(__x86_64__)
+namespace {
+
+// The processor has AMX tiles and BF16 products (CPUID leaf 7, EDX bits 24 and 22), and Linux lets
+// this process use the tiles, which its default register state leaves out
+// (Documentation/arch/x86/xstate.rst).
+bool CanUseAmx() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+#endif
+
+std::string_view Name(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable:
+      return "portable";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAmx:
+      return "amx";
+  }
+  return "";
+}
+
+std::optional<Isa> IsaFromName(std::string_view name) {
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {
+    if (Name(isa) == name) return isa;
+  }
+  return std::nullopt;
+}
+
+std::ostream& operator<<(std::ostream& out, Isa isa) { return out << Name(isa); }
+
+std::vector<Isa> AvailableIsas() {
+  std::vector<Isa> isas = {Isa::kPortable};
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    isas.push_back(Isa::kAvx2);
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bf16")) {
+      isas.push_back(Isa::kAvx512);
+      if (CanUseAmx()) isas.push_back(Isa::kAmx);
+    }
+  }
+#endif
+  return isas;
+}
+
+}  // namespace aril::kernels

@@ -1,0 +1,28 @@
+// The instruction sets that CPU kernels are compiled for. Each is its own numeric class: results
+// are bitwise reproducible within one, and agree to rounding between them.
+
+#ifndef ARIL_KERNELS_CPU_ISA_H_
+#define ARIL_KERNELS_CPU_ISA_H_
+
+#include <optional>
+#include <ostream>
+#include <string_view>
+#include <vector>
+
+namespace aril::kernels {
+
+enum class Isa { kPortable, kAvx2, kAvx512, kAmx };
+
+// "portable", "avx2" (AVX2 and FMA), "avx512" (AVX-512 F, BW, DQ, VL and BF16), "amx" (that, with
+// AMX BF16 tiles for matrix products).
+std::string_view Name(Isa isa);
+std::optional<Isa> IsaFromName(std::string_view name);
+std::ostream& operator<<(std::ostream& out, Isa isa);
+
+// What this processor runs, from kPortable to the best. Asks the operating system for the use of
+// AMX tiles.
+std::vector<Isa> AvailableIsas();
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_CPU_ISA_H_

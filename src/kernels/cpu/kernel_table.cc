@@ -1,0 +1,70 @@
+#include "kernels/cpu/kernel_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/activation/activation_cpu.h"
+#include "kernels/attention/attention_cpu.h"
+#include "kernels/cpu/context.h"
+#include "kernels/gemm/gemm_cpu.h"
+#include "kernels/lora/lora_cpu.h"
+#include "kernels/norm/norm_cpu.h"
+#include "kernels/rope/rope_cpu.h"
+
+namespace aril::kernels {
+namespace {
+
+GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
+  return {.run = run,
+          .block_cols = block_cols,
+          .k_multiple = 1,
+          .x_layout = GemmKernel::XLayout::kTiles};
+}
+
+// The functions of one namespace: the same names in each.
+#define ARIL_KERNEL_TABLE(id, ns)                                                   \
+  CpuKernels {                                                                      \
+    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),         \
+    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                  \
+    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,   \
+    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,   \
+    .attention_f32 = ns::AttentionTileF32, .attention_bf16 = ns::AttentionTileBF16, \
+    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,               \
+    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,           \
+    .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16, \
+  }
+
+#if defined(__x86_64__)
+// AVX-512, with BF16 matrix products in AMX tiles.
+CpuKernels AmxKernels() {
+  CpuKernels kernels = ARIL_KERNEL_TABLE(Isa::kAmx, avx512);
+  kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
+                       .block_cols = amx::kGemmBlockCols,
+                       .k_multiple = amx::kGemmKMultiple,
+                       .x_layout = GemmKernel::XLayout::kRows};
+  return kernels;
+}
+#endif
+
+}  // namespace
+
+const CpuKernels& KernelsFor(Isa isa) {
+  const std::vector<Isa> available = AvailableIsas();
+  CHECK(std::find(available.begin(), available.end(), isa) != available.end());
+  static const CpuKernels portable_kernels = ARIL_KERNEL_TABLE(Isa::kPortable, portable);
+#if defined(__x86_64__)
+  static const CpuKernels avx2_kernels = ARIL_KERNEL_TABLE(Isa::kAvx2, avx2);
+  static const CpuKernels avx512_kernels = ARIL_KERNEL_TABLE(Isa::kAvx512, avx512);
+  static const CpuKernels amx_kernels = AmxKernels();
+  if (isa == Isa::kAvx2) return avx2_kernels;
+  if (isa == Isa::kAvx512) return avx512_kernels;
+  if (isa == Isa::kAmx) return amx_kernels;
+#endif
+  CHECK_EQ(isa, Isa::kPortable);
+  return portable_kernels;
+}
+
+#undef ARIL_KERNEL_TABLE
+
+}  // namespace aril::kernels

@@ -1,0 +1,31 @@
+// The functions compiled for one instruction set.
+
+#ifndef ARIL_KERNELS_CPU_KERNEL_TABLE_H_
+#define ARIL_KERNELS_CPU_KERNEL_TABLE_H_
+
+#include <cstdint>
+
+#include "kernels/activation/activation_tile.h"
+#include "kernels/attention/attention_tile.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/gemm/gemm_tile.h"
+#include "kernels/lora/lora_tile.h"
+#include "kernels/norm/norm_tile.h"
+#include "kernels/rope/rope_tile.h"
+
+namespace aril::kernels {
+
+struct CpuKernels {
+  Isa isa;
+  GemmKernel gemm_f32, gemm_bf16;
+  LoraShrinkFunction lora_shrink_f32, lora_shrink_bf16;
+  LoraExpandFunction lora_expand_f32, lora_expand_bf16;
+  AttentionTileFunction attention_f32, attention_bf16;
+  NormRowFunction norm_row_f32, norm_row_bf16;
+  RopeHeadFunction rope_head_f32, rope_head_bf16;
+  SiluMulRowFunction silu_mul_row_f32, silu_mul_row_bf16;
+};
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_CPU_KERNEL_TABLE_H_

@@ -1,0 +1,236 @@
+// The vector layer of the CPU kernels. Only `*_cpu.cc` files include it: CMake compiles each of
+// them once per instruction set, with -DARIL_ISA=<name> and the matching -m flags, and everything
+// here lives in the namespace of that instruction set. No other header with inline functions may be
+// included there: the linker would keep one copy of such a function, perhaps the one with wide
+// instructions, for the whole program (tools/check_isa_leaks.sh looks for that).
+//
+// A vector has kLanes floats. BF16 values come either one per lane, widened to float, or two per
+// lane (a "pair": element 2i in the low half of lane i, 2i+1 in the high half) as the dot product
+// takes them.
+
+#ifndef ARIL_KERNELS_CPU_SIMD_H_
+#define ARIL_KERNELS_CPU_SIMD_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#if !defined(ARIL_ISA)
+#error "compile with -DARIL_ISA=portable, avx2 or avx512"
+#endif
+
+#define ARIL_INLINE static inline __attribute__((always_inline, unused))
+
+namespace aril::kernels::ARIL_ISA {
+
+#if defined(__AVX512BF16__)
+inline constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+inline constexpr int kLanes = 8;
+#else
+inline constexpr int kLanes = 4;
+#endif
+
+// BF16 elements in one vector of pairs.
+inline constexpr int kPairLanes = 2 * kLanes;
+
+typedef float Vf __attribute__((vector_size(4 * kLanes)));
+typedef int32_t Vi __attribute__((vector_size(4 * kLanes)));
+typedef uint32_t Vu __attribute__((vector_size(4 * kLanes)));
+typedef uint16_t Vh __attribute__((vector_size(2 * kLanes)));
+
+ARIL_INLINE int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+ARIL_INLINE int64_t Max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+ARIL_INLINE Vf Zero() { return Vf{}; }
+ARIL_INLINE Vf Set(float value) { return value - Vf{}; }
+ARIL_INLINE Vi SetInt(int32_t value) { return value - Vi{}; }
+
+// The lane numbers 0, 1, 2, …
+ARIL_INLINE Vi Iota() {
+  Vi v;
+  for (int i = 0; i < kLanes; ++i) v[i] = i;
+  return v;
+}
+
+ARIL_INLINE Vf Load(const float* p) {
+  Vf v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+ARIL_INLINE void Store(float* p, Vf v) { __builtin_memcpy(p, &v, sizeof(v)); }
+
+// The first n < kLanes elements; the other lanes are zero and their memory is not touched.
+ARIL_INLINE Vf LoadPartial(const float* p, int64_t n) {
+#if defined(__AVX512BF16__)
+  return (Vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+  Vf v = {};
+  __builtin_memcpy(&v, p, (size_t)n * sizeof(float));
+  return v;
+#endif
+}
+ARIL_INLINE void StorePartial(float* p, Vf v, int64_t n) {
+#if defined(__AVX512BF16__)
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
+  __builtin_memcpy(p, &v, (size_t)n * sizeof(float));
+#endif
+}
+
+ARIL_INLINE Vf WidenBf16(Vh h) {
+  const Vu wide = __builtin_convertvector(h, Vu) << 16;
+  return (Vf)wide;
+}
+
+// Round to nearest, ties to even; NaN stays NaN. The same on every instruction set.
+ARIL_INLINE Vh NarrowToBf16(Vf v) {
+  const Vu bits = (Vu)v;
+  const Vu rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  const Vu quiet = (bits >> 16) | 0x40;
+  const Vi is_nan = (Vi)(v != v);
+  const Vu chosen = ((Vu)is_nan & quiet) | (~(Vu)is_nan & rounded);
+  return __builtin_convertvector(chosen, Vh);
+}
+
+// kLanes BF16 values as floats; the partial form as LoadPartial.
+ARIL_INLINE Vf LoadBf16(const uint16_t* p) {
+  Vh h;
+  __builtin_memcpy(&h, p, sizeof(h));
+  return WidenBf16(h);
+}
+ARIL_INLINE Vf LoadBf16Partial(const uint16_t* p, int64_t n) {
+  Vh h = {};
+  __builtin_memcpy(&h, p, (size_t)n * sizeof(uint16_t));
+  return WidenBf16(h);
+}
+ARIL_INLINE void StoreBf16(uint16_t* p, Vf v) {
+  const Vh h = NarrowToBf16(v);
+  __builtin_memcpy(p, &h, sizeof(h));
+}
+ARIL_INLINE void StoreBf16Partial(uint16_t* p, Vf v, int64_t n) {
+  const Vh h = NarrowToBf16(v);
+  __builtin_memcpy(p, &h, (size_t)n * sizeof(uint16_t));
+}
+
+// kPairLanes BF16 values as pairs; the partial form fills up with zeros.
+ARIL_INLINE Vu LoadPairs(const uint16_t* p) {
+  Vu v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+ARIL_INLINE Vu LoadPairsPartial(const uint16_t* p, int64_t n) {
+#if defined(__AVX512BF16__)
+  return (Vu)_mm512_maskz_loadu_epi16((__mmask32)((1ull << n) - 1), p);
+#else
+  Vu v = {};
+  __builtin_memcpy(&v, p, (size_t)n * sizeof(uint16_t));
+  return v;
+#endif
+}
+
+// a * b + c, rounded once where the instruction set has it (the portable build rounds twice).
+ARIL_INLINE Vf Fma(Vf a, Vf b, Vf c) {
+#if defined(__AVX512BF16__)
+  // As inline assembly because GCC 12 otherwise copies accumulators between registers and the
+  // stack.
+  asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  return c;
+#elif defined(__AVX2__)
+  return (Vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+// acc[i] + the products of both pairs of lane i.
+ARIL_INLINE Vf DotPairs(Vu a, Vu b, Vf acc) {
+#if defined(__AVX512BF16__)
+  asm("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+  return acc;
+#else
+  const Vu high = 0xFFFF0000u - Vu{};
+  acc = Fma((Vf)(a << 16), (Vf)(b << 16), acc);
+  return Fma((Vf)(a & high), (Vf)(b & high), acc);
+#endif
+}
+
+ARIL_INLINE Vf MaxLanes(Vf a, Vf b) { return a > b ? a : b; }
+
+// Horizontal sum and maximum: halves are folded until one lane is left, always in this order.
+ARIL_INLINE float Sum(Vf v) {
+  float lanes[kLanes];
+  Store(lanes, v);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+ARIL_INLINE float HorizontalMax(Vf v) {
+  float lanes[kLanes];
+  Store(lanes, v);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) {
+      lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+    }
+  }
+  return lanes[0];
+}
+
+// Neighbouring lanes added: lane i of the result is a's lanes 2i and 2i+1, then b's.
+ARIL_INLINE Vf AddNeighbours(Vf a, Vf b) {
+#if defined(__AVX512BF16__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif defined(__AVX2__)
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+// Lane i of the result is the sum of v[i]'s lanes, by a tree of neighbours. Destroys v.
+ARIL_INLINE Vf SumEach(Vf v[kLanes]) {
+#pragma GCC unroll 4
+  for (int n = kLanes / 2; n > 0; n /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < n; ++i) v[i] = AddNeighbours(v[2 * i], v[2 * i + 1]);
+  }
+  return v[0];
+}
+
+// e^x to about 2 ulp; 0 for x < -87.3 (also -inf), where e^x leaves the normal floats; x > 88
+// as 88. NaN stays NaN. Cody and Waite: x = n ln 2 + r, e^r by its Taylor polynomial of degree 7
+// (|r| ≤ 0.35: relative error 2e-9), scaled by 2^n in the exponent bits.
+ARIL_INLINE Vf Exp(Vf x) {
+  const Vf log2e = Set(1.44269504088896341f);
+  const Vf shifter = Set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
+  const Vf clamped_low = x < -87.3f ? Set(-87.3f) : x;
+  const Vf clamped = clamped_low > 88.0f ? Set(88.0f) : clamped_low;
+  const Vf n = (clamped * log2e + shifter) - shifter;
+  Vf r = Fma(n, Set(-0.693359375f), clamped);
+  r = Fma(n, Set(2.12194440e-4f), r);
+  Vf p = Set(1.0f / 5040);
+  p = Fma(p, r, Set(1.0f / 720));
+  p = Fma(p, r, Set(1.0f / 120));
+  p = Fma(p, r, Set(1.0f / 24));
+  p = Fma(p, r, Set(1.0f / 6));
+  p = Fma(p, r, Set(0.5f));
+  p = Fma(p, r, Set(1.0f));
+  p = Fma(p, r, Set(1.0f));
+  const Vi exponent = __builtin_convertvector(n, Vi) << 23;
+  const Vf result = (Vf)((Vi)p + exponent);
+  const Vf no_underflow = x < -87.3f ? Zero() : result;
+  return x != x ? x : no_underflow;
+}
+
+// x / (1 + e^-x).
+ARIL_INLINE Vf Silu(Vf x) { return x / (1.0f + Exp(-x)); }
+
+}  // namespace aril::kernels::ARIL_ISA
+
+#endif  // ARIL_KERNELS_CPU_SIMD_H_

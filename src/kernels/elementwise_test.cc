@@ -1,0 +1,149 @@
+// RMSNorm, SiLU·mul and the rotary embedding against their oracles.
+
+#include <numbers>
+
+#include "gtest/gtest.h"
+#include "kernels/activation/activation.h"
+#include "kernels/norm/norm.h"
+#include "kernels/rope/rope.h"
+#include "kernels/test_support.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 3;
+
+// Rounding of the result to its dtype, on top of `fp32_steps` rounded fp32 operations.
+double Tolerance(DType dtype, double magnitude, double fp32_steps) {
+  const double result = dtype == DType::kF32 ? kFloatEps : kBf16Eps;
+  return std::fabs(magnitude) * (result + fp32_steps * kFloatEps) * 2 + 1e-30;
+}
+
+TEST(Norm, AddsNormalizesAndMatchesTheReference) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const int64_t size : {1, 8, 17, 64, 200}) {
+      const TestMatrix residual(DType::kF32, 5, size, 2.0, random),
+          add(DType::kF32, 5, size, 1.0, random);
+      const TestMatrix weight(DType::kF32, 1, size, 1.0, random), out(dtype, 5, size, 1.0, random);
+      std::vector<float> sum(static_cast<size_t>(5 * size));
+      for (int64_t i = 0; i < 5 * size; ++i) {
+        sum[static_cast<size_t>(i)] =
+            residual.floats().row(i / size)[i % size] + add.floats().row(i / size)[i % size];
+      }
+      AddRmsNorm(context, residual.floats(), add.floats(), weight.floats().data, 1e-5f, out.view());
+      for (int64_t r = 0; r < 5; ++r) {
+        std::vector<double> expected(static_cast<size_t>(size));
+        RmsNormRef(&sum[static_cast<size_t>(r * size)], weight.floats().data, 1e-5, size,
+                   expected.data());
+        for (int64_t c = 0; c < size; ++c) {
+          ASSERT_EQ(residual.floats().row(r)[c], sum[static_cast<size_t>(r * size + c)]);
+          const double e = expected[static_cast<size_t>(c)];
+          ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, static_cast<double>(size) + 6))
+              << isa << " " << dtype << " size " << size;
+        }
+      }
+    }
+  }
+}
+
+TEST(Activation, MatchesTheReferenceFromDeepNegativeToLarge) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const int64_t size : {1, 15, 64, 173}) {
+      const TestMatrix in(DType::kF32, 4, 2 * size, 20.0, random), out(dtype, 4, size, 1.0, random);
+      SiluMul(context, in.floats(), out.view());
+      for (int64_t r = 0; r < 4; ++r) {
+        for (int64_t c = 0; c < size; ++c) {
+          const double e = SiluMulRef(in.floats().row(r)[c], in.floats().row(r)[size + c]);
+          // e^x underflows to zero below -87.3: what is lost is below 1e-35.
+          ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, 6) + 1e-34)
+              << isa << " " << dtype;
+        }
+      }
+    }
+  }
+}
+
+class RopeTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kHeads = 4, kKvHeads = 2, kRows = 40, kStart = 21;
+
+  void Check(Isa isa, DType dtype, int64_t head_dim, bool norms, std::mt19937_64& random) {
+    std::vector<double> frequencies;
+    for (int64_t i = 0; i < head_dim / 2; ++i) {
+      frequencies.push_back(
+          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+    }
+    const RopeTable table(frequencies, kStart + kRows);
+    const KvLayout layout{.num_layers = 2,
+                          .num_kv_heads = kKvHeads,
+                          .page_tokens = 4,
+                          .head_dim = head_dim,
+                          .dtype = dtype};
+    Buffer pool(static_cast<size_t>(layout.page_bytes() * 16));
+    std::vector<std::byte*> pages;
+    for (int64_t i = 0; i < 16; ++i) pages.push_back(pool.data() + (15 - i) * layout.page_bytes());
+    const AttentionSequence sequence{0, kRows, kStart, pages};
+    const TestMatrix qkv(DType::kF32, kRows, (kHeads + 2 * kKvHeads) * head_dim, 1.0, random);
+    const TestMatrix q(dtype, kRows, kHeads * head_dim, 1.0, random),
+        weight(DType::kF32, 2, head_dim, 1.0, random, 0);
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    const RopeCall call{.table = &table,
+                        .num_heads = kHeads,
+                        .q_norm = norms ? weight.floats().row(0) : nullptr,
+                        .k_norm = norms ? weight.floats().row(1) : nullptr,
+                        .norm_eps = 1e-6f,
+                        .layer = 1};
+    RopeAppend(context, qkv.floats(), call, layout, {&sequence, 1}, q.view());
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
+        const float* in = qkv.floats().row(r) + head * head_dim;
+        std::vector<double> expected(in, in + head_dim), rotated(expected);
+        const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
+        if (norms && !is_value)
+          RmsNormRef(in, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
+        if (is_value)
+          rotated = expected;
+        else
+          RopeRef(expected.data(), frequencies, kStart + r, rotated.data());
+        const int64_t kv_head = (head - kHeads) % kKvHeads, position = kStart + r;
+        const std::byte* block =
+            pages[static_cast<size_t>(position / 4)] +
+            (is_value ? layout.ValueOffset(1, kv_head) : layout.KeyOffset(1, kv_head)) +
+            position % 4 * layout.row_bytes();
+        const ConstMatrix stored{block, dtype, 1, head_dim, head_dim};
+        for (int64_t d = 0; d < head_dim; ++d) {
+          const float got = is_query ? q.view().At(r, head * head_dim + d) : stored.At(0, d);
+          // Cancellation in a·cos - b·sin: the error is relative to the pair's size, not the
+          // result's.
+          const double size =
+              std::hypot(expected[static_cast<size_t>(d)],
+                         expected[static_cast<size_t>((d + head_dim / 2) % head_dim)]);
+          ASSERT_NEAR(got, rotated[static_cast<size_t>(d)],
+                      Tolerance(dtype, size, 5 + (norms ? static_cast<double>(head_dim) : 0)))
+              << isa << " " << dtype << " head_dim " << head_dim << " head " << head << " row "
+              << r;
+        }
+      }
+    }
+  }
+};
+
+TEST_F(RopeTest, RotatesNormalizesAndAppends) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    for (const int64_t head_dim : {8, 16, 64, 80}) {
+      for (const bool norms : {false, true})
+        ASSERT_NO_FATAL_FAILURE(Check(isa, dtype, head_dim, norms, random));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace aril::kernels

@@ -1,0 +1,159 @@
+// One block of columns: register tiles of up to 6 rows × kVectors vectors of columns. For every k
+// group in order, kVectors loads of W meet one broadcast of x per row. Each output therefore sums
+// its products in the order of k, with one accumulator, whatever the number of rows: results do not
+// depend on the batch.
+//
+// K is walked in chunks of kChunkGroups so that a chunk of W (16 KiB with AVX-512) stays in L1
+// while all row tiles pass over it; the accumulators of the other tiles wait in `sums`. Meanwhile
+// the next chunk is prefetched, a few lines per step, so that W streams from memory once.
+
+#include "kernels/gemm/gemm_cpu.h"
+
+#include "kernels/cpu/simd.h"
+
+namespace aril::kernels::ARIL_ISA {
+namespace {
+
+#if defined(__AVX512BF16__)
+constexpr int kVectors = 4;
+#else
+constexpr int kVectors = 2;
+#endif
+constexpr int kBlockCols = kVectors * kLanes;
+constexpr int64_t kChunkGroups = 64;
+constexpr int kGroupLines = kBlockCols * 4 / 64 > 0 ? kBlockCols * 4 / 64 : 1;
+// A single tile has no later tile to prefetch during: it looks this many groups ahead (4 KiB with
+// AVX-512).
+constexpr int64_t kAheadGroups = 16;
+
+struct Float32 {
+  ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) {
+    return Fma((Vf)w, Set(__builtin_bit_cast(float, x)), acc);
+  }
+};
+
+struct Bfloat16 {
+  ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return DotPairs(w, x - Vu{}, acc); }
+};
+
+ARIL_INLINE Vu LoadGroups(const uint32_t* p) {
+  Vu v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+struct Chunk {
+  const uint32_t* w;
+  const uint32_t* x;
+  int64_t groups;
+  float* sums;  // [rows of the tile, kBlockCols]
+  bool first;   // sums start at zero
+  const uint32_t* prefetch;
+  int64_t prefetch_lines;  // per group
+};
+
+template <typename T, int kRows>
+ARIL_INLINE void RunTile(const Chunk& c) {
+  Vf acc[kRows][kVectors];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      acc[r][v] = c.first ? Zero() : Load(c.sums + r * kBlockCols + v * kLanes);
+    }
+  }
+  const uint32_t* w = c.w;
+  const uint32_t* x = c.x;
+  const char* prefetch = reinterpret_cast<const char*>(c.prefetch);
+  for (int64_t g = 0; g < c.groups; ++g) {
+    for (int64_t line = 0; line < c.prefetch_lines; ++line) {
+      __builtin_prefetch(prefetch, 0, 3);
+      prefetch += 64;
+    }
+    Vu weights[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) weights[v] = LoadGroups(w + v * kLanes);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = T::Multiply(weights[v], x[r], acc[r][v]);
+    }
+    w += kBlockCols;
+    x += kRows;
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Store(c.sums + r * kBlockCols + v * kLanes, acc[r][v]);
+  }
+}
+
+template <typename T>
+ARIL_INLINE void RunTileOf(int64_t rows, const Chunk& chunk) {
+  switch (rows) {
+    case 1:
+      return RunTile<T, 1>(chunk);
+    case 2:
+      return RunTile<T, 2>(chunk);
+    case 3:
+      return RunTile<T, 3>(chunk);
+    case 4:
+      return RunTile<T, 4>(chunk);
+    case 5:
+      return RunTile<T, 5>(chunk);
+    default:
+      return RunTile<T, 6>(chunk);
+  }
+}
+
+void WriteRow(const GemmBlock& b, const float* sums, float* y) {
+  for (int64_t col = 0; col < b.cols; col += kLanes) {
+    const int64_t n = Min(kLanes, b.cols - col);
+    Vf v = Load(sums + col);
+    if (b.bias != nullptr) {
+      v = v + (n == kLanes ? Load(b.bias + col) : LoadPartial(b.bias + col, n));
+    }
+    if (n == kLanes) {
+      Store(y + col, v);
+    } else {
+      StorePartial(y + col, v, n);
+    }
+  }
+}
+
+template <typename T>
+void RunBlock(const GemmBlock& b) {
+  alignas(64) float sums[kGemmMaxPassRows * kBlockCols];
+  const int64_t tiles = GemmNumTiles(b.rows);
+  // With several tiles, each prefetches its share of the next chunk.
+  const int64_t share = (kGroupLines + tiles - 1) / tiles;
+  for (int64_t k = 0; k < b.k_groups; k += kChunkGroups) {
+    const int64_t groups = Min(kChunkGroups, b.k_groups - k);
+    const uint32_t* w = b.w + k * kBlockCols;
+    const uint32_t* next = w + (tiles == 1 ? kAheadGroups : groups) * kBlockCols;
+    int64_t lines_left = kGroupLines;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t first = GemmTileFirstRow(b.rows, tile);
+      const int64_t rows = GemmTileFirstRow(b.rows, tile + 1) - first;
+      const int64_t lines = Min(share, lines_left);
+      RunTileOf<T>(rows, {.w = w,
+                          .x = b.x + first * b.k_groups + k * rows,
+                          .groups = groups,
+                          .sums = sums + first * kBlockCols,
+                          .first = k == 0,
+                          .prefetch = next,
+                          .prefetch_lines = lines});
+      next += lines * groups * 16;
+      lines_left -= lines;
+    }
+  }
+  for (int64_t r = 0; r < b.rows; ++r) WriteRow(b, sums + r * kBlockCols, b.y + r * b.y_stride);
+}
+
+}  // namespace
+
+extern const int64_t kGemmBlockCols = kBlockCols;
+void GemmBlockF32(const GemmBlock& block) { RunBlock<Float32>(block); }
+void GemmBlockBF16(const GemmBlock& block) { RunBlock<Bfloat16>(block); }
+
+}  // namespace aril::kernels::ARIL_ISA

@@ -1,0 +1,26 @@
+// The per-instruction-set entry points of gemm_cpu.cc and gemm_amx.cc.
+
+#ifndef ARIL_KERNELS_GEMM_GEMM_CPU_H_
+#define ARIL_KERNELS_GEMM_GEMM_CPU_H_
+
+#include "kernels/gemm/gemm_tile.h"
+
+#define ARIL_DECLARE_GEMM(isa)          \
+  namespace aril::kernels::isa {        \
+  extern const int64_t kGemmBlockCols;  \
+  void GemmBlockF32(const GemmBlock&);  \
+  void GemmBlockBF16(const GemmBlock&); \
+  }
+
+ARIL_DECLARE_GEMM(portable)
+ARIL_DECLARE_GEMM(avx2)
+ARIL_DECLARE_GEMM(avx512)
+
+// gemm_amx.cc: BF16 only.
+namespace aril::kernels::amx {
+extern const int64_t kGemmBlockCols;
+extern const int64_t kGemmKMultiple;
+void GemmBlockBF16(const GemmBlock&);
+}  // namespace aril::kernels::amx
+
+#endif  // ARIL_KERNELS_GEMM_GEMM_CPU_H_

@@ -1,0 +1,60 @@
+// What the per-instruction-set GEMM code is called with. Plain structs only (see cpu/simd.h).
+
+#ifndef ARIL_KERNELS_GEMM_GEMM_TILE_H_
+#define ARIL_KERNELS_GEMM_GEMM_TILE_H_
+
+#include <stdint.h>
+
+namespace aril::kernels {
+
+// A group is the 4 bytes along K that one multiply-add step takes: one float, or two BF16.
+
+// Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
+// accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
+inline constexpr int64_t kGemmMaxTileRows = 6;
+// Rows that share one pass over a block of W while their accumulators wait in L1 (96 × 64 floats:
+// 24 KiB).
+inline constexpr int64_t kGemmMaxPassRows = 96;
+// Where whole rows are packed, zero rows follow up to a multiple of this: the height of an AMX
+// tile.
+inline constexpr int64_t kGemmRowMultiple = 16;
+
+// When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
+// `tile` begins.
+constexpr int64_t GemmNumTiles(int64_t rows) {
+  return (rows + kGemmMaxTileRows - 1) / kGemmMaxTileRows;
+}
+constexpr int64_t GemmTileFirstRow(int64_t rows, int64_t tile) {
+  const int64_t tiles = GemmNumTiles(rows);
+  return tile * (rows / tiles) + (tile < rows % tiles ? tile : rows % tiles);
+}
+
+// y[rows, cols] = x · Wᵀ (+ bias) for one block of W's rows, i.e. of y's columns.
+struct GemmBlock {
+  const uint32_t* w;  // [k_groups, block_cols]
+  const uint32_t* x;  // packed as the kernel wants it (GemmKernel::x_layout)
+  int64_t rows;       // ≤ kGemmMaxPassRows
+  int64_t k_groups;
+  const float* bias;  // [cols] or null
+  float* y;           // row r starts at y + r * y_stride
+  int64_t y_stride;
+  int64_t cols;  // ≤ block_cols: the last block may be narrower
+};
+
+using GemmBlockFunction = void (*)(const GemmBlock&);
+
+// A way to run a GEMM, and the operands it wants.
+struct GemmKernel {
+  enum class XLayout {
+    kTiles,  // row tile after row tile, each [k_groups, tile rows]
+    kRows,   // [rows, k_groups], with zero rows up to a multiple of kGemmRowMultiple
+  };
+  GemmBlockFunction run;
+  int64_t block_cols;
+  int64_t k_multiple;  // k_groups are padded with zeros to a multiple of this
+  XLayout x_layout;
+};
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_GEMM_GEMM_TILE_H_

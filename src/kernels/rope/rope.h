@@ -1,0 +1,57 @@
+// Rotary position embedding (Su et al., 2021), fused with what happens to q, k and v between their
+// projections and attention: an optional RMSNorm per head (Qwen3), the rotation of q and k,
+// rounding to the model's dtype, and appending K and V to their pages.
+
+#ifndef ARIL_KERNELS_ROPE_ROPE_H_
+#define ARIL_KERNELS_ROPE_ROPE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/cpu/context.h"
+#include "kernels/matrix.h"
+
+namespace aril::kernels {
+
+// cos and sin of every position and frequency, computed in double and rounded once.
+class RopeTable {
+ public:
+  // `inverse_frequencies`: [head_dim / 2] radians per position, after any scaling.
+  RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions);
+
+  int64_t max_positions() const { return max_positions_; }
+  const float* Cos(int64_t position) const { return cos_.data() + position * half_dim_; }
+  const float* Sin(int64_t position) const { return sin_.data() + position * half_dim_; }
+
+ private:
+  int64_t half_dim_;
+  int64_t max_positions_;
+  std::vector<float> cos_;
+  std::vector<float> sin_;
+};
+
+struct RopeCall {
+  const RopeTable* table = nullptr;
+  int64_t num_heads = 0;
+  const float* q_norm = nullptr;  // [head_dim] or null
+  const float* k_norm = nullptr;
+  float norm_eps = 0;
+  int64_t layer = 0;
+};
+
+// qkv [rows, (num_heads + 2 kv_heads) · head_dim] fp32 → q [rows, num_heads · head_dim] in its
+// dtype, and K and V of every row into the page of its sequence at its position (`sequences`, as
+// for attention).
+void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall& call,
+                const KvLayout& layout, std::span<const AttentionSequence> sequences,
+                const Matrix& q);
+
+// The oracle for one head, in double arithmetic: in and out [head_dim].
+void RopeRef(const double* in, const std::vector<double>& inverse_frequencies, int64_t position,
+             double* out);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_ROPE_ROPE_H_

@@ -1,0 +1,66 @@
+#include "kernels/sampling/penalties.h"
+
+#include <limits>
+
+namespace aril::kernels {
+namespace {
+
+bool InVocabulary(int32_t token, std::span<const float> logits) {
+  return token >= 0 && static_cast<size_t>(token) < logits.size();
+}
+
+bool HasPenalties(const wire::SamplingParams& params) {
+  return params.repetition_penalty != 1.0f || params.presence_penalty != 0.0f ||
+         params.frequency_penalty != 0.0f;
+}
+
+// `count` is how often the token occurs in the output; it occurs there or in the prompt.
+float Penalize(float logit, int32_t count, const wire::SamplingParams& params) {
+  const float penalty = params.repetition_penalty;
+  if (penalty != 1.0f) logit = logit > 0 ? logit / penalty : logit * penalty;
+  if (count == 0) return logit;
+  return logit - params.presence_penalty - params.frequency_penalty * static_cast<float>(count);
+}
+
+void ApplyPenalties(const SampleInput& input, std::span<float> logits,
+                    std::vector<int32_t>* counts) {
+  counts->assign(logits.size(), 0);
+  for (const int32_t token : input.output) {
+    if (InVocabulary(token, logits)) ++(*counts)[static_cast<size_t>(token)];
+  }
+  // A token is penalized where it is met first; -1 says that this was done.
+  for (const std::span<const int32_t> tokens : {input.output, input.prompt}) {
+    for (const int32_t token : tokens) {
+      if (!InVocabulary(token, logits)) continue;
+      const auto i = static_cast<size_t>(token);
+      int32_t& count = (*counts)[i];
+      if (count < 0) continue;
+      logits[i] = Penalize(logits[i], count, *input.params);
+      count = -1;
+    }
+  }
+}
+
+}  // namespace
+
+bool HasBiasOrPenalties(const wire::SamplingParams& params) {
+  return !params.logit_bias.empty() || HasPenalties(params);
+}
+
+void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
+                           std::vector<int32_t>* counts) {
+  for (const auto& [token, bias] : input.params->logit_bias) {
+    if (InVocabulary(token, logits)) logits[static_cast<size_t>(token)] += bias;
+  }
+  if (HasPenalties(*input.params)) ApplyPenalties(input, logits, counts);
+}
+
+void MaskTokens(std::span<const int32_t> masked, std::span<float> logits) {
+  for (const int32_t token : masked) {
+    if (InVocabulary(token, logits)) {
+      logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+    }
+  }
+}
+
+}  // namespace aril::kernels

@@ -1,0 +1,27 @@
+// What happens to logits before a token is chosen: bias, penalties, masks.
+
+#ifndef ARIL_KERNELS_SAMPLING_PENALTIES_H_
+#define ARIL_KERNELS_SAMPLING_PENALTIES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/sampling/sampling.h"
+
+namespace aril::kernels {
+
+// True if the parameters change any logit; masks do not count.
+bool HasBiasOrPenalties(const wire::SamplingParams& params);
+
+// Adds logit_bias, then applies the repetition, presence and frequency penalties. `logits` is the
+// input's row, to be changed; `*counts` is working memory. Linear in vocabulary, prompt and output.
+void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
+                           std::vector<int32_t>* counts);
+
+// Sets the logits of the masked tokens to -inf.
+void MaskTokens(std::span<const int32_t> masked, std::span<float> logits);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_SAMPLING_PENALTIES_H_
