@@ -1,0 +1,234 @@
+// What Adapter::Open takes and refuses. The bad adapters are what users really have: of another
+// base model, half downloaded, never downloaded, damaged in training, saved as pickle.
+
+#include "adapters/adapter.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "adapters/test_support.h"
+#include "base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kAdapter = kModel + "/adapters/all-r4";
+constexpr char kWeights[] = "adapter_model.safetensors";
+constexpr char kConfig[] = "adapter_config.json";
+constexpr char kSomeTensor[] = "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight";
+
+using Tensors = std::map<std::string, EditableTensors::Tensor>;
+
+ModelSpec Base() {
+  auto spec = LoadModelSpec(kModel);
+  CHECK(spec.ok());
+  return *spec;
+}
+
+TEST(Adapter, OpensEveryGolden) {
+  for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+    const auto base = LoadModelSpec(model.path());
+    ASSERT_TRUE(base.ok()) << base.status();
+    for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
+      const auto adapter = Adapter::Open(dir.path(), *base, kMaxLoraRank);
+      EXPECT_TRUE(adapter.ok()) << adapter.status();
+    }
+  }
+}
+
+// What people trained, on the shapes of what they trained it for.
+TEST(Adapter, OpensRealAdapters) {
+  const std::string weights = ARIL_SHARED_DIR "/data/adapters/weights/";
+  if (!FileExists(weights)) GTEST_SKIP() << weights << " is absent";
+  ModelSpec tinyllama;
+  tinyllama.hidden_size = 2048;
+  tinyllama.num_layers = 22;
+  tinyllama.num_heads = 32;
+  tinyllama.num_kv_heads = 4;
+  tinyllama.head_dim = 64;
+  ModelSpec qwen;
+  qwen.hidden_size = 896;
+  qwen.num_layers = 24;
+  qwen.num_heads = 14;
+  qwen.num_kv_heads = 2;
+  qwen.head_dim = 64;
+  for (const char* name : {"tinyllama_r4_emotion", "tinyllama_r4_keywords"}) {
+    const auto adapter = Adapter::Open(weights + name, tinyllama, kMaxLoraRank);
+    ASSERT_TRUE(adapter.ok()) << adapter.status();
+    EXPECT_EQ(adapter->spec().At(21, Projection::kV), (LoraModule{4, 2.0}));
+    EXPECT_FALSE(Adapter::Open(weights + name, qwen, kMaxLoraRank).ok());
+  }
+  const auto adapter = Adapter::Open(weights + "qwen2.5-0.5b_r8_qv", qwen, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_EQ(adapter->spec().MaxRank(), 8);
+}
+
+TEST(Adapter, FindsWhatItTargetsAndNothingElse) {
+  const ModelSpec base = Base();
+  const auto adapter = Adapter::Open(kModel + "/adapters/qv-r64-bf16", base, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_EQ(adapter->num_layers(), 2);
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const bool targeted = projection == Projection::kQ || projection == Projection::kV;
+      const LoraPair* pair = adapter->Find(layer, projection);
+      ASSERT_EQ(pair != nullptr, targeted) << Name(projection);
+      if (!targeted) continue;
+      EXPECT_EQ(pair->a.shape, (Shape{64, base.InFeatures(projection)}));
+      EXPECT_EQ(pair->b.shape, (Shape{base.OutFeatures(projection), 64}));
+      EXPECT_EQ(pair->a.dtype, DType::kBF16);
+    }
+  }
+}
+
+TEST(Adapter, ViewsSurviveAMove) {
+  auto opened = Adapter::Open(kAdapter, Base(), kMaxLoraRank);
+  ASSERT_TRUE(opened.ok());
+  const std::byte* before = opened->Find(1, Projection::kUp)->b.data;
+  const Adapter moved = *std::move(opened);
+  EXPECT_EQ(moved.Find(1, Projection::kUp)->b.data, before);
+  EXPECT_TRUE(AllFinite(moved.Find(1, Projection::kUp)->b));
+}
+
+// The message of opening a copy of the golden that `edit` has changed.
+std::string ErrorAfter(const std::function<void(const TestDir&)>& edit,
+                       const ModelSpec& base = Base(), int64_t max_rank = kMaxLoraRank) {
+  const TestDir dir(kAdapter);
+  edit(dir);
+  const auto adapter = Adapter::Open(dir.path(), base, max_rank);
+  EXPECT_FALSE(adapter.ok());
+  if (adapter.ok()) return "";
+  EXPECT_THAT(Message(adapter.status()), HasSubstr(dir.path())) << "must say which adapter";
+  return Message(adapter.status());
+}
+
+std::string ErrorWithTensors(const std::function<void(Tensors&)>& edit) {
+  return ErrorAfter([&](const TestDir& dir) { EditTensors(dir / kWeights, edit); });
+}
+
+TEST(Adapter, RefusesAMissingTensor) {
+  EXPECT_THAT(ErrorWithTensors([](Tensors& tensors) { tensors.erase(kSomeTensor); }),
+              AllOf(HasSubstr(kSomeTensor), HasSubstr("is missing"), HasSubstr("target_modules")));
+}
+
+TEST(Adapter, RefusesATensorOfNoTarget) {
+  const auto extra = [](const std::string& name) {
+    return ErrorWithTensors([&](Tensors& tensors) {
+      tensors[name] = EditableTensors::Tensor::Filled({4, 64}, 1);
+    });
+  };
+  const std::string lm_head = "base_model.model.lm_head.lora_A.weight";
+  EXPECT_THAT(extra(lm_head), AllOf(HasSubstr(lm_head), HasSubstr("no target module")));
+  // A layer that this base model does not have.
+  const std::string layer = "base_model.model.model.layers.2.mlp.up_proj.lora_A.weight";
+  EXPECT_THAT(extra(layer), AllOf(HasSubstr(layer), HasSubstr("2 layers")));
+}
+
+// Names come from strangers: they must not forge lines of a log, nor fill it.
+TEST(Adapter, QuotesAndCutsForeignNames) {
+  const std::string name = "line\nbreak" + std::string(100'000, 'x');
+  const std::string message = ErrorWithTensors(
+      [&](Tensors& tensors) { tensors[name] = EditableTensors::Tensor::Filled({1}, 1); });
+  EXPECT_THAT(message, AllOf(HasSubstr("line\\nbreak"), Not(HasSubstr("\n"))));
+  EXPECT_LT(message.size(), 1000u);
+}
+
+TEST(Adapter, RefusesWhatIsNotFinite) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    EXPECT_THAT(ErrorWithTensors([&](Tensors& tensors) {
+                  Tensors::mapped_type& tensor = tensors.at(kSomeTensor);
+                  tensor.Set(tensor.bytes.size() / 4 - 1, bad);
+                }),
+                AllOf(HasSubstr(kSomeTensor), HasSubstr("NaN or infinite")));
+  }
+}
+
+TEST(Adapter, RefusesDTypesThatAreNoWeights) {
+  EXPECT_THAT(
+      ErrorWithTensors([](Tensors& tensors) { tensors.at(kSomeTensor).dtype = DType::kI32; }),
+      AllOf(HasSubstr(kSomeTensor), HasSubstr("I32"), HasSubstr("F32, F16 and BF16")));
+}
+
+TEST(Adapter, RefusesAnAdapterOfAnotherBase) {
+  const auto none = [](const TestDir&) {};
+  ModelSpec wider = Base();
+  wider.intermediate_size = 128;
+  EXPECT_THAT(ErrorAfter(none, wider), AllOf(HasSubstr("gate_proj"), HasSubstr("[100, 4]"),
+                                             HasSubstr("[128, 4]"), HasSubstr("another base")));
+  ModelSpec deeper = Base();
+  deeper.num_layers = 3;
+  EXPECT_THAT(ErrorAfter(none, deeper), AllOf(HasSubstr("layers.2."), HasSubstr("is missing")));
+  ModelSpec flatter = Base();
+  flatter.num_layers = 1;
+  EXPECT_THAT(ErrorAfter(none, flatter), AllOf(HasSubstr("layers.1."), HasSubstr("1 layers")));
+}
+
+TEST(Adapter, RefusesARankThatTheConfigDoesNotName) {
+  EXPECT_THAT(
+      ErrorAfter([](const TestDir& dir) { ReplaceInFile(dir / kConfig, "\"r\": 4", "\"r\": 5"); }),
+      AllOf(HasSubstr("[4, 64]"), HasSubstr("[5, 64]")));
+}
+
+TEST(Adapter, RefusesARankAboveTheLimit) {
+  const auto none = [](const TestDir&) {};
+  EXPECT_THAT(ErrorAfter(none, Base(), 3),
+              HasSubstr("the largest rank is 4, more than the --max-lora-rank of 3"));
+  EXPECT_TRUE(Adapter::Open(kAdapter, Base(), 4).ok());
+}
+
+TEST(Adapter, RefusesAnUnsupportedConfig) {
+  EXPECT_THAT(ErrorAfter([](const TestDir& dir) {
+                ReplaceInFile(dir / kConfig, "\"use_dora\": false", "\"use_dora\": true");
+              }),
+              AllOf(HasSubstr(kConfig), HasSubstr("use_dora")));
+}
+
+TEST(Adapter, RefusesPickleFiles) {
+  for (const char* pickle : {"adapter_model.bin", "adapter_model.pt"}) {
+    EXPECT_THAT(ErrorAfter([&](const TestDir& dir) {
+                  std::filesystem::rename(dir / kWeights, dir / pickle);
+                }),
+                AllOf(HasSubstr(pickle), HasSubstr("pickle"), HasSubstr("safetensors")));
+  }
+}
+
+TEST(Adapter, APickleBesideSafetensorsDoesNoHarm) {
+  const TestDir dir(kAdapter);
+  dir.Write("adapter_model.bin", "never read");
+  EXPECT_TRUE(Adapter::Open(dir.path(), Base(), kMaxLoraRank).ok());
+}
+
+TEST(Adapter, RefusesHalfAndMissingFiles) {
+  EXPECT_THAT(
+      ErrorAfter([](const TestDir& dir) { std::filesystem::resize_file(dir / kWeights, 4000); }),
+      HasSubstr("truncated"));
+  EXPECT_THAT(ErrorAfter([](const TestDir& dir) { dir.Write(kWeights, ""); }),
+              HasSubstr("truncated"));
+  EXPECT_THAT(ErrorAfter([](const TestDir& dir) {
+                dir.Write(kWeights,
+                          "version https://git-lfs.github.com/spec/v1\n"
+                          "oid sha256:0\nsize 13\n");
+              }),
+              HasSubstr("git lfs pull"));
+  EXPECT_THAT(ErrorAfter([](const TestDir& dir) { std::filesystem::remove(dir / kWeights); }),
+              HasSubstr(kWeights));
+  EXPECT_THAT(ErrorAfter([](const TestDir& dir) { std::filesystem::remove(dir / kConfig); }),
+              HasSubstr(kConfig));
+}
+
+TEST(Adapter, RefusesADirectoryThatIsNotThere) {
+  const auto adapter = Adapter::Open(kModel + "/adapters/nothing-here", Base(), kMaxLoraRank);
+  EXPECT_EQ(adapter.status().code(), StatusCode::kNotFound) << adapter.status();
+}
+
+}  // namespace
+}  // namespace aril

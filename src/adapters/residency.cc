@@ -1,0 +1,68 @@
+#include "adapters/residency.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace aril {
+
+AdapterPin::AdapterPin(AdapterPin&& other) noexcept
+    : residency_(std::exchange(other.residency_, nullptr)), id_(other.id_) {}
+
+AdapterPin& AdapterPin::operator=(AdapterPin&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    residency_ = std::exchange(other.residency_, nullptr);
+    id_ = other.id_;
+  }
+  return *this;
+}
+
+void AdapterPin::Reset() {
+  if (residency_ != nullptr) std::exchange(residency_, nullptr)->Unpin(id_);
+}
+
+const ResidentAdapter* AdapterPin::adapter() const {
+  return residency_ == nullptr ? nullptr : &residency_->resident_.at(id_).adapter;
+}
+
+Residency::Residency(const std::vector<Adapter>& adapters, DType dtype, PagePool& pool,
+                     const Arena& arena, ThreadPool& threads)
+    : adapters_(adapters), dtype_(dtype), pool_(pool), arena_(arena), threads_(threads) {
+  for (const Adapter& adapter : adapters)
+    pages_.push_back(PagesForAdapter(adapter, dtype, arena.page_bytes()));
+}
+
+AdapterPin Residency::Pin(AdapterId id) {
+  if (id == kBaseModel) return AdapterPin();
+  auto found = resident_.find(id);
+  if (found == resident_.end()) {
+    std::vector<PageRef> pages;
+    CHECK(pool_.Allocate(PagesFor(id), PageUse::kAdapter, pages));
+    ResidentAdapter adapter(adapters_[static_cast<size_t>(id.value())], dtype_, arena_,
+                            std::move(pages), threads_);
+    found = resident_.emplace(id, Entry{std::move(adapter), 0, {}}).first;
+    ++num_loads_;
+  } else if (found->second.pins == 0) {
+    idle_.erase(found->second.idle_position);
+  }
+  ++found->second.pins;
+  return AdapterPin(this, id);
+}
+
+void Residency::Unpin(AdapterId id) {
+  Entry& entry = resident_.at(id);
+  CHECK_GT(entry.pins, 0);
+  if (--entry.pins == 0) entry.idle_position = idle_.insert(idle_.end(), id);
+}
+
+void Residency::Drop(AdapterId id) {
+  const auto found = resident_.find(id);
+  CHECK(found != resident_.end());
+  CHECK_EQ(found->second.pins, 0);
+  idle_.erase(found->second.idle_position);
+  resident_.erase(found);
+  ++num_drops_;
+}
+
+}  // namespace aril

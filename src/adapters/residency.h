@@ -1,0 +1,92 @@
+// Which adapters are in the pool.
+//
+// Adapters used by running sequences are pinned. The others stay, idle, until their pages are
+// wanted: least recently used first.
+
+#ifndef ARIL_ADAPTERS_RESIDENCY_H_
+#define ARIL_ADAPTERS_RESIDENCY_H_
+
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "adapters/resident_adapter.h"
+#include "base/ids.h"
+#include "base/thread_pool.h"
+#include "memory/arena.h"
+#include "memory/page_pool.h"
+
+namespace aril {
+
+class Residency;
+
+// Keeps an adapter resident while it exists. Move-only; for the base model it holds nothing.
+class AdapterPin {
+ public:
+  AdapterPin() = default;
+  AdapterPin(AdapterPin&& other) noexcept;
+  AdapterPin& operator=(AdapterPin&& other) noexcept;
+  ~AdapterPin() { Reset(); }
+  void Reset();
+
+  // nullptr for the base model.
+  const ResidentAdapter* adapter() const;
+
+ private:
+  friend class Residency;
+  AdapterPin(Residency* residency, AdapterId id) : residency_(residency), id_(id) {}
+
+  Residency* residency_ = nullptr;
+  AdapterId id_;
+};
+
+// Not thread-safe: belongs to the engine's thread. `adapters[id]` is adapter `id`; it, the pool and
+// the arena must outlive this object, and this object its pins.
+class Residency {
+ public:
+  Residency(const std::vector<Adapter>& adapters, DType dtype, PagePool& pool, const Arena& arena,
+            ThreadPool& threads);
+
+  int64_t num_adapters() const { return static_cast<int64_t>(adapters_.size()); }
+  int64_t PagesFor(AdapterId id) const {
+    return id == kBaseModel ? 0 : pages_[static_cast<size_t>(id.value())];
+  }
+  bool IsResident(AdapterId id) const { return id == kBaseModel || resident_.contains(id); }
+
+  // Resident adapters that nobody has pinned, least recently used first.
+  std::vector<AdapterId> Idle() const { return {idle_.begin(), idle_.end()}; }
+
+  // Pins an adapter, loading it first if need be. CHECKs that the pool has room for it.
+  AdapterPin Pin(AdapterId id);
+  // Gives the pages of an idle adapter back. CHECKs that it is idle.
+  void Drop(AdapterId id);
+
+  int64_t num_loads() const { return num_loads_; }
+  int64_t num_drops() const { return num_drops_; }
+
+ private:
+  friend class AdapterPin;
+  struct Entry {
+    ResidentAdapter adapter;
+    int64_t pins = 0;
+    std::list<AdapterId>::iterator idle_position;  // valid while pins == 0
+  };
+  void Unpin(AdapterId id);
+
+  const std::vector<Adapter>& adapters_;
+  const DType dtype_;
+  PagePool& pool_;
+  const Arena& arena_;
+  ThreadPool& threads_;
+  std::vector<int64_t> pages_;  // by adapter
+  std::unordered_map<AdapterId, Entry> resident_;
+  std::list<AdapterId> idle_;
+  int64_t num_loads_ = 0;
+  int64_t num_drops_ = 0;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_ADAPTERS_RESIDENCY_H_

@@ -1,0 +1,219 @@
+// Where an adapter's values lie in the pool.
+
+#include "adapters/resident_adapter.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <random>
+
+#include "base/check.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+struct Golden {
+  std::string name;
+  ModelSpec base;
+  Adapter adapter;
+};
+
+std::vector<Golden> Goldens() {
+  std::vector<Golden> goldens;
+  for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+    auto base = LoadModelSpec(model.path());
+    CHECK(base.ok());
+    for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
+      auto adapter = Adapter::Open(dir.path(), *base, kMaxLoraRank);
+      CHECK(adapter.ok());
+      goldens.push_back({dir.path(), *base, *std::move(adapter)});
+    }
+  }
+  return goldens;
+}
+
+// The rows of all matrices, in bytes, in the order of the pool.
+std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype) {
+  std::vector<int64_t> lengths;
+  const auto add = [&](int64_t rank, int64_t width) {
+    lengths.insert(lengths.end(), static_cast<size_t>(rank),
+                   width * static_cast<int64_t>(SizeOf(dtype)));
+  };
+  for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const LoraPair* pair = adapter.Find(layer, projection);
+      if (pair == nullptr) continue;
+      add(pair->a.shape[0], pair->a.shape[1]);
+      add(pair->b.shape[1], pair->b.shape[0]);
+    }
+  }
+  return lengths;
+}
+
+// Row after row, a new page where one does not fit.
+int64_t ExpectedPages(const std::vector<int64_t>& rows, int64_t page_bytes) {
+  int64_t pages = 1;
+  int64_t offset = 0;
+  for (const int64_t row : rows) {
+    if (offset + row > page_bytes) {
+      ++pages;
+      offset = 0;
+    }
+    offset += row;
+  }
+  return pages;
+}
+
+// Pages of the pool in no order, as after long use.
+std::vector<PageRef> ScatteredPages(PagePool& pool, int64_t count, std::mt19937_64& random) {
+  std::vector<PageRef> pages;
+  CHECK(pool.Allocate(pool.free(), PageUse::kAdapter, pages));
+  std::shuffle(pages.begin(), pages.end(), random);
+  pages.resize(static_cast<size_t>(count));
+  return pages;
+}
+
+// A stretch of a page that holds one row.
+struct Extent {
+  const std::byte* begin;
+  const std::byte* end;
+};
+
+// Checks one matrix of the pool against the file; `at(rank, i)` is the file's value.
+template <typename At>
+void CheckMatrix(const kernels::LoraMatrix& matrix, int32_t rank, int64_t width, DType dtype,
+                 const At& at, std::vector<Extent>& extents) {
+  EXPECT_EQ(matrix.row_stride_bytes, width * static_cast<int64_t>(SizeOf(dtype)));
+  int32_t next = 0;
+  for (const kernels::MatrixRun& run : matrix.runs) {
+    ASSERT_EQ(run.first_row, next) << "runs cover the rows in order";
+    ASSERT_GT(run.num_rows, 0);
+    for (int32_t row = 0; row < run.num_rows; ++row, ++next) {
+      const std::byte* data = run.data + row * matrix.row_stride_bytes;
+      extents.push_back({data, data + matrix.row_stride_bytes});
+      std::vector<float> values(static_cast<size_t>(width));
+      CopyAsFloat({data, dtype, {width}}, 0, width, values.data());
+      for (int64_t i = 0; i < width; ++i) {
+        const float exact = at(next, i);
+        const float expected = dtype == DType::kF32 ? exact : ToFloat(ToBF16(exact));
+        ASSERT_EQ(values[static_cast<size_t>(i)], expected) << "row " << next << ", " << i;
+      }
+    }
+  }
+  EXPECT_EQ(next, rank);
+}
+
+float ValueAt(const TensorView& tensor, int64_t row, int64_t col) {
+  float value;
+  CopyAsFloat(tensor, row * tensor.shape[1] + col, 1, &value);
+  return value;
+}
+
+std::vector<Extent> CheckAllMatrices(const Adapter& adapter, const ResidentAdapter& resident,
+                                     DType dtype) {
+  std::vector<Extent> extents;
+  for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const kernels::LoraWeights& weights = resident.Layer(layer)[static_cast<size_t>(projection)];
+      const LoraPair* pair = adapter.Find(layer, projection);
+      if (pair == nullptr) {
+        EXPECT_EQ(weights.rank, 0);
+        continue;
+      }
+      const LoraModule& module = adapter.spec().At(layer, projection);
+      const auto rank = static_cast<int32_t>(module.rank);
+      EXPECT_EQ(weights.rank, rank);
+      EXPECT_EQ(weights.scale, static_cast<float>(module.scale));
+      CheckMatrix(
+          weights.a, rank, pair->a.shape[1], dtype,
+          [&](int64_t r, int64_t i) { return ValueAt(pair->a, r, i); }, extents);
+      CheckMatrix(
+          weights.b, rank, pair->b.shape[0], dtype,
+          [&](int64_t r, int64_t i) { return ValueAt(pair->b, i, r); }, extents);
+    }
+  }
+  return extents;
+}
+
+void CheckExtents(std::vector<Extent> extents, const Arena& arena,
+                  const std::vector<PageId>& pages) {
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (i > 0) {
+      ASSERT_LE(extents[i - 1].end, extents[i].begin) << "rows overlap";
+    }
+    const bool on_a_page = std::any_of(pages.begin(), pages.end(), [&](PageId id) {
+      return arena.Address(id) <= extents[i].begin &&
+             extents[i].end <= arena.Address(id) + arena.page_bytes();
+    });
+    ASSERT_TRUE(on_a_page) << "a row lies outside the adapter's pages, or across two";
+  }
+}
+
+void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint64_t seed) {
+  SCOPED_TRACE(testing::Message() << golden.name << " as " << dtype << " in pages of " << page_bytes
+                                  << ", seed " << seed);
+  const std::vector<int64_t> rows = RowLengths(golden.adapter, dtype);
+  const int64_t num_pages = PagesForAdapter(golden.adapter, dtype, page_bytes);
+  ASSERT_EQ(num_pages, ExpectedPages(rows, page_bytes));
+  const int64_t exact_bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  EXPECT_LT(num_pages * page_bytes - exact_bytes,
+            page_bytes + (num_pages - 1) * LongestAdapterRowBytes(golden.base, dtype));
+
+  std::mt19937_64 random(seed);
+  PagePool pool(static_cast<int32_t>(num_pages + 5));
+  const Arena arena(static_cast<int32_t>(num_pages + 5), page_bytes);
+  for (int32_t id = 0; id < pool.total(); ++id) arena.Poison(PageId(id));
+  std::vector<PageRef> pages = ScatteredPages(pool, num_pages, random);
+  std::vector<PageId> ids;
+  for (const PageRef& page : pages) ids.push_back(page.id());
+  ThreadPool threads(2);
+  {
+    ResidentAdapter made(golden.adapter, dtype, arena, std::move(pages), threads);
+    const ResidentAdapter resident = std::move(made);
+    EXPECT_EQ(pool.used(PageUse::kAdapter), num_pages);
+    CheckExtents(CheckAllMatrices(golden.adapter, resident, dtype), arena, ids);
+  }
+  EXPECT_EQ(pool.free(), pool.total()) << "the pages come back with the adapter";
+}
+
+TEST(ResidentAdapter, HoldsTheFilesValuesOnItsOwnPages) {
+  uint64_t seed = 0;
+  for (const Golden& golden : Goldens()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const int64_t longest = LongestAdapterRowBytes(golden.base, dtype);
+      // The smallest page; one that no row divides; a power of two; one for everything.
+      for (const int64_t page_bytes :
+           {longest, longest * 5 / 2 / 4 * 4 + 4, int64_t{4096}, int64_t{1} << 20}) {
+        CheckPlacement(golden, dtype, page_bytes, ++seed);
+      }
+    }
+  }
+}
+
+TEST(ResidentAdapter, AnAdapterThatFillsItsPagesWastesNothing) {
+  for (const Golden& golden : Goldens()) {
+    const std::vector<int64_t> rows = RowLengths(golden.adapter, DType::kF32);
+    const int64_t bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+    EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes), 1) << golden.name;
+    EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes - 1), 2) << golden.name;
+  }
+}
+
+TEST(ResidentAdapter, TheLongestRowIsThatOfAnyProjection) {
+  ModelSpec spec;
+  spec.hidden_size = 64;
+  spec.intermediate_size = 100;
+  spec.num_heads = 4;
+  spec.num_kv_heads = 2;
+  spec.head_dim = 16;
+  EXPECT_EQ(LongestAdapterRowBytes(spec, DType::kF32), 400);
+  EXPECT_EQ(LongestAdapterRowBytes(spec, DType::kBF16), 200);
+  spec.head_dim = 32;  // q is wider than the MLP
+  EXPECT_EQ(LongestAdapterRowBytes(spec, DType::kF32), 512);
+}
+
+}  // namespace
+}  // namespace aril
