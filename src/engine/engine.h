@@ -1,0 +1,94 @@
+// The engine: owns the pool and the sequences, and runs steps.
+
+#ifndef ARIL_ENGINE_ENGINE_H_
+#define ARIL_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "adapters/residency.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/executor.h"
+#include "engine/planner.h"
+#include "engine/sequence.h"
+#include "memory/arena.h"
+#include "memory/page_pool.h"
+#include "model/model.h"
+#include "wire/messages.h"
+
+namespace aril {
+
+struct EngineOptions {
+  int64_t max_num_seqs = 32;
+  int64_t max_num_batched_tokens = 512;
+  int64_t max_model_len = 2048;
+  int32_t num_pages = 0;
+};
+
+// Used by one thread, except where stated. Model, adapters (`adapters[id]` is adapter `id`),
+// context and clock must outlive it.
+class Engine {
+ public:
+  Engine(const EngineOptions& options, Model& model, const std::vector<Adapter>& adapters,
+         kernels::CpuContext& context, const Clock& clock);
+
+  // OK if a sequence can be run here at all; InvalidArgument says why not. Thread-safe.
+  Status Validate(const wire::SequenceRequest& request) const;
+
+  // Queues a sequence that passed Validate and whose id is not in use.
+  void Add(wire::SequenceRequest request);
+
+  // Ends a sequence; the next Step reports it (kCancelled). Unknown ids have no effect.
+  void Cancel(SequenceId id);
+
+  bool HasWork() const { return !sequences_.empty(); }
+
+  // Runs one step and returns what it did. At most one event per sequence.
+  std::vector<wire::TokenEvent> Step();
+
+  // The state after the last step.
+  wire::StepStats Stats() const;
+
+  const Arena& arena() const { return arena_; }
+  const kernels::KvLayout& layout() const { return model_.layout(); }
+  int64_t PagesFor(AdapterId adapter) const { return residency_.PagesFor(adapter); }
+  Executor& executor() { return executor_; }
+
+ private:
+  PlanView View() const;
+  // Carries a plan out up to the model run: evictions, adapters, pages. Returns the rows to run.
+  std::vector<StepItem> Apply(const Plan& plan);
+  // Takes the results in; finished sequences release their pages.
+  void Advance(std::span<const StepItem> items, StepResult result,
+               std::vector<wire::TokenEvent>& events);
+  wire::TokenEvent Advance(Sequence& sequence, int64_t num_rows, ItemResult result);
+  void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
+  void ReportCancelled(std::vector<wire::TokenEvent>& events);
+
+  Sequence& Get(SequenceId id) { return *by_id_.at(id); }
+
+  const EngineOptions options_;
+  Model& model_;
+  const Clock& clock_;
+  const PlanLimits limits_;
+  Arena arena_;
+  PagePool pool_;
+  Residency residency_;
+  Executor executor_;
+
+  // By arrival. Pages and pins of sequences are given back before residency_ and pool_ go.
+  std::map<uint64_t, std::unique_ptr<Sequence>> sequences_;
+  std::unordered_map<SequenceId, Sequence*> by_id_;
+  std::vector<SequenceId> cancelled_;
+  uint64_t next_arrival_ = 0;
+  wire::StepStats stats_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_ENGINE_ENGINE_H_

@@ -1,0 +1,285 @@
+// What one request gets: where it ends, and what is reported about it.
+
+#include "engine/engine.h"
+
+#include "engine/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using wire::FinishReason;
+
+const std::vector<int32_t> kPrompt = {1, 17, 42, 99, 5, 63, 28};
+
+// The stream of one request alone.
+Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request) {
+  Streams streams = RunToEnd(*engine, {request});
+  EXPECT_THAT(streams.problems(), IsEmpty());
+  return streams[request.sequence.value()];
+}
+
+void ExpectAllPagesBack(TestEngine& engine) {
+  const wire::StepStats stats = engine->Stats();
+  EXPECT_EQ(stats.pages_kv, 0);
+  EXPECT_EQ(stats.pages_free + stats.pages_adapter, stats.pages_total);
+  EXPECT_THAT(stats.adapters, IsEmpty());
+  EXPECT_FALSE(engine->HasWork());
+}
+
+TEST(Engine, StopsAtMaxTokens) {
+  TestEngine engine({});
+  const Stream stream = RunAlone(engine, GreedyRequest(0, kPrompt, 12));
+  EXPECT_THAT(stream.tokens, SizeIs(12));
+  EXPECT_EQ(stream.finish, FinishReason::kLength);
+  EXPECT_EQ(stream.stop_token, std::nullopt);
+  ExpectAllPagesBack(engine);
+}
+
+TEST(Engine, StopsAtTheFirstStopToken) {
+  TestEngine engine({});
+  const std::vector<int32_t> tokens = RunAlone(engine, GreedyRequest(0, kPrompt, 12)).tokens;
+  auto request = GreedyRequest(1, kPrompt, 12);
+  request.stop_token_ids = {1'000'000, -1, tokens[4]};  // some are no tokens at all
+  const Stream stream = RunAlone(engine, request);
+  const auto end = std::find(tokens.begin(), tokens.end(), tokens[4]) + 1;
+  EXPECT_EQ(stream.tokens, std::vector(tokens.begin(), end)) << "the stop token is reported, too";
+  EXPECT_EQ(stream.finish, FinishReason::kStop);
+  EXPECT_EQ(stream.stop_token, tokens[4]);
+}
+
+TEST(Engine, AStopTokenAtTheVeryEndIsAStop) {
+  TestEngine engine({});
+  const std::vector<int32_t> tokens = RunAlone(engine, GreedyRequest(0, kPrompt, 1)).tokens;
+  auto request = GreedyRequest(1, kPrompt, 1);
+  request.stop_token_ids = tokens;
+  EXPECT_EQ(RunAlone(engine, request).finish, FinishReason::kStop);
+}
+
+TEST(Engine, DoesNotStopBeforeMinTokens) {
+  TestEngine engine({});
+  const std::vector<int32_t> tokens = RunAlone(engine, GreedyRequest(0, kPrompt, 12)).tokens;
+  auto request = GreedyRequest(1, kPrompt, 12);
+  request.stop_token_ids = {tokens[0]};
+  request.min_tokens = 5;
+  const Stream stream = RunAlone(engine, request);
+  ASSERT_GE(stream.tokens.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_NE(stream.tokens[i], tokens[0]) << "it is not even chosen";
+
+  // From min_tokens on it may: here the second token is the first that may stop.
+  ASSERT_NE(tokens[0], tokens[1]);
+  request = GreedyRequest(2, kPrompt, 12);
+  request.stop_token_ids = {tokens[1]};
+  request.min_tokens = 1;
+  EXPECT_THAT(RunAlone(engine, request).tokens, ElementsAre(tokens[0], tokens[1]));
+}
+
+TEST(Engine, MinTokensBeyondMaxTokensEndsByLength) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 3);
+  request.min_tokens = 100;
+  request.stop_token_ids = {2};
+  const Stream stream = RunAlone(engine, request);
+  EXPECT_THAT(stream.tokens, SizeIs(3));
+  EXPECT_EQ(stream.finish, FinishReason::kLength);
+}
+
+TEST(Engine, MaxTokensZeroOnlyReadsThePrompt) {
+  TestEngineOptions options;
+  options.engine.max_num_seqs = options.engine.max_num_batched_tokens = 4;  // two chunks
+  TestEngine engine(options);
+  const Stream stream = RunAlone(engine, GreedyRequest(0, kPrompt, 0, AdapterId(0)));
+  EXPECT_THAT(stream.tokens, IsEmpty());
+  EXPECT_THAT(stream.prompt_logprobs, IsEmpty());
+  EXPECT_EQ(stream.finish, FinishReason::kLength);
+  EXPECT_EQ(engine->Stats().step, 2);
+  ExpectAllPagesBack(engine);
+}
+
+TEST(Engine, ReportsLogprobsWithEveryToken) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 6, AdapterId(1));
+  request.sampling.num_logprobs = 3;
+  const Stream stream = RunAlone(engine, request);
+  ASSERT_THAT(stream.logprobs, SizeIs(6));
+  for (size_t i = 0; i < 6; ++i) {
+    ASSERT_TRUE(stream.logprobs[i].has_value());
+    EXPECT_EQ(stream.logprobs[i]->rank, 1) << "greedy";
+    ASSERT_THAT(stream.logprobs[i]->top, SizeIs(3));
+    EXPECT_EQ(stream.logprobs[i]->top[0].token, stream.tokens[i]);
+    EXPECT_EQ(stream.logprobs[i]->top[0].logprob, stream.logprobs[i]->logprob);
+  }
+  EXPECT_FALSE(RunAlone(engine, GreedyRequest(1, kPrompt, 1)).logprobs.at(0).has_value());
+}
+
+TEST(Engine, AnOddNumberOfAlternativesDoesNoHarm) {
+  TestEngine engine({});
+  for (const int32_t count : {-1, 0, 1'000'000}) {
+    auto request = GreedyRequest(0, kPrompt, 1);
+    request.sampling.num_logprobs = count;
+    const Stream stream = RunAlone(engine, request);
+    const int64_t expected = std::clamp<int64_t>(count, 0, engine.spec().vocab_size);
+    EXPECT_EQ(static_cast<int64_t>(stream.logprobs[0]->top.size()), expected);
+  }
+}
+
+TEST(Engine, CancelsWhatRunsAndWhatWaits) {
+  TestEngineOptions options;
+  options.engine.max_num_seqs = 1;
+  TestEngine engine(options);
+  Streams streams;
+  for (const int64_t id : {0, 1, 2}) {
+    engine->Add(GreedyRequest(id, kPrompt, 50, AdapterId(static_cast<int32_t>(id))));
+  }
+  streams.Take(engine->Step());
+  EXPECT_EQ(engine->Stats().num_running, 1);
+  EXPECT_EQ(engine->Stats().num_waiting, 2);
+  engine->Cancel(SequenceId(0));
+  engine->Cancel(SequenceId(2));
+  engine->Cancel(SequenceId(2));
+  engine->Cancel(SequenceId(77));
+  streams.Take(engine->Step());
+  EXPECT_EQ(streams[0].finish, FinishReason::kCancelled);
+  EXPECT_THAT(streams[0].tokens, SizeIs(1)) << "no token any more in the step that cancels";
+  EXPECT_EQ(streams[2].finish, FinishReason::kCancelled);
+  EXPECT_THAT(streams[2].tokens, IsEmpty());
+  EXPECT_THAT(streams[1].tokens, SizeIs(1)) << "took the place in the same step";
+  engine->Cancel(SequenceId(1));
+  streams.Take(engine->Step());
+  EXPECT_EQ(streams[1].finish, FinishReason::kCancelled);
+  EXPECT_THAT(streams.problems(), IsEmpty());
+  ExpectAllPagesBack(engine);
+}
+
+TEST(Engine, CancelsBeforeTheFirstStepAndInTheMiddleOfAPrompt) {
+  TestEngineOptions options;
+  options.engine.max_num_seqs = options.engine.max_num_batched_tokens = 2;
+  TestEngine engine(options);
+  Streams streams;
+  engine->Add(GreedyRequest(0, kPrompt, 5));
+  engine->Cancel(SequenceId(0));
+  streams.Take(engine->Step());
+  EXPECT_EQ(streams[0].finish, FinishReason::kCancelled);
+  engine->Add(GreedyRequest(1, kPrompt, 5));
+  streams.Take(engine->Step());
+  EXPECT_GT(engine->Stats().pages_kv, 0);
+  engine->Cancel(SequenceId(1));
+  streams.Take(engine->Step());
+  EXPECT_EQ(streams[1].finish, FinishReason::kCancelled);
+  EXPECT_THAT(streams.problems(), IsEmpty());
+  ExpectAllPagesBack(engine);
+}
+
+TEST(Engine, CancellingWhatHasJustFinishedDoesNothing) {
+  TestEngine engine({});
+  Streams streams = RunToEnd(*engine, {GreedyRequest(0, kPrompt, 1)});
+  engine->Cancel(SequenceId(0));
+  EXPECT_THAT(engine->Step(), IsEmpty());
+  // Nor does it touch a later sequence of the same id.
+  engine->Add(GreedyRequest(0, kPrompt, 1));
+  const std::vector<wire::TokenEvent> events = engine->Step();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].finish, FinishReason::kLength);
+  EXPECT_EQ(events[0].token, streams[0].tokens[0]);
+}
+
+TEST(Engine, EventsCarryTheAttempt) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 1);
+  request.attempt = 7;
+  engine->Add(request);
+  EXPECT_EQ(engine->Step().at(0).attempt, 7u);
+}
+
+TEST(Engine, StatsSayWhatRanAndWhatWaits) {
+  TestEngineOptions options;
+  options.engine.max_num_seqs = 2;
+  TestEngine engine(options);
+  engine->Add(GreedyRequest(0, kPrompt, 5, AdapterId(0)));
+  engine->Add(GreedyRequest(1, kPrompt, 5));
+  engine->Add(GreedyRequest(2, kPrompt, 5, AdapterId(2)));
+  engine->Step();
+  const wire::StepStats stats = engine->Stats();
+  EXPECT_EQ(stats.step, 1);
+  EXPECT_EQ(stats.num_rows, 14);
+  EXPECT_EQ(stats.num_prefill_rows, 14);
+  EXPECT_EQ(stats.num_generated, 2);
+  EXPECT_EQ(stats.num_segments, 1);
+  EXPECT_EQ(stats.num_adapters, 1);
+  EXPECT_EQ(stats.adapter_loads, 1);
+  EXPECT_EQ(stats.pages_kv, 4) << "two pages of four tokens each";
+  EXPECT_THAT(stats.adapters, ElementsAre(wire::AdapterLoad{kBaseModel, 1, 0},
+                                          wire::AdapterLoad{AdapterId(0), 1, 0},
+                                          wire::AdapterLoad{AdapterId(2), 0, 1}));
+}
+
+TEST(Engine, CountsTheQueueTimeOfEachSequenceOnceAndTheLoadsOfItsAdapter) {
+  TestEngineOptions options;
+  options.engine.max_num_seqs = 1;
+  TestEngine engine(options);
+  for (int64_t id = 0; id < 2; ++id) {
+    auto request = GreedyRequest(id, kPrompt, 2, AdapterId(0));
+    request.arrival = engine.clock().Now();
+    engine->Add(std::move(request));
+  }
+  std::vector<Duration> queue_times;
+  size_t loads = 0;
+  while (engine->HasWork()) {
+    engine.clock().Advance(std::chrono::seconds(1));
+    engine->Step();
+    const wire::StepStats stats = engine->Stats();
+    queue_times.insert(queue_times.end(), stats.queue_times.begin(), stats.queue_times.end());
+    loads += stats.adapter_load_times.size();
+  }
+  EXPECT_THAT(queue_times, ElementsAre(std::chrono::seconds(1), std::chrono::seconds(3)));
+  EXPECT_EQ(loads, 1u);
+}
+
+TEST(Engine, AnEmptyStepIsHarmless) {
+  TestEngine engine({});
+  EXPECT_THAT(engine->Step(), IsEmpty());
+  EXPECT_EQ(engine->Stats().num_rows, 0);
+}
+
+TEST(EngineValidate, SaysWhatCanNeverRun) {
+  TestEngineOptions options;
+  options.engine.num_pages = 20;
+  TestEngine engine(options);
+  const auto message = [&](const wire::SequenceRequest& request) {
+    const Status status = engine->Validate(request);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_TRUE(engine->Validate(GreedyRequest(0, kPrompt, 5)).ok());
+  EXPECT_EQ(message(GreedyRequest(0, {}, 5)), "the prompt has no tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {1, 171}, 5)),
+            "token id 171 is outside the vocabulary of 171 tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {-1}, 5)),
+            "token id -1 is outside the vocabulary of 171 tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {1}, -1)), "max_tokens is negative");
+  for (const int32_t id : {3, -2}) {
+    EXPECT_EQ(message(GreedyRequest(0, {1}, 1, AdapterId(id))),
+              "there is no adapter " + std::to_string(id));
+  }
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, 122)),
+              HasSubstr("maximum context length is 128 tokens. However, you requested 129 tokens "
+                        "(7 in the prompt, 122 in the completion)"));
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, std::numeric_limits<int32_t>::max())),
+              HasSubstr("you requested 2147483654 tokens"));
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, 100)),
+              HasSubstr("need 27 pages of 2048 bytes, but the whole pool has 20"));
+  const int64_t adapter = engine->PagesFor(AdapterId(1));
+  ASSERT_GT(adapter, 0);
+  const auto fits = static_cast<int32_t>((20 - adapter) * engine.page_tokens() - 7);
+  EXPECT_TRUE(engine->Validate(GreedyRequest(0, kPrompt, fits, AdapterId(1))).ok());
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, fits + 1, AdapterId(1))),
+              HasSubstr("the sequence and its adapter need 21 pages"));
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,133 @@
+#include "engine/executor.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+
+namespace aril {
+
+void Executor::Submit(std::span<const StepItem> items) {
+  BuildBatch(items);
+  result_ = {};
+  result_.items.resize(items.size());
+  if (items.empty()) return;
+  model_.Forward({tokens_, sequences_, segments_});
+  for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
+    const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
+    RunLogits(items, std::span(logit_rows_).subspan(first, count));
+  }
+  std::set<const ResidentAdapter*> adapters;
+  for (const BatchSegment& segment : segments_) adapters.insert(segment.adapter);
+  result_.num_segments = static_cast<int32_t>(segments_.size());
+  result_.num_adapters = static_cast<int32_t>(adapters.size());
+}
+
+StepResult Executor::Collect() { return std::move(result_); }
+
+void Executor::BuildBatch(std::span<const StepItem> items) {
+  tokens_.clear();
+  sequences_.clear();
+  segments_.clear();
+  logit_rows_.clear();
+  page_tables_.resize(std::max(page_tables_.size(), items.size()));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Sequence& sequence = *items[i].sequence;
+    const auto first_row = static_cast<int32_t>(tokens_.size());
+    const auto num_rows = static_cast<int32_t>(items[i].num_rows);
+    for (int64_t r = 0; r < num_rows; ++r)
+      tokens_.push_back(sequence.token(sequence.num_computed + r));
+    auto& pages = page_tables_[i];
+    pages.clear();
+    for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
+    sequences_.push_back({first_row, num_rows, sequence.num_computed, pages});
+    AddLogitRows(items[i], i, first_row);
+    const ResidentAdapter* adapter = sequence.adapter.adapter();
+    if (adapter == nullptr) continue;
+    const bool joins = !segments_.empty() && segments_.back().adapter == adapter &&
+                       segments_.back().first_row + segments_.back().num_rows == first_row;
+    if (joins) {
+      segments_.back().num_rows += num_rows;
+    } else {
+      segments_.push_back({first_row, num_rows, adapter});
+    }
+  }
+}
+
+void Executor::AddLogitRows(const StepItem& item, size_t index, int32_t first_row) {
+  const Sequence& s = *item.sequence;
+  if (s.request.sampling.prompt_logprobs && s.output.empty()) {
+    // The row of token i tells about token i + 1. After an eviction some are known already.
+    const auto known = static_cast<int64_t>(s.prompt_logprobs.size());
+    const int64_t end = std::min(s.num_computed + item.num_rows + 1, s.num_prompt());
+    for (int64_t about = std::max(s.num_computed + 1, known); about < end; ++about) {
+      logit_rows_.push_back(
+          {static_cast<int32_t>(first_row + about - 1 - s.num_computed), index, about});
+    }
+  }
+  const bool reaches_end = s.num_computed + item.num_rows == s.num_tokens();
+  if (reaches_end && static_cast<int64_t>(s.output.size()) < s.request.max_tokens) {
+    logit_rows_.push_back(
+        {static_cast<int32_t>(first_row + item.num_rows - 1), index, std::nullopt});
+  }
+}
+
+void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows) {
+  std::vector<int32_t> row_numbers;
+  std::vector<wire::Logprobs*> prompt_logprobs;
+  for (const LogitRow& row : rows) {
+    row_numbers.push_back(row.row);
+    if (row.prompt_token.has_value()) result_.items[row.item].prompt_logprobs.emplace_back();
+  }
+  // Pointers only once the vectors have stopped growing: rows of an item are in order.
+  std::vector<size_t> next(items.size());
+  for (size_t i = 0; i < items.size(); ++i) next[i] = result_.items[i].prompt_logprobs.size();
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    prompt_logprobs.push_back(row->prompt_token.has_value()
+                                  ? &result_.items[row->item].prompt_logprobs[--next[row->item]]
+                                  : nullptr);
+  }
+  std::reverse(prompt_logprobs.begin(), prompt_logprobs.end());
+
+  const MatrixView<const float> logits = model_.Logits(row_numbers);
+  const auto row_logits = [&](size_t i) {
+    return std::span(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(logits.cols));
+  };
+  // One scratch per thread: a chunk is what one thread takes, every n-th row.
+  const auto num_chunks = static_cast<size_t>(context_.threads().num_threads());
+  scratch_.resize(num_chunks);
+  context_.threads().ParallelFor(static_cast<int64_t>(num_chunks), [&](int64_t chunk) {
+    for (auto i = static_cast<size_t>(chunk); i < rows.size(); i += num_chunks) {
+      RunLogitRow(items[rows[i].item], rows[i], row_logits(i), scratch_[static_cast<size_t>(chunk)],
+                  prompt_logprobs[i]);
+    }
+  });
+  if (!observer_) return;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].prompt_token.has_value()) observer_(*items[rows[i].item].sequence, row_logits(i));
+  }
+}
+
+void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
+                           kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs) {
+  const Sequence& s = *item.sequence;
+  const wire::SamplingParams& params = s.request.sampling;
+  if (row.prompt_token.has_value()) {
+    *prompt_logprobs = kernels::ComputeLogprobs(logits, s.token(*row.prompt_token),
+                                                params.num_logprobs.value_or(0));
+    return;
+  }
+  const bool may_stop = static_cast<int64_t>(s.output.size()) >= s.request.min_tokens;
+  result_.items[row.item].sample =
+      kernels::Sample({.logits = logits,
+                       .params = &params,
+                       .prompt = s.request.prompt,
+                       .output = s.output,
+                       .masked = may_stop ? std::span<const int32_t>()
+                                          : std::span<const int32_t>(s.request.stop_token_ids),
+                       .choice = s.request.choice,
+                       .position = s.num_tokens()},
+                      scratch);
+}
+
+}  // namespace aril

@@ -1,0 +1,276 @@
+// Each rule of planner.h by itself. planner_simulation_test.cc shows what they do together.
+
+#include "engine/planner.h"
+
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr AdapterId kA{1};
+constexpr AdapterId kB{2};
+constexpr AdapterId kC{3};
+
+// Four tokens per page. Ids are also the order of arrival.
+constexpr PlanLimits kLimits{
+    .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4};
+
+PlanSequence Waiting(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
+  return {.id = SequenceId(id),
+          .adapter = adapter,
+          .arrival = static_cast<uint64_t>(id),
+          .num_tokens = num_tokens};
+}
+
+// With just the pages that its computed tokens need.
+PlanSequence Running(int64_t id, int64_t num_tokens, int64_t num_computed,
+                     AdapterId adapter = kBaseModel) {
+  PlanSequence sequence = Waiting(id, num_tokens, adapter);
+  sequence.running = true;
+  sequence.num_computed = num_computed;
+  sequence.num_pages = (num_computed + kLimits.page_tokens - 1) / kLimits.page_tokens;
+  return sequence;
+}
+
+// At its last token, so that it wants one row.
+PlanSequence Decoding(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
+  return Running(id, num_tokens, num_tokens - 1, adapter);
+}
+
+template <typename Id>
+std::vector<int64_t> Values(const std::vector<Id>& ids) {
+  std::vector<int64_t> values;
+  for (const Id id : ids) values.push_back(id.value());
+  return values;
+}
+
+// (sequence, rows) in the order of the batch.
+std::vector<std::pair<int64_t, int64_t>> Rows(const Plan& plan) {
+  std::vector<std::pair<int64_t, int64_t>> rows;
+  for (const Plan::Item& item : plan.items) rows.emplace_back(item.id.value(), item.num_rows);
+  return rows;
+}
+
+std::vector<int64_t> NewPages(const Plan& plan) {
+  std::vector<int64_t> pages;
+  for (const Plan::Item& item : plan.items) pages.push_back(item.new_pages);
+  return pages;
+}
+
+TEST(Planner, PlansNothingForNobody) {
+  const Plan plan = MakePlan({.free_pages = 10}, kLimits);
+  EXPECT_THAT(plan.items, IsEmpty());
+  EXPECT_THAT(plan.admit, IsEmpty());
+}
+
+TEST(Planner, DecodesGetTheirRowBeforePrefillsShareTheRest) {
+  const Plan plan = MakePlan(
+      {.sequences = {Running(0, 100, 4), Decoding(1, 9), Decoding(2, 3)}, .free_pages = 100},
+      kLimits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 14), Pair(1, 1), Pair(2, 1)));
+}
+
+TEST(Planner, TheOldestPrefillTakesTheBudgetFirst) {
+  const Plan plan = MakePlan(
+      {.sequences = {Running(0, 12, 2), Running(1, 50, 4), Running(2, 50, 0)}, .free_pages = 100},
+      kLimits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 10), Pair(1, 6))) << "no rows are left for 2";
+  EXPECT_TRUE(plan.items[0].prefill);
+}
+
+TEST(Planner, ALongPromptIsAdmittedInChunksButOnlyWithPagesForAll) {
+  const PlanView fits{.sequences = {Waiting(0, 40)}, .free_pages = 10};
+  const Plan plan = MakePlan(fits, kLimits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 16)));
+  EXPECT_THAT(NewPages(plan), ElementsAre(4)) << "pages are taken chunk by chunk";
+  EXPECT_THAT(MakePlan({.sequences = {Waiting(0, 40)}, .free_pages = 9}, kLimits).admit, IsEmpty());
+}
+
+TEST(Planner, AdmitsInOrderOfArrivalUntilTheRowsAreUsedUp) {
+  const Plan plan = MakePlan(
+      {.sequences = {Waiting(3, 6), Waiting(5, 12), Waiting(7, 2)}, .free_pages = 100}, kLimits);
+  EXPECT_THAT(Values(plan.admit), ElementsAre(3, 5));
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(3, 6), Pair(5, 10)));
+}
+
+TEST(Planner, TheHeadOfTheQueueIsNotOvertaken) {
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 4), Waiting(1, 80), Waiting(2, 1)}, .free_pages = 10}, kLimits);
+  EXPECT_THAT(plan.admit, IsEmpty());
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
+}
+
+TEST(Planner, RunsAtMostSoManySequences) {
+  PlanLimits limits = kLimits;
+  limits.max_running = 2;
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 4), Waiting(1, 1), Waiting(2, 1)}, .free_pages = 100}, limits);
+  EXPECT_THAT(Values(plan.admit), ElementsAre(1));
+}
+
+// A newcomer needs its pages, one for each other running sequence, and what those were promised.
+TEST(Planner, KeepsHeadroomForRunningSequences) {
+  const auto admits = [](std::vector<PlanSequence> sequences, int64_t free_pages) {
+    return !MakePlan({.sequences = std::move(sequences), .free_pages = free_pages}, kLimits)
+                .admit.empty();
+  };
+  EXPECT_TRUE(admits({Waiting(9, 8)}, 2));
+  EXPECT_FALSE(admits({Waiting(9, 8)}, 1));
+  EXPECT_TRUE(admits({Decoding(0, 4), Decoding(1, 4), Waiting(9, 8)}, 4));
+  EXPECT_FALSE(admits({Decoding(0, 4), Decoding(1, 4), Waiting(9, 8)}, 3));
+  // 0 starts a page in this step: 5 tokens.
+  EXPECT_TRUE(admits({Decoding(0, 5), Decoding(1, 4), Waiting(9, 8)}, 5));
+  EXPECT_FALSE(admits({Decoding(0, 5), Decoding(1, 4), Waiting(9, 8)}, 4));
+  // 0 has 2 of the 5 pages of its prompt.
+  EXPECT_TRUE(admits({Running(0, 18, 8), Waiting(9, 8)}, 3 + 2 + 1));
+  EXPECT_FALSE(admits({Running(0, 18, 8), Waiting(9, 8)}, 3 + 2 + 0));
+}
+
+TEST(Planner, CountsThePagesOfAnAbsentAdapter) {
+  const auto admits = [](bool resident, int64_t free_pages) {
+    // Pinned by sequence 0 where it is resident.
+    const AdapterId of_running = resident ? kA : kBaseModel;
+    return !MakePlan({.sequences = {Decoding(0, 4, of_running), Waiting(9, 8, kA)},
+                      .adapters = {{kA, 7, resident}},
+                      .free_pages = free_pages},
+                     kLimits)
+                .admit.empty();
+  };
+  EXPECT_TRUE(admits(false, 7 + 2 + 1));
+  EXPECT_FALSE(admits(false, 7 + 2 + 0));
+  EXPECT_TRUE(admits(true, 2 + 1));
+  EXPECT_FALSE(admits(true, 2 + 0));
+}
+
+TEST(Planner, TwoNewcomersShareOneCopyOfTheirAdapter) {
+  const PlanView view{.sequences = {Waiting(0, 4, kA), Waiting(1, 4, kA)},
+                      .adapters = {{kA, 7, false}},
+                      .free_pages = 7 + 1 + 1 + 1};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(0, 1));
+}
+
+TEST(Planner, DropsIdleAdaptersLeastRecentlyUsedFirstAndNoMoreThanNeeded) {
+  const Plan plan = MakePlan({.sequences = {Waiting(0, 8)},
+                              .adapters = {{kB, 1, true}, {kC, 1, true}, {kA, 1, true}},
+                              .free_pages = 0},
+                             kLimits);
+  EXPECT_THAT(Values(plan.drop), ElementsAre(kB.value(), kC.value()));
+  EXPECT_THAT(Values(plan.admit), ElementsAre(0));
+}
+
+TEST(Planner, DropsIdleAdaptersBeforeItEvicts) {
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 5), Decoding(1, 5)}, .adapters = {{kA, 2, true}}, .free_pages = 0},
+      kLimits);
+  EXPECT_THAT(Values(plan.drop), ElementsAre(kA.value()));
+  EXPECT_THAT(plan.evict, IsEmpty());
+  EXPECT_THAT(NewPages(plan), ElementsAre(1, 1));
+}
+
+TEST(Planner, DoesNotDropTheAdapterOfTheNewcomer) {
+  const Plan plan = MakePlan({.sequences = {Waiting(0, 4, kA)},
+                              .adapters = {{kA, 5, true}, {kB, 1, true}},
+                              .free_pages = 0},
+                             kLimits);
+  EXPECT_THAT(Values(plan.drop), ElementsAre(kB.value()));
+  EXPECT_THAT(Values(plan.admit), ElementsAre(0));
+}
+
+TEST(Planner, DropsNothingForANewcomerThatStaysOut) {
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 4), Waiting(1, 40)}, .adapters = {{kA, 5, true}}, .free_pages = 4},
+      kLimits);
+  EXPECT_THAT(plan.admit, IsEmpty());
+  EXPECT_THAT(plan.drop, IsEmpty()) << "5 more pages would not be enough, either";
+}
+
+TEST(Planner, KeepsTheAdaptersOfRunningSequences) {
+  const Plan plan = MakePlan({.sequences = {Decoding(0, 4, kA), Waiting(1, 8)},
+                              .adapters = {{kA, 50, true}},
+                              .free_pages = 0},
+                             kLimits);
+  EXPECT_THAT(plan.drop, IsEmpty());
+  EXPECT_THAT(plan.admit, IsEmpty());
+}
+
+TEST(Planner, EvictsTheNewestFirstAndOnlyAsManyAsNeeded) {
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 5), Decoding(1, 5), Decoding(2, 4), Decoding(3, 4)}}, kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(3, 2)) << "each had one page";
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1), Pair(1, 1)));
+}
+
+TEST(Planner, EvictsWhoAsksWhenItIsTheNewest) {
+  const Plan plan = MakePlan({.sequences = {Decoding(0, 40), Decoding(1, 5)}}, kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
+}
+
+TEST(Planner, AnEvictedSequencesAdapterMayGoAtOnce) {
+  const Plan plan = MakePlan(
+      {.sequences = {Running(0, 16, 4), Decoding(1, 3, kA)}, .adapters = {{kA, 2, true}}}, kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(Values(plan.drop), ElementsAre(kA.value())) << "3 pages: 1 of sequence 1, 2 of A";
+  EXPECT_THAT(NewPages(plan), ElementsAre(3));
+}
+
+TEST(Planner, AdmitsNobodyInAStepThatEvicts) {
+  // Eviction of 1 frees many pages, enough for 2.
+  const Plan plan =
+      MakePlan({.sequences = {Decoding(0, 5), Decoding(1, 40), Waiting(2, 1)}}, kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(plan.admit, IsEmpty());
+}
+
+TEST(Planner, AnEvictedSequenceReturnsAheadOfLaterArrivals) {
+  // 1 ran before; 2 came later and is smaller.
+  const Plan plan = MakePlan(
+      {.sequences = {Decoding(0, 4), Waiting(1, 9), Waiting(2, 1)}, .free_pages = 4}, kLimits);
+  EXPECT_THAT(Values(plan.admit), ElementsAre(1));
+}
+
+TEST(Planner, OneSequenceMayHoldThePoolAlone) {
+  const Plan plan = MakePlan({.sequences = {Decoding(0, 41, kA), Waiting(1, 1)},
+                              .adapters = {{kA, 3, true}},
+                              .free_pages = 1},
+                             kLimits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
+  EXPECT_THAT(NewPages(plan), ElementsAre(1));
+  EXPECT_THAT(plan.evict, IsEmpty());
+  EXPECT_THAT(plan.admit, IsEmpty());
+}
+
+TEST(Planner, OrdersPrefillsThenDecodesWithAdaptersAdjacentAlsoAcrossTheBorder) {
+  const Plan plan =
+      MakePlan({.sequences = {Decoding(0, 4, kC), Running(1, 4, 1, kB), Decoding(2, 4, kB),
+                              Running(3, 4, 1, kA), Decoding(4, 4), Running(5, 4, 1, kB),
+                              Decoding(6, 4, kC), Running(7, 4, 2)},
+                .adapters = {{kA, 1, true}, {kB, 1, true}, {kC, 1, true}},
+                .free_pages = 100},
+               kLimits);
+  std::vector<std::pair<int32_t, bool>> order;
+  for (const Plan::Item& item : plan.items) order.emplace_back(item.adapter.value(), item.prefill);
+  // A decodes nowhere: first. B is on both sides of the border.
+  EXPECT_THAT(order, ElementsAre(Pair(1, true), Pair(-1, true), Pair(2, true), Pair(2, true),
+                                 Pair(2, false), Pair(-1, false), Pair(3, false), Pair(3, false)));
+}
+
+TEST(Planner, TheLastChunkOfAPromptIsAPrefillEvenWithOneRowLeft) {
+  PlanLimits limits = kLimits;
+  limits.max_rows = limits.max_running = 2;
+  const Plan plan =
+      MakePlan({.sequences = {Running(0, 9, 2), Decoding(1, 5)}, .free_pages = 9}, limits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  EXPECT_TRUE(plan.items[0].prefill);
+  EXPECT_FALSE(plan.items[1].prefill);
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,149 @@
+// A small engine on a golden model, and streams of its events, for tests.
+
+#ifndef ARIL_ENGINE_TEST_SUPPORT_H_
+#define ARIL_ENGINE_TEST_SUPPORT_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/strings.h"
+#include "engine/engine.h"
+#include "model/pool_layout.h"
+
+namespace aril {
+
+inline const std::string kEngineTestModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+
+struct TestEngineOptions {
+  // Become AdapterId(0) ….
+  std::vector<std::string> adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
+                                           kEngineTestModel + "/adapters/down-r1",
+                                           kEngineTestModel + "/adapters/qv-r64-bf16"};
+  EngineOptions engine = {
+      .max_num_seqs = 8, .max_num_batched_tokens = 64, .max_model_len = 128, .num_pages = 400};
+};
+
+// An engine with everything it stands on: the model in float32, one thread, a clock that stands
+// still.
+class TestEngine {
+ public:
+  explicit TestEngine(const TestEngineOptions& options)
+      : spec_(Value(LoadModelSpec(kEngineTestModel))),
+        adapters_(OpenAdapters(spec_, options.adapter_dirs)),
+        model_(spec_, Value(ChooseKvLayout(spec_, DType::kF32)),
+               Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
+                                 context_, nullptr)),
+               options.engine.max_num_batched_tokens, options.engine.max_model_len, context_),
+        engine_(options.engine, model_, adapters_, context_, clock_) {}
+
+  Engine* operator->() { return &engine_; }
+  Engine& operator*() { return engine_; }
+  const ModelSpec& spec() const { return spec_; }
+  ManualClock& clock() { return clock_; }
+  int64_t page_tokens() const { return model_.layout().page_tokens; }
+
+ private:
+  template <typename T>
+  static T Value(StatusOr<T> value) {
+    CHECK(value.ok());
+    return *std::move(value);
+  }
+
+  static std::vector<Adapter> OpenAdapters(const ModelSpec& spec,
+                                           const std::vector<std::string>& dirs) {
+    std::vector<Adapter> adapters;
+    for (const std::string& dir : dirs)
+      adapters.push_back(Value(Adapter::Open(dir, spec, kMaxLoraRank)));
+    return adapters;
+  }
+
+  ModelSpec spec_;
+  ThreadPool threads_{1};
+  kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
+  std::vector<Adapter> adapters_;
+  Model model_;
+  ManualClock clock_;
+  Engine engine_;
+};
+
+inline wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt,
+                                           int32_t max_tokens, AdapterId adapter = kBaseModel) {
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(id);
+  request.adapter = adapter;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+// What became of one sequence.
+struct Stream {
+  std::vector<int32_t> tokens;
+  std::vector<std::optional<wire::Logprobs>> logprobs;  // of each token
+  std::vector<wire::Logprobs> prompt_logprobs;
+  std::optional<wire::FinishReason> finish;
+  std::optional<int32_t> stop_token;
+  Status error;
+};
+
+// The streams of all sequences, by id; and what in the events was not as it must be.
+class Streams {
+ public:
+  void Take(const std::vector<wire::TokenEvent>& events) {
+    std::map<SequenceId, int> per_step;
+    for (const wire::TokenEvent& event : events) {
+      if (++per_step[event.sequence] > 1) Problem(event, "two events in a step");
+      Take(event);
+    }
+  }
+
+  Stream& operator[](int64_t id) { return streams_[SequenceId(id)]; }
+  const std::map<SequenceId, Stream>& all() const { return streams_; }
+  // Empty if every index was the next one, every event said something, and none came after an end.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  void Take(const wire::TokenEvent& event) {
+    Stream& stream = streams_[event.sequence];
+    if (stream.finish.has_value()) Problem(event, "an event after the end");
+    if (!event.token.has_value() && !event.finish.has_value()) Problem(event, "an empty event");
+    if (event.index != static_cast<int32_t>(stream.tokens.size())) Problem(event, "a wrong index");
+    if (event.error.ok() == (event.finish == wire::FinishReason::kError))
+      Problem(event, "an error that is none, or none where there should be one");
+    if (event.token.has_value()) {
+      stream.tokens.push_back(*event.token);
+      stream.logprobs.push_back(event.logprobs);
+    }
+    if (!event.prompt_logprobs.empty()) stream.prompt_logprobs = event.prompt_logprobs;
+    stream.finish = event.finish;
+    stream.stop_token = event.stop_token;
+    stream.error = event.error;
+  }
+  void Problem(const wire::TokenEvent& event, const std::string& what) {
+    problems_.push_back(StrCat("sequence ", event.sequence, ", index ", event.index, ": ", what));
+  }
+
+  std::map<SequenceId, Stream> streams_;
+  std::vector<std::string> problems_;
+};
+
+// Adds the requests and steps until there is no more work.
+inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>& requests) {
+  Streams streams;
+  for (const wire::SequenceRequest& request : requests) {
+    CHECK(engine.Validate(request).ok());
+    engine.Add(request);
+  }
+  while (engine.HasWork()) streams.Take(engine.Step());
+  return streams;
+}
+
+}  // namespace aril
+
+#endif  // ARIL_ENGINE_TEST_SUPPORT_H_

@@ -1,0 +1,86 @@
+// Plain structs exchanged by gateway, scheduler and runner. No behaviour, no tensors, no text.
+
+#ifndef ARIL_WIRE_MESSAGES_H_
+#define ARIL_WIRE_MESSAGES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "wire/sampling.h"
+
+namespace aril::wire {
+
+// One sequence to generate: (request, choice).
+struct SequenceRequest {
+  SequenceId sequence;  // unique among the runner's live sequences
+  std::string tenant = "default";
+  AdapterId adapter = kBaseModel;
+  std::vector<int32_t> prompt;
+  int32_t choice = 0;  // part of the sampling key: choices of one request differ
+  int32_t max_tokens = 16;
+  int32_t min_tokens = 0;
+  std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
+  SamplingParams sampling;
+  uint32_t attempt = 0;
+  TimePoint arrival;
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kError };
+
+// What a step did to one sequence: a token, an end, or both.
+struct TokenEvent {
+  SequenceId sequence;
+  uint32_t attempt = 0;
+  int32_t index = 0;  // of this token in the output, from 0
+  std::optional<int32_t> token;
+  std::optional<Logprobs> logprobs;
+  // With the first token, when asked for: entry i is about prompt token i (entry 0 is empty).
+  std::vector<Logprobs> prompt_logprobs;
+  std::optional<FinishReason> finish;
+  // kStop by a stop token: that token (it is in `token`, too).
+  std::optional<int32_t> stop_token;
+  Status error;  // set with kError
+};
+
+// The live sequences of one adapter, or of the base model (kBaseModel).
+struct AdapterLoad {
+  AdapterId adapter = kBaseModel;
+  int32_t num_running = 0;
+  int32_t num_waiting = 0;
+
+  bool operator==(const AdapterLoad&) const = default;
+};
+
+// The state of a runner after a step; for metrics.
+struct StepStats {
+  int64_t step = 0;      // number of steps run so far
+  int32_t num_rows = 0;  // of this step
+  int32_t num_prefill_rows = 0;
+  int32_t num_generated = 0;  // tokens sampled in this step
+  int32_t num_segments = 0;   // runs of rows with one adapter
+  int32_t num_adapters = 0;   // different adapters in the batch, the base model not counted
+  Duration step_time{};
+  int32_t num_running = 0;
+  int32_t num_waiting = 0;
+  int64_t pages_total = 0;
+  int64_t pages_kv = 0;
+  int64_t pages_adapter = 0;
+  int64_t pages_free = 0;
+  int64_t page_tokens = 0;  // tokens per page
+  int64_t page_bytes = 0;
+  int64_t evictions = 0;                     // sequences evicted so far
+  int64_t adapter_loads = 0;                 // adapters copied into the pool so far
+  int64_t adapter_evictions = 0;             // adapters dropped from the pool so far
+  std::vector<Duration> queue_times;         // of sequences that started in this step, from arrival
+  std::vector<Duration> adapter_load_times;  // of adapters copied into the pool in this step
+  std::vector<AdapterLoad> adapters;         // by id, each with at least one live sequence
+};
+
+}  // namespace aril::wire
+
+#endif  // ARIL_WIRE_MESSAGES_H_
