@@ -1,0 +1,175 @@
+#include "runner/local_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "adapters/resident_adapter.h"
+#include "base/checked.h"
+#include "base/strings.h"
+#include "model/pool_layout.h"
+#include "tensor/safetensors.h"
+
+namespace aril {
+namespace {
+
+constexpr double kPoolShareOfFreeMemory = 0.4;
+// Far above any machine's cores: a larger number is a mistake, and would end in std::system_error.
+constexpr int kMaxThreads = 1024;
+
+StatusOr<kernels::Isa> ChooseIsa(const std::string& option) {
+  const std::vector<kernels::Isa> available = kernels::AvailableIsas();
+  if (option == "auto") return available.back();
+  const auto isa = kernels::IsaFromName(option);
+  if (!isa.has_value() || std::find(available.begin(), available.end(), *isa) == available.end()) {
+    return InvalidArgument(StrCat("--isa ", option, ": this processor runs ", Join(available, ", "),
+                                  "; name one of them, or auto"));
+  }
+  return *isa;
+}
+
+int64_t MachineMemory() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+Status CheckOptions(const LocalRunnerOptions& options) {
+  if (options.device != "auto" && options.device != "cpu") {
+    return InvalidArgument(
+        StrCat("--device ", options.device, ": this build runs on the CPU only; use cpu or auto"));
+  }
+  if (options.max_num_seqs < 1 || options.max_num_seqs > 4096) {
+    return InvalidArgument(
+        StrCat("--max-num-seqs is ", options.max_num_seqs, "; it must be from 1 to 4096"));
+  }
+  if (options.max_num_batched_tokens < options.max_num_seqs ||
+      options.max_num_batched_tokens > 65536) {
+    return InvalidArgument(StrCat("--max-num-batched-tokens is ", options.max_num_batched_tokens,
+                                  "; it must be from --max-num-seqs (", options.max_num_seqs,
+                                  ") to 65536"));
+  }
+  if (options.pool_bytes > MachineMemory()) {
+    return InvalidArgument(StrCat("--pool-bytes is ", *options.pool_bytes,
+                                  ", but this machine has ", MachineMemory(),
+                                  " bytes of memory; give what the model leaves of it"));
+  }
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return InvalidArgument(StrCat("--threads is ", options.threads, "; it must be from 1 to ",
+                                  kMaxThreads, ", or 0 for one per core"));
+  }
+  return OkStatus();
+}
+
+// MemAvailable of /proc/meminfo, in bytes.
+StatusOr<int64_t> AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kibibytes = 0;
+  std::string unit;
+  while (file >> key >> kibibytes) {
+    std::getline(file, unit);
+    if (key == "MemAvailable:") return kibibytes * 1024;
+  }
+  return FailedPrecondition("cannot read MemAvailable from /proc/meminfo; give --pool-bytes");
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOptions& options,
+                                                           const Clock& clock,
+                                                           std::vector<AdapterFailure>* failures) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  ASSIGN_OR_RETURN(const kernels::Isa isa, ChooseIsa(options.isa));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  auto threads = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : cores);
+  std::unique_ptr<LocalRunner> runner(new LocalRunner(std::move(threads), isa));
+
+  ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
+  const ModelSpec& spec = runner->spec_;
+  RETURN_IF_ERROR(runner->OpenAdapters(options, failures));
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model_dir));
+  ASSIGN_OR_RETURN(const DType dtype, ChooseDType(options.dtype, checkpoint));
+  ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(spec, dtype));
+  RETURN_IF_ERROR(runner->SizePool(options, layout));
+  auto weights =
+      LoadWeights(std::move(checkpoint), spec, dtype, runner->context_, options.progress);
+  if (!weights.ok()) return Annotate(weights.status(), options.model_dir);
+  runner->model_ =
+      std::make_unique<Model>(spec, layout, std::move(*weights), options.max_num_batched_tokens,
+                              runner->max_model_len_, runner->context_);
+  const EngineOptions engine_options{.max_num_seqs = options.max_num_seqs,
+                                     .max_num_batched_tokens = options.max_num_batched_tokens,
+                                     .max_model_len = runner->max_model_len_,
+                                     .num_pages = runner->num_pages_};
+  runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
+                                             runner->context_, clock);
+  runner->runner_ = std::make_unique<Runner>(*runner->engine_, options.max_queued);
+  return runner;
+}
+
+Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
+                                 std::vector<AdapterFailure>* failures) {
+  bool failed = false;
+  for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
+    auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank);
+    if (adapter.ok()) {
+      adapters_.push_back(std::move(*adapter));
+      continue;
+    }
+    if (failures == nullptr) return adapter.status();
+    failures->push_back({i, adapter.status()});
+    failed = true;
+  }
+  return failed ? InvalidArgument("some adapters cannot be served") : OkStatus();
+}
+
+Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout) {
+  const int64_t page_bytes = layout.page_bytes();
+  int64_t adapter_pages = 0;
+  int64_t largest_adapter = 0;
+  for (const Adapter& adapter : adapters_) {
+    const int64_t pages = PagesForAdapter(adapter, layout.dtype, page_bytes);
+    adapter_pages += pages;
+    largest_adapter = std::max(largest_adapter, pages);
+  }
+  const int64_t model_len = options.max_model_len.value_or(spec_.max_position_embeddings);
+  if (model_len < 1 || model_len > spec_.max_position_embeddings) {
+    return InvalidArgument(StrCat("--max-model-len is ", model_len,
+                                  "; the model's max_position_embeddings is ",
+                                  spec_.max_position_embeddings));
+  }
+  const int64_t useful_pages =
+      adapter_pages + options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
+  int64_t pages = 0;
+  if (options.pool_bytes.has_value()) {
+    pages = *options.pool_bytes / page_bytes;
+  } else {
+    ASSIGN_OR_RETURN(const int64_t memory, AvailableMemory());
+    pages = std::min(
+        useful_pages,
+        static_cast<int64_t>(kPoolShareOfFreeMemory * static_cast<double>(memory)) / page_bytes);
+  }
+  pages = std::min<int64_t>(pages, std::numeric_limits<int32_t>::max());
+  const int64_t longest = (pages - largest_adapter) * layout.page_tokens;
+  if (longest < 1 || (options.max_model_len.has_value() && longest < model_len)) {
+    return InvalidArgument(StrCat(
+        "the pool of ", pages, " pages of ", page_bytes, " bytes is too small: one sequence of ",
+        options.max_model_len.value_or(1), " tokens and the largest adapter need ",
+        largest_adapter + CeilDiv(options.max_model_len.value_or(1), layout.page_tokens),
+        " pages; raise --pool-bytes or lower --max-model-len"));
+  }
+  max_model_len_ = std::min(model_len, longest);
+  num_pages_ = static_cast<int32_t>(pages);
+  return OkStatus();
+}
+
+std::string LocalRunner::Description() const {
+  const kernels::KvLayout& layout = model_->layout();
+  return StrCat(spec_.architecture, " in ", layout.dtype, " on ", context_.isa(), ", ",
+                threads_->num_threads(), " threads; pool of ", num_pages_, " pages of ",
+                layout.page_bytes(), " bytes (", layout.page_tokens, " tokens each); context of ",
+                max_model_len_, " tokens; ", adapters_.size(), " adapters");
+}
+
+}  // namespace aril

@@ -1,0 +1,92 @@
+// A runner built from a model directory and adapter directories: everything between files on disk
+// and a SequencePort.
+
+#ifndef ARIL_RUNNER_LOCAL_RUNNER_H_
+#define ARIL_RUNNER_LOCAL_RUNNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "engine/engine.h"
+#include "kernels/cpu/context.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "runner/runner.h"
+#include "spec/model_spec.h"
+
+namespace aril {
+
+struct LocalRunnerOptions {
+  std::string model_dir;
+  std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
+  std::string dtype = "auto";             // auto, float32, bfloat16
+  std::string device = "auto";            // auto, cpu
+  std::string isa = "auto";               // auto, portable, avx2, avx512
+  int threads = 0;                        // 0: one per core
+  int64_t max_num_seqs = 32;
+  int64_t max_num_batched_tokens = 512;
+  std::optional<int64_t> max_model_len;  // nullopt: what the model allows, and the pool holds
+  std::optional<int64_t>
+      pool_bytes;  // nullopt: what the limits above can use, at most 40 % of the free memory
+  int64_t max_lora_rank = 512;
+  size_t max_queued = 4096;
+  LoadProgress progress;  // of the base model's weights
+};
+
+// One adapter that could not be opened.
+struct AdapterFailure {
+  size_t index;  // in adapter_dirs
+  Status error;
+};
+
+class LocalRunner {
+ public:
+  // Loads the model and verifies all adapters. An error names file, field and fix. Adapters that
+  // cannot be served are reported together in `failures`, and no runner is made; with `failures`
+  // null the first such error is returned.
+  static StatusOr<std::unique_ptr<LocalRunner>> Create(
+      const LocalRunnerOptions& options, const Clock& clock,
+      std::vector<AdapterFailure>* failures = nullptr);
+
+  const ModelSpec& spec() const { return spec_; }
+  int64_t max_model_len() const { return max_model_len_; }
+  // One line on what was chosen: dtype, instruction set, threads, pool.
+  std::string Description() const;
+
+  wire::SequencePort& port() { return *runner_; }
+  void Start(wire::EventSink& sink) { runner_->Start(sink); }
+  void Stop() { runner_->Stop(); }
+
+  // For tests: the engine may be used directly while the runner is not started.
+  Engine& engine() { return *engine_; }
+
+ private:
+  LocalRunner(std::unique_ptr<ThreadPool> threads, kernels::Isa isa)
+      : threads_(std::move(threads)), context_(*threads_, isa) {}
+
+  Status OpenAdapters(const LocalRunnerOptions& options, std::vector<AdapterFailure>* failures);
+  // Sets max_model_len_ and num_pages_.
+  Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);
+
+  std::unique_ptr<ThreadPool> threads_;
+  kernels::CpuContext context_;
+  ModelSpec spec_;
+  std::vector<Adapter> adapters_;
+  int64_t max_model_len_ = 0;
+  int32_t num_pages_ = 0;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_RUNNER_LOCAL_RUNNER_H_

@@ -1,0 +1,90 @@
+#include "runner/runner.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace aril {
+
+Runner::~Runner() { Stop(); }
+
+void Runner::Start(wire::EventSink& sink) {
+  const std::lock_guard lock(mutex_);
+  CHECK(!thread_.joinable());
+  if (stopping_) return;
+  thread_ = std::thread([this, &sink] { Loop(sink); });
+}
+
+Status Runner::Submit(wire::SequenceRequest request) {
+  RETURN_IF_ERROR(engine_.Validate(request));
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return Unavailable("the server is shutting down");
+    if (live_.size() >= max_queued_) {
+      return ResourceExhausted(
+          StrCat("the queue is full (", max_queued_, " sequences); try again later"));
+    }
+    if (!live_.insert(request.sequence).second) {
+      return InvalidArgument(StrCat("sequence ", request.sequence, " is already running"));
+    }
+    submitted_.push_back(std::move(request));
+  }
+  wake_.notify_one();
+  return OkStatus();
+}
+
+void Runner::Cancel(SequenceId sequence) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!live_.contains(sequence)) return;
+    cancelled_.insert(sequence);
+  }
+  wake_.notify_one();
+}
+
+void Runner::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    cancelled_.insert(live_.begin(), live_.end());
+  }
+  wake_.notify_one();
+  std::call_once(joined_, [this] {
+    if (thread_.joinable()) thread_.join();
+  });
+}
+
+bool Runner::TakeMail() {
+  std::vector<wire::SequenceRequest> submitted;
+  std::set<SequenceId> cancelled;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] {
+      return stopping_ || engine_.HasWork() || !submitted_.empty() || !cancelled_.empty();
+    });
+    submitted.swap(submitted_);
+    cancelled.swap(cancelled_);
+    if (stopping_ && submitted.empty() && !engine_.HasWork()) return false;
+  }
+  for (wire::SequenceRequest& request : submitted) engine_.Add(std::move(request));
+  for (const SequenceId id : cancelled) engine_.Cancel(id);
+  return true;
+}
+
+void Runner::Loop(wire::EventSink& sink) {
+  while (TakeMail()) {
+    std::vector<wire::TokenEvent> events = engine_.Step();
+    {
+      std::lock_guard lock(mutex_);
+      for (const wire::TokenEvent& event : events) {
+        if (!event.finish.has_value()) continue;
+        live_.erase(event.sequence);
+        cancelled_.erase(event.sequence);
+      }
+    }
+    sink.OnStep(engine_.Stats(), std::move(events));
+  }
+}
+
+}  // namespace aril

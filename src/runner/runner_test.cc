@@ -1,0 +1,273 @@
+// The mailbox and the thread. Runs under the thread sanitizer as well.
+
+#include "runner/runner.h"
+
+#include <future>
+#include <random>
+#include <thread>
+
+#include "engine/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using wire::FinishReason;
+
+const std::vector<int32_t> kPrompt = {1, 17, 42, 99, 5};
+
+// Collects streams; lets a test wait for ends.
+class RecordingSink final : public wire::EventSink {
+ public:
+  void OnStep(const wire::StepStats& stats, std::vector<wire::TokenEvent> events) override {
+    if (on_step) on_step(events);
+    const std::lock_guard lock(mutex_);
+    streams_.Take(events);
+    for (const wire::TokenEvent& event : events) num_finished_ += event.finish.has_value() ? 1 : 0;
+    stats_ = stats;
+    changed_.notify_all();
+  }
+
+  void WaitForFinished(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return num_finished_ >= count; });
+  }
+
+  // Only when no more steps come.
+  Streams& streams() { return streams_; }
+  const wire::StepStats& stats() const { return stats_; }
+
+  // Called in the runner's thread before the events are taken.
+  std::function<void(const std::vector<wire::TokenEvent>&)> on_step;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Streams streams_;
+  size_t num_finished_ = 0;
+  wire::StepStats stats_;
+};
+
+wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
+  std::vector<int32_t> prompt(1 + random() % 20);
+  for (int32_t& token : prompt) token = static_cast<int32_t>(random() % 171);
+  return GreedyRequest(id, std::move(prompt), static_cast<int32_t>(random() % 12),
+                       AdapterId(static_cast<int32_t>(random() % 4) - 1));
+}
+
+TEST(Runner, DeliversWhatTheEngineGives) {
+  TestEngine alone({});
+  const auto a = GreedyRequest(0, kPrompt, 20, AdapterId(0));
+  const auto b = GreedyRequest(1, kPrompt, 10, AdapterId(1));
+  Streams expected = RunToEnd(*alone, {a, b});
+
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  runner.Start(sink);
+  ASSERT_TRUE(runner.Submit(a).ok());
+  ASSERT_TRUE(runner.Submit(b).ok());
+  sink.WaitForFinished(2);
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+  EXPECT_EQ(sink.streams()[0].tokens, expected[0].tokens);
+  EXPECT_EQ(sink.streams()[1].tokens, expected[1].tokens);
+  EXPECT_EQ(sink.stats().pages_kv, 0);
+}
+
+TEST(Runner, RefusesMoreThanItsQueueHolds) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 3);
+  for (const int64_t id : {0, 1, 2}) EXPECT_TRUE(runner.Submit(GreedyRequest(id, kPrompt, 2)).ok());
+  const Status full = runner.Submit(GreedyRequest(3, kPrompt, 2));
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Message(full), "the queue is full (3 sequences); try again later");
+  runner.Start(sink);
+  sink.WaitForFinished(3);
+  EXPECT_TRUE(runner.Submit(GreedyRequest(3, kPrompt, 2)).ok()) << "finished ones make room";
+  sink.WaitForFinished(4);
+  runner.Stop();
+  EXPECT_THAT(sink.streams().all(), SizeIs(4)) << "the refused submission left nothing behind";
+}
+
+TEST(Runner, RefusesAnIdThatIsInUse) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  ASSERT_TRUE(runner.Submit(GreedyRequest(7, kPrompt, 2)).ok());
+  const Status twice = runner.Submit(GreedyRequest(7, kPrompt, 2));
+  EXPECT_EQ(twice.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(twice), "sequence 7 is already running");
+  runner.Start(sink);
+  sink.WaitForFinished(1);
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+}
+
+TEST(Runner, RefusesWhatTheEngineCannotRun) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  runner.Start(sink);
+  EXPECT_EQ(runner.Submit(GreedyRequest(0, {}, 2)).code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(runner.Submit(GreedyRequest(0, {1}, 1000))),
+              HasSubstr("maximum context length"));
+  runner.Stop();
+  EXPECT_THAT(sink.streams().all(), IsEmpty());
+}
+
+TEST(Runner, CancelEndsARunningSequence) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  std::promise<void> first_token;
+  sink.on_step = [&, told = false](const auto& events) mutable {
+    if (!events.empty() && !std::exchange(told, true)) first_token.set_value();
+  };
+  runner.Start(sink);
+  ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 120)).ok());
+  first_token.get_future().wait();
+  for (int i = 0; i < 3; ++i) runner.Cancel(SequenceId(0));
+  runner.Cancel(SequenceId(12345));
+  sink.WaitForFinished(1);
+  runner.Cancel(SequenceId(0));
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+  EXPECT_TRUE(sink.streams()[0].finish.has_value()) << "cancelled, or finished just before";
+}
+
+// A cancellation that comes while its sequence runs its last step must not reach the next sequence
+// of that id, which a scheduler may send as a further attempt.
+TEST(Runner, ACancellationConcernsOneLifeOfAnId) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  const auto request = GreedyRequest(5, kPrompt, 1);
+  int num_ends = 0;
+  engine->executor().SetLogitsObserver([&](const Sequence& sequence, std::span<const float>) {
+    if (num_ends == 0) runner.Cancel(sequence.id());
+  });
+  sink.on_step = [&](const std::vector<wire::TokenEvent>& events) {
+    if (events.empty() || ++num_ends > 1) return;
+    EXPECT_EQ(events[0].finish, FinishReason::kLength);
+    // From another thread: the sink itself must not call the runner.
+    std::thread([&] { EXPECT_TRUE(runner.Submit(request).ok()); }).join();
+  };
+  runner.Start(sink);
+  ASSERT_TRUE(runner.Submit(request).ok());
+  sink.WaitForFinished(2);
+  runner.Stop();
+  EXPECT_EQ(sink.streams()[5].finish, FinishReason::kLength);
+}
+
+TEST(Runner, StopEndsEveryAcceptedSequenceOnce) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 100);
+  std::promise<void> running;
+  sink.on_step = [&, told = false](const auto& events) mutable {
+    if (!events.empty() && !std::exchange(told, true)) running.set_value();
+  };
+  runner.Start(sink);
+  // Eight run, the others wait.
+  for (int64_t id = 0; id < 20; ++id)
+    ASSERT_TRUE(runner.Submit(GreedyRequest(id, kPrompt, 120)).ok());
+  running.get_future().wait();
+  for (int64_t id = 20; id < 30; ++id)
+    ASSERT_TRUE(runner.Submit(GreedyRequest(id, kPrompt, 120)).ok());
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+  EXPECT_THAT(sink.streams().all(), SizeIs(30));
+  for (const auto& [id, stream] : sink.streams().all())
+    EXPECT_TRUE(stream.finish.has_value()) << "sequence " << id;
+  EXPECT_EQ(sink.stats().pages_kv, 0);
+  const Status late = runner.Submit(GreedyRequest(99, kPrompt, 1));
+  EXPECT_EQ(late.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Message(late), "the server is shutting down");
+  runner.Cancel(SequenceId(3));
+  runner.Stop();
+}
+
+TEST(Runner, StopsFromSeveralThreadsAtOnce) {
+  TestEngine engine({});
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  runner.Start(sink);
+  ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 120)).ok());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      runner.Stop();
+      // Whoever returns from Stop has seen the last event.
+      EXPECT_TRUE(sink.streams().all().at(SequenceId(0)).finish.has_value());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Runner, MayBeStoppedBeforeItIsStarted) {
+  TestEngine engine({});
+  RecordingSink sink;
+  {
+    Runner runner(*engine, 10);
+    runner.Stop();
+    runner.Start(sink);  // a signal came while the server started
+    EXPECT_EQ(runner.Submit(GreedyRequest(0, kPrompt, 1)).code(), StatusCode::kUnavailable);
+  }
+  { const Runner never_used(*engine, 10); }
+  EXPECT_THAT(sink.streams().all(), IsEmpty());
+}
+
+// Several threads submit and cancel; another stops the runner in between. Each accepted sequence
+// ends exactly once, the refused ones never begin.
+TEST(Runner, ThreadsMaySubmitCancelAndStopAtWill) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    constexpr int64_t kThreads = 4;
+    constexpr int64_t kPerThread = 60;
+    TestEngine engine({});
+    RecordingSink sink;
+    Runner runner(*engine, 40);
+    runner.Start(sink);
+    std::vector<std::vector<int64_t>> accepted(kThreads);
+    std::vector<std::thread> threads;
+    for (int64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937_64 random(seed * kThreads + static_cast<uint64_t>(t));
+        for (int64_t i = 0; i < kPerThread; ++i) {
+          const int64_t id = t * kPerThread + i;
+          const Status status = runner.Submit(RandomRequest(id, random));
+          if (status.ok()) accepted[static_cast<size_t>(t)].push_back(id);
+          EXPECT_TRUE(status.ok() || status.code() == StatusCode::kResourceExhausted ||
+                      status.code() == StatusCode::kUnavailable)
+              << status;
+          if (random() % 3 == 0)
+            runner.Cancel(SequenceId(static_cast<int64_t>(random() % (kThreads * kPerThread))));
+          if (seed % 2 == 1 && id == kPerThread / 2) runner.Stop();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    size_t num_accepted = 0;
+    for (const auto& ids : accepted) num_accepted += ids.size();
+    sink.WaitForFinished(num_accepted);
+    runner.Stop();
+    EXPECT_GT(num_accepted, 0u);
+    EXPECT_THAT(sink.streams().problems(), IsEmpty());
+    EXPECT_EQ(sink.streams().all().size(), num_accepted);
+    for (const auto& ids : accepted) {
+      for (const int64_t id : ids) EXPECT_TRUE(sink.streams()[id].finish.has_value());
+    }
+    EXPECT_EQ(engine->Stats().pages_kv, 0);
+    EXPECT_THAT(engine->Stats().adapters, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace aril
