@@ -1,0 +1,55 @@
+// Errors as the OpenAI protocol shows them, and the one place where a Status becomes HTTP.
+
+#ifndef ARIL_GATEWAY_API_ERROR_H_
+#define ARIL_GATEWAY_API_ERROR_H_
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/status.h"
+#include "gateway/http_message.h"
+
+namespace aril::gateway {
+
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string type = "invalid_request_error";
+  std::string param;  // the offending field; empty: null
+  std::string code;   // empty: null
+};
+
+// 400 about one field of a request.
+ApiError InvalidField(const std::string& param, const std::string& message);
+// 404 with the wording clients match on; also for models of somebody else.
+ApiError ModelNotFound(const std::string& model);
+// 503: try again later.
+ApiError Overloaded(const std::string& message);
+
+ApiError FromStatus(const Status& status);
+
+// `{"error":{"message","type","param","code"}}`.
+std::string ErrorJson(const ApiError& error);
+// With Retry-After where the client may try again, and WWW-Authenticate for 401.
+HttpResponse ErrorResponse(const ApiError& error);
+
+// A value or an ApiError.
+template <typename T>
+class [[nodiscard]] ApiResult {
+ public:
+  ApiResult(T value) : content_(std::move(value)) {}
+  ApiResult(ApiError error) : content_(std::move(error)) {}
+
+  bool ok() const { return std::holds_alternative<T>(content_); }
+  T& value() { return std::get<T>(content_); }
+  const T& value() const { return std::get<T>(content_); }
+  const ApiError& error() const { return std::get<ApiError>(content_); }
+
+ private:
+  std::variant<T, ApiError> content_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_API_ERROR_H_

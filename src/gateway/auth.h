@@ -1,0 +1,46 @@
+// Who may use the API, and as which tenant.
+
+#ifndef ARIL_GATEWAY_AUTH_H_
+#define ARIL_GATEWAY_AUTH_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace aril::gateway {
+
+// The tenant of everybody where there are no keys, and of keys that name none.
+inline constexpr const char* kDefaultTenant = "default";
+
+struct ApiKey {
+  std::string key;
+  std::string tenant = kDefaultTenant;
+};
+
+// Immutable; thread-safe.
+class ApiKeys {
+ public:
+  // No keys: everybody is the default tenant.
+  ApiKeys() = default;
+  explicit ApiKeys(std::vector<ApiKey> keys) : keys_(std::move(keys)) {}
+
+  // The tenant of the key in an Authorization header ("Bearer KEY"), or nullopt. Takes the same
+  // time whichever key is right and however much of one is; only the length of what was presented
+  // shows.
+  std::optional<std::string> FindTenant(std::string_view authorization) const;
+
+ private:
+  std::vector<ApiKey> keys_;
+};
+
+// The keys of a file, one per line: a key and, after a space, its tenant. Empty lines and lines
+// that start with # are skipped. An error (that does not show a key) names the line.
+StatusOr<std::vector<ApiKey>> ReadApiKeyFile(const std::string& path);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_AUTH_H_

@@ -1,0 +1,132 @@
+#include "gateway/chat_completions.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/strings.h"
+#include "gateway/chat_messages.h"
+#include "gateway/generation_fields.h"
+#include "gateway/prompt_tokens.h"
+#include "tokenizer/chat_template.h"
+
+namespace aril::gateway {
+namespace {
+
+bool IsText(const Json* value, std::string_view text) {
+  return value != nullptr && value->AsString() != nullptr && *value->AsString() == text;
+}
+
+bool IsEmpty(const Json* value) {
+  return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
+}
+
+// Tools may be offered only together with the promise not to call them.
+void RefuseTools(JsonFields& fields) {
+  const Json* choice = fields.Find("tool_choice");
+  const bool may_call = !IsText(choice, "none");
+  const bool must_call = choice != nullptr && may_call && !IsText(choice, "auto");
+  if (must_call || (may_call && !IsEmpty(fields.Find("tools")))) {
+    fields.Fail(must_call ? "tool_choice" : "tools",
+                "is not supported: this server does not constrain what is generated, so it cannot "
+                "promise tool calls; leave it out, or set `tool_choice` to \"none\"");
+  }
+  if (!IsEmpty(fields.Find("functions"))) fields.Fail("functions", "is not supported");
+}
+
+void RefuseOtherModalities(JsonFields& fields) {
+  if (fields.Find("audio") != nullptr) fields.Fail("audio", "is not supported");
+  const Json* modalities = fields.Find("modalities");
+  if (modalities == nullptr) return;
+  const Json::Array* list = modalities->AsArray();
+  if (list == nullptr || list->size() != 1 || !IsText(&list->front(), "text")) {
+    fields.Fail("modalities", "must be [\"text\"]");
+  }
+}
+
+void ReadChatLogprobs(JsonFields& fields, CompletionRequest* request) {
+  request->logprobs = fields.GetBool("logprobs", false);
+  const int64_t count = fields.GetInt("top_logprobs", 0, 0, kMaxLogprobs);
+  if (count > 0 && !request->logprobs) return fields.Fail("top_logprobs", "needs `logprobs`: true");
+  if (request->logprobs) request->common.sampling.num_logprobs = static_cast<int32_t>(count);
+}
+
+std::optional<int64_t> ReadChatMaxTokens(JsonFields& fields, const CompletionRequest& request) {
+  const auto legacy = ReadMaxTokens(fields, "max_tokens", 1, request);
+  const auto current = ReadMaxTokens(fields, "max_completion_tokens", 1, request);
+  return current ? current : legacy;
+}
+
+// What the template gets besides the messages.
+ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& context) {
+  const Json* messages = fields.Find("messages");
+  if (messages == nullptr) return InvalidField("messages", "`messages` is required.");
+  auto normalized = NormalizeMessages(*messages);
+  if (!normalized.ok()) return normalized.error();
+  ChatPrompt prompt;
+  prompt.messages = std::move(normalized.value());
+  prompt.unix_seconds = context.unix_seconds;
+  prompt.continue_final_message = fields.GetBool("continue_final_message", false);
+  prompt.add_generation_prompt =
+      fields.GetBool("add_generation_prompt", !prompt.continue_final_message);
+  if (prompt.add_generation_prompt && prompt.continue_final_message) {
+    fields.Fail("continue_final_message", "excludes `add_generation_prompt`");
+  }
+  if (fields.Find("chat_template") != nullptr) {
+    fields.Fail("chat_template",
+                "is not taken from requests; start the server with --chat-template");
+  }
+  if (const Json* variables = fields.Find("chat_template_kwargs")) {
+    if (variables->AsObject() == nullptr) fields.Fail("chat_template_kwargs", "must be an object");
+    prompt.variables = *variables;
+  }
+  if (!fields.ok()) return *fields.error();
+  return prompt;
+}
+
+}  // namespace
+
+ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
+                                           AdapterId adapter) {
+  auto prompt = ReadChatPrompt(fields, context);
+  const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
+  if (!prompt.ok()) return prompt.error();
+  if (!fields.ok()) return *fields.error();
+  const ChatTemplateOr& chat_template = context.model.ChatTemplateOf(adapter);
+  if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
+  auto text = (*chat_template)->Render(prompt.value());
+  if (!text.ok()) return InvalidField("messages", Message(text.status()));
+  return EncodeText(context.model, *text, add_special_tokens, "messages");
+}
+
+ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
+                                              const RequestContext& context) {
+  auto json = ParseBody(body, context.limits.max_body_bytes);
+  if (!json.ok()) return json.error();
+  JsonFields fields(json.value());
+  CompletionRequest request = {.endpoint = Endpoint::kChat};
+  if (auto error = ResolveModel(fields, context, &request)) return *error;
+  ReadGenerationFields(fields, context.model.spec, &request);
+  ReadChatLogprobs(fields, &request);
+  const auto max_tokens = ReadChatMaxTokens(fields, request);
+  RefuseTools(fields);
+  RefuseOtherModalities(fields);
+  if (!fields.ok()) return *fields.error();
+  if (auto error = CheckNumSequences(1, request, context.limits)) return *error;
+
+  CompletionPrompt prompt;
+  auto tokens = EncodeChat(fields, context, request.common.adapter);
+  if (!tokens.ok()) return tokens.error();
+  prompt.tokens = std::move(tokens.value());
+  if (prompt.tokens.empty()) {
+    return InvalidField("messages", "The chat template makes no token of these `messages`.");
+  }
+  auto resolved = ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), max_tokens,
+                                   INT32_MAX, context.model.max_model_len, "messages");
+  if (!resolved.ok()) return resolved.error();
+  prompt.max_tokens = resolved.value();
+  request.prompts.push_back(std::move(prompt));
+  return request;
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,159 @@
+#include "gateway/chat_completions.h"
+
+#include "base/strings.h"
+#include "gateway/auth.h"
+#include "gateway/chat_messages.h"
+#include "gateway/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ApiResult<CompletionRequest> Parse(const std::string& body) {
+  static const auto* const model = new std::shared_ptr<const ServedModel>(MakeServedModel());
+  return ParseChatRequest(
+      body, {.model = **model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});
+}
+
+// The fields of a request besides model and messages.
+ApiResult<CompletionRequest> ParseFields(const std::string& fields) {
+  return Parse(R"({"model":"base","messages":[{"role":"user","content":"Hi"}])" +
+               (fields.empty() ? "" : "," + fields) + "}");
+}
+
+std::string PromptOf(const ApiResult<CompletionRequest>& parsed) {
+  EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+  if (!parsed.ok()) return "";
+  return ByteTokenizer().Decode(parsed.value().prompts[0].tokens, false);
+}
+
+TEST(ChatCompletions, HaveTheDefaultsOfOpenAi) {
+  const auto parsed = ParseFields("");
+  EXPECT_EQ(PromptOf(parsed), "u:Hi;a:");
+  const CompletionRequest& request = parsed.value();
+  EXPECT_EQ(request.endpoint, Endpoint::kChat);
+  EXPECT_EQ(request.num_candidates(), 1);
+  EXPECT_EQ(request.prompts[0].max_tokens, 64 - 7);
+  EXPECT_FALSE(request.stream || request.logprobs);
+  EXPECT_THAT(request.common.stop_token_ids, ElementsAre(kEosToken));
+}
+
+TEST(ChatCompletions, ReadTheirFields) {
+  const auto parsed = ParseFields(
+      R"("max_tokens":9,"max_completion_tokens":5,"logprobs":true,"top_logprobs":3,"n":2,"stop":"x",
+         "add_generation_prompt":false,"chat_template_kwargs":{"mood":"!"},"add_special_tokens":true,
+         "tools":[{"type":"function"}],"tool_choice":"none","response_format":{"type":"text"},
+         "modalities":["text"],"store":true,"metadata":{"a":"b"},"parallel_tool_calls":true)");
+  EXPECT_EQ(PromptOf(parsed), "<s>u:Hi;!");
+  EXPECT_EQ(parsed.value().prompts[0].max_tokens, 5);
+  EXPECT_TRUE(parsed.value().logprobs);
+  EXPECT_EQ(parsed.value().common.sampling.num_logprobs, 3);
+  EXPECT_EQ(ParseFields(R"("max_tokens":9)").value().prompts[0].max_tokens, 9);
+}
+
+TEST(ChatCompletions, AdaptersMayBringTheirTemplate) {
+  const std::string messages = R"(,"messages":[{"role":"user","content":"Hi"}]})";
+  EXPECT_EQ(PromptOf(Parse(R"({"model":"poet")" + messages)), "poem:");
+  EXPECT_EQ(PromptOf(Parse(R"({"model":"org/pirate")" + messages)), "u:Hi;a:");
+}
+
+TEST(ChatCompletions, WithoutATemplateSayWhatToDo) {
+  const auto whole = MakeServedModel();
+  const ServedModel model = {.spec = whole->spec,
+                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .catalog = whole->catalog,
+                             .chat_template = NotFound("give one"),
+                             .max_model_len = 64};
+  const CompletionLimits limits;
+  const auto parsed =
+      ParseChatRequest(R"({"model":"base","messages":[{"role":"user","content":"Hi"}]})",
+                       {.model = model, .limits = limits, .tenant = kDefaultTenant});
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().param, "model");
+  EXPECT_EQ(parsed.error().message, "give one");
+}
+
+TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
+  struct Bad {
+    const char* fields;
+    const char* param;
+    const char* message;
+  };
+  for (const Bad& bad : std::initializer_list<Bad>{
+           {R"("tools":[{}])", "tools", "cannot promise tool calls"},
+           {R"("tools":[{}],"tool_choice":"auto")", "tools", "cannot promise"},
+           {R"("tool_choice":"required")", "tool_choice", "is not supported"},
+           {R"("tool_choice":{"type":"function"})", "tool_choice", "is not supported"},
+           {R"("functions":[{}])", "functions", "is not supported"},
+           {R"("response_format":{"type":"json_schema"})", "response_format", "text"},
+           {R"("guided_choice":["a"])", "guided_choice", "does not constrain"},
+           {R"("modalities":["text","audio"])", "modalities", "must be"},
+           {R"("audio":{})", "audio", "not supported"},
+           {R"("top_logprobs":2)", "top_logprobs", "needs `logprobs`"},
+           {R"("logprobs":3)", "logprobs", "must be a boolean"},
+           {R"("logprobs":true,"top_logprobs":21)", "top_logprobs", "between 0 and 20"},
+           {R"("max_completion_tokens":0)", "max_completion_tokens", "at least 1"},
+           {R"("max_tokens":60)", "messages", "maximum context length is 64 tokens"},
+           {R"("min_tokens":4,"max_completion_tokens":3)", "min_tokens", "`max_completion_tokens`"},
+           {R"("n":9)", "n", "more than the 8"},
+           {R"("chat_template":"x")", "chat_template", "--chat-template"},
+           {R"("chat_template_kwargs":[])", "chat_template_kwargs", "must be an object"},
+           {R"("continue_final_message":true,"add_generation_prompt":true)",
+            "continue_final_message", "excludes"}}) {
+    const auto parsed = ParseFields(bad.fields);
+    ASSERT_FALSE(parsed.ok()) << bad.fields;
+    EXPECT_EQ(parsed.error().param, bad.param) << bad.fields;
+    EXPECT_THAT(parsed.error().message, HasSubstr(bad.message)) << bad.fields;
+    EXPECT_EQ(parsed.error().status, 400);
+  }
+}
+
+TEST(ChatCompletions, PassOnWhatTheTemplateObjectsTo) {
+  const auto parsed = Parse(R"({"model":"base","messages":[{"role":"elf","content":"Hi"}]})");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().message, "no elves");
+  EXPECT_EQ(parsed.error().param, "messages");
+}
+
+std::string Normalized(const std::string& messages) {
+  const auto json = Json::Parse(messages);
+  EXPECT_TRUE(json.ok()) << json.status();
+  const auto result = NormalizeMessages(*json);
+  return result.ok() ? result.value().Dump() : result.error().param + " " + result.error().message;
+}
+
+TEST(ChatMessages, ContentBecomesText) {
+  EXPECT_EQ(Normalized(R"([{"role":"user","content":[{"type":"text","text":"a"},
+                                                     {"type":"text","text":"b"}],"name":"x"}])"),
+            R"([{"role":"user","content":"a\nb","name":"x"}])");
+  EXPECT_EQ(Normalized(R"([{"role":"assistant","content":null},{"role":"assistant"}])"),
+            R"([{"role":"assistant","content":""},{"role":"assistant","content":""}])");
+}
+
+TEST(ChatMessages, ArgumentsOfToolCallsBecomeObjects) {
+  EXPECT_EQ(Normalized(R"([{"role":"assistant","content":"","tool_calls":[{"type":"function",
+                            "function":{"name":"f","arguments":"{\"x\": [1]}"}}]}])"),
+            R"([{"role":"assistant","content":"","tool_calls":[{"type":"function",)"
+            R"("function":{"name":"f","arguments":{"x":[1]}}}]}])");
+}
+
+TEST(ChatMessages, ErrorsNameTheMessage) {
+  EXPECT_THAT(Normalized("{}"), HasSubstr("messages `messages` must be an array"));
+  EXPECT_THAT(Normalized("[]"), HasSubstr("must not be empty"));
+  EXPECT_THAT(Normalized("[1]"), HasSubstr("messages[0] "));
+  EXPECT_THAT(Normalized(R"([{"role":"user","content":"x"},{"content":"x"}])"),
+              HasSubstr("messages[1].role "));
+  EXPECT_THAT(Normalized(R"([{"role":"user"}])"), HasSubstr("messages[0].content "));
+  EXPECT_THAT(Normalized(R"([{"role":"user","content":7}])"), HasSubstr("not an integer"));
+  EXPECT_THAT(Normalized(R"([{"role":"user","content":[{"type":"image_url"}]}])"),
+              HasSubstr("messages[0].content[0] "));
+  EXPECT_THAT(Normalized(R"([{"role":"assistant","tool_calls":[{"function":{"arguments":"["}}]}])"),
+              HasSubstr("messages[0].tool_calls[0].function.arguments "));
+}
+
+}  // namespace
+}  // namespace aril::gateway

@@ -1,0 +1,118 @@
+#include "gateway/choice_output.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "gateway/text.h"
+
+namespace aril::gateway {
+namespace {
+
+// True if no token of the prompt has text, so that the output starts the text.
+bool HasNoText(std::span<const int32_t> prompt, const Tokenizer& tokenizer) {
+  return std::all_of(prompt.begin(), prompt.end(),
+                     [&](int32_t id) { return tokenizer.IsSpecial(id); });
+}
+
+// Of a token on its own.
+std::string TokenBytes(const Tokenizer& tokenizer, int32_t id) {
+  return tokenizer.TokenBytes(id, /*is_first=*/false, /*skip_special_tokens=*/false);
+}
+
+}  // namespace
+
+ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPrompt& prompt,
+                           const StopStrings& stop_strings, const Tokenizer& tokenizer)
+    : request_(request),
+      prompt_(prompt),
+      tokenizer_(tokenizer),
+      detokenizer_(tokenizer, request.skip_special_tokens, HasNoText(prompt.tokens, tokenizer)),
+      matcher_(stop_strings) {}
+
+ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
+  ChoiceDelta delta;
+  if (!std::exchange(started_, true)) AppendPrompt(event, &delta);
+  if (request_.prompt_only(prompt_)) {
+    if (event.finish) delta.finish = wire::FinishReason::kLength;
+    return delta;
+  }
+  if (event.token) AppendToken(event, &delta);
+  if (stopped_) {
+    delta.cancel = !event.finish.has_value();
+    End(wire::FinishReason::kStop, &delta);
+  } else if (event.finish) {
+    End(*event.finish, &delta);
+  }
+  return delta;
+}
+
+void ChoiceOutput::AppendPrompt(const wire::TokenEvent& event, ChoiceDelta* delta) {
+  if (!request_.echo) return;
+  delta->text = prompt_.text;
+  // Offsets follow the tokens' own texts; special tokens that the text does not show have none.
+  for (size_t i = 0; i < event.prompt_logprobs.size() && i < prompt_.tokens.size(); ++i) {
+    LogprobEntry entry = MakeEntry(prompt_.tokens[i], event.prompt_logprobs[i]);
+    entry.has_logprobs = i > 0;
+    const std::string bytes =
+        tokenizer_.TokenBytes(prompt_.tokens[i], offset_ == 0, request_.skip_special_tokens);
+    offset_ += CountCodePoints(bytes);
+    delta->logprobs.push_back(std::move(entry));
+  }
+  offset_ = CountCodePoints(prompt_.text);
+}
+
+void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta) {
+  ++num_tokens_;
+  delta->token_ids.push_back(*event.token);
+  if (event.logprobs) {
+    pending_logprobs_.push_back({MakeEntry(*event.token, *event.logprobs), produced_bytes_});
+  }
+  // The token that ends the sequence is not part of its text.
+  if (event.stop_token) return;
+  AddText(detokenizer_.Append(*event.token), delta);
+}
+
+void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {
+  CHECK(!stopped_);
+  produced_bytes_ += text.size();
+  offset_ += CountCodePoints(text);
+  StopMatcher::Result result = matcher_.Append(text);
+  released_bytes_ += result.released.size();
+  stopped_ = result.matched;
+  delta->text += result.released;
+  ReleaseLogprobs(/*all=*/false, delta);
+}
+
+void ChoiceOutput::End(wire::FinishReason reason, ChoiceDelta* delta) {
+  if (!stopped_) AddText(detokenizer_.Flush(), delta);
+  if (stopped_) {
+    delta->finish = wire::FinishReason::kStop;
+    return;
+  }
+  delta->text += matcher_.Flush();
+  ReleaseLogprobs(/*all=*/true, delta);
+  delta->finish = reason;
+}
+
+void ChoiceOutput::ReleaseLogprobs(bool all, ChoiceDelta* delta) {
+  while (!pending_logprobs_.empty() &&
+         (all || pending_logprobs_.front().start_bytes < released_bytes_)) {
+    delta->logprobs.push_back(std::move(pending_logprobs_.front().entry));
+    pending_logprobs_.pop_front();
+  }
+}
+
+LogprobEntry ChoiceOutput::MakeEntry(int32_t token, const wire::Logprobs& logprobs) const {
+  LogprobEntry entry = {.bytes = TokenBytes(tokenizer_, token),
+                        .text_offset = offset_,
+                        .logprobs = logprobs,
+                        .top = {}};
+  for (const wire::TokenLogprob& top : logprobs.top) {
+    entry.top.push_back(TokenBytes(tokenizer_, top.token));
+  }
+  return entry;
+}
+
+}  // namespace aril::gateway

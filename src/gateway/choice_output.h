@@ -1,0 +1,85 @@
+// From the token events of one sequence to what its choice says: text, logprobs, an end.
+//
+// text: detokenized without ever splitting a code point, cut at stop strings.
+// logprobs: an entry follows the text in which its token begins, so that text held back for a
+// possible stop string holds its entries back, too, and a cut drops them.
+
+#ifndef ARIL_GATEWAY_CHOICE_OUTPUT_H_
+#define ARIL_GATEWAY_CHOICE_OUTPUT_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/completion_request.h"
+#include "gateway/stop_strings.h"
+#include "tokenizer/tokenizer.h"
+#include "wire/messages.h"
+
+namespace aril::gateway {
+
+// One token and what was likely in its place.
+struct LogprobEntry {
+  std::string bytes;             // of the token on its own; may be no valid UTF-8
+  size_t text_offset = 0;        // code points of the choice's text before it
+  wire::Logprobs logprobs;       // of the sampled or given token
+  bool has_logprobs = true;      // false for the first token of a prompt
+  std::vector<std::string> top;  // bytes of logprobs.top
+};
+
+// What became known about a choice since the last time.
+struct ChoiceDelta {
+  std::string text;
+  std::vector<LogprobEntry> logprobs;
+  std::vector<int32_t> token_ids;
+  std::optional<wire::FinishReason> finish;  // kStop or kLength
+  bool cancel = false;  // ended by a stop string: the sequence itself still runs
+
+  bool empty() const { return text.empty() && logprobs.empty() && !finish.has_value(); }
+};
+
+// Not thread-safe. The arguments must outlive it.
+class ChoiceOutput {
+ public:
+  ChoiceOutput(const CompletionRequest& request, const CompletionPrompt& prompt,
+               const StopStrings& stop_strings, const Tokenizer& tokenizer);
+
+  // Must not be called after an end. The event must be neither a cancellation nor an error.
+  ChoiceDelta Append(wire::TokenEvent event);
+
+  // Tokens accepted so far: those up to and including the one that completed a stop string.
+  int64_t num_tokens() const { return num_tokens_; }
+
+ private:
+  struct PendingLogprob {
+    LogprobEntry entry;
+    size_t start_bytes;  // where in produced_ its token begins
+  };
+
+  void AppendPrompt(const wire::TokenEvent& event, ChoiceDelta* delta);
+  void AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta);
+  void AddText(const std::string& text, ChoiceDelta* delta);
+  void End(wire::FinishReason reason, ChoiceDelta* delta);
+  void ReleaseLogprobs(bool all, ChoiceDelta* delta);
+  LogprobEntry MakeEntry(int32_t token, const wire::Logprobs& logprobs) const;
+
+  const CompletionRequest& request_;
+  const CompletionPrompt& prompt_;
+  const Tokenizer& tokenizer_;
+  IncrementalDetokenizer detokenizer_;
+  StopMatcher matcher_;
+  bool started_ = false;
+  bool stopped_ = false;  // at a stop string
+  int64_t num_tokens_ = 0;
+  size_t offset_ = 0;          // code points detokenized so far, the echoed prompt included
+  size_t produced_bytes_ = 0;  // of generated text
+  size_t released_bytes_ = 0;
+  std::deque<PendingLogprob> pending_logprobs_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_CHOICE_OUTPUT_H_

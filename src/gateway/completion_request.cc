@@ -1,0 +1,21 @@
+#include "gateway/completion_request.h"
+
+#include <algorithm>
+
+namespace aril::gateway {
+
+wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t candidate_idx,
+                                   SequenceId sequence, uint64_t seed, TimePoint arrival) {
+  const auto& prompt = request.prompts[static_cast<size_t>(candidate_idx / request.best_of)];
+  wire::SequenceRequest result = request.common;
+  result.sequence = sequence;
+  result.prompt = prompt.tokens;
+  result.choice = static_cast<int32_t>(candidate_idx % request.best_of);
+  result.max_tokens = std::max(prompt.max_tokens, 1);
+  result.min_tokens = std::min(result.min_tokens, result.max_tokens);
+  if (!request.has_seed) result.sampling.seed = seed;
+  result.arrival = arrival;
+  return result;
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,72 @@
+// A checked request to /v1/completions or /v1/chat/completions: the sequences that answer it, and
+// how their answer is to look.
+
+#ifndef ARIL_GATEWAY_COMPLETION_REQUEST_H_
+#define ARIL_GATEWAY_COMPLETION_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "gateway/served_model.h"
+#include "wire/messages.h"
+
+namespace aril::gateway {
+
+enum class Endpoint { kCompletions, kChat };
+
+struct CompletionLimits {
+  size_t max_body_bytes = 16 << 20;
+  // Prompts × candidates of one request.
+  int64_t max_sequences = 128;
+};
+
+// What a request's body is read with.
+struct RequestContext {
+  const ServedModel& model;
+  const CompletionLimits& limits;
+  std::string_view tenant;
+  int64_t unix_seconds = 0;  // for chat templates that state the date
+};
+
+struct CompletionPrompt {
+  std::vector<int32_t> tokens;
+  std::string text;  // as the client gave it; only with echo, and decoded if it gave ids
+  int32_t max_tokens = 0;
+};
+
+// Candidate i is candidate i % best_of of prompt i / best_of, a sequence of its own. The answer has
+// the best n candidates of each prompt as its choices.
+struct CompletionRequest {
+  Endpoint endpoint = Endpoint::kCompletions;
+  std::string model;  // as the client named it
+  std::vector<CompletionPrompt> prompts;
+  int32_t n = 1;
+  int32_t best_of = 1;  // ≥ n; more only without streaming
+  bool echo = false;
+  bool logprobs = false;  // the answer shows them
+  bool stream = false;
+  bool include_usage = false;
+  bool return_token_ids = false;
+  bool skip_special_tokens = true;
+  std::vector<std::string> stop;
+  // The client gave a seed; else one is to be drawn for each sequence.
+  bool has_seed = false;
+  // What all sequences have in common.
+  wire::SequenceRequest common;
+
+  int64_t num_candidates() const { return static_cast<int64_t>(prompts.size()) * best_of; }
+  // Nothing but the prompt is asked for (echo with max_tokens 0).
+  bool prompt_only(const CompletionPrompt& prompt) const { return prompt.max_tokens == 0; }
+};
+
+// The sequence of one candidate. Prompt-only ones ask for one token, which is then dropped: no
+// runner needs to know about them.
+wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t candidate_idx,
+                                   SequenceId sequence, uint64_t seed, TimePoint arrival);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_COMPLETION_REQUEST_H_

@@ -1,0 +1,177 @@
+#include "gateway/completion_service.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "gateway/chat_completions.h"
+#include "gateway/completions.h"
+
+namespace aril::gateway {
+namespace {
+
+ApiResult<CompletionRequest> Parse(Endpoint endpoint, const std::string& body,
+                                   const RequestContext& context) {
+  return endpoint == Endpoint::kChat ? ParseChatRequest(body, context)
+                                     : ParseCompletionRequest(body, context);
+}
+
+// What a library throws (out of memory above all) harms this request alone.
+ApiResult<CompletionRequest> ParseSafely(Endpoint endpoint, const std::string& body,
+                                         const RequestContext& context) {
+  try {
+    return Parse(endpoint, body, context);
+  } catch (const std::exception& exception) {
+    LogError(StrCat("a request could not be parsed: ", exception.what()));
+    return FromStatus(Internal("The request could not be processed."));
+  }
+}
+
+HttpResponse TooMany(int64_t num_in_flight) {
+  return ErrorResponse(
+      Overloaded(StrCat("The server has ", num_in_flight, " requests in work. Please try again.")));
+}
+
+}  // namespace
+
+struct CompletionService::Pending {
+  Endpoint endpoint;
+  ApiCall call;
+  TimePoint arrival;
+  bool gone = false;  // the client went away
+};
+
+CompletionService::CompletionService(CompletionServiceOptions options)
+    : options_(std::move(options)),
+      inbox_(options_.post, *options_.metrics,
+             [this](std::vector<wire::TokenEvent> events) { OnEvents(std::move(events)); }) {}
+
+void CompletionService::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port) {
+  model_ = std::move(model);
+  port_ = port;
+}
+
+void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
+  CHECK(port_ != nullptr);
+  if (num_in_flight_ >= options_.max_in_flight) {
+    return call.responder->Respond(TooMany(num_in_flight_));
+  }
+  auto pending =
+      std::make_shared<Pending>(Pending{endpoint, std::move(call), options_.clock->Now()});
+  pending->call.responder->OnDisconnect([weak = std::weak_ptr(pending)] {
+    if (const auto gone = weak.lock()) gone->gone = true;
+  });
+  const bool queued = options_.work->TryPush([this, pending, model = model_] {
+    auto parsed = ParseSafely(pending->endpoint, pending->call.request.body,
+                              {.model = *model,
+                               .limits = options_.limits,
+                               .tenant = pending->call.tenant,
+                               .unix_seconds = options_.clock->UnixSeconds()});
+    options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
+      OnParsed(pending, std::move(*parsed));
+    });
+  });
+  if (!queued) return pending->call.responder->Respond(TooMany(num_in_flight_));
+  AddInFlight(1);
+}
+
+void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
+                                 ApiResult<CompletionRequest> parsed) {
+  if (!pending->gone && parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
+  AddInFlight(-1);
+  if (pending->gone) return options_.metrics->OnRequestCancelled();
+  options_.metrics->OnRequestFailed();
+  pending->call.responder->Respond(ErrorResponse(parsed.error()));
+}
+
+void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionRequest request) {
+  auto live = std::make_shared<Live>(CompletionSessionOptions{.request = std::move(request),
+                                                              .model = model_,
+                                                              .responder = pending->call.responder,
+                                                              .id = NewId(pending->endpoint),
+                                                              .arrival = pending->arrival,
+                                                              .clock = options_.clock,
+                                                              .metrics = options_.metrics});
+  if (const Status status = SubmitAll(live, pending->arrival); !status.ok()) {
+    live->session.Fail(FromStatus(status));
+    return Release(live);
+  }
+  live->session.responder()->OnDisconnect([this, weak = std::weak_ptr(live)] {
+    if (const auto gone = weak.lock()) OnDisconnect(gone);
+  });
+  live->session.Start();
+}
+
+Status CompletionService::SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival) {
+  const CompletionRequest& request = live->session.request();
+  for (int64_t i = 0; i < request.num_candidates(); ++i) {
+    const SequenceId sequence(next_sequence_++);
+    // Before the submission: its events may be on their way when Submit returns.
+    targets_[sequence] = {live, i};
+    live->sequences.push_back(sequence);
+    Status status = port_->Submit(MakeSequence(request, i, sequence, options_.random(), arrival));
+    if (!status.ok()) {
+      targets_.erase(sequence);
+      return status;
+    }
+  }
+  return OkStatus();
+}
+
+void CompletionService::OnEvents(std::vector<wire::TokenEvent> events) {
+  for (wire::TokenEvent& event : events) OnEvent(std::move(event));
+}
+
+void CompletionService::OnEvent(wire::TokenEvent event) {
+  const auto found = targets_.find(event.sequence);
+  if (found == targets_.end()) return;  // cancelled meanwhile
+  const SequenceId sequence = event.sequence;
+  const Target target = found->second;
+  CompletionSession& session = target.live->session;
+  const bool ended = event.finish.has_value();
+  if (session.OnEvent(target.choice_idx, std::move(event))) port_->Cancel(sequence);
+  if (ended || session.choice_ended(target.choice_idx)) targets_.erase(sequence);
+  if (session.done()) Release(target.live);
+}
+
+void CompletionService::OnDisconnect(const std::shared_ptr<Live>& live) {
+  if (live->session.done()) return;
+  options_.metrics->OnRequestCancelled();
+  Release(live);
+}
+
+void CompletionService::Release(const std::shared_ptr<Live>& live) {
+  if (std::exchange(live->released, true)) return;
+  for (const SequenceId sequence : live->sequences) {
+    if (targets_.erase(sequence) > 0) port_->Cancel(sequence);
+  }
+  live->sequences.clear();
+  AddInFlight(-1);
+}
+
+void CompletionService::FailAll(const ApiError& error) {
+  while (!targets_.empty()) {
+    const std::shared_ptr<Live> live = targets_.begin()->second.live;
+    live->session.Fail(error);
+    Release(live);
+  }
+}
+
+void CompletionService::AddInFlight(int64_t change) {
+  num_in_flight_ += change;
+  options_.metrics->SetRequestsInFlight(num_in_flight_);
+}
+
+std::string CompletionService::NewId(Endpoint endpoint) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string id = endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-";
+  for (int half = 0; half < 2; ++half) {
+    const uint64_t bits = options_.random();
+    for (int shift = 60; shift >= 0; shift -= 4) id.push_back(kHex[(bits >> shift) & 15]);
+  }
+  return id;
+}
+
+}  // namespace aril::gateway

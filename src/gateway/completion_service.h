@@ -1,0 +1,95 @@
+// All requests for completions in flight: admission, submission, events, cancellation.
+
+#ifndef ARIL_GATEWAY_COMPLETION_SERVICE_H_
+#define ARIL_GATEWAY_COMPLETION_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "gateway/api_call.h"
+#include "gateway/api_error.h"
+#include "gateway/completion_request.h"
+#include "gateway/completion_session.h"
+#include "gateway/event_inbox.h"
+#include "gateway/http_message.h"
+#include "gateway/metrics.h"
+#include "gateway/served_model.h"
+#include "gateway/work_queue.h"
+#include "wire/ports.h"
+
+namespace aril::gateway {
+
+struct CompletionServiceOptions {
+  CompletionLimits limits;
+  int64_t max_in_flight = 1024;  // requests; more are answered with 503
+  const Clock* clock = nullptr;  // these three outlive the service
+  Metrics* metrics = nullptr;
+  PostFunction post;
+  WorkQueue* work = nullptr;         // for parsing and tokenizing
+  std::function<uint64_t()> random;  // 64 unpredictable bits
+};
+
+// On the server's thread, except for sink(). What `work` and `post` still hold must not run after
+// its end.
+class CompletionService {
+ public:
+  explicit CompletionService(CompletionServiceOptions options);
+  CompletionService(const CompletionService&) = delete;
+  CompletionService& operator=(const CompletionService&) = delete;
+
+  // From now on requests are accepted. `port` must outlive the service.
+  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port);
+
+  void Handle(Endpoint endpoint, ApiCall call);
+
+  // Ends every request in flight with `error`.
+  void FailAll(const ApiError& error);
+
+  // Where the runner's events go in.
+  wire::EventSink& sink() { return inbox_; }
+
+  // Requests that are not answered yet, those still being parsed included.
+  int64_t num_in_flight() const { return num_in_flight_; }
+
+ private:
+  struct Pending;  // a request that is being parsed
+  struct Live {
+    explicit Live(CompletionSessionOptions options) : session(std::move(options)) {}
+    CompletionSession session;
+    std::vector<SequenceId> sequences;  // by choice
+    bool released = false;
+  };
+  struct Target {
+    std::shared_ptr<Live> live;
+    int64_t choice_idx = 0;
+  };
+
+  void OnParsed(std::shared_ptr<Pending> pending, ApiResult<CompletionRequest> parsed);
+  void Begin(std::shared_ptr<Pending> pending, CompletionRequest request);
+  Status SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival);
+  void OnEvents(std::vector<wire::TokenEvent> events);
+  void OnEvent(wire::TokenEvent event);
+  void OnDisconnect(const std::shared_ptr<Live>& live);
+  // Cancels what still runs and forgets the request. Once is enough: an answer whose last event
+  // finds its client gone both ends and is disconnected.
+  void Release(const std::shared_ptr<Live>& live);
+  void AddInFlight(int64_t change);
+  std::string NewId(Endpoint endpoint);
+
+  const CompletionServiceOptions options_;
+  std::shared_ptr<const ServedModel> model_;
+  wire::SequencePort* port_ = nullptr;
+  int64_t next_sequence_ = 0;
+  int64_t num_in_flight_ = 0;
+  std::unordered_map<SequenceId, Target> targets_;
+  EventInbox inbox_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_COMPLETION_SERVICE_H_

@@ -1,0 +1,296 @@
+// What happens to completions between a request and its answer: text, streams, ends and errors.
+
+#include "base/strings.h"
+#include "gateway/gateway_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using CompletionServiceTest = GatewayTest;
+
+TEST_F(CompletionServiceTest, CompletesAPrompt) {
+  Start();
+  port_.AnswerWith("hello");
+  const Json answer = Complete(R"("max_tokens":5)");
+  EXPECT_THAT(*At(answer, {"id"}).AsString(), MatchesRegex("cmpl-[0-9a-f]{32}"));
+  EXPECT_EQ(Text(answer, {"object"}), R"("text_completion")");
+  EXPECT_EQ(Text(answer, {"model"}), R"("base")");
+  EXPECT_EQ(Text(answer, {"choices"}),
+            R"([{"index":0,"text":"hello","logprobs":null,"finish_reason":"length"}])");
+  EXPECT_EQ(Text(answer, {"usage"}),
+            R"({"prompt_tokens":3,"completion_tokens":5,"total_tokens":8})");
+}
+
+TEST_F(CompletionServiceTest, StreamsAPrompt) {
+  Start();
+  port_.AnswerWith("hey");
+  const auto events = Stream(R"("stream_options":{"include_usage":true})");
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_THAT(events[0], HasSubstr(R"("choices":[{"index":0,"text":"h","logprobs":null,)"
+                                   R"("finish_reason":null}],"usage":null})"));
+  EXPECT_THAT(events[2], HasSubstr(R"("text":"y","logprobs":null,"finish_reason":"length"}])"));
+  EXPECT_THAT(events[3],
+              HasSubstr(R"("choices":[],"usage":{"prompt_tokens":3,"completion_tokens":3,)"));
+  EXPECT_EQ(events[4], "[DONE]");
+}
+
+TEST_F(CompletionServiceTest, NeverSplitsACodePoint) {
+  Start();
+  port_.AnswerWith("a€\xE2\x82");
+  const auto events = Stream(R"("return_token_ids":true)");
+  ASSERT_EQ(events.size(), 7u);
+  EXPECT_THAT(events[1], HasSubstr(R"("text":"","logprobs":null,"finish_reason":null,)"
+                                   R"("token_ids":[226])"));
+  EXPECT_THAT(events[3], HasSubstr(R"("text":"€")"));
+  // What never becomes a code point is shown as U+FFFD at the end.
+  EXPECT_THAT(events[5], HasSubstr("\"text\":\"\xEF\xBF\xBD\""));
+}
+
+TEST_F(CompletionServiceTest, CutsAtStopStringsAndCancels) {
+  Start();
+  auto answer = CompleteLater(R"("stop":["END","z"],"max_tokens":30)");
+  const auto requests = port_.WaitForRequests(1);
+  port_.Emit(requests[0].sequence, "some EN");
+  port_.Emit(requests[0].sequence, "END and more");
+  EXPECT_THAT(port_.WaitForCancels(1), ElementsAre(requests[0].sequence));
+  const Json json = answer.get();
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("some EN")");
+  EXPECT_EQ(Text(json, {"choices", "0", "finish_reason"}), R"("stop")");
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "10");
+}
+
+TEST_F(CompletionServiceTest, HoldsBackWhatMayBecomeAStopString) {
+  Start();
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send(
+      PostText("/v1/completions", Body(R"("stream":true,"stop":"ab","max_tokens":20)"))));
+  const SequenceId sequence = port_.WaitForRequests(1)[0].sequence;
+  port_.Emit(sequence, "xa");
+  port_.Emit(sequence, "c");
+  EXPECT_THAT(client.ReadUntil(R"("text":"x")"), Not(HasSubstr(R"("text":"a)")));
+  EXPECT_THAT(client.ReadUntil(R"("text":"ac")"), EndsWith(R"("text":"ac")"));
+  port_.Emit(sequence, "a", wire::FinishReason::kLength);
+  EXPECT_THAT(client.ReadUntil("[DONE]"),
+              HasSubstr(R"("text":"a","logprobs":null,"finish_reason":"length")"));
+}
+
+TEST_F(CompletionServiceTest, LeavesStopTokensOutOfTheText) {
+  Start();
+  auto answer = CompleteLater(R"("stop_token_ids":[33])");
+  const auto requests = port_.WaitForRequests(1);
+  EXPECT_THAT(requests[0].stop_token_ids, ElementsAre(33, kEosToken));
+  port_.Emit(requests[0].sequence, "so");
+  port_.EmitStopToken(requests[0].sequence, 33);
+  const Json json = answer.get();
+  EXPECT_EQ(Text(json, {"choices"}),
+            R"([{"index":0,"text":"so","logprobs":null,"finish_reason":"stop"}])");
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "3");
+}
+
+TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {
+  Start();
+  auto answer = std::async(std::launch::async, [&] {
+    return Ask("POST", "/v1/completions",
+               R"({"model":"poet","prompt":[[1],[2,3]],"n":2,"max_tokens":2})");
+  });
+  const auto requests = port_.WaitForRequests(4);
+  EXPECT_EQ(requests[1].choice, 1);
+  EXPECT_NE(requests[0].sampling.seed, requests[1].sampling.seed);
+  EXPECT_EQ(requests[0].adapter, AdapterId(0));
+  for (const int i : {2, 0, 3, 1}) {
+    port_.Emit(requests[static_cast<size_t>(i)].sequence, StrCat("c", i),
+               wire::FinishReason::kLength);
+  }
+  const Json json = answer.get();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Text(json, {"choices", StrCat(i), "index"}), StrCat(i));
+    EXPECT_EQ(Text(json, {"choices", StrCat(i), "text"}), StrCat("\"c", i, "\""));
+  }
+  EXPECT_EQ(Text(json, {"usage"}),
+            R"({"prompt_tokens":3,"completion_tokens":8,"total_tokens":11})");
+}
+
+TEST_F(CompletionServiceTest, GivesLogprobsInTheLegacyFormat) {
+  Start();
+  auto answer = CompleteLater(R"("logprobs":2,"max_tokens":2)");
+  const auto requests = port_.WaitForRequests(1);
+  EXPECT_EQ(requests[0].sampling.num_logprobs, 2);
+  wire::TokenEvent first = {.sequence = requests[0].sequence, .index = 0};
+  first.token = 0xE2;  // no text of its own
+  first.logprobs = {{.logprob = -0.1f, .rank = 1, .top = {{0xE2, -0.1f}, {'b', -3.0f}}}};
+  wire::TokenEvent second = {.sequence = requests[0].sequence, .index = 1};
+  second.token = 'c';
+  second.logprobs = {{.logprob = -INFINITY, .rank = 9, .top = {{'a', -0.5f}, {'b', -1.5f}}}};
+  second.finish = wire::FinishReason::kLength;
+  port_.EmitEvents({first, second});
+  EXPECT_EQ(Text(answer.get(), {"choices", "0", "logprobs"}),
+            R"({"tokens":["bytes:\\xe2","c"],"token_logprobs":[-0.1,-9999.0],)"
+            R"("top_logprobs":[{"bytes:\\xe2":-0.1,"b":-3.0},{"a":-0.5,"b":-1.5,"c":-9999.0}],)"
+            R"("text_offset":[0,0]})");
+}
+
+TEST_F(CompletionServiceTest, EchoesThePromptWithItsLogprobs) {
+  Start();
+  auto answer = CompleteLater(R"("echo":true,"logprobs":0,"max_tokens":0)");
+  const auto requests = port_.WaitForRequests(1);
+  EXPECT_TRUE(requests[0].sampling.prompt_logprobs);
+  wire::TokenEvent event = {.sequence = requests[0].sequence};
+  event.token = 'x';
+  event.logprobs = wire::Logprobs{.logprob = -1, .rank = 1, .top = {}};
+  event.prompt_logprobs = {
+      {}, {.logprob = -2, .rank = 3, .top = {}}, {.logprob = -3, .rank = 4, .top = {}}};
+  event.finish = wire::FinishReason::kLength;
+  port_.EmitEvents({event});
+  const Json json = answer.get();
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("hi")");
+  EXPECT_EQ(Text(json, {"choices", "0", "finish_reason"}), R"("length")");
+  EXPECT_EQ(Text(json, {"choices", "0", "logprobs"}),
+            R"({"tokens":["<s>","h","i"],"token_logprobs":[null,-2.0,-3.0],)"
+            R"("top_logprobs":[null,{"h":-2.0},{"i":-3.0}],"text_offset":[0,0,1]})");
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "0");
+}
+
+TEST_F(CompletionServiceTest, EchoesBeforeTheCompletion) {
+  Start();
+  port_.AnswerWith("é!");
+  const Json json = Complete(R"("echo":true)");
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("hié!")");
+}
+
+TEST_F(CompletionServiceTest, CancelsWhenTheClientGoesAway) {
+  Start();
+  for (const bool stream : {false, true}) {
+    const size_t already = stream ? 2 : 0;
+    RawClient client(server_->port());
+    ASSERT_TRUE(
+        client.Send(PostText("/v1/completions", Body(StrCat(R"("n":2,"stream":)", stream)))));
+    const auto requests = port_.WaitForRequests(already + 2);
+    if (stream) client.ReadUntil("\r\n\r\n");
+    client.Close();
+    const auto cancelled = port_.WaitForCancels(already + 2);
+    EXPECT_THAT(std::vector(cancelled.begin() + static_cast<long>(already), cancelled.end()),
+                ElementsAre(requests[already].sequence, requests[already + 1].sequence));
+    // What the runner still says about them is of no interest.
+    port_.Emit(requests[already].sequence, "late", wire::FinishReason::kCancelled);
+  }
+  port_.AnswerWith("fine");
+  EXPECT_EQ(Text(Complete(R"("n":1)"), {"choices", "0", "text"}), R"("fine")");
+}
+
+TEST_F(CompletionServiceTest, ReleasesARequestOnceWhoseLastEventFindsItsClientGone) {
+  http_options_.max_stream_buffer_bytes = 1;  // the first event is too much
+  Start();
+  port_.AnswerWith("x");
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send(PostText("/v1/completions", Body(R"("stream":true)"))));
+  client.ReadAll();
+  EXPECT_THAT(Send("GET", "/metrics").body, HasSubstr("aril_requests_in_flight 0\n"));
+}
+
+TEST_F(CompletionServiceTest, ReportsAnErrorOfTheRunner) {
+  Start();
+  auto answer = std::async(std::launch::async,
+                           [&] { return Send("POST", "/v1/completions", Body(R"("n":2)")); });
+  const auto requests = port_.WaitForRequests(2);
+  port_.EmitError(requests[1].sequence, Internal("the logits are NaN"));
+  EXPECT_THAT(port_.WaitForCancels(1), ElementsAre(requests[0].sequence));
+  const HttpResponse response = answer.get();
+  EXPECT_EQ(response.status, 500);
+  EXPECT_EQ(response.body, R"({"error":{"message":"the logits are NaN","type":"server_error",)"
+                           R"("param":null,"code":null}})");
+}
+
+TEST_F(CompletionServiceTest, ReportsAnErrorWithinAStream) {
+  Start();
+  auto answer = std::async(std::launch::async, [&] { return Stream(R"("n":1)"); });
+  const auto requests = port_.WaitForRequests(1);
+  port_.Emit(requests[0].sequence, "a");
+  port_.EmitError(requests[0].sequence, Internal("broken"));
+  const auto events = answer.get();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_THAT(events[1], StartsWith(R"({"error":{"message":"broken")"));
+  EXPECT_EQ(events[2], "[DONE]");
+}
+
+TEST_F(CompletionServiceTest, RefusesAStreamOfTokensWithAGap) {
+  Start();
+  auto answer = std::async(std::launch::async,
+                           [&] { return Send("POST", "/v1/completions", Body(R"("n":1)")); });
+  wire::TokenEvent event = {.sequence = port_.WaitForRequests(1)[0].sequence, .index = 1};
+  event.token = 'x';
+  port_.EmitEvents({event});
+  EXPECT_EQ(answer.get().status, 500);
+  port_.WaitForCancels(1);
+}
+
+TEST_F(CompletionServiceTest, RefusesWhatTheRunnerRefuses) {
+  Start();
+  port_.RefuseAfter(1, ResourceExhausted("the queue is full"));
+  const HttpResponse full = Send("POST", "/v1/completions", Body(R"("n":3)"));
+  EXPECT_EQ(full.status, 503);
+  EXPECT_EQ(FindHeader(full.headers, "Retry-After"), "1");
+  EXPECT_EQ(port_.WaitForCancels(1), std::vector{SequenceId(0)});
+  port_.RefuseAfter(0, InvalidArgument("does not fit"));
+  EXPECT_EQ(Send("POST", "/v1/completions", Body(R"("n":1)")).status, 400);
+}
+
+TEST_F(CompletionServiceTest, RefusesRequestsAboveTheLimit) {
+  Start({.max_in_flight = 1});
+  auto first = CompleteLater(R"("n":1)");
+  const auto requests = port_.WaitForRequests(1);
+  const HttpResponse second = Send("POST", "/v1/completions", Body(R"("n":1)"));
+  EXPECT_EQ(second.status, 503);
+  EXPECT_EQ(FindHeader(second.headers, "Retry-After"), "1");
+  port_.Emit(requests[0].sequence, "x", wire::FinishReason::kLength);
+  EXPECT_EQ(Text(first.get(), {"choices", "0", "text"}), R"("x")");
+  port_.AnswerWith("free again");
+  Complete(R"("n":1)");
+}
+
+TEST_F(CompletionServiceTest, EndsEverythingAtTheEndOfADrain) {
+  Start();
+  RawClient stream(server_->port());
+  ASSERT_TRUE(stream.Send(PostText("/v1/completions", Body(R"("stream":true)"))));
+  RawClient whole(server_->port());
+  port_.WaitForRequests(1);
+  ASSERT_TRUE(whole.Send(PostText("/v1/completions", Body(R"("n":1)"))));
+  port_.WaitForRequests(2);
+  stream.ReadUntil("\r\n\r\n");
+  server_->Drain(std::chrono::milliseconds(1), [&] { gateway_->FailAll("closing"); });
+  EXPECT_THAT(stream.ReadAll(), HasSubstr(R"("message":"closing")"));
+  EXPECT_THAT(whole.ReadAll(), StartsWith("HTTP/1.1 503"));
+  port_.WaitForCancels(2);
+}
+
+TEST_F(CompletionServiceTest, AnswersTheLikeliestCandidates) {
+  Start();
+  auto answer = CompleteLater(R"("n":2,"best_of":3,"max_tokens":1)");
+  const auto requests = port_.WaitForRequests(3);
+  std::vector<wire::TokenEvent> events;
+  for (const auto& [token, logprob] : {std::pair{'a', -3.0f}, {'b', -1.0f}, {'c', -2.0f}}) {
+    wire::TokenEvent event = {.sequence = requests[events.size()].sequence};
+    event.token = token;
+    event.logprobs = wire::Logprobs{.logprob = logprob, .rank = 1};
+    event.finish = wire::FinishReason::kLength;
+    events.push_back(std::move(event));
+  }
+  port_.EmitEvents(std::move(events));
+  const Json json = answer.get();
+  EXPECT_EQ(json.Find("choices")->AsArray()->size(), 2u);
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("b")");
+  EXPECT_EQ(Text(json, {"choices", "1", "text"}), R"("c")");
+  EXPECT_EQ(Text(json, {"choices", "0", "logprobs"}), "null");
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "3");
+}
+
+}  // namespace
+}  // namespace aril::gateway

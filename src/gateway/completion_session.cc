@@ -1,0 +1,188 @@
+#include "gateway/completion_session.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "gateway/sse.h"
+
+namespace aril::gateway {
+namespace {
+
+template <typename T>
+void MoveAppend(std::vector<T>&& from, std::vector<T>* to) {
+  to->insert(to->end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
+  whole->text += delta.text;
+  MoveAppend(std::move(delta.logprobs), &whole->logprobs);
+  MoveAppend(std::move(delta.token_ids), &whole->token_ids);
+  if (delta.finish) whole->finish = delta.finish;
+}
+
+ApiError RunnerError(const wire::TokenEvent& event) {
+  if (*event.finish == wire::FinishReason::kCancelled) {
+    return Overloaded("The server is shutting down. Please try again.");
+  }
+  return FromStatus(event.error.ok() ? Internal("The sequence ended without a reason.")
+                                     : event.error);
+}
+
+std::unique_ptr<const AnswerFormat> MakeFormat(Endpoint endpoint, const AnswerHead& head) {
+  return endpoint == Endpoint::kChat ? MakeChatFormat(head) : MakeCompletionFormat(head);
+}
+
+}  // namespace
+
+CompletionSession::CompletionSession(CompletionSessionOptions options)
+    : request_(std::move(options.request)),
+      model_(std::move(options.model)),
+      responder_(std::move(options.responder)),
+      arrival_(options.arrival),
+      clock_(*options.clock),
+      metrics_(*options.metrics),
+      stop_strings_(request_.stop),
+      format_(MakeFormat(request_.endpoint, {options.id, clock_.UnixSeconds(), request_.model})) {
+  choices_.reserve(static_cast<size_t>(request_.num_candidates()));
+  for (const CompletionPrompt& prompt : request_.prompts) {
+    for (int32_t i = 0; i < request_.best_of; ++i) {
+      choices_.emplace_back(ChoiceOutput(request_, prompt, stop_strings_, *model_->tokenizer));
+    }
+  }
+}
+
+void CompletionSession::Start() {
+  if (!request_.stream) return;
+  streaming_ = true;
+  responder_->StartStream({.content_type = std::string(kSseContentType),
+                           // Without these, proxies hold events back.
+                           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+                           .body = ""},
+                          std::string(kSseHeartbeat));
+}
+
+bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
+  Choice& choice = choices_[static_cast<size_t>(choice_idx)];
+  CHECK(!choice.ended && !done_);
+  const bool failed = event.finish && (*event.finish == wire::FinishReason::kError ||
+                                       *event.finish == wire::FinishReason::kCancelled);
+  if (failed) {
+    choice.ended = true;
+    Fail(RunnerError(event));
+    return false;
+  }
+  if (!AcceptIndex(choice, event)) return false;
+  if (event.token) RecordToken(choice);
+  if (event.logprobs) choice.sum_logprobs += double{event.logprobs->logprob};
+  ChoiceDelta delta = choice.output.Append(std::move(event));
+  const bool cancel = delta.cancel;
+  if (delta.finish) {
+    choice.ended = true;
+    ++num_ended_;
+    metrics_.OnSequenceFinished(*delta.finish, clock_.Now() - arrival_);
+  }
+  Deliver(choice_idx, std::move(delta));
+  if (num_ended_ == request_.num_candidates()) Complete();
+  return cancel;
+}
+
+// Tokens must come without gaps and duplicates (DESIGN, promise 4).
+bool CompletionSession::AcceptIndex(Choice& choice, const wire::TokenEvent& event) {
+  if (!event.token) return true;
+  if (event.index == choice.next_index) {
+    ++choice.next_index;
+    return true;
+  }
+  Fail(FromStatus(Internal(StrCat("The token stream is broken: expected token ", choice.next_index,
+                                  ", got token ", event.index, "."))));
+  return false;
+}
+
+void CompletionSession::RecordToken(Choice& choice) {
+  const TimePoint now = clock_.Now();
+  if (choice.next_index == 1) {
+    metrics_.OnFirstToken(now - arrival_);
+  } else {
+    metrics_.OnNextToken(now - choice.last_token);
+  }
+  choice.last_token = now;
+}
+
+void CompletionSession::Deliver(int64_t choice_idx, ChoiceDelta delta) {
+  Choice& choice = choices_[static_cast<size_t>(choice_idx)];
+  if (!streaming_) return Merge(std::move(delta), &choice.whole);
+  if (!std::exchange(choice.begun, true)) {
+    const auto first = format_->FirstChunk(choice_idx, request_.include_usage);
+    if (first) responder_->Write(SseEvent(*first));
+  }
+  const bool has_ids = request_.return_token_ids && !delta.token_ids.empty();
+  if (delta.empty() && !has_ids) return;
+  responder_->Write(SseEvent(format_->Chunk(View(choice_idx, delta), request_.include_usage)));
+}
+
+void CompletionSession::Complete() {
+  done_ = true;
+  const Usage usage = CountUsage();
+  metrics_.OnRequestFinished(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
+  if (streaming_) {
+    if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
+    responder_->Write(kSseDone);
+    return responder_->Finish();
+  }
+  responder_->Respond({.headers = {}, .body = format_->Full(BestChoices(), usage)});
+}
+
+// Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in
+// their order, where none is to be left out.
+std::vector<ChoiceView> CompletionSession::BestChoices() const {
+  const auto mean_logprob = [this](size_t candidate) {
+    const Choice& choice = choices_[candidate];
+    return choice.sum_logprobs / static_cast<double>(std::max(choice.next_index, 1));
+  };
+  const auto best_of = static_cast<size_t>(request_.best_of);
+  std::vector<ChoiceView> views;
+  for (size_t first = 0; first < choices_.size(); first += best_of) {
+    std::vector<size_t> candidates(best_of);
+    std::iota(candidates.begin(), candidates.end(), first);
+    if (request_.n < request_.best_of) {
+      std::ranges::stable_sort(candidates, std::greater(), mean_logprob);
+    }
+    for (size_t i = 0; i < static_cast<size_t>(request_.n); ++i) {
+      views.push_back(View(static_cast<int64_t>(views.size()), choices_[candidates[i]].whole));
+    }
+  }
+  return views;
+}
+
+void CompletionSession::Fail(const ApiError& error) {
+  if (std::exchange(done_, true)) return;
+  metrics_.OnRequestFailed();
+  if (!streaming_) return responder_->Respond(ErrorResponse(error));
+  responder_->Write(SseEvent(ErrorJson(error)));
+  responder_->Write(kSseDone);
+  responder_->Finish();
+}
+
+// A prompt counts once, however many candidates it has, as with OpenAI; all candidates count.
+Usage CompletionSession::CountUsage() const {
+  Usage usage;
+  for (const CompletionPrompt& prompt : request_.prompts) {
+    usage.prompt_tokens += static_cast<int64_t>(prompt.tokens.size());
+  }
+  for (const Choice& choice : choices_) usage.completion_tokens += choice.output.num_tokens();
+  return usage;
+}
+
+ChoiceView CompletionSession::View(int64_t index, const ChoiceDelta& delta) const {
+  return {.index = index,
+          .delta = &delta,
+          .with_logprobs = request_.logprobs,
+          .with_token_ids = request_.return_token_ids};
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,129 @@
+#include "gateway/completions.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "gateway/generation_fields.h"
+#include "gateway/json_fields.h"
+#include "gateway/prompt_tokens.h"
+
+namespace aril::gateway {
+namespace {
+
+constexpr int64_t kDefaultMaxTokens = 16;
+
+// How an item of `prompt` becomes tokens.
+struct PromptReader {
+  const ServedModel& model;
+  bool add_special_tokens;
+  bool echo;
+  bool skip_special_tokens;
+
+  ApiResult<CompletionPrompt> FromItem(const Json& item) const {
+    CompletionPrompt prompt;
+    if (const std::string* text = item.AsString()) {
+      auto tokens = EncodeText(model, *text, add_special_tokens, "prompt");
+      if (!tokens.ok()) return tokens.error();
+      prompt.tokens = std::move(tokens.value());
+      if (echo) prompt.text = *text;
+      return prompt;
+    }
+    if (const Json::Array* ids = item.AsArray()) {
+      auto tokens = ReadTokenIds(model, *ids, "prompt");
+      if (!tokens.ok()) return tokens.error();
+      prompt.tokens = std::move(tokens.value());
+      if (echo) prompt.text = model.tokenizer->Decode(prompt.tokens, skip_special_tokens);
+      return prompt;
+    }
+    return InvalidField("prompt",
+                        "`prompt` must be a string, an array of token ids, an array of strings, or "
+                        "an array of arrays of token ids.");
+  }
+};
+
+// The prompts as items that are each a string or an array of ids. Empty if there are none.
+std::vector<const Json*> PromptItems(const Json& prompt) {
+  const Json::Array* array = prompt.AsArray();
+  if (array == nullptr) return {&prompt};
+  if (!array->empty() && array->front().AsInt() != nullptr) return {&prompt};
+  std::vector<const Json*> items;
+  for (const Json& item : *array) items.push_back(&item);
+  return items;
+}
+
+std::optional<ApiError> ReadPrompts(const JsonFields& fields, const PromptReader& reader,
+                                    const CompletionLimits& limits, CompletionRequest* request) {
+  const Json* prompt = fields.Find("prompt");
+  if (prompt == nullptr) return InvalidField("prompt", "`prompt` is required.");
+  const std::vector<const Json*> items = PromptItems(*prompt);
+  if (items.empty()) return InvalidField("prompt", "`prompt` must not be empty.");
+  if (auto error = CheckNumSequences(static_cast<int64_t>(items.size()), *request, limits)) {
+    return error;
+  }
+  for (const Json* item : items) {
+    auto read = reader.FromItem(*item);
+    if (!read.ok()) return read.error();
+    if (read.value().tokens.empty()) {
+      return InvalidField("prompt", "`prompt` must have at least one token.");
+    }
+    request->prompts.push_back(std::move(read.value()));
+  }
+  return std::nullopt;
+}
+
+// The candidates are compared by their logprobs, which the answer shows only on request.
+void ReadBestOf(JsonFields& fields, CompletionRequest* request) {
+  const auto best_of = fields.FindInt("best_of", 1, INT32_MAX);
+  if (!best_of) return;
+  if (*best_of < request->n) return fields.Fail("best_of", "must not be less than `n`");
+  if (*best_of > request->n && request->stream) {
+    return fields.Fail("best_of", "must be equal to `n` in a stream");
+  }
+  request->best_of = static_cast<int32_t>(*best_of);
+  if (request->best_of > request->n && !request->logprobs) {
+    request->common.sampling.num_logprobs = 0;
+  }
+}
+
+// What only this endpoint has.
+void ReadOwnFields(JsonFields& fields, CompletionRequest* request) {
+  request->echo = fields.GetBool("echo", false);
+  if (const auto count = fields.FindInt("logprobs", 0, kMaxLogprobs)) {
+    request->logprobs = true;
+    request->common.sampling.num_logprobs = static_cast<int32_t>(*count);
+    request->common.sampling.prompt_logprobs = request->echo;
+  }
+  ReadBestOf(fields, request);
+  if (!fields.GetString("suffix", "").empty()) {
+    fields.Fail("suffix", "is not supported: this server does not fill in text");
+  }
+}
+
+}  // namespace
+
+ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
+                                                    const RequestContext& context) {
+  auto json = ParseBody(body, context.limits.max_body_bytes);
+  if (!json.ok()) return json.error();
+  JsonFields fields(json.value());
+  CompletionRequest request;
+  if (auto error = ResolveModel(fields, context, &request)) return *error;
+  ReadGenerationFields(fields, context.model.spec, &request);
+  ReadOwnFields(fields, &request);
+  const auto max_tokens = ReadMaxTokens(fields, "max_tokens", request.echo ? 0 : 1, request);
+  const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
+  if (!fields.ok()) return *fields.error();
+
+  const PromptReader reader = {context.model, add_special_tokens, request.echo,
+                               request.skip_special_tokens};
+  if (auto error = ReadPrompts(fields, reader, context.limits, &request)) return *error;
+  for (CompletionPrompt& prompt : request.prompts) {
+    auto resolved = ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), max_tokens,
+                                     kDefaultMaxTokens, context.model.max_model_len, "prompt");
+    if (!resolved.ok()) return resolved.error();
+    prompt.max_tokens = resolved.value();
+  }
+  return request;
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,232 @@
+#include "gateway/gateway.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "gateway/models_api.h"
+#include "gateway/openapi.h"
+#include "gateway/text.h"
+#include "gateway/tokenize_api.h"
+
+namespace aril::gateway {
+namespace {
+
+constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
+
+HttpResponse ToResponse(const ApiResult<Json>& result) {
+  return result.ok() ? JsonResponse(result.value()) : ErrorResponse(result.error());
+}
+
+// What a library throws (out of memory above all) harms this request alone.
+template <typename Function>
+HttpResponse AnswerSafely(const Function& function, const std::string& body,
+                          const RequestContext& context) {
+  try {
+    return ToResponse(function(body, context));
+  } catch (const std::exception& exception) {
+    LogError(StrCat("a request could not be answered: ", exception.what()));
+    return ErrorResponse(FromStatus(Internal("The request could not be processed.")));
+  }
+}
+
+// Counts the answer when it goes out.
+class CountingResponder final : public HttpResponder {
+ public:
+  CountingResponder(std::shared_ptr<HttpResponder> inner, Metrics& metrics, std::string_view route)
+      : inner_(std::move(inner)), metrics_(metrics), route_(route) {}
+
+  void Respond(HttpResponse response) override {
+    metrics_.OnResponse(route_, response.status);
+    inner_->Respond(std::move(response));
+  }
+  void StartStream(HttpResponse head, std::string heartbeat) override {
+    metrics_.OnResponse(route_, head.status);
+    inner_->StartStream(std::move(head), std::move(heartbeat));
+  }
+  void Write(std::string_view bytes) override { inner_->Write(bytes); }
+  void Finish() override { inner_->Finish(); }
+  void OnDisconnect(std::function<void()> callback) override {
+    inner_->OnDisconnect(std::move(callback));
+  }
+
+ private:
+  const std::shared_ptr<HttpResponder> inner_;
+  Metrics& metrics_;
+  const std::string_view route_;
+};
+
+ApiError UnknownPath(const HttpRequest& request) {
+  return {.status = 404,
+          .message = "There is no " + request.path + " here. docs/api.md lists what there is.",
+          .param = "",
+          .code = ""};
+}
+
+HttpResponse WrongMethod(const HttpRequest& request, const std::string& allowed) {
+  HttpResponse response = ErrorResponse(
+      {.status = 405,
+       .message = request.path + " takes " + allowed + ", not " + request.method + ".",
+       .param = "",
+       .code = ""});
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+ApiError WrongKey() {
+  return {.status = 401,
+          .message = "Incorrect API key provided. Send `Authorization: Bearer KEY`.",
+          .param = "",
+          .code = "invalid_api_key"};
+}
+
+}  // namespace
+
+struct Gateway::Route {
+  std::string_view path;  // a prefix if it ends with '/'
+  const char* method;
+  RouteHandler handler;
+  // Probes and Prometheus carry no key; what they see is for operators and names no tenant's data
+  // but adapter names.
+  bool needs_key = true;
+  bool needs_model = true;
+};
+
+const Gateway::Route* Gateway::FindRoute(std::string_view path) {
+  static constexpr Route kRoutes[] = {
+      {"/health", "GET", &Gateway::HandleHealth, false, false},
+      {"/ready", "GET", &Gateway::HandleReady, false, false},
+      {"/version", "GET", &Gateway::HandleVersion, false, false},
+      {"/metrics", "GET", &Gateway::HandleMetrics, false, false},
+      {"/openapi.json", "GET", &Gateway::HandleOpenApi, false, false},
+      {"/v1/models", "GET", &Gateway::HandleModels},
+      {kModelPrefix, "GET", &Gateway::HandleModel},
+      {"/v1/completions", "POST", &Gateway::HandleCompletions},
+      {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
+      {"/tokenize", "POST", &Gateway::HandleTokenize},
+      {"/detokenize", "POST", &Gateway::HandleDetokenize},
+  };
+  for (const Route& route : kRoutes) {
+    const bool is_prefix = route.path.back() == '/';
+    if (path == route.path || (is_prefix && path.substr(0, route.path.size()) == route.path)) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+Gateway::Gateway(GatewayOptions options)
+    : options_(std::move(options)),
+      completions_({.limits = options_.limits,
+                    .max_in_flight = options_.max_in_flight,
+                    .clock = options_.clock,
+                    .metrics = options_.metrics,
+                    .post = options_.post,
+                    .work = &work_,
+                    .random = options_.random}),
+      work_(static_cast<size_t>(options_.max_in_flight)) {}
+
+void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port) {
+  const auto num_names = static_cast<int64_t>(model->catalog.List(kDefaultTenant).size());
+  options_.metrics->SetAdapters(
+      [model](AdapterId adapter) { return std::string(model->catalog.NameOf(adapter)); },
+      num_names - 1);
+  completions_.Serve(model, port);
+  model_ = std::move(model);
+}
+
+void Gateway::FailAll(const std::string& reason) { completions_.FailAll(Overloaded(reason)); }
+
+void Gateway::Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder) {
+  const Route* route = FindRoute(request.path);
+  auto counting = std::make_shared<CountingResponder>(std::move(responder), *options_.metrics,
+                                                      route != nullptr ? route->path : "other");
+  if (route == nullptr) return counting->Respond(ErrorResponse(UnknownPath(request)));
+  Dispatch(*route, {std::move(request), std::move(counting), kDefaultTenant});
+}
+
+void Gateway::Dispatch(const Route& route, ApiCall call) {
+  if (route.needs_key) {
+    auto tenant = options_.api_keys.FindTenant(FindHeader(call.request.headers, "Authorization"));
+    if (!tenant) return call.responder->Respond(ErrorResponse(WrongKey()));
+    call.tenant = *std::move(tenant);
+  }
+  if (call.request.method != route.method) {
+    return call.responder->Respond(WrongMethod(call.request, route.method));
+  }
+  if (route.needs_model && model_ == nullptr) {
+    return call.responder->Respond(ErrorResponse(Overloaded("The model is still being loaded.")));
+  }
+  (this->*route.handler)(std::move(call));
+}
+
+void Gateway::HandleHealth(ApiCall call) {
+  if (model_ == nullptr) {
+    return call.responder->Respond(ErrorResponse(Overloaded("The model is still being loaded.")));
+  }
+  call.responder->Respond(JsonResponse(Json::Object{{"status", "ok"}}));
+}
+
+void Gateway::HandleReady(ApiCall call) {
+  if (draining_) {
+    return call.responder->Respond(ErrorResponse(Overloaded("The server is shutting down.")));
+  }
+  HandleHealth(std::move(call));
+}
+
+void Gateway::HandleVersion(ApiCall call) {
+  call.responder->Respond(JsonResponse(Json::Object{{"version", options_.version}}));
+}
+
+void Gateway::HandleMetrics(ApiCall call) {
+  call.responder->Respond({.content_type = std::string(kMetricsContentType),
+                           .headers = {},
+                           .body = options_.metrics->Scrape(options_.clock->UnixSeconds())});
+}
+
+void Gateway::HandleOpenApi(ApiCall call) {
+  call.responder->Respond({.headers = {}, .body = OpenApiDescription(options_.version)});
+}
+
+void Gateway::HandleModels(ApiCall call) {
+  call.responder->Respond(JsonResponse(ListModels(*model_, call.tenant)));
+}
+
+void Gateway::HandleModel(ApiCall call) {
+  const auto name = PercentDecode(std::string_view(call.request.path).substr(kModelPrefix.size()));
+  call.responder->Respond(ToResponse(DescribeModel(*model_, call.tenant, name.value_or(""))));
+}
+
+void Gateway::HandleCompletions(ApiCall call) {
+  completions_.Handle(Endpoint::kCompletions, std::move(call));
+}
+
+void Gateway::HandleChatCompletions(ApiCall call) {
+  completions_.Handle(Endpoint::kChat, std::move(call));
+}
+
+void Gateway::HandleTokenize(ApiCall call) { AnswerElsewhere(std::move(call), Tokenize); }
+
+void Gateway::HandleDetokenize(ApiCall call) { AnswerElsewhere(std::move(call), Detokenize); }
+
+void Gateway::AnswerElsewhere(ApiCall call, BodyFunction function) {
+  const auto responder = call.responder;
+  const bool queued = work_.TryPush([this, call = std::move(call), model = model_, function] {
+    const RequestContext context = {.model = *model,
+                                    .limits = options_.limits,
+                                    .tenant = call.tenant,
+                                    .unix_seconds = options_.clock->UnixSeconds()};
+    options_.post([responder = call.responder,
+                   response = AnswerSafely(function, call.request.body, context)] {
+      responder->Respond(response);
+    });
+  });
+  if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
+}
+
+}  // namespace aril::gateway

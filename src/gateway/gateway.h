@@ -1,0 +1,86 @@
+// The HTTP surface: which path does what, and who may ask.
+
+#ifndef ARIL_GATEWAY_GATEWAY_H_
+#define ARIL_GATEWAY_GATEWAY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "gateway/api_call.h"
+#include "gateway/api_error.h"
+#include "gateway/auth.h"
+#include "gateway/completion_service.h"
+#include "gateway/http_message.h"
+#include "gateway/metrics.h"
+#include "gateway/served_model.h"
+#include "gateway/work_queue.h"
+#include "wire/ports.h"
+
+namespace aril::gateway {
+
+struct GatewayOptions {
+  CompletionLimits limits;
+  int64_t max_in_flight = 1024;
+  ApiKeys api_keys;  // none: everybody may ask, as the default tenant
+  std::string version;
+  const Clock* clock = nullptr;      // outlives the gateway
+  Metrics* metrics = nullptr;        // likewise
+  PostFunction post;                 // onto the server's thread
+  std::function<uint64_t()> random;  // 64 unpredictable bits; on the server's thread
+};
+
+// On the server's thread, unless a method says otherwise.
+class Gateway {
+ public:
+  explicit Gateway(GatewayOptions options);
+
+  void Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder);
+
+  // Until Serve, everything that needs a model is answered with 503. `port` must outlive the
+  // gateway.
+  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port);
+
+  // From now on /ready says no; requests are still answered.
+  void SetDraining() { draining_ = true; }
+  // Ends every request in flight with 503, or an error event.
+  void FailAll(const std::string& reason);
+
+  // Where the runner's events go in. Its OnStep may be called on any thread.
+  wire::EventSink& sink() { return completions_.sink(); }
+
+ private:
+  struct Route;
+  // What a request's body is answered with; takes time, and may run on any thread.
+  using BodyFunction = ApiResult<Json> (*)(std::string_view body, const RequestContext& context);
+  using RouteHandler = void (Gateway::*)(ApiCall);
+  static const Route* FindRoute(std::string_view path);
+
+  void Dispatch(const Route& route, ApiCall call);
+  void AnswerElsewhere(ApiCall call, BodyFunction function);
+
+  void HandleHealth(ApiCall call);
+  void HandleReady(ApiCall call);
+  void HandleVersion(ApiCall call);
+  void HandleMetrics(ApiCall call);
+  void HandleModels(ApiCall call);
+  void HandleModel(ApiCall call);
+  void HandleCompletions(ApiCall call);
+  void HandleChatCompletions(ApiCall call);
+  void HandleOpenApi(ApiCall call);
+  void HandleTokenize(ApiCall call);
+  void HandleDetokenize(ApiCall call);
+
+  const GatewayOptions options_;
+  std::shared_ptr<const ServedModel> model_;  // null while it loads
+  bool draining_ = false;
+  CompletionService completions_;
+  WorkQueue work_;  // last: its thread must end before anything else does
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_GATEWAY_H_

@@ -1,0 +1,123 @@
+// A test fixture: a gateway on a real socket, in front of a runner that says what the test tells it
+// to.
+
+#ifndef ARIL_GATEWAY_GATEWAY_FIXTURE_H_
+#define ARIL_GATEWAY_GATEWAY_FIXTURE_H_
+
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/json.h"
+#include "gateway/gateway.h"
+#include "gateway/http_client.h"
+#include "gateway/http_server.h"
+#include "gateway/sse.h"
+#include "gateway/test_support.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+
+class GatewayTest : public ::testing::Test {
+ protected:
+  void Start(GatewayOptions options = {}, bool with_model = true) {
+    http_options_.port = 0;
+    auto server = HttpServer::Listen(http_options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    options.version = "1.2.3";
+    options.clock = &clock_;
+    options.metrics = &metrics_;
+    options.post = [this](std::function<void()> f) { server_->Post(std::move(f)); };
+    options.random = [random = std::make_shared<std::mt19937_64>(7)] { return (*random)(); };
+    gateway_ = std::make_unique<Gateway>(std::move(options));
+    port_.set_sink(&gateway_->sink());
+    if (with_model) gateway_->Serve(MakeServedModel(), &port_);
+    thread_ = std::thread([this] {
+      server_->Run([this](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
+        gateway_->Handle(std::move(request), std::move(responder));
+      });
+    });
+  }
+
+  void TearDown() override {
+    if (server_ == nullptr) return;
+    server_->Stop();
+    thread_.join();
+    gateway_ = nullptr;
+  }
+
+  HttpResponse Send(const std::string& method, const std::string& path,
+                    const std::string& body = "", HttpHeaders headers = {}) {
+    HttpClient client({.host = "127.0.0.1", .port = server_->port(), .path = ""},
+                      std::chrono::seconds(60));
+    auto response =
+        client.Send({.method = method, .path = path, .headers = std::move(headers), .body = body});
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *std::move(response) : HttpResponse{};
+  }
+
+  // The JSON of an answer with status 200.
+  Json Ask(const std::string& method, const std::string& path, const std::string& body = "") {
+    const HttpResponse response = Send(method, path, body);
+    EXPECT_EQ(response.status, 200) << response.body;
+    auto json = Json::Parse(response.body);
+    EXPECT_TRUE(json.ok()) << response.body;
+    return json.ok() ? *std::move(json) : Json();
+  }
+
+  static std::string Body(const std::string& fields) {
+    return R"({"model":"base","prompt":"hi",)" + fields + "}";
+  }
+  Json Complete(const std::string& fields) { return Ask("POST", "/v1/completions", Body(fields)); }
+  std::future<Json> CompleteLater(const std::string& fields) {
+    return std::async(std::launch::async, [this, fields] { return Complete(fields); });
+  }
+  // The data of all events of a stream.
+  std::vector<std::string> Stream(const std::string& fields) {
+    const HttpResponse response =
+        Send("POST", "/v1/completions", Body(R"("stream":true,)" + fields));
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(response.content_type, "text/event-stream");
+    SseReader reader;
+    reader.Append(response.body);
+    std::vector<std::string> events;
+    while (auto event = reader.Next()) events.push_back(*event);
+    return events;
+  }
+
+  HttpServerOptions http_options_;
+  ManualClock clock_;
+  Metrics metrics_;
+  FakePort port_;
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<Gateway> gateway_;
+  std::thread thread_;
+};
+
+// The member that a path of keys and indices leads to; null where there is none.
+inline const Json& At(const Json& json, std::initializer_list<std::string> path) {
+  static const Json kNothing;
+  const Json* at = &json;
+  for (const std::string& key : path) {
+    if (const Json::Array* array = at->AsArray()) {
+      const auto index = static_cast<size_t>(std::stoi(key));
+      at = index < array->size() ? &(*array)[index] : nullptr;
+    } else {
+      at = at->Find(key);
+    }
+    if (at == nullptr) return kNothing;
+  }
+  return *at;
+}
+
+// The same as JSON text.
+inline std::string Text(const Json& json, std::initializer_list<std::string> path) {
+  return At(json, path).Dump();
+}
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_GATEWAY_FIXTURE_H_

@@ -1,0 +1,142 @@
+#include "gateway/gateway.h"
+
+#include "gateway/gateway_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(GatewayTest, ListsModels) {
+  Start();
+  const Json list = Ask("GET", "/v1/models");
+  EXPECT_EQ(Text(list, {"data", "0", "id"}), R"("base")");
+  EXPECT_EQ(Text(list, {"data", "0", "parent"}), "null");
+  EXPECT_EQ(Text(list, {"data", "1", "id"}), R"("org/pirate")");
+  EXPECT_EQ(Text(list, {"data", "1", "parent"}), R"("base")");
+  EXPECT_EQ(Text(list, {"data", "1", "root"}), R"("/adapters/pirate")");
+  EXPECT_EQ(Text(list, {"data", "1", "max_model_len"}), "64");
+  for (const char* path : {"/v1/models/org/pirate", "/v1/models/org%2Fpirate"}) {
+    EXPECT_EQ(Text(Ask("GET", path), {"id"}), R"("org/pirate")");
+  }
+  const HttpResponse unknown = Send("GET", "/v1/models/nobody");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_LT(Send("GET", "/v1/models/" + std::string(30'000, 'x')).body.size(), 2'000u);
+  EXPECT_THAT(unknown.body, HasSubstr("The model `nobody` does not exist."));
+}
+
+TEST_F(GatewayTest, TokenizesAndDetokenizes) {
+  Start();
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"ab"})").Dump(),
+            R"({"count":3,"max_model_len":64,"tokens":[256,97,98]})");
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt":"a","add_special_tokens":false})").Dump(),
+            R"({"count":1,"max_model_len":64,"tokens":[97]})");
+  EXPECT_EQ(Ask("POST", "/detokenize", R"({"tokens":[256,97]})").Dump(), R"({"prompt":"<s>a"})");
+  EXPECT_EQ(Send("POST", "/tokenize", "{}").status, 400);
+  const HttpResponse long_text =
+      Send("POST", "/tokenize", R"({"prompt":")" + std::string(64 * 128, 'x') + R"("})");
+  EXPECT_EQ(long_text.status, 400);
+  EXPECT_THAT(long_text.body, HasSubstr("maximum context length is 64 tokens"));
+  EXPECT_EQ(Send("POST", "/detokenize", R"({"tokens":[999]})").status, 400);
+}
+
+TEST_F(GatewayTest, DescribesItsApi) {
+  Start({}, /*with_model=*/false);
+  const Json description = Ask("GET", "/openapi.json");
+  EXPECT_EQ(Text(description, {"info", "version"}), R"("1.2.3")");
+  for (const auto& [path, methods] : *description.Find("paths")->AsObject()) {
+    const std::string other = methods.Find("get") != nullptr ? "POST" : "GET";
+    const std::string without_name = path.substr(0, path.find('{'));
+    EXPECT_EQ(Send(other, without_name, "{}").status, 405) << path;
+  }
+}
+
+TEST_F(GatewayTest, CarriesTheTenantOfTheKey) {
+  Start({.api_keys = ApiKeys({{"k1", "acme"}, {"k2"}})});
+  port_.AnswerWith("x");
+  for (const char* key : {"Bearer k1", "Bearer k2"}) {
+    EXPECT_EQ(
+        Send("POST", "/v1/completions", Body(R"("max_tokens":1)"), {{"Authorization", key}}).status,
+        200);
+  }
+  const auto requests = port_.WaitForRequests(2);
+  EXPECT_EQ(requests[0].tenant, "acme");
+  EXPECT_EQ(requests[1].tenant, "default");
+}
+
+TEST_F(GatewayTest, KnowsItsPathsAndMethods) {
+  Start();
+  EXPECT_EQ(Send("GET", "/nowhere").status, 404);
+  const HttpResponse wrong = Send("GET", "/v1/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(FindHeader(wrong.headers, "Allow"), "POST");
+  EXPECT_EQ(Text(Ask("GET", "/version"), {"version"}), R"("1.2.3")");
+  EXPECT_EQ(Send("GET", "/health").status, 200);
+}
+
+TEST_F(GatewayTest, SaysThatItLoads) {
+  Start({}, /*with_model=*/false);
+  for (const char* path : {"/health", "/ready", "/v1/models"}) {
+    const HttpResponse response = Send("GET", path);
+    EXPECT_EQ(response.status, 503);
+    EXPECT_THAT(response.body, HasSubstr("still being loaded"));
+  }
+  EXPECT_EQ(Send("GET", "/version").status, 200);
+}
+
+TEST_F(GatewayTest, ChecksKeys) {
+  Start({.api_keys = ApiKeys({{"sesame"}, {"other", "acme"}})});
+  EXPECT_EQ(Send("GET", "/v1/models").status, 401);
+  EXPECT_EQ(Send("GET", "/v1/models", "", {{"Authorization", "Bearer wrong"}}).status, 401);
+  EXPECT_EQ(Send("GET", "/v1/models", "", {{"Authorization", "Bearer other"}}).status, 200);
+  EXPECT_EQ(Send("POST", "/v1/completions", "{").status, 401);
+  EXPECT_EQ(Send("GET", "/health").status, 200);
+}
+
+TEST_F(GatewayTest, CountsInMetrics) {
+  Start();
+  port_.AnswerWith("abc");
+  Complete(R"("n":2)");
+  gateway_->sink().OnStep(
+      {.step = 5,
+       .num_rows = 4,
+       .num_prefill_rows = 3,
+       .num_generated = 1,
+       .num_segments = 2,
+       .num_adapters = 2,
+       .num_running = 3,
+       .num_waiting = 1,
+       .pages_total = 10,
+       .pages_kv = 4,
+       .pages_adapter = 2,
+       .pages_free = 4,
+       .page_tokens = 16,
+       .queue_times = {std::chrono::seconds(3)},
+       .adapter_load_times = {std::chrono::seconds(2)},
+       .adapters = {{kBaseModel, 1, 0}, {AdapterId(0), 1, 0}, {AdapterId(1), 1, 1}}},
+      {});
+  const std::string text = Send("GET", "/metrics").body;
+  for (const char* line :
+       {"vllm:num_requests_running 3", "vllm:num_requests_waiting 1",
+        "vllm:kv_cache_usage_perc 0.5",
+        (R"(vllm:lora_requests_info{max_lora="2",running_lora_adapters="poet,org/pirate",)"
+         R"(waiting_lora_adapters="org/pirate"} 0)"),
+        R"(vllm:cache_config_info{block_size="16",num_gpu_blocks="10"} 1)",
+        R"(aril_model_sequences{model="base",state="running"} 1)",
+        R"(aril_model_sequences{model="org/pirate",state="waiting"} 1)",
+        "vllm:prompt_tokens_total 3", "vllm:generation_tokens_total 1",
+        R"(aril_pool_pages{use="free"} 4)",
+        R"(aril_tokens_total{kind="generated",tenant="default"} 6)", "aril_step_adapters_sum 2",
+        R"(aril_step_adapters_bucket{le="1"} 0)", R"(aril_step_adapters_bucket{le="2"} 1)",
+        "aril_requests_in_flight 0",
+        R"(aril_http_responses_total{route="/v1/completions",status="200"} 1)",
+        "aril_time_to_first_token_seconds_count 2", "aril_queue_time_seconds_sum 3",
+        "aril_adapter_load_seconds_sum 2"}) {
+    EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
+  }
+}
+
+}  // namespace
+}  // namespace aril::gateway

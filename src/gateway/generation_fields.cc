@@ -1,0 +1,195 @@
+#include "gateway/generation_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/strings.h"
+
+namespace aril::gateway {
+namespace {
+
+constexpr size_t kMaxStopStrings = 64;
+constexpr size_t kMaxStopStringBytes = 1024;
+constexpr size_t kMaxStopTokenIds = 1024;
+constexpr size_t kMaxLogitBias = 1024;
+// Below this the division by the temperature leaves nothing but the largest logit.
+constexpr double kGreedyTemperature = 1e-5;
+
+// Names under which servers take constraints on the text. Ignoring one would give a client text
+// that breaks what it relies on.
+constexpr std::string_view kConstraints[] = {
+    "guided_json",        "guided_regex", "guided_choice", "guided_grammar",
+    "structured_outputs", "json_schema",  "grammar"};
+
+void ReadStopStrings(JsonFields& fields, CompletionRequest* request) {
+  const Json* stop = fields.Find("stop");
+  if (stop == nullptr) return;
+  if (const std::string* one = stop->AsString()) {
+    request->stop = {*one};
+  } else if (const Json::Array* many = stop->AsArray()) {
+    for (const Json& item : *many) {
+      const std::string* text = item.AsString();
+      if (text == nullptr) return fields.Fail("stop", "must hold strings only");
+      request->stop.push_back(*text);
+    }
+  } else {
+    return fields.Fail("stop", "must be a string or an array of strings, not " + stop->KindName());
+  }
+  if (request->stop.size() > kMaxStopStrings) {
+    return fields.Fail("stop", StrCat("must not hold more than ", kMaxStopStrings, " strings"));
+  }
+  for (const std::string& text : request->stop) {
+    if (text.empty() || text.size() > kMaxStopStringBytes) {
+      return fields.Fail("stop", StrCat("strings must have 1 to ", kMaxStopStringBytes, " bytes"));
+    }
+  }
+}
+
+std::optional<int32_t> ParseTokenKey(const std::string& key, int64_t vocab_size) {
+  int32_t id = -1;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+  const bool whole = error == std::errc() && end == key.data() + key.size();
+  // The round trip refuses "01", which would be a second name for token 1.
+  if (!whole || id < 0 || id >= vocab_size || std::to_string(id) != key) return std::nullopt;
+  return id;
+}
+
+void ReadLogitBias(JsonFields& fields, int64_t vocab_size, wire::SamplingParams* sampling) {
+  const Json* bias = fields.Find("logit_bias");
+  if (bias == nullptr) return;
+  const Json::Object* object = bias->AsObject();
+  if (object == nullptr) {
+    return fields.Fail("logit_bias", "must be an object, not " + bias->KindName());
+  }
+  if (object->size() > kMaxLogitBias) {
+    return fields.Fail("logit_bias", StrCat("must not have more than ", kMaxLogitBias, " tokens"));
+  }
+  for (const auto& [key, value] : *object) {
+    const auto token = ParseTokenKey(key, vocab_size);
+    double number = 0;
+    if (!token || !value.AsNumber(&number) || std::abs(number) > 100) {
+      return fields.Fail("logit_bias", StrCat("must map token ids between 0 and ", vocab_size - 1,
+                                              " to numbers between -100 and 100"));
+    }
+    sampling->logit_bias.emplace_back(*token, static_cast<float>(number));
+  }
+}
+
+void ReadSampling(JsonFields& fields, int64_t vocab_size, wire::SamplingParams* sampling) {
+  const auto number = [&](std::string_view name, double fallback, double min, double max) {
+    return static_cast<float>(fields.GetNumber(name, fallback, min, max));
+  };
+  const double temperature = fields.GetNumber("temperature", 1, 0, 100);
+  sampling->temperature = temperature < kGreedyTemperature ? 0.0f : static_cast<float>(temperature);
+  // -1 is vLLM's way to say "off".
+  sampling->top_k =
+      static_cast<int32_t>(std::max<int64_t>(0, fields.GetInt("top_k", 0, -1, INT32_MAX)));
+  sampling->top_p = number("top_p", 1, 0, 1);
+  if (sampling->top_p == 0) fields.Fail("top_p", "must be greater than 0");
+  sampling->min_p = number("min_p", 0, 0, 1);
+  sampling->repetition_penalty = number("repetition_penalty", 1, 0.01, 100);
+  sampling->presence_penalty = number("presence_penalty", 0, -2, 2);
+  sampling->frequency_penalty = number("frequency_penalty", 0, -2, 2);
+  ReadLogitBias(fields, vocab_size, sampling);
+}
+
+void ReadStopTokens(JsonFields& fields, const ModelSpec& spec, wire::SequenceRequest* common) {
+  const auto max_id = static_cast<int32_t>(spec.vocab_size - 1);
+  common->stop_token_ids = fields.GetIntArray("stop_token_ids", 0, max_id);
+  if (common->stop_token_ids.size() > kMaxStopTokenIds) {
+    fields.Fail("stop_token_ids", StrCat("must not hold more than ", kMaxStopTokenIds, " ids"));
+  }
+  if (!fields.GetBool("ignore_eos", false)) {
+    common->stop_token_ids.insert(common->stop_token_ids.end(), spec.eos_token_ids.begin(),
+                                  spec.eos_token_ids.end());
+  }
+}
+
+void ReadStreaming(JsonFields& fields, CompletionRequest* request) {
+  request->stream = fields.GetBool("stream", false);
+  const Json* options = fields.Find("stream_options");
+  if (options == nullptr) return;
+  if (options->AsObject() == nullptr) {
+    return fields.Fail("stream_options", "must be an object, not " + options->KindName());
+  }
+  if (!request->stream) return fields.Fail("stream_options", "needs `stream`: true");
+  const Json* include_usage = options->Find("include_usage");
+  if (include_usage == nullptr || include_usage->is_null()) return;
+  if (include_usage->AsBool() == nullptr) {
+    return fields.Fail("stream_options.include_usage",
+                       "must be a boolean, not " + include_usage->KindName());
+  }
+  request->include_usage = *include_usage->AsBool();
+}
+
+void RefuseConstraints(JsonFields& fields) {
+  for (const std::string_view name : kConstraints) {
+    if (fields.Find(name) != nullptr) {
+      fields.Fail(name, "is not supported: this server does not constrain what is generated");
+    }
+  }
+  const Json* format = fields.Find("response_format");
+  if (format == nullptr) return;
+  const Json* type = format->Find("type");
+  if (type != nullptr && type->AsString() != nullptr && *type->AsString() == "text") return;
+  fields.Fail("response_format",
+              "must be {\"type\": \"text\"}: this server does not constrain what is generated");
+}
+
+}  // namespace
+
+std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
+                                     CompletionRequest* request) {
+  request->model = fields.GetString("model", "");
+  if (!fields.ok()) return fields.error();
+  if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
+  const CatalogEntry* entry = context.model.catalog.Resolve(context.tenant, request->model);
+  if (entry == nullptr) return ModelNotFound(request->model);
+  request->common.tenant = context.tenant;
+  request->common.adapter = entry->adapter;
+  return std::nullopt;
+}
+
+void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request) {
+  request->n = static_cast<int32_t>(fields.GetInt("n", 1, 1, INT32_MAX));
+  request->best_of = request->n;
+  request->skip_special_tokens = fields.GetBool("skip_special_tokens", true);
+  request->return_token_ids = fields.GetBool("return_token_ids", false);
+  wire::SequenceRequest& common = request->common;
+  common.min_tokens = static_cast<int32_t>(fields.GetInt("min_tokens", 0, 0, INT32_MAX));
+  if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
+    request->has_seed = true;
+    common.sampling.seed = static_cast<uint64_t>(*seed);
+  }
+  ReadSampling(fields, spec.vocab_size, &common.sampling);
+  ReadStopStrings(fields, request);
+  ReadStopTokens(fields, spec, &common);
+  ReadStreaming(fields, request);
+  RefuseConstraints(fields);
+  if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
+    fields.Fail("priority", "must be 0: requests are served first come, first served");
+  }
+  fields.GetString("user", "");
+}
+
+std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,
+                                     const CompletionRequest& request) {
+  const auto max_tokens = fields.FindInt(name, min, INT32_MAX);
+  if (max_tokens && request.common.min_tokens > *max_tokens) {
+    fields.Fail("min_tokens", StrCat("must not be greater than `", name, "`"));
+  }
+  return max_tokens;
+}
+
+std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionRequest& request,
+                                          const CompletionLimits& limits) {
+  if (num_prompts * request.best_of <= limits.max_sequences) return std::nullopt;
+  const char* number = request.best_of > request.n ? "best_of" : "n";
+  return InvalidField(
+      request.best_of > limits.max_sequences ? number : "prompt",
+      StrCat(num_prompts, " prompts with ", number, " = ", request.best_of, " are more than the ",
+             limits.max_sequences, " completions that one request may ask for."));
+}
+
+}  // namespace aril::gateway

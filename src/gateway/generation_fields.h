@@ -1,0 +1,37 @@
+// The fields that /v1/completions and /v1/chat/completions have in common: OpenAI's, plus vLLM's
+// extensions (docs/api.md lists them).
+
+#ifndef ARIL_GATEWAY_GENERATION_FIELDS_H_
+#define ARIL_GATEWAY_GENERATION_FIELDS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "gateway/api_error.h"
+#include "gateway/completion_request.h"
+#include "gateway/json_fields.h"
+
+namespace aril::gateway {
+
+// Most alternatives to report with each token.
+inline constexpr int64_t kMaxLogprobs = 20;
+
+// `model`: who is asked. 404 if the tenant may not use it.
+std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
+                                     CompletionRequest* request);
+
+// n, sampling, stops, streaming and what is refused on both endpoints. Errors stay in `fields`.
+void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request);
+
+// The limit of a completion, in tokens; checked against min_tokens.
+std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,
+                                     const CompletionRequest& request);
+
+// 400 if the request asks for more sequences than one request may. `param`: the field to blame for
+// the number of prompts.
+std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionRequest& request,
+                                          const CompletionLimits& limits);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_GENERATION_FIELDS_H_

@@ -1,0 +1,173 @@
+#include "gateway/http_client.h"
+
+#include <array>
+#include <charconv>
+#include <exception>
+#include <utility>
+
+#include "base/strings.h"
+#include "boost/asio/connect.hpp"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/write.hpp"
+#include "boost/beast/core/flat_buffer.hpp"
+#include "boost/beast/http/buffer_body.hpp"
+#include "boost/beast/http/parser.hpp"
+#include "boost/beast/http/read.hpp"
+
+namespace aril::gateway {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+using ResponseParser = http::response_parser<http::buffer_body>;
+
+std::string Serialize(const HttpUrl& url, const HttpRequest& request) {
+  std::string text =
+      StrCat(request.method, " ", url.path, request.path, " HTTP/1.1\r\nHost: ", url.host, ":",
+             url.port, "\r\nContent-Length: ", request.body.size(), "\r\n");
+  for (const auto& [name, value] : request.headers) text += name + ": " + value + "\r\n";
+  return text + "\r\n" + request.body;
+}
+
+HttpResponse ToResponse(const ResponseParser& parser) {
+  HttpResponse response;
+  response.status = static_cast<int>(parser.get().result_int());
+  for (const auto& field : parser.get()) {
+    response.headers.emplace_back(
+        std::string(field.name_string().data(), field.name_string().size()),
+        std::string(field.value().data(), field.value().size()));
+  }
+  response.content_type = std::string(FindHeader(response.headers, "Content-Type"));
+  return response;
+}
+
+}  // namespace
+
+StatusOr<HttpUrl> ParseHttpUrl(const std::string& url) {
+  static constexpr std::string_view kScheme = "http://";
+  const Status error = InvalidArgument(url + ": expected http://HOST[:PORT][/PATH]");
+  if (url.compare(0, kScheme.size(), kScheme) != 0) return error;
+  const size_t path_at = std::min(url.find('/', kScheme.size()), url.size());
+  std::string authority = url.substr(kScheme.size(), path_at - kScheme.size());
+  HttpUrl result;
+  result.path = url.substr(path_at);
+  while (!result.path.empty() && result.path.back() == '/') result.path.pop_back();
+  if (const size_t colon = authority.rfind(':');
+      colon != std::string::npos && authority.back() != ']') {
+    const char* const end = authority.data() + authority.size();
+    const auto parsed = std::from_chars(authority.data() + colon + 1, end, result.port);
+    if (parsed.ec != std::errc() || parsed.ptr != end || result.port == 0) return error;
+    authority.resize(colon);
+  }
+  if (authority.size() > 2 && authority.front() == '[' && authority.back() == ']') {
+    authority = authority.substr(1, authority.size() - 2);
+  }
+  if (authority.empty()) return error;
+  result.host = authority;
+  return result;
+}
+
+struct HttpClient::Impl {
+  HttpUrl url;
+  Duration timeout;
+  asio::io_context io{1};
+  tcp::socket socket{io};
+  boost::beast::flat_buffer buffer;
+
+  // Runs one asynchronous operation to its end, or until time is up.
+  template <typename Start>
+  error_code Await(const Start& start) {
+    error_code result;
+    start([&result](error_code error, auto&&...) { result = error; });
+    io.restart();
+    io.run_for(timeout);
+    if (io.stopped()) return result;
+    Close();
+    io.run();
+    return asio::error::timed_out;
+  }
+
+  void Close() {
+    error_code ignored;
+    socket.close(ignored);
+    buffer.clear();
+  }
+
+  Status Fail(const error_code& error) {
+    Close();
+    return Unavailable(StrCat(url.host, ":", url.port, ": ", error.message()));
+  }
+
+  Status Connect() {
+    if (socket.is_open()) return OkStatus();
+    tcp::resolver resolver(io);
+    error_code error;
+    const auto endpoints = resolver.resolve(url.host, std::to_string(url.port), error);
+    if (error) return Fail(error);
+    error = Await([&](auto done) { asio::async_connect(socket, endpoints, done); });
+    if (error) return Fail(error);
+    socket.set_option(tcp::no_delay(true), error);
+    return OkStatus();
+  }
+
+  StatusOr<HttpResponse> Exchange(const HttpRequest& request,
+                                  const std::function<bool(std::string_view)>& on_data) {
+    RETURN_IF_ERROR(Connect());
+    const std::string bytes = Serialize(url, request);
+    error_code error =
+        Await([&](auto done) { asio::async_write(socket, asio::buffer(bytes), done); });
+    if (error) return Fail(error);
+    ResponseParser parser;
+    parser.body_limit(boost::none);
+    error = Await([&](auto done) { http::async_read_header(socket, buffer, parser, done); });
+    if (error) return Fail(error);
+    HttpResponse response = ToResponse(parser);
+    RETURN_IF_ERROR(ReadBody(parser, on_data));
+    if (!parser.is_done() || !parser.keep_alive()) Close();
+    return response;
+  }
+
+  Status ReadBody(ResponseParser& parser, const std::function<bool(std::string_view)>& on_data) {
+    std::array<char, 16384> piece;
+    while (!parser.is_done()) {
+      parser.get().body().data = piece.data();
+      parser.get().body().size = piece.size();
+      error_code error =
+          Await([&](auto done) { http::async_read_some(socket, buffer, parser, done); });
+      if (error == http::error::need_buffer) error = {};
+      if (error) return Fail(error);
+      const size_t num_bytes = piece.size() - parser.get().body().size;
+      if (num_bytes > 0 && !on_data({piece.data(), num_bytes})) return OkStatus();
+    }
+    return OkStatus();
+  }
+};
+
+HttpClient::HttpClient(HttpUrl url, Duration timeout)
+    : impl_(new Impl{.url = std::move(url), .timeout = timeout, .buffer = {}}) {}
+HttpClient::~HttpClient() = default;
+
+StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {
+  std::string body;
+  auto response = SendStreaming(request, [&](std::string_view data) {
+    body.append(data);
+    return true;
+  });
+  if (response.ok()) response->body = std::move(body);
+  return response;
+}
+
+StatusOr<HttpResponse> HttpClient::SendStreaming(
+    const HttpRequest& request, const std::function<bool(std::string_view)>& on_data) {
+  try {
+    return impl_->Exchange(request, on_data);
+  } catch (const std::exception& exception) {
+    impl_->Close();
+    return Internal(exception.what());
+  }
+}
+
+}  // namespace aril::gateway

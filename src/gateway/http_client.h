@@ -1,0 +1,50 @@
+// A blocking HTTP/1.1 client for benchmarks and tests; http only.
+
+#ifndef ARIL_GATEWAY_HTTP_CLIENT_H_
+#define ARIL_GATEWAY_HTTP_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "gateway/http_message.h"
+
+namespace aril::gateway {
+
+struct HttpUrl {
+  std::string host;
+  uint16_t port = 80;
+  std::string path;  // without a trailing '/': a prefix for the paths of requests
+};
+
+// "http://host[:port][/path]".
+StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
+
+// One connection, opened when first needed and kept while the server allows. Not thread-safe.
+class HttpClient {
+ public:
+  // `timeout` is for each wait: to connect, to send, and for the next bytes of an answer.
+  HttpClient(HttpUrl url, Duration timeout);
+  ~HttpClient();
+
+  // The request's path is appended to the URL's. Unavailable if the server cannot be reached, or
+  // breaks off.
+  StatusOr<HttpResponse> Send(const HttpRequest& request);
+
+  // Calls `on_data` with each piece of the body as it arrives; the response returned has none. If
+  // it returns false, the connection is closed and the answer so far is the result.
+  StatusOr<HttpResponse> SendStreaming(const HttpRequest& request,
+                                       const std::function<bool(std::string_view)>& on_data);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_HTTP_CLIENT_H_

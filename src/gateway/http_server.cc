@@ -1,0 +1,194 @@
+#include "gateway/http_server.h"
+
+#include <csignal>
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "boost/asio/co_spawn.hpp"
+#include "boost/asio/detached.hpp"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/post.hpp"
+#include "boost/asio/redirect_error.hpp"
+#include "boost/asio/signal_set.hpp"
+#include "boost/asio/steady_timer.hpp"
+#include "boost/asio/use_awaitable.hpp"
+#include "gateway/http_connection.h"
+#include "gateway/tls_context.h"
+
+namespace aril::gateway {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+// After a failed accept (no file descriptors left, as a rule).
+constexpr Duration kAcceptBackoff = std::chrono::milliseconds(100);
+// How long answers that a drain has cut short may take to go out.
+constexpr Duration kLastWords = std::chrono::seconds(1);
+// Connections above the limit that are being told so at the same time; more are just closed.
+constexpr size_t kMaxRefusals = 64;
+
+Status OpenAcceptor(const HttpServerOptions& options, tcp::acceptor& acceptor) {
+  error_code error;
+  const auto address = asio::ip::make_address(options.host, error);
+  if (error) {
+    return InvalidArgument(
+        StrCat("--host ", options.host, " is not an IP address; use 127.0.0.1, 0.0.0.0, ::1, …"));
+  }
+  const tcp::endpoint endpoint(address, options.port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return OkStatus();
+  return Unavailable(StrCat("cannot listen on ", options.host, ":", options.port, ": ",
+                            error.message(), "; choose another --host or --port"));
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+  explicit Impl(const HttpServerOptions& server_options)
+      : options(server_options), acceptor(io), signals(io), drain_timer(io) {}
+
+  asio::awaitable<void> AcceptLoop();
+  asio::awaitable<void> Accepted(tcp::socket socket);
+  asio::awaitable<void> Refuse(tcp::socket socket);
+  std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket);
+  void BeginDrain(Duration timeout, std::function<void()> on_timeout);
+  void StopIfDrained() {
+    if (draining && connections.empty()) io.stop();
+  }
+
+  const HttpServerOptions options;
+  HttpHandler handler;
+  std::unique_ptr<asio::ssl::context> tls;  // null: plain HTTP
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  asio::signal_set signals;
+  asio::steady_timer drain_timer;
+  std::unordered_set<std::shared_ptr<HttpConnection>> connections;
+  size_t num_refusals = 0;
+  bool draining = false;
+};
+
+asio::awaitable<void> HttpServer::Impl::AcceptLoop() {
+  while (!draining) {
+    error_code error;
+    tcp::socket socket(io);
+    co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (draining) co_return;
+    if (error) {
+      LogWarning("cannot accept a connection: " + error.message());
+      asio::steady_timer backoff(io, kAcceptBackoff);
+      co_await backoff.async_wait(asio::redirect_error(asio::use_awaitable, error));
+    } else if (connections.size() < options.max_connections) {
+      asio::co_spawn(io, Accepted(std::move(socket)), asio::detached);
+    } else if (num_refusals < kMaxRefusals) {
+      asio::co_spawn(io, Refuse(std::move(socket)), asio::detached);
+    }
+  }
+}
+
+std::shared_ptr<HttpConnection> HttpServer::Impl::MakeConnection(tcp::socket socket) {
+  auto stream =
+      tls == nullptr ? MakePlainStream(std::move(socket)) : MakeTlsStream(std::move(socket), *tls);
+  return HttpConnection::Create(std::move(stream), options, handler);
+}
+
+asio::awaitable<void> HttpServer::Impl::Accepted(tcp::socket socket) {
+  const auto connection = MakeConnection(std::move(socket));
+  connections.insert(connection);
+  co_await connection->Run();
+  connections.erase(connection);
+  StopIfDrained();
+}
+
+asio::awaitable<void> HttpServer::Impl::Refuse(tcp::socket socket) {
+  ++num_refusals;
+  co_await MakeConnection(std::move(socket))->Refuse();
+  --num_refusals;
+}
+
+void HttpServer::Impl::BeginDrain(Duration timeout, std::function<void()> on_timeout) {
+  if (std::exchange(draining, true)) return;
+  error_code ignored;
+  acceptor.close(ignored);
+  for (const auto& connection : connections) connection->Drain();
+  StopIfDrained();
+  drain_timer.expires_after(timeout);
+  drain_timer.async_wait([this, on_timeout = std::move(on_timeout)](error_code error) {
+    if (error) return;
+    on_timeout();
+    drain_timer.expires_after(kLastWords);
+    drain_timer.async_wait([this](error_code last_error) {
+      if (!last_error) io.stop();
+    });
+  });
+}
+
+StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerOptions& options) {
+  try {
+    auto impl = std::make_unique<Impl>(options);
+    if (!options.ssl_certfile.empty()) {
+      ASSIGN_OR_RETURN(impl->tls, LoadServerTls(options.ssl_certfile, options.ssl_keyfile));
+    }
+    RETURN_IF_ERROR(OpenAcceptor(options, impl->acceptor));
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  } catch (const std::exception& exception) {
+    return Internal(StrCat("cannot start the server: ", exception.what()));
+  }
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() = default;
+
+uint16_t HttpServer::port() const {
+  error_code ignored;
+  return impl_->acceptor.local_endpoint(ignored).port();
+}
+
+void HttpServer::Run(HttpHandler handler) {
+  impl_->handler = std::move(handler);
+  asio::co_spawn(impl_->io, impl_->AcceptLoop(), asio::detached);
+  while (true) {
+    try {
+      impl_->io.run();
+      return;
+    } catch (const std::exception& exception) {
+      // Out of memory, as a rule. What was being done is lost; the other connections are not.
+      LogError(StrCat("an event of the server was dropped: ", exception.what()));
+    }
+  }
+}
+
+void HttpServer::Post(std::function<void()> function) {
+  asio::post(impl_->io, std::move(function));
+}
+
+void HttpServer::Drain(Duration timeout, std::function<void()> on_timeout) {
+  Post([this, timeout, on_timeout = std::move(on_timeout)] {
+    impl_->BeginDrain(timeout, on_timeout);
+  });
+}
+
+void HttpServer::OnTerminationSignal(std::function<void()> on_first) {
+  impl_->signals.add(SIGINT);
+  impl_->signals.add(SIGTERM);
+  impl_->signals.async_wait([this, on_first = std::move(on_first)](error_code error, int) {
+    if (error) return;
+    on_first();
+    impl_->signals.async_wait([this](error_code second_error, int) {
+      if (!second_error) Stop();
+    });
+  });
+}
+
+void HttpServer::Stop() { impl_->io.stop(); }
+
+}  // namespace aril::gateway

@@ -1,0 +1,281 @@
+#include "gateway/metrics.h"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "prometheus/text_serializer.h"
+
+namespace aril::gateway {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// From 1 ms, where a token of a small model lies, to 5 minutes, where clients give up.
+Buckets TimeBuckets() {
+  return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3,
+          0.5,   0.75,   1,     2.5,  5,     10,   20,    40,  80,   160, 300};
+}
+
+// Exact up to 32, so that a benchmark can tell how many adapters shared a step.
+Buckets CountBuckets() {
+  Buckets buckets;
+  for (int i = 0; i <= 32; ++i) buckets.push_back(i);
+  for (int i = 48; i <= 128; i += 16) buckets.push_back(i);
+  for (int i = 256; i <= 8192; i *= 2) buckets.push_back(i);
+  return buckets;
+}
+
+MetricFamily MakeFamily(std::string name, std::string help, MetricType type,
+                        std::vector<ClientMetric::Label> labels, double value) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  if (type == MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+  return {std::move(name), std::move(help), type, {std::move(metric)}};
+}
+
+MetricFamily Gauge(std::string name, std::string help, double value) {
+  return MakeFamily(std::move(name), std::move(help), MetricType::Gauge, {}, value);
+}
+
+MetricFamily Counter(std::string name, std::string help, double value) {
+  return MakeFamily(std::move(name), std::move(help), MetricType::Counter, {}, value);
+}
+
+// Pages by what they hold.
+MetricFamily PoolPages(const wire::StepStats& stats) {
+  MetricFamily family{"aril_pool_pages", "Pages of the memory pool, by use", MetricType::Gauge, {}};
+  const std::pair<const char*, int64_t> uses[] = {
+      {"kv", stats.pages_kv}, {"adapter", stats.pages_adapter}, {"free", stats.pages_free}};
+  for (const auto& [use, pages] : uses) {
+    ClientMetric metric;
+    metric.label = {{"use", use}};
+    metric.gauge.value = static_cast<double>(pages);
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+// The share of the pages that could hold KV now (those not held by adapters) that do.
+double KvUsage(const wire::StepStats& stats) {
+  const int64_t available = stats.pages_total - stats.pages_adapter;
+  return available > 0 ? static_cast<double>(stats.pages_kv) / static_cast<double>(available) : 0;
+}
+
+}  // namespace
+
+struct Metrics::Impl {
+  prometheus::Family<prometheus::Counter>& Counters(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+  }
+
+  std::vector<MetricFamily> CollectRunner(int64_t now) const;
+  std::string NameOf(AdapterId adapter) const;
+  std::string NamesOf(int32_t wire::AdapterLoad::*count) const;
+  MetricFamily LoraInfo(int64_t now) const;
+  MetricFamily ModelSequences() const;
+
+  prometheus::Registry registry;
+  prometheus::Family<prometheus::Counter>& responses =
+      Counters("aril_http_responses_total", "Answers, by route and status");
+  prometheus::Family<prometheus::Counter>& requests =
+      Counters("aril_requests_total", "Completion requests, by outcome");
+  prometheus::Family<prometheus::Counter>& sequences =
+      Counters("aril_sequences_finished_total", "Sequences that ended by reason");
+  prometheus::Family<prometheus::Counter>& tokens =
+      Counters("aril_tokens_total", "Tokens of finished requests, by tenant");
+  prometheus::Counter& prompt_tokens =
+      Counters("vllm:prompt_tokens_total",
+               "Prompt tokens computed, those computed again after an eviction included")
+          .Add({});
+  prometheus::Counter& generated_tokens =
+      Counters("vllm:generation_tokens_total", "Tokens generated").Add({});
+  prometheus::Gauge& in_flight = prometheus::BuildGauge()
+                                     .Name("aril_requests_in_flight")
+                                     .Help("Completion requests in work")
+                                     .Register(registry)
+                                     .Add({});
+  prometheus::Histogram& first_token =
+      Histogram("aril_time_to_first_token_seconds", "From arrival to a sequence's first token",
+                TimeBuckets());
+  prometheus::Histogram& inter_token = Histogram(
+      "aril_inter_token_latency_seconds", "Between a sequence's successive tokens", TimeBuckets());
+  prometheus::Histogram& latency = Histogram(
+      "aril_request_latency_seconds", "From arrival to the end of a sequence", TimeBuckets());
+  prometheus::Histogram& step_seconds =
+      Histogram("aril_step_seconds", "Time of one engine step", TimeBuckets());
+  prometheus::Histogram& step_rows =
+      Histogram("aril_step_rows", "Rows (tokens computed) per engine step", CountBuckets());
+  prometheus::Histogram& step_segments = Histogram(
+      "aril_step_segments", "Runs of rows with one adapter per engine step", CountBuckets());
+  prometheus::Histogram& step_adapters =
+      Histogram("aril_step_adapters",
+                "Different adapters per engine step, the base model not counted", CountBuckets());
+  prometheus::Histogram& queue_seconds = Histogram(
+      "aril_queue_time_seconds", "From a sequence's arrival to its first step", TimeBuckets());
+  prometheus::Histogram& adapter_load_seconds = Histogram(
+      "aril_adapter_load_seconds", "Copying one adapter's weights into the pool", TimeBuckets());
+
+  mutable std::mutex mutex;  // guards what follows
+  std::optional<wire::StepStats> last;
+  std::function<std::string(AdapterId)> name_of;
+  int64_t num_adapters = 0;
+};
+
+// "" before names are known.
+std::string Metrics::Impl::NameOf(AdapterId adapter) const {
+  return name_of ? name_of(adapter) : "";
+}
+
+// Of the adapters for which `count` is not 0, separated by commas.
+std::string Metrics::Impl::NamesOf(int32_t wire::AdapterLoad::*count) const {
+  std::vector<std::string> names;
+  for (const wire::AdapterLoad& load : last->adapters) {
+    if (load.adapter == kBaseModel || load.*count == 0) continue;
+    if (std::string name = NameOf(load.adapter); !name.empty()) names.push_back(std::move(name));
+  }
+  return Join(names, ",");
+}
+
+MetricFamily Metrics::Impl::LoraInfo(int64_t now) const {
+  return MakeFamily("vllm:lora_requests_info", "Adapters of running and waiting sequences",
+                    MetricType::Gauge,
+                    {{"max_lora", std::to_string(num_adapters)},
+                     {"running_lora_adapters", NamesOf(&wire::AdapterLoad::num_running)},
+                     {"waiting_lora_adapters", NamesOf(&wire::AdapterLoad::num_waiting)}},
+                    static_cast<double>(now));
+}
+
+// Of models with live sequences only: the number of series does not grow with that of adapters.
+MetricFamily Metrics::Impl::ModelSequences() const {
+  MetricFamily family{"aril_model_sequences",
+                      "Live sequences, by model (an adapter or the base model) and state",
+                      MetricType::Gauge,
+                      {}};
+  for (const wire::AdapterLoad& load : last->adapters) {
+    const std::pair<const char*, int32_t> states[] = {{"running", load.num_running},
+                                                      {"waiting", load.num_waiting}};
+    for (const auto& [state, count] : states) {
+      ClientMetric metric;
+      metric.label = {{"model", NameOf(load.adapter)}, {"state", state}};
+      metric.gauge.value = count;
+      family.metric.push_back(std::move(metric));
+    }
+  }
+  return family;
+}
+
+std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
+  const std::lock_guard lock(mutex);
+  if (!last) return {};
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  return {
+      Gauge("vllm:num_requests_running", "Sequences in the batch", number(last->num_running)),
+      Gauge("vllm:num_requests_waiting", "Sequences that wait", number(last->num_waiting)),
+      Gauge("vllm:kv_cache_usage_perc", "Used share of the pages open to KV, 0 to 1",
+            KvUsage(*last)),
+      LoraInfo(now),
+      ModelSequences(),
+      MakeFamily("vllm:cache_config_info", "The KV cache: tokens per page and pages",
+                 MetricType::Gauge,
+                 {{"block_size", std::to_string(last->page_tokens)},
+                  {"num_gpu_blocks", std::to_string(last->pages_total)}},
+                 1),
+      PoolPages(*last),
+      Gauge("aril_pool_page_bytes", "Size of a page", number(last->page_bytes)),
+      Counter("aril_evictions_total", "Sequences evicted for want of pages",
+              number(last->evictions)),
+      Counter("aril_adapter_loads_total", "Adapters copied into the pool",
+              number(last->adapter_loads)),
+      Counter("aril_adapter_evictions_total", "Adapters dropped from the pool",
+              number(last->adapter_evictions)),
+      Counter("aril_steps_total", "Engine steps run", number(last->step)),
+  };
+}
+
+Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::~Metrics() = default;
+
+void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of, int64_t num_adapters) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->name_of = std::move(name_of);
+  impl_->num_adapters = num_adapters;
+}
+
+void Metrics::OnStep(const wire::StepStats& stats) {
+  // A runner may report without having run a batch (a cancellation while it waits).
+  if (stats.num_rows > 0) {
+    impl_->step_seconds.Observe(Seconds(stats.step_time));
+    impl_->step_rows.Observe(stats.num_rows);
+    impl_->step_segments.Observe(stats.num_segments);
+    impl_->step_adapters.Observe(stats.num_adapters);
+    impl_->prompt_tokens.Increment(stats.num_prefill_rows);
+    impl_->generated_tokens.Increment(stats.num_generated);
+  }
+  for (const Duration time : stats.queue_times) impl_->queue_seconds.Observe(Seconds(time));
+  for (const Duration time : stats.adapter_load_times) {
+    impl_->adapter_load_seconds.Observe(Seconds(time));
+  }
+  const std::lock_guard lock(impl_->mutex);
+  impl_->last = stats;
+}
+
+void Metrics::OnResponse(std::string_view route, int status) {
+  impl_->responses.Add({{"route", std::string(route)}, {"status", std::to_string(status)}})
+      .Increment();
+}
+
+void Metrics::OnFirstToken(Duration since_arrival) {
+  impl_->first_token.Observe(Seconds(since_arrival));
+}
+
+void Metrics::OnNextToken(Duration since_last) { impl_->inter_token.Observe(Seconds(since_last)); }
+
+void Metrics::OnSequenceFinished(wire::FinishReason reason, Duration since_arrival) {
+  const char* name = reason == wire::FinishReason::kStop ? "stop" : "length";
+  impl_->sequences.Add({{"reason", name}}).Increment();
+  impl_->latency.Observe(Seconds(since_arrival));
+}
+
+void Metrics::OnRequestFinished(const std::string& tenant, int64_t prompt_tokens,
+                                int64_t completion_tokens) {
+  impl_->requests.Add({{"outcome", "success"}}).Increment();
+  impl_->tokens.Add({{"tenant", tenant}, {"kind", "prompt"}})
+      .Increment(static_cast<double>(prompt_tokens));
+  impl_->tokens.Add({{"tenant", tenant}, {"kind", "generated"}})
+      .Increment(static_cast<double>(completion_tokens));
+}
+
+void Metrics::OnRequestFailed() { impl_->requests.Add({{"outcome", "error"}}).Increment(); }
+
+void Metrics::OnRequestCancelled() { impl_->requests.Add({{"outcome", "cancelled"}}).Increment(); }
+
+void Metrics::SetRequestsInFlight(int64_t count) {
+  impl_->in_flight.Set(static_cast<double>(count));
+}
+
+std::string Metrics::Scrape(int64_t now) const {
+  std::vector<MetricFamily> families = impl_->registry.Collect();
+  for (MetricFamily& family : impl_->CollectRunner(now)) families.push_back(std::move(family));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace aril::gateway

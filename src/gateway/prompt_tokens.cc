@@ -1,0 +1,66 @@
+#include "gateway/prompt_tokens.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "gateway/json_fields.h"
+
+namespace aril::gateway {
+namespace {
+
+// No tokenizer in use makes longer tokens (Llama 3 has one of 128 spaces).
+constexpr int64_t kMaxBytesPerToken = 128;
+
+ApiError TooLong(const std::string& param, int64_t max_model_len, const std::string& requested) {
+  ApiError error =
+      InvalidField(param, StrCat("This model's maximum context length is ", max_model_len,
+                                 " tokens. However, you requested ", requested));
+  error.code = "context_length_exceeded";
+  return error;
+}
+
+}  // namespace
+
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string_view text,
+                                           bool add_special_tokens, const std::string& param) {
+  if (static_cast<int64_t>(text.size()) / kMaxBytesPerToken >= model.max_model_len) {
+    return TooLong(param, model.max_model_len,
+                   StrCat("a prompt of ", text.size(), " bytes, which cannot fit."));
+  }
+  std::vector<int32_t> tokens = model.tokenizer->Encode(
+      text, {.add_special_tokens = add_special_tokens, .parse_special_tokens = true});
+  // A tokenizer may know tokens that the model has no embedding for.
+  for (const int32_t id : tokens) {
+    if (id < 0 || id >= model.spec.vocab_size) {
+      return InvalidField(param, StrCat("`", param, "` holds token ", id, ", which the model (",
+                                        model.spec.vocab_size, " tokens) does not have."));
+    }
+  }
+  return tokens;
+}
+
+ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,
+                                             const std::string& param) {
+  const auto max_id = static_cast<int32_t>(model.spec.vocab_size - 1);
+  auto ids = ReadIntArray(array, 0, max_id);
+  if (ids) return *std::move(ids);
+  return InvalidField(param,
+                      StrCat("`", param, "` must hold token ids between 0 and ", max_id, "."));
+}
+
+ApiResult<int32_t> ResolveMaxTokens(int64_t num_prompt_tokens, std::optional<int64_t> wanted,
+                                    int64_t fallback, int64_t max_model_len,
+                                    const std::string& param) {
+  const int64_t room = max_model_len - num_prompt_tokens;
+  const int64_t max_tokens = wanted.value_or(std::clamp<int64_t>(room, 1, fallback));
+  // Every sequence generates one token, even if it is only asked for its prompt.
+  const int64_t needed = std::max<int64_t>(max_tokens, 1);
+  if (needed <= room) return static_cast<int32_t>(max_tokens);
+  return TooLong(
+      param, max_model_len,
+      StrCat(num_prompt_tokens + needed, " tokens (", num_prompt_tokens, " in the prompt, ", needed,
+             " in the completion). Please reduce the length of the prompt or of the "
+             "completion."));
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,36 @@
+// Texts and token ids of requests, checked against the model and its context.
+
+#ifndef ARIL_GATEWAY_PROMPT_TOKENS_H_
+#define ARIL_GATEWAY_PROMPT_TOKENS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "gateway/api_error.h"
+#include "gateway/served_model.h"
+
+namespace aril::gateway {
+
+// The tokens of a text. 400 for `param` if the text is so long that no tokenizer could make it fit
+// (tokenizing it would take time from others to no end), or holds a token that the model lacks.
+// Thread-safe, as all functions here.
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string_view text,
+                                           bool add_special_tokens, const std::string& param);
+
+// An array of token ids that the model has, or 400 for `param`.
+ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,
+                                             const std::string& param);
+
+// How many tokens a completion may have: `wanted`, or without it `fallback` or as many as fit. 400
+// for `param` if prompt and completion together exceed the context.
+ApiResult<int32_t> ResolveMaxTokens(int64_t num_prompt_tokens, std::optional<int64_t> wanted,
+                                    int64_t fallback, int64_t max_model_len,
+                                    const std::string& param);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_PROMPT_TOKENS_H_

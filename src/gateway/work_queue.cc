@@ -1,0 +1,42 @@
+#include "gateway/work_queue.h"
+
+#include <utility>
+
+namespace aril::gateway {
+
+WorkQueue::WorkQueue(size_t max_length) : max_length_(max_length), thread_([this] { Loop(); }) {}
+
+WorkQueue::~WorkQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+bool WorkQueue::TryPush(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() >= max_length_) return false;
+    queue_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void WorkQueue::Loop() {
+  while (true) {
+    std::function<void()> work;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (stop_) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    work();
+  }
+}
+
+}  // namespace aril::gateway

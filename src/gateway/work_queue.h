@@ -1,0 +1,41 @@
+// A thread for what takes too long for the server's thread: parsing and tokenizing.
+
+#ifndef ARIL_GATEWAY_WORK_QUEUE_H_
+#define ARIL_GATEWAY_WORK_QUEUE_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace aril::gateway {
+
+// Runs functions one after the other on a thread of its own, so that no two large bodies are in
+// work at once. Thread-safe.
+class WorkQueue {
+ public:
+  explicit WorkQueue(size_t max_length);
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+  // Waits for the function that runs; those that have not begun are dropped.
+  ~WorkQueue();
+
+  // False if the queue is full. `work` must not throw.
+  [[nodiscard]] bool TryPush(std::function<void()> work);
+
+ private:
+  void Loop();
+
+  const size_t max_length_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> queue_;  // guarded by mutex_
+  bool stop_ = false;                        // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_WORK_QUEUE_H_
