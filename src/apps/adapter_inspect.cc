@@ -1,0 +1,133 @@
+#include "apps/adapter_inspect.h"
+
+#include <iomanip>
+#include <map>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "adapters/resident_adapter.h"
+#include "base/strings.h"
+#include "model/pool_layout.h"
+#include "model/weights.h"
+#include "spec/lora_config.h"
+#include "spec/lora_spec.h"
+#include "tensor/safetensors.h"
+
+namespace aril {
+namespace {
+
+// One line of the report: a name, then what is known.
+class Report {
+ public:
+  explicit Report(std::ostream& out) : out_(out) {}
+
+  template <typename... Args>
+  void Line(const char* name, const Args&... args) {
+    out_ << std::left << std::setw(kNameWidth) << name << StrCat(args...) << '\n';
+  }
+
+ private:
+  static constexpr int kNameWidth = 12;
+  std::ostream& out_;
+};
+
+std::string ShowBytes(int64_t bytes) {
+  constexpr double kMiB = 1 << 20;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / kMiB << " MiB";
+  return text.str();
+}
+
+std::string ShowNames(const ModuleNames& names) {
+  return names.regex.has_value() ? "modules that match " + *names.regex : Join(names.names, ", ");
+}
+
+template <typename T>
+std::string ShowPattern(const LoraConfig::Pattern<T>& pattern) {
+  std::vector<std::string> entries;
+  for (const auto& [key, value] : pattern) entries.push_back(StrCat(key, ": ", value));
+  return Join(entries, ", ");
+}
+
+void DescribeConfig(const LoraConfig& config, Report& report) {
+  report.Line("kind", "LoRA, rank ", config.rank, ", lora_alpha ", config.lora_alpha,
+              config.use_rslora ? ", rsLoRA" : "");
+  report.Line("targets", config.all_linear ? "all-linear" : ShowNames(config.target_modules));
+  if (!config.exclude_modules.empty()) report.Line("but not", ShowNames(config.exclude_modules));
+  if (config.layers_to_transform) report.Line("in layers", Join(*config.layers_to_transform, ", "));
+  if (!config.rank_pattern.empty()) report.Line("ranks", ShowPattern(config.rank_pattern));
+  if (!config.alpha_pattern.empty()) report.Line("alphas", ShowPattern(config.alpha_pattern));
+  if (!config.base_model_name.empty()) {
+    report.Line("trained on", config.base_model_name, " (by its author's account)");
+  }
+}
+
+Status DescribeFile(const std::string& adapter_dir, Report& report) {
+  const std::string name = "adapter_model.safetensors";
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(adapter_dir + "/" + name));
+  int64_t bytes = 0;
+  std::map<DType, int> dtypes;
+  for (const auto& [tensor_name, tensor] : file.tensors()) {
+    bytes += static_cast<int64_t>(tensor.size_bytes());
+    ++dtypes[tensor.dtype];
+  }
+  std::vector<std::string> counts;
+  for (const auto& [dtype, count] : dtypes) counts.push_back(StrCat(count, " tensors in ", dtype));
+  report.Line("weights", name, ", ", Join(counts, ", "), ", ", ShowBytes(bytes));
+  return OkStatus();
+}
+
+// "22 layers × q_proj, v_proj" where all layers are alike.
+std::string ShowModules(const LoraSpec& spec) {
+  std::map<std::string, int> layers_by_projections;
+  for (const auto& layer : spec.layers) {
+    std::vector<std::string_view> names;
+    for (const Projection projection : kAllProjections) {
+      if (layer[static_cast<size_t>(projection)].rank > 0) names.push_back(Name(projection));
+    }
+    if (!names.empty()) ++layers_by_projections[Join(names, ", ")];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [names, count] : layers_by_projections) {
+    parts.push_back(StrCat(count, count == 1 ? " layer × " : " layers × ", names));
+  }
+  return Join(parts, "; ");
+}
+
+// The dtype that `aril serve --dtype auto` would compute in.
+DType ServedDType(const std::string& model_dir) {
+  const auto checkpoint = Checkpoint::Open(model_dir);
+  if (!checkpoint.ok()) return DType::kBF16;
+  return ChooseDType("auto", *checkpoint).value_or(DType::kBF16);
+}
+
+Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
+  ASSIGN_OR_RETURN(const ModelSpec base, LoadModelSpec(*options.model_dir));
+  report.Line("base model", *options.model_dir, ": ", base.architecture, ", ", base.num_layers,
+              " layers, hidden size ", base.hidden_size);
+  const auto adapter = Adapter::Open(options.adapter_dir, base, kMaxLoraRank);
+  report.Line("fits", adapter.ok() ? "yes" : "no");
+  RETURN_IF_ERROR(adapter.status());
+  report.Line("adapts", ShowModules(adapter->spec()));
+  const DType dtype = ServedDType(*options.model_dir);
+  ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(base, dtype));
+  const int64_t pages = PagesForAdapter(*adapter, dtype, layout.page_bytes());
+  report.Line("in the pool", pages, " pages of ", ShowBytes(layout.page_bytes()), ", ",
+              ShowBytes(pages * layout.page_bytes()), " in ", dtype);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status InspectAdapter(const AdapterInspectOptions& options, std::ostream& out) {
+  Report report(out);
+  report.Line("adapter", options.adapter_dir);
+  ASSIGN_OR_RETURN(const LoraConfig config, LoadLoraConfig(options.adapter_dir));
+  DescribeConfig(config, report);
+  RETURN_IF_ERROR(DescribeFile(options.adapter_dir, report));
+  if (options.model_dir.has_value()) return DescribeFit(options, report);
+  report.Line("fits", "say which base model: --model DIR");
+  return OkStatus();
+}
+
+}  // namespace aril

@@ -1,0 +1,75 @@
+#include "apps/adapter_inspect.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kModel[] = ARIL_SOURCE_DIR "/tests/goldens/mistral-f32";
+
+struct Outcome {
+  Status status;
+  std::string text;
+};
+
+Outcome Inspect(const AdapterInspectOptions& options) {
+  std::ostringstream out;
+  Status status = InspectAdapter(options, out);
+  return {status, out.str()};
+}
+
+TEST(AdapterInspect, SaysWhatAnAdapterIs) {
+  const Outcome outcome = Inspect({.adapter_dir = std::string(kModel) + "/adapters/patterns-r6"});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(
+      outcome.text,
+      AllOf(HasSubstr("LoRA, rank 6, lora_alpha 9"), HasSubstr("1.self_attn.k_proj"),
+            HasSubstr("layers.1.mlp.up_proj: 16"), HasSubstr("tensors in F32"),
+            HasSubstr("goldens/mistral-f32 (by its author's account)"), HasSubstr("--model DIR")));
+}
+
+TEST(AdapterInspect, SaysWhetherItFitsAndWhatItTakes) {
+  const Outcome outcome =
+      Inspect({std::string(kModel) + "/adapters/one-layer-r4", std::string(kModel)});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("MistralForCausalLM, 2 layers"),
+                                  HasSubstr("1 layer × q_proj, k_proj, v_proj, o_proj"),
+                                  HasSubstr("pages of "), HasSubstr(" in F32")));
+}
+
+TEST(AdapterInspect, SaysWhyNot) {
+  const Outcome other =
+      Inspect({ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded/adapters/all-r4", kModel});
+  EXPECT_THAT(other.text, HasSubstr("fits        no"));
+  EXPECT_THAT(Message(other.status), HasSubstr("trained for another base model"));
+  EXPECT_THAT(Message(Inspect({.adapter_dir = kModel}).status), HasSubstr("adapter_config.json"));
+}
+
+// Real files, whole and broken.
+TEST(AdapterInspect, RealAdapters) {
+  const std::string weights = ARIL_SHARED_DIR "/data/adapters/weights/";
+  if (!FileExists(weights)) GTEST_SKIP() << weights << " is absent";
+  for (const char* name : {"qwen2.5-0.5b_r8_qv", "tinyllama_r4_emotion", "tinyllama_r4_keywords"}) {
+    const Outcome outcome = Inspect({.adapter_dir = weights + name});
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_THAT(outcome.text, HasSubstr("tensors in ")) << outcome.text;
+  }
+  const auto error_of = [&](const std::string& name) {
+    return Message(Inspect({.adapter_dir = weights + name}).status);
+  };
+  EXPECT_THAT(error_of("TRUNCATED_qwen2.5-vl_r16"),
+              AllOf(HasSubstr("adapter_model.safetensors"), HasSubstr("truncated")));
+  EXPECT_THAT(error_of("LFS_POINTER_mistral-7b_r8"), HasSubstr("Git LFS pointer"));
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,122 @@
+#include "apps/bench_table.h"
+
+#include <algorithm>
+#include <functional>
+#include <iomanip>
+#include <sstream>
+
+namespace aril {
+namespace {
+
+struct Row {
+  const BenchResult& result;
+  BenchRun median;
+  double base_output_tokens_per_s;  // 0: base was not run
+};
+
+struct Column {
+  const char* top;
+  const char* head;
+  std::function<std::string(const Row&)> cell;
+};
+
+constexpr char kMissing[] = "-";
+
+std::string Decimal(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+// A number of the median run.
+Column RunColumn(const char* top, const char* head, double BenchRun::*number, int digits) {
+  return {top, head, [=](const Row& row) { return Decimal(row.median.*number, digits); }};
+}
+
+Column LatencyColumn(const char* top, const char* head, Latency BenchRun::*latency,
+                     double Latency::*number) {
+  return {top, head, [=](const Row& row) { return Decimal(row.median.*latency.*number, 1); }};
+}
+
+Column StepColumn(const char* top, const char* head, double StepShape::*number, int digits) {
+  return {top, head, [=](const Row& row) {
+            return row.median.steps ? Decimal((*row.median.steps).*number, digits) : kMissing;
+          }};
+}
+
+std::string OfBase(const Row& row) {
+  if (row.base_output_tokens_per_s <= 0) return kMissing;
+  return Decimal(row.median.output_tokens_per_s / row.base_output_tokens_per_s, 2);
+}
+
+std::vector<Column> Columns() {
+  return {RunColumn("", "req/s", &BenchRun::requests_per_s, 2),
+          RunColumn("output", "tok/s", &BenchRun::output_tokens_per_s, 1),
+          RunColumn("total", "tok/s", &BenchRun::total_tokens_per_s, 1),
+          {"of", "base", OfBase},
+          LatencyColumn("request", "mean ms", &BenchRun::request, &Latency::mean_ms),
+          LatencyColumn("1st token", "mean ms", &BenchRun::first_token, &Latency::mean_ms),
+          LatencyColumn("", "p50", &BenchRun::first_token, &Latency::p50_ms),
+          LatencyColumn("", "p99", &BenchRun::first_token, &Latency::p99_ms),
+          LatencyColumn("next token", "mean ms", &BenchRun::between_tokens, &Latency::mean_ms),
+          LatencyColumn("", "p50", &BenchRun::between_tokens, &Latency::p50_ms),
+          LatencyColumn("", "p99", &BenchRun::between_tokens, &Latency::p99_ms),
+          RunColumn("in", "SLO", &BenchRun::slo_attainment, 3),
+          RunColumn("satis-", "fied", &BenchRun::satisfaction, 3),
+          LatencyColumn("sent late", "max ms", &BenchRun::lateness, &Latency::max_ms),
+          StepColumn("adapters", "max", &StepShape::max_adapters, 0),
+          StepColumn("/step", "mean", &StepShape::mean_adapters, 1),
+          StepColumn("rows", "/step", &StepShape::mean_rows, 1),
+          {"", "errors", [](const Row& row) { return std::to_string(row.median.num_errors); }}};
+}
+
+// That of the base model alone under the same load, or 0 if that was not run.
+double BaseThroughput(const std::vector<BenchResult>& results, const std::string& sweep_value) {
+  for (const BenchResult& result : results) {
+    if (result.is_base() && result.sweep_value == sweep_value) {
+      return Median(result.runs).output_tokens_per_s;
+    }
+  }
+  return 0;
+}
+
+// The first two columns are text, to the left; numbers go to the right.
+std::string Align(const std::vector<std::vector<std::string>>& lines, size_t num_text_columns) {
+  std::ostringstream out;
+  for (const std::vector<std::string>& line : lines) {
+    for (size_t column = 0; column < line.size(); ++column) {
+      size_t width = 0;
+      for (const auto& other : lines) width = std::max(width, other[column].size());
+      out << (column == 0 ? "" : "  ") << (column < num_text_columns ? std::left : std::right)
+          << std::setw(static_cast<int>(width)) << line[column];
+    }
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace
+
+std::string FormatTable(const std::string& sweep_parameter,
+                        const std::vector<BenchResult>& results) {
+  std::vector<Column> columns = Columns();
+  columns.insert(columns.begin(),
+                 {"", "popularity", [](const Row& row) { return row.result.popularity(); }});
+  if (!sweep_parameter.empty()) {
+    columns.insert(columns.begin(), {"", sweep_parameter.c_str(),
+                                     [](const Row& row) { return row.result.sweep_value; }});
+  }
+  std::vector<std::vector<std::string>> lines(2);
+  for (const Column& column : columns) {
+    lines[0].emplace_back(column.top);
+    lines[1].emplace_back(column.head);
+  }
+  for (const BenchResult& result : results) {
+    const Row row = {result, Median(result.runs), BaseThroughput(results, result.sweep_value)};
+    lines.emplace_back();
+    for (const Column& column : columns) lines.back().push_back(column.cell(row));
+  }
+  return Align(lines, sweep_parameter.empty() ? 1 : 2);
+}
+
+}  // namespace aril

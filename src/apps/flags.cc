@@ -1,0 +1,85 @@
+#include "apps/flags.h"
+
+#include <cctype>
+#include <charconv>
+#include <iostream>
+
+#include "base/units.h"
+
+namespace aril {
+namespace {
+
+// A flag whose text `parse` turns into a value.
+template <typename T, typename Parse>
+CLI::Option* AddParsedFlag(CLI::App& app, const std::string& flag, T& value, const Parse& parse,
+                           const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          flag,
+          [flag, &value, parse](const std::string& text) {
+            const auto parsed = parse(text);
+            if (!parsed.ok()) throw CLI::ValidationError(flag, Message(parsed.status()));
+            value = *parsed;
+          },
+          help)
+      ->envname(EnvironmentName(app, flag));
+}
+
+}  // namespace
+
+std::string EnvironmentName(const CLI::App& app, const std::string& flag) {
+  // A command of a command (`aril bench serve`) carries the outer one's name, so that its flags are
+  // not taken for those of another.
+  const CLI::App* outer = app.get_parent();
+  const bool is_nested = outer != nullptr && outer->get_parent() != nullptr;
+  std::string name = "aril" + (is_nested ? "-" + outer->get_name() : "") + flag.substr(1);
+  for (char& c : name) {
+    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
+                       const std::string& help) {
+  return app.add_flag(flag, value, help)->envname(EnvironmentName(app, flag));
+}
+
+CLI::Validator AtLeastOne() {
+  return {[](std::string& text) {
+            int64_t number = 0;
+            const char* const end = text.data() + text.size();
+            const auto [number_end, error] = std::from_chars(text.data(), end, number);
+            const bool is_good = error == std::errc() && number_end == end && number >= 1;
+            return is_good ? std::string() : "`" + text + "` is not an integer of at least 1";
+          },
+          ""};
+}
+
+CLI::Option* AddSizeFlag(CLI::App& app, const std::string& flag, std::optional<int64_t>& bytes,
+                         const std::string& help) {
+  return AddParsedFlag(app, flag, bytes, ParseSizeBytes, help)->type_name("SIZE");
+}
+
+CLI::Option* AddDurationFlag(CLI::App& app, const std::string& flag, Duration& duration,
+                             const std::string& text_of_default, const std::string& help) {
+  return AddParsedFlag(app, flag, duration, ParseDuration, help)
+      ->type_name("DURATION")
+      ->default_str(text_of_default);
+}
+
+CLI::Option* AddDurationFlag(CLI::App& app, const std::string& flag,
+                             std::optional<Duration>& duration, const std::string& help) {
+  return AddParsedFlag(app, flag, duration, ParseDuration, help)->type_name("DURATION");
+}
+
+void ThrowUsageUnlessOk(const Status& status) {
+  if (!status.ok()) throw CLI::ValidationError(Message(status));
+}
+
+void ExitUnlessOk(const std::string& command, const Status& status) {
+  if (status.ok()) return;
+  std::cerr << "aril " << command << ": " << Message(status) << std::endl;
+  throw CLI::RuntimeError(1);
+}
+
+}  // namespace aril

@@ -1,0 +1,49 @@
+// What the subcommands' flags have in common.
+
+#ifndef ARIL_APPS_FLAGS_H_
+#define ARIL_APPS_FLAGS_H_
+
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace aril {
+
+// The environment variable of a flag of the command `app`: "ARIL_POOL_BYTES" for `aril serve
+// --pool-bytes`, "ARIL_BENCH_URL" for `aril bench serve --url`. The command line wins over it.
+std::string EnvironmentName(const CLI::App& app, const std::string& flag);
+
+// CLI11's add_option with the flag's environment variable, and the default shown in --help.
+template <typename T>
+CLI::Option* AddFlag(CLI::App& app, const std::string& flag, T& value, const std::string& help) {
+  return app.add_option(flag, value, help)
+      ->envname(EnvironmentName(app, flag))
+      ->capture_default_str();
+}
+CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
+                       const std::string& help);
+// Wrong usage unless the text is an integer of at least 1. (CLI::PositiveNumber spells the largest
+// double out.)
+CLI::Validator AtLeastOne();
+// "4GiB" (base/units.h). Wrong usage if the text is none.
+CLI::Option* AddSizeFlag(CLI::App& app, const std::string& flag, std::optional<int64_t>& bytes,
+                         const std::string& help);
+// "30s". `text_of_default` is shown in --help.
+CLI::Option* AddDurationFlag(CLI::App& app, const std::string& flag, Duration& duration,
+                             const std::string& text_of_default, const std::string& help);
+CLI::Option* AddDurationFlag(CLI::App& app, const std::string& flag,
+                             std::optional<Duration>& duration, const std::string& help);
+
+// Wrong usage, with the status' message, unless it is OK: for what only several flags together say.
+void ThrowUsageUnlessOk(const Status& status);
+
+// Prints "aril COMMAND: message" and makes `aril` exit with 1, unless the status is OK. Messages
+// say what to do.
+void ExitUnlessOk(const std::string& command, const Status& status);
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_FLAGS_H_

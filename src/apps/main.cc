@@ -1,0 +1,43 @@
+// The `aril` command. Exit codes: 0 fine, 1 failed, 2 wrong usage.
+
+#include <exception>
+#include <iostream>
+
+#include "apps/commands.h"
+
+namespace {
+
+constexpr int kWrongUsage = 2;
+
+// CLI11's own exit codes say which of its checks failed; ours only that one did.
+int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
+  const int code = app.exit(error);
+  const bool is_usage_error =
+      code != 0 && dynamic_cast<const CLI::RuntimeError*>(&error) == nullptr;
+  return is_usage_error ? kWrongUsage : code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Aril serves many LoRA adapters from one copy of their base model.", "aril");
+  app.set_version_flag("--version", "aril " ARIL_VERSION);
+  app.require_subcommand(1);
+  aril::AddServeCommand(app);
+  aril::AddSynthCommand(app);
+  aril::AddAdapterCommand(app);
+  aril::AddBenchCommand(app);
+  aril::AddTopCommand(app);
+  app.add_subcommand("version", "Print the version")->callback([] {
+    std::cout << "aril " ARIL_VERSION << std::endl;
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(app, error);
+  } catch (const std::exception& error) {
+    std::cerr << "aril: " << error.what() << std::endl;
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,192 @@
+#include "apps/serve.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "apps/adapter_list.h"
+#include "apps/fd_limit.h"
+#include "apps/progress.h"
+#include "apps/served_model.h"
+#include "apps/service_manager.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "gateway/gateway.h"
+#include "gateway/metrics.h"
+#include "wire/ports.h"
+
+namespace aril {
+namespace {
+
+using gateway::Gateway;
+using gateway::HttpServer;
+
+// What ending takes beyond the drain: answers that are left are ended, threads are joined, and
+// gigabytes of memory given back.
+constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
+
+// The HTTP server on a thread of its own, with the gateway behind it. It answers from the start, so
+// that probes can tell loading from broken.
+class Front {
+ public:
+  Front(std::unique_ptr<HttpServer> server, const ServeOptions& options, const Clock& clock)
+      : server_(std::move(server)),
+        gateway_({.limits = options.limits,
+                  .max_in_flight = options.max_in_flight,
+                  .api_keys = gateway::ApiKeys(options.api_keys),
+                  .version = ARIL_VERSION,
+                  .clock = &clock,
+                  .metrics = &metrics_,
+                  .post = [this](std::function<void()> f) { server_->Post(std::move(f)); },
+                  .random = [this] { return Random64(); }}),
+        thread_([this] {
+          server_->Run([this](gateway::HttpRequest request,
+                              std::shared_ptr<gateway::HttpResponder> responder) {
+            gateway_.Handle(std::move(request), std::move(responder));
+          });
+        }) {}
+  ~Front() {
+    server_->Stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Serves until a signal has come and what was in work is done.
+  void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
+                        Duration drain_timeout) {
+    server_->Post([this, model = std::move(model), port, drain_timeout] {
+      gateway_.Serve(model, port);
+      server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
+      service_manager_.Ready();
+    });
+    thread_.join();
+  }
+
+  wire::EventSink& sink() { return gateway_.sink(); }
+  uint16_t port() const { return server_->port(); }
+
+ private:
+  void Drain(Duration timeout) {
+    LogInfo("Shutting down: finishing the requests in work. A second signal ends at once.");
+    service_manager_.Stopping(duration_cast<std::chrono::microseconds>(timeout) + kEndGrace);
+    gateway_.SetDraining();
+    server_->Drain(timeout, [this] { gateway_.FailAll("The server is shutting down."); });
+  }
+
+  uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
+
+  const ServiceManager service_manager_ = ServiceManager::FromEnvironment();
+  std::random_device random_;  // of the operating system; used on the server's thread only
+  gateway::Metrics metrics_;
+  const std::unique_ptr<HttpServer> server_;  // outlives the gateway, whose sessions hold its parts
+  Gateway gateway_;
+  std::thread thread_;
+};
+
+Status CheckModelDir(const std::string& dir) {
+  std::error_code error;
+  if (std::filesystem::is_directory(dir, error)) return OkStatus();
+  return NotFound(StrCat("--model ", dir,
+                         ": no such folder; name one that holds config.json, the weights and the "
+                         "tokenizer"));
+}
+
+StatusOr<std::vector<NamedAdapter>> ListAdapters(const ServeOptions& options) {
+  std::vector<NamedAdapter> adapters;
+  if (!options.adapters_dir.empty()) {
+    ASSIGN_OR_RETURN(adapters, FindAdapters(options.adapters_dir));
+  }
+  for (const std::string& text : options.lora_modules) {
+    ASSIGN_OR_RETURN(NamedAdapter adapter, ParseLoraModule(text));
+    adapters.push_back(std::move(adapter));
+  }
+  return adapters;
+}
+
+// Draws the progress of loading; its total is known with the first report.
+LoadProgress ShowProgress(const Clock& clock) {
+  struct State {
+    std::unique_ptr<Progress> progress;
+    size_t done_bytes = 0;
+  };
+  auto state = std::make_shared<State>();
+  return [state, &clock](size_t done_bytes, size_t total_bytes) {
+    if (state->progress == nullptr) {
+      state->progress =
+          std::make_unique<Progress>(Progress::Options{.label = "loading the model",
+                                                       .total = total_bytes,
+                                                       .is_terminal = isatty(STDERR_FILENO) == 1},
+                                     std::cerr, clock);
+    }
+    state->progress->Add(done_bytes - std::exchange(state->done_bytes, done_bytes));
+    if (done_bytes == total_bytes) state->progress->Finish();
+  };
+}
+
+Status DescribeFailures(const std::vector<AdapterFailure>& failures,
+                        const std::vector<NamedAdapter>& adapters) {
+  std::string message =
+      StrCat(failures.size(), " of ", adapters.size(), " adapters cannot be served:\n");
+  for (const AdapterFailure& failure : failures) {
+    message += StrCat("  ", adapters[failure.index].name, ": ", Message(failure.error), "\n");
+  }
+  return InvalidArgument(message +
+                         "Repair or remove them, or leave them out with --skip-bad-adapters.");
+}
+
+void RemoveFailed(const std::vector<AdapterFailure>& failures,
+                  std::vector<NamedAdapter>* adapters) {
+  for (auto failure = failures.rbegin(); failure != failures.rend(); ++failure) {
+    LogWarning(StrCat("adapter ", (*adapters)[failure->index].name,
+                      " is not served: ", Message(failure->error)));
+    adapters->erase(adapters->begin() + static_cast<std::ptrdiff_t>(failure->index));
+  }
+}
+
+// Adapters are checked before the model is loaded, so that a second attempt costs little.
+StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, const Clock& clock,
+                                                  std::vector<NamedAdapter>* adapters) {
+  while (true) {
+    LocalRunnerOptions runner_options = options.runner;
+    for (const NamedAdapter& adapter : *adapters)
+      runner_options.adapter_dirs.push_back(adapter.dir);
+    runner_options.progress = ShowProgress(clock);
+    std::vector<AdapterFailure> failures;
+    auto runner = LocalRunner::Create(runner_options, clock, &failures);
+    if (failures.empty()) return runner;
+    if (!options.skip_bad_adapters) return DescribeFailures(failures, *adapters);
+    RemoveFailed(failures, adapters);
+  }
+}
+
+}  // namespace
+
+Status Serve(const ServeOptions& options, const Clock& clock) {
+  RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
+  RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
+  ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
+  ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
+  Front front(std::move(server), options, clock);
+  // What can be wrong is found before the weights are read, which takes longest.
+  RETURN_IF_ERROR(NameModels(options.text, adapters).status());
+  ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
+  ASSIGN_OR_RETURN(const auto runner, MakeRunner(options, clock, &adapters));
+  RETURN_IF_ERROR(AddAdapters(options.text, adapters, &model));
+  DescribeRunner(runner->spec(), runner->max_model_len(), &model);
+  model.created = clock.UnixSeconds();
+  runner->Start(front.sink());
+  LogInfo(runner->Description());
+  LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
+                 options.http.host, ":", front.port()));
+  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
+                         &runner->port(), options.drain_timeout);
+  runner->Stop();
+  return OkStatus();
+}
+
+}  // namespace aril

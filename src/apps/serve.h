@@ -1,0 +1,39 @@
+// `aril serve`: gateway and runner in one process.
+
+#ifndef ARIL_APPS_SERVE_H_
+#define ARIL_APPS_SERVE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/served_model.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "gateway/auth.h"
+#include "gateway/completion_request.h"
+#include "gateway/http_server.h"
+#include "runner/local_runner.h"
+
+namespace aril {
+
+struct ServeOptions {
+  LocalRunnerOptions runner;              // its adapter_dirs are filled in by Serve
+  std::string adapters_dir;               // empty: none
+  std::vector<std::string> lora_modules;  // "name=path"
+  bool skip_bad_adapters = false;
+  TextSources text;
+  gateway::HttpServerOptions http;
+  gateway::CompletionLimits limits;
+  int64_t max_in_flight = 1024;
+  std::vector<gateway::ApiKey> api_keys;  // none: everybody may ask
+  Duration drain_timeout = std::chrono::seconds(30);
+};
+
+// Serves until SIGTERM or SIGINT, then drains. An error if it cannot start.
+Status Serve(const ServeOptions& options, const Clock& clock);
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_SERVE_H_

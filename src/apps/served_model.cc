@@ -1,0 +1,85 @@
+#include "apps/served_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/strings.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/special_tokens.h"
+#include "tokenizer/tokenizer.h"
+
+namespace aril {
+namespace {
+
+using gateway::ChatTemplateOr;
+
+ChatTemplateOr NoTemplate() {
+  return NotFound(
+      "This model has no chat template: start the server with --chat-template, or use "
+      "/v1/completions.");
+}
+
+// What a folder's template, or what is wrong with it, means for chats with its model; nullopt if
+// the folder has none.
+std::optional<ChatTemplateOr> Use(StatusOr<std::optional<ChatTemplate>> loaded) {
+  if (loaded.ok() && !loaded->has_value()) return std::nullopt;
+  if (loaded.ok()) return std::make_shared<const ChatTemplate>(**std::move(loaded));
+  LogWarning(StrCat("Chats with this model will be refused: ", Message(loaded.status())));
+  // The reason names files of the server, which are no business of its clients.
+  return ChatTemplateOr(Unimplemented(
+      "The chat template of this model cannot be used; the server's log says why. /v1/completions "
+      "works without it."));
+}
+
+StatusOr<ChatTemplateOr> ReadBaseTemplate(const TextSources& sources,
+                                          const Json::Object& special_tokens) {
+  if (sources.chat_template_file.empty()) {
+    return Use(ChatTemplate::Load(sources.model_dir, special_tokens)).value_or(NoTemplate());
+  }
+  auto own = ChatTemplate::FromFile(sources.chat_template_file, special_tokens);
+  if (!own.ok()) return Annotate(own.status(), "--chat-template");
+  return ChatTemplateOr(std::make_shared<const ChatTemplate>(*std::move(own)));
+}
+
+}  // namespace
+
+StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
+  gateway::ServedModel model;
+  ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(sources.model_dir));
+  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
+  ASSIGN_OR_RETURN(model.chat_template, ReadBaseTemplate(sources, special_tokens));
+  return model;
+}
+
+StatusOr<Catalog> NameModels(const TextSources& sources,
+                             const std::vector<NamedAdapter>& adapters) {
+  std::vector<std::string> names = sources.names;
+  if (names.empty()) names.push_back(DefaultModelName(sources.model_dir));
+  return MakeCatalog(names, sources.model_dir, adapters);
+}
+
+Status AddAdapters(const TextSources& sources, const std::vector<NamedAdapter>& adapters,
+                   gateway::ServedModel* model) {
+  ASSIGN_OR_RETURN(model->catalog, NameModels(sources, adapters));
+  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    auto own = Use(ChatTemplate::Load(adapters[i].dir, special_tokens));
+    if (!own) continue;
+    model->adapter_chat_templates.emplace(AdapterId(static_cast<int32_t>(i)), *std::move(own));
+  }
+  return OkStatus();
+}
+
+void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model) {
+  model->spec = spec;
+  model->max_model_len = max_model_len;
+  // As vLLM does it: what the tokenizer calls the end ends a completion, too.
+  std::vector<int32_t>& ends = model->spec.eos_token_ids;
+  const auto end = model->tokenizer->eos_token_id();
+  const bool is_new = end && *end < spec.vocab_size && std::ranges::find(ends, *end) == ends.end();
+  if (is_new) ends.push_back(*end);
+}
+
+}  // namespace aril

@@ -1,0 +1,126 @@
+#include "apps/synth_adapters.h"
+
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "apps/synth_files.h"
+#include "apps/synth_model.h"
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+// Wx is of order 1, and so is Ax: an adapter must show in the result without drowning the model.
+constexpr double kDeltaStd = 0.25;
+// The usual choice, lora_alpha = 2 r, gives s = 2.
+constexpr int64_t kAlphaPerRank = 2;
+constexpr int kMaxCount = 1'000'000;
+
+Json MakeConfig(const SynthAdaptersOptions& options, const Json& target_modules, int64_t rank) {
+  return Json::Object{{"peft_type", "LORA"},
+                      {"task_type", "CAUSAL_LM"},
+                      {"base_model_name_or_path", options.model_dir},
+                      {"inference_mode", true},
+                      {"r", rank},
+                      {"lora_alpha", kAlphaPerRank * rank},
+                      {"lora_dropout", 0.0},
+                      {"use_rslora", false},
+                      {"use_dora", false},
+                      {"bias", "none"},
+                      {"fan_in_fan_out", false},
+                      {"init_lora_weights", true},
+                      {"target_modules", target_modules},
+                      {"modules_to_save", nullptr},
+                      {"rank_pattern", Json::Object()},
+                      {"alpha_pattern", Json::Object()}};
+}
+
+// PEFT saves what "all-linear" stood for, not the shorthand.
+Json SavedTargets(const SynthAdaptersOptions& options) {
+  const std::vector<std::string>& targets = options.targets;
+  Json::Array names;
+  if (targets.size() == 1 && targets.front() == "all-linear") {
+    for (const Projection projection : kAllProjections)
+      names.emplace_back(std::string(Name(projection)));
+  } else {
+    for (const std::string& target : targets) names.emplace_back(target);
+  }
+  return names;
+}
+
+std::string AdapterName(int index) {
+  std::ostringstream name;
+  name << "adapter-" << std::setfill('0') << std::setw(4) << index;
+  return name.str();
+}
+
+Status CheckOptions(const SynthAdaptersOptions& options) {
+  if (options.count < 1 || options.count > kMaxCount) {
+    return InvalidArgument(StrCat("count is ", options.count, "; expected 1 to ", kMaxCount));
+  }
+  if (options.ranks.empty()) return InvalidArgument("ranks is empty; name at least one");
+  if (options.targets.empty()) return InvalidArgument("targets is empty; name at least one");
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<SynthTensor> PlanAdapterTensors(const ModelSpec& model, const LoraSpec& adapter) {
+  std::vector<SynthTensor> tensors;
+  for (int64_t layer = 0; layer < model.num_layers; ++layer) {
+    for (const Projection projection : kAllProjections) {
+      const LoraModule& lora = adapter.At(layer, projection);
+      if (lora.rank == 0) continue;
+      const double b_std = kDeltaStd / (lora.scale * std::sqrt(static_cast<double>(lora.rank)));
+      const std::string module =
+          StrCat("base_model.model.model.layers.", layer, ".", ModulePath(projection));
+      const int64_t in = model.InFeatures(projection);
+      const int64_t out = model.OutFeatures(projection);
+      tensors.push_back(
+          {module + ".lora_A.weight", {lora.rank, in}, 1.0 / std::sqrt(static_cast<double>(in))});
+      tensors.push_back({module + ".lora_B.weight", {out, lora.rank}, b_std});
+    }
+  }
+  return tensors;
+}
+
+StatusOr<SynthAdapters> PlanSynthAdapters(const SynthAdaptersOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  SynthAdapters adapters;
+  ASSIGN_OR_RETURN(adapters.model, LoadModelSpec(options.model_dir));
+  const Json targets = SavedTargets(options);
+  std::vector<uint64_t> bytes;
+  for (const int64_t rank : options.ranks) {
+    adapters.configs.push_back(MakeConfig(options, targets, rank));
+    ASSIGN_OR_RETURN(const LoraConfig config, ParseLoraConfig(adapters.configs.back()));
+    ASSIGN_OR_RETURN(adapters.specs.emplace_back(), ResolveLora(config, adapters.model));
+    bytes.push_back(
+        TotalBytes(PlanAdapterTensors(adapters.model, adapters.specs.back()), options.dtype));
+  }
+  for (int i = 0; i < options.count; ++i) {
+    adapters.total_bytes += bytes[static_cast<size_t>(i) % bytes.size()];
+  }
+  return adapters;
+}
+
+Status WriteSynthAdapters(const SynthAdaptersOptions& options, const SynthAdapters& adapters,
+                          ThreadPool& pool, const OnBytesWritten& on_bytes_written) {
+  RETURN_IF_ERROR(CreateEmptyDirectory(options.out_dir));
+  SynthWeights weights(options.dtype);
+  for (int i = 0; i < options.count; ++i) {
+    const std::string name = AdapterName(i);
+    const std::string dir = options.out_dir + "/" + name;
+    const size_t kind = static_cast<size_t>(i) % adapters.specs.size();
+    std::vector<SynthTensor> tensors = PlanAdapterTensors(adapters.model, adapters.specs[kind]);
+    RETURN_IF_ERROR(CreateEmptyDirectory(dir));
+    // Weights differ between adapters by their seeds.
+    const uint64_t seed = SynthSeed(options.seed, name);
+    RETURN_IF_ERROR(weights.WriteFile(dir + "/adapter_model.safetensors", tensors, seed, pool,
+                                      on_bytes_written));
+    RETURN_IF_ERROR(WriteJsonFile(dir + "/adapter_config.json", adapters.configs[kind]));
+  }
+  return OkStatus();
+}
+
+}  // namespace aril

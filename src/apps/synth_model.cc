@@ -1,0 +1,157 @@
+#include "apps/synth_model.h"
+
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "apps/synth_files.h"
+#include "apps/synth_shapes.h"
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+// Small against the projections' outputs, which are of order 1, but not negligible.
+constexpr double kBiasStd = 0.1;
+
+SynthTensor Matrix(const std::string& name, int64_t out, int64_t in) {
+  return {name, {out, in}, 1.0 / std::sqrt(static_cast<double>(in))};
+}
+
+SynthTensor Norm(const std::string& name, int64_t size) { return {name, {size}, 0}; }
+
+bool HasBias(const ModelSpec& spec, Projection projection) {
+  switch (projection) {
+    case Projection::kQ:
+    case Projection::kK:
+    case Projection::kV:
+      return spec.qkv_bias;
+    case Projection::kO:
+      return spec.o_bias;
+    case Projection::kGate:
+    case Projection::kUp:
+    case Projection::kDown:
+      break;
+  }
+  return false;
+}
+
+void PlanLayer(const ModelSpec& spec, const std::string& prefix,
+               std::vector<SynthTensor>* tensors) {
+  tensors->push_back(Norm(prefix + "input_layernorm.weight", spec.hidden_size));
+  for (const Projection projection : kAllProjections) {
+    if (projection == Projection::kGate) {
+      tensors->push_back(Norm(prefix + "post_attention_layernorm.weight", spec.hidden_size));
+    }
+    const std::string module = prefix + std::string(ModulePath(projection));
+    const int64_t out = spec.OutFeatures(projection);
+    tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(projection)));
+    if (HasBias(spec, projection)) tensors->push_back({module + ".bias", {out}, kBiasStd});
+  }
+  if (spec.qk_norm) {
+    tensors->push_back(Norm(prefix + "self_attn.q_norm.weight", spec.head_dim));
+    tensors->push_back(Norm(prefix + "self_attn.k_norm.weight", spec.head_dim));
+  }
+}
+
+using Shard = std::vector<SynthTensor>;
+
+// In order; a new shard starts where the next tensor would not fit.
+std::vector<Shard> SplitIntoShards(const std::vector<SynthTensor>& tensors, DType dtype,
+                                   uint64_t max_shard_bytes) {
+  std::vector<Shard> shards(1);
+  uint64_t used_bytes = 0;
+  for (const SynthTensor& tensor : tensors) {
+    const uint64_t size_bytes = TotalBytes({tensor}, dtype);
+    if (used_bytes > 0 && used_bytes + size_bytes > max_shard_bytes) {
+      shards.emplace_back();
+      used_bytes = 0;
+    }
+    shards.back().push_back(tensor);
+    used_bytes += size_bytes;
+  }
+  return shards;
+}
+
+// "model-00002-of-00007.safetensors"
+std::string ShardName(size_t index, size_t count) {
+  if (count == 1) return "model.safetensors";
+  std::ostringstream name;
+  name << std::setfill('0') << "model-" << std::setw(5) << index + 1 << "-of-" << std::setw(5)
+       << count << ".safetensors";
+  return name.str();
+}
+
+Json MakeIndex(const std::vector<Shard>& shards, uint64_t total_bytes) {
+  Json::Object weight_map;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    for (const SynthTensor& tensor : shards[i]) {
+      weight_map.emplace_back(tensor.name, ShardName(i, shards.size()));
+    }
+  }
+  return Json::Object{{"metadata", Json::Object{{"total_size", static_cast<int64_t>(total_bytes)}}},
+                      {"weight_map", std::move(weight_map)}};
+}
+
+Json MakeGenerationConfig(const Json& config) {
+  return Json::Object{{"_from_model_config", true},
+                      {"bos_token_id", *config.Find("bos_token_id")},
+                      {"eos_token_id", *config.Find("eos_token_id")}};
+}
+
+}  // namespace
+
+std::vector<SynthTensor> PlanModelTensors(const ModelSpec& spec) {
+  std::vector<SynthTensor> tensors = {
+      Matrix("model.embed_tokens.weight", spec.vocab_size, spec.hidden_size)};
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    PlanLayer(spec, StrCat("model.layers.", layer, "."), &tensors);
+  }
+  tensors.push_back(Norm("model.norm.weight", spec.hidden_size));
+  if (!spec.tie_word_embeddings) {
+    tensors.push_back(Matrix("lm_head.weight", spec.vocab_size, spec.hidden_size));
+  }
+  return tensors;
+}
+
+uint64_t TotalBytes(const std::vector<SynthTensor>& tensors, DType dtype) {
+  uint64_t total = 0;
+  for (const SynthTensor& tensor : tensors) {
+    total += static_cast<uint64_t>(tensor.num_elements()) * SizeOf(dtype);
+  }
+  return total;
+}
+
+StatusOr<SynthModel> PlanSynthModel(const SynthModelOptions& options) {
+  SynthModel model;
+  ASSIGN_OR_RETURN(model.config, SynthShapeConfig(options.shape, options.dtype));
+  ASSIGN_OR_RETURN(model.spec, ParseModelSpec(model.config, nullptr));
+  model.tensors = PlanModelTensors(model.spec);
+  model.total_bytes = TotalBytes(model.tensors, options.dtype);
+  return model;
+}
+
+Status WriteSynthModel(const SynthModelOptions& options, const SynthModel& model, ThreadPool& pool,
+                       const OnBytesWritten& on_bytes_written) {
+  const std::string dir = options.out_dir + "/";
+  RETURN_IF_ERROR(CreateEmptyDirectory(options.out_dir));
+  if (!options.tokenizer_dir.empty()) {
+    RETURN_IF_ERROR(CopyTokenizerFiles(options.tokenizer_dir, options.out_dir));
+  }
+  SynthWeights weights(options.dtype);
+  const auto shards = SplitIntoShards(model.tensors, options.dtype, options.max_shard_bytes);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    RETURN_IF_ERROR(weights.WriteFile(dir + ShardName(i, shards.size()), shards[i], options.seed,
+                                      pool, on_bytes_written));
+  }
+  if (shards.size() > 1) {
+    RETURN_IF_ERROR(
+        WriteJsonFile(dir + "model.safetensors.index.json", MakeIndex(shards, model.total_bytes)));
+  }
+  // Last: a directory with a config.json is complete.
+  RETURN_IF_ERROR(
+      WriteJsonFile(dir + "generation_config.json", MakeGenerationConfig(model.config)));
+  return WriteJsonFile(dir + "config.json", model.config);
+}
+
+}  // namespace aril
