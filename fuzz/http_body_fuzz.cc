@@ -1,0 +1,105 @@
+// The requests of both completions endpoints on any bytes: what is accepted must be fit for a
+// runner.
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "gateway/auth.h"
+#include "gateway/chat_completions.h"
+#include "gateway/completions.h"
+
+namespace {
+
+using aril::gateway::ApiResult;
+using aril::gateway::CompletionRequest;
+using aril::gateway::ServedModel;
+
+constexpr int64_t kVocabSize = 257;
+constexpr int64_t kMaxModelLen = 64;
+constexpr int64_t kMaxSequences = 16;
+
+// A token for each byte, and one to begin with.
+class ByteTokenizer final : public aril::Tokenizer {
+ public:
+  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
+    std::vector<int32_t> ids;
+    if (options.add_special_tokens) ids.push_back(256);
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+  std::string TokenBytes(int32_t id, bool, bool) const override {
+    return id < 256 ? std::string(1, static_cast<char>(id)) : "";
+  }
+  int64_t vocab_size() const override { return kVocabSize; }
+  bool IsSpecial(int32_t id) const override { return id == 256; }
+  std::optional<int32_t> bos_token_id() const override { return 256; }
+  std::optional<int32_t> eos_token_id() const override { return std::nullopt; }
+};
+
+const ServedModel& Model() {
+  static const ServedModel* const model = [] {
+    auto catalog = aril::Catalog::Create({{.name = "m", .parent = "", .root = ""}});
+    CHECK(catalog.ok());
+    aril::ModelSpec spec;
+    spec.vocab_size = kVocabSize;
+    return new ServedModel{.spec = spec,
+                           .tokenizer = std::make_unique<ByteTokenizer>(),
+                           .catalog = *std::move(catalog),
+                           .max_model_len = kMaxModelLen,
+                           .created = 0};
+  }();
+  return *model;
+}
+
+void CheckSampling(const aril::wire::SamplingParams& sampling) {
+  CHECK(sampling.temperature >= 0 && std::isfinite(sampling.temperature));
+  CHECK(sampling.top_p > 0 && sampling.top_p <= 1);
+  CHECK(sampling.min_p >= 0 && sampling.min_p <= 1);
+  CHECK_GE(sampling.top_k, 0);
+  CHECK(sampling.repetition_penalty > 0 && std::isfinite(sampling.repetition_penalty));
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    CHECK(token >= 0 && token < kVocabSize);
+    CHECK(std::isfinite(bias));
+  }
+  CHECK(sampling.num_logprobs.has_value() || !sampling.prompt_logprobs);
+}
+
+void CheckSequence(const aril::wire::SequenceRequest& sequence) {
+  CHECK(!sequence.prompt.empty());
+  for (const int32_t token : sequence.prompt) CHECK(token >= 0 && token < kVocabSize);
+  for (const int32_t token : sequence.stop_token_ids) CHECK(token >= 0 && token < kVocabSize);
+  CHECK_GE(sequence.max_tokens, 1);
+  CHECK_LE(static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens, kMaxModelLen);
+  CHECK(sequence.min_tokens >= 0 && sequence.min_tokens <= sequence.max_tokens);
+  CheckSampling(sequence.sampling);
+}
+
+void CheckParsed(const ApiResult<CompletionRequest>& parsed) {
+  if (!parsed.ok()) {
+    const int status = parsed.error().status;
+    CHECK(status == 400 || status == 404);
+    CHECK(!aril::gateway::ErrorJson(parsed.error()).empty());
+    return;
+  }
+  const CompletionRequest& request = parsed.value();
+  CHECK(request.num_candidates() >= 1 && request.num_candidates() <= kMaxSequences);
+  for (int64_t i = 0; i < request.num_candidates(); ++i) {
+    CheckSequence(aril::gateway::MakeSequence(request, i, aril::SequenceId(i), 1, {}));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const aril::gateway::CompletionLimits limits = {.max_body_bytes = 1 << 16,
+                                                  .max_sequences = kMaxSequences};
+  const aril::gateway::RequestContext context = {
+      .model = Model(), .limits = limits, .tenant = aril::gateway::kDefaultTenant};
+  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  CheckParsed(aril::gateway::ParseCompletionRequest(body, context));
+  CheckParsed(aril::gateway::ParseChatRequest(body, context));
+  return 0;
+}

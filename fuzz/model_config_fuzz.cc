@@ -1,0 +1,28 @@
+// ParseModelSpec on any JSON (its member "generation_config" stands for the other file): what it
+// accepts must be sane enough to allocate by.
+
+#include <string_view>
+
+#include "base/check.h"
+#include "spec/model_spec.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto config =
+      aril::Json::Parse(std::string_view(reinterpret_cast<const char*>(data), size));
+  if (!config.ok()) return 0;
+  const auto spec = aril::ParseModelSpec(*config, config->Find("generation_config"));
+  if (!spec.ok()) return 0;
+  CHECK_GE(spec->num_layers, 1);
+  CHECK_EQ(spec->num_heads % spec->num_kv_heads, 0);
+  CHECK_EQ(spec->head_dim % 2, 0);
+  for (const auto projection : aril::kAllProjections) {
+    const int64_t in = spec->InFeatures(projection);
+    const int64_t out = spec->OutFeatures(projection);
+    CHECK_GE(in, 1);
+    CHECK_GE(out, 1);
+    CHECK_LT(in, int64_t{1} << 21);
+    CHECK_LT(out, int64_t{1} << 21);
+  }
+  for (const int32_t id : spec->eos_token_ids) CHECK_LT(id, spec->vocab_size);
+  return 0;
+}

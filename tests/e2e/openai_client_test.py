@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""The real `openai` client against `aril serve`, on the demo model with eight synthetic adapters.
+
+usage: openai_client_test.py ARIL_BINARY WORK_DIR MODEL_DIR
+
+Exits 77 (a skip for ctest) where the client or the model is absent.
+"""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+SKIP = 77
+PROMPT = "Once upon a time, there was a little"
+KEY = "sk-of-acme"
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{%- if message.role not in ["system", "user", "assistant"] %}
+{{- raise_exception("There is no role " ~ message.role) }}
+{%- endif %}
+{{- message.content ~ " " }}
+{%- endfor %}"""
+
+VENV = pathlib.Path(__file__).resolve().parents[2] / "build/venv"
+if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
+    os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
+try:
+    import openai
+except ImportError:
+    print("SKIPPED: the openai client is not installed (tools/venv.sh)")
+    sys.exit(SKIP)
+
+ARIL, WORK, MODEL = (pathlib.Path(argument) for argument in sys.argv[1:4])
+if not (MODEL / "config.json").is_file():
+    print(f"SKIPPED: there is no model at {MODEL}")
+    sys.exit(SKIP)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """`aril serve` with eight adapters on a free port, ready to answer."""
+
+    def __init__(self):
+        adapters = WORK / "adapters"
+        template = WORK / "chat.jinja"
+        keys = WORK / "keys"
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir(parents=True)
+        subprocess.run([ARIL, "synth", "adapters", "--model", MODEL, "--count", "8", "--ranks",
+                        "4,8,16,32", "--targets", "all-linear", "--seed", "1", "--out", adapters],
+                       check=True, stdout=subprocess.DEVNULL)
+        template.write_text(CHAT_TEMPLATE, encoding="utf-8")
+        keys.write_text(f"{KEY} acme\n", encoding="utf-8")
+        self.port = free_port()
+        self.log = WORK / "serve.log"
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [ARIL, "serve", "--model", MODEL, "--adapters", adapters, "--served-model-name",
+                 "base", "--chat-template", template, "--api-key-file", keys,
+                 "--port", str(self.port)], stdout=log, stderr=subprocess.STDOUT)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.names = sorted(path.name for path in adapters.iterdir())
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + 120
+        while self.process.poll() is None and time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(self.url + "/ready", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        raise RuntimeError("the server is not ready: " + self.log.read_text())
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+class OpenAiClientTest(unittest.TestCase):
+    """What users of the client rely on."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key=KEY, max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.stop()
+        assert code == 0, f"the server ended with {code}: {cls.server.log.read_text()}"
+
+    def complete(self, model: str, **options):
+        return self.client.completions.create(
+            **{"model": model, "prompt": PROMPT, "max_tokens": 16, "temperature": 0, **options})
+
+    def test_lists_base_and_adapters(self):
+        models = {model.id: model for model in self.client.models.list()}
+        self.assertEqual(sorted(models), sorted(["base", *self.server.names]))
+        self.assertEqual(models[self.server.names[0]].parent, "base")
+        self.assertEqual(self.client.models.retrieve(self.server.names[3]).id, self.server.names[3])
+
+    def test_completion_counts_its_tokens(self):
+        answer = self.complete("base", max_tokens=7)
+        self.assertRegex(answer.id, "^cmpl-")
+        self.assertEqual(answer.object, "text_completion")
+        self.assertEqual(answer.model, "base")
+        self.assertEqual(answer.choices[0].finish_reason, "length")
+        self.assertEqual(answer.usage.completion_tokens, 7)
+        self.assertEqual(answer.usage.total_tokens, answer.usage.prompt_tokens + 7)
+
+    def test_stream_says_what_the_whole_answer_says(self):
+        whole = self.complete("base")
+        chunks = list(self.complete("base", stream=True, stream_options={"include_usage": True}))
+        text = "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
+        self.assertEqual(text, whole.choices[0].text)
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertEqual(chunks[-1].usage, whole.usage)
+
+    def test_adapters_answer_at_once_as_they_answer_alone(self):
+        models = ["base", *self.server.names]
+        alone = {model: self.complete(model).choices[0].text for model in models}
+        self.assertGreater(len(set(alone.values())), 1, "no adapter changes the base's answer")
+        with concurrent.futures.ThreadPoolExecutor(len(models)) as pool:
+            together = dict(zip(models, pool.map(
+                lambda model: self.complete(model).choices[0].text, models)))
+        self.assertEqual(together, alone)
+
+    def test_stop_string_is_not_part_of_the_answer(self):
+        whole = self.complete("base").choices[0].text
+        stop = whole[4:7]
+        cut = self.complete("base", stop=[stop]).choices[0]
+        self.assertEqual(cut.finish_reason, "stop")
+        self.assertEqual(cut.text, whole[:whole.index(stop)])
+
+    def test_seeded_choices_repeat_and_differ(self):
+        options = {"temperature": 1.0, "seed": 7, "n": 3}
+        first, second = (self.complete("base", **options) for _ in range(2))
+        texts = [choice.text for choice in first.choices]
+        self.assertEqual(texts, [choice.text for choice in second.choices])
+        self.assertEqual(len(set(texts)), 3)
+
+    def test_logprobs_belong_to_the_greedy_tokens(self):
+        logprobs = self.complete("base", logprobs=2, max_tokens=5).choices[0].logprobs
+        self.assertEqual(len(logprobs.tokens), 5)
+        for token, logprob, top in zip(logprobs.tokens, logprobs.token_logprobs,
+                                       logprobs.top_logprobs):
+            self.assertEqual(top[token], logprob)
+            self.assertEqual(logprob, max(top.values()))
+
+    def test_best_of_answers_with_the_likeliest(self):
+        options = {"temperature": 1.0, "seed": 3, "logprobs": 0, "max_tokens": 6}
+        every = self.complete("base", n=4, **options).choices
+        best = self.complete("base", n=2, best_of=4, **options).choices
+        def mean(choice):
+            return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.tokens)
+        likeliest = sorted(every, key=mean, reverse=True)[:2]
+        self.assertEqual([choice.text for choice in best], [choice.text for choice in likeliest])
+
+    def chat(self, model: str, *contents: str, **options):
+        roles = ("user", "assistant")
+        messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(contents)]
+        return self.client.chat.completions.create(
+            **{"model": model, "messages": messages, "max_completion_tokens": 12,
+               "temperature": 0, **options})
+
+    def test_chat_answers_what_its_prompt_is_completed_with(self):
+        for model in ("base", self.server.names[5]):
+            answer = self.chat(model, "Once upon a time,", "there was", "a little")
+            whole = self.complete(model, prompt="Once upon a time, there was a little ",
+                                  max_tokens=12, extra_body={"add_special_tokens": False})
+            self.assertRegex(answer.id, "^chatcmpl-")
+            self.assertEqual(answer.object, "chat.completion")
+            self.assertEqual(answer.choices[0].message.role, "assistant")
+            self.assertEqual(answer.choices[0].message.content, whole.choices[0].text)
+            self.assertEqual(answer.usage, whole.usage)
+
+    def test_chat_stream(self):
+        whole = self.chat("base", PROMPT, n=2, seed=1)
+        chunks = list(self.chat("base", PROMPT, n=2, seed=1, stream=True,
+                                stream_options={"include_usage": True}))
+        self.assertEqual({chunk.object for chunk in chunks}, {"chat.completion.chunk"})
+        for index, choice in enumerate(whole.choices):
+            mine = [c.choices[0] for c in chunks if c.choices and c.choices[0].index == index]
+            self.assertEqual((mine[0].delta.role, mine[0].delta.content), ("assistant", ""))
+            self.assertEqual("".join(c.delta.content or "" for c in mine), choice.message.content)
+            self.assertEqual([c.finish_reason for c in mine if c.finish_reason], ["length"])
+        self.assertEqual(chunks[-1].usage, whole.usage)
+
+    def test_chat_logprobs(self):
+        choice = self.chat("base", PROMPT, logprobs=True, top_logprobs=3).choices[0]
+        tokens = choice.logprobs.content
+        self.assertEqual(len(tokens), 12)
+        self.assertEqual(b"".join(bytes(token.bytes) for token in tokens).decode(),
+                         choice.message.content)
+        for token in tokens:
+            self.assertEqual(len(token.top_logprobs), 3)
+            self.assertEqual(token.top_logprobs[0].logprob, token.logprob)
+
+    def test_chat_takes_parts_and_stops(self):
+        whole = self.chat("base", PROMPT).choices[0].message.content
+        parts = [{"type": "text", "text": PROMPT}]
+        answer = self.client.chat.completions.create(
+            model="base", messages=[{"role": "user", "content": parts}], temperature=0,
+            max_tokens=12, stop=whole[3:6])
+        self.assertEqual(answer.choices[0].message.content, whole[:whole.index(whole[3:6])])
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+
+    def test_chat_refuses_what_it_cannot_do(self):
+        tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+        image = [{"type": "image_url", "image_url": {"url": "data:"}}]
+        for param, options in [
+                ("tools", {"tools": [tool]}),
+                ("tool_choice", {"tools": [tool], "tool_choice": "required"}),
+                ("response_format", {"response_format": {"type": "json_object"}}),
+                ("messages[0].content[0]", {"messages": [{"role": "user", "content": image}]}),
+                ("messages", {"messages": [{"role": "wizard", "content": "hi"}]}),
+                ("messages", {"messages": []}),
+                ("top_logprobs", {"top_logprobs": 2})]:
+            with self.subTest(param), self.assertRaises(openai.BadRequestError) as caught:
+                self.chat("base", PROMPT, **options)
+            self.assertEqual(caught.exception.param, param)
+        self.chat("base", PROMPT, tools=[tool], tool_choice="none")
+
+    def test_template_errors_are_the_answer(self):
+        with self.assertRaisesRegex(openai.BadRequestError, "There is no role wizard"):
+            self.client.chat.completions.create(
+                model="base", messages=[{"role": "wizard", "content": "hi"}])
+
+    def test_a_closed_stream_is_cancelled(self):
+        stream = self.complete("base", stream=True, max_tokens=400,
+                               extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+        deadline = time.monotonic() + 60
+        while self.metric("aril_requests_in_flight") > 0:
+            self.assertLess(time.monotonic(), deadline, "the request is still in work")
+            time.sleep(0.01)
+        self.assertGreater(self.metric('aril_requests_total{outcome="cancelled"}'), 0)
+
+    def metric(self, name: str) -> float:
+        with urllib.request.urlopen(self.server.url + "/metrics", timeout=60) as response:
+            for line in response.read().decode().splitlines():
+                if line.startswith(name + " "):
+                    return float(line.split()[-1])
+        return 0
+
+    def test_wrong_key(self):
+        with self.assertRaises(openai.AuthenticationError):
+            self.client.with_options(api_key="wrong").models.list()
+
+    def test_tenant_of_the_key_is_counted(self):
+        self.complete("base")
+        self.assertGreater(self.metric('aril_tokens_total{kind="generated",tenant="acme"}'), 0)
+
+    def test_tokenize_shows_what_a_chat_sees(self):
+        body = {"model": "base", "messages": [{"role": "user", "content": PROMPT}]}
+        request = urllib.request.Request(
+            self.server.url + "/tokenize", json.dumps(body).encode(),
+            {"Authorization": f"Bearer {KEY}"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            answer = json.load(response)
+        usage = self.chat("base", PROMPT).usage
+        self.assertEqual(answer["count"], usage.prompt_tokens)
+        self.assertEqual(len(answer["tokens"]), usage.prompt_tokens)
+
+    def test_unknown_model(self):
+        with self.assertRaisesRegex(openai.NotFoundError, "The model `nobody` does not exist."):
+            self.complete("nobody")
+
+    def test_wrong_type_names_the_field(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.complete("base", extra_body={"top_k": "many"})
+        self.assertEqual(caught.exception.param, "top_k")
+
+    def test_prompt_over_the_context(self):
+        with self.assertRaisesRegex(openai.BadRequestError, "maximum context length"):
+            self.complete("base", max_tokens=10**6)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,210 @@
+// What a request gets never depends on who shares its batch: requests alone, then mixed with others
+// under random chunking, pool sizes, evictions, recomputation, cancellations and thread counts,
+// give bitwise equal logits and KV bytes.
+
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "support/engine_fixture.h"
+
+namespace aril {
+namespace {
+
+const std::string kGoldens = ARIL_SOURCE_DIR "/tests/goldens/";
+
+// What one sampled token was computed from.
+struct Observation {
+  std::vector<float> logits;
+  size_t kv_hash;  // of K and V of all tokens so far, in the order of tokens
+  friend bool operator==(const Observation& a, const Observation& b) {
+    return a.kv_hash == b.kv_hash && a.logits.size() == b.logits.size() &&
+           std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
+  }
+};
+
+// By (sequence, number of tokens before the sampled one).
+using Observations = std::map<std::pair<int64_t, int64_t>, Observation>;
+
+size_t HashKv(const Sequence& sequence, const Arena& arena, const kernels::KvLayout& layout) {
+  size_t hash = 0;
+  const int64_t blocks = layout.num_layers * 2 * layout.num_kv_heads;
+  for (int64_t token = 0; token < sequence.num_tokens(); ++token) {
+    const std::byte* page =
+        arena.Address(sequence.pages[static_cast<size_t>(token / layout.page_tokens)].id());
+    for (int64_t block = 0; block < blocks; ++block) {
+      const std::byte* row =
+          page + block * layout.block_bytes() + token % layout.page_tokens * layout.row_bytes();
+      const std::string_view bytes(reinterpret_cast<const char*>(row),
+                                   static_cast<size_t>(layout.row_bytes()));
+      hash = hash * 1099511628211u + std::hash<std::string_view>()(bytes);
+    }
+  }
+  return hash;
+}
+
+void Observe(LocalRunner& runner, Observations& observations) {
+  runner.engine().executor().SetLogitsObserver([&](const Sequence& sequence,
+                                                   std::span<const float> logits) {
+    const auto key = std::pair(sequence.id().value(), sequence.num_tokens());
+    Observation seen{{logits.begin(), logits.end()},
+                     HashKv(sequence, runner.engine().arena(), runner.engine().layout())};
+    ASSERT_TRUE(observations.emplace(key, std::move(seen)).second) << "a token was sampled twice";
+  });
+}
+
+// The bytes of a pool that holds one sequence of 90 tokens and the largest adapter.
+int64_t SmallestPool(const Engine& engine, size_t num_adapters) {
+  int64_t adapter_pages = 0;
+  for (size_t i = 0; i < num_adapters; ++i) {
+    adapter_pages = std::max(adapter_pages, engine.PagesFor(AdapterId(static_cast<int32_t>(i))));
+  }
+  const kernels::KvLayout& layout = engine.layout();
+  return (adapter_pages + 90 / layout.page_tokens + 1) * layout.page_bytes();
+}
+
+struct Model {
+  const char* name;
+  const char* dtype;
+};
+
+using Parameters = std::tuple<Model, kernels::Isa>;
+
+class NonInterference : public ::testing::TestWithParam<Parameters> {
+ protected:
+  static constexpr int kRequests = 14;
+
+  LocalRunnerOptions Options() const {
+    const auto& [model, isa] = GetParam();
+    LocalRunnerOptions options{.model_dir = kGoldens + model.name,
+                               .dtype = model.dtype,
+                               .isa = std::string(Name(isa)),
+                               .threads = 1};
+    for (const auto& entry : std::filesystem::directory_iterator(options.model_dir + "/adapters")) {
+      options.adapter_dirs.push_back(entry.path());
+    }
+    std::sort(options.adapter_dirs.begin(), options.adapter_dirs.end());
+    return options;
+  }
+
+  std::vector<wire::SequenceRequest> RandomRequests(std::mt19937_64& random,
+                                                    const LocalRunner& runner,
+                                                    size_t num_adapters) {
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < kRequests; ++id) {
+      std::vector<int32_t> prompt(1 + random() % 35);
+      for (int32_t& token : prompt)
+        token = static_cast<int32_t>(random() % static_cast<uint64_t>(runner.spec().vocab_size));
+      auto request =
+          GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
+                        AdapterId(static_cast<int32_t>(random() % (num_adapters + 1)) - 1));
+      if (random() % 2 == 0) {
+        request.sampling = {
+            .temperature = 0.9f, .top_p = 0.95f, .repetition_penalty = 1.1f, .seed = random()};
+      }
+      requests.push_back(std::move(request));
+    }
+    return requests;
+  }
+};
+
+// Adds requests at random steps, cancels the disturbers at random, and runs everything to its end.
+// Returns the tokens of each.
+std::map<int64_t, std::vector<int32_t>> RunMixed(Engine& engine,
+                                                 const std::vector<wire::SequenceRequest>& requests,
+                                                 std::mt19937_64& random, int& max_adapters) {
+  std::map<int64_t, std::vector<int32_t>> tokens;
+  size_t next = 0;
+  while (next < requests.size() || engine.HasWork()) {
+    while (next < requests.size() && random() % 3 != 0) engine.Add(requests[next++]);
+    if (random() % 7 == 0) {
+      // Disturbers have ids from 1000 on.
+      engine.Cancel(SequenceId(1000 + static_cast<int64_t>(random() % requests.size())));
+    }
+    for (const wire::TokenEvent& event : engine.Step()) {
+      if (event.token.has_value()) tokens[event.sequence.value()].push_back(*event.token);
+    }
+    max_adapters = std::max(max_adapters, engine.Stats().num_adapters);
+  }
+  return tokens;
+}
+
+TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
+  int64_t evictions = 0;
+  int64_t adapter_drops = 0;
+  int max_adapters = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const LocalRunnerOptions options = Options();
+    auto alone = OpenRunner(options);
+    const auto requests = RandomRequests(random, *alone, options.adapter_dirs.size());
+
+    Observations expected;
+    std::map<int64_t, std::vector<int32_t>> expected_tokens;
+    Observe(*alone, expected);
+    for (const auto& request : requests) {
+      int unused = 0;
+      expected_tokens.merge(RunMixed(alone->engine(), {request}, random, unused));
+    }
+
+    ASSERT_GT(expected.size(), 50u);
+
+    // The same among disturbers, in a pool that is too small for all.
+    LocalRunnerOptions mixed_options = options;
+    mixed_options.threads = 1 + static_cast<int>(random() % 3);
+    mixed_options.max_num_seqs = 2 + static_cast<int64_t>(random() % 14);
+    mixed_options.max_num_batched_tokens =
+        mixed_options.max_num_seqs + static_cast<int64_t>(random() % 40);
+    mixed_options.max_model_len = 90;
+    mixed_options.pool_bytes = SmallestPool(alone->engine(), options.adapter_dirs.size()) *
+                               (10 + static_cast<int64_t>(random() % 10)) / 8;
+    auto mixed = OpenRunner(mixed_options);
+    std::vector<wire::SequenceRequest> all = requests;
+    for (wire::SequenceRequest& disturber :
+         RandomRequests(random, *alone, options.adapter_dirs.size())) {
+      disturber.sequence = SequenceId(1000 + disturber.sequence.value());
+      all.push_back(std::move(disturber));
+    }
+    std::shuffle(all.begin(), all.end(), random);
+    Observations seen;
+    Observe(*mixed, seen);
+    const auto tokens = RunMixed(mixed->engine(), all, random, max_adapters);
+    evictions += mixed->engine().Stats().evictions;
+    adapter_drops += mixed->engine().Stats().adapter_evictions;
+
+    for (const auto& [id, want] : expected_tokens)
+      EXPECT_EQ(tokens.at(id), want) << "sequence " << id;
+    for (const auto& [key, want] : expected) {
+      ASSERT_TRUE(seen.contains(key)) << "sequence " << key.first << " at " << key.second;
+      ASSERT_TRUE(seen.at(key) == want) << "sequence " << key.first << " at " << key.second;
+    }
+    const wire::StepStats stats = mixed->engine().Stats();
+    EXPECT_EQ(stats.pages_kv, 0);
+    EXPECT_EQ(stats.pages_free + stats.pages_adapter, stats.pages_total);
+  }
+  // The test must have done what it is for.
+  EXPECT_GT(evictions, 0);
+  EXPECT_GT(adapter_drops, 0);
+  EXPECT_GE(max_adapters, 3);
+}
+
+std::string TestName(const ::testing::TestParamInfo<Parameters>& test) {
+  const auto& [model, isa] = test.param;
+  std::string name = std::string(model.name) + "_" + model.dtype + "_" + std::string(Name(isa));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllIsas, NonInterference,
+                         ::testing::Combine(::testing::Values(Model{"llama-f32-sharded", "float32"},
+                                                              Model{"mistral-f32", "bfloat16"},
+                                                              Model{"qwen2-bf16", "bfloat16"},
+                                                              Model{"qwen3-f32", "float32"}),
+                                            ::testing::ValuesIn(kernels::AvailableIsas())),
+                         TestName);
+
+}  // namespace
+}  // namespace aril

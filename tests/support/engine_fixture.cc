@@ -1,0 +1,64 @@
+#include "support/engine_fixture.h"
+
+#include "gtest/gtest.h"
+
+namespace aril {
+
+std::unique_ptr<LocalRunner> OpenRunner(const LocalRunnerOptions& options) {
+  static const RealClock clock;
+  auto runner = LocalRunner::Create(options, clock);
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return runner.ok() ? std::move(*runner) : nullptr;
+}
+
+wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens,
+                                    AdapterId adapter) {
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(id);
+  request.adapter = adapter;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRequest>& requests) {
+  for (const wire::SequenceRequest& request : requests) {
+    const Status valid = engine.Validate(request);
+    EXPECT_TRUE(valid.ok()) << valid;
+    engine.Add(request);
+  }
+  std::vector<Generated> results(requests.size());
+  while (engine.HasWork()) {
+    for (const wire::TokenEvent& event : engine.Step()) {
+      Generated& result = results.at(static_cast<size_t>(event.sequence.value()));
+      EXPECT_FALSE(result.finish.has_value()) << "an event after the end";
+      EXPECT_EQ(event.index, static_cast<int32_t>(result.tokens.size()));
+      if (event.token.has_value()) result.tokens.push_back(*event.token);
+      result.finish = event.finish;
+      result.error = event.error;
+    }
+  }
+  return results;
+}
+
+std::vector<std::vector<float>> TeacherForcedLogits(Engine& engine,
+                                                    const std::vector<int32_t>& tokens,
+                                                    const std::vector<int64_t>& positions,
+                                                    AdapterId adapter) {
+  // One sequence per prefix: cheap on test models, and goes the way of every request.
+  std::vector<std::vector<float>> logits(positions.size());
+  engine.executor().SetLogitsObserver([&](const Sequence& sequence, std::span<const float> row) {
+    logits[static_cast<size_t>(sequence.id().value())].assign(row.begin(), row.end());
+  });
+  std::vector<wire::SequenceRequest> requests;
+  for (const int64_t position : positions) {
+    requests.push_back(GreedyRequest(static_cast<int64_t>(requests.size()),
+                                     {tokens.begin(), tokens.begin() + position + 1}, 1, adapter));
+  }
+  RunAll(engine, requests);
+  engine.executor().SetLogitsObserver(nullptr);
+  return logits;
+}
+
+}  // namespace aril

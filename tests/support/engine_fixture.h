@@ -1,0 +1,39 @@
+// Running sequences through an engine, step by step, in tests.
+
+#ifndef ARIL_TESTS_SUPPORT_ENGINE_FIXTURE_H_
+#define ARIL_TESTS_SUPPORT_ENGINE_FIXTURE_H_
+
+#include <memory>
+#include <vector>
+
+#include "runner/local_runner.h"
+#include "wire/messages.h"
+
+namespace aril {
+
+// A runner that is not started, so that its engine can be driven by hand. Fails the test on an
+// error.
+std::unique_ptr<LocalRunner> OpenRunner(const LocalRunnerOptions& options);
+
+wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens,
+                                    AdapterId adapter = kBaseModel);
+
+struct Generated {
+  std::vector<int32_t> tokens;
+  std::optional<wire::FinishReason> finish;
+  Status error;
+};
+
+// Adds all requests (ids 0, 1, …) and steps until they have finished.
+std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRequest>& requests);
+
+// Logits at some positions of a text: entry i holds those after tokens [0, positions[i]], whatever
+// the model would have chosen there.
+std::vector<std::vector<float>> TeacherForcedLogits(Engine& engine,
+                                                    const std::vector<int32_t>& tokens,
+                                                    const std::vector<int64_t>& positions,
+                                                    AdapterId adapter);
+
+}  // namespace aril
+
+#endif  // ARIL_TESTS_SUPPORT_ENGINE_FIXTURE_H_
