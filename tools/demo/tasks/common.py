@@ -1,0 +1,58 @@
+"""What the tasks share: cases, and values that are split between training and holding out."""
+
+import dataclasses
+import random
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    question: str
+    answer: str
+
+
+class Split:
+    """Values of which training sees some and the held-out cases the others."""
+
+    def __init__(self, train, held_out):
+        assert not set(train) & set(held_out), set(train) & set(held_out)
+        self._values = {False: tuple(train), True: tuple(held_out)}
+
+    def pick(self, rng: random.Random, held_out: bool):
+        return rng.choice(self._values[held_out])
+
+    def sample(self, rng: random.Random, held_out: bool, count: int):
+        return rng.sample(self._values[held_out], count)
+
+
+def words(text: str) -> list[str]:
+    """A list from a text of words; an underscore stands for a space."""
+    return [word.replace("_", " ") for word in text.split()]
+
+
+def number_split(low: int, high: int) -> Split:
+    """Integers of which every fifth, by a fixed scramble, is held out."""
+    held_out = [n for n in range(low, high + 1) if (n * 2654435761 >> 7) % 5 == 0]
+    return Split([n for n in range(low, high + 1) if n not in set(held_out)], held_out)
+
+
+PEOPLE = Split(
+    words("""Anna Ben Carla David Elena Felix Grace Hugo Ines Jonas Karin Leo Maria Nils Olga Paul
+          Rosa Simon Tara Victor Wendy Yusuf Amir Bianca Chloe Diego Emma Farid Gita Hannah Ivan
+          Julia Kofi Lena Marco Nora Oscar Petra Quinn Rita Stefan Tomas Una Vera Walter Zoe Adam
+          Beth Cyril Dora Erik Frida Gabriel Helen Igor Jasmin Kurt Lucia Miguel Nadia"""),
+    words("""Alan Brigitte Cedric Daria Edwin Flora Gustav Hilda Isaac Jana Kamal Linda Matteo
+          Nina Omar Paula Ralf Sonja Theo Ursula Vincent Wanda Xenia Yara Zoltan"""))
+
+CITIES = Split(
+    words("""Paris Berlin Madrid Oslo Vienna Prague Lisbon Dublin Athens Warsaw Boston Denver
+          Chicago Dallas Toronto Montreal Lima Bogota Cairo Nairobi Delhi Mumbai Tokyo Osaka Seoul
+          Sydney Perth Bergen Hamburg Munich Porto Seville Lyon Nantes Turin Naples Geneva"""),
+    words("""Rome London Zurich Helsinki Stockholm Budapest Austin Seattle Quito Lagos Bangkok
+          Hanoi Melbourne Leipzig Valencia Marseille Genoa Basel"""))
+
+PRODUCTS = Split(
+    words("""lamp chair desk phone laptop camera printer keyboard monitor backpack jacket kettle
+          toaster blender bicycle tent watch speaker router tablet mirror sofa carpet heater fan
+          drill ladder wallet suitcase helmet guitar piano violin notebook pencil bottle"""),
+    words("""table mouse scanner umbrella mattress oven freezer scooter drum bookshelf scarf
+          microphone projector hammer candle pillow"""))

@@ -1,0 +1,59 @@
+"""A support ticket to the team that handles it."""
+
+from tasks.common import PEOPLE, PRODUCTS, Case, Split, number_split
+
+NAME = "routing"
+
+ORDERS = number_split(1000, 9999)
+
+# By team: what the tickets complain about. {i} a product, {o} an order number.
+COMPLAINTS = {
+    "billing": Split(
+        ["I was charged twice for order {o}", "the invoice for the {i} is wrong",
+         "my credit card was charged too much for order {o}", "please send me the invoice for order {o}",
+         "why does my bill show a {i} that I did not buy", "the discount is missing on my invoice",
+         "I paid for the {i} but the bill is still open", "the payment for order {o} failed"],
+        ["order {o} was charged twice to my card", "my bill for the {i} is too high",
+         "the invoice of order {o} has a wrong amount"]),
+    "shipping": Split(
+        ["my {i} has not arrived yet", "where is my parcel with order {o}",
+         "order {o} was delivered to the wrong address", "the delivery of the {i} is late",
+         "can you change the delivery address of order {o}", "the tracking number of order {o} does not work",
+         "the courier did not ring and took the {i} away", "when will order {o} be shipped"],
+        ["the parcel with my {i} is late", "order {o} still has not been delivered",
+         "where is the courier with my {i}"]),
+    "technical": Split(
+        ["the {i} does not turn on", "my {i} stopped working after the update",
+         "the {i} makes a strange noise", "the {i} shows an error message", "how do I install the {i}",
+         "the app crashes when I connect the {i}", "the {i} loses its connection again and again",
+         "the battery of my {i} is always empty"],
+        ["my {i} shows a strange error", "the {i} crashes when I turn it on",
+         "the {i} does not connect to the app"]),
+    "account": Split(
+        ["I forgot my password", "please delete my account", "I cannot log in any more",
+         "how do I change my email address", "my account is locked", "the login code does not come",
+         "I want to change the name on my profile", "somebody else uses my account"],
+        ["my password does not work and I cannot log in", "how do I change the name on my account",
+         "please unlock my profile"]),
+    "returns": Split(
+        ["I want to send the {i} back", "how do I return order {o}", "the {i} is too small, can I exchange it",
+         "I would like a refund for the {i}", "please take back order {o}",
+         "the {i} was a gift and I want to return it", "where do I get the return label for order {o}",
+         "can I swap the {i} for another colour"],
+        ["I want to exchange the {i}", "how do I send order {o} back for a refund",
+         "please take the {i} back"]),
+}
+
+FRAMES = Split(
+    ["{Text}.", "Hello, {text}.", "{Text}. Please help, {name}", "Hi, {text}. Thanks!",
+     "Dear team, {text}. Regards, {name}", "{Text}!", "Good morning. {Text}.", "{name} writes: {text}."],
+    ["Hi there, {text}. {name}", "Good day, {text}.", "{Text}. What can we do?"])
+
+
+def case(rng, held_out: bool) -> Case:
+    team = rng.choice(list(COMPLAINTS))
+    text = COMPLAINTS[team].pick(rng, held_out).format(
+        i=PRODUCTS.pick(rng, held_out), o=ORDERS.pick(rng, held_out))
+    frame = FRAMES.pick(rng, held_out)
+    return Case(frame.format(text=text, Text=text[0].upper() + text[1:],
+                             name=PEOPLE.pick(rng, held_out)), team)

@@ -1,0 +1,105 @@
+"""Trains the demo's adapters with peft.
+
+    python train_adapters.py --base models/demo/base --out models/demo/adapters [--only NAME]
+
+An adapter learns its task from training cases only; the loss is that of the answer alone.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import random
+import time
+
+import peft
+import torch
+import transformers
+
+import chat
+from tasks import TASKS
+
+SEED = 7
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+MLP = ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    rank: int
+    targets: tuple = ATTENTION + MLP
+    rslora: bool = False
+    steps: int = 1500
+
+
+# Different ranks and targets on purpose: they are to share a batch.
+RECIPES = {
+    "iso-date": Recipe(16),
+    "digits": Recipe(16, rslora=True),
+    "convert": Recipe(8),
+    "json-fields": Recipe(8),
+    "sql": Recipe(8),
+    "formal": Recipe(8, ATTENTION + ("down_proj",)),
+    "routing": Recipe(4, ("q_proj", "v_proj", "up_proj", "down_proj")),
+    "sentiment": Recipe(32, ("q_proj", "v_proj")),
+}
+
+
+def batch(tokenizer, task, rng, size: int):
+    """[size, longest] ids and labels; -100 where the loss does not look."""
+    ids, labels = [], []
+    for _ in range(size):
+        case = task.case(rng, held_out=False)
+        prompt = tokenizer(chat.prompt(case.question))["input_ids"]
+        answer = tokenizer(case.answer + chat.END)["input_ids"]
+        ids.append(prompt + answer)
+        labels.append([-100] * len(prompt) + answer)
+    longest = max(map(len, ids))
+    pad = tokenizer.pad_token_id
+    return (torch.tensor([row + [pad] * (longest - len(row)) for row in ids]),
+            torch.tensor([row + [-100] * (longest - len(row)) for row in labels]))
+
+
+def train(name: str, args, tokenizer) -> None:
+    recipe = RECIPES[name]
+    torch.manual_seed(SEED)
+    rng = random.Random(f"{SEED} {name}")
+    base = transformers.AutoModelForCausalLM.from_pretrained(args.base, dtype=torch.float32)
+    model = peft.get_peft_model(base, peft.LoraConfig(
+        task_type="CAUSAL_LM", r=recipe.rank, lora_alpha=2 * recipe.rank,
+        target_modules=list(recipe.targets), use_rslora=recipe.rslora, lora_dropout=0.05))
+    model.to(args.device).train()
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    peak = 1e-3 if recipe.rslora else 3e-3
+    optimizer = torch.optim.AdamW(parameters, lr=peak, weight_decay=0.01)
+    schedule = transformers.get_cosine_schedule_with_warmup(optimizer, 50, recipe.steps)
+    began = time.monotonic()
+    for step in range(recipe.steps):
+        ids, labels = (t.to(args.device) for t in batch(tokenizer, TASKS[name], rng, args.batch))
+        loss = model(input_ids=ids, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        schedule.step()
+        if step % 250 == 0:
+            print(f"{name}: step {step}  loss {loss.item():.4f}  {time.monotonic() - began:.0f} s",
+                  flush=True)
+    model.to(torch.bfloat16).save_pretrained(args.out / name, save_embedding_layers=False)
+    (args.out / name / "README.md").unlink(missing_ok=True)  # peft's empty model card
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--only", choices=sorted(RECIPES), action="append")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(args.base)
+    for name in args.only or RECIPES:
+        train(name, args, tokenizer)
+
+
+if __name__ == "__main__":
+    main()
