@@ -27,7 +27,7 @@ struct ParseLimits {
 struct RenderLimits {
   // Of evaluated expressions, executed statements, iterations, and of 16-byte pieces searched or
   // compared; some 100 ns each.
-  int64_t max_steps = 10'000'000;
+  int64_t max_steps = 4'000'000;
   // Of all strings, lists and dicts that the render makes, freed ones included: the sum bounds the
   // memory, and the time that copying takes.
   int64_t max_bytes = 256 << 20;
