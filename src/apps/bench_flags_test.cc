@@ -78,7 +78,7 @@ TEST(BenchFlags, SayWhatIsAllowed) {
       {"--prompt-tokens few", "--prompt-tokens: `few`: expected a number of tokens"},
       {"--lengths punica:64 --output-tokens 3", "give only the one"},
       {"--field adapter", "--field: `adapter`: expected model or lora"},
-      {"--url ftp://x", "expected http://HOST[:PORT]"},
+      {"--url ftp://x", "expected http[s]://HOST[:PORT]"},
       {"--sweep rate=1", "rate needs --arrivals poisson:RATE"},
       {"--sweep speed=1", "the parameters are rate, cv, "},
       {"--trace /nowhere", "/nowhere"}};

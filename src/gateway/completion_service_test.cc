@@ -1,7 +1,7 @@
 // What happens to completions between a request and its answer: text, streams, ends and errors.
 
 #include "base/strings.h"
-#include "gateway/gateway_fixture.h"
+#include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 #include "gateway/gateway.h"
 
-#include "gateway/gateway_fixture.h"
+#include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,17 +3,20 @@
 #include <array>
 #include <charconv>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "base/strings.h"
 #include "boost/asio/connect.hpp"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/ssl/stream.hpp"
 #include "boost/asio/write.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
 #include "boost/beast/http/buffer_body.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/read.hpp"
+#include "gateway/tls_context.h"
 
 namespace aril::gateway {
 namespace {
@@ -23,6 +26,8 @@ namespace http = boost::beast::http;
 using boost::system::error_code;
 using tcp = asio::ip::tcp;
 using ResponseParser = http::response_parser<http::buffer_body>;
+
+constexpr uint16_t kHttpsPort = 443;
 
 std::string Serialize(const HttpUrl& url, const HttpRequest& request) {
   std::string text =
@@ -47,12 +52,16 @@ HttpResponse ToResponse(const ResponseParser& parser) {
 }  // namespace
 
 StatusOr<HttpUrl> ParseHttpUrl(const std::string& url) {
-  static constexpr std::string_view kScheme = "http://";
-  const Status error = InvalidArgument(url + ": expected http://HOST[:PORT][/PATH]");
-  if (url.compare(0, kScheme.size(), kScheme) != 0) return error;
-  const size_t path_at = std::min(url.find('/', kScheme.size()), url.size());
-  std::string authority = url.substr(kScheme.size(), path_at - kScheme.size());
+  static constexpr std::string_view kHttp = "http://";
+  static constexpr std::string_view kHttps = "https://";
+  const Status error = InvalidArgument(url + ": expected http[s]://HOST[:PORT][/PATH]");
   HttpUrl result;
+  result.is_https = url.compare(0, kHttps.size(), kHttps) == 0;
+  if (result.is_https) result.port = kHttpsPort;
+  const std::string_view scheme = result.is_https ? kHttps : kHttp;
+  if (url.compare(0, scheme.size(), scheme) != 0) return error;
+  const size_t path_at = std::min(url.find('/', scheme.size()), url.size());
+  std::string authority = url.substr(scheme.size(), path_at - scheme.size());
   result.path = url.substr(path_at);
   while (!result.path.empty() && result.path.back() == '/') result.path.pop_back();
   if (const size_t colon = authority.rfind(':');
@@ -72,9 +81,12 @@ StatusOr<HttpUrl> ParseHttpUrl(const std::string& url) {
 
 struct HttpClient::Impl {
   HttpUrl url;
-  Duration timeout;
+  Duration timeout{};
   asio::io_context io{1};
   tcp::socket socket{io};
+  // For https: TLS over the socket.
+  std::unique_ptr<asio::ssl::context> tls_context;
+  std::optional<asio::ssl::stream<tcp::socket&>> tls;
   boost::beast::flat_buffer buffer;
 
   // Runs one asynchronous operation to its end, or until time is up.
@@ -90,15 +102,24 @@ struct HttpClient::Impl {
     return asio::error::timed_out;
   }
 
+  // As Await, on TLS or the bare socket: `start` gets the stream to work on.
+  template <typename Start>
+  error_code AwaitStream(const Start& start) {
+    if (tls) return Await([&](auto done) { start(*tls, done); });
+    return Await([&](auto done) { start(socket, done); });
+  }
+
   void Close() {
     error_code ignored;
     socket.close(ignored);
+    tls.reset();
     buffer.clear();
   }
 
-  Status Fail(const error_code& error) {
+  Status Fail(const error_code& error) { return Fail(error.message()); }
+  Status Fail(const std::string& reason) {
     Close();
-    return Unavailable(StrCat(url.host, ":", url.port, ": ", error.message()));
+    return Unavailable(StrCat(url.host, ":", url.port, ": ", reason));
   }
 
   Status Connect() {
@@ -110,19 +131,36 @@ struct HttpClient::Impl {
     error = Await([&](auto done) { asio::async_connect(socket, endpoints, done); });
     if (error) return Fail(error);
     socket.set_option(tcp::no_delay(true), error);
-    return OkStatus();
+    return url.is_https ? ShakeHands() : OkStatus();
+  }
+
+  Status ShakeHands() {
+    if (tls_context == nullptr) tls_context = MakeClientTls();
+    tls.emplace(socket, *tls_context);
+    SSL* const connection = tls->native_handle();
+    RETURN_IF_ERROR(ExpectHost(connection, url.host));
+    const error_code error =
+        Await([&](auto done) { tls->async_handshake(asio::ssl::stream_base::client, done); });
+    if (!error) return OkStatus();
+    const auto verified = SSL_get_verify_result(connection);
+    if (verified == X509_V_OK) return Fail(error);
+    return Fail(StrCat("its certificate is not trusted: ", X509_verify_cert_error_string(verified),
+                       "; name its authority's file in SSL_CERT_FILE"));
   }
 
   StatusOr<HttpResponse> Exchange(const HttpRequest& request,
                                   const std::function<bool(std::string_view)>& on_data) {
     RETURN_IF_ERROR(Connect());
     const std::string bytes = Serialize(url, request);
-    error_code error =
-        Await([&](auto done) { asio::async_write(socket, asio::buffer(bytes), done); });
+    error_code error = AwaitStream([&](auto& stream, auto done) {
+      asio::async_write(stream, asio::buffer(bytes), std::move(done));
+    });
     if (error) return Fail(error);
     ResponseParser parser;
     parser.body_limit(boost::none);
-    error = Await([&](auto done) { http::async_read_header(socket, buffer, parser, done); });
+    error = AwaitStream([&](auto& stream, auto done) {
+      http::async_read_header(stream, buffer, parser, std::move(done));
+    });
     if (error) return Fail(error);
     HttpResponse response = ToResponse(parser);
     RETURN_IF_ERROR(ReadBody(parser, on_data));
@@ -135,8 +173,9 @@ struct HttpClient::Impl {
     while (!parser.is_done()) {
       parser.get().body().data = piece.data();
       parser.get().body().size = piece.size();
-      error_code error =
-          Await([&](auto done) { http::async_read_some(socket, buffer, parser, done); });
+      error_code error = AwaitStream([&](auto& stream, auto done) {
+        http::async_read_some(stream, buffer, parser, std::move(done));
+      });
       if (error == http::error::need_buffer) error = {};
       if (error) return Fail(error);
       const size_t num_bytes = piece.size() - parser.get().body().size;
@@ -146,8 +185,10 @@ struct HttpClient::Impl {
   }
 };
 
-HttpClient::HttpClient(HttpUrl url, Duration timeout)
-    : impl_(new Impl{.url = std::move(url), .timeout = timeout, .buffer = {}}) {}
+HttpClient::HttpClient(HttpUrl url, Duration timeout) : impl_(std::make_unique<Impl>()) {
+  impl_->url = std::move(url);
+  impl_->timeout = timeout;
+}
 HttpClient::~HttpClient() = default;
 
 StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request) {

@@ -1,4 +1,4 @@
-// A blocking HTTP/1.1 client for benchmarks and tests; http only.
+// A blocking HTTP/1.1 client for the commands that ask a server, and for tests.
 
 #ifndef ARIL_GATEWAY_HTTP_CLIENT_H_
 #define ARIL_GATEWAY_HTTP_CLIENT_H_
@@ -19,12 +19,15 @@ struct HttpUrl {
   std::string host;
   uint16_t port = 80;
   std::string path;  // without a trailing '/': a prefix for the paths of requests
+  bool is_https = false;
 };
 
-// "http://host[:port][/path]".
+// "http://host[:port][/path]", or https.
 StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
 
-// One connection, opened when first needed and kept while the server allows. Not thread-safe.
+// One connection, opened when first needed and kept while the server allows. The certificate of an
+// https server must be signed by an authority that the system trusts, or one in $SSL_CERT_FILE. Not
+// thread-safe.
 class HttpClient {
  public:
   // `timeout` is for each wait: to connect, to send, and for the next bytes of an answer.

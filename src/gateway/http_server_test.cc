@@ -331,15 +331,18 @@ TEST(HttpServer, SaysWhenItCannotListen) {
 TEST(HttpClient, ReadsUrls) {
   const auto text = [](const std::string& url) {
     const auto parsed = ParseHttpUrl(url);
-    return parsed.ok() ? StrCat(parsed->host, "|", parsed->port, "|", parsed->path) : "bad";
+    if (!parsed.ok()) return std::string("bad");
+    return StrCat(parsed->is_https ? "s|" : "", parsed->host, "|", parsed->port, "|", parsed->path);
   };
   EXPECT_EQ(text("http://localhost"), "localhost|80|");
   EXPECT_EQ(text("http://localhost:8000/"), "localhost|8000|");
   EXPECT_EQ(text("http://h:1/a/b/"), "h|1|/a/b");
   EXPECT_EQ(text("http://[::1]:8000"), "::1|8000|");
   EXPECT_EQ(text("http://[::1]"), "::1|80|");
-  for (const char* bad : {"", "localhost:8000", "https://x", "http://", "http://:80", "http://h:0",
-                          "http://h:70000", "http://h:x"}) {
+  EXPECT_EQ(text("https://h/a"), "s|h|443|/a");
+  EXPECT_EQ(text("https://h:8443"), "s|h|8443|");
+  for (const char* bad : {"", "localhost:8000", "ftp://x", "https://", "http://", "http://:80",
+                          "http://h:0", "http://h:70000", "http://h:x"}) {
     EXPECT_EQ(text(bad), "bad") << bad;
   }
 }

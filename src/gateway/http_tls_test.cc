@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "gateway/http_client.h"
 #include "gateway/http_test_server.h"
 #include "gateway/test_support.h"
 #include "gateway/tls_test_support.h"
@@ -189,6 +190,39 @@ TEST_F(HttpTls, TakesTheKeyFromTheCertificatesFile) {
   TlsClient client(server->port());
   ASSERT_TRUE(client.Send(kGet));
   EXPECT_THAT(client.ReadUntil("GET "), StartsWith("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_F(HttpTls, ClientTrustsTheAuthoritiesItIsTold) {
+  RunningServer server(Options(), Echo);
+  const auto ask = [&](const std::string& host) {
+    HttpClient client({.host = host, .port = server->port(), .path = "/a", .is_https = true},
+                      std::chrono::seconds(60));
+    return client.Send({.method = "GET", .path = "/b", .headers = {}, .body = ""});
+  };
+  setenv("SSL_CERT_FILE", certificate_.certfile.c_str(), 1);
+  for (const char* host : {"127.0.0.1", "localhost"}) {
+    const auto response = ask(host);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->body, "GET ");
+    EXPECT_EQ(FindHeader(response->headers, "X-Path"), "/a/b");
+  }
+  setenv("SSL_CERT_FILE", MakeCertificate(dir_ / "other").certfile.c_str(), 1);
+  EXPECT_THAT(Message(ask("127.0.0.1").status()), HasSubstr("certificate is not trusted"));
+  unsetenv("SSL_CERT_FILE");
+}
+
+TEST_F(HttpTls, ClientChecksTheName) {
+  HttpServerOptions options = Options();
+  options.host = "127.0.0.2";
+  RunningServer server(options, Echo);
+  setenv("SSL_CERT_FILE", certificate_.certfile.c_str(), 1);
+  // An address that the certificate does not have.
+  HttpClient client({.host = "127.0.0.2", .port = server->port(), .path = "", .is_https = true},
+                    std::chrono::seconds(60));
+  const auto response = client.Send({.method = "GET", .path = "/", .headers = {}, .body = ""});
+  unsetenv("SSL_CERT_FILE");
+  EXPECT_THAT(Message(response.status()), HasSubstr("127.0.0.2"));
+  EXPECT_THAT(Message(response.status()), HasSubstr("mismatch"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
 #include <openssl/x509err.h>
 
 #include <system_error>
@@ -82,6 +83,24 @@ StatusOr<std::unique_ptr<ssl::context>> LoadServerTls(const std::string& certfil
   RETURN_IF_ERROR(UseCertificates(native, certfile));
   RETURN_IF_ERROR(UseKey(native, keyfile.empty() ? certfile : keyfile, certfile));
   return context;
+}
+
+std::unique_ptr<ssl::context> MakeClientTls() {
+  auto context = std::make_unique<ssl::context>(ssl::context::tls_client);
+  SetSafeDefaults(context->native_handle());
+  // Without any there is nothing to trust, and the handshake says so.
+  SSL_CTX_set_default_verify_paths(context->native_handle());
+  SSL_CTX_set_verify(context->native_handle(), SSL_VERIFY_PEER, nullptr);
+  return context;
+}
+
+Status ExpectHost(SSL* connection, const std::string& host) {
+  X509_VERIFY_PARAM* const expected = SSL_get0_param(connection);
+  if (X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1) return OkStatus();
+  ERR_clear_error();
+  const bool is_set = SSL_set_tlsext_host_name(connection, host.c_str()) == 1 &&
+                      X509_VERIFY_PARAM_set1_host(expected, host.c_str(), host.size()) == 1;
+  return is_set ? OkStatus() : InvalidArgument(StrCat(host, ": ", Describe(TakeError())));
 }
 
 }  // namespace aril::gateway

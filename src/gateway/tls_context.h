@@ -16,6 +16,13 @@ namespace aril::gateway {
 StatusOr<std::unique_ptr<boost::asio::ssl::context>> LoadServerTls(const std::string& certfile,
                                                                    const std::string& keyfile);
 
+// Trusts the system's certificate authorities, or those of $SSL_CERT_FILE and $SSL_CERT_DIR.
+std::unique_ptr<boost::asio::ssl::context> MakeClientTls();
+
+// Makes the handshake of a client's connection ask for `host`, a name or an address, and accept its
+// certificate only.
+Status ExpectHost(SSL* connection, const std::string& host);
+
 }  // namespace aril::gateway
 
 #endif  // ARIL_GATEWAY_TLS_CONTEXT_H_

@@ -1,8 +1,8 @@
 // A test fixture: a gateway on a real socket, in front of a runner that says what the test tells it
 // to.
 
-#ifndef ARIL_GATEWAY_GATEWAY_FIXTURE_H_
-#define ARIL_GATEWAY_GATEWAY_FIXTURE_H_
+#ifndef ARIL_GATEWAY_GATEWAY_TEST_FIXTURE_H_
+#define ARIL_GATEWAY_GATEWAY_TEST_FIXTURE_H_
 
 #include <future>
 #include <memory>
@@ -120,4 +120,4 @@ inline std::string Text(const Json& json, std::initializer_list<std::string> pat
 }
 }  // namespace aril::gateway
 
-#endif  // ARIL_GATEWAY_GATEWAY_FIXTURE_H_
+#endif  // ARIL_GATEWAY_GATEWAY_TEST_FIXTURE_H_
