@@ -1,17 +1,21 @@
 // `aril bench` on the command line.
 
+#include <iostream>
 #include <memory>
 
 #include "apps/bench_flags.h"
+#include "apps/bench_machine.h"
+#include "apps/bench_step.h"
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/synth_shapes.h"
+#include "base/strings.h"
 
 namespace aril {
+namespace {
 
-void AddBenchCommand(CLI::App& app) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure");
-  bench->require_subcommand(1);
-  CLI::App* serve = bench->add_subcommand("serve", "Measure a server under load, over HTTP");
+void AddServe(CLI::App& bench) {
+  CLI::App* serve = bench.add_subcommand("serve", "Measure a server under load, over HTTP");
   auto flags = std::make_shared<BenchFlags>();
   AddBenchFlags(*serve, *flags);
   serve->callback([flags] {
@@ -21,6 +25,61 @@ void AddBenchCommand(CLI::App& app) {
     ThrowUsageUnlessOk(CheckBenchSweep(*options));
     ExitUnlessOk("bench serve", BenchServe(*options, RealClock()));
   });
+}
+
+// Where and how kernels run, and where the numbers go.
+template <typename Options>
+void AddMachineFlags(CLI::App& app, Options& options) {
+  AddFlag(app, "--threads", options.threads, "Threads that compute; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  AddFlag(app, "--isa", options.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
+  AddFlag(app, "--json", options.json_path, "File to write all numbers to");
+}
+
+void AddMachine(CLI::App& bench) {
+  CLI::App* machine = bench.add_subcommand(
+      "machine", "Measure what this machine can do at best: bandwidth and peak rates");
+  auto options = std::make_shared<BenchMachineOptions>();
+  AddMachineFlags(*machine, *options);
+  AddDurationFlag(*machine, "--duration", options->duration, "250ms", "Time of each measurement");
+  machine->callback(
+      [options] { ExitUnlessOk("bench machine", BenchMachine(*options, std::cout, RealClock())); });
+}
+
+void AddStep(CLI::App& bench) {
+  CLI::App* step = bench.add_subcommand(
+      "step", "Measure the engine's steps against the least time this machine could take");
+  auto options = std::make_shared<BenchStepOptions>();
+  AddFlag(*step, "--shape", options->shape,
+          "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
+  AddFlag(*step, "--dtype", options->dtype, "auto, float32 or bfloat16");
+  AddMachineFlags(*step, *options);
+  AddFlag(*step, "--batch", options->batches, "Numbers of sequences that decode together")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*step, "--adapters", options->num_adapters,
+          "Different adapters of the step with adapters; 0: none")
+      ->check(CLI::Range(0, 4096));
+  AddFlag(*step, "--rank", options->rank, "Their rank, on all seven projections")
+      ->check(CLI::Range(1, 512));
+  AddFlag(*step, "--context", options->context, "Tokens of each sequence that decodes")
+      ->check(AtLeastOne());
+  AddFlag(*step, "--prefill", options->prefill_tokens, "Tokens of the prefill; 0: none")
+      ->check(CLI::Range(0, 65536));
+  AddFlag(*step, "--steps", options->steps, "Timed steps of a pass")->check(AtLeastOne());
+  AddFlag(*step, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  step->callback(
+      [options] { ExitUnlessOk("bench step", BenchStep(*options, std::cout, RealClock())); });
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure");
+  bench->require_subcommand(1);
+  AddServe(*bench);
+  AddMachine(*bench);
+  AddStep(*bench);
 }
 
 }  // namespace aril

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "apps/bench_report.h"
 #include "apps/bench_steps.h"
 #include "apps/bench_table.h"
+#include "apps/output_file.h"
 #include "apps/progress.h"
 #include "apps/svg_plot.h"
 #include "base/strings.h"
@@ -46,14 +46,6 @@ Workload WarmUpFor(const Workload& workload) {
 std::string Label(const Sweep& sweep, const BenchResult& result) {
   if (sweep.parameter.empty()) return result.popularity();
   return StrCat(sweep.parameter, "=", result.sweep_value, ", ", result.popularity());
-}
-
-Status WriteTextFile(const char* flag, const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (file) return OkStatus();
-  return InvalidArgument(StrCat(flag, " ", path, ": cannot be written"));
 }
 
 class Bench {

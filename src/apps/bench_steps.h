@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "apps/metrics_text.h"
 #include "apps/bench_target.h"
 #include "apps/bench_workload.h"
+#include "apps/metrics_text.h"
 
 namespace aril {
 

@@ -1,9 +1,8 @@
 #include "apps/bench_table.h"
 
-#include <algorithm>
 #include <functional>
-#include <iomanip>
-#include <sstream>
+
+#include "apps/text_table.h"
 
 namespace aril {
 namespace {
@@ -21,12 +20,6 @@ struct Column {
 };
 
 constexpr char kMissing[] = "-";
-
-std::string Decimal(double value, int digits) {
-  std::ostringstream out;
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
 
 // A number of the median run.
 Column RunColumn(const char* top, const char* head, double BenchRun::*number, int digits) {
@@ -80,21 +73,6 @@ double BaseThroughput(const std::vector<BenchResult>& results, const std::string
   return 0;
 }
 
-// The first two columns are text, to the left; numbers go to the right.
-std::string Align(const std::vector<std::vector<std::string>>& lines, size_t num_text_columns) {
-  std::ostringstream out;
-  for (const std::vector<std::string>& line : lines) {
-    for (size_t column = 0; column < line.size(); ++column) {
-      size_t width = 0;
-      for (const auto& other : lines) width = std::max(width, other[column].size());
-      out << (column == 0 ? "" : "  ") << (column < num_text_columns ? std::left : std::right)
-          << std::setw(static_cast<int>(width)) << line[column];
-    }
-    out << "\n";
-  }
-  return out.str();
-}
-
 }  // namespace
 
 std::string FormatTable(const std::string& sweep_parameter,
@@ -116,7 +94,7 @@ std::string FormatTable(const std::string& sweep_parameter,
     lines.emplace_back();
     for (const Column& column : columns) lines.back().push_back(column.cell(row));
   }
-  return Align(lines, sweep_parameter.empty() ? 1 : 2);
+  return AlignColumns(lines, sweep_parameter.empty() ? 1 : 2);
 }
 
 }  // namespace aril

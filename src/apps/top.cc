@@ -26,7 +26,8 @@ StatusOr<MetricScrape> Scrape(const Server& server, const Clock& clock) {
 
 std::string Title(const TopOptions& options) {
   const auto& url = options.server.url;
-  return StrCat("aril top  http://", url.host, ":", url.port, url.path);
+  return StrCat("aril top  ", url.is_https ? "https" : "http", "://", url.host, ":", url.port,
+                url.path);
 }
 
 Status PrintTop(const TopOptions& options, std::ostream& out, const Clock& clock) {

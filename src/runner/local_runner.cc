@@ -19,17 +19,6 @@ constexpr double kPoolShareOfFreeMemory = 0.4;
 // Far above any machine's cores: a larger number is a mistake, and would end in std::system_error.
 constexpr int kMaxThreads = 1024;
 
-StatusOr<kernels::Isa> ChooseIsa(const std::string& option) {
-  const std::vector<kernels::Isa> available = kernels::AvailableIsas();
-  if (option == "auto") return available.back();
-  const auto isa = kernels::IsaFromName(option);
-  if (!isa.has_value() || std::find(available.begin(), available.end(), *isa) == available.end()) {
-    return InvalidArgument(StrCat("--isa ", option, ": this processor runs ", Join(available, ", "),
-                                  "; name one of them, or auto"));
-  }
-  return *isa;
-}
-
 int64_t MachineMemory() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
@@ -80,7 +69,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
                                                            const Clock& clock,
                                                            std::vector<AdapterFailure>* failures) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(const kernels::Isa isa, ChooseIsa(options.isa));
+  ASSIGN_OR_RETURN(const kernels::Isa isa, kernels::ChooseIsa(options.isa));
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto threads = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : cores);
   std::unique_ptr<LocalRunner> runner(new LocalRunner(std::move(threads), isa));

@@ -1,5 +1,9 @@
 #include "kernels/cpu/isa.h"
 
+#include <algorithm>
+
+#include "base/strings.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -11,14 +15,15 @@ namespace aril::kernels {
 #if defined(__x86_64__)
 namespace {
 
-// The processor has AMX tiles and BF16 products (CPUID leaf 7, EDX bits 24 and 22), and Linux lets
-// this process use the tiles, which its default register state leaves out
+// The processor has AMX tiles, BF16 and byte products (CPUID leaf 7, EDX bits 24, 22 and 25), and
+// Linux lets this process use the tiles, which its default register state leaves out
 // (Documentation/arch/x86/xstate.rst).
 bool CanUseAmx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
-  if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAmxInt8 = 1u << 25;
+  constexpr unsigned kNeeded = kAmxBf16 | kAmxTile | kAmxInt8;
+  if ((edx & kNeeded) != kNeeded) return false;
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
@@ -57,13 +62,24 @@ std::vector<Isa> AvailableIsas() {
     isas.push_back(Isa::kAvx2);
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bf16")) {
+        __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16")) {
       isas.push_back(Isa::kAvx512);
       if (CanUseAmx()) isas.push_back(Isa::kAmx);
     }
   }
 #endif
   return isas;
+}
+
+StatusOr<Isa> ChooseIsa(const std::string& name) {
+  const std::vector<Isa> available = AvailableIsas();
+  if (name == "auto") return available.back();
+  const auto isa = IsaFromName(name);
+  if (!isa.has_value() || std::find(available.begin(), available.end(), *isa) == available.end()) {
+    return InvalidArgument(StrCat("--isa ", name, ": this processor runs ", Join(available, ", "),
+                                  "; name one of them, or auto"));
+  }
+  return *isa;
 }
 
 }  // namespace aril::kernels

@@ -10,6 +10,7 @@
 #include "kernels/gemm/gemm_cpu.h"
 #include "kernels/lora/lora_cpu.h"
 #include "kernels/norm/norm_cpu.h"
+#include "kernels/probe/probe_cpu.h"
 #include "kernels/rope/rope_cpu.h"
 
 namespace aril::kernels {
@@ -33,6 +34,8 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
     .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,               \
     .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,           \
     .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16, \
+    .read_bytes = ns::ReadBytes, .arithmetic_f32 = ns::kArithmeticF32,              \
+    .arithmetic_bf16 = ns::kArithmeticBF16, .arithmetic_int8 = ns::kArithmeticInt8, \
   }
 
 #if defined(__x86_64__)
@@ -43,6 +46,8 @@ CpuKernels AmxKernels() {
                        .block_cols = amx::kGemmBlockCols,
                        .k_multiple = amx::kGemmKMultiple,
                        .x_layout = GemmKernel::XLayout::kRows};
+  kernels.arithmetic_bf16 = amx::kArithmeticBF16;
+  kernels.arithmetic_int8 = amx::kArithmeticInt8;
   return kernels;
 }
 #endif

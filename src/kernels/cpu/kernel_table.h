@@ -11,6 +11,7 @@
 #include "kernels/gemm/gemm_tile.h"
 #include "kernels/lora/lora_tile.h"
 #include "kernels/norm/norm_tile.h"
+#include "kernels/probe/probe_tile.h"
 #include "kernels/rope/rope_tile.h"
 
 namespace aril::kernels {
@@ -24,6 +25,8 @@ struct CpuKernels {
   NormRowFunction norm_row_f32, norm_row_bf16;
   RopeHeadFunction rope_head_f32, rope_head_bf16;
   SiluMulRowFunction silu_mul_row_f32, silu_mul_row_bf16;
+  ReadFunction read_bytes;
+  ArithmeticLoop arithmetic_f32, arithmetic_bf16, arithmetic_int8;
 };
 
 }  // namespace aril::kernels

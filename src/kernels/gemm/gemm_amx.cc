@@ -12,6 +12,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/cpu/amx_tiles.h"
 #include "kernels/gemm/gemm_cpu.h"
 
 namespace aril::kernels::amx {
@@ -23,15 +24,6 @@ constexpr int kBlockCols = 64;
 constexpr int64_t kChunkSteps = 8;
 constexpr long kWStrideBytes = kBlockCols * 4;
 constexpr long kSumStrideBytes = kBlockCols * 4;
-
-// Palette 1, all eight tiles of 16 rows × 64 bytes (Intel SDM, volume 1, chapter 18).
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
 
 // A chunk of K for some rows of x and all 64 columns.
 struct Chunk {
@@ -125,8 +117,7 @@ extern const int64_t kGemmBlockCols = kBlockCols;
 extern const int64_t kGemmKMultiple = kTileGroups;
 
 void GemmBlockBF16(const GemmBlock& b) {
-  alignas(64) static const TileConfig config;
-  _tile_loadconfig(&config);
+  ConfigureTiles();
   alignas(64) float sums[kGemmMaxPassRows * kBlockCols];
   const int64_t rows = (b.rows + kTileRows - 1) / kTileRows * kTileRows;
   const int64_t steps = b.k_groups / kTileGroups;

@@ -1,0 +1,262 @@
+#include "apps/bench_step.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "apps/bench_numbers.h"
+#include "apps/machine_limits.h"
+#include "apps/output_file.h"
+#include "apps/step_roofline.h"
+#include "apps/synth_adapters.h"
+#include "apps/synth_model.h"
+#include "apps/text_table.h"
+#include "base/strings.h"
+#include "runner/local_runner.h"
+
+namespace aril {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLowestToken = 10;  // below lie special tokens, as a rule
+// Long enough to tell a slow phase of the host's memory from a fast one.
+constexpr Duration kProbeDuration = std::chrono::milliseconds(200);
+
+// A folder for synthetic weights; deleted with its content.
+class WorkFolder {
+ public:
+  WorkFolder() : path_(fs::temp_directory_path() / StrCat("aril-bench-", getpid())) {}
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::string operator/(const char* name) const { return path_ / name; }
+
+ private:
+  const fs::path path_;
+};
+
+// One row of the table.
+struct Case {
+  std::string name;
+  int64_t sequences = 1;
+  bool adapters = false;
+  bool prefill = false;
+};
+
+// What one pass found for a case.
+struct Timing {
+  double seconds = 0;   // of a step, the median of the pass
+  double roofline = 0;  // with the bandwidth probed before and after
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+class Bench {
+ public:
+  Bench(const BenchStepOptions& options, std::ostream& out, const Clock& clock)
+      : options_(options), out_(out), clock_(clock) {}
+
+  Status Run() {
+    RETURN_IF_ERROR(Load());
+    const std::vector<Case> cases = Cases();
+    std::vector<std::vector<Timing>> timings(cases.size());
+    kernels::CpuContext context(*probe_threads_, isa_);
+    MachineProbe probe(context, clock_, options_.probe_bytes);
+    limits_ = probe.Measure(kProbeDuration);
+    for (int64_t pass = 0; pass < options_.passes; ++pass) {
+      for (size_t i = 0; i < cases.size(); ++i) {
+        ASSIGN_OR_RETURN(const Timing timing, RunCase(cases[i], probe));
+        timings[i].push_back(timing);
+      }
+    }
+    return Report(cases, timings);
+  }
+
+ private:
+  Status Load() {
+    out_ << "making " << options_.shape << " with random weights in " << folder_ / "" << std::endl;
+    ASSIGN_OR_RETURN(isa_, kernels::ChooseIsa(options_.isa));
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    probe_threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
+    SynthModelOptions model;
+    model.shape = options_.shape;
+    model.out_dir = folder_ / "model";
+    ASSIGN_OR_RETURN(const SynthModel plan, PlanSynthModel(model));
+    RETURN_IF_ERROR(WriteSynthModel(model, plan, *probe_threads_, [](uint64_t) {}));
+
+    LocalRunnerOptions runner;
+    runner.model_dir = model.out_dir;
+    runner.dtype = options_.dtype;
+    runner.isa = options_.isa;
+    runner.threads = probe_threads_->num_threads();
+    runner.max_num_seqs = std::max<int64_t>(1, options_.num_adapters);
+    for (const int64_t batch : options_.batches) {
+      runner.max_num_seqs = std::max(runner.max_num_seqs, batch);
+    }
+    runner.max_num_batched_tokens =
+        std::max({runner.max_num_seqs, options_.prefill_tokens, int64_t{512}});
+    runner.max_model_len =
+        std::max(options_.context + options_.steps + 2, options_.prefill_tokens + 1);
+    if (options_.num_adapters > 0) {
+      SynthAdaptersOptions adapters;
+      adapters.model_dir = model.out_dir;
+      adapters.out_dir = folder_ / "adapters";
+      adapters.count = static_cast<int>(options_.num_adapters);
+      adapters.ranks = {options_.rank};
+      ASSIGN_OR_RETURN(const SynthAdapters adapter_plan, PlanSynthAdapters(adapters));
+      RETURN_IF_ERROR(WriteSynthAdapters(adapters, adapter_plan, *probe_threads_, [](uint64_t) {}));
+      for (const auto& entry : fs::directory_iterator(adapters.out_dir)) {
+        runner.adapter_dirs.push_back(entry.path());
+      }
+    }
+    ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
+    out_ << runner_->Description() << std::endl;
+    return OkStatus();
+  }
+
+  std::vector<Case> Cases() const {
+    std::vector<Case> cases;
+    for (const int64_t batch : options_.batches) {
+      cases.push_back({.name = "decode", .sequences = batch});
+    }
+    if (options_.num_adapters > 0) {
+      cases.push_back({.name = StrCat("decode, each its adapter of rank ", options_.rank),
+                       .sequences = options_.num_adapters,
+                       .adapters = true});
+    }
+    if (options_.prefill_tokens > 0) {
+      cases.push_back({.name = StrCat("prefill of ", options_.prefill_tokens), .prefill = true});
+    }
+    return cases;
+  }
+
+  StepLoad LoadOf(const Case& which) const {
+    StepLoad load;
+    if (which.prefill) {
+      load.sequences = {{.rows = options_.prefill_tokens, .context = options_.prefill_tokens}};
+      return load;
+    }
+    // In the middle of the timed steps.
+    const int64_t context = options_.context + options_.steps / 2;
+    load.sequences.assign(static_cast<size_t>(which.sequences), {.rows = 1, .context = context});
+    if (which.adapters) {
+      load.adapters.assign(static_cast<size_t>(which.sequences),
+                           {.rank = options_.rank, .rows = 1});
+    }
+    return load;
+  }
+
+  StatusOr<Timing> RunCase(const Case& which, MachineProbe& probe) {
+    const int64_t num_steps = which.prefill ? 1 : options_.steps;
+    const int64_t prompt = which.prefill ? options_.prefill_tokens : options_.context;
+    Engine& engine = runner_->engine();
+    for (int64_t i = 0; i < which.sequences; ++i) {
+      wire::SequenceRequest request;
+      request.sequence = SequenceId(next_id_++);
+      request.adapter = which.adapters ? AdapterId(i) : kBaseModel;
+      request.max_tokens = static_cast<int32_t>(which.prefill ? 1 : num_steps + 1);
+      request.sampling.temperature = 0;
+      const int64_t num_ids = runner_->spec().vocab_size - kLowestToken;
+      for (int64_t t = 0; t < prompt; ++t) {
+        request.prompt.push_back(
+            static_cast<int32_t>(kLowestToken + (i * 7919 + t * 104729) % num_ids));
+      }
+      RETURN_IF_ERROR(engine.Validate(request));
+      engine.Add(std::move(request));
+    }
+    // Up to the first step that only decodes.
+    if (!which.prefill) {
+      int64_t first_tokens = 0;
+      while (first_tokens < which.sequences) {
+        for (const wire::TokenEvent& event : engine.Step()) {
+          if (event.index == 0) ++first_tokens;
+        }
+      }
+    }
+    const double before = probe.ReadBytesPerSecond(kProbeDuration / 2);
+    std::vector<double> seconds;
+    while (engine.HasWork()) {
+      const TimePoint start = clock_.Now();
+      engine.Step();
+      const double step = ToSeconds(clock_.Now() - start);
+      // The first sequences may be some tokens ahead, and end before the others.
+      if (which.prefill || engine.Stats().num_rows == which.sequences) seconds.push_back(step);
+    }
+    const double after = probe.ReadBytesPerSecond(kProbeDuration / 2);
+    if (seconds.empty()) return Internal("no step held all sequences; raise --steps");
+    MachineLimits limits = limits_;
+    limits.read_bytes_per_s = (before + after) / 2;
+    return Timing{.seconds = Median(std::move(seconds)),
+                  .roofline = StepSeconds(Costs(which, limits))};
+  }
+
+  std::vector<OperatorCost> Costs(const Case& which, const MachineLimits& limits) const {
+    return StepCosts(runner_->spec(), runner_->engine().layout().dtype, LoadOf(which), limits);
+  }
+
+  Status Report(const std::vector<Case>& cases, const std::vector<std::vector<Timing>>& timings) {
+    std::vector<std::vector<std::string>> lines = {
+        {"step", "sequences", "ms", "tok/s", "roofline ms", "of roofline", "worst", "best"}};
+    Json::Array results;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      std::vector<double> seconds, rooflines, ratios;
+      for (const Timing& timing : timings[i]) {
+        seconds.push_back(timing.seconds);
+        rooflines.push_back(timing.roofline);
+        ratios.push_back(timing.roofline / timing.seconds);
+      }
+      const auto [worst, best] = std::minmax_element(ratios.begin(), ratios.end());
+      const double median = Median(seconds);
+      const auto tokens = static_cast<double>(LoadOf(cases[i]).num_rows());
+      lines.push_back({cases[i].name, std::to_string(cases[i].sequences), Decimal(median * 1e3, 2),
+                       Decimal(tokens / median, 1), Decimal(Median(rooflines) * 1e3, 2),
+                       Decimal(Median(ratios), 2), Decimal(*worst, 2), Decimal(*best, 2)});
+      results.push_back(Json::Object{{"step", cases[i].name},
+                                     {"sequences", cases[i].sequences},
+                                     {"seconds", median},
+                                     {"roofline_seconds", Median(rooflines)},
+                                     {"of_roofline", Median(ratios)}});
+    }
+    out_ << "read " << Decimal(limits_.read_bytes_per_s / 1e9, 1) << " GB/s, fp32 "
+         << Decimal(limits_.f32_per_s / 1e9, 0) << " GFLOP/s, bf16 "
+         << Decimal(limits_.bf16_per_s / 1e9, 0) << " GFLOP/s at the start\n"
+         << AlignColumns(lines, 1) << std::flush;
+    if (options_.json_path.empty()) return OkStatus();
+    const Json json = Json::Object{{"shape", options_.shape},
+                                   {"limits", limits_.ToJson()},
+                                   {"passes", options_.passes},
+                                   {"context", options_.context},
+                                   {"results", Json(std::move(results))}};
+    return WriteTextFile("--json", options_.json_path, json.Dump() + "\n");
+  }
+
+  const BenchStepOptions& options_;
+  std::ostream& out_;
+  const Clock& clock_;
+  const WorkFolder folder_;
+  kernels::Isa isa_ = kernels::Isa::kPortable;
+  std::unique_ptr<ThreadPool> probe_threads_;
+  std::unique_ptr<LocalRunner> runner_;
+  MachineLimits limits_;
+  int64_t next_id_ = 0;
+};
+
+}  // namespace
+
+Status BenchStep(const BenchStepOptions& options, std::ostream& out, const Clock& clock) {
+  return Bench(options, out, clock).Run();
+}
+
+}  // namespace aril

@@ -1,0 +1,92 @@
+#include "apps/bench_step.h"
+
+#include <sstream>
+
+#include "apps/bench_machine.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/test_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr size_t kProbeBytes = size_t{64} << 20;
+
+Json ReadJson(const std::string& path) {
+  const auto text = ReadFile(path, 1 << 20);
+  EXPECT_TRUE(text.ok()) << text.status();
+  auto json = Json::Parse(text.value_or(""));
+  EXPECT_TRUE(json.ok()) << json.status();
+  return json.ok() ? *std::move(json) : Json();
+}
+
+double Number(const Json& json, const char* key) {
+  double value = -1;
+  const Json* found = json.Find(key);
+  EXPECT_TRUE(found != nullptr && found->AsNumber(&value)) << key;
+  return value;
+}
+
+TEST(BenchMachine, PrintsLimitsForEachNumberOfThreads) {
+  const TestDir dir;
+  std::ostringstream out;
+  const BenchMachineOptions options = {.threads = 2,
+                                       .duration = std::chrono::milliseconds(1),
+                                       .probe_bytes = kProbeBytes,
+                                       .json_path = dir / "limits.json"};
+  const Status status = BenchMachine(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("read GB/s"), HasSubstr("bf16 GFLOP/s")));
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& limits = *json.Find("limits")->AsArray();
+  ASSERT_EQ(limits.size(), 2u);
+  EXPECT_EQ(Number(limits[1], "threads"), 2);
+  EXPECT_GT(Number(limits[1], "read_bytes_per_s"), 0);
+  EXPECT_GT(Number(limits[1], "f32_per_s"), 0);
+}
+
+TEST(BenchMachine, RefusesAnInstructionSetThatIsNotThere) {
+  std::ostringstream out;
+  EXPECT_THAT(Message(BenchMachine({.isa = "z80"}, out, RealClock())), HasSubstr("--isa z80"));
+}
+
+TEST(BenchStep, ComparesEachStepWithItsRoofline) {
+  const TestDir dir;
+  std::ostringstream out;
+  const BenchStepOptions options = {.shape = "tiny",
+                                    .threads = 2,
+                                    .batches = {1, 3},
+                                    .num_adapters = 2,
+                                    .rank = 4,
+                                    .context = 9,
+                                    .prefill_tokens = 20,
+                                    .steps = 3,
+                                    .passes = 2,
+                                    .probe_bytes = kProbeBytes,
+                                    .json_path = dir / "steps.json"};
+  const Status status = BenchStep(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("of roofline"), HasSubstr("each its adapter of rank 4"),
+                               HasSubstr("prefill of 20")));
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& results = *json.Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 4u);
+  for (const Json& result : results) {
+    EXPECT_GT(Number(result, "seconds"), 0);
+    EXPECT_GT(Number(result, "roofline_seconds"), 0);
+  }
+}
+
+TEST(BenchStep, SaysWhichShapesThereAre) {
+  std::ostringstream out;
+  EXPECT_THAT(Message(BenchStep({.shape = "giant"}, out, RealClock())),
+              HasSubstr("tinyllama-1.1b"));
+}
+
+}  // namespace
+}  // namespace aril

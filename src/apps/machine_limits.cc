@@ -1,0 +1,69 @@
+#include "apps/machine_limits.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "apps/bench_numbers.h"
+#include "base/check.h"
+
+namespace aril {
+namespace {
+
+// What is read between two looks at the clock.
+constexpr size_t kStretchBytes = size_t{64} << 20;
+
+}  // namespace
+
+Json MachineLimits::ToJson() const {
+  return Json::Object{{"threads", threads},
+                      {"read_bytes_per_s", read_bytes_per_s},
+                      {"f32_per_s", f32_per_s},
+                      {"bf16_per_s", bf16_per_s},
+                      {"int8_per_s", int8_per_s}};
+}
+
+MachineProbe::MachineProbe(kernels::CpuContext& context, const Clock& clock, size_t memory_bytes)
+    : context_(context), clock_(clock), memory_(memory_bytes) {
+  CHECK(memory_bytes > 0 && memory_bytes % kStretchBytes == 0);
+  // Every page its own: pages never written are all one page of zeros.
+  context.threads().ParallelFor(
+      static_cast<int64_t>(memory_bytes / kStretchBytes), [&](int64_t stretch) {
+        std::memset(memory_.data() + static_cast<size_t>(stretch) * kStretchBytes, 1,
+                    kStretchBytes);
+      });
+}
+
+double MachineProbe::ReadBytesPerSecond(Duration duration) {
+  const TimePoint start = clock_.Now();
+  double bytes = 0;
+  for (size_t at = 0; clock_.Now() - start < duration || bytes == 0;
+       at = (at + kStretchBytes) % memory_.size_bytes()) {
+    kernels::ReadMemory(context_, std::span(memory_.data() + at, kStretchBytes));
+    bytes += double{kStretchBytes};
+  }
+  return bytes / ToSeconds(clock_.Now() - start);
+}
+
+double MachineProbe::OperationsPerSecond(kernels::Arithmetic arithmetic, Duration duration) {
+  const TimePoint end = clock_.Now() + duration;
+  double best = 0;
+  for (TimePoint start = clock_.Now(); start < end;) {
+    const double operations = kernels::RunArithmetic(context_, arithmetic);
+    if (operations == 0) return 0;
+    const TimePoint now = clock_.Now();
+    best = std::max(best, operations / ToSeconds(now - std::exchange(start, now)));
+  }
+  return best;
+}
+
+MachineLimits MachineProbe::Measure(Duration duration) {
+  return {.threads = context_.threads().num_threads(),
+          .read_bytes_per_s = ReadBytesPerSecond(duration),
+          .f32_per_s = OperationsPerSecond(kernels::Arithmetic::kF32, duration),
+          .bf16_per_s = OperationsPerSecond(kernels::Arithmetic::kBF16, duration),
+          .int8_per_s = OperationsPerSecond(kernels::Arithmetic::kInt8, duration)};
+}
+
+}  // namespace aril

@@ -1,0 +1,51 @@
+// The least time in which a step can be computed: for each operator, what must be read over the
+// memory's bandwidth, or what must be calculated over the peak rate, whichever takes longer.
+
+#ifndef ARIL_APPS_STEP_ROOFLINE_H_
+#define ARIL_APPS_STEP_ROOFLINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/machine_limits.h"
+#include "spec/model_spec.h"
+#include "tensor/dtype.h"
+
+namespace aril {
+
+// A step, as far as its cost goes.
+struct StepLoad {
+  struct SequenceLoad {
+    int64_t rows = 1;     // of this step
+    int64_t context = 0;  // tokens that its last row attends to, itself included
+  };
+  // Rows that use one adapter of this rank on all seven projections.
+  struct AdapterRows {
+    int64_t rank = 0;
+    int64_t rows = 0;
+  };
+  std::vector<SequenceLoad> sequences;  // each has one row of logits
+  std::vector<AdapterRows> adapters;    // different ones
+
+  int64_t num_rows() const;
+};
+
+struct OperatorCost {
+  std::string name;  // "qkv", "attention", …
+  double bytes = 0;
+  double operations = 0;
+  double seconds = 0;  // at the limits
+};
+
+// The operators that count, each summed over the layers. Weights, adapters and KV in `dtype`; reads
+// of activations, norms, RoPE and sampling are taken to be free.
+std::vector<OperatorCost> StepCosts(const ModelSpec& spec, DType dtype, const StepLoad& load,
+                                    const MachineLimits& limits);
+
+// Their sum.
+double StepSeconds(const std::vector<OperatorCost>& costs);
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_STEP_ROOFLINE_H_

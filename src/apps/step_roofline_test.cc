@@ -1,0 +1,55 @@
+#include "apps/step_roofline.h"
+
+#include "apps/synth_shapes.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::DoubleNear;
+
+ModelSpec TinyLlama() {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("tinyllama-1.1b", DType::kBF16), nullptr);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *spec;
+}
+
+// Two cores of a Zen 5 EPYC.
+const MachineLimits kLimits = {
+    .threads = 2, .read_bytes_per_s = 83.8e9, .f32_per_s = 522e9, .bf16_per_s = 960e9};
+
+double Seconds(const StepLoad& load) {
+  return StepSeconds(StepCosts(TinyLlama(), DType::kBF16, load, kLimits));
+}
+
+// By hand: 1.034e9 weights of the projections and the head, 2 bytes each, over 83.8 GB/s are
+// 24.7 ms. Of 512 rows the projections’ 0.969e9 take 2·512·0.969e9 / 960e9 = 1.034 s, attention 25
+// ms, and one row of the head 1.6 ms.
+TEST(StepRoofline, IsWeightsOverBandwidthForOneRowAndOperationsOverPeakForMany) {
+  EXPECT_THAT(Seconds({.sequences = {{.rows = 1, .context = 1}}}), DoubleNear(24.7e-3, 0.1e-3));
+  EXPECT_THAT(Seconds({.sequences = {{.rows = 512, .context = 512}}}), DoubleNear(1.060, 0.002));
+}
+
+TEST(StepRoofline, CountsAdaptersAndContext) {
+  StepLoad load{.sequences = std::vector<StepLoad::SequenceLoad>(16, {.rows = 1, .context = 1})};
+  const double base = Seconds(load);
+  load.adapters.assign(16, {.rank = 16, .rows = 1});
+  // 16 times 25.2 MB.
+  EXPECT_THAT(Seconds(load) - base, DoubleNear(16 * 25.23e6 / 83.8e9, 0.02e-3));
+  load.adapters.clear();
+  for (auto& sequence : load.sequences) sequence.context = 1025;
+  // 1024 tokens of 22 layers · 2 · 256 elements for each of 16 sequences.
+  EXPECT_THAT(Seconds(load) - base, DoubleNear(16 * 1024 * 22 * 512 * 2 / 83.8e9, 0.02e-3));
+}
+
+TEST(StepRoofline, FallsBackToFloat32WhereThereIsNoBf16) {
+  MachineLimits limits = kLimits;
+  limits.bf16_per_s = 0;
+  const StepLoad load{.sequences = {{.rows = 512, .context = 512}}};
+  const double seconds = StepSeconds(StepCosts(TinyLlama(), DType::kBF16, load, limits));
+  EXPECT_THAT(seconds / Seconds(load), DoubleNear(960.0 / 522, 0.03));
+}
+
+}  // namespace
+}  // namespace aril
