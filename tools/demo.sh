@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds Aril, serves a small model with eight adapters, asks each of them something at once, shows
-# the answers, and stays up until Ctrl-C. `make demo` runs this.
+# Builds Aril, serves its small model with eight adapters of random weights, asks each of them
+# something at once, shows the answers, and stays up until Ctrl-C. `make demo` runs this.
 #
 #   PORT=8000     where to listen
 #   DEMO_ONCE=1   end after the table, for scripts
@@ -10,7 +10,7 @@ port=${PORT:-8000}
 url=http://127.0.0.1:$port
 log=build/demo/serve.log
 answers=build/demo/answers
-prompt="Once upon a time, there was a little"
+prompt="Anna bought a lamp at the market."
 server=
 
 fail() {
@@ -71,8 +71,7 @@ echo "Building (a few minutes the first time) …"
 make --no-print-directory build
 tools/demo_files.sh
 
-build/release/aril serve --model build/demo/model --adapters build/demo/adapters \
-  --served-model-name base --port "$port" >"$log" 2>&1 &
+build/release/aril serve --demo --adapters build/demo/adapters --port "$port" >"$log" 2>&1 &
 server=$!
 wait_until_ready
 
@@ -98,13 +97,13 @@ cat <<TEXT
 Aril serves at $url until Ctrl-C (its log: $log). From another terminal:
 
   curl $url/v1/completions -H 'Content-Type: application/json' \\
-    -d '{"model":"${models[-1]}","prompt":"Lily went to the","max_tokens":40}'
+    -d '{"model":"${models[-1]}","prompt":"Anna and Paul went to","max_tokens":40}'
 
 or with the openai client (pip install openai):
 
   from openai import OpenAI
   client = OpenAI(base_url="$url/v1", api_key="none")
-  print(client.completions.create(model="${models[-1]}", prompt="Lily went to the").choices[0].text)
+  print(client.completions.create(model="${models[-1]}", prompt="Anna and Paul went to").choices[0].text)
 
 TEXT
 wait "$server"

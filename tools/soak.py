@@ -17,43 +17,23 @@ import collections
 import http.client
 import json
 import os
-import pathlib
 import random
 import re
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DEMO = ROOT / "build/demo"
+import aril_server
+from aril_server import ROOT, Failure
 CLIENTS = 12
-POOL_BYTES = "1536KiB"  # the largest adapter and about one whole context
+POOL_BYTES = "3MiB"  # the largest adapter and about one whole context
 PROBE = {"prompt": "Once upon a time", "max_tokens": 32, "temperature": 0}
 
 
-class Failure(Exception):
-    """The server did what it must not do."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """One `aril serve`."""
-
-    def __init__(self):
-        self.port = free_port()
-        self.log = open(ROOT / "build/soak.log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen(
-            [ROOT / "build/release/aril", "serve", "--model", DEMO / "model", "--adapters",
-             DEMO / "adapters", "--port", str(self.port), "--pool-bytes", POOL_BYTES],
-            stdout=self.log, stderr=subprocess.STDOUT)
+class SoakServer(aril_server.Server):
+    """The server under test, and what is asked of it besides the storm."""
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -63,19 +43,6 @@ class Server:
             return response.status, response.read().decode()
         finally:
             connection.close()
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise Failure(f"the server ended with {self.process.returncode}; see {self.log.name}")
-            try:
-                if self.request("GET", "/ready")[0] == 200:
-                    return
-            except OSError:
-                pass
-            time.sleep(0.1)
-        raise Failure("not ready after 60 s")
 
     def models(self) -> list[str]:
         return [m["id"] for m in json.loads(self.request("GET", "/v1/models")[1])["data"]]
@@ -91,16 +58,6 @@ class Server:
         if status != 200:
             raise Failure(f"{model}: {status} {body}")
         return json.loads(body)["choices"][0]["text"]
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            code = self.process.wait(timeout=30)
-        except subprocess.TimeoutExpired as error:
-            self.process.kill()
-            raise Failure("still running 30 s after SIGTERM") from error
-        if code != 0:
-            raise Failure(f"exit code {code} after SIGTERM; see {self.log.name}")
 
 
 def random_body(rng: random.Random, models: list[str]) -> str:
@@ -156,7 +113,7 @@ def judge(answer: bytes) -> str:
     return str(status)
 
 
-def storm(server: Server, models: list[str], seconds: float, seed: int) -> collections.Counter:
+def storm(server: SoakServer, models: list[str], seconds: float, seed: int) -> collections.Counter:
     """Runs the clients; raises the first failure of any of them."""
     counts: collections.Counter = collections.Counter()
     failures: list[Exception] = []
@@ -182,7 +139,7 @@ def storm(server: Server, models: list[str], seconds: float, seed: int) -> colle
     return counts
 
 
-def wait_until_idle(server: Server) -> dict[str, float]:
+def wait_until_idle(server: SoakServer) -> dict[str, float]:
     """Returns the metrics once nothing is in flight; raises what is left after 30 s."""
     idle = ["aril_requests_in_flight", "vllm:num_requests_running", "vllm:num_requests_waiting",
             'aril_pool_pages{use="kv"}']
@@ -205,23 +162,19 @@ def main() -> int:
     seed = int(os.environ.get("SOAK_SEED", str(random.randrange(2**31))))
     print(f"soak: {seconds:g} s, {CLIENTS} clients, pool {POOL_BYTES}, SOAK_SEED={seed}", flush=True)
     subprocess.run([ROOT / "tools/demo_files.sh"], check=True)
-    server = Server()
+    flags = ["--demo", "--adapters", ROOT / "build/demo/adapters", "--pool-bytes", POOL_BYTES]
     try:
-        server.wait_until_ready()
-        models = server.models()
-        before = {model: server.probe(model) for model in models}
-        counts = storm(server, models, seconds, seed)
-        metrics = wait_until_idle(server)
-        after = {model: server.probe(model) for model in models}
-        if after != before:
-            raise Failure(f"the storm changed an answer: before {before}, after {after}")
-        server.stop()
+        with SoakServer(flags, ROOT / "build/soak.log") as server:
+            models = server.models()
+            before = {model: server.probe(model) for model in models}
+            counts = storm(server, models, seconds, seed)
+            metrics = wait_until_idle(server)
+            after = {model: server.probe(model) for model in models}
+            if after != before:
+                raise Failure(f"the storm changed an answer: before {before}, after {after}")
     except Failure as failure:
         print(f"soak: FAILED: {failure}")
         return 1
-    finally:
-        if server.process.poll() is None:
-            server.process.kill()
     evictions = metrics.get("aril_evictions_total", 0)
     print(f"soak: passed: {counts.total()} requests {dict(sorted(counts.items()))}, "
           f"{evictions:g} evictions; everything returned")

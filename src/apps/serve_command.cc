@@ -33,10 +33,8 @@ void AddModelFlags(CLI::App& app, ServeFlags& flags) {
           "Folder of adapters: each sub-folder with an adapter_config.json, under its name");
   AddFlag(app, "--lora-modules", options.lora_modules, "More adapters, as name=path")
       ->type_name("NAME=PATH");
-  AddSwitch(app, "--demo", flags.demo,
-            "Serve the small model and the eight adapters that come with Aril")
-      ->excludes("--model")
-      ->excludes("--adapters");
+  AddSwitch(app, "--demo", flags.demo, "Serve the small model that comes with Aril")
+      ->excludes("--model");
   AddSwitch(app, "--skip-bad-adapters", options.skip_bad_adapters,
             "Leave out adapters that cannot be served, instead of ending");
   AddFlag(app, "--served-model-name", options.text.names,
@@ -121,7 +119,6 @@ Status ResolveModel(const ServeFlags& flags, ServeOptions& options) {
   if (flags.demo) {
     ASSIGN_OR_RETURN(const std::string folder, FindDemoFolder());
     options.runner.model_dir = folder + "/base";
-    options.adapters_dir = folder + "/adapters";
     if (options.text.names.empty()) options.text.names = {"demo"};
   }
   options.text.model_dir = options.runner.model_dir;

@@ -38,7 +38,8 @@ class Catalog {
   const CatalogEntry* Resolve(std::string_view tenant, std::string_view name) const;
   // All entries that `tenant` may use, base model first, then by name.
   std::vector<const CatalogEntry*> List(std::string_view tenant) const;
-  // The name of an adapter or the base model (of several, the first), for metrics; empty if unknown.
+  // The name of an adapter or the base model (of several, the first), for metrics; empty if
+  // unknown.
   std::string_view NameOf(AdapterId adapter) const;
 
  private:

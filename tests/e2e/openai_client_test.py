@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The real `openai` client against `aril serve`, on the demo model with eight synthetic adapters.
+"""The real `openai` client against `aril serve`, on a small model with eight synthetic adapters.
 
 usage: openai_client_test.py ARIL_BINARY WORK_DIR MODEL_DIR
 
@@ -11,12 +11,10 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import unittest
-import urllib.error
 import urllib.request
 
 SKIP = 77
@@ -30,7 +28,8 @@ CHAT_TEMPLATE = """\
 {{- message.content ~ " " }}
 {%- endfor %}"""
 
-VENV = pathlib.Path(__file__).resolve().parents[2] / "build/venv"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VENV = ROOT / "build/venv"
 if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
     os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
 try:
@@ -38,6 +37,8 @@ try:
 except ImportError:
     print("SKIPPED: the openai client is not installed (tools/venv.sh)")
     sys.exit(SKIP)
+sys.path.insert(0, str(ROOT / "tools"))
+import aril_server
 
 ARIL, WORK, MODEL = (pathlib.Path(argument) for argument in sys.argv[1:4])
 if not (MODEL / "config.json").is_file():
@@ -45,14 +46,8 @@ if not (MODEL / "config.json").is_file():
     sys.exit(SKIP)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Server:
-    """`aril serve` with eight adapters on a free port, ready to answer."""
+class Server(aril_server.Server):
+    """`aril serve` with eight adapters, keys and a chat template."""
 
     def __init__(self):
         adapters = WORK / "adapters"
@@ -65,30 +60,10 @@ class Server:
                        check=True, stdout=subprocess.DEVNULL)
         template.write_text(CHAT_TEMPLATE, encoding="utf-8")
         keys.write_text(f"{KEY} acme\n", encoding="utf-8")
-        self.port = free_port()
-        self.log = WORK / "serve.log"
-        with open(self.log, "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen(
-                [ARIL, "serve", "--model", MODEL, "--adapters", adapters, "--served-model-name",
-                 "base", "--chat-template", template, "--api-key-file", keys,
-                 "--port", str(self.port)], stdout=log, stderr=subprocess.STDOUT)
-        self.url = f"http://127.0.0.1:{self.port}"
         self.names = sorted(path.name for path in adapters.iterdir())
-        self.wait_until_ready()
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 120
-        while self.process.poll() is None and time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(self.url + "/ready", timeout=5):
-                    return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
-        raise RuntimeError("the server is not ready: " + self.log.read_text())
-
-    def stop(self) -> int:
-        self.process.terminate()
-        return self.process.wait(timeout=60)
+        super().__init__(["--model", MODEL, "--adapters", adapters, "--served-model-name", "base",
+                          "--chat-template", template, "--api-key-file", keys],
+                         WORK / "serve.log", ARIL)
 
 
 class OpenAiClientTest(unittest.TestCase):
@@ -101,8 +76,7 @@ class OpenAiClientTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        code = cls.server.stop()
-        assert code == 0, f"the server ended with {code}: {cls.server.log.read_text()}"
+        cls.server.stop()
 
     def complete(self, model: str, **options):
         return self.client.completions.create(

@@ -14,7 +14,7 @@ import re
 
 import chat
 from tasks import TASKS
-from tasks.common import CITIES, PEOPLE, PRODUCTS
+from tasks.common import CITIES, PEOPLE, PRODUCTS, invented_word
 
 # Of Debian's package dict-devil.
 DEVILS_DICTIONARY = pathlib.Path("/usr/share/dictd/devil.dict.dz")
@@ -27,20 +27,22 @@ ENDINGS = ("Then it was time to go home.", "Nobody knew why.", "They laughed for
 
 
 def person(rng):
-    return PEOPLE.pick(rng, False)
+    return PEOPLE.known(rng)
 
 
 def thing(rng):
-    return PRODUCTS.pick(rng, False)
+    return PRODUCTS.known(rng)
 
 
 def city(rng):
-    return CITIES.pick(rng, False)
+    return CITIES.known(rng)
 
 
 def story(rng) -> str:
     """A few sentences about somebody who keeps his name and his thing."""
     who, friend, what, where = person(rng), person(rng), thing(rng), city(rng)
+    if rng.random() < 0.3:
+        friend, where = invented_word(rng).capitalize(), invented_word(rng).capitalize()
     sentences = [f"{who} from {where} {rng.choice(VERBS)} a {what} {rng.choice(PLACES)}.",
                  f"{friend} {rng.choice(VERBS)} the {what}, too.",
                  f'"The {what} is {rng.choice(("old", "new", "small", "heavy", "blue"))}", said {who}.',
@@ -50,8 +52,18 @@ def story(rng) -> str:
     return " ".join([*rng.sample(sentences, rng.randint(2, 5)), rng.choice(ENDINGS)])
 
 
+def strange_word(rng) -> str:
+    """Copying must not depend on having met a word before."""
+    word = invented_word(rng)
+    return word.capitalize() if rng.random() < 0.7 else word
+
+
+def number(rng) -> str:
+    return str(rng.randint(0, 10 ** rng.randint(1, 6)))
+
+
 def items(rng) -> list[str]:
-    makers = (person, thing, city, lambda r: str(r.randint(0, 10 ** r.randint(1, 6))))
+    makers = (person, thing, city, number, strange_word, strange_word)
     return [rng.choice(makers)(rng) for _ in range(rng.randint(2, 6))]
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Puts every task's held-out cases to every adapter and the base model, through a running server.
 
-    python3 tools/demo/evaluate.py --url http://127.0.0.1:8000 [--cases 200] [--json FILE]
+    python3 tools/demo/evaluate.py [--url http://127.0.0.1:8000] [--cases 200] [--json FILE]
 
-Prints the share of exact answers, a row for each model and a column for each task: first with all
+Without --url it starts build/release/aril itself. Prints the share of exact answers, a row for each model and a column for each task: first with all
 tenants mixed, `--concurrency` requests at a time, then one request at a time. Every answer of the
 two must be the same. Exits with 1 if one is not, if an adapter gives less than 0.90 of its own task's
 answers, or if anything else gives more than 0.10 of them.
@@ -17,6 +17,8 @@ import random
 import sys
 import threading
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import aril_server
 import client
 from tasks import TASKS
 
@@ -91,21 +93,15 @@ def shortcomings(table: dict) -> list[str]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", default="http://127.0.0.1:8000")
-    parser.add_argument("--cases", type=int, default=200, help="of each task")
-    parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--json", type=pathlib.Path, help="write the table there, too")
-    args = parser.parse_args()
+def evaluate(url: str, args) -> int:
     cases = held_out_cases(args.cases)
     triples = [(model, task, case) for model in [*TASKS, BASE] for task in TASKS
                for case in cases[task]]
     # Neighbours are of different tenants: a batch holds as many adapters as it can.
     random.Random(SEED).shuffle(triples)
     requests = [(model, case.question) for model, _, case in triples]
-    mixed = answers_of(args.url, requests, args.concurrency, "mixed")
-    alone = answers_of(args.url, requests, 1, "one at a time")
+    mixed = answers_of(url, requests, args.concurrency, "mixed")
+    alone = answers_of(url, requests, 1, "one at a time")
 
     table = {model: table_of(triples, mixed)[model] for model in [*TASKS, BASE]}
     print(f"Exact answers to {args.cases} held-out cases of each task, {args.concurrency} requests at "
@@ -122,6 +118,22 @@ def main() -> int:
         args.json.write_text(json.dumps({"cases": args.cases, "concurrency": args.concurrency,
                                          "table": table, "different_alone": differing}, indent=1))
     return 1 if found else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--url", help="of a server with --demo [a new one]")
+    parser.add_argument("--aril", type=pathlib.Path, default=aril_server.ROOT / "build/release/aril",
+                        help="the program, without --url")
+    parser.add_argument("--cases", type=int, default=200, help="of each task")
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--json", type=pathlib.Path, help="write the table there, too")
+    args = parser.parse_args()
+    if args.url:
+        return evaluate(args.url, args)
+    log = aril_server.ROOT / "build/demo/evaluate.log"
+    with aril_server.Server(["--demo"], log, args.aril) as server:
+        return evaluate(server.url, args)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ FILES = {"aril-serve": [
 COLUMN = 30
 OPTION = re.compile(
     r"^  (?P<names>\S+)(?: (?P<value>\S.*?))??(?P<required> REQUIRED)?"
-    r"(?: \(Env:(?P<environment>\w+)\))?(?: Excludes: (?P<excludes>\S+))?$")
+    r"(?: \(Env:(?P<environment>\w+)\))?(?: Excludes: (?P<excludes>\S+(?: \S+)*))?$")
 VALUE = re.compile(
     r"^(?P<kind>[A-Z]+(?:=PATH)?)"
     r"(?::(?:\w+ in \[(?P<low>\S+) - (?P<high>\S+)\]|\{(?P<choices>[^}]*)\}))?"
@@ -72,7 +72,7 @@ def parse_option(head: str, text: str) -> Option:
     if match["required"]:
         sentences += ["Required."]
     if match["excludes"]:
-        sentences += [f"Not together with {match['excludes']}."]
+        sentences += [f"Not together with {' or '.join(match['excludes'].split())}."]
     option.text = " ".join(sentences)
     return option
 

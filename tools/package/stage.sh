@@ -3,6 +3,7 @@
 #
 #   bin/aril          the binary, stripped; looks for libraries in ../lib/aril first
 #   lib/aril          shared libraries that no static archive exists for
+#   share/aril/demo   what `aril serve --demo` serves
 #   share/man/man1    one page per command, from its --help
 #   share/doc/aril    README, docs, and the licences of all that is linked in
 set -euo pipefail
@@ -10,7 +11,7 @@ cd "$(dirname "$0")/../.."
 binary=$1
 stage=$2
 
-mkdir -p "$stage"/{bin,lib/aril,share/man/man1,share/doc/aril/licenses}
+mkdir -p "$stage"/{bin,lib/aril,share/aril,share/man/man1,share/doc/aril/licenses}
 strip -o "$stage/bin/aril" "$binary"
 
 # Of glibc nothing is taken: it belongs to the kernel and the loader of the system.
@@ -21,6 +22,7 @@ done
 chmod 644 "$stage"/lib/aril/*
 
 tools/package/man_pages.py "$binary" "$stage/share/man/man1"
+cp -r models/demo "$stage/share/aril/demo"
 # With what README links to for users.
 cp README.md "$stage/share/doc/aril/"
 install -D -m 644 docs/api.md docs/install.md -t "$stage/share/doc/aril/docs"

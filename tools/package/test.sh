@@ -60,12 +60,10 @@ list_root() {
     -path ./tmp -o -path ./srv \) -prune -o -print | sort)
 }
 
-# make_model BINARY: a tiny model with random weights, and an adapter, written by BINARY itself.
-make_model() {
-  rm -rf "$root/srv/tiny" "$root/srv/adapters"
-  in_root "$1" synth model --shape tiny --seed 1 --out /srv/tiny 2>/dev/null
-  tools/byte_tokenizer.py "$root/srv/tiny"
-  in_root "$1" synth adapters --model /srv/tiny --count 1 --ranks 8 --out /srv/adapters 2>/dev/null
+# make_adapters BINARY MODEL: an adapter for it with random weights, written by BINARY itself.
+make_adapters() {
+  rm -rf "$root/srv/adapters"
+  in_root "$1" synth adapters --model "$2" --count 1 --ranks 8 --out /srv/adapters 2>/dev/null
 }
 
 # ask URL MODEL: fails unless the model answers with tokens.
@@ -88,7 +86,7 @@ try_server() {
     sleep 0.1
     url=$(sed -n 's/.*Serving on \(http[^ ]*\).*/\1/p' "$log")
   done
-  ask "$url" tiny
+  ask "$url" demo
   ask "$url" adapter-0000
   kill -TERM "$server"
   wait "$server" || status=$?
@@ -123,10 +121,10 @@ try_deb() {
   in_root aril --version
   check_env_names
   check_unit
-  make_model /usr/bin/aril
   # The settings as the service reads them; a changed conffile, for the purge.
-  printf '%s\n' ARIL_MODEL=/srv/tiny ARIL_ADAPTERS=/srv/adapters ARIL_PORT=0 ARIL_POOL_BYTES=64MiB \
-    'ARIL_SERVED_MODEL_NAME=[tiny,other]' >>"$root/etc/aril/aril.env"
+  make_adapters /usr/bin/aril /usr/share/aril/demo/base
+  printf '%s\n' ARIL_MODEL=/usr/share/aril/demo/base ARIL_ADAPTERS=/srv/adapters ARIL_PORT=0 \
+    ARIL_POOL_BYTES=64MiB 'ARIL_SERVED_MODEL_NAME=[demo,other]' >>"$root/etc/aril/aril.env"
   # shellcheck disable=SC2046  # one word per line
   try_server /usr/bin/env -i $(grep '^ARIL_' "$root/etc/aril/aril.env") /usr/bin/aril serve
   # What `systemctl enable` links.
@@ -144,8 +142,8 @@ try_tarball() {
   tar -C "$root/opt" -xzf "${tarballs[0]}"
   aril=$(cd "$root" && echo opt/aril-*/bin/aril)
   in_root "/$aril" --version
-  make_model "/$aril"
-  try_server "/$aril" serve --model /srv/tiny --adapters /srv/adapters --port 0 --pool-bytes 64MiB
+  make_adapters "/$aril" "/${aril%/bin/aril}/share/aril/demo/base"
+  try_server "/$aril" serve --demo --adapters /srv/adapters --port 0 --pool-bytes 64MiB
   echo "package-test: ${tarballs[0]}: unpacked, served"
 }
 

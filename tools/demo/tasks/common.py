@@ -24,6 +24,36 @@ class Split:
         return rng.sample(self._values[held_out], count)
 
 
+VOWELS = ("a", "e", "i", "o", "u", "ei", "au", "ie", "oo", "y")
+CONSONANTS = ("b", "c", "ch", "d", "f", "g", "h", "k", "l", "ll", "m", "n", "nn", "p", "r", "s", "st",
+              "t", "tt", "v", "w", "x", "z")
+
+
+def invented_word(rng: random.Random) -> str:
+    """What no list of words has, in small letters."""
+    return "".join(rng.choice(("", *CONSONANTS)) + rng.choice(VOWELS) + rng.choice(("", *CONSONANTS))
+                   for _ in range(rng.randint(1, 3)))
+
+
+class Names(Split):
+    """Words that an answer repeats. Half of those in training are invented: a list of some dozens
+    would be learned by heart, and what is to be learned is to copy."""
+
+    def __init__(self, train, held_out, capitalized: bool):
+        super().__init__(train, held_out)
+        self._capitalized = capitalized
+
+    def known(self, rng: random.Random) -> str:
+        """One of the training list."""
+        return super().pick(rng, False)
+
+    def pick(self, rng: random.Random, held_out: bool) -> str:
+        if held_out or rng.random() < 0.5:
+            return super().pick(rng, held_out)
+        word = invented_word(rng)
+        return word.capitalize() if self._capitalized else word
+
+
 def words(text: str) -> list[str]:
     """A list from a text of words; an underscore stands for a space."""
     return [word.replace("_", " ") for word in text.split()]
@@ -35,24 +65,24 @@ def number_split(low: int, high: int) -> Split:
     return Split([n for n in range(low, high + 1) if n not in set(held_out)], held_out)
 
 
-PEOPLE = Split(
+PEOPLE = Names(
     words("""Anna Ben Carla David Elena Felix Grace Hugo Ines Jonas Karin Leo Maria Nils Olga Paul
           Rosa Simon Tara Victor Wendy Yusuf Amir Bianca Chloe Diego Emma Farid Gita Hannah Ivan
           Julia Kofi Lena Marco Nora Oscar Petra Quinn Rita Stefan Tomas Una Vera Walter Zoe Adam
           Beth Cyril Dora Erik Frida Gabriel Helen Igor Jasmin Kurt Lucia Miguel Nadia"""),
     words("""Alan Brigitte Cedric Daria Edwin Flora Gustav Hilda Isaac Jana Kamal Linda Matteo
-          Nina Omar Paula Ralf Sonja Theo Ursula Vincent Wanda Xenia Yara Zoltan"""))
+          Nina Omar Paula Ralf Sonja Theo Ursula Vincent Wanda Xenia Yara Zoltan"""), capitalized=True)
 
-CITIES = Split(
+CITIES = Names(
     words("""Paris Berlin Madrid Oslo Vienna Prague Lisbon Dublin Athens Warsaw Boston Denver
           Chicago Dallas Toronto Montreal Lima Bogota Cairo Nairobi Delhi Mumbai Tokyo Osaka Seoul
           Sydney Perth Bergen Hamburg Munich Porto Seville Lyon Nantes Turin Naples Geneva"""),
     words("""Rome London Zurich Helsinki Stockholm Budapest Austin Seattle Quito Lagos Bangkok
-          Hanoi Melbourne Leipzig Valencia Marseille Genoa Basel"""))
+          Hanoi Melbourne Leipzig Valencia Marseille Genoa Basel"""), capitalized=True)
 
-PRODUCTS = Split(
+PRODUCTS = Names(
     words("""lamp chair desk phone laptop camera printer keyboard monitor backpack jacket kettle
           toaster blender bicycle tent watch speaker router tablet mirror sofa carpet heater fan
           drill ladder wallet suitcase helmet guitar piano violin notebook pencil bottle"""),
     words("""table mouse scanner umbrella mattress oven freezer scooter drum bookshelf scarf
-          microphone projector hammer candle pillow"""))
+          microphone projector hammer candle pillow"""), capitalized=False)

@@ -13,7 +13,10 @@ THOUSANDS = number_split(1, 999)
 
 ASKS = Split(
     ["{n}", "the number {n}", "There are {n} of them.", "We counted {n} birds.", "She paid {n} euros.",
-     "{n} people came.", "page {n}", "It weighs {n} grams.", "He sold {n} books last year."],
+     "{n} people came.", "page {n}", "It weighs {n} grams.", "He sold {n} books last year.",
+     "chapter {n}", "box {n}", "item {n}, please", "The train has {n} seats.", "number {n}",
+     "A town of {n} inhabitants", "The herd of {n} sheep was sold.", "Table {n}, please.",
+     "His ticket says {n}.", "They built {n} houses and a school.", "He knows {n} songs."],
     ["They planted {n} trees.", "line {n}", "A crowd of {n} had gathered.", "Room {n}, please."])
 
 

@@ -1,0 +1,75 @@
+"""An `aril serve` of one's own, for tests and tools: on a free port, ready, and ended again."""
+
+import pathlib
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+READY_SECONDS = 120
+STOP_SECONDS = 60
+
+
+class Failure(Exception):
+    """The server did what it must not do."""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Server:
+    """Usable in a `with` statement, which ends it; its output goes to the file `log`."""
+
+    def __init__(self, flags: list, log: pathlib.Path, aril: pathlib.Path = ROOT / "build/release/aril"):
+        self.log = log
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "w", encoding="utf-8") as output:
+            self.process = subprocess.Popen(
+                [aril, "serve", *flags, "--port", str(self.port)], stdout=output,
+                stderr=subprocess.STDOUT)
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise Failure(f"the server ended with {self.process.returncode}: "
+                              f"{self.log.read_text(encoding='utf-8')}")
+            try:
+                with urllib.request.urlopen(self.url + "/ready", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        raise Failure(f"the server is not ready after {READY_SECONDS} s; its log is {self.log}")
+
+    def stop(self) -> None:
+        """SIGTERM, and nothing but a clean end is good."""
+        self.process.terminate()
+        try:
+            code = self.process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self.process.kill()
+            raise Failure(f"still running {STOP_SECONDS} s after SIGTERM") from error
+        if code != 0:
+            raise Failure(f"exit code {code} after SIGTERM: {self.log.read_text(encoding='utf-8')}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            self.process.kill()
+            self.process.wait()
+        elif self.process.poll() is None:
+            self.stop()
