@@ -53,6 +53,7 @@ void AddStep(CLI::App& bench) {
   AddFlag(*step, "--shape", options->shape,
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*step, "--dtype", options->dtype, "auto, float32 or bfloat16");
+  AddFlag(*step, "--quantization", options->quantization, "none or int8");
   AddMachineFlags(*step, *options);
   AddFlag(*step, "--batch", options->batches, "Numbers of sequences that decode together")
       ->delimiter(',')

@@ -99,6 +99,7 @@ class Bench {
     LocalRunnerOptions runner;
     runner.model_dir = model.out_dir;
     runner.dtype = options_.dtype;
+    runner.quantization = options_.quantization;
     runner.isa = options_.isa;
     runner.threads = probe_threads_->num_threads();
     runner.max_num_seqs = std::max<int64_t>(1, options_.num_adapters);
@@ -203,7 +204,10 @@ class Bench {
   }
 
   std::vector<OperatorCost> Costs(const Case& which, const MachineLimits& limits) const {
-    return StepCosts(runner_->spec(), runner_->engine().layout().dtype, LoadOf(which), limits);
+    const DType dtype = runner_->engine().layout().dtype;
+    const bool is_int8 = options_.quantization == "int8";
+    return StepCosts(runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
+                     LoadOf(which), limits);
   }
 
   Status Report(const std::vector<Case>& cases, const std::vector<std::vector<Timing>>& timings) {
@@ -234,11 +238,10 @@ class Bench {
          << Decimal(limits_.bf16_per_s / 1e9, 0) << " GFLOP/s at the start\n"
          << AlignColumns(lines, 1) << std::flush;
     if (options_.json_path.empty()) return OkStatus();
-    const Json json = Json::Object{{"shape", options_.shape},
-                                   {"limits", limits_.ToJson()},
-                                   {"passes", options_.passes},
-                                   {"context", options_.context},
-                                   {"results", Json(std::move(results))}};
+    const Json json =
+        Json::Object{{"shape", options_.shape},     {"quantization", options_.quantization},
+                     {"limits", limits_.ToJson()},  {"passes", options_.passes},
+                     {"context", options_.context}, {"results", Json(std::move(results))}};
     return WriteTextFile("--json", options_.json_path, json.Dump() + "\n");
   }
 

@@ -17,6 +17,7 @@ namespace aril {
 struct BenchStepOptions {
   std::string shape = "tinyllama-1.1b";
   std::string dtype = "auto";
+  std::string quantization = "none";
   std::string isa = "auto";
   int threads = 0;  // 0: one per core
   // Decoding at these numbers of sequences, without adapters and with `num_adapters` different ones

@@ -58,6 +58,9 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::Range(1, 512));
   AddFlag(app, "--device", runner.device, "auto or cpu");
   AddFlag(app, "--dtype", runner.dtype, "auto, float32 or bfloat16");
+  AddFlag(
+      app, "--quantization", runner.quantization,
+      "Of the base model's matrices: none or int8 (half the memory, not quite the same answers)");
   AddFlag(app, "--isa", runner.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
   AddSizeFlag(
       app, "--pool-bytes", runner.pool_bytes,

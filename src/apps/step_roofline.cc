@@ -11,25 +11,37 @@ int64_t StepLoad::num_rows() const {
       [](int64_t sum, const SequenceLoad& sequence) { return sum + sequence.rows; });
 }
 
-std::vector<OperatorCost> StepCosts(const ModelSpec& spec, DType dtype, const StepLoad& load,
-                                    const MachineLimits& limits) {
-  const double peak = dtype == DType::kBF16 ? limits.bf16_product_per_s() : limits.f32_per_s;
-  const auto element_bytes = static_cast<double>(SizeOf(dtype));
+namespace {
+
+double Peak(DType dtype, const MachineLimits& limits) {
+  if (dtype == DType::kI8 && limits.int8_per_s > 0) return limits.int8_per_s;
+  return dtype == DType::kF32 ? limits.f32_per_s : limits.bf16_product_per_s();
+}
+
+}  // namespace
+
+std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
+                                    const StepLoad& load, const MachineLimits& limits) {
   const auto rows = static_cast<double>(load.num_rows());
   const auto layers = static_cast<double>(spec.num_layers);
   std::vector<OperatorCost> costs;
   // A layer's reads and operations, done `times` times.
-  const auto add = [&](const char* name, double elements, double operations, double times) {
-    const double bytes = elements * element_bytes;
-    const double seconds = std::max(bytes / limits.read_bytes_per_s, operations / peak);
+  const auto add = [&](const char* name, DType dtype, double elements, double operations,
+                       double times) {
+    const double bytes = elements * static_cast<double>(SizeOf(dtype));
+    const double seconds =
+        std::max(bytes / limits.read_bytes_per_s, operations / Peak(dtype, limits));
     costs.push_back({name, bytes * times, operations * times, seconds * times});
   };
-  const auto product = [&](const char* name, int64_t in, int64_t out, double product_rows,
-                           double times) {
+  const auto product = [&](const char* name, DType dtype, int64_t in, int64_t out,
+                           double product_rows, double times) {
     const double elements = static_cast<double>(in) * static_cast<double>(out);
-    add(name, elements, 2 * product_rows * elements, times);
+    add(name, dtype, elements, 2 * product_rows * elements, times);
   };
-  product("qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size(), rows, layers);
+  const auto layer_product = [&](const char* name, int64_t in, int64_t out) {
+    product(name, dtypes.matrices, in, out, rows, layers);
+  };
+  layer_product("qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size());
   double kv_elements = 0, attention_operations = 0;
   for (const StepLoad::SequenceLoad& sequence : load.sequences) {
     const auto context = static_cast<double>(sequence.context);
@@ -39,10 +51,10 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, DType dtype, const St
     const double seen = own * context - own * (own - 1) / 2;
     attention_operations += 4 * seen * static_cast<double>(spec.q_size());
   }
-  add("attention", kv_elements, attention_operations, layers);
-  product("o", spec.q_size(), spec.hidden_size, rows, layers);
-  product("gate_up", spec.hidden_size, 2 * spec.intermediate_size, rows, layers);
-  product("down", spec.intermediate_size, spec.hidden_size, rows, layers);
+  add("attention", dtypes.others, kv_elements, attention_operations, layers);
+  layer_product("o", spec.q_size(), spec.hidden_size);
+  layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
+  layer_product("down", spec.intermediate_size, spec.hidden_size);
   double adapter_elements = 0, adapter_operations = 0;
   for (const StepLoad::AdapterRows& adapter : load.adapters) {
     double elements = 0;
@@ -53,9 +65,11 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, DType dtype, const St
     adapter_elements += elements;
     adapter_operations += 2 * static_cast<double>(adapter.rows) * elements;
   }
-  if (adapter_elements > 0) add("adapters", adapter_elements, adapter_operations, layers);
-  product("lm_head", spec.hidden_size, spec.vocab_size, static_cast<double>(load.sequences.size()),
-          1);
+  if (adapter_elements > 0) {
+    add("adapters", dtypes.others, adapter_elements, adapter_operations, layers);
+  }
+  product("lm_head", dtypes.others, spec.hidden_size, spec.vocab_size,
+          static_cast<double>(load.sequences.size()), 1);
   return costs;
 }
 

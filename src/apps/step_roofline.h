@@ -38,10 +38,16 @@ struct OperatorCost {
   double seconds = 0;  // at the limits
 };
 
-// The operators that count, each summed over the layers. Weights, adapters and KV in `dtype`; reads
-// of activations, norms, RoPE and sampling are taken to be free.
-std::vector<OperatorCost> StepCosts(const ModelSpec& spec, DType dtype, const StepLoad& load,
-                                    const MachineLimits& limits);
+// How numbers are kept: F32 or BF16; the layers' matrices also I8.
+struct StepDTypes {
+  DType matrices = DType::kBF16;
+  DType others = DType::kBF16;  // lm_head, adapters, KV
+};
+
+// The operators that count, each summed over the layers. Reads of activations, norms, RoPE and
+// sampling are taken to be free.
+std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
+                                    const StepLoad& load, const MachineLimits& limits);
 
 // Their sum.
 double StepSeconds(const std::vector<OperatorCost>& costs);

@@ -20,7 +20,7 @@ const MachineLimits kLimits = {
     .threads = 2, .read_bytes_per_s = 83.8e9, .f32_per_s = 522e9, .bf16_per_s = 960e9};
 
 double Seconds(const StepLoad& load) {
-  return StepSeconds(StepCosts(TinyLlama(), DType::kBF16, load, kLimits));
+  return StepSeconds(StepCosts(TinyLlama(), {}, load, kLimits));
 }
 
 // By hand: 1.034e9 weights of the projections and the head, 2 bytes each, over 83.8 GB/s are
@@ -47,8 +47,21 @@ TEST(StepRoofline, FallsBackToFloat32WhereThereIsNoBf16) {
   MachineLimits limits = kLimits;
   limits.bf16_per_s = 0;
   const StepLoad load{.sequences = {{.rows = 512, .context = 512}}};
-  const double seconds = StepSeconds(StepCosts(TinyLlama(), DType::kBF16, load, limits));
+  const double seconds = StepSeconds(StepCosts(TinyLlama(), {}, load, limits));
   EXPECT_THAT(seconds / Seconds(load), DoubleNear(960.0 / 522, 0.03));
+}
+
+TEST(StepRoofline, BytesAreReadInHalfTheTime) {
+  MachineLimits limits = kLimits;
+  limits.int8_per_s = 2050e9;
+  const auto seconds = [&](int64_t rows, DType matrices) {
+    const StepLoad load{.sequences = {{.rows = rows, .context = rows}}};
+    return StepSeconds(StepCosts(TinyLlama(), {.matrices = matrices}, load, limits));
+  };
+  // 0.969e9 weights of the layers; lm_head stays.
+  EXPECT_THAT(seconds(1, DType::kBF16) - seconds(1, DType::kI8),
+              DoubleNear(0.969e9 / 83.8e9, 1e-4));
+  EXPECT_THAT(seconds(512, DType::kBF16) / seconds(512, DType::kI8), DoubleNear(2.08, 0.05));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class TestEngine {
         adapters_(OpenAdapters(spec_, options.adapter_dirs)),
         model_(spec_, Value(ChooseKvLayout(spec_, DType::kF32)),
                Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
-                                 context_, nullptr)),
+                                 Quantization::kNone, context_, nullptr)),
                options.engine.max_num_batched_tokens, options.engine.max_model_len, context_),
         engine_(options.engine, model_, adapters_, context_, clock_) {}
 

@@ -19,9 +19,8 @@ constexpr size_t kMaxShownName = 120;
 // Takes tensors out of a checkpoint, and remembers which.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, DType dtype, CpuContext& context,
-         const LoadProgress& progress)
-      : checkpoint_(checkpoint), dtype_(dtype), context_(context), progress_(progress) {
+  Loader(const Checkpoint& checkpoint, CpuContext& context, const LoadProgress& progress)
+      : checkpoint_(checkpoint), context_(context), progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
   }
 
@@ -48,13 +47,13 @@ class Loader {
     int64_t out;
   };
 
-  // Matrices [out_i, in], one below the other.
-  StatusOr<PackedMatrix> Matrix(const std::vector<Part>& parts, int64_t in) {
+  // Matrices [out_i, in], one below the other, packed in `dtype`.
+  StatusOr<PackedMatrix> Matrix(const std::vector<Part>& parts, int64_t in, DType dtype) {
     std::vector<TensorView> views;
     for (const Part& part : parts) {
       ASSIGN_OR_RETURN(views.emplace_back(), Take(part.name + ".weight", {part.out, in}));
     }
-    return kernels::Pack(context_, views, dtype_);
+    return kernels::Pack(context_, views, dtype);
   }
 
   StatusOr<std::vector<float>> Bias(const std::vector<Part>& parts) {
@@ -98,7 +97,6 @@ class Loader {
   }
 
   const Checkpoint& checkpoint_;
-  const DType dtype_;
   CpuContext& context_;
   const LoadProgress& progress_;
   std::set<std::string, std::less<>> taken_;
@@ -106,7 +104,8 @@ class Loader {
   size_t done_bytes_ = 0;
 };
 
-StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t layer) {
+StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
+                                 DType dtype) {
   const std::string prefix = StrCat("model.layers.", layer, ".");
   const auto part = [&](Projection projection) {
     return Loader::Part{prefix + std::string(ModulePath(projection)), spec.OutFeatures(projection)};
@@ -125,8 +124,8 @@ StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t 
     ASSIGN_OR_RETURN(weights.k_norm,
                      loader.Vector(prefix + "self_attn.k_norm.weight", spec.head_dim));
   }
-  ASSIGN_OR_RETURN(weights.qkv, loader.Matrix(qkv, spec.hidden_size));
-  ASSIGN_OR_RETURN(weights.o, loader.Matrix(o, spec.q_size()));
+  ASSIGN_OR_RETURN(weights.qkv, loader.Matrix(qkv, spec.hidden_size, dtype));
+  ASSIGN_OR_RETURN(weights.o, loader.Matrix(o, spec.q_size(), dtype));
   if (spec.qkv_bias) {
     ASSIGN_OR_RETURN(weights.qkv_bias, loader.Bias(qkv));
   }
@@ -134,32 +133,50 @@ StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t 
     ASSIGN_OR_RETURN(weights.o_bias, loader.Bias(o));
   }
   ASSIGN_OR_RETURN(weights.gate_up, loader.Matrix({part(Projection::kGate), part(Projection::kUp)},
-                                                  spec.hidden_size));
-  ASSIGN_OR_RETURN(weights.down, loader.Matrix({part(Projection::kDown)}, spec.intermediate_size));
+                                                  spec.hidden_size, dtype));
+  ASSIGN_OR_RETURN(weights.down,
+                   loader.Matrix({part(Projection::kDown)}, spec.intermediate_size, dtype));
   return weights;
 }
 
 }  // namespace
 
 StatusOr<ModelWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                   CpuContext& context, const LoadProgress& progress) {
+                                   Quantization quantization, CpuContext& context,
+                                   const LoadProgress& progress) {
   ModelWeights weights;
   weights.checkpoint = std::move(checkpoint);
-  Loader loader(weights.checkpoint, dtype, context, progress);
+  Loader loader(weights.checkpoint, context, progress);
+  const DType layer_dtype = quantization == Quantization::kInt8 ? DType::kI8 : dtype;
   ASSIGN_OR_RETURN(weights.embedding,
                    loader.Take("model.embed_tokens.weight", {spec.vocab_size, spec.hidden_size}));
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    ASSIGN_OR_RETURN(weights.layers.emplace_back(), LoadLayer(loader, spec, layer));
+    ASSIGN_OR_RETURN(weights.layers.emplace_back(), LoadLayer(loader, spec, layer, layer_dtype));
   }
   ASSIGN_OR_RETURN(weights.final_norm, loader.Vector("model.norm.weight", spec.hidden_size));
   if (spec.tie_word_embeddings) {
     weights.lm_head = kernels::Pack(context, {weights.embedding}, dtype);
   } else {
     ASSIGN_OR_RETURN(weights.lm_head,
-                     loader.Matrix({{"lm_head", spec.vocab_size}}, spec.hidden_size));
+                     loader.Matrix({{"lm_head", spec.vocab_size}}, spec.hidden_size, dtype));
   }
   RETURN_IF_ERROR(loader.CheckAllTaken(spec.tie_word_embeddings));
   return weights;
+}
+
+StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {
+  if (option == "none") return Quantization::kNone;
+  if (option != "int8") {
+    return InvalidArgument(StrCat("--quantization ", option, " is unknown; use none or int8"));
+  }
+  for (const Projection projection : kAllProjections) {
+    if (spec.InFeatures(projection) > kernels::kMaxInt8Depth) {
+      return InvalidArgument(StrCat("--quantization int8 takes matrices of at most ",
+                                    kernels::kMaxInt8Depth, " inputs, and ", Name(projection),
+                                    " has ", spec.InFeatures(projection), "; use none"));
+    }
+  }
+  return Quantization::kInt8;
 }
 
 StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint) {

@@ -38,11 +38,20 @@ struct ModelWeights {
 // Told how many of all bytes are done, from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t total_bytes)>;
 
-// Takes the weights of `spec` from the checkpoint and packs them in `dtype` (F32 or BF16).
+// How the matrices of the layers are kept. The embedding and lm_head always have the dtype.
+enum class Quantization { kNone, kInt8 };
+
+// Takes the weights of `spec` from the checkpoint and packs them in `dtype` (F32 or BF16), or in
+// bytes (kernels/gemm/gemm.h).
 // InvalidArgument names the tensor that is missing, has another shape, is not finite, or that this
 // architecture does not have.
 StatusOr<ModelWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                   kernels::CpuContext& context, const LoadProgress& progress);
+                                   Quantization quantization, kernels::CpuContext& context,
+                                   const LoadProgress& progress);
+
+// That of `--quantization` ("none", "int8"). InvalidArgument for anything else, and for a matrix of
+// `spec` that is too large to be added in 32 bits.
+StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec);
 
 // The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16") and a checkpoint. auto:
 // that of the files, except that float16 files are computed in float32, which holds their values

@@ -28,7 +28,7 @@ StatusOr<ModelWeights> Load(const std::string& dir, DType dtype = DType::kF32,
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(dir));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(dir));
-  return LoadWeights(std::move(checkpoint), spec, dtype, context, progress);
+  return LoadWeights(std::move(checkpoint), spec, dtype, Quantization::kNone, context, progress);
 }
 
 // The message of loading a copy of mistral-f32 whose tensors `edit` has changed.
@@ -178,6 +178,34 @@ TEST(ChooseDType, SaysWhatIsMissing) {
   ASSERT_TRUE(checkpoint.ok());
   EXPECT_THAT(Message(ChooseDType("auto", *checkpoint).status()),
               HasSubstr("model.embed_tokens.weight"));
+}
+
+TEST(LoadWeights, KeepsTheLayersInBytesWhenAsked) {
+  ThreadPool threads(2);
+  kernels::CpuContext context(threads, kernels::AvailableIsas().back());
+  const auto spec = LoadModelSpec(kGoldens + "mistral-f32");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  auto checkpoint = Checkpoint::Open(kGoldens + "mistral-f32");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto weights = LoadWeights(*std::move(checkpoint), *spec, DType::kF32, Quantization::kInt8,
+                                   context, nullptr);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  for (const LayerWeights& layer : weights->layers) {
+    for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
+      EXPECT_EQ(matrix->dtype, DType::kI8);
+    }
+  }
+  EXPECT_EQ(weights->lm_head.dtype, DType::kF32);
+}
+
+TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
+  ModelSpec spec;
+  EXPECT_EQ(*ChooseQuantization("none", spec), Quantization::kNone);
+  EXPECT_EQ(*ChooseQuantization("int8", spec), Quantization::kInt8);
+  EXPECT_THAT(Message(ChooseQuantization("int4", spec).status()), HasSubstr("use none or int8"));
+  spec.intermediate_size = kernels::kMaxInt8Depth + 1;
+  EXPECT_TRUE(ChooseQuantization("none", spec).ok());
+  EXPECT_THAT(Message(ChooseQuantization("int8", spec).status()), HasSubstr("down_proj has 65537"));
 }
 
 }  // namespace

@@ -80,9 +80,10 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model_dir));
   ASSIGN_OR_RETURN(const DType dtype, ChooseDType(options.dtype, checkpoint));
   ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(spec, dtype));
+  ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
   RETURN_IF_ERROR(runner->SizePool(options, layout));
-  auto weights =
-      LoadWeights(std::move(checkpoint), spec, dtype, runner->context_, options.progress);
+  auto weights = LoadWeights(std::move(checkpoint), spec, dtype, runner->quantization_,
+                             runner->context_, options.progress);
   if (!weights.ok()) return Annotate(weights.status(), options.model_dir);
   runner->model_ =
       std::make_unique<Model>(spec, layout, std::move(*weights), options.max_num_batched_tokens,
@@ -155,10 +156,12 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
 
 std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
-  return StrCat(spec_.architecture, " in ", layout.dtype, " on ", context_.isa(), ", ",
-                threads_->num_threads(), " threads; pool of ", num_pages_, " pages of ",
-                layout.page_bytes(), " bytes (", layout.page_tokens, " tokens each); context of ",
-                max_model_len_, " tokens; ", adapters_.size(), " adapters");
+  return StrCat(spec_.architecture, " in ", layout.dtype,
+                quantization_ == Quantization::kInt8 ? " with weights of 8 bits" : "", " on ",
+                context_.isa(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
+                " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
+                " tokens each); context of ", max_model_len_, " tokens; ", adapters_.size(),
+                " adapters");
 }
 
 }  // namespace aril

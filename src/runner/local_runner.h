@@ -28,6 +28,7 @@ struct LocalRunnerOptions {
   std::string model_dir;
   std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
   std::string dtype = "auto";             // auto, float32, bfloat16
+  std::string quantization = "none";      // none, int8
   std::string device = "auto";            // auto, cpu
   std::string isa = "auto";               // auto, portable, avx2, avx512
   int threads = 0;                        // 0: one per core
@@ -79,6 +80,7 @@ class LocalRunner {
   std::unique_ptr<ThreadPool> threads_;
   kernels::CpuContext context_;
   ModelSpec spec_;
+  Quantization quantization_ = Quantization::kNone;
   std::vector<Adapter> adapters_;
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;

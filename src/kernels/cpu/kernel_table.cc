@@ -24,28 +24,32 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
 }
 
 // The functions of one namespace: the same names in each.
-#define ARIL_KERNEL_TABLE(id, ns)                                                   \
-  CpuKernels {                                                                      \
-    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),         \
-    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                  \
-    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,   \
-    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,   \
-    .attention_f32 = ns::AttentionTileF32, .attention_bf16 = ns::AttentionTileBF16, \
-    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,               \
-    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,           \
-    .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16, \
-    .read_bytes = ns::ReadBytes, .arithmetic_f32 = ns::kArithmeticF32,              \
-    .arithmetic_bf16 = ns::kArithmeticBF16, .arithmetic_int8 = ns::kArithmeticInt8, \
+#define ARIL_KERNEL_TABLE(id, ns)                                                     \
+  CpuKernels {                                                                        \
+    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),           \
+    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                    \
+    .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                    \
+    .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16, \
+    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,     \
+    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,     \
+    .attention_f32 = ns::AttentionTileF32, .attention_bf16 = ns::AttentionTileBF16,   \
+    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                 \
+    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,             \
+    .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16,   \
+    .read_bytes = ns::ReadBytes, .arithmetic_f32 = ns::kArithmeticF32,                \
+    .arithmetic_bf16 = ns::kArithmeticBF16, .arithmetic_int8 = ns::kArithmeticInt8,   \
   }
 
 #if defined(__x86_64__)
-// AVX-512, with BF16 matrix products in AMX tiles.
+// AVX-512, with products of BF16 and of bytes in AMX tiles.
 CpuKernels AmxKernels() {
   CpuKernels kernels = ARIL_KERNEL_TABLE(Isa::kAmx, avx512);
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
                        .block_cols = amx::kGemmBlockCols,
                        .k_multiple = amx::kGemmKMultiple,
                        .x_layout = GemmKernel::XLayout::kRows};
+  kernels.gemm_int8 = kernels.gemm_bf16;
+  kernels.gemm_int8.run = amx::GemmBlockInt8;
   kernels.arithmetic_bf16 = amx::kArithmeticBF16;
   kernels.arithmetic_int8 = amx::kArithmeticInt8;
   return kernels;

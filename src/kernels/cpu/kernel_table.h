@@ -18,7 +18,8 @@ namespace aril::kernels {
 
 struct CpuKernels {
   Isa isa;
-  GemmKernel gemm_f32, gemm_bf16;
+  GemmKernel gemm_f32, gemm_bf16, gemm_int8;
+  QuantizeRowFunction quantize_row_f32, quantize_row_bf16;
   LoraShrinkFunction lora_shrink_f32, lora_shrink_bf16;
   LoraExpandFunction lora_expand_f32, lora_expand_bf16;
   AttentionTileFunction attention_f32, attention_bf16;

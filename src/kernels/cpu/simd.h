@@ -41,6 +41,7 @@ typedef float Vf __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Vi __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t Vu __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Vh __attribute__((vector_size(2 * kLanes)));
+typedef uint8_t Vb __attribute__((vector_size(kLanes)));
 
 ARIL_INLINE int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 ARIL_INLINE int64_t Max(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -155,6 +156,28 @@ ARIL_INLINE Vf DotPairs(Vu a, Vu b, Vf acc) {
   const Vu high = 0xFFFF0000u - Vu{};
   acc = Fma((Vf)(a << 16), (Vf)(b << 16), acc);
   return Fma((Vf)(a & high), (Vf)(b & high), acc);
+#endif
+}
+
+// acc[i] + the products of the four bytes of lane i, those of `a` unsigned and those of `b` signed:
+// exact.
+ARIL_INLINE Vi DotBytes(Vu a, Vu b, Vi acc) {
+#if defined(__AVX512BF16__)
+  asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+  return acc;
+#elif defined(__AVX2__)
+  // Bytes 0 and 2, then 1 and 3, as 16-bit integers.
+  const __m256i low = _mm256_set1_epi16(0xFF);
+  const __m256i even = _mm256_madd_epi16(_mm256_and_si256((__m256i)a, low),
+                                         _mm256_srai_epi16(_mm256_slli_epi16((__m256i)b, 8), 8));
+  const __m256i odd =
+      _mm256_madd_epi16(_mm256_srli_epi16((__m256i)a, 8), _mm256_srai_epi16((__m256i)b, 8));
+  return acc + (Vi)_mm256_add_epi32(even, odd);
+#else
+  for (int byte = 0; byte < 4; ++byte) {
+    acc += (Vi)((a >> (8 * byte)) & 0xFF) * ((Vi)(b << (24 - 8 * byte)) >> 24);
+  }
+  return acc;
 #endif
 }
 

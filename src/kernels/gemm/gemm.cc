@@ -1,8 +1,10 @@
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -11,7 +13,7 @@
 namespace aril::kernels {
 namespace {
 
-int64_t GroupElements(DType dtype) { return dtype == DType::kF32 ? 1 : 2; }
+int64_t GroupElements(DType dtype) { return 4 / static_cast<int64_t>(SizeOf(dtype)); }
 
 // Rows of W as the packer walks them.
 struct SourceRow {
@@ -19,12 +21,36 @@ struct SourceRow {
   int64_t row;
 };
 
+constexpr float kLargestByte = 127;
+
+// The factor that makes bytes of a row of W: its largest magnitude over 127. 0 for a row of zeros.
+float ByteScale(const SourceRow& row, int64_t k, std::span<float> scratch) {
+  CopyAsFloat(*row.part, row.row * k, k, scratch.data());
+  float largest = 0;
+  for (const float value : scratch) largest = std::max(largest, std::fabs(value));
+  return largest / kLargestByte;
+}
+
+// Adds the bytes to `*sum`.
+void QuantizeWeights(std::span<const float> values, float scale, int8_t* out, int32_t* sum) {
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float q = std::clamp(std::nearbyint(values[i] * inverse), -kLargestByte, kLargestByte);
+    out[i] = static_cast<int8_t>(q);
+    *sum += out[i];
+  }
+}
+
 // Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
-// in the cache from row to row.
+// in the cache from row to row. `scales` and `sums` (kI8): those of the rows.
 void PackBlock(std::span<const SourceRow> rows, int64_t k, DType dtype, int64_t block_cols,
-               uint32_t* out) {
+               float* scales, int32_t* sums, uint32_t* out) {
   constexpr int64_t kStretchGroups = 64;
   const int64_t group = GroupElements(dtype);
+  if (dtype == DType::kI8) {
+    std::vector<float> values(static_cast<size_t>(k));
+    for (size_t c = 0; c < rows.size(); ++c) scales[c] = ByteScale(rows[c], k, values);
+  }
   for (int64_t first = 0; first < k; first += kStretchGroups * group) {
     const int64_t count = std::min(kStretchGroups * group, k - first);
     for (size_t c = 0; c < rows.size(); ++c) {
@@ -32,8 +58,13 @@ void PackBlock(std::span<const SourceRow> rows, int64_t k, DType dtype, int64_t 
       const int64_t element = rows[c].row * k + first;
       if (dtype == DType::kF32) {
         CopyAsFloat(*rows[c].part, element, count, reinterpret_cast<float*>(groups));
-      } else {
+      } else if (dtype == DType::kBF16) {
         CopyAsBF16(*rows[c].part, element, count, reinterpret_cast<BF16*>(groups));
+      } else {
+        float values[4 * kStretchGroups];
+        CopyAsFloat(*rows[c].part, element, count, values);
+        QuantizeWeights({values, static_cast<size_t>(count)}, scales[c],
+                        reinterpret_cast<int8_t*>(groups), &sums[c]);
       }
       uint32_t* column = out + first / group * block_cols + static_cast<int64_t>(c);
       for (int64_t g = 0; g < CeilDiv(count, group); ++g) column[g * block_cols] = groups[g];
@@ -42,11 +73,32 @@ void PackBlock(std::span<const SourceRow> rows, int64_t k, DType dtype, int64_t 
 }
 
 const GemmKernel& KernelFor(const CpuContext& context, DType dtype) {
-  return dtype == DType::kF32 ? context.kernels().gemm_f32 : context.kernels().gemm_bf16;
+  const CpuKernels& kernels = context.kernels();
+  if (dtype == DType::kI8) return kernels.gemm_int8;
+  return dtype == DType::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
 }
 
 int64_t PaddedGroups(int64_t k, DType dtype, const GemmKernel& kernel) {
   return RoundUp(CeilDiv(k, GroupElements(dtype)), kernel.k_multiple);
+}
+
+// x rounded to bytes: [rows, 4 · k_groups], and the factors of its rows.
+struct ByteRows {
+  uint8_t* bytes;
+  float* scales;
+};
+
+void QuantizeRows(CpuContext& context, const ConstMatrix& x, int64_t k_groups,
+                  const ByteRows& out) {
+  const CpuKernels& kernels = context.kernels();
+  const auto quantize =
+      x.dtype == DType::kF32 ? kernels.quantize_row_f32 : kernels.quantize_row_bf16;
+  context.threads().ParallelFor(x.rows, [&](int64_t r) {
+    uint8_t* bytes = out.bytes + r * k_groups * 4;
+    quantize({.x = x.row(r), .size = x.cols, .out = bytes, .scale = out.scales + r});
+    // W's bytes are zero there: any value does.
+    std::memset(bytes + x.cols, kGemmByteOffset, static_cast<size_t>(k_groups * 4 - x.cols));
+  });
 }
 
 // Writes one row of x, group after group at a distance of `step`, with zeros after its end.
@@ -55,9 +107,9 @@ void PackXRow(const ConstMatrix& x, int64_t row, int64_t k_groups, int64_t step,
   const std::byte* data = x.row(row);
   for (int64_t g = 0; g < full_groups; ++g) std::memcpy(&out[g * step], data + g * 4, 4);
   int64_t g = full_groups;
-  if (x.cols % GroupElements(x.dtype) != 0) {
-    uint16_t last;
-    std::memcpy(&last, data + full_groups * 4, 2);
+  if (const int64_t left = x.cols % GroupElements(x.dtype); left != 0) {
+    uint32_t last = 0;
+    std::memcpy(&last, data + full_groups * 4, static_cast<size_t>(left) * SizeOf(x.dtype));
     out[g++ * step] = last;
   }
   for (; g < k_groups; ++g) out[g * step] = 0;
@@ -90,7 +142,7 @@ void PackPass(CpuContext& context, const ConstMatrix& x, int64_t first, int64_t 
 
 PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DType dtype) {
   CHECK(!parts.empty());
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
   const GemmKernel& kernel = KernelFor(context, dtype);
   PackedMatrix packed{.isa = context.isa(), .dtype = dtype, .k = parts[0].shape.at(1)};
   std::vector<SourceRow> rows;
@@ -103,11 +155,17 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
   const int64_t k_groups = PaddedGroups(packed.k, dtype, kernel);
   const int64_t blocks = CeilDiv(packed.n, block_cols);
   packed.data = Buffer(static_cast<size_t>(blocks * k_groups * block_cols) * 4);
+  if (dtype == DType::kI8) {
+    CHECK_LE(packed.k, kMaxInt8Depth);
+    packed.scales.resize(rows.size());
+    packed.sums.resize(rows.size());
+  }
   context.threads().ParallelFor(blocks, [&](int64_t block) {
     const int64_t first = block * block_cols;
     const int64_t cols = std::min(block_cols, packed.n - first);
     PackBlock(std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(cols)),
-              packed.k, dtype, block_cols, packed.data.as<uint32_t>() + first * k_groups);
+              packed.k, dtype, block_cols, packed.scales.data() + first, packed.sums.data() + first,
+              packed.data.as<uint32_t>() + first * k_groups);
   });
   return packed;
 }
@@ -115,7 +173,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y) {
   CHECK_EQ(w.isa, context.isa());
-  CHECK_EQ(x.dtype, w.dtype);
+  const bool is_int8 = w.dtype == DType::kI8;
+  CHECK(is_int8 ? x.dtype == DType::kF32 || x.dtype == DType::kBF16 : x.dtype == w.dtype);
   CHECK_EQ(x.cols, w.k);
   CHECK_EQ(y.rows, x.rows);
   CHECK_EQ(y.cols, w.n);
@@ -127,11 +186,24 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
     return std::min(kGemmMaxPassRows, x.rows - pass * kGemmMaxPassRows);
   };
   const int64_t packed_rows = RoundUp(x.rows, kGemmRowMultiple);
-  auto* packed_x =
-      reinterpret_cast<uint32_t*>(context.Scratch(static_cast<size_t>(packed_rows * k_groups) * 4));
+  // For bytes also the rounded rows, before they are packed, and their factors.
+  const int64_t packed_words = packed_rows * k_groups;
+  const int64_t extra_words = is_int8 ? x.rows * k_groups + x.rows : 0;
+  auto* packed_x = reinterpret_cast<uint32_t*>(
+      context.Scratch(static_cast<size_t>(packed_words + extra_words) * 4));
+  ConstMatrix operand = x;
+  float* row_scales = nullptr;
+  if (is_int8) {
+    uint32_t* const bytes = packed_x + packed_words;
+    row_scales = reinterpret_cast<float*>(bytes + x.rows * k_groups);
+    QuantizeRows(context, x, k_groups, {reinterpret_cast<uint8_t*>(bytes), row_scales});
+    operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, k_groups * 4,
+               k_groups * 4};
+  }
   for (int64_t pass = 0; pass < passes; ++pass) {
     const int64_t first = pass * kGemmMaxPassRows;
-    PackPass(context, x, first, pass_rows(pass), k_groups, kernel, packed_x + first * k_groups);
+    PackPass(context, operand, first, pass_rows(pass), k_groups, kernel,
+             packed_x + first * k_groups);
   }
   context.threads().ParallelFor(CeilDiv(w.n, kernel.block_cols), [&](int64_t block) {
     const int64_t col = block * kernel.block_cols;
@@ -144,7 +216,10 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
                   .bias = bias == nullptr ? nullptr : bias + col,
                   .y = y.row(row) + col,
                   .y_stride = y.stride,
-                  .cols = std::min(kernel.block_cols, w.n - col)});
+                  .cols = std::min(kernel.block_cols, w.n - col),
+                  .row_scales = is_int8 ? row_scales + row : nullptr,
+                  .col_scales = is_int8 ? w.scales.data() + col : nullptr,
+                  .col_sums = is_int8 ? w.sums.data() + col : nullptr});
     }
   });
 }

@@ -3,9 +3,13 @@
 // The sum over K is taken in order with one fp32 accumulator per output, so that a row's result is
 // bitwise the same whatever rows share the call, however many threads run it.
 //
-// Packed layout: [ceil(N / block_cols)][k_groups][block_cols] groups of 4 bytes (one float, or two
-// BF16 that are neighbours along K); missing columns and the odd half of the last group are zero.
-// block_cols depends on the instruction set (64, 16, 8).
+// Packed layout: [ceil(N / block_cols)][k_groups][block_cols] groups of 4 bytes (one float, two
+// BF16 or four bytes that are neighbours along K); missing columns and the rest of the last group
+// are zero. block_cols depends on the instruction set (64, 16, 8).
+//
+// Weights of 8 bits: W[n][k] = scale[n] · q[n][k] with |q| ≤ 127, rounded to nearest when packed.
+// Each row of x is rounded in the same way when it is multiplied, x[r][k] = s[r] · p[r][k]; the
+// products p · q are added exactly, as integers, so that all instruction sets give the same bits.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
@@ -24,17 +28,24 @@ namespace aril::kernels {
 // W of shape [n, k], packed for one instruction set. Immutable; move-only.
 struct PackedMatrix {
   Isa isa = Isa::kPortable;
-  DType dtype = DType::kF32;  // kF32 or kBF16
+  DType dtype = DType::kF32;  // kF32, kBF16 or kI8
   int64_t n = 0;
   int64_t k = 0;
   Buffer data;
+  // Of kI8, [n]: what a row's integers are multiplied by, and their sum.
+  std::vector<float> scales;
+  std::vector<int32_t> sums;
 };
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16, and is converted to `dtype`.
+// BF16 or F16, and is converted to `dtype`. For kI8 k must be at most kMaxInt8Depth.
 PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DType dtype);
 
-// y [rows, n] (fp32) = x [rows, k] · Wᵀ + bias [n] (null: none). x has W's dtype.
+// A sum of so many products of bytes still fits 32 bits.
+inline constexpr int64_t kMaxInt8Depth = 65'536;
+
+// y [rows, n] (fp32) = x [rows, k] · Wᵀ + bias [n] (null: none). x has W's dtype; for a W of kI8 it
+// is F32 or BF16.
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y);
 

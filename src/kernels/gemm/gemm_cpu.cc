@@ -27,12 +27,20 @@ constexpr int kGroupLines = kBlockCols * 4 / 64 > 0 ? kBlockCols * 4 / 64 : 1;
 constexpr int64_t kAheadGroups = 16;
 
 struct Float32 {
+  static constexpr bool kIsInteger = false;
   ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) {
     return Fma((Vf)w, Set(__builtin_bit_cast(float, x)), acc);
   }
 };
 
+// The accumulators are integers, in the bits of floats.
+struct Bytes {
+  static constexpr bool kIsInteger = true;
+  ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return (Vf)DotBytes(x - Vu{}, w, (Vi)acc); }
+};
+
 struct Bfloat16 {
+  static constexpr bool kIsInteger = false;
   ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return DotPairs(w, x - Vu{}, acc); }
 };
 
@@ -121,6 +129,62 @@ void WriteRow(const GemmBlock& b, const float* sums, float* y) {
   }
 }
 
+// The bytes of x stand for themselves minus the offset.
+void WriteByteRow(const GemmBlock& b, const float* sums, int64_t row) {
+  float* y = b.y + row * b.y_stride;
+  for (int64_t col = 0; col < b.cols; col += kLanes) {
+    const int64_t n = Min(kLanes, b.cols - col);
+    const bool whole = n == kLanes;
+    Vi col_sums = {};
+    __builtin_memcpy(&col_sums, b.col_sums + col, (size_t)n * 4);
+    const Vi products = (Vi)Load(sums + col) - col_sums * kGemmByteOffset;
+    const Vf scales = whole ? Load(b.col_scales + col) : LoadPartial(b.col_scales + col, n);
+    Vf v = __builtin_convertvector(products, Vf) * (scales * Set(b.row_scales[row]));
+    if (b.bias != nullptr) v = v + (whole ? Load(b.bias + col) : LoadPartial(b.bias + col, n));
+    if (whole) {
+      Store(y + col, v);
+    } else {
+      StorePartial(y + col, v, n);
+    }
+  }
+}
+
+ARIL_INLINE Vf LoadRow(const float* x, int64_t n) {
+  return n >= kLanes ? Load(x) : LoadPartial(x, n);
+}
+ARIL_INLINE Vf LoadRow(const uint16_t* x, int64_t n) {
+  return n >= kLanes ? LoadBf16(x) : LoadBf16Partial(x, n);
+}
+
+template <typename T>
+void Quantize(const QuantizeRow& row) {
+  const T* x = static_cast<const T*>(row.x);
+  Vf largest = Zero();
+  Vi has_nan = {};
+  for (int64_t i = 0; i < row.size; i += kLanes) {
+    const Vf v = LoadRow(x + i, row.size - i);
+    has_nan |= (Vi)(v != v);
+    largest = MaxLanes(v < 0.0f ? -v : v, largest);
+  }
+  float absmax = HorizontalMax(largest);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (has_nan[lane] != 0) absmax = __builtin_nanf("");
+  }
+  *row.scale = absmax / 127.0f;
+  // Nothing that is not finite is converted: its product would be whatever the instruction gives.
+  const bool is_usable = absmax > 0.0f && absmax <= __FLT_MAX__;
+  const Vf inverse = Set(is_usable ? 127.0f / absmax : 0.0f);
+  const Vf shifter = Set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
+  const Vi offset = SetInt(kGemmByteOffset) - (Vi)shifter;
+  for (int64_t i = 0; i < row.size; i += kLanes) {
+    const int64_t n = Min(kLanes, row.size - i);
+    const Vf v = is_usable ? LoadRow(x + i, n) : Zero();
+    const Vi rounded = (Vi)(v * inverse + shifter) + offset;
+    const Vb bytes = __builtin_convertvector(rounded, Vb);
+    __builtin_memcpy(row.out + i, &bytes, (size_t)n);
+  }
+}
+
 template <typename T>
 void RunBlock(const GemmBlock& b) {
   alignas(64) float sums[kGemmMaxPassRows * kBlockCols];
@@ -147,7 +211,13 @@ void RunBlock(const GemmBlock& b) {
       lines_left -= lines;
     }
   }
-  for (int64_t r = 0; r < b.rows; ++r) WriteRow(b, sums + r * kBlockCols, b.y + r * b.y_stride);
+  for (int64_t r = 0; r < b.rows; ++r) {
+    if constexpr (T::kIsInteger) {
+      WriteByteRow(b, sums + r * kBlockCols, r);
+    } else {
+      WriteRow(b, sums + r * kBlockCols, b.y + r * b.y_stride);
+    }
+  }
 }
 
 }  // namespace
@@ -155,5 +225,8 @@ void RunBlock(const GemmBlock& b) {
 extern const int64_t kGemmBlockCols = kBlockCols;
 void GemmBlockF32(const GemmBlock& block) { RunBlock<Float32>(block); }
 void GemmBlockBF16(const GemmBlock& block) { RunBlock<Bfloat16>(block); }
+void GemmBlockInt8(const GemmBlock& block) { RunBlock<Bytes>(block); }
+void QuantizeRowF32(const QuantizeRow& row) { Quantize<float>(row); }
+void QuantizeRowBF16(const QuantizeRow& row) { Quantize<uint16_t>(row); }
 
 }  // namespace aril::kernels::ARIL_ISA

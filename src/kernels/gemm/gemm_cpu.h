@@ -5,22 +5,26 @@
 
 #include "kernels/gemm/gemm_tile.h"
 
-#define ARIL_DECLARE_GEMM(isa)          \
-  namespace aril::kernels::isa {        \
-  extern const int64_t kGemmBlockCols;  \
-  void GemmBlockF32(const GemmBlock&);  \
-  void GemmBlockBF16(const GemmBlock&); \
+#define ARIL_DECLARE_GEMM(isa)              \
+  namespace aril::kernels::isa {            \
+  extern const int64_t kGemmBlockCols;      \
+  void GemmBlockF32(const GemmBlock&);      \
+  void GemmBlockBF16(const GemmBlock&);     \
+  void GemmBlockInt8(const GemmBlock&);     \
+  void QuantizeRowF32(const QuantizeRow&);  \
+  void QuantizeRowBF16(const QuantizeRow&); \
   }
 
 ARIL_DECLARE_GEMM(portable)
 ARIL_DECLARE_GEMM(avx2)
 ARIL_DECLARE_GEMM(avx512)
 
-// gemm_amx.cc: BF16 only.
+// gemm_amx.cc: not for floats.
 namespace aril::kernels::amx {
 extern const int64_t kGemmBlockCols;
 extern const int64_t kGemmKMultiple;
 void GemmBlockBF16(const GemmBlock&);
+void GemmBlockInt8(const GemmBlock&);
 }  // namespace aril::kernels::amx
 
 #endif  // ARIL_KERNELS_GEMM_GEMM_CPU_H_

@@ -88,5 +88,115 @@ TEST(Gemm, PacksPartsOfAnyDTypeOneBelowTheOther) {
   for (int64_t c = 0; c < 9; ++c) EXPECT_NEAR(y.floats().data[c], expected[c], 1e-4);
 }
 
+// |x − s·p| ≤ s / 2 for each element of a row of x, and likewise for W, with s the largest
+// magnitude over 127; the integers are added exactly, and scaled with two roundings.
+double ByteBound(const ConstMatrix& x, const TestMatrix& w, int64_t r, int64_t n) {
+  double x_max = 0, w_max = 0, x_sum = 0, w_sum = 0;
+  for (int64_t k = 0; k < x.cols; ++k) {
+    const double a = std::fabs(x.At(r, k)), b = std::fabs(w.view().At(n, k));
+    x_max = std::max(x_max, a);
+    w_max = std::max(w_max, b);
+    x_sum += a;
+    w_sum += b;
+  }
+  const double x_error = x_max / 254, w_error = w_max / 254;
+  const double rounding =
+      x_error * w_sum + w_error * x_sum + static_cast<double>(x.cols) * x_error * w_error;
+  return rounding * (1 + 1e-5) + 1e-5 * x_sum * w_max;
+}
+
+TEST(GemmInt8, IsWithinTheRoundingOfBothOperands) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const auto& [n, k] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 1}, {5, 7}, {64, 64}, {65, 33}, {172, 64}, {130, 257}}) {
+      const TestMatrix w(dtype, n, k, 1.0, random, 0);
+      const PackedMatrix packed = Pack(context, {DenseView(w)}, DType::kI8);
+      const std::vector<float> bias(static_cast<size_t>(n), 0.25f);
+      for (const int64_t rows : {1, 2, 6, 7, 16, 33, 97}) {
+        const TestMatrix x(dtype, rows, k, 3.0, random);
+        const TestMatrix y(DType::kF32, rows, n, 1.0, random);
+        std::vector<double> expected(static_cast<size_t>(rows * n));
+        const MatrixView<double> expected_view{expected.data(), rows, n, n};
+        GemmRef(x.view(), DenseView(w), bias.data(), expected_view);
+        Gemm(context, x.view(), packed, bias.data(), y.floats());
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < n; ++c) {
+            ASSERT_NEAR(y.floats().row(r)[c], expected_view.row(r)[c],
+                        ByteBound(x.view(), w, r, c) + kFloatEps)
+                << isa << " " << dtype << " n " << n << " k " << k << " rows " << rows << " at "
+                << r << "," << c << " seed " << kSeed;
+          }
+        }
+        ASSERT_TRUE(std::isnan(y.floats().row(0)[n]));
+      }
+    }
+  }
+}
+
+TEST(GemmInt8, AllInstructionSetsBatchesAndThreadCountsGiveTheSameBits) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kN = 150, kK = 333, kRows = 110;
+  const TestMatrix w(DType::kBF16, kN, kK, 1.0, random, 0);
+  const TestMatrix x(DType::kBF16, kRows, kK, 1.0, random);
+  const TestMatrix first(DType::kF32, kRows, kN, 1.0, random);
+  const TestMatrix row(DType::kF32, 1, kN, 1.0, random);
+  for (const Isa isa : AvailableIsas()) {
+    ThreadPool one(1), three(3);
+    CpuContext alone(one, isa), shared(three, isa);
+    const PackedMatrix packed = Pack(alone, {DenseView(w)}, DType::kI8);
+    if (isa == Isa::kPortable) Gemm(shared, x.view(), packed, nullptr, first.floats());
+    for (int64_t r = 0; r < kRows; ++r) {
+      Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
+      ASSERT_TRUE(BitwiseEqual(row.floats().data, first.floats().row(r), kN * sizeof(float)))
+          << isa << " row " << r;
+    }
+  }
+}
+
+TEST(GemmInt8, AddsTheLargestProductsOfTheDeepestMatrixExactly) {
+  ThreadPool threads(1);
+  for (const Isa isa : AvailableIsas()) {
+    CpuContext context(threads, isa);
+    std::vector<float> ones(static_cast<size_t>(kMaxInt8Depth), -1.0f);
+    const TensorView w{
+        reinterpret_cast<const std::byte*>(ones.data()), DType::kF32, {1, kMaxInt8Depth}};
+    const PackedMatrix packed = Pack(context, {w}, DType::kI8);
+    for (const float sign : {1.0f, -1.0f}) {
+      const std::vector<float> x(ones.size(), sign);
+      float y = 0;
+      Gemm(context,
+           {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, kMaxInt8Depth,
+            kMaxInt8Depth},
+           packed, nullptr, {&y, 1, 1, 1});
+      EXPECT_NEAR(y, -sign * static_cast<float>(kMaxInt8Depth), 0.05) << isa;
+    }
+  }
+}
+
+TEST(GemmInt8, ZerosAreZeroAndWhatIsNotFiniteStaysSo) {
+  ThreadPool threads(1);
+  std::mt19937_64 random(kSeed);
+  const TestMatrix w(DType::kF32, 20, 40, 1.0, random, 0);
+  for (const Isa isa : AvailableIsas()) {
+    CpuContext context(threads, isa);
+    const PackedMatrix packed = Pack(context, {DenseView(w)}, DType::kI8);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      TestMatrix x(dtype, 3, 40, 0.0, random);
+      const TestMatrix y(DType::kF32, 3, 20, 1.0, random);
+      x.Set(1, 39, NAN);
+      x.Set(2, 0, INFINITY);
+      Gemm(context, x.view(), packed, nullptr, y.floats());
+      for (int64_t c = 0; c < 20; ++c) {
+        EXPECT_EQ(y.floats().row(0)[c], 0) << isa;
+        EXPECT_FALSE(std::isfinite(y.floats().row(1)[c])) << isa;
+        EXPECT_FALSE(std::isfinite(y.floats().row(2)[c])) << isa;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace aril::kernels

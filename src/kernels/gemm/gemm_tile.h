@@ -7,7 +7,8 @@
 
 namespace aril::kernels {
 
-// A group is the 4 bytes along K that one multiply-add step takes: one float, or two BF16.
+// A group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
+// bytes (of x unsigned, of W signed).
 
 // Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
 // accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
@@ -39,7 +40,25 @@ struct GemmBlock {
   float* y;           // row r starts at y + r * y_stride
   int64_t y_stride;
   int64_t cols;  // ≤ block_cols: the last block may be narrower
+  // Of bytes only: the factors of x's rows and of W's, [rows] and [cols], and the sums of W's rows.
+  const float* row_scales;
+  const float* col_scales;
+  const int32_t* col_sums;
 };
+
+// What is added to x's bytes, which makes them unsigned, as the instructions want one operand.
+inline constexpr int32_t kGemmByteOffset = 128;
+
+// Rounds a row to bytes: out[i] = round(x[i] / *scale) + kGemmByteOffset, *scale the largest |x[i]|
+// over 127. A row with a NaN or an infinity has a *scale that is not finite either.
+struct QuantizeRow {
+  const void* x;  // [size] floats or BF16
+  int64_t size;
+  uint8_t* out;
+  float* scale;
+};
+
+using QuantizeRowFunction = void (*)(const QuantizeRow&);
 
 using GemmBlockFunction = void (*)(const GemmBlock&);
 
