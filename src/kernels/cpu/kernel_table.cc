@@ -47,7 +47,7 @@ CpuKernels AmxKernels() {
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
                        .block_cols = amx::kGemmBlockCols,
                        .k_multiple = amx::kGemmKMultiple,
-                       .x_layout = GemmKernel::XLayout::kRows};
+                       .x_layout = GemmKernel::XLayout::kAmxTiles};
   kernels.gemm_int8 = kernels.gemm_bf16;
   kernels.gemm_int8.run = amx::GemmBlockInt8;
   kernels.arithmetic_bf16 = amx::kArithmeticBF16;

@@ -115,16 +115,39 @@ void PackXRow(const ConstMatrix& x, int64_t row, int64_t k_groups, int64_t step,
   for (; g < k_groups; ++g) out[g * step] = 0;
 }
 
+// Writes one row of x into its AMX tiles: `out` is the row's place in the first.
+void PackAmxRow(const ConstMatrix& x, int64_t row, int64_t k_groups, uint32_t* out) {
+  constexpr int64_t kTileWords = kGemmAmxRows * kGemmAmxGroups;
+  constexpr int64_t kRowBytes = kGemmAmxGroups * 4;
+  const std::byte* data = x.row(row);
+  int64_t left = x.cols * static_cast<int64_t>(SizeOf(x.dtype));
+  for (int64_t g = 0; g < k_groups; g += kGemmAmxGroups, out += kTileWords) {
+    const int64_t count = std::clamp<int64_t>(left, 0, kRowBytes);
+    std::memcpy(out, data, static_cast<size_t>(count));
+    std::memset(reinterpret_cast<std::byte*>(out) + count, 0,
+                static_cast<size_t>(kRowBytes - count));
+    data += count;
+    left -= count;
+  }
+}
+
+void ZeroAmxRow(int64_t k_groups, uint32_t* out) {
+  for (int64_t g = 0; g < k_groups; g += kGemmAmxGroups) {
+    std::memset(out + g * kGemmAmxRows, 0, kGemmAmxGroups * 4);
+  }
+}
+
 // Packs the rows [first, first + rows) of x, one pass, as the kernel wants them.
 void PackPass(CpuContext& context, const ConstMatrix& x, int64_t first, int64_t rows,
               int64_t k_groups, const GemmKernel& kernel, uint32_t* out) {
-  if (kernel.x_layout == GemmKernel::XLayout::kRows) {
-    context.threads().ParallelFor(RoundUp(rows, kGemmRowMultiple), [&](int64_t r) {
-      uint32_t* packed = out + r * k_groups;
+  if (kernel.x_layout == GemmKernel::XLayout::kAmxTiles) {
+    context.threads().ParallelFor(RoundUp(rows, kGemmAmxRows), [&](int64_t r) {
+      const int64_t in_tile = r % kGemmAmxRows;
+      uint32_t* packed = out + (r - in_tile) * k_groups + in_tile * kGemmAmxGroups;
       if (r < rows) {
-        PackXRow(x, first + r, k_groups, 1, packed);
+        PackAmxRow(x, first + r, k_groups, packed);
       } else {
-        std::memset(packed, 0, static_cast<size_t>(k_groups) * 4);
+        ZeroAmxRow(k_groups, packed);
       }
     });
     return;
@@ -185,7 +208,7 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
   const auto pass_rows = [&](int64_t pass) {
     return std::min(kGemmMaxPassRows, x.rows - pass * kGemmMaxPassRows);
   };
-  const int64_t packed_rows = RoundUp(x.rows, kGemmRowMultiple);
+  const int64_t packed_rows = RoundUp(x.rows, kGemmAmxRows);
   // For bytes also the rounded rows, before they are packed, and their factors.
   const int64_t packed_words = packed_rows * k_groups;
   const int64_t extra_words = is_int8 ? x.rows * k_groups + x.rows : 0;

@@ -2,9 +2,9 @@
 // integers of a byte) meet 16 columns of W × 64 bytes in one instruction, which adds the products
 // to 16 × 16 sums of 32 bits.
 //
-// x comes row-major, padded with zero rows to a multiple of 16 and with zeros along K to a multiple
-// of 64 bytes. The packed layout of W is the one of the AVX-512 kernel: 16 consecutive k groups ×
-// 16 columns are a tile as the instruction wants it, at a row stride of 256 bytes.
+// x comes tile after tile, padded with zero rows to a multiple of 16 and with zeros along K to a
+// multiple of 64 bytes. The packed layout of W is the one of the AVX-512 kernel: 16 consecutive k
+// groups × 16 columns are a tile as the instruction wants it, at a row stride of 256 bytes.
 //
 // K is walked in steps of 64 bytes in order, whatever the number of rows; how the instruction adds
 // within a step depends on the step alone. So a row's result does not depend on the batch. K is cut
@@ -29,8 +29,10 @@ enum class Element { kBF16, kByte };
     _tile_dpbusd(sum, x, w);                  \
   }
 
-constexpr int kTileRows = 16;
-constexpr int kTileGroups = 16;  // k groups (of 4 bytes) of a step
+constexpr int kTileRows = kGemmAmxRows;
+constexpr int kTileGroups = kGemmAmxGroups;  // k groups (of 4 bytes) of a step
+constexpr int kTileWords = kTileRows * kTileGroups;
+constexpr long kXStrideBytes = kTileGroups * 4;
 constexpr int kBlockCols = 64;
 constexpr int64_t kChunkSteps = 8;
 constexpr long kWStrideBytes = kBlockCols * 4;
@@ -39,8 +41,8 @@ constexpr long kSumStrideBytes = kBlockCols * 4;
 // A chunk of K for some rows of x and all 64 columns.
 struct Chunk {
   const uint32_t* w;  // [steps · 16, 64]
-  const uint32_t* x;  // first row, at this chunk's first group
-  long x_stride_bytes;
+  const uint32_t* x;  // tiles of the first 16 rows, from this chunk's first
+  int64_t next_rows;  // words to the tiles of the next 16 rows
   int64_t steps;
   float* sums;  // first row, [rows, 64]
   bool first;   // sums start at zero
@@ -64,7 +66,7 @@ void RunRows16(const Chunk& c) {
   }
   for (int64_t step = 0; step < c.steps; ++step) {
     const uint32_t* w = c.w + step * kTileGroups * kBlockCols;
-    _tile_loadd(4, c.x + step * kTileGroups, c.x_stride_bytes);
+    _tile_loadd(4, c.x + step * kTileWords, kXStrideBytes);
     _tile_loadd(5, w, kWStrideBytes);
     ARIL_DOT(0, 4, 5)
     _tile_loadd(6, w + 16, kWStrideBytes);
@@ -96,15 +98,15 @@ void RunRows32Cols32(const Chunk& c, int col) {
     _tile_loadd(2, bottom, kSumStrideBytes);
     _tile_loadd(3, bottom + 16, kSumStrideBytes);
   }
-  const uint32_t* lower_x = c.x + kTileRows * c.x_stride_bytes / 4;
+  const uint32_t* lower_x = c.x + c.next_rows;
   for (int64_t step = 0; step < c.steps; ++step) {
     const uint32_t* w = c.w + step * kTileGroups * kBlockCols + col;
-    _tile_loadd(4, c.x + step * kTileGroups, c.x_stride_bytes);
+    _tile_loadd(4, c.x + step * kTileWords, kXStrideBytes);
     _tile_loadd(6, w, kWStrideBytes);
     ARIL_DOT(0, 4, 6)
     _tile_loadd(7, w + 16, kWStrideBytes);
     ARIL_DOT(1, 4, 7)
-    _tile_loadd(5, lower_x + step * kTileGroups, c.x_stride_bytes);
+    _tile_loadd(5, lower_x + step * kTileWords, kXStrideBytes);
     ARIL_DOT(2, 5, 6)
     ARIL_DOT(3, 5, 7)
   }
@@ -146,8 +148,8 @@ void RunBlock(const GemmBlock& b) {
   const int64_t steps = b.k_groups / kTileGroups;
   for (int64_t step = 0; step < steps; step += kChunkSteps) {
     Chunk chunk{.w = b.w + step * kTileGroups * kBlockCols,
-                .x = b.x + step * kTileGroups,
-                .x_stride_bytes = (long)b.k_groups * 4,
+                .x = b.x + step * kTileWords,
+                .next_rows = kTileRows * b.k_groups,
                 .steps = steps - step < kChunkSteps ? steps - step : kChunkSteps,
                 .sums = sums,
                 .first = step == 0};
@@ -155,7 +157,7 @@ void RunBlock(const GemmBlock& b) {
     for (; row + 2 * kTileRows <= rows; row += 2 * kTileRows) {
       RunRows32Cols32<kElement>(chunk, 0);
       RunRows32Cols32<kElement>(chunk, 32);
-      chunk.x += 2 * kTileRows * b.k_groups;
+      chunk.x += 2 * chunk.next_rows;
       chunk.sums += 2 * kTileRows * kBlockCols;
     }
     if (row < rows) RunRows16<kElement>(chunk);

@@ -16,9 +16,9 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // Rows that share one pass over a block of W while their accumulators wait in L1 (96 × 64 floats:
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
-// Where whole rows are packed, zero rows follow up to a multiple of this: the height of an AMX
-// tile.
-inline constexpr int64_t kGemmRowMultiple = 16;
+// The height of an AMX tile, and its width in k groups.
+inline constexpr int64_t kGemmAmxRows = 16;
+inline constexpr int64_t kGemmAmxGroups = 16;
 
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
@@ -66,7 +66,10 @@ using GemmBlockFunction = void (*)(const GemmBlock&);
 struct GemmKernel {
   enum class XLayout {
     kTiles,  // row tile after row tile, each [k_groups, tile rows]
-    kRows,   // [rows, k_groups], with zero rows up to a multiple of kGemmRowMultiple
+    // AMX tile after AMX tile: [rows / kGemmAmxRows, k_groups / kGemmAmxGroups] of them, each
+    // [kGemmAmxRows, kGemmAmxGroups]; the last rows are zero. (Rows of x as they are lie 4 KiB
+    // apart for many a model: the rows of a tile would share one set of the cache.)
+    kAmxTiles,
   };
   GemmBlockFunction run;
   int64_t block_cols;
