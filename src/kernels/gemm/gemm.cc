@@ -137,28 +137,82 @@ void ZeroAmxRow(int64_t k_groups, uint32_t* out) {
   }
 }
 
-// Packs the rows [first, first + rows) of x, one pass, as the kernel wants them.
-void PackPass(CpuContext& context, const ConstMatrix& x, int64_t first, int64_t rows,
-              int64_t k_groups, const GemmKernel& kernel, uint32_t* out) {
-  if (kernel.x_layout == GemmKernel::XLayout::kAmxTiles) {
-    context.threads().ParallelFor(RoundUp(rows, kGemmAmxRows), [&](int64_t r) {
-      const int64_t in_tile = r % kGemmAmxRows;
-      uint32_t* packed = out + (r - in_tile) * k_groups + in_tile * kGemmAmxGroups;
-      if (r < rows) {
-        PackAmxRow(x, first + r, k_groups, packed);
+// How the rows of x and K are cut, and where in the packed x a part of both begins: stretch after
+// stretch of K, in each pass after pass of rows.
+struct Cuts {
+  int64_t rows;
+  int64_t k_groups;
+
+  int64_t num_passes() const { return CeilDiv(rows, kGemmMaxPassRows); }
+  int64_t num_stretches() const { return CeilDiv(k_groups, kGemmStretchGroups); }
+  int64_t PassRows(int64_t pass) const {
+    return std::min(kGemmMaxPassRows, rows - pass * kGemmMaxPassRows);
+  }
+  int64_t StretchGroups(int64_t stretch) const {
+    return std::min(kGemmStretchGroups, k_groups - stretch * kGemmStretchGroups);
+  }
+  int64_t padded_rows() const { return RoundUp(rows, kGemmAmxRows); }
+  int64_t packed_words() const { return padded_rows() * k_groups; }
+  int64_t PackedOffset(int64_t stretch, int64_t pass) const {
+    return stretch * kGemmStretchGroups * padded_rows() +
+           pass * kGemmMaxPassRows * StretchGroups(stretch);
+  }
+};
+
+int64_t NumTiles(GemmKernel::XLayout layout, int64_t rows) {
+  return layout == GemmKernel::XLayout::kAmxTiles ? CeilDiv(rows, kGemmAmxRows)
+                                                  : GemmNumTiles(rows);
+}
+
+// Packs tile `tile` of x, the rows of one pass and the columns of one stretch; `out`: the pass.
+void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::XLayout layout,
+              uint32_t* out) {
+  if (layout == GemmKernel::XLayout::kAmxTiles) {
+    const int64_t begin = tile * kGemmAmxRows;
+    for (int64_t r = 0; r < kGemmAmxRows; ++r) {
+      uint32_t* packed = out + begin * k_groups + r * kGemmAmxGroups;
+      if (begin + r < x.rows) {
+        PackAmxRow(x, begin + r, k_groups, packed);
       } else {
         ZeroAmxRow(k_groups, packed);
       }
-    });
+    }
     return;
   }
-  context.threads().ParallelFor(GemmNumTiles(rows), [&](int64_t tile) {
-    const int64_t begin = GemmTileFirstRow(rows, tile);
-    const int64_t tile_rows = GemmTileFirstRow(rows, tile + 1) - begin;
-    for (int64_t r = 0; r < tile_rows; ++r) {
-      PackXRow(x, first + begin + r, k_groups, tile_rows, out + begin * k_groups + r);
-    }
-  });
+  const int64_t begin = GemmTileFirstRow(x.rows, tile);
+  const int64_t tile_rows = GemmTileFirstRow(x.rows, tile + 1) - begin;
+  for (int64_t r = 0; r < tile_rows; ++r) {
+    PackXRow(x, begin + r, k_groups, tile_rows, out + begin * k_groups + r);
+  }
+}
+
+void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKernel::XLayout layout,
+           uint32_t* out) {
+  const int64_t group = GroupElements(x.dtype);
+  for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
+    const int64_t k_groups = cuts.StretchGroups(stretch);
+    const int64_t col = stretch * kGemmStretchGroups * group;
+    const ConstMatrix columns = x.Columns(col, std::min(k_groups * group, x.cols - col));
+    const int64_t pass_tiles = NumTiles(layout, kGemmMaxPassRows);
+    context.threads().ParallelFor(cuts.num_passes() * pass_tiles, [&](int64_t index) {
+      const int64_t pass = index / pass_tiles, tile = index % pass_tiles;
+      if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
+      PackTile(columns.Rows(pass * kGemmMaxPassRows, cuts.PassRows(pass)), tile, k_groups, layout,
+               out + cuts.PackedOffset(stretch, pass));
+    });
+  }
+}
+
+// Passes of x that stay in L2 while a task's blocks of columns meet them.
+constexpr int64_t kSharedPasses = 3;
+
+// How many blocks of columns make a task. One pass of x is in L2 all the time; W then streams
+// through in order.
+int64_t TaskBlocks(int64_t blocks, int64_t passes, int64_t threads) {
+  constexpr int64_t kMost = 8, kTasksPerThread = 4;
+  return passes <= kSharedPasses
+             ? 1
+             : std::clamp<int64_t>(blocks / (threads * kTasksPerThread), 1, kMost);
 }
 
 }  // namespace
@@ -204,45 +258,54 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
   if (x.rows == 0) return;
   const GemmKernel& kernel = KernelFor(context, w.dtype);
   const int64_t k_groups = PaddedGroups(w.k, w.dtype, kernel);
-  const int64_t passes = CeilDiv(x.rows, kGemmMaxPassRows);
-  const auto pass_rows = [&](int64_t pass) {
-    return std::min(kGemmMaxPassRows, x.rows - pass * kGemmMaxPassRows);
-  };
-  const int64_t packed_rows = RoundUp(x.rows, kGemmAmxRows);
+  const Cuts cuts{x.rows, k_groups};
   // For bytes also the rounded rows, before they are packed, and their factors.
-  const int64_t packed_words = packed_rows * k_groups;
   const int64_t extra_words = is_int8 ? x.rows * k_groups + x.rows : 0;
   auto* packed_x = reinterpret_cast<uint32_t*>(
-      context.Scratch(static_cast<size_t>(packed_words + extra_words) * 4));
+      context.Scratch(static_cast<size_t>(cuts.packed_words() + extra_words) * 4));
   ConstMatrix operand = x;
   float* row_scales = nullptr;
   if (is_int8) {
-    uint32_t* const bytes = packed_x + packed_words;
+    uint32_t* const bytes = packed_x + cuts.packed_words();
     row_scales = reinterpret_cast<float*>(bytes + x.rows * k_groups);
     QuantizeRows(context, x, k_groups, {reinterpret_cast<uint8_t*>(bytes), row_scales});
     operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, k_groups * 4,
                k_groups * 4};
   }
-  for (int64_t pass = 0; pass < passes; ++pass) {
-    const int64_t first = pass * kGemmMaxPassRows;
-    PackPass(context, operand, first, pass_rows(pass), k_groups, kernel,
-             packed_x + first * k_groups);
-  }
-  context.threads().ParallelFor(CeilDiv(w.n, kernel.block_cols), [&](int64_t block) {
+  PackX(context, operand, cuts, kernel.x_layout, packed_x);
+
+  const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
+  const auto run = [&](int64_t block, int64_t stretch, int64_t pass) {
+    const int64_t first_group = block * k_groups + stretch * kGemmStretchGroups;
     const int64_t col = block * kernel.block_cols;
-    for (int64_t pass = 0; pass < passes; ++pass) {
-      const int64_t row = pass * kGemmMaxPassRows;
-      kernel.run({.w = w.data.as<uint32_t>() + block * k_groups * kernel.block_cols,
-                  .x = packed_x + row * k_groups,
-                  .rows = pass_rows(pass),
-                  .k_groups = k_groups,
-                  .bias = bias == nullptr ? nullptr : bias + col,
-                  .y = y.row(row) + col,
-                  .y_stride = y.stride,
-                  .cols = std::min(kernel.block_cols, w.n - col),
-                  .row_scales = is_int8 ? row_scales + row : nullptr,
-                  .col_scales = is_int8 ? w.scales.data() + col : nullptr,
-                  .col_sums = is_int8 ? w.sums.data() + col : nullptr});
+    const int64_t row = pass * kGemmMaxPassRows;
+    kernel.run({.w = w.data.as<uint32_t>() + first_group * kernel.block_cols,
+                .x = packed_x + cuts.PackedOffset(stretch, pass),
+                .rows = cuts.PassRows(pass),
+                .k_groups = cuts.StretchGroups(stretch),
+                .begins = stretch == 0,
+                .ends = stretch == cuts.num_stretches() - 1,
+                .bias = bias == nullptr ? nullptr : bias + col,
+                .y = y.row(row) + col,
+                .y_stride = y.stride,
+                .cols = std::min(kernel.block_cols, w.n - col),
+                .row_scales = is_int8 ? row_scales + row : nullptr,
+                .col_scales = is_int8 ? w.scales.data() + col : nullptr,
+                .col_sums = is_int8 ? w.sums.data() + col : nullptr});
+  };
+  // A task is some blocks of columns. Of these a stretch of K and a few passes of x at a time: x
+  // stays in L2 from block to block, a block from pass to pass.
+  const int64_t task_blocks =
+      TaskBlocks(blocks, cuts.num_passes(), context.threads().num_threads());
+  context.threads().ParallelFor(CeilDiv(blocks, task_blocks), [&](int64_t task) {
+    const int64_t first = task * task_blocks, last = std::min(blocks, first + task_blocks);
+    for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
+      for (int64_t pass = 0; pass < cuts.num_passes(); pass += kSharedPasses) {
+        const int64_t end = std::min(cuts.num_passes(), pass + kSharedPasses);
+        for (int64_t block = first; block < last; ++block) {
+          for (int64_t p = pass; p < end; ++p) run(block, stretch, p);
+        }
+      }
     }
   });
 }

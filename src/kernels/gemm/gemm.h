@@ -5,7 +5,7 @@
 //
 // Packed layout: [ceil(N / block_cols)][k_groups][block_cols] groups of 4 bytes (one float, two
 // BF16 or four bytes that are neighbours along K); missing columns and the rest of the last group
-// are zero. block_cols depends on the instruction set (64, 16, 8).
+// are zero. block_cols depends on the instruction set (8 to 64).
 //
 // Weights of 8 bits: W[n][k] = scale[n] · q[n][k] with |q| ≤ 127, rounded to nearest when packed.
 // Each row of x is rounded in the same way when it is multiplied, x[r][k] = s[r] · p[r][k]; the

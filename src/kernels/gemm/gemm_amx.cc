@@ -1,15 +1,16 @@
-// One block of 64 columns with Intel AMX tiles: 16 rows of x × 64 bytes along K (32 BF16, or 64
+// One block of 32 columns with Intel AMX tiles: 16 rows of x × 64 bytes along K (32 BF16, or 64
 // integers of a byte) meet 16 columns of W × 64 bytes in one instruction, which adds the products
 // to 16 × 16 sums of 32 bits.
 //
 // x comes tile after tile, padded with zero rows to a multiple of 16 and with zeros along K to a
-// multiple of 64 bytes. The packed layout of W is the one of the AVX-512 kernel: 16 consecutive k
-// groups × 16 columns are a tile as the instruction wants it, at a row stride of 256 bytes.
+// multiple of 64 bytes. 16 consecutive k groups × 16 columns of W are a tile as the instruction
+// wants it, at a row stride of 128 bytes.
 //
 // K is walked in steps of 64 bytes in order, whatever the number of rows; how the instruction adds
-// within a step depends on the step alone. So a row's result does not depend on the batch. K is cut
-// in chunks whose part of W (32 KiB) stays in L1 while all rows pass over it; the sums of a chunk
-// wait in `sums`.
+// within a step depends on the step alone. So a row's result does not depend on the batch. The sums
+// of 32 rows × 32 columns stay in tiles from the first step to the last: to store and load them
+// again on the way costs more than reading x and W from L2. The hardware follows W by itself;
+// software prefetches only cost, at any number of rows.
 
 #include <immintrin.h>
 
@@ -33,87 +34,49 @@ constexpr int kTileRows = kGemmAmxRows;
 constexpr int kTileGroups = kGemmAmxGroups;  // k groups (of 4 bytes) of a step
 constexpr int kTileWords = kTileRows * kTileGroups;
 constexpr long kXStrideBytes = kTileGroups * 4;
-constexpr int kBlockCols = 64;
-constexpr int64_t kChunkSteps = 8;
+constexpr int kBlockCols = 32;
 constexpr long kWStrideBytes = kBlockCols * 4;
 constexpr long kSumStrideBytes = kBlockCols * 4;
 
-// A chunk of K for some rows of x and all 64 columns.
-struct Chunk {
-  const uint32_t* w;  // [steps · 16, 64]
-  const uint32_t* x;  // tiles of the first 16 rows, from this chunk's first
-  int64_t next_rows;  // words to the tiles of the next 16 rows
-  int64_t steps;
-  float* sums;  // first row, [rows, 64]
-  bool first;   // sums start at zero
-};
-
-// 16 rows × 64 columns: sums in tiles 0–3. W streams through once, in order: the hardware follows
-// that by itself, and software prefetches only cost (12 instead of 15 GB/s of the 18 that one core
-// reads).
-template <Element kElement>
-void RunRows16(const Chunk& c) {
-  if (c.first) {
+// 16 rows × 32 columns, or with kTall 32 × 32, where every tile that is loaded serves two products.
+// `next_rows`: words from the tiles of the first 16 rows to those of the second. `sums`: [16 or 32,
+// kBlockCols], where they start unless it is the first stretch of K, and where they end.
+template <Element kElement, bool kTall>
+void RunRows(const GemmBlock& b, const uint32_t* x, int64_t next_rows, float* sums) {
+  float* lower = sums + kTileRows * kBlockCols;
+  if (b.begins) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
   } else {
-    _tile_loadd(0, c.sums, kSumStrideBytes);
-    _tile_loadd(1, c.sums + 16, kSumStrideBytes);
-    _tile_loadd(2, c.sums + 32, kSumStrideBytes);
-    _tile_loadd(3, c.sums + 48, kSumStrideBytes);
+    _tile_loadd(0, sums, kSumStrideBytes);
+    _tile_loadd(1, sums + 16, kSumStrideBytes);
+    if constexpr (kTall) {
+      _tile_loadd(2, lower, kSumStrideBytes);
+      _tile_loadd(3, lower + 16, kSumStrideBytes);
+    }
   }
-  for (int64_t step = 0; step < c.steps; ++step) {
-    const uint32_t* w = c.w + step * kTileGroups * kBlockCols;
-    _tile_loadd(4, c.x + step * kTileWords, kXStrideBytes);
-    _tile_loadd(5, w, kWStrideBytes);
-    ARIL_DOT(0, 4, 5)
-    _tile_loadd(6, w + 16, kWStrideBytes);
-    ARIL_DOT(1, 4, 6)
-    _tile_loadd(7, w + 32, kWStrideBytes);
-    ARIL_DOT(2, 4, 7)
-    _tile_loadd(5, w + 48, kWStrideBytes);
-    ARIL_DOT(3, 4, 5)
-  }
-  _tile_stored(0, c.sums, kSumStrideBytes);
-  _tile_stored(1, c.sums + 16, kSumStrideBytes);
-  _tile_stored(2, c.sums + 32, kSumStrideBytes);
-  _tile_stored(3, c.sums + 48, kSumStrideBytes);
-}
-
-// 32 rows × 32 columns: every tile that is loaded serves two products.
-template <Element kElement>
-void RunRows32Cols32(const Chunk& c, int col) {
-  float* top = c.sums + col;
-  float* bottom = top + kTileRows * kBlockCols;
-  if (c.first) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  } else {
-    _tile_loadd(0, top, kSumStrideBytes);
-    _tile_loadd(1, top + 16, kSumStrideBytes);
-    _tile_loadd(2, bottom, kSumStrideBytes);
-    _tile_loadd(3, bottom + 16, kSumStrideBytes);
-  }
-  const uint32_t* lower_x = c.x + c.next_rows;
-  for (int64_t step = 0; step < c.steps; ++step) {
-    const uint32_t* w = c.w + step * kTileGroups * kBlockCols + col;
-    _tile_loadd(4, c.x + step * kTileWords, kXStrideBytes);
+  const int64_t steps = b.k_groups / kTileGroups;
+  for (int64_t step = 0; step < steps; ++step) {
+    const uint32_t* w = b.w + step * kTileGroups * kBlockCols;
+    _tile_loadd(4, x + step * kTileWords, kXStrideBytes);
     _tile_loadd(6, w, kWStrideBytes);
     ARIL_DOT(0, 4, 6)
     _tile_loadd(7, w + 16, kWStrideBytes);
     ARIL_DOT(1, 4, 7)
-    _tile_loadd(5, lower_x + step * kTileWords, kXStrideBytes);
-    ARIL_DOT(2, 5, 6)
-    ARIL_DOT(3, 5, 7)
+    if constexpr (kTall) {
+      _tile_loadd(5, x + next_rows + step * kTileWords, kXStrideBytes);
+      ARIL_DOT(2, 5, 6)
+      ARIL_DOT(3, 5, 7)
+    }
   }
-  _tile_stored(0, top, kSumStrideBytes);
-  _tile_stored(1, top + 16, kSumStrideBytes);
-  _tile_stored(2, bottom, kSumStrideBytes);
-  _tile_stored(3, bottom + 16, kSumStrideBytes);
+  _tile_stored(0, sums, kSumStrideBytes);
+  _tile_stored(1, sums + 16, kSumStrideBytes);
+  if constexpr (kTall) {
+    _tile_stored(2, lower, kSumStrideBytes);
+    _tile_stored(3, lower + 16, kSumStrideBytes);
+  }
 }
 
 // The bytes of x stand for themselves minus the offset.
@@ -140,30 +103,41 @@ void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
   }
 }
 
+// Rows of sums that wait in y between two stretches of K.
+void LoadSums(const GemmBlock& b, int64_t row, float* sums) {
+  __builtin_memcpy(sums, b.y + row * b.y_stride, (size_t)b.cols * sizeof(float));
+}
+void StoreSums(const GemmBlock& b, int64_t row, const float* sums) {
+  __builtin_memcpy(b.y + row * b.y_stride, sums, (size_t)b.cols * sizeof(float));
+}
+
 template <Element kElement>
 void RunBlock(const GemmBlock& b) {
   ConfigureTiles();
-  alignas(64) float sums[kGemmMaxPassRows * kBlockCols];
-  const int64_t rows = (b.rows + kTileRows - 1) / kTileRows * kTileRows;
-  const int64_t steps = b.k_groups / kTileGroups;
-  for (int64_t step = 0; step < steps; step += kChunkSteps) {
-    Chunk chunk{.w = b.w + step * kTileGroups * kBlockCols,
-                .x = b.x + step * kTileWords,
-                .next_rows = kTileRows * b.k_groups,
-                .steps = steps - step < kChunkSteps ? steps - step : kChunkSteps,
-                .sums = sums,
-                .first = step == 0};
-    int64_t row = 0;
-    for (; row + 2 * kTileRows <= rows; row += 2 * kTileRows) {
-      RunRows32Cols32<kElement>(chunk, 0);
-      RunRows32Cols32<kElement>(chunk, 32);
-      chunk.x += 2 * chunk.next_rows;
-      chunk.sums += 2 * kTileRows * kBlockCols;
+  alignas(64) float sums[2 * kTileRows * kBlockCols];
+  const int64_t tiles = (b.rows + kTileRows - 1) / kTileRows;
+  const int64_t tile_words = kTileRows * b.k_groups;
+  for (int64_t tile = 0; tile < tiles; tile += 2) {
+    const uint32_t* x = b.x + tile * tile_words;
+    const int64_t first = tile * kTileRows;
+    const int64_t rows = b.rows - first < 2 * kTileRows ? b.rows - first : 2 * kTileRows;
+    if (!b.begins) {
+      for (int64_t r = 0; r < rows; ++r) LoadSums(b, first + r, sums + r * kBlockCols);
     }
-    if (row < rows) RunRows16<kElement>(chunk);
+    if (tile + 1 < tiles) {
+      RunRows<kElement, true>(b, x, tile_words, sums);
+    } else {
+      RunRows<kElement, false>(b, x, 0, sums);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      if (b.ends) {
+        WriteRow<kElement>(b, sums + r * kBlockCols, first + r);
+      } else {
+        StoreSums(b, first + r, sums + r * kBlockCols);
+      }
+    }
   }
   _tile_release();
-  for (int64_t r = 0; r < b.rows; ++r) WriteRow<kElement>(b, sums + r * kBlockCols, r);
 }
 
 #undef ARIL_DOT

@@ -16,6 +16,9 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // Rows that share one pass over a block of W while their accumulators wait in L1 (96 × 64 floats:
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
+// K is cut in stretches of so many groups; the sums of a stretch wait in y for the next. A block of
+// W is 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
+inline constexpr int64_t kGemmStretchGroups = 1024;
 // The height of an AMX tile, and its width in k groups.
 inline constexpr int64_t kGemmAmxRows = 16;
 inline constexpr int64_t kGemmAmxGroups = 16;
@@ -30,12 +33,15 @@ constexpr int64_t GemmTileFirstRow(int64_t rows, int64_t tile) {
   return tile * (rows / tiles) + (tile < rows % tiles ? tile : rows % tiles);
 }
 
-// y[rows, cols] = x · Wᵀ (+ bias) for one block of W's rows, i.e. of y's columns.
+// y[rows, cols] = x · Wᵀ (+ bias) for one block of W's rows, i.e. of y's columns, or a stretch of K
+// of it.
 struct GemmBlock {
   const uint32_t* w;  // [k_groups, block_cols]
   const uint32_t* x;  // packed as the kernel wants it (GemmKernel::x_layout)
   int64_t rows;       // ≤ kGemmMaxPassRows
   int64_t k_groups;
+  bool begins;        // else y has the sums of the stretches before, of bytes as the integers' bits
+  bool ends;          // else y is to get the sums only
   const float* bias;  // [cols] or null
   float* y;           // row r starts at y + r * y_stride
   int64_t y_stride;
