@@ -12,9 +12,8 @@
 namespace aril::kernels {
 namespace {
 
-// Tiles of queries per task: enough work to be worth claiming, few enough that threads share a long
-// prefill.
-constexpr int64_t kTaskQueries = 8 * kAttentionTileQueries;
+// Queries per task: enough work to be worth claiming, few enough that threads share a long prefill.
+constexpr int64_t kTaskQueries = 64;
 
 struct Task {
   const AttentionSequence* sequence;
@@ -50,27 +49,28 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
   CHECK_LE(layout.head_dim, kMaxHeadDim);
   const int64_t group = call.num_heads / layout.num_kv_heads;
   const CpuKernels& kernels = context.kernels();
-  const auto run = q.dtype == DType::kF32 ? kernels.attention_f32 : kernels.attention_bf16;
+  const AttentionKernel& kernel =
+      q.dtype == DType::kF32 ? kernels.attention_f32 : kernels.attention_bf16;
   const auto tasks = MakeTasks(sequences, group, layout.num_kv_heads);
   context.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t index) {
     const Task& task = tasks[static_cast<size_t>(index)];
     const int64_t head_offset = task.kv_head * group * layout.row_bytes();
     const int64_t end = task.first_query + task.num_queries;
-    for (int64_t first = task.first_query; first < end; first += kAttentionTileQueries) {
-      run({.q = q.row(task.sequence->first_row) + head_offset,
-           .out = out.row(task.sequence->first_row) + head_offset,
-           .row_stride = q.stride,
-           .group = group,
-           .first_query = first,
-           .num_queries = std::min(kAttentionTileQueries, end - first),
-           .first_position = task.sequence->first_position,
-           .window = call.sliding_window.value_or(std::numeric_limits<int32_t>::max()),
-           .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
-           .head_dim = layout.head_dim,
-           .pages = task.sequence->pages.data(),
-           .page_tokens = layout.page_tokens,
-           .key_offset = layout.KeyOffset(call.layer, task.kv_head),
-           .value_offset = layout.ValueOffset(call.layer, task.kv_head)});
+    for (int64_t first = task.first_query; first < end; first += kernel.tile_queries) {
+      kernel.run({.q = q.row(task.sequence->first_row) + head_offset,
+                  .out = out.row(task.sequence->first_row) + head_offset,
+                  .row_stride = q.stride,
+                  .group = group,
+                  .first_query = first,
+                  .num_queries = std::min(kernel.tile_queries, end - first),
+                  .first_position = task.sequence->first_position,
+                  .window = call.sliding_window.value_or(std::numeric_limits<int32_t>::max()),
+                  .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
+                  .head_dim = layout.head_dim,
+                  .pages = task.sequence->pages.data(),
+                  .page_tokens = layout.page_tokens,
+                  .key_offset = layout.KeyOffset(call.layer, task.kv_head),
+                  .value_offset = layout.ValueOffset(call.layer, task.kv_head)});
     }
   });
 }

@@ -167,10 +167,10 @@ ARIL_INLINE int64_t ElementOffset(const AttentionTile& t, int64_t index) {
 template <typename T>
 void RunTile(const AttentionTile& t) {
   using Element = typename T::Element;
-  alignas(64) float values[kAttentionTileQueries * kMaxHeadDim];
+  alignas(64) float values[kAttentionVectorQueries * kMaxHeadDim];
   alignas(64) float block[kBlock * kMaxHeadDim];
-  alignas(64) float p[kAttentionTileQueries][kBlock];
-  Query queries[kAttentionTileQueries];
+  alignas(64) float p[kAttentionVectorQueries][kBlock];
+  Query queries[kAttentionVectorQueries];
   for (int64_t i = 0; i < t.num_queries; ++i) {
     const int64_t position = t.first_position + (t.first_query + i) / t.group;
     queries[i] = {.q = static_cast<const char*>(t.q) + ElementOffset<T>(t, i),

@@ -1,4 +1,4 @@
-// The per-instruction-set entry points of attention_cpu.cc.
+// The per-instruction-set entry points of attention_cpu.cc and attention_amx.cc.
 
 #ifndef ARIL_KERNELS_ATTENTION_ATTENTION_CPU_H_
 #define ARIL_KERNELS_ATTENTION_ATTENTION_CPU_H_
@@ -14,5 +14,10 @@
 ARIL_DECLARE_ATTENTION(portable)
 ARIL_DECLARE_ATTENTION(avx2)
 ARIL_DECLARE_ATTENTION(avx512)
+
+// attention_amx.cc: not for floats.
+namespace aril::kernels::amx {
+void AttentionTileBF16(const AttentionTile&);
+}
 
 #endif  // ARIL_KERNELS_ATTENTION_ATTENTION_CPU_H_

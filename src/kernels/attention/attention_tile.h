@@ -8,11 +8,12 @@
 
 namespace aril::kernels {
 
-// Tokens whose scores are computed and folded into the running softmax together; blocks begin at
-// multiples of it, so that a query meets the same blocks however its sequence was chunked.
+// Tokens whose scores are computed and folded into the running softmax together, by vectors; blocks
+// begin at multiples of it, so that a query meets the same blocks however its sequence was chunked.
 inline constexpr int64_t kAttentionBlockTokens = 16;
-// Queries that share one pass over K and V.
-inline constexpr int64_t kAttentionTileQueries = 8;
+// Queries that share one pass over K and V: of vectors, and of AMX tiles.
+inline constexpr int64_t kAttentionVectorQueries = 8;
+inline constexpr int64_t kAttentionAmxQueries = 64;
 
 // Queries [first_query, first_query + num_queries) of one sequence and one kv head, numbered row ·
 // group + head of the group.
@@ -22,7 +23,7 @@ struct AttentionTile {
   int64_t row_stride;  // elements
   int64_t group;       // query heads per kv head
   int64_t first_query;
-  int64_t num_queries;     // ≤ kAttentionTileQueries
+  int64_t num_queries;     // ≤ AttentionKernel::tile_queries
   int64_t first_position;  // of row 0
   int64_t window;          // keys visible to a query, itself included
   float scale;
@@ -34,6 +35,11 @@ struct AttentionTile {
 };
 
 using AttentionTileFunction = void (*)(const AttentionTile&);
+
+struct AttentionKernel {
+  AttentionTileFunction run;
+  int64_t tile_queries;
+};
 
 }  // namespace aril::kernels
 

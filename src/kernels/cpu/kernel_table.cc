@@ -32,7 +32,8 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
     .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16, \
     .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,     \
     .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,     \
-    .attention_f32 = ns::AttentionTileF32, .attention_bf16 = ns::AttentionTileBF16,   \
+    .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                 \
+    .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},               \
     .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                 \
     .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,             \
     .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16,   \
@@ -41,7 +42,7 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
   }
 
 #if defined(__x86_64__)
-// AVX-512, with products of BF16 and of bytes in AMX tiles.
+// AVX-512, with products of BF16 and of bytes, and attention in BF16, in AMX tiles.
 CpuKernels AmxKernels() {
   CpuKernels kernels = ARIL_KERNEL_TABLE(Isa::kAmx, avx512);
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
@@ -50,6 +51,7 @@ CpuKernels AmxKernels() {
                        .x_layout = GemmKernel::XLayout::kAmxTiles};
   kernels.gemm_int8 = kernels.gemm_bf16;
   kernels.gemm_int8.run = amx::GemmBlockInt8;
+  kernels.attention_bf16 = {amx::AttentionTileBF16, kAttentionAmxQueries};
   kernels.arithmetic_bf16 = amx::kArithmeticBF16;
   kernels.arithmetic_int8 = amx::kArithmeticInt8;
   return kernels;

@@ -1,5 +1,5 @@
-// The vector layer of the CPU kernels. Only `*_cpu.cc` files include it: CMake compiles each of
-// them once per instruction set, with -DARIL_ISA=<name> and the matching -m flags, and everything
+// The vector layer of the CPU kernels. Only `*_cpu.cc` files include it, and `*_amx.cc`: CMake
+// compiles each of the former once per instruction set, with -DARIL_ISA=<name> and the matching -m flags, and everything
 // here lives in the namespace of that instruction set. No other header with inline functions may be
 // included there: the linker would keep one copy of such a function, perhaps the one with wide
 // instructions, for the whole program (tools/check_isa_leaks.sh looks for that).
@@ -19,7 +19,7 @@
 #endif
 
 #if !defined(ARIL_ISA)
-#error "compile with -DARIL_ISA=portable, avx2 or avx512"
+#error "compile with -DARIL_ISA=portable, avx2, avx512 or amx"
 #endif
 
 #define ARIL_INLINE static inline __attribute__((always_inline, unused))
