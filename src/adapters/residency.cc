@@ -26,21 +26,24 @@ const ResidentAdapter* AdapterPin::adapter() const {
   return residency_ == nullptr ? nullptr : &residency_->resident_.at(id_).adapter;
 }
 
-Residency::Residency(const std::vector<Adapter>& adapters, DType dtype, PagePool& pool,
-                     const Arena& arena, ThreadPool& threads)
-    : adapters_(adapters), dtype_(dtype), pool_(pool), arena_(arena), threads_(threads) {
-  for (const Adapter& adapter : adapters)
-    pages_.push_back(PagesForAdapter(adapter, dtype, arena.page_bytes()));
+int64_t Residency::PagesFor(const AdapterRef& ref) const {
+  return ref.adapter == nullptr ? 0 : PagesForAdapter(*ref.adapter, dtype_, arena_.page_bytes());
 }
 
-AdapterPin Residency::Pin(AdapterId id) {
+std::vector<Residency::IdleAdapter> Residency::Idle() const {
+  std::vector<IdleAdapter> idle;
+  for (const AdapterId id : idle_) idle.push_back({id, resident_.at(id).adapter.num_pages()});
+  return idle;
+}
+
+AdapterPin Residency::Pin(const AdapterRef& ref) {
+  const AdapterId id = ref.id;
   if (id == kBaseModel) return AdapterPin();
   auto found = resident_.find(id);
   if (found == resident_.end()) {
     std::vector<PageRef> pages;
-    CHECK(pool_.Allocate(PagesFor(id), PageUse::kAdapter, pages));
-    ResidentAdapter adapter(adapters_[static_cast<size_t>(id.value())], dtype_, arena_,
-                            std::move(pages), threads_);
+    CHECK(pool_.Allocate(PagesFor(ref), PageUse::kAdapter, pages));
+    ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages), threads_);
     found = resident_.emplace(id, Entry{std::move(adapter), 0, {}}).first;
     ++num_loads_;
   } else if (found->second.pins == 0) {

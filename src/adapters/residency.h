@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "adapters/adapter.h"
+#include "adapters/adapter_set.h"
 #include "adapters/resident_adapter.h"
 #include "base/ids.h"
 #include "base/thread_pool.h"
@@ -42,24 +42,26 @@ class AdapterPin {
   AdapterId id_;
 };
 
-// Not thread-safe: belongs to the engine's thread. `adapters[id]` is adapter `id`; it, the pool and
-// the arena must outlive this object, and this object its pins.
+// Not thread-safe: belongs to the engine's thread. The pool and the arena must outlive this object,
+// and this object its pins.
 class Residency {
  public:
-  Residency(const std::vector<Adapter>& adapters, DType dtype, PagePool& pool, const Arena& arena,
-            ThreadPool& threads);
+  Residency(DType dtype, PagePool& pool, const Arena& arena, ThreadPool& threads)
+      : dtype_(dtype), pool_(pool), arena_(arena), threads_(threads) {}
 
-  int64_t num_adapters() const { return static_cast<int64_t>(adapters_.size()); }
-  int64_t PagesFor(AdapterId id) const {
-    return id == kBaseModel ? 0 : pages_[static_cast<size_t>(id.value())];
-  }
+  // Pages that an adapter takes, or would take. Thread-safe.
+  int64_t PagesFor(const AdapterRef& ref) const;
   bool IsResident(AdapterId id) const { return id == kBaseModel || resident_.contains(id); }
 
   // Resident adapters that nobody has pinned, least recently used first.
-  std::vector<AdapterId> Idle() const { return {idle_.begin(), idle_.end()}; }
+  struct IdleAdapter {
+    AdapterId id;
+    int64_t num_pages;
+  };
+  std::vector<IdleAdapter> Idle() const;
 
   // Pins an adapter, loading it first if need be. CHECKs that the pool has room for it.
-  AdapterPin Pin(AdapterId id);
+  AdapterPin Pin(const AdapterRef& ref);
   // Gives the pages of an idle adapter back. CHECKs that it is idle.
   void Drop(AdapterId id);
 
@@ -75,12 +77,10 @@ class Residency {
   };
   void Unpin(AdapterId id);
 
-  const std::vector<Adapter>& adapters_;
   const DType dtype_;
   PagePool& pool_;
   const Arena& arena_;
   ThreadPool& threads_;
-  std::vector<int64_t> pages_;  // by adapter
   std::unordered_map<AdapterId, Entry> resident_;
   std::list<AdapterId> idle_;
   int64_t num_loads_ = 0;

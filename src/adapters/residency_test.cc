@@ -22,15 +22,16 @@ const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 constexpr int32_t kNumAdapters = 8;
 
 // Eight adapters of four sizes.
-std::vector<Adapter> OpenAdapters() {
+std::vector<AdapterRef> OpenAdapters() {
   const auto base = LoadModelSpec(kModel);
   CHECK(base.ok());
   const std::string names[] = {"all-r4", "all-r8-rslora-f16", "down-r1", "qv-r64-bf16"};
-  std::vector<Adapter> adapters;
+  std::vector<AdapterRef> adapters;
   for (size_t i = 0; i < kNumAdapters; ++i) {
     auto adapter = Adapter::Open(kModel + "/adapters/" + names[i % 4], *base, kMaxLoraRank);
     CHECK(adapter.ok());
-    adapters.push_back(*std::move(adapter));
+    adapters.push_back(
+        {AdapterId(static_cast<int32_t>(i)), std::make_shared<const Adapter>(*std::move(adapter))});
   }
   return adapters;
 }
@@ -41,60 +42,69 @@ class ResidencyTest : public ::testing::Test {
   static constexpr int64_t kPageBytes = 1024;
   static constexpr int32_t kNumPages = 1000;
 
-  const std::vector<Adapter> adapters_ = OpenAdapters();
+  const AdapterRef& Ref(int32_t id) const { return adapters_.at(static_cast<size_t>(id)); }
+  AdapterPin Pin(int32_t id) { return residency_.Pin(Ref(id)); }
+  std::vector<AdapterId> Idle() const {
+    std::vector<AdapterId> ids;
+    for (const auto& [id, num_pages] : residency_.Idle()) ids.push_back(id);
+    return ids;
+  }
+
+  const std::vector<AdapterRef> adapters_ = OpenAdapters();
   ThreadPool threads_{1};
   PagePool pool_{kNumPages};
   Arena arena_{kNumPages, kPageBytes};
-  Residency residency_{adapters_, DType::kF32, pool_, arena_, threads_};
+  Residency residency_{DType::kF32, pool_, arena_, threads_};
 };
 
 TEST_F(ResidencyTest, TheBaseModelTakesNothing) {
-  const AdapterPin pin = residency_.Pin(kBaseModel);
+  const AdapterPin pin = residency_.Pin({});
   EXPECT_EQ(pin.adapter(), nullptr);
   EXPECT_TRUE(residency_.IsResident(kBaseModel));
-  EXPECT_EQ(residency_.PagesFor(kBaseModel), 0);
+  EXPECT_EQ(residency_.PagesFor({}), 0);
   EXPECT_EQ(pool_.free(), pool_.total());
   EXPECT_EQ(residency_.num_loads(), 0);
 }
 
 TEST_F(ResidencyTest, LoadsOnceAndKeepsWhatIsIdle) {
-  const AdapterId id(3);
+  constexpr int32_t kId = 3;
   {
-    const AdapterPin first = residency_.Pin(id);
-    const AdapterPin second = residency_.Pin(id);
+    const AdapterPin first = Pin(kId);
+    const AdapterPin second = Pin(kId);
     EXPECT_EQ(first.adapter(), second.adapter());
-    EXPECT_EQ(first.adapter()->num_pages(), residency_.PagesFor(id));
-    EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(id));
-    EXPECT_THAT(residency_.Idle(), IsEmpty());
+    EXPECT_EQ(first.adapter()->num_pages(), residency_.PagesFor(Ref(kId)));
+    EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(Ref(kId)));
+    EXPECT_THAT(Idle(), IsEmpty());
   }
-  EXPECT_THAT(residency_.Idle(), ElementsAre(id));
-  EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(id));
-  const AdapterPin again = residency_.Pin(id);
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(kId)));
+  EXPECT_EQ(residency_.Idle().front().num_pages, residency_.PagesFor(Ref(kId)));
+  EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(Ref(kId)));
+  const AdapterPin again = Pin(kId);
   EXPECT_EQ(residency_.num_loads(), 1);
 }
 
 TEST_F(ResidencyTest, IdleAdaptersAreInOrderOfLastUse) {
-  for (const int32_t id : {0, 1, 2}) residency_.Pin(AdapterId(id));
-  EXPECT_THAT(residency_.Idle(), ElementsAre(AdapterId(0), AdapterId(1), AdapterId(2)));
-  residency_.Pin(AdapterId(0));
-  EXPECT_THAT(residency_.Idle(), ElementsAre(AdapterId(1), AdapterId(2), AdapterId(0)));
-  const AdapterPin pinned = residency_.Pin(AdapterId(2));
-  EXPECT_THAT(residency_.Idle(), ElementsAre(AdapterId(1), AdapterId(0)));
+  for (const int32_t id : {0, 1, 2}) Pin(id);
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(0), AdapterId(1), AdapterId(2)));
+  Pin(0);
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(1), AdapterId(2), AdapterId(0)));
+  const AdapterPin pinned = Pin(2);
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(1), AdapterId(0)));
 }
 
 TEST_F(ResidencyTest, DropGivesThePagesBack) {
-  residency_.Pin(AdapterId(0));
-  residency_.Pin(AdapterId(1));
+  Pin(0);
+  Pin(1);
   residency_.Drop(AdapterId(0));
   EXPECT_FALSE(residency_.IsResident(AdapterId(0)));
-  EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(AdapterId(1)));
+  EXPECT_EQ(pool_.used(PageUse::kAdapter), residency_.PagesFor(Ref(1)));
   EXPECT_EQ(residency_.num_drops(), 1);
-  residency_.Pin(AdapterId(0));
+  Pin(0);
   EXPECT_EQ(residency_.num_loads(), 3) << "loaded again";
 }
 
 TEST_F(ResidencyTest, PinsMoveAndReleaseOnce) {
-  AdapterPin a = residency_.Pin(AdapterId(0));
+  AdapterPin a = Pin(0);
   const ResidentAdapter* address = a.adapter();
   AdapterPin b = std::move(a);
   EXPECT_EQ(a.adapter(), nullptr);  // NOLINT(bugprone-use-after-move): what is tested
@@ -102,19 +112,19 @@ TEST_F(ResidencyTest, PinsMoveAndReleaseOnce) {
   AdapterPin& same = b;
   b = std::move(same);
   EXPECT_EQ(b.adapter(), address);
-  b = residency_.Pin(AdapterId(1));
-  EXPECT_THAT(residency_.Idle(), ElementsAre(AdapterId(0))) << "its pin was overwritten";
+  b = Pin(1);
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(0))) << "its pin was overwritten";
   b.Reset();
   b.Reset();
-  EXPECT_THAT(residency_.Idle(), ElementsAre(AdapterId(0), AdapterId(1)));
+  EXPECT_THAT(Idle(), ElementsAre(AdapterId(0), AdapterId(1)));
 }
 
 TEST_F(ResidencyTest, AnAddressStaysWhileOthersComeAndGo) {
-  const AdapterPin pin = residency_.Pin(AdapterId(5));
+  const AdapterPin pin = Pin(5);
   const ResidentAdapter* address = pin.adapter();
   for (int round = 0; round < 3; ++round) {
-    for (const int32_t id : {0, 1, 2, 3, 4, 6, 7}) residency_.Pin(AdapterId(id));
-    for (const AdapterId id : residency_.Idle()) residency_.Drop(id);
+    for (const int32_t id : {0, 1, 2, 3, 4, 6, 7}) Pin(id);
+    for (const AdapterId id : Idle()) residency_.Drop(id);
     EXPECT_EQ(pin.adapter(), address);
   }
 }
@@ -126,12 +136,12 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
     std::vector<std::pair<AdapterId, AdapterPin>> pins;
     std::deque<AdapterId> idle;  // as it should be
     std::map<AdapterId, int> num_pins;
-    for (const AdapterId id : residency_.Idle()) residency_.Drop(id);
+    for (const AdapterId id : Idle()) residency_.Drop(id);
     for (int step = 0; step < 500; ++step) {
       const uint64_t action = random() % 5;
       if (action < 2 && pins.size() < 6) {
         const AdapterId id(static_cast<int32_t>(random() % kNumAdapters));
-        pins.emplace_back(id, residency_.Pin(id));
+        pins.emplace_back(id, Pin(id.value()));
         ++num_pins[id];
         std::erase(idle, id);
       } else if (action < 4 && !pins.empty()) {
@@ -144,7 +154,7 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
         residency_.Drop(idle.front());
         idle.pop_front();
       }
-      const std::vector<AdapterId> reported = residency_.Idle();
+      const std::vector<AdapterId> reported = Idle();
       ASSERT_TRUE(std::equal(reported.begin(), reported.end(), idle.begin(), idle.end()));
       int64_t pages = 0;
       for (int32_t i = 0; i < kNumAdapters; ++i) {
@@ -152,7 +162,7 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
         const bool resident =
             num_pins[id] > 0 || std::find(idle.begin(), idle.end(), id) != idle.end();
         ASSERT_EQ(residency_.IsResident(id), resident) << "adapter " << id;
-        if (resident) pages += residency_.PagesFor(id);
+        if (resident) pages += residency_.PagesFor(Ref(i));
       }
       ASSERT_EQ(pool_.used(PageUse::kAdapter), pages);
     }
@@ -163,7 +173,7 @@ using ResidencyDeathTest = ResidencyTest;
 
 TEST_F(ResidencyDeathTest, ChecksItsCaller) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const AdapterPin pin = residency_.Pin(AdapterId(0));
+  const AdapterPin pin = Pin(0);
   EXPECT_DEATH(residency_.Drop(AdapterId(0)), "pins");
   EXPECT_DEATH(residency_.Drop(AdapterId(1)), "");
 }

@@ -174,8 +174,8 @@ class Bench {
         request.prompt.push_back(
             static_cast<int32_t>(kLowestToken + (i * 7919 + t * 104729) % num_ids));
       }
-      RETURN_IF_ERROR(engine.Validate(request));
-      engine.Add(std::move(request));
+      ASSIGN_OR_RETURN(AcceptedSequence accepted, engine.Accept(std::move(request)));
+      engine.Add(std::move(accepted));
     }
     // Up to the first step that only decodes.
     if (!which.prefill) {

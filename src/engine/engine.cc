@@ -32,20 +32,21 @@ wire::TokenEvent EventOf(const Sequence& sequence) {
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, Model& model, const std::vector<Adapter>& adapters,
+Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
                kernels::CpuContext& context, const Clock& clock)
     : options_(options),
       model_(model),
+      adapters_(adapters),
       clock_(clock),
       limits_(LimitsOf(options, model.layout())),
       arena_(options.num_pages, model.layout().page_bytes()),
       pool_(
           options.num_pages,
           kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
-      residency_(adapters, model.layout().dtype, pool_, arena_, context.threads()),
+      residency_(model.layout().dtype, pool_, arena_, context.threads()),
       executor_(model, arena_, context) {}
 
-Status Engine::Validate(const wire::SequenceRequest& request) const {
+StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
   for (const int32_t token : request.prompt) {
@@ -55,8 +56,8 @@ Status Engine::Validate(const wire::SequenceRequest& request) const {
     }
   }
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
-  if (request.adapter != kBaseModel &&
-      (!request.adapter.valid() || request.adapter.value() >= residency_.num_adapters())) {
+  auto adapter = adapters_.Find(request.adapter);
+  if (!adapter.has_value()) {
     return InvalidArgument(StrCat("there is no adapter ", request.adapter));
   }
   const int64_t tokens = prompt + request.max_tokens;
@@ -67,17 +68,25 @@ Status Engine::Validate(const wire::SequenceRequest& request) const {
                request.max_tokens,
                " in the completion). Please reduce the length of the prompt or the completion."));
   }
-  const int64_t pages = CeilDiv(tokens, limits_.page_tokens) + residency_.PagesFor(request.adapter);
+  const int64_t pages = CeilDiv(tokens, limits_.page_tokens) + residency_.PagesFor(*adapter);
   if (pages > pool_.total()) {
     return InvalidArgument(StrCat("the sequence and its adapter need ", pages, " pages of ",
                                   arena_.page_bytes(), " bytes, but the whole pool has ",
                                   pool_.total(), "; raise --pool-bytes or shorten the request"));
   }
-  return OkStatus();
+  return AcceptedSequence{std::move(request), *std::move(adapter)};
 }
 
-void Engine::Add(wire::SequenceRequest request) {
-  auto sequence = std::make_unique<Sequence>(std::move(request), next_arrival_++);
+int64_t Engine::PagesFor(AdapterId adapter) const {
+  const auto found = adapters_.Find(adapter);
+  CHECK(found.has_value());
+  return residency_.PagesFor(*found);
+}
+
+void Engine::Add(AcceptedSequence accepted) {
+  const int64_t adapter_pages = residency_.PagesFor(accepted.adapter);
+  auto sequence = std::make_unique<Sequence>(
+      std::move(accepted.request), std::move(accepted.adapter), adapter_pages, next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));
@@ -116,12 +125,12 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
 PlanView Engine::View() const {
   PlanView view{.free_pages = pool_.free()};
   std::set<AdapterId> seen;
-  const auto add_adapter = [&](AdapterId id) {
+  const auto add_adapter = [&](AdapterId id, int64_t num_pages) {
     if (id != kBaseModel && seen.insert(id).second) {
-      view.adapters.push_back({id, residency_.PagesFor(id), residency_.IsResident(id)});
+      view.adapters.push_back({id, num_pages, residency_.IsResident(id)});
     }
   };
-  for (const AdapterId id : residency_.Idle()) add_adapter(id);
+  for (const auto& [id, num_pages] : residency_.Idle()) add_adapter(id, num_pages);
   // No more waiting sequences than could start: the queue may be long.
   int64_t waiting_left = options_.max_num_seqs;
   for (const auto& [arrival, sequence] : sequences_) {
@@ -134,7 +143,7 @@ PlanView Engine::View() const {
                               .num_tokens = s.num_tokens(),
                               .num_computed = s.num_computed,
                               .num_pages = static_cast<int64_t>(s.pages.size())});
-    add_adapter(s.request.adapter);
+    add_adapter(s.request.adapter, s.adapter_pages);
   }
   return view;
 }
@@ -152,7 +161,7 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
     Sequence& sequence = Get(id);
     const TimePoint now = clock_.Now();
     const bool resident = residency_.IsResident(sequence.request.adapter);
-    sequence.adapter = residency_.Pin(sequence.request.adapter);
+    sequence.adapter = residency_.Pin(sequence.adapter_ref);
     if (!resident) stats_.adapter_load_times.push_back(clock_.Now() - now);
     if (!sequence.has_started) stats_.queue_times.push_back(now - sequence.request.arrival);
     sequence.has_started = true;

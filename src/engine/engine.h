@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "adapters/adapter.h"
+#include "adapters/adapter_set.h"
 #include "adapters/residency.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -30,18 +30,23 @@ struct EngineOptions {
   int32_t num_pages = 0;
 };
 
-// Used by one thread, except where stated. Model, adapters (`adapters[id]` is adapter `id`),
-// context and clock must outlive it.
+// A sequence that can run here, with the adapter that it will use whatever becomes of the set.
+struct AcceptedSequence {
+  wire::SequenceRequest request;
+  AdapterRef adapter;
+};
+
+// Used by one thread, except where stated. Model, adapters, context and clock must outlive it.
 class Engine {
  public:
-  Engine(const EngineOptions& options, Model& model, const std::vector<Adapter>& adapters,
+  Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
          kernels::CpuContext& context, const Clock& clock);
 
-  // OK if a sequence can be run here at all; InvalidArgument says why not. Thread-safe.
-  Status Validate(const wire::SequenceRequest& request) const;
+  // InvalidArgument says why a sequence cannot run here at all. Thread-safe.
+  StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request) const;
 
-  // Queues a sequence that passed Validate and whose id is not in use.
-  void Add(wire::SequenceRequest request);
+  // Queues a sequence whose id is not in use.
+  void Add(AcceptedSequence accepted);
 
   // Ends a sequence; the next Step reports it (kCancelled). Unknown ids have no effect.
   void Cancel(SequenceId id);
@@ -56,7 +61,8 @@ class Engine {
 
   const Arena& arena() const { return arena_; }
   const kernels::KvLayout& layout() const { return model_.layout(); }
-  int64_t PagesFor(AdapterId adapter) const { return residency_.PagesFor(adapter); }
+  // Of an adapter of the set; 0 for the base model.
+  int64_t PagesFor(AdapterId adapter) const;
   Executor& executor() { return executor_; }
 
  private:
@@ -74,6 +80,7 @@ class Engine {
 
   const EngineOptions options_;
   Model& model_;
+  const AdapterSet& adapters_;
   const Clock& clock_;
   const PlanLimits limits_;
   Arena arena_;

@@ -208,8 +208,7 @@ TEST(EnginePool, EveryPageComesBackFromRandomWork) {
             num_added, RandomPrompt(random, 1 + static_cast<int64_t>(random() % 60)),
             static_cast<int32_t>(random() % 40), AdapterId(static_cast<int32_t>(random() % 4) - 1));
         request.stop_token_ids = {static_cast<int32_t>(random() % 171)};
-        ASSERT_TRUE(engine->Validate(request).ok());
-        engine->Add(std::move(request));
+        Add(*engine, std::move(request));
         ++num_added;
       }
       if (num_added > 0 && random() % 8 == 0)

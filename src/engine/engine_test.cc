@@ -134,7 +134,7 @@ TEST(Engine, CancelsWhatRunsAndWhatWaits) {
   TestEngine engine(options);
   Streams streams;
   for (const int64_t id : {0, 1, 2}) {
-    engine->Add(GreedyRequest(id, kPrompt, 50, AdapterId(static_cast<int32_t>(id))));
+    Add(*engine, GreedyRequest(id, kPrompt, 50, AdapterId(static_cast<int32_t>(id))));
   }
   streams.Take(engine->Step());
   EXPECT_EQ(engine->Stats().num_running, 1);
@@ -161,11 +161,11 @@ TEST(Engine, CancelsBeforeTheFirstStepAndInTheMiddleOfAPrompt) {
   options.engine.max_num_seqs = options.engine.max_num_batched_tokens = 2;
   TestEngine engine(options);
   Streams streams;
-  engine->Add(GreedyRequest(0, kPrompt, 5));
+  Add(*engine, GreedyRequest(0, kPrompt, 5));
   engine->Cancel(SequenceId(0));
   streams.Take(engine->Step());
   EXPECT_EQ(streams[0].finish, FinishReason::kCancelled);
-  engine->Add(GreedyRequest(1, kPrompt, 5));
+  Add(*engine, GreedyRequest(1, kPrompt, 5));
   streams.Take(engine->Step());
   EXPECT_GT(engine->Stats().pages_kv, 0);
   engine->Cancel(SequenceId(1));
@@ -181,7 +181,7 @@ TEST(Engine, CancellingWhatHasJustFinishedDoesNothing) {
   engine->Cancel(SequenceId(0));
   EXPECT_THAT(engine->Step(), IsEmpty());
   // Nor does it touch a later sequence of the same id.
-  engine->Add(GreedyRequest(0, kPrompt, 1));
+  Add(*engine, GreedyRequest(0, kPrompt, 1));
   const std::vector<wire::TokenEvent> events = engine->Step();
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].finish, FinishReason::kLength);
@@ -192,7 +192,7 @@ TEST(Engine, EventsCarryTheAttempt) {
   TestEngine engine({});
   auto request = GreedyRequest(0, kPrompt, 1);
   request.attempt = 7;
-  engine->Add(request);
+  Add(*engine, request);
   EXPECT_EQ(engine->Step().at(0).attempt, 7u);
 }
 
@@ -200,9 +200,9 @@ TEST(Engine, StatsSayWhatRanAndWhatWaits) {
   TestEngineOptions options;
   options.engine.max_num_seqs = 2;
   TestEngine engine(options);
-  engine->Add(GreedyRequest(0, kPrompt, 5, AdapterId(0)));
-  engine->Add(GreedyRequest(1, kPrompt, 5));
-  engine->Add(GreedyRequest(2, kPrompt, 5, AdapterId(2)));
+  Add(*engine, GreedyRequest(0, kPrompt, 5, AdapterId(0)));
+  Add(*engine, GreedyRequest(1, kPrompt, 5));
+  Add(*engine, GreedyRequest(2, kPrompt, 5, AdapterId(2)));
   engine->Step();
   const wire::StepStats stats = engine->Stats();
   EXPECT_EQ(stats.step, 1);
@@ -225,7 +225,7 @@ TEST(Engine, CountsTheQueueTimeOfEachSequenceOnceAndTheLoadsOfItsAdapter) {
   for (int64_t id = 0; id < 2; ++id) {
     auto request = GreedyRequest(id, kPrompt, 2, AdapterId(0));
     request.arrival = engine.clock().Now();
-    engine->Add(std::move(request));
+    Add(*engine, std::move(request));
   }
   std::vector<Duration> queue_times;
   size_t loads = 0;
@@ -240,22 +240,42 @@ TEST(Engine, CountsTheQueueTimeOfEachSequenceOnceAndTheLoadsOfItsAdapter) {
   EXPECT_EQ(loads, 1u);
 }
 
+TEST(Engine, AnAdapterThatIsTakenAwayIsUsedToTheEndByWhoHasIt) {
+  const AdapterId id(1);
+  TestEngine undisturbed({});
+  const Stream expected = RunAlone(undisturbed, GreedyRequest(0, kPrompt, 9, id));
+
+  TestEngineOptions options;
+  options.engine.max_num_seqs = 1;
+  TestEngine engine(options);
+  Add(*engine, GreedyRequest(0, kPrompt, 9, id));
+  Add(*engine, GreedyRequest(1, kPrompt, 9, id));
+  Streams streams;
+  streams.Take(engine->Step());
+  engine.adapters().Remove(id);  // the first is running, the second waits
+  EXPECT_FALSE(engine->Accept(GreedyRequest(2, kPrompt, 9, id)).ok());
+  while (engine->HasWork()) streams.Take(engine->Step());
+  EXPECT_EQ(streams[0].tokens, expected.tokens);
+  EXPECT_EQ(streams[1].tokens, expected.tokens);
+  ExpectAllPagesBack(engine);
+}
+
 TEST(Engine, AnEmptyStepIsHarmless) {
   TestEngine engine({});
   EXPECT_THAT(engine->Step(), IsEmpty());
   EXPECT_EQ(engine->Stats().num_rows, 0);
 }
 
-TEST(EngineValidate, SaysWhatCanNeverRun) {
+TEST(EngineAccept, SaysWhatCanNeverRun) {
   TestEngineOptions options;
   options.engine.num_pages = 20;
   TestEngine engine(options);
   const auto message = [&](const wire::SequenceRequest& request) {
-    const Status status = engine->Validate(request);
+    const Status status = engine->Accept(request).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     return Message(status);
   };
-  EXPECT_TRUE(engine->Validate(GreedyRequest(0, kPrompt, 5)).ok());
+  EXPECT_TRUE(engine->Accept(GreedyRequest(0, kPrompt, 5)).ok());
   EXPECT_EQ(message(GreedyRequest(0, {}, 5)), "the prompt has no tokens");
   EXPECT_EQ(message(GreedyRequest(0, {1, 171}, 5)),
             "token id 171 is outside the vocabulary of 171 tokens");
@@ -276,7 +296,7 @@ TEST(EngineValidate, SaysWhatCanNeverRun) {
   const int64_t adapter = engine->PagesFor(AdapterId(1));
   ASSERT_GT(adapter, 0);
   const auto fits = static_cast<int32_t>((20 - adapter) * engine.page_tokens() - 7);
-  EXPECT_TRUE(engine->Validate(GreedyRequest(0, kPrompt, fits, AdapterId(1))).ok());
+  EXPECT_TRUE(engine->Accept(GreedyRequest(0, kPrompt, fits, AdapterId(1))).ok());
   EXPECT_THAT(message(GreedyRequest(0, kPrompt, fits + 1, AdapterId(1))),
               HasSubstr("the sequence and its adapter need 21 pages"));
 }

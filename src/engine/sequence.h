@@ -15,12 +15,18 @@ namespace aril {
 
 // Waiting: no pages, its adapter not pinned. Running: in the working set, in every step.
 struct Sequence {
-  explicit Sequence(wire::SequenceRequest r, uint64_t arrival_number)
-      : request(std::move(r)), arrival(arrival_number) {
+  Sequence(wire::SequenceRequest r, AdapterRef ref, int64_t pages_of_adapter,
+           uint64_t arrival_number)
+      : request(std::move(r)),
+        adapter_ref(std::move(ref)),
+        adapter_pages(pages_of_adapter),
+        arrival(arrival_number) {
     if (request.sampling.prompt_logprobs) prompt_logprobs.emplace_back();
   }
 
   wire::SequenceRequest request;
+  AdapterRef adapter_ref;  // of request.adapter
+  int64_t adapter_pages;   // that it takes in the pool
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
   std::vector<int32_t> output;

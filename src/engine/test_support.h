@@ -34,17 +34,20 @@ class TestEngine {
  public:
   explicit TestEngine(const TestEngineOptions& options)
       : spec_(Value(LoadModelSpec(kEngineTestModel))),
-        adapters_(OpenAdapters(spec_, options.adapter_dirs)),
         model_(spec_, Value(ChooseKvLayout(spec_, DType::kF32)),
                Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
                                  Quantization::kNone, context_, nullptr)),
                options.engine.max_num_batched_tokens, options.engine.max_model_len, context_),
-        engine_(options.engine, model_, adapters_, context_, clock_) {}
+        engine_(options.engine, model_, adapters_, context_, clock_) {
+    for (const std::string& dir : options.adapter_dirs)
+      adapters_.Add(Value(Adapter::Open(dir, spec_, kMaxLoraRank)));
+  }
 
   Engine* operator->() { return &engine_; }
   Engine& operator*() { return engine_; }
   const ModelSpec& spec() const { return spec_; }
   ManualClock& clock() { return clock_; }
+  AdapterSet& adapters() { return adapters_; }
   int64_t page_tokens() const { return model_.layout().page_tokens; }
 
  private:
@@ -54,18 +57,10 @@ class TestEngine {
     return *std::move(value);
   }
 
-  static std::vector<Adapter> OpenAdapters(const ModelSpec& spec,
-                                           const std::vector<std::string>& dirs) {
-    std::vector<Adapter> adapters;
-    for (const std::string& dir : dirs)
-      adapters.push_back(Value(Adapter::Open(dir, spec, kMaxLoraRank)));
-    return adapters;
-  }
-
   ModelSpec spec_;
   ThreadPool threads_{1};
   kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
-  std::vector<Adapter> adapters_;
+  AdapterSet adapters_;
   Model model_;
   ManualClock clock_;
   Engine engine_;
@@ -133,12 +128,18 @@ class Streams {
   std::vector<std::string> problems_;
 };
 
+// Adds a request that can run.
+inline void Add(Engine& engine, wire::SequenceRequest request) {
+  auto accepted = engine.Accept(std::move(request));
+  CHECK(accepted.ok());
+  engine.Add(*std::move(accepted));
+}
+
 // Adds the requests and steps until there is no more work.
 inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>& requests) {
   Streams streams;
   for (const wire::SequenceRequest& request : requests) {
-    CHECK(engine.Validate(request).ok());
-    engine.Add(request);
+    Add(engine, request);
   }
   while (engine.HasWork()) streams.Take(engine.Step());
   return streams;

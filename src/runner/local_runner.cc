@@ -104,7 +104,7 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
     auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank);
     if (adapter.ok()) {
-      adapters_.push_back(std::move(*adapter));
+      adapters_.Add(std::move(*adapter));
       continue;
     }
     if (failures == nullptr) return adapter.status();
@@ -118,7 +118,8 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
   const int64_t page_bytes = layout.page_bytes();
   int64_t adapter_pages = 0;
   int64_t largest_adapter = 0;
-  for (const Adapter& adapter : adapters_) {
+  for (int32_t id = 0; id < adapters_.size(); ++id) {
+    const Adapter& adapter = *adapters_.Find(AdapterId(id))->adapter;
     const int64_t pages = PagesForAdapter(adapter, layout.dtype, page_bytes);
     adapter_pages += pages;
     largest_adapter = std::max(largest_adapter, pages);

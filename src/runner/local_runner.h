@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "adapters/adapter.h"
+#include "adapters/adapter_set.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
@@ -81,7 +81,7 @@ class LocalRunner {
   kernels::CpuContext context_;
   ModelSpec spec_;
   Quantization quantization_ = Quantization::kNone;
-  std::vector<Adapter> adapters_;
+  AdapterSet adapters_;
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
   std::unique_ptr<Model> model_;

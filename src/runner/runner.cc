@@ -17,7 +17,8 @@ void Runner::Start(wire::EventSink& sink) {
 }
 
 Status Runner::Submit(wire::SequenceRequest request) {
-  RETURN_IF_ERROR(engine_.Validate(request));
+  ASSIGN_OR_RETURN(AcceptedSequence accepted, engine_.Accept(std::move(request)));
+  const SequenceId sequence = accepted.request.sequence;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return Unavailable("the server is shutting down");
@@ -25,10 +26,10 @@ Status Runner::Submit(wire::SequenceRequest request) {
       return ResourceExhausted(
           StrCat("the queue is full (", max_queued_, " sequences); try again later"));
     }
-    if (!live_.insert(request.sequence).second) {
-      return InvalidArgument(StrCat("sequence ", request.sequence, " is already running"));
+    if (!live_.insert(sequence).second) {
+      return InvalidArgument(StrCat("sequence ", sequence, " is already running"));
     }
-    submitted_.push_back(std::move(request));
+    submitted_.push_back(std::move(accepted));
   }
   wake_.notify_one();
   return OkStatus();
@@ -56,7 +57,7 @@ void Runner::Stop() {
 }
 
 bool Runner::TakeMail() {
-  std::vector<wire::SequenceRequest> submitted;
+  std::vector<AcceptedSequence> submitted;
   std::set<SequenceId> cancelled;
   {
     std::unique_lock lock(mutex_);
@@ -67,7 +68,7 @@ bool Runner::TakeMail() {
     cancelled.swap(cancelled_);
     if (stopping_ && submitted.empty() && !engine_.HasWork()) return false;
   }
-  for (wire::SequenceRequest& request : submitted) engine_.Add(std::move(request));
+  for (AcceptedSequence& accepted : submitted) engine_.Add(std::move(accepted));
   for (const SequenceId id : cancelled) engine_.Cancel(id);
   return true;
 }

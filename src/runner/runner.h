@@ -47,7 +47,7 @@ class Runner final : public wire::SequencePort {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<wire::SequenceRequest> submitted_;
+  std::vector<AcceptedSequence> submitted_;
   std::unordered_set<SequenceId> live_;  // accepted and not finished
   std::set<SequenceId> cancelled_;       // live ones only: an id may be used again
   bool stopping_ = false;

@@ -118,7 +118,7 @@ std::map<int64_t, std::vector<int32_t>> RunMixed(Engine& engine,
   std::map<int64_t, std::vector<int32_t>> tokens;
   size_t next = 0;
   while (next < requests.size() || engine.HasWork()) {
-    while (next < requests.size() && random() % 3 != 0) engine.Add(requests[next++]);
+    while (next < requests.size() && random() % 3 != 0) Add(engine, requests[next++]);
     if (random() % 7 == 0) {
       // Disturbers have ids from 1000 on.
       engine.Cancel(SequenceId(1000 + static_cast<int64_t>(random() % requests.size())));

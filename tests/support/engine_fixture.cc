@@ -22,11 +22,15 @@ wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int
   return request;
 }
 
+void Add(Engine& engine, wire::SequenceRequest request) {
+  auto accepted = engine.Accept(std::move(request));
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  engine.Add(*std::move(accepted));
+}
+
 std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRequest>& requests) {
   for (const wire::SequenceRequest& request : requests) {
-    const Status valid = engine.Validate(request);
-    EXPECT_TRUE(valid.ok()) << valid;
-    engine.Add(request);
+    Add(engine, request);
   }
   std::vector<Generated> results(requests.size());
   while (engine.HasWork()) {

@@ -18,6 +18,9 @@ std::unique_ptr<LocalRunner> OpenRunner(const LocalRunnerOptions& options);
 wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens,
                                     AdapterId adapter = kBaseModel);
 
+// Adds a request; fails the test if it cannot run.
+void Add(Engine& engine, wire::SequenceRequest request);
+
 struct Generated {
   std::vector<int32_t> tokens;
   std::optional<wire::FinishReason> finish;
