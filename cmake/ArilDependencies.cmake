@@ -33,10 +33,10 @@ if(ARIL_STATIC_DEPS)
     INTERFACE_LINK_LIBRARIES "Threads::Threads;fmt::fmt-header-only")
 endif()
 
+find_package(OpenSSL 3.0 REQUIRED)
 if(ARIL_SERVER)
   find_package(Boost 1.81 REQUIRED)
   find_package(CLI11 REQUIRED)
-  find_package(OpenSSL 3.0 REQUIRED)
   find_package(prometheus-cpp REQUIRED)
 endif()
 

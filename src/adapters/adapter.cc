@@ -5,7 +5,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/strings.h"
+#include "spec/fields.h"
 
 namespace aril {
 namespace {
@@ -70,6 +72,13 @@ StatusOr<LoraSpec> LoadSpec(const std::string& dir, const ModelSpec& base, int64
   return spec;
 }
 
+StatusOr<std::string> DigestOf(const std::string& dir, const SafetensorsFile& weights) {
+  ASSIGN_OR_RETURN(const std::string config,
+                   ReadFile(dir + "/adapter_config.json", internal::kMaxConfigBytes));
+  return Sha256(StrCat("adapter_config.json ", Sha256(config), "\nadapter_model.safetensors ",
+                       Sha256(weights.bytes()), "\n"));
+}
+
 }  // namespace
 
 StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, int64_t max_rank) {
@@ -106,6 +115,7 @@ StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, i
           " layers) and this config; serving the adapter without it would change its results"));
     }
   }
+  ASSIGN_OR_RETURN(adapter.digest_, DigestOf(dir, adapter.file_));
   return adapter;
 }
 

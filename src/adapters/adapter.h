@@ -31,6 +31,9 @@ class Adapter {
   static StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base, int64_t max_rank);
 
   const LoraSpec& spec() const { return spec_; }
+  // The SHA-256, as 64 hexadecimal digits, of a list of the digests of both files: the same for the
+  // same bytes, wherever they lie.
+  const std::string& digest() const { return digest_; }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
   // The pair of a module, or nullptr if the adapter does not target it.
   const LoraPair* Find(int64_t layer, Projection projection) const;
@@ -40,6 +43,7 @@ class Adapter {
   using Layer = std::array<std::optional<LoraPair>, kNumProjections>;
 
   LoraSpec spec_;
+  std::string digest_;
   SafetensorsFile file_;
   std::vector<Layer> layers_;
 };

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "base/file.h"
 #include "base/strings.h"
 
@@ -47,18 +48,20 @@ std::string DefaultModelName(const std::string& model_dir) {
   return IsValidName(name) ? name : "model";
 }
 
-StatusOr<Catalog> MakeCatalog(const std::vector<std::string>& base_names,
-                              const std::string& model_dir,
-                              const std::vector<NamedAdapter>& adapters) {
+StatusOr<std::shared_ptr<Catalog>> MakeCatalog(
+    const std::vector<std::string>& base_names, const std::string& model_dir,
+    const std::vector<NamedAdapter>& adapters,
+    const std::vector<std::shared_ptr<const Generation>>& generations) {
+  CHECK_EQ(generations.size(), adapters.size());
   std::vector<CatalogEntry> entries;
   for (const std::string& name : base_names) {
-    entries.push_back({.name = name, .adapter = kBaseModel, .parent = "", .root = model_dir});
+    entries.push_back({.name = name, .parent = "", .root = model_dir, .generation = nullptr});
   }
   for (size_t i = 0; i < adapters.size(); ++i) {
     entries.push_back({.name = adapters[i].name,
-                       .adapter = AdapterId(static_cast<int32_t>(i)),
                        .parent = base_names.front(),
-                       .root = adapters[i].dir});
+                       .root = adapters[i].dir,
+                       .generation = generations[i]});
   }
   return Catalog::Create(std::move(entries));
 }

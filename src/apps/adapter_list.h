@@ -3,6 +3,7 @@
 #ifndef ARIL_APPS_ADAPTER_LIST_H_
 #define ARIL_APPS_ADAPTER_LIST_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,12 @@ StatusOr<NamedAdapter> ParseLoraModule(const std::string& text);
 // The last component of a path, as a model's name; "model" if that is no valid name.
 std::string DefaultModelName(const std::string& model_dir);
 
-// The base model's names, of which the first is every adapter's parent, and the adapters; adapter i
-// is AdapterId(i).
-StatusOr<Catalog> MakeCatalog(const std::vector<std::string>& base_names,
-                              const std::string& model_dir,
-                              const std::vector<NamedAdapter>& adapters);
+// The base model's names, of which the first is every adapter's parent, and the adapters, of which
+// `generations[i]` is what adapter i stands for.
+StatusOr<std::shared_ptr<Catalog>> MakeCatalog(
+    const std::vector<std::string>& base_names, const std::string& model_dir,
+    const std::vector<NamedAdapter>& adapters,
+    const std::vector<std::shared_ptr<const Generation>>& generations);
 
 }  // namespace aril
 

@@ -54,13 +54,17 @@ TEST(AdapterList, ReadsNamesWithPaths) {
 }
 
 TEST(AdapterList, MakesACatalog) {
-  const auto catalog = MakeCatalog({"base", "alias"}, "/m", {{"x", "/a/x"}, {"y", "/a/y"}});
+  const auto generation = [](int32_t id) {
+    return std::make_shared<const Generation>(Generation::Description{.adapter = AdapterId(id)});
+  };
+  const auto catalog = MakeCatalog({"base", "alias"}, "/m", {{"x", "/a/x"}, {"y", "/a/y"}},
+                                   {generation(0), generation(1)});
   ASSERT_TRUE(catalog.ok()) << catalog.status();
-  EXPECT_EQ(catalog->Resolve("default", "alias")->adapter, kBaseModel);
-  EXPECT_EQ(catalog->Resolve("default", "y")->adapter, AdapterId(1));
-  EXPECT_EQ(catalog->Resolve("default", "y")->parent, "base");
-  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"base", "/a"}}).ok());
-  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"a,b", "/a"}}).ok());
+  EXPECT_EQ((*catalog)->Resolve("default", "alias")->adapter(), kBaseModel);
+  EXPECT_EQ((*catalog)->Resolve("default", "y")->adapter(), AdapterId(1));
+  EXPECT_EQ((*catalog)->Resolve("default", "y")->parent, "base");
+  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"base", "/a"}}, {generation(0)}).ok());
+  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"a,b", "/a"}}, {generation(0)}).ok());
 }
 
 }  // namespace

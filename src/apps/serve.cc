@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -12,6 +13,7 @@
 
 #include "apps/adapter_list.h"
 #include "apps/fd_limit.h"
+#include "apps/local_adapters.h"
 #include "apps/progress.h"
 #include "apps/served_model.h"
 #include "apps/service_manager.h"
@@ -19,6 +21,7 @@
 #include "base/strings.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
+#include "tokenizer/special_tokens.h"
 #include "wire/ports.h"
 
 namespace aril {
@@ -58,9 +61,9 @@ class Front {
 
   // Serves until a signal has come and what was in work is done.
   void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
-                        Duration drain_timeout) {
-    server_->Post([this, model = std::move(model), port, drain_timeout] {
-      gateway_.Serve(model, port);
+                        gateway::AdapterLoader* loader, Duration drain_timeout) {
+    server_->Post([this, model = std::move(model), port, loader, drain_timeout] {
+      gateway_.Serve(model, port, loader);
       server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
       service_manager_.Ready();
     });
@@ -106,6 +109,23 @@ StatusOr<std::vector<NamedAdapter>> ListAdapters(const ServeOptions& options) {
     adapters.push_back(std::move(adapter));
   }
   return adapters;
+}
+
+StatusOr<std::vector<std::filesystem::path>> CanonicalRoots(const std::vector<std::string>& dirs) {
+  std::vector<std::filesystem::path> roots;
+  for (const std::string& dir : dirs) {
+    std::error_code error;
+    roots.push_back(std::filesystem::canonical(dir, error));
+    if (error || !std::filesystem::is_directory(roots.back(), error)) {
+      return InvalidArgument(StrCat("--adapter-root ", dir, ": no such folder"));
+    }
+  }
+  return roots;
+}
+
+// Generations that stand for nothing, to check names with.
+std::vector<std::shared_ptr<const Generation>> Placeholders(size_t count) {
+  return {count, std::make_shared<const Generation>(Generation::Description{})};
 }
 
 // Draws the progress of loading; its total is known with the first report.
@@ -170,21 +190,37 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
+  ASSIGN_OR_RETURN(auto roots, CanonicalRoots(options.adapter_roots));
   ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
+  // Outlive everything that knows adapters, which are given back when nobody uses them any more.
+  std::unique_ptr<LocalRunner> runner;
+  std::optional<LocalAdapters> local_adapters;
   Front front(std::move(server), options, clock);
   // What can be wrong is found before the weights are read, which takes longest.
-  RETURN_IF_ERROR(NameModels(options.text, adapters).status());
+  RETURN_IF_ERROR(NameModels(options.text, adapters, Placeholders(adapters.size())).status());
   ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
-  ASSIGN_OR_RETURN(const auto runner, MakeRunner(options, clock, &adapters));
-  RETURN_IF_ERROR(AddAdapters(options.text, adapters, &model));
+  ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
+  ASSIGN_OR_RETURN(runner, MakeRunner(options, clock, &adapters));
+  local_adapters.emplace(*runner,
+                         LocalAdapters::Options{.roots = std::move(roots),
+                                                .special_tokens = std::move(special_tokens),
+                                                .templates = model.adapter_chat_templates});
+  std::vector<std::shared_ptr<const Generation>> generations;
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    generations.push_back(
+        local_adapters->Adopt(AdapterId(static_cast<int32_t>(i)), adapters[i].dir));
+  }
+  ASSIGN_OR_RETURN(model.catalog, NameModels(options.text, adapters, generations));
+  generations.clear();
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
   runner->Start(front.sink());
   LogInfo(runner->Description());
   LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
                  options.http.host, ":", front.port()));
-  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
-                         &runner->port(), options.drain_timeout);
+  front.ServeUntilSignal(
+      std::make_shared<const gateway::ServedModel>(std::move(model)), &runner->port(),
+      options.adapter_roots.empty() ? nullptr : &*local_adapters, options.drain_timeout);
   runner->Stop();
   return OkStatus();
 }

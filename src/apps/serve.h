@@ -22,6 +22,8 @@ struct ServeOptions {
   LocalRunnerOptions runner;              // its adapter_dirs are filled in by Serve
   std::string adapters_dir;               // empty: none
   std::vector<std::string> lora_modules;  // "name=path"
+  // Folders beneath which clients may name adapters to load; none: they may not.
+  std::vector<std::string> adapter_roots;
   bool skip_bad_adapters = false;
   TextSources text;
   gateway::HttpServerOptions http;

@@ -33,7 +33,12 @@ void AddModelFlags(CLI::App& app, ServeFlags& flags) {
           "Folder of adapters: each sub-folder with an adapter_config.json, under its name");
   AddFlag(app, "--lora-modules", options.lora_modules, "More adapters, as name=path")
       ->type_name("NAME=PATH");
-  AddSwitch(app, "--demo", flags.demo, "Serve the small model that comes with Aril")
+  AddFlag(app, "--adapter-root", options.adapter_roots,
+          "Folders beneath which clients may load adapters at run time [none: they may not]")
+      ->type_name("DIR");
+  AddSwitch(app, "--demo", flags.demo,
+            "Serve the small model that comes with Aril, and its eight adapters unless there is "
+            "--adapters")
       ->excludes("--model");
   AddSwitch(app, "--skip-bad-adapters", options.skip_bad_adapters,
             "Leave out adapters that cannot be served, instead of ending");
@@ -122,6 +127,7 @@ Status ResolveModel(const ServeFlags& flags, ServeOptions& options) {
   if (flags.demo) {
     ASSIGN_OR_RETURN(const std::string folder, FindDemoFolder());
     options.runner.model_dir = folder + "/base";
+    if (options.adapters_dir.empty()) options.adapters_dir = folder + "/adapters";
     if (options.text.names.empty()) options.text.names = {"demo"};
   }
   options.text.model_dir = options.runner.model_dir;

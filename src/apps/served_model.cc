@@ -53,23 +53,17 @@ StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
   return model;
 }
 
-StatusOr<Catalog> NameModels(const TextSources& sources,
-                             const std::vector<NamedAdapter>& adapters) {
+StatusOr<std::shared_ptr<Catalog>> NameModels(
+    const TextSources& sources, const std::vector<NamedAdapter>& adapters,
+    const std::vector<std::shared_ptr<const Generation>>& generations) {
   std::vector<std::string> names = sources.names;
   if (names.empty()) names.push_back(DefaultModelName(sources.model_dir));
-  return MakeCatalog(names, sources.model_dir, adapters);
+  return MakeCatalog(names, sources.model_dir, adapters, generations);
 }
 
-Status AddAdapters(const TextSources& sources, const std::vector<NamedAdapter>& adapters,
-                   gateway::ServedModel* model) {
-  ASSIGN_OR_RETURN(model->catalog, NameModels(sources, adapters));
-  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
-  for (size_t i = 0; i < adapters.size(); ++i) {
-    auto own = Use(ChatTemplate::Load(adapters[i].dir, special_tokens));
-    if (!own) continue;
-    model->adapter_chat_templates.emplace(AdapterId(static_cast<int32_t>(i)), *std::move(own));
-  }
-  return OkStatus();
+std::optional<ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,
+                                                  const Json::Object& special_tokens) {
+  return Use(ChatTemplate::Load(dir, special_tokens));
 }
 
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model) {

@@ -4,10 +4,12 @@
 #define ARIL_APPS_SERVED_MODEL_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/adapter_list.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
 #include "spec/model_spec.h"
@@ -24,12 +26,15 @@ struct TextSources {
 // chat from its model, with a warning, unless the operator named it.
 StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
 
-// InvalidArgument if the names of base model and adapters cannot stand beside each other.
-StatusOr<Catalog> NameModels(const TextSources& sources, const std::vector<NamedAdapter>& adapters);
+// The names of the base model and the adapters. InvalidArgument if they cannot stand beside each
+// other.
+StatusOr<std::shared_ptr<Catalog>> NameModels(
+    const TextSources& sources, const std::vector<NamedAdapter>& adapters,
+    const std::vector<std::shared_ptr<const Generation>>& generations);
 
-// Adds the adapters' names and the chat templates that they bring.
-Status AddAdapters(const TextSources& sources, const std::vector<NamedAdapter>& adapters,
-                   gateway::ServedModel* model);
+// The chat template that an adapter's folder brings, or what is wrong with it; nullopt without one.
+std::optional<gateway::ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,
+                                                           const Json::Object& special_tokens);
 
 // Adds what the loaded model says.
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model);

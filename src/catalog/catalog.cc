@@ -18,12 +18,6 @@ bool IsNameCharacter(char c) {
   return IsAlphanumeric(c) || std::string_view("._/:@-").find(c) != std::string_view::npos;
 }
 
-// Base models first, then by name: the order of List and what Resolve searches by.
-bool ComesBefore(const CatalogEntry& a, const CatalogEntry& b) {
-  if (a.adapter.valid() != b.adapter.valid()) return !a.adapter.valid();
-  return a.name < b.name;
-}
-
 Status CheckEntry(const CatalogEntry& entry) {
   if (!IsValidName(entry.name)) {
     return InvalidArgument(StrCat("model name ", JsonQuote(entry.name.substr(0, kMaxNameBytes)),
@@ -31,7 +25,7 @@ Status CheckEntry(const CatalogEntry& entry) {
                                   " characters of letters, digits ",
                                   "and . _ / : @ -, starting with a letter or digit"));
   }
-  if (entry.adapter.valid() == entry.parent.empty()) {
+  if ((entry.generation != nullptr) == entry.parent.empty()) {
     return InvalidArgument(StrCat("model ", JsonQuote(entry.name),
                                   entry.parent.empty() ? " is an adapter without a parent"
                                                        : " is a base model with a parent"));
@@ -46,42 +40,101 @@ bool IsValidName(std::string_view name) {
          std::ranges::all_of(name, IsNameCharacter);
 }
 
-StatusOr<Catalog> Catalog::Create(std::vector<CatalogEntry> entries) {
-  Catalog catalog;
-  for (const CatalogEntry& entry : entries) {
+StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> entries) {
+  std::shared_ptr<Catalog> catalog(new Catalog());
+  for (CatalogEntry& entry : entries) {
     RETURN_IF_ERROR(CheckEntry(entry));
-    const auto [where, is_new] = catalog.by_name_.emplace(entry.name, 0);
-    if (!is_new) {
+    if (catalog->bases_.contains(entry.name) || catalog->adapters_.contains(entry.name)) {
       return InvalidArgument("model name " + JsonQuote(entry.name) +
                              " is given twice; names must differ");
     }
+    catalog->Insert(std::move(entry));
   }
-  std::ranges::sort(entries, ComesBefore);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    catalog.by_name_[entries[i].name] = i;
-    // Of several names of one model the first is the one that metrics show.
-    catalog.by_adapter_.emplace(entries[i].adapter, i);
-  }
-  catalog.entries_ = std::move(entries);
   return catalog;
 }
 
-// Names belong to no tenant so far: everybody may use every one.
-const CatalogEntry* Catalog::Resolve(std::string_view /*tenant*/, std::string_view name) const {
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? nullptr : &entries_[it->second];
+void Catalog::Insert(CatalogEntry entry) {
+  auto shared = std::make_shared<const CatalogEntry>(std::move(entry));
+  auto& known = by_adapter_[shared->adapter()];
+  if (known.expired()) known = shared;
+  auto& names = shared->generation == nullptr ? bases_ : adapters_;
+  names[shared->name] = std::move(shared);
+  ForgetUnused();
 }
 
-std::vector<const CatalogEntry*> Catalog::List(std::string_view /*tenant*/) const {
-  std::vector<const CatalogEntry*> result;
-  result.reserve(entries_.size());
-  for (const CatalogEntry& entry : entries_) result.push_back(&entry);
+void Catalog::ForgetUnused() {
+  constexpr size_t kSlack = 64;
+  if (by_adapter_.size() < 2 * adapters_.size() + kSlack) return;
+  std::erase_if(by_adapter_, [](const auto& known) { return known.second.expired(); });
+}
+
+// Names belong to no tenant so far: everybody may use every one.
+CatalogEntryPtr Catalog::Resolve(std::string_view /*tenant*/, std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  if (const auto base = bases_.find(name); base != bases_.end()) return base->second;
+  const auto adapter = adapters_.find(name);
+  return adapter == adapters_.end() ? nullptr : adapter->second;
+}
+
+std::vector<CatalogEntryPtr> Catalog::List(std::string_view /*tenant*/) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CatalogEntryPtr> result;
+  result.reserve(bases_.size() + adapters_.size());
+  for (const auto& [name, entry] : bases_) result.push_back(entry);
+  for (const auto& [name, entry] : adapters_) result.push_back(entry);
   return result;
 }
 
-std::string_view Catalog::NameOf(AdapterId adapter) const {
-  const auto it = by_adapter_.find(adapter);
-  return it == by_adapter_.end() ? std::string_view() : std::string_view(entries_[it->second].name);
+std::string Catalog::NameOf(AdapterId adapter) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_adapter_.find(adapter);
+  if (known == by_adapter_.end()) return "";
+  if (const CatalogEntryPtr entry = known->second.lock()) return entry->name;
+  // That name is gone; there may be another one.
+  const auto other = std::ranges::find_if(
+      adapters_, [&](const auto& named) { return named.second->adapter() == adapter; });
+  return other == adapters_.end() ? "" : other->first;
+}
+
+int64_t Catalog::num_adapters() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(adapters_.size());
+}
+
+Status Catalog::Add(CatalogEntry entry, IfTaken if_taken) {
+  RETURN_IF_ERROR(CheckEntry(entry));
+  if (entry.generation == nullptr) return InvalidArgument("a base model cannot be added");
+  // What is replaced is let go after the lock is: that may take time.
+  CatalogEntryPtr replaced;
+  const std::lock_guard lock(mutex_);
+  if (bases_.contains(entry.name)) {
+    return InvalidArgument(StrCat(JsonQuote(entry.name), " is a name of the base model"));
+  }
+  if (const auto taken = adapters_.find(entry.name); taken != adapters_.end()) {
+    if (if_taken == IfTaken::kRefuse) {
+      return MakeStatus(StatusCode::kAlreadyExists,
+                        StrCat("the name ", JsonQuote(entry.name), " is taken"));
+    }
+    replaced = std::move(taken->second);
+    adapters_.erase(taken);
+  }
+  Insert(std::move(entry));
+  return OkStatus();
+}
+
+Status Catalog::Remove(std::string_view name) {
+  CatalogEntryPtr removed;
+  const std::lock_guard lock(mutex_);
+  if (bases_.contains(name)) {
+    return InvalidArgument(StrCat(JsonQuote(std::string(name)), " is a name of the base model"));
+  }
+  const auto found = adapters_.find(name);
+  if (found == adapters_.end()) {
+    return NotFound(StrCat("there is no adapter ", JsonQuote(std::string(name))));
+  }
+  removed = std::move(found->second);
+  adapters_.erase(found);
+  return OkStatus();
 }
 
 }  // namespace aril

@@ -92,7 +92,7 @@ ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestCont
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!prompt.ok()) return prompt.error();
   if (!fields.ok()) return *fields.error();
-  const ChatTemplateOr& chat_template = context.model.ChatTemplateOf(adapter);
+  const ChatTemplateOr chat_template = context.model.ChatTemplateOf(adapter);
   if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
   auto text = (*chat_template)->Render(prompt.value());
   if (!text.ok()) return InvalidField("messages", Message(text.status()));

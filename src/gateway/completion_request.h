@@ -42,6 +42,8 @@ struct CompletionPrompt {
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::kCompletions;
   std::string model;  // as the client named it
+  // What that stood for when the request came; it stays while the request does.
+  CatalogEntryPtr entry;
   std::vector<CompletionPrompt> prompts;
   int32_t n = 1;
   int32_t best_of = 1;  // ≥ n; more only without streaming

@@ -15,6 +15,9 @@ namespace aril::gateway {
 namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::string_view kAdapterPrefix = "/v1/adapters/";
+// Adapters that wait to be loaded or unloaded; more are answered with 503.
+constexpr size_t kMaxAdapterChanges = 256;
 constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
@@ -23,12 +26,17 @@ HttpResponse ToResponse(const ApiResult<Json>& result) {
   return result.ok() ? JsonResponse(result.value()) : ErrorResponse(result.error());
 }
 
+HttpResponse ToResponse(const ApiResult<std::string>& result) {
+  if (!result.ok()) return ErrorResponse(result.error());
+  return {.content_type = "text/plain; charset=utf-8", .headers = {}, .body = result.value()};
+}
+
 // What a library throws (out of memory above all) harms this request alone.
 template <typename Function>
 HttpResponse AnswerSafely(const Function& function, const std::string& body,
                           const RequestContext& context) {
   try {
-    return ToResponse(function(body, context));
+    return function(body, context);
   } catch (const std::exception& exception) {
     LogError(StrCat("a request could not be answered: ", exception.what()));
     return ErrorResponse(FromStatus(Internal("The request could not be processed.")));
@@ -108,6 +116,10 @@ const Gateway::Route* Gateway::FindRoute(std::string_view path) {
       {kModelPrefix, "GET", &Gateway::HandleModel},
       {"/v1/completions", "POST", &Gateway::HandleCompletions},
       {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
+      {"/v1/adapters", "GET", &Gateway::HandleAdapters},
+      {kAdapterPrefix, "GET", &Gateway::HandleAdapter},
+      {"/v1/load_lora_adapter", "POST", &Gateway::HandleLoadAdapter},
+      {"/v1/unload_lora_adapter", "POST", &Gateway::HandleUnloadAdapter},
       {"/tokenize", "POST", &Gateway::HandleTokenize},
       {"/detokenize", "POST", &Gateway::HandleDetokenize},
   };
@@ -129,15 +141,17 @@ Gateway::Gateway(GatewayOptions options)
                     .post = options_.post,
                     .work = &work_,
                     .random = options_.random}),
-      work_(static_cast<size_t>(options_.max_in_flight)) {}
+      work_(static_cast<size_t>(options_.max_in_flight)),
+      adapter_changes_(kMaxAdapterChanges) {}
 
-void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port) {
-  const auto num_names = static_cast<int64_t>(model->catalog.List(kDefaultTenant).size());
+void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
+                    AdapterLoader* loader) {
   options_.metrics->SetAdapters(
-      [model](AdapterId adapter) { return std::string(model->catalog.NameOf(adapter)); },
-      num_names - 1);
+      [catalog = model->catalog](AdapterId adapter) { return catalog->NameOf(adapter); },
+      [catalog = model->catalog] { return catalog->num_adapters(); });
   completions_.Serve(model, port);
   model_ = std::move(model);
+  loader_ = loader;
 }
 
 void Gateway::FailAll(const std::string& reason) { completions_.FailAll(Overloaded(reason)); }
@@ -202,6 +216,41 @@ void Gateway::HandleModel(ApiCall call) {
   call.responder->Respond(ToResponse(DescribeModel(*model_, call.tenant, name.value_or(""))));
 }
 
+void Gateway::HandleAdapters(ApiCall call) {
+  call.responder->Respond(JsonResponse(ListAdapters(*model_, call.tenant)));
+}
+
+void Gateway::HandleAdapter(ApiCall call) {
+  const auto name =
+      PercentDecode(std::string_view(call.request.path).substr(kAdapterPrefix.size()));
+  call.responder->Respond(ToResponse(DescribeAdapter(*model_, call.tenant, name.value_or(""))));
+}
+
+void Gateway::HandleLoadAdapter(ApiCall call) {
+  ChangeAdapters(std::move(call),
+                 [loader = loader_](const std::string& body, const RequestContext& context) {
+                   return ToResponse(LoadAdapter(body, context, *loader));
+                 });
+}
+
+void Gateway::HandleUnloadAdapter(ApiCall call) {
+  ChangeAdapters(std::move(call), [](const std::string& body, const RequestContext& context) {
+    return ToResponse(UnloadAdapter(body, context));
+  });
+}
+
+void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
+  if (loader_ == nullptr) {
+    return call.responder->Respond(ErrorResponse(
+        {.status = 403,
+         .message = "Adapters cannot be loaded or unloaded here: the server was started without "
+                    "--adapter-root.",
+         .param = "",
+         .code = ""}));
+  }
+  AnswerOn(adapter_changes_, std::move(call), std::move(function));
+}
+
 void Gateway::HandleCompletions(ApiCall call) {
   completions_.Handle(Endpoint::kCompletions, std::move(call));
 }
@@ -210,22 +259,31 @@ void Gateway::HandleChatCompletions(ApiCall call) {
   completions_.Handle(Endpoint::kChat, std::move(call));
 }
 
-void Gateway::HandleTokenize(ApiCall call) { AnswerElsewhere(std::move(call), Tokenize); }
-
-void Gateway::HandleDetokenize(ApiCall call) { AnswerElsewhere(std::move(call), Detokenize); }
-
-void Gateway::AnswerElsewhere(ApiCall call, BodyFunction function) {
-  const auto responder = call.responder;
-  const bool queued = work_.TryPush([this, call = std::move(call), model = model_, function] {
-    const RequestContext context = {.model = *model,
-                                    .limits = options_.limits,
-                                    .tenant = call.tenant,
-                                    .unix_seconds = options_.clock->UnixSeconds()};
-    options_.post([responder = call.responder,
-                   response = AnswerSafely(function, call.request.body, context)] {
-      responder->Respond(response);
-    });
+void Gateway::HandleTokenize(ApiCall call) {
+  AnswerOn(work_, std::move(call), [](const std::string& body, const RequestContext& context) {
+    return ToResponse(Tokenize(body, context));
   });
+}
+
+void Gateway::HandleDetokenize(ApiCall call) {
+  AnswerOn(work_, std::move(call), [](const std::string& body, const RequestContext& context) {
+    return ToResponse(Detokenize(body, context));
+  });
+}
+
+void Gateway::AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function) {
+  const auto responder = call.responder;
+  const bool queued =
+      queue.TryPush([this, call = std::move(call), model = model_, function = std::move(function)] {
+        const RequestContext context = {.model = *model,
+                                        .limits = options_.limits,
+                                        .tenant = call.tenant,
+                                        .unix_seconds = options_.clock->UnixSeconds()};
+        options_.post([responder = call.responder,
+                       response = AnswerSafely(function, call.request.body, context)] {
+          responder->Respond(response);
+        });
+      });
   if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/adapters_api.h"
 #include "gateway/api_call.h"
 #include "gateway/api_error.h"
 #include "gateway/auth.h"
@@ -40,9 +41,10 @@ class Gateway {
 
   void Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder);
 
-  // Until Serve, everything that needs a model is answered with 503. `port` must outlive the
-  // gateway.
-  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port);
+  // Until Serve, everything that needs a model is answered with 503. `port` and `loader` must
+  // outlive the gateway; without a loader the adapters stay as they are.
+  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
+             AdapterLoader* loader = nullptr);
 
   // From now on /ready says no; requests are still answered.
   void SetDraining() { draining_ = true; }
@@ -55,12 +57,16 @@ class Gateway {
  private:
   struct Route;
   // What a request's body is answered with; takes time, and may run on any thread.
-  using BodyFunction = ApiResult<Json> (*)(std::string_view body, const RequestContext& context);
+  using BodyFunction =
+      std::function<HttpResponse(const std::string& body, const RequestContext& context)>;
   using RouteHandler = void (Gateway::*)(ApiCall);
   static const Route* FindRoute(std::string_view path);
 
   void Dispatch(const Route& route, ApiCall call);
-  void AnswerElsewhere(ApiCall call, BodyFunction function);
+  // Answers on the queue's thread, or with 503 if it is full.
+  void AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function);
+  // The same for what changes the adapters, or 403 if they are fixed.
+  void ChangeAdapters(ApiCall call, BodyFunction function);
 
   void HandleHealth(ApiCall call);
   void HandleReady(ApiCall call);
@@ -70,15 +76,22 @@ class Gateway {
   void HandleModel(ApiCall call);
   void HandleCompletions(ApiCall call);
   void HandleChatCompletions(ApiCall call);
+  void HandleAdapters(ApiCall call);
+  void HandleAdapter(ApiCall call);
+  void HandleLoadAdapter(ApiCall call);
+  void HandleUnloadAdapter(ApiCall call);
   void HandleOpenApi(ApiCall call);
   void HandleTokenize(ApiCall call);
   void HandleDetokenize(ApiCall call);
 
   const GatewayOptions options_;
   std::shared_ptr<const ServedModel> model_;  // null while it loads
+  AdapterLoader* loader_ = nullptr;           // null: adapters cannot be changed
   bool draining_ = false;
   CompletionService completions_;
-  WorkQueue work_;  // last: its thread must end before anything else does
+  // Last: their threads must end before anything else does.
+  WorkQueue work_;
+  WorkQueue adapter_changes_;
 };
 
 }  // namespace aril::gateway

@@ -35,7 +35,7 @@ class GatewayTest : public ::testing::Test {
     options.random = [random = std::make_shared<std::mt19937_64>(7)] { return (*random)(); };
     gateway_ = std::make_unique<Gateway>(std::move(options));
     port_.set_sink(&gateway_->sink());
-    if (with_model) gateway_->Serve(MakeServedModel(), &port_);
+    if (with_model) gateway_->Serve(MakeServedModel(), &port_, loader_);
     thread_ = std::thread([this] {
       server_->Run([this](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
         gateway_->Handle(std::move(request), std::move(responder));
@@ -93,6 +93,7 @@ class GatewayTest : public ::testing::Test {
   ManualClock clock_;
   Metrics metrics_;
   FakePort port_;
+  AdapterLoader* loader_ = nullptr;  // set before Start
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<Gateway> gateway_;
   std::thread thread_;

@@ -144,10 +144,10 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   request->model = fields.GetString("model", "");
   if (!fields.ok()) return fields.error();
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
-  const CatalogEntry* entry = context.model.catalog.Resolve(context.tenant, request->model);
-  if (entry == nullptr) return ModelNotFound(request->model);
+  request->entry = context.model.catalog->Resolve(context.tenant, request->model);
+  if (request->entry == nullptr) return ModelNotFound(request->model);
   request->common.tenant = context.tenant;
-  request->common.adapter = entry->adapter;
+  request->common.adapter = request->entry->adapter();
   return std::nullopt;
 }
 

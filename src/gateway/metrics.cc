@@ -1,5 +1,7 @@
 #include "gateway/metrics.h"
 
+#include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -137,7 +139,7 @@ struct Metrics::Impl {
   mutable std::mutex mutex;  // guards what follows
   std::optional<wire::StepStats> last;
   std::function<std::string(AdapterId)> name_of;
-  int64_t num_adapters = 0;
+  std::function<int64_t()> num_adapters;
 };
 
 // "" before names are known.
@@ -150,7 +152,11 @@ std::string Metrics::Impl::NamesOf(int32_t wire::AdapterLoad::*count) const {
   std::vector<std::string> names;
   for (const wire::AdapterLoad& load : last->adapters) {
     if (load.adapter == kBaseModel || load.*count == 0) continue;
-    if (std::string name = NameOf(load.adapter); !name.empty()) names.push_back(std::move(name));
+    std::string name = NameOf(load.adapter);
+    // A name that has just moved stands for two adapters.
+    if (!name.empty() && std::ranges::find(names, name) == names.end()) {
+      names.push_back(std::move(name));
+    }
   }
   return Join(names, ",");
 }
@@ -158,7 +164,7 @@ std::string Metrics::Impl::NamesOf(int32_t wire::AdapterLoad::*count) const {
 MetricFamily Metrics::Impl::LoraInfo(int64_t now) const {
   return MakeFamily("vllm:lora_requests_info", "Adapters of running and waiting sequences",
                     MetricType::Gauge,
-                    {{"max_lora", std::to_string(num_adapters)},
+                    {{"max_lora", std::to_string(num_adapters ? num_adapters() : 0)},
                      {"running_lora_adapters", NamesOf(&wire::AdapterLoad::num_running)},
                      {"waiting_lora_adapters", NamesOf(&wire::AdapterLoad::num_waiting)}},
                     static_cast<double>(now));
@@ -170,12 +176,22 @@ MetricFamily Metrics::Impl::ModelSequences() const {
                       "Live sequences, by model (an adapter or the base model) and state",
                       MetricType::Gauge,
                       {}};
+  struct Counts {
+    int32_t running = 0;
+    int32_t waiting = 0;
+  };
+  std::map<std::string, Counts> by_name;
   for (const wire::AdapterLoad& load : last->adapters) {
-    const std::pair<const char*, int32_t> states[] = {{"running", load.num_running},
-                                                      {"waiting", load.num_waiting}};
+    Counts& counts = by_name[NameOf(load.adapter)];
+    counts.running += load.num_running;
+    counts.waiting += load.num_waiting;
+  }
+  for (const auto& [name, counts] : by_name) {
+    const std::pair<const char*, int32_t> states[] = {{"running", counts.running},
+                                                      {"waiting", counts.waiting}};
     for (const auto& [state, count] : states) {
       ClientMetric metric;
-      metric.label = {{"model", NameOf(load.adapter)}, {"state", state}};
+      metric.label = {{"model", name}, {"state", state}};
       metric.gauge.value = count;
       family.metric.push_back(std::move(metric));
     }
@@ -214,10 +230,11 @@ std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
-void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of, int64_t num_adapters) {
+void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of,
+                          std::function<int64_t()> num_adapters) {
   const std::lock_guard lock(impl_->mutex);
   impl_->name_of = std::move(name_of);
-  impl_->num_adapters = num_adapters;
+  impl_->num_adapters = std::move(num_adapters);
 }
 
 void Metrics::OnStep(const wire::StepStats& stats) {

@@ -23,9 +23,10 @@ class Metrics {
   Metrics();
   ~Metrics();
 
-  // How adapters and the base model (kBaseModel) are named, and how many adapters there are. Until
-  // then they have no names.
-  void SetAdapters(std::function<std::string(AdapterId)> name_of, int64_t num_adapters);
+  // How adapters and the base model (kBaseModel) are named, and how many adapters there are; both
+  // are asked at each scrape. Until then they have no names.
+  void SetAdapters(std::function<std::string(AdapterId)> name_of,
+                   std::function<int64_t()> num_adapters);
 
   // After each step of the runner.
   void OnStep(const wire::StepStats& stats);

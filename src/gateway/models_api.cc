@@ -19,7 +19,7 @@ Json Describe(const CatalogEntry& entry, const ServedModel& model) {
 
 Json ListModels(const ServedModel& model, std::string_view tenant) {
   Json::Array data;
-  for (const CatalogEntry* entry : model.catalog.List(tenant)) {
+  for (const CatalogEntryPtr& entry : model.catalog->List(tenant)) {
     data.push_back(Describe(*entry, model));
   }
   return Json::Object{{"object", "list"}, {"data", std::move(data)}};
@@ -27,7 +27,7 @@ Json ListModels(const ServedModel& model, std::string_view tenant) {
 
 ApiResult<Json> DescribeModel(const ServedModel& model, std::string_view tenant,
                               const std::string& name) {
-  const CatalogEntry* entry = model.catalog.Resolve(tenant, name);
+  const CatalogEntryPtr entry = model.catalog->Resolve(tenant, name);
   if (entry == nullptr) return ModelNotFound(name);
   return Describe(*entry, model);
 }

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "base/ids.h"
 #include "base/status.h"
@@ -19,22 +22,43 @@ namespace aril::gateway {
 
 using ChatTemplateOr = StatusOr<std::shared_ptr<const ChatTemplate>>;
 
-// Immutable while it is served; thread-safe.
+// The chat templates that adapters bring. Thread-safe.
+class AdapterChatTemplates {
+ public:
+  void Set(AdapterId adapter, ChatTemplateOr chat_template) {
+    const std::lock_guard lock(mutex_);
+    templates_.insert_or_assign(adapter, std::move(chat_template));
+  }
+  void Erase(AdapterId adapter) {
+    const std::lock_guard lock(mutex_);
+    templates_.erase(adapter);
+  }
+  std::optional<ChatTemplateOr> Find(AdapterId adapter) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = templates_.find(adapter);
+    return found == templates_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<AdapterId, ChatTemplateOr> templates_;
+};
+
+// Immutable while it is served, but for the adapters; thread-safe.
 struct ServedModel {
   ModelSpec spec;
   std::unique_ptr<const Tokenizer> tokenizer;
-  Catalog catalog;
+  std::shared_ptr<Catalog> catalog;
   // Of the base model; an error is what a chat request is answered with.
   ChatTemplateOr chat_template = NotFound("This model has no chat template.");
-  // Of adapters that ship one.
-  std::unordered_map<AdapterId, ChatTemplateOr> adapter_chat_templates;
+  std::shared_ptr<AdapterChatTemplates> adapter_chat_templates =
+      std::make_shared<AdapterChatTemplates>();
   int64_t max_model_len = 0;  // tokens of prompt and output together
   int64_t created = 0;        // Unix seconds
 
   // For requests to an adapter or to the base model.
-  const ChatTemplateOr& ChatTemplateOf(AdapterId adapter) const {
-    const auto own = adapter_chat_templates.find(adapter);
-    return own != adapter_chat_templates.end() ? own->second : chat_template;
+  ChatTemplateOr ChatTemplateOf(AdapterId adapter) const {
+    return adapter_chat_templates->Find(adapter).value_or(chat_template);
   }
 };
 

@@ -28,9 +28,12 @@ std::string ByteTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens
 }
 
 std::shared_ptr<const ServedModel> MakeServedModel() {
+  const auto generation = [](int32_t id) {
+    return std::make_shared<const Generation>(Generation::Description{.adapter = AdapterId(id)});
+  };
   auto catalog = Catalog::Create({{.name = "base", .parent = "", .root = "/models/base"},
-                                  {"poet", AdapterId(0), "base", "/adapters/poet"},
-                                  {"org/pirate", AdapterId(1), "base", "/adapters/pirate"}});
+                                  {"poet", "base", "/adapters/poet", generation(0)},
+                                  {"org/pirate", "base", "/adapters/pirate", generation(1)}});
   CHECK(catalog.ok());
   ModelSpec spec;
   spec.vocab_size = 258;
@@ -40,12 +43,14 @@ std::shared_ptr<const ServedModel> MakeServedModel() {
     return std::make_shared<const ChatTemplate>(*std::move(parsed));
   };
   spec.eos_token_ids = {kEosToken};
+  auto templates = std::make_shared<AdapterChatTemplates>();
+  templates->Set(AdapterId(0), parse("poem:"));
   return std::make_shared<const ServedModel>(
       ServedModel{.spec = spec,
                   .tokenizer = std::make_unique<ByteTokenizer>(),
                   .catalog = *std::move(catalog),
                   .chat_template = parse(kChatTemplate),
-                  .adapter_chat_templates = {{AdapterId(0), parse("poem:")}},
+                  .adapter_chat_templates = std::move(templates),
                   .max_model_len = 64,
                   .created = 1700000000});
 }

@@ -15,9 +15,9 @@ ApiResult<AdapterId> FindAdapter(JsonFields& fields, const RequestContext& conte
   const std::string name = fields.GetString("model", "");
   if (!fields.ok()) return *fields.error();
   if (name.empty()) return kBaseModel;
-  const CatalogEntry* entry = context.model.catalog.Resolve(context.tenant, name);
+  const CatalogEntryPtr entry = context.model.catalog->Resolve(context.tenant, name);
   if (entry == nullptr) return ModelNotFound(name);
-  return entry->adapter;
+  return entry->adapter();
 }
 
 ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestContext& context) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "adapters/resident_adapter.h"
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/strings.h"
 #include "model/pool_layout.h"
@@ -100,6 +101,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
 
 Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
                                  std::vector<AdapterFailure>* failures) {
+  max_lora_rank_ = options.max_lora_rank;
   bool failed = false;
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
     auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank);
@@ -112,6 +114,27 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
     failed = true;
   }
   return failed ? InvalidArgument("some adapters cannot be served") : OkStatus();
+}
+
+StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
+  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_));
+  const kernels::KvLayout& layout = model_->layout();
+  const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
+  if (pages >= num_pages_) {
+    return InvalidArgument(StrCat(dir, ": the adapter takes ", pages, " pages of ",
+                                  layout.page_bytes(), " bytes, and the whole pool has ",
+                                  num_pages_, "; start the server with a larger --pool-bytes"));
+  }
+  return Describe(adapters_.Add(std::move(adapter)));
+}
+
+LoadedAdapter LocalRunner::Describe(AdapterId id) const {
+  const auto found = adapters_.Find(id);
+  CHECK(found.has_value() && found->adapter != nullptr);
+  return {.id = id,
+          .digest = found->adapter->digest(),
+          .rank = found->adapter->spec().MaxRank(),
+          .bytes = engine_->PagesFor(id) * model_->layout().page_bytes()};
 }
 
 Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout) {

@@ -42,6 +42,14 @@ struct LocalRunnerOptions {
   LoadProgress progress;  // of the base model's weights
 };
 
+// An adapter that sequences may use.
+struct LoadedAdapter {
+  AdapterId id;
+  std::string digest;  // adapters/adapter.h
+  int64_t rank = 0;    // the largest of a module
+  int64_t bytes = 0;   // in the pool
+};
+
 // One adapter that could not be opened.
 struct AdapterFailure {
   size_t index;  // in adapter_dirs
@@ -63,6 +71,14 @@ class LocalRunner {
   std::string Description() const;
 
   wire::SequencePort& port() { return *runner_; }
+
+  // Verifies an adapter completely and makes it known. InvalidArgument or NotFound says what is
+  // wrong with it. Reads all its bytes; any thread.
+  StatusOr<LoadedAdapter> LoadAdapter(const std::string& dir);
+  // Sequences that were accepted before run to their end. Any thread.
+  void UnloadAdapter(AdapterId id) { adapters_.Remove(id); }
+  // An adapter of the options, or that LoadAdapter has made known; it must not be unloaded.
+  LoadedAdapter Describe(AdapterId id) const;
   void Start(wire::EventSink& sink) { runner_->Start(sink); }
   void Stop() { runner_->Stop(); }
 
@@ -82,6 +98,7 @@ class LocalRunner {
   ModelSpec spec_;
   Quantization quantization_ = Quantization::kNone;
   AdapterSet adapters_;
+  int64_t max_lora_rank_ = 0;
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
   std::unique_ptr<Model> model_;

@@ -6,7 +6,6 @@
 namespace aril::internal {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 4 << 20;
 
 // The value of a field as it may stand in an error message.
 std::string Found(const Json& object, std::string_view key) {

@@ -16,7 +16,9 @@
 
 namespace aril::internal {
 
-// The JSON object in a small configuration file (at most 4 MiB). The path stands in the error.
+inline constexpr size_t kMaxConfigBytes = 4 << 20;
+
+// The JSON object in a small configuration file (at most kMaxConfigBytes). The path stands in the error.
 StatusOr<Json> ReadConfigFile(const std::string& path);
 
 // The member, or nullptr if it is absent or null.

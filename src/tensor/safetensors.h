@@ -35,6 +35,7 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const std::byte> file);
 class SafetensorsFile {
  public:
   static StatusOr<SafetensorsFile> Open(const std::string& path);
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
   const TensorMap& tensors() const { return content_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
 
