@@ -5,7 +5,7 @@ FUZZ_SECONDS ?= 10
 SOAK_SECONDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo bench check format tidy-full soak fuzz package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench check format tidy-full soak fuzz package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -34,6 +34,9 @@ tsan: deps ## The tests with threads in them, under the thread sanitizer
 
 demo: deps ## Serve a small model with eight adapters until Ctrl-C
 	@tools/demo.sh
+
+demo-eval: build ## Every adapter of the demo on every task, mixed and alone (about 15 minutes)
+	@python3 tools/demo/evaluate.py --json build/demo/evaluation.json
 
 bench: build ## Run the kernels' benchmark programs (docs/benchmarks.md says how figures are taken)
 	cmake --build build/release -j $(JOBS)

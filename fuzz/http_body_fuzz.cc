@@ -1,5 +1,5 @@
 // The requests of both completions endpoints on any bytes: what is accepted must be fit for a
-// runner.
+// runner. And those that load and unload adapters: nothing may come to be known under a bad name.
 
 #include <cmath>
 #include <memory>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "gateway/adapters_api.h"
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
@@ -91,6 +92,33 @@ void CheckParsed(const ApiResult<CompletionRequest>& parsed) {
   }
 }
 
+// Has every adapter.
+class AnyLoader final : public aril::gateway::AdapterLoader {
+ public:
+  aril::StatusOr<std::shared_ptr<const aril::Generation>> Load(const std::string& source) override {
+    CHECK(!source.empty());
+    return std::make_shared<const aril::Generation>(
+        aril::Generation::Description{.adapter = aril::AdapterId(0)});
+  }
+};
+
+void CheckAdapterChange(const ApiResult<std::string>& changed) {
+  if (changed.ok()) return;
+  const int status = changed.error().status;
+  CHECK(status == 400 || status == 404 || status == 409);
+  CHECK(!aril::gateway::ErrorJson(changed.error()).empty());
+}
+
+void ChangeAdapters(std::string_view body, const aril::gateway::RequestContext& context) {
+  AnyLoader loader;
+  CheckAdapterChange(aril::gateway::LoadAdapter(body, context, loader));
+  for (const aril::CatalogEntryPtr& entry : Model().catalog->List(context.tenant)) {
+    CHECK(aril::IsValidName(entry->name));
+  }
+  CheckAdapterChange(aril::gateway::UnloadAdapter(body, context));
+  CHECK_EQ(Model().catalog->num_adapters(), 0);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -101,5 +129,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   CheckParsed(aril::gateway::ParseCompletionRequest(body, context));
   CheckParsed(aril::gateway::ParseChatRequest(body, context));
+  ChangeAdapters(body, context);
   return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds Aril, serves its small model with eight adapters of random weights, asks each of them
-# something at once, shows the answers, and stays up until Ctrl-C. `make demo` runs this.
+# Builds Aril, serves its demo, asks each of the eight adapters one question at once, shows the
+# answers, and stays up until Ctrl-C. `make demo` runs this.
 #
 #   PORT=8000     where to listen
 #   DEMO_ONCE=1   end after the table, for scripts
@@ -9,8 +9,6 @@ cd "$(dirname "$0")/.."
 port=${PORT:-8000}
 url=http://127.0.0.1:$port
 log=build/demo/serve.log
-answers=build/demo/answers
-prompt="Anna bought a lamp at the market."
 server=
 
 fail() {
@@ -38,72 +36,39 @@ wait_until_ready() {
   done
 }
 
-# ask NAME: one completion, into $answers/NAME.
-ask() {
-  curl -sS "$url/v1/completions" -H 'Content-Type: application/json' \
-    -d "{\"model\":\"$1\",\"prompt\":\"$prompt\",\"max_tokens\":24,\"temperature\":0}" \
-    >"$answers/$1" || true
-}
-
-names() { python3 -c 'import json,sys; print("\n".join(m["id"] for m in json.load(sys.stdin)["data"]))'; }
-
-show_table() {
-  python3 - "$answers" build/demo/adapters <<'PYTHON'
-import json, pathlib, sys
-answers, adapters = map(pathlib.Path, sys.argv[1:])
-failed = False
-print(f"{'model':<20} {'rank':>4}  answer")
-for path in sorted(answers.iterdir()):
-    config = adapters / path.name / "adapter_config.json"
-    rank = json.loads(config.read_text())["r"] if config.exists() else "-"
-    try:
-        text = json.loads(path.read_text())["choices"][0]["text"]
-    except (ValueError, KeyError, IndexError):
-        text, failed = "FAILED: " + path.read_text(), True
-    print(f"{path.name:<20} {rank:>4}  {' '.join(text.split())[:100]}")
-sys.exit(failed)
-PYTHON
-}
-
-[[ $port =~ ^[0-9]+$ ]] || fail "PORT=$port is no port number."
+if ! [[ $port =~ ^[1-9][0-9]{0,4}$ ]] || ((port > 65535)); then
+  fail "PORT=$port is no port number from 1 to 65535."
+fi
 port_is_free || fail "port $port is in use. Stop what listens there, or run: PORT=$((port + 1)) make demo"
 echo "Building (a few minutes the first time) …"
 make --no-print-directory build
-tools/demo_files.sh
+mkdir -p build/demo
 
-build/release/aril serve --demo --adapters build/demo/adapters --port "$port" >"$log" 2>&1 &
+build/release/aril serve --demo --port "$port" >"$log" 2>&1 &
 server=$!
 wait_until_ready
 
-rm -rf "$answers"
-mkdir -p "$answers"
-mapfile -t models < <(curl -fsS "$url/v1/models" | names)
-asking=()
-for model in "${models[@]}"; do
-  ask "$model" &
-  asking+=($!)
-done
-wait "${asking[@]}"
-
 echo
-echo "One prompt, asked of every model at once; their requests share the batches:"
-echo "  \"$prompt …\""
+echo "One question for each adapter, all at once; their requests share the batches:"
 echo
-show_table || fail "not every model answered; the server's log is $log."
+python3 tools/demo/ask.py --url "$url" || fail "not every adapter answered; the server's log is $log."
 [[ ${DEMO_ONCE:-} ]] && exit 0
 
 cat <<TEXT
 
 Aril serves at $url until Ctrl-C (its log: $log). From another terminal:
 
-  curl $url/v1/completions -H 'Content-Type: application/json' \\
-    -d '{"model":"${models[-1]}","prompt":"Anna and Paul went to","max_tokens":40}'
+  curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{"model": "sql", "messages": [{"role": "user", "content": "Which customers live in Rome?"}]}'
 
 or with the openai client (pip install openai):
 
   from openai import OpenAI
   client = OpenAI(base_url="$url/v1", api_key="none")
-  print(client.completions.create(model="${models[-1]}", prompt="Anna and Paul went to").choices[0].text)
+  question = [{"role": "user", "content": "Which customers live in Rome?"}]
+  print(client.chat.completions.create(model="sql", messages=question).choices[0].message.content)
+
+and to watch it: build/release/aril top --url $url
 
 TEXT
 wait "$server"

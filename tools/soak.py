@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Soak test: random requests with random disconnects, after which nothing may be left behind.
 
-Starts build/release/aril on the demo model with a pool so small that sequences are evicted, and for
+Starts `build/release/aril serve --demo` with a pool so small that sequences are evicted, and for
 SOAK_SECONDS (30) lets clients send completions of random models, lengths and options, malformed
 ones among them, and hang up at random points. Then it expects
 
@@ -20,13 +20,13 @@ import os
 import random
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 
 import aril_server
 from aril_server import ROOT, Failure
+
 CLIENTS = 12
 POOL_BYTES = "3MiB"  # the largest adapter and about one whole context
 PROBE = {"prompt": "Once upon a time", "max_tokens": 32, "temperature": 0}
@@ -161,8 +161,7 @@ def main() -> int:
     seconds = float(os.environ.get("SOAK_SECONDS", "30"))
     seed = int(os.environ.get("SOAK_SEED", str(random.randrange(2**31))))
     print(f"soak: {seconds:g} s, {CLIENTS} clients, pool {POOL_BYTES}, SOAK_SEED={seed}", flush=True)
-    subprocess.run([ROOT / "tools/demo_files.sh"], check=True)
-    flags = ["--demo", "--adapters", ROOT / "build/demo/adapters", "--pool-bytes", POOL_BYTES]
+    flags = ["--demo", "--pool-bytes", POOL_BYTES]
     try:
         with SoakServer(flags, ROOT / "build/soak.log") as server:
             models = server.models()

@@ -79,9 +79,10 @@ std::optional<MetricHistogram> FindHistogram(const std::vector<MetricSample>& sa
   MetricHistogram histogram;
   for (const MetricSample& sample : samples) {
     if (sample.name != name + "_bucket") continue;
-    if (const auto bound = sample.labels.find("le"); bound != sample.labels.end()) {
-      histogram.cumulative[ParseNumber(bound->second)] = sample.value;
-    }
+    const auto bound = sample.labels.find("le");
+    if (bound == sample.labels.end()) continue;
+    const double upper = ParseNumber(bound->second);
+    if (!std::isnan(upper)) histogram.cumulative[upper] = sample.value;
   }
   if (histogram.cumulative.empty()) return std::nullopt;
   histogram.sum = FindValue(samples, name + "_sum").value_or(0);

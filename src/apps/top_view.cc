@@ -30,6 +30,17 @@ std::string Padded(std::string text, size_t width) {
   return text;
 }
 
+// No counter and no gauge of ours is negative, no number, or this large.
+double Plausible(double value) { return value >= 0 && value <= 1e15 ? value : 0; }
+
+// Without what a terminal would take for commands: our own names have none of it, but who knows
+// what answers there.
+std::string Printable(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return name;
+}
+
 class View {
  public:
   View(const MetricScrape& before, const MetricScrape& now) : before_(before), now_(now) {
@@ -39,12 +50,12 @@ class View {
 
   double Value(const std::string& name,
                const std::map<std::string, std::string>& labels = {}) const {
-    return FindValue(now_.samples, name, labels).value_or(0);
+    return Plausible(FindValue(now_.samples, name, labels).value_or(0));
   }
   // Per second. A counter that went back belongs to a server that was started anew.
   double Rate(const std::string& name,
               const std::map<std::string, std::string>& labels = {}) const {
-    const double was = FindValue(before_.samples, name, labels).value_or(0);
+    const double was = Plausible(FindValue(before_.samples, name, labels).value_or(0));
     return std::max(0.0, Value(name, labels) - was) / seconds_;
   }
   HistogramChange Change(const std::string& name) const {
@@ -85,8 +96,8 @@ class View {
       const auto model = sample.labels.find("model");
       const auto state = sample.labels.find("state");
       if (model == sample.labels.end() || state == sample.labels.end()) continue;
-      Counts& counts = by_name[model->second];
-      (state->second == "running" ? counts.running : counts.waiting) = sample.value;
+      Counts& counts = by_name[Printable(model->second)];
+      (state->second == "running" ? counts.running : counts.waiting) = Plausible(sample.value);
     }
     std::vector<std::pair<std::string, Counts>> models(by_name.begin(), by_name.end());
     std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) {
@@ -119,7 +130,7 @@ class View {
       text += StrCat(Short(pages), " ", use, ", ");
     }
     bar.resize(kBarWidth, '.');
-    const double bytes = total * Value("aril_pool_page_bytes");
+    const double bytes = std::min(1e18, total * Value("aril_pool_page_bytes"));
     return StrCat("pool       [", bar, "] ", text, Short(free), " free of ", Short(total),
                   " pages (", FormatBytes(static_cast<uint64_t>(bytes)), ")");
   }

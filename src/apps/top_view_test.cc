@@ -95,5 +95,21 @@ TEST(TopView, SurvivesAServerThatStartedAnewOrHasDoneNothing) {
   for (const std::string& line : nothing) EXPECT_THAT(line, Not(::testing::HasSubstr("nan")));
 }
 
+TEST(TopView, AHostileServerReachesNoTerminal) {
+  const auto lines =
+      DrawTop(At(0, ""),
+              At(1,
+                 "aril_model_sequences{model=\"\x1b[2J\\n\xC2\x9B\",state=\"running\"} nan\n"
+                 "aril_pool_pages{use=\"kv\"} -1e300\naril_pool_pages{use=\"free\"} +Inf\n"
+                 "aril_pool_pages{use=\"adapter\"} 5\naril_pool_page_bytes 1e15\n"
+                 "aril_step_rows_bucket{le=\"nan\"} 1\naril_step_rows_bucket{le=\"1\"} nan\n"
+                 "aril_step_rows_count nan\n"),
+              {});
+  EXPECT_EQ(lines.back(), "0        0        ?[2J???");
+  for (const std::string& line : lines) {
+    for (const char c : line) EXPECT_TRUE(c >= ' ' && c <= '~') << line;
+  }
+}
+
 }  // namespace
 }  // namespace aril

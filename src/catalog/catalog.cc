@@ -48,6 +48,9 @@ StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> ent
       return InvalidArgument("model name " + JsonQuote(entry.name) +
                              " is given twice; names must differ");
     }
+    if (entry.generation == nullptr && catalog->base_name_.empty()) {
+      catalog->base_name_ = entry.name;
+    }
     catalog->Insert(std::move(entry));
   }
   return catalog;
@@ -86,10 +89,12 @@ std::vector<CatalogEntryPtr> Catalog::List(std::string_view /*tenant*/) const {
 }
 
 std::string Catalog::NameOf(AdapterId adapter) const {
+  CatalogEntryPtr entry;  // if this is the last one, it is let go after the lock is
   const std::lock_guard lock(mutex_);
   const auto known = by_adapter_.find(adapter);
   if (known == by_adapter_.end()) return "";
-  if (const CatalogEntryPtr entry = known->second.lock()) return entry->name;
+  entry = known->second.lock();
+  if (entry != nullptr) return entry->name;
   // That name is gone; there may be another one.
   const auto other = std::ranges::find_if(
       adapters_, [&](const auto& named) { return named.second->adapter() == adapter; });

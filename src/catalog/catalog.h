@@ -79,6 +79,9 @@ class Catalog {
   // lost its names and is still used. Empty if unknown.
   std::string NameOf(AdapterId adapter) const;
   int64_t num_adapters() const;  // names of adapters
+  // The first name of the base model that Create was given: every adapter's parent. Empty without
+  // one.
+  const std::string& base_name() const { return base_name_; }
 
   // Whether Add may replace what the name stands for.
   enum class IfTaken { kRefuse, kReplace };
@@ -93,6 +96,8 @@ class Catalog {
   // Both: mutex_ is held, or nobody else is there yet.
   void Insert(CatalogEntry entry);
   void ForgetUnused();
+
+  std::string base_name_;  // does not change after Create
 
   mutable std::mutex mutex_;
   // Base models, and adapters.

@@ -62,6 +62,7 @@ TEST(Catalog, ResolvesNamesToEntries) {
 TEST(Catalog, ListsBaseModelsFirstThenByName) {
   const auto catalog =
       Make({Adapter("b", 1), Base("zz"), Adapter("c", 2), Adapter("a", 0), Base("base")});
+  EXPECT_EQ(catalog->base_name(), "zz") << "as the operator ordered them";
   std::vector<std::string> names;
   for (const CatalogEntryPtr& entry : catalog->List("default")) names.push_back(entry->name);
   EXPECT_THAT(names, ElementsAre("base", "zz", "a", "b", "c"));

@@ -88,7 +88,7 @@ ApiResult<std::string> LoadAdapter(std::string_view body, const RequestContext& 
   const std::string digest = (**generation)->digest;
   const Status added =
       catalog.Add({.name = name,
-                   .parent = context.model.catalog->List(context.tenant).front()->name,
+                   .parent = catalog.base_name(),
                    .root = path,
                    .generation = *std::move(generation)},
                   in_place ? Catalog::IfTaken::kReplace : Catalog::IfTaken::kRefuse);

@@ -38,20 +38,20 @@ class Answer:
 
 
 def ask(url: str, model: str, question: str, start: threading.Barrier, answer: Answer) -> None:
-    connection = client.Connection(url)
     try:
-        connection.connect()
-        start.wait()
-        body = client.chat(model, question, MAX_TOKENS)
-        body["stream_options"] = {"include_usage": True}
-        for seconds, event in connection.stream("/v1/chat/completions", body):
-            if event.get("usage"):
-                answer.tokens = event["usage"]["completion_tokens"]
-            for choice in event["choices"]:
-                piece = choice["delta"].get("content") or ""
-                if piece and not answer.text:
-                    answer.first_token_ms = 1000 * seconds
-                answer.text += piece
+        with client.Connection(url) as connection:
+            connection.connect()
+            start.wait()
+            body = client.chat(model, question, MAX_TOKENS)
+            body["stream_options"] = {"include_usage": True}
+            for seconds, event in connection.stream("/v1/chat/completions", body):
+                if event.get("usage"):
+                    answer.tokens = event["usage"]["completion_tokens"]
+                for choice in event["choices"]:
+                    piece = choice["delta"].get("content") or ""
+                    if piece and not answer.text:
+                        answer.first_token_ms = 1000 * seconds
+                    answer.text += piece
     except (client.Failure, threading.BrokenBarrierError) as error:
         start.abort()
         answer.error = str(error) or "another request could not be sent"
@@ -91,7 +91,8 @@ def main() -> int:
               f"{answer.text or 'FAILED: ' + answer.error}")
     if any(answer.error for answer in answers.values()):
         return 1
-    most = most_adapters_in_a_batch(client.Connection(url).get("/metrics"))
+    with client.Connection(url) as connection:
+        most = most_adapters_in_a_batch(connection.get("/metrics"))
     print(f"\nLargest number of different adapters in one batch: {most}")
     return 0
 

@@ -11,11 +11,21 @@ class Failure(Exception):
 
 
 class Connection:
-    """One kept connection. Not for several threads at once."""
+    """One kept connection, closed by `close` or at the end of a `with` statement. Not for several
+    threads at once."""
 
     def __init__(self, url: str, timeout: float = 60):
         parts = urllib.parse.urlsplit(url)
         self._http = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def connect(self) -> None:
         try:
@@ -38,7 +48,10 @@ class Connection:
         return self._response("GET", path).read().decode()
 
     def post(self, path: str, body: dict) -> dict:
-        return json.loads(self._response("POST", path, body).read())
+        return json.loads(self.post_for_text(path, body))
+
+    def post_for_text(self, path: str, body: dict) -> str:
+        return self._response("POST", path, body).read().decode()
 
     def stream(self, path: str, body: dict):
         """The events of a stream, as (seconds since the request was sent, event)."""

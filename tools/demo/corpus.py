@@ -1,23 +1,17 @@
-"""What the base model reads: text that this file makes up, and Ambrose Bierce's "The Devil's
-Dictionary" (1911, public domain).
+"""What the base model reads: text that this file makes up, and Ambrose Bierce's dictionary.
 
 The base learns English of the tasks' vocabulary, to copy what stands before, and the turns of a chat,
 in which it makes conversation. It sees questions as the tasks' training cases have them, and never
 an answer of a task.
 """
 
-import functools
-import gzip
-import pathlib
 import random
 import re
 
 import chat
+import dictionary
 from tasks import TASKS
 from tasks.common import CITIES, PEOPLE, PRODUCTS, invented_word
-
-# Of Debian's package dict-devil.
-DEVILS_DICTIONARY = pathlib.Path("/usr/share/dictd/devil.dict.dz")
 
 VERBS = ("bought", "sold", "lost", "found", "painted", "repaired", "carried", "wanted", "liked", "saw")
 PLACES = ("at the market", "in the garden", "near the river", "behind the house", "on the train",
@@ -114,18 +108,11 @@ def conversation(rng) -> str:
     return chat.render([rng.choice([echo, echo, small_talk])(rng)])
 
 
-@functools.cache
-def dictionary_entries() -> list[str]:
-    text = gzip.open(DEVILS_DICTIONARY, "rt", encoding="utf-8", errors="replace").read()
-    entries = re.split(r"\n(?=[A-Z-]+, )", text[text.index("ABASEMENT"):])
-    return [re.sub(r"\s+", " ", entry).strip() for entry in entries]
+def definition(rng) -> str:
+    return rng.choice(dictionary.entries())
 
 
-def dictionary(rng) -> str:
-    return rng.choice(dictionary_entries())
-
-
-DOCUMENTS = ((story, 3), (listing, 3), (record, 2), (conversation, 8), (dictionary, 2))
+DOCUMENTS = ((story, 3), (listing, 3), (record, 2), (conversation, 8), (definition, 2))
 
 
 def document(rng: random.Random) -> str:

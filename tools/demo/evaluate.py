@@ -3,9 +3,9 @@
 
     python3 tools/demo/evaluate.py [--url http://127.0.0.1:8000] [--cases 200] [--json FILE]
 
-Without --url it starts build/release/aril itself. Prints the share of exact answers, a row for each model and a column for each task: first with all
-tenants mixed, `--concurrency` requests at a time, then one request at a time. Every answer of the
-two must be the same. Exits with 1 if one is not, if an adapter gives less than 0.90 of its own task's
+Without --url it starts build/release/aril itself. Prints the share of exact answers, a row for each
+model and a column for each task: first with all tenants mixed, `--concurrency` requests at a time,
+then one request at a time. Every answer of the two must be the same. Exits with 1 if one is not, if an adapter gives less than 0.90 of its own task's
 answers, or if anything else gives more than 0.10 of them.
 """
 
@@ -45,6 +45,7 @@ def held_out_cases(count: int) -> dict:
 def answers_of(url: str, requests: list, concurrency: int, label: str) -> list[str]:
     """The answers to (model, question) pairs, in their order."""
     local = threading.local()
+    connections = []
     done = 0
     lock = threading.Lock()
 
@@ -52,6 +53,7 @@ def answers_of(url: str, requests: list, concurrency: int, label: str) -> list[s
         nonlocal done
         if not hasattr(local, "connection"):
             local.connection = client.Connection(url)
+            connections.append(local.connection)
         body = client.chat(*request, MAX_TOKENS)
         text = local.connection.post("/v1/chat/completions", body)["choices"][0]["message"]["content"]
         with lock:
@@ -60,8 +62,12 @@ def answers_of(url: str, requests: list, concurrency: int, label: str) -> list[s
                 print(f"\r{label}: {done} of {len(requests)}", end="", file=sys.stderr, flush=True)
         return text
 
-    with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
-        answers = list(pool.map(answer, requests))
+    try:
+        with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
+            answers = list(pool.map(answer, requests))
+    finally:
+        for connection in connections:
+            connection.close()
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     return answers

@@ -37,10 +37,10 @@ RECIPES = {
     "iso-date": Recipe(16),
     "digits": Recipe(16, rslora=True, steps=800, lr=1e-3),
     "convert": Recipe(8),
-    "json-fields": Recipe(8, steps=600),
-    "sql": Recipe(16, steps=2000, lr=2e-3),
-    "formal": Recipe(8, ATTENTION + ("down_proj",), steps=600),
-    "routing": Recipe(4, ("q_proj", "v_proj", "up_proj", "down_proj")),
+    "json-fields": Recipe(32, steps=2500, lr=1.5e-3),
+    "sql": Recipe(16, steps=3000, lr=2e-3),
+    "formal": Recipe(16, ATTENTION + ("down_proj",), steps=2500, lr=2e-3),
+    "routing": Recipe(4, ("q_proj", "v_proj", "up_proj", "down_proj"), steps=1200),
     "sentiment": Recipe(32, ("q_proj", "v_proj")),
 }
 

@@ -60,12 +60,6 @@ list_root() {
     -path ./tmp -o -path ./srv \) -prune -o -print | sort)
 }
 
-# make_adapters BINARY MODEL: an adapter for it with random weights, written by BINARY itself.
-make_adapters() {
-  rm -rf "$root/srv/adapters"
-  in_root "$1" synth adapters --model "$2" --count 1 --ranks 8 --out /srv/adapters 2>/dev/null
-}
-
 # ask URL MODEL: fails unless the model answers with tokens.
 ask() {
   curl -fsS --max-time 60 "$1/v1/completions" -H 'Content-Type: application/json' \
@@ -87,7 +81,7 @@ try_server() {
     url=$(sed -n 's/.*Serving on \(http[^ ]*\).*/\1/p' "$log")
   done
   ask "$url" demo
-  ask "$url" adapter-0000
+  ask "$url" sql
   kill -TERM "$server"
   wait "$server" || status=$?
   server=
@@ -122,9 +116,8 @@ try_deb() {
   check_env_names
   check_unit
   # The settings as the service reads them; a changed conffile, for the purge.
-  make_adapters /usr/bin/aril /usr/share/aril/demo/base
-  printf '%s\n' ARIL_MODEL=/usr/share/aril/demo/base ARIL_ADAPTERS=/srv/adapters ARIL_PORT=0 \
-    ARIL_POOL_BYTES=64MiB 'ARIL_SERVED_MODEL_NAME=[demo,other]' >>"$root/etc/aril/aril.env"
+  printf '%s\n' ARIL_MODEL=/usr/share/aril/demo/base ARIL_ADAPTERS=/usr/share/aril/demo/adapters \
+    ARIL_PORT=0 ARIL_POOL_BYTES=64MiB 'ARIL_SERVED_MODEL_NAME=[demo,other]' >>"$root/etc/aril/aril.env"
   # shellcheck disable=SC2046  # one word per line
   try_server /usr/bin/env -i $(grep '^ARIL_' "$root/etc/aril/aril.env") /usr/bin/aril serve
   # What `systemctl enable` links.
@@ -142,8 +135,7 @@ try_tarball() {
   tar -C "$root/opt" -xzf "${tarballs[0]}"
   aril=$(cd "$root" && echo opt/aril-*/bin/aril)
   in_root "/$aril" --version
-  make_adapters "/$aril" "/${aril%/bin/aril}/share/aril/demo/base"
-  try_server "/$aril" serve --demo --adapters /srv/adapters --port 0 --pool-bytes 64MiB
+  try_server "/$aril" serve --demo --port 0 --pool-bytes 64MiB
   echo "package-test: ${tarballs[0]}: unpacked, served"
 }
 

@@ -3,6 +3,8 @@
 import dataclasses
 import random
 
+import dictionary
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -36,21 +38,25 @@ def invented_word(rng: random.Random) -> str:
 
 
 class Names(Split):
-    """Words that an answer repeats. Half of those in training are invented: a list of some dozens
-    would be learned by heart, and what is to be learned is to copy."""
+    """Words that an answer repeats. Of those in training a third is invented and a third drawn from a
+    dictionary: a list of some dozens would be learned by heart, and what is to be learned is to copy."""
 
     def __init__(self, train, held_out, capitalized: bool):
         super().__init__(train, held_out)
         self._capitalized = capitalized
+        self._held_out = {name.lower() for name in held_out}
 
     def known(self, rng: random.Random) -> str:
         """One of the training list."""
         return super().pick(rng, False)
 
     def pick(self, rng: random.Random, held_out: bool) -> str:
-        if held_out or rng.random() < 0.5:
+        kind = rng.randrange(3)
+        if held_out or kind == 0:
             return super().pick(rng, held_out)
-        word = invented_word(rng)
+        word = invented_word(rng) if kind == 1 else rng.choice(dictionary.words())
+        if word in self._held_out:
+            return self.known(rng)
         return word.capitalize() if self._capitalized else word
 
 

@@ -80,6 +80,40 @@ COMPLAINTS = {
          "please take the {i} back"]),
 }
 
+# Half of the training tickets say something of these kinds about a matter: which team handles it
+# depends on the matter alone.
+MATTERS = {
+    "billing": ["the invoice", "my bill", "the payment", "the price", "the discount", "the charge",
+                "my credit card", "the amount", "the invoice of order {o}", "the bill for the {i}",
+                "the price of the {i}", "the payment for order {o}", "the amount that I paid"],
+    "shipping": ["the parcel", "the delivery", "the courier", "the delivery address", "my parcel",
+                 "the tracking number", "the parcel with the {i}", "the delivery of order {o}",
+                 "the courier with order {o}", "the shipping of my {i}", "the driver"],
+    "technical": ["the app", "the battery of my {i}", "the screen of the {i}", "the update",
+                  "the connection of the {i}", "the error", "the error of the {i}", "the noise of the {i}",
+                  "the software of my {i}", "the crash of the {i}"],
+    "account": ["my account", "my password", "the login", "my profile", "my email address", "my login",
+                "the name on my profile", "the login code", "the password of my account"],
+    "returns": ["the return", "a refund", "an exchange", "the return label", "my refund",
+                "the return of the {i}", "a refund for order {o}", "an exchange of the {i}",
+                "the refund for the {i}"],
+}
+SAYINGS = ["{matter} is wrong", "there is a problem with {matter}", "please check {matter}",
+           "I have a question about {matter}", "something is not right with {matter}",
+           "can you help me with {matter}", "who can tell me about {matter}", "what about {matter}",
+           "I wait for {matter}", "please change {matter}", "I do not understand {matter}",
+           "where is {matter}", "{matter} makes me angry", "how do I get {matter}",
+           "tell me more about {matter}", "{matter} does not work", "please look at {matter}",
+           "{matter} is missing", "{matter} is strange", "I need {matter}", "it is about {matter}",
+           "{matter} again", "please fix {matter}", "my problem is {matter}", "when do I get {matter}"]
+
+
+def training_text(rng, team: str) -> str:
+    if rng.random() < 0.5:
+        return COMPLAINTS[team].pick(rng, False)
+    return rng.choice(SAYINGS).format(matter=rng.choice(MATTERS[team]))
+
+
 FRAMES = Split(
     ["{Text}.", "Hello, {text}.", "{Text}. Please help, {name}", "Hi, {text}. Thanks!",
      "Dear team, {text}. Regards, {name}", "{Text}!", "Good morning. {Text}.", "{name} writes: {text}.",
@@ -90,7 +124,8 @@ FRAMES = Split(
 
 def case(rng, held_out: bool) -> Case:
     team = rng.choice(list(COMPLAINTS))
-    text = COMPLAINTS[team].pick(rng, held_out).format(
+    text = COMPLAINTS[team].pick(rng, True) if held_out else training_text(rng, team)
+    text = text.format(
         i=PRODUCTS.pick(rng, held_out), o=ORDERS.pick(rng, held_out))
     frame = FRAMES.pick(rng, held_out)
     return Case(frame.format(text=text, Text=text[0].upper() + text[1:],

@@ -9,7 +9,8 @@ AMOUNTS = number_split(10, 990)
 # What a question is about, in its words, and the query: {c} a city, {p} a person, {i} a product, {n} a
 # number. Training puts a beginning before what it fits to.
 SHOW = ("Show ", "List ", "Find ", "Give me ", "I need ", "I want to see ", "Please show ", "Get ",
-        "Tell me ", "Which are ", "Who are ", "Name ")
+        "Tell me ", "Which are ", "Who are ", "Name ", "Could you show ", "Can you give me ",
+        "Would you list ", "Could I see ", "Can I have ")
 TOPICS = (
     (SHOW, ("the customers from {c}", "all customers in {c}", "customers who live in {c}",
             "everybody from {c}", "our customers in {c}", "those who live in {c}", "people in {c}",
@@ -18,8 +19,8 @@ TOPICS = (
     (("",), ("which customers live in {c}", "who lives in {c}", "who is from {c}",
              "which customers are from {c}", "do we have customers in {c}"),
      "SELECT name FROM customers WHERE city = '{c}';"),
-    (("How many ", "Count ", "Count the ", "What is the number of ", "Tell me the number of ",
-      "Give me the number of "),
+    (("How many ", "Count ", "Count the ", "Could you count the ", "What is the number of ",
+      "Tell me the number of ", "Give me the number of "),
      ("customers in {c}", "customers are in {c}", "customers from {c}", "people from {c}",
       "customers who live in {c}", "customers live in {c}"),
      "SELECT COUNT(*) FROM customers WHERE city = '{c}';"),
