@@ -55,7 +55,7 @@ TEST_F(FindBeneathTest, NothingLeadsOut) {
        {std::string("../outside/e"), std::string("../rootless/d"), std::string("link/e"),
         std::string("link"), std::string("a/../../outside/e"), std::string("/etc"),
         std::string("/"), outside + "/e", outside + "/nothing", std::string("../nothing"),
-        roots_[0].string() + "less/d", std::string("a\0/../../../etc", 16), std::string("//etc"),
+        roots_[0].string() + "less/d", std::string("a\0/../../../etc", 15), std::string("//etc"),
         std::string("a/../../../../../../../../etc")}) {
     EXPECT_FALSE(Find(source).ok()) << source;
     const auto found = FindBeneath({roots_[0]}, source);

@@ -6,7 +6,6 @@
 namespace aril::internal {
 namespace {
 
-
 // The value of a field as it may stand in an error message.
 std::string Found(const Json& object, std::string_view key) {
   constexpr size_t kMaxShown = 100;

@@ -18,7 +18,8 @@ namespace aril::internal {
 
 inline constexpr size_t kMaxConfigBytes = 4 << 20;
 
-// The JSON object in a small configuration file (at most kMaxConfigBytes). The path stands in the error.
+// The JSON object in a small configuration file (at most kMaxConfigBytes). The path stands in the
+// error.
 StatusOr<Json> ReadConfigFile(const std::string& path);
 
 // The member, or nullptr if it is absent or null.

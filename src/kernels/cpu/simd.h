@@ -1,8 +1,9 @@
 // The vector layer of the CPU kernels. Only `*_cpu.cc` files include it, and `*_amx.cc`: CMake
-// compiles each of the former once per instruction set, with -DARIL_ISA=<name> and the matching -m flags, and everything
-// here lives in the namespace of that instruction set. No other header with inline functions may be
-// included there: the linker would keep one copy of such a function, perhaps the one with wide
-// instructions, for the whole program (tools/check_isa_leaks.sh looks for that).
+// compiles each of the former once per instruction set, with -DARIL_ISA=<name> and the matching -m
+// flags, and everything here lives in the namespace of that instruction set. No other header with
+// inline functions may be included there: the linker would keep one copy of such a function,
+// perhaps the one with wide instructions, for the whole program (tools/check_isa_leaks.sh looks for
+// that).
 //
 // A vector has kLanes floats. BF16 values come either one per lane, widened to float, or two per
 // lane (a "pair": element 2i in the low half of lane i, 2i+1 in the high half) as the dot product
