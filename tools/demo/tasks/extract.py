@@ -21,9 +21,7 @@ DAYS_ASKED = ("on {day}", "{day}", "this {day}", "next {day}", "coming {day}", "
 TIMES = ("at {time}", "{time}", "around {time}", "from {time}", "about {time}", "{time} sharp")
 NAMES = ("name {name}", "{name} here", "my name is {name}", "under the name {name}", "for {name}",
          "this is {name}", "Thanks, {name}", "{name}", "reserved by {name}", "signed {name}",
-         "Mr {name}", "Yours, {name}", "it is {name}", "I'm {name}", "{name} is my name",
-         "they call me {name}", "you know me, {name}", "I, {name}", "we are {name} and friends",
-         "{name} and I are coming", "{name} on the phone", "here speaks {name}")
+         "Mr {name}", "Yours, {name}", "it is {name}")
 JOINTS = (", ", ", ", " ", "; ", ": ", ". ", " and ")
 ENDS = (".", "", "?", " please.", "!", ", thank you.")
 
