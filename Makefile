@@ -35,7 +35,7 @@ tsan: deps ## The tests with threads in them, under the thread sanitizer
 demo: deps ## Serve a small model with eight adapters until Ctrl-C
 	@tools/demo.sh
 
-demo-eval: build ## Every adapter of the demo on every task, mixed and alone (about 15 minutes)
+demo-eval: build ## Every adapter of the demo on every task, mixed and alone (a few minutes)
 	@python3 tools/demo/evaluate.py --json build/demo/evaluation.json
 
 bench: build ## Run the kernels' benchmark programs (docs/benchmarks.md says how figures are taken)

@@ -21,18 +21,17 @@ bool IsBeneath(const fs::path& path, const fs::path& root) {
 }  // namespace
 
 StatusOr<std::string> FindBeneath(const std::vector<fs::path>& roots, const std::string& source) {
-  const bool has_nul = source.find('\0') != std::string::npos;
+  bool is_inside = false;
   for (const fs::path& root : roots) {
-    if (has_nul) break;
+    if (source.find('\0') != std::string::npos) break;  // the system would read what is before it
     std::error_code error;
     // Symbolic links and ".." are resolved, also where the rest does not exist.
     const fs::path path = fs::weakly_canonical(root / source, error);
     if (error || !IsBeneath(path, root)) continue;
     if (fs::is_directory(path, error)) return path.string();
-    if (root == roots.back() || fs::path(source).is_absolute()) {
-      return NotFound(StrCat("there is no folder ", source));
-    }
+    is_inside = true;
   }
+  if (is_inside) return NotFound(StrCat("there is no folder ", source));
   return InvalidArgument(
       "the path must lead to an adapter's folder beneath one that the operator allowed with "
       "--adapter-root");

@@ -17,8 +17,9 @@
 namespace aril {
 
 // The folder that `source` names beneath one of `roots` (canonical paths): an absolute path, or one
-// relative to a root. InvalidArgument for every path that leads out of them, by ".." or by a
-// symbolic link, whether there is something or not; NotFound if there is no such folder.
+// relative to a root. InvalidArgument if it leads out of all of them, by ".." or by a symbolic
+// link, whether there is something or not; NotFound if it is beneath one and there is no such
+// folder.
 StatusOr<std::string> FindBeneath(const std::vector<std::filesystem::path>& roots,
                                   const std::string& source);
 

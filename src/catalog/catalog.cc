@@ -122,6 +122,9 @@ Status Catalog::Add(CatalogEntry entry, IfTaken if_taken) {
     }
     replaced = std::move(taken->second);
     adapters_.erase(taken);
+  } else if (static_cast<int64_t>(adapters_.size()) >= kMaxAdapters) {
+    return ResourceExhausted(
+        StrCat("there are ", adapters_.size(), " adapters already; unload some first"));
   }
   Insert(std::move(entry));
   return OkStatus();

@@ -83,10 +83,13 @@ class Catalog {
   // one.
   const std::string& base_name() const { return base_name_; }
 
+  // What Add takes at most: each adapter is a mapped file, of which Linux allows a process 65,530.
+  static constexpr int64_t kMaxAdapters = 20'000;
+
   // Whether Add may replace what the name stands for.
   enum class IfTaken { kRefuse, kReplace };
   // Adds an adapter. InvalidArgument as for Create, and for a name of the base model; AlreadyExists
-  // if it is taken and may not be.
+  // if it is taken and may not be; ResourceExhausted beyond kMaxAdapters.
   Status Add(CatalogEntry entry, IfTaken if_taken);
   // NotFound if there is no such name; InvalidArgument if it is the base model's.
   Status Remove(std::string_view name);

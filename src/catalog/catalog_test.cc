@@ -161,6 +161,22 @@ TEST(Catalog, ThousandsOfAdapters) {
   }
 }
 
+TEST(Catalog, TakesOnlySoMany) {
+  const auto catalog = Make({Base("base")});
+  for (int32_t i = 0; i < Catalog::kMaxAdapters; ++i) {
+    ASSERT_TRUE(catalog->Add(Adapter(StrCat("a", i), i), Catalog::IfTaken::kRefuse).ok());
+  }
+  int released = 0;
+  EXPECT_EQ(
+      catalog->Add(Adapter("more", 1'000'000, [&] { ++released; }), Catalog::IfTaken::kReplace)
+          .code(),
+      StatusCode::kResourceExhausted);
+  EXPECT_EQ(released, 1);
+  EXPECT_TRUE(catalog->Add(Adapter("a0", 1'000'001), Catalog::IfTaken::kReplace).ok());
+  ASSERT_TRUE(catalog->Remove("a1").ok());
+  EXPECT_TRUE(catalog->Add(Adapter("more", 1'000'002), Catalog::IfTaken::kRefuse).ok());
+}
+
 TEST(Catalog, WhoResolvesGetsTheOldOrTheNew) {
   const auto catalog = Make({Base("base"), Adapter("a", 0)});
   std::thread mover([&] {

@@ -57,7 +57,7 @@ ARIL_INLINE int64_t ElementOffset(const AttentionTile& t, int64_t number) {
   return number / t.group * t.row_stride + number % t.group * t.head_dim;
 }
 
-// The pages' row of a token; the values lie value_offset - key_offset after the keys.
+// A token's row of keys or values, by the offset of theirs in a page.
 ARIL_INLINE const uint16_t* TokenRow(const AttentionTile& t, int64_t token, int64_t offset) {
   const std::byte* page = t.pages[token / t.page_tokens];
   return reinterpret_cast<const uint16_t*>(page + offset) + token % t.page_tokens * t.head_dim;

@@ -206,7 +206,7 @@ void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKern
 // Passes of x that stay in L2 while a task's blocks of columns meet them.
 constexpr int64_t kSharedPasses = 3;
 
-// How many blocks of columns make a task. One pass of x is in L2 all the time; W then streams
+// How many blocks of columns make a task. So few passes of x are in L2 all the time; W then streams
 // through in order.
 int64_t TaskBlocks(int64_t blocks, int64_t passes, int64_t threads) {
   constexpr int64_t kMost = 8, kTasksPerThread = 4;

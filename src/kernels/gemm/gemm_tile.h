@@ -17,7 +17,7 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
 // K is cut in stretches of so many groups; the sums of a stretch wait in y for the next. A block of
-// W is 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
+// W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
 inline constexpr int64_t kGemmStretchGroups = 1024;
 // The height of an AMX tile, and its width in k groups.
 inline constexpr int64_t kGemmAmxRows = 16;
