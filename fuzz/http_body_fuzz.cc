@@ -42,7 +42,7 @@ class ByteTokenizer final : public aril::Tokenizer {
 
 const ServedModel& Model() {
   static const ServedModel* const model = [] {
-    auto catalog = aril::Catalog::Create({{.name = "m", .parent = "", .root = ""}});
+    auto catalog = aril::Catalog::Create({{.name = "m", .parent = "", .root = ""}}, {});
     CHECK(catalog.ok());
     aril::ModelSpec spec;
     spec.vocab_size = kVocabSize;
@@ -98,11 +98,19 @@ class AnyLoader final : public aril::gateway::AdapterLoader {
   aril::StatusOr<std::shared_ptr<const aril::Generation>> Load(const std::string& source) override {
     CHECK(!source.empty());
     return std::make_shared<const aril::Generation>(
-        aril::Generation::Description{.adapter = aril::AdapterId(0)});
+        aril::Generation::Description{.adapter = aril::AdapterId(0), .digest = source});
+  }
+  aril::StatusOr<aril::Generation::Description> Verify(const std::string& source) override {
+    return aril::Generation::Description{.digest = source};
+  }
+  aril::StatusOr<std::shared_ptr<const aril::Generation>> Recall(
+      const std::string& digest) override {
+    return Load(digest);
   }
 };
 
-void CheckAdapterChange(const ApiResult<std::string>& changed) {
+template <typename T>
+void CheckAdapterChange(const ApiResult<T>& changed) {
   if (changed.ok()) return;
   const int status = changed.error().status;
   CHECK(status == 400 || status == 404 || status == 409);
@@ -116,6 +124,13 @@ void ChangeAdapters(std::string_view body, const aril::gateway::RequestContext& 
     CHECK(aril::IsValidName(entry->name));
   }
   CheckAdapterChange(aril::gateway::UnloadAdapter(body, context));
+  // The body is name and query, too.
+  const std::string text(body);
+  CheckAdapterChange(aril::gateway::PutAdapter("a", body, body, context, loader));
+  CheckAdapterChange(aril::gateway::PutAdapter(text, "", R"({"source": "x"})", context, loader));
+  CheckAdapterChange(aril::gateway::DeleteAdapter("a", body, context));
+  CheckAdapterChange(aril::gateway::DeleteAdapter("a", "", context));
+  CheckAdapterChange(aril::gateway::DeleteAdapter(text, "", context));
   CHECK_EQ(Model().catalog->num_adapters(), 0);
 }
 
@@ -125,7 +140,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const aril::gateway::CompletionLimits limits = {.max_body_bytes = 1 << 16,
                                                   .max_sequences = kMaxSequences};
   const aril::gateway::RequestContext context = {
-      .model = Model(), .limits = limits, .tenant = aril::gateway::kDefaultTenant};
+      .model = Model(), .limits = limits, .tenant = aril::kDefaultTenant};
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   CheckParsed(aril::gateway::ParseCompletionRequest(body, context));
   CheckParsed(aril::gateway::ParseChatRequest(body, context));

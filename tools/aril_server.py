@@ -1,5 +1,6 @@
 """An `aril serve` of one's own, for tests and tools: on a free port, ready, and ended again."""
 
+import json
 import pathlib
 import socket
 import subprocess
@@ -20,6 +21,17 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def request(url: str, method: str, body=None, headers=None) -> tuple:
+    """(status, body) of an answer, whatever the status."""
+    asked = urllib.request.Request(url, method=method, headers=headers or {},
+                                   data=None if body is None else json.dumps(body).encode())
+    try:
+        with urllib.request.urlopen(asked, timeout=READY_SECONDS) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 class Server:

@@ -5,9 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/sha256.h"
 #include "base/strings.h"
-#include "spec/fields.h"
 
 namespace aril {
 namespace {
@@ -25,7 +23,7 @@ bool IsWeightDType(DType dtype) {
 }
 
 StatusOr<TensorView> GetMatrix(const TensorMap& tensors, const std::string& name,
-                               const Shape& shape) {
+                               const Shape& shape, Adapter::Values values) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
     return InvalidArgument(
@@ -43,7 +41,7 @@ StatusOr<TensorView> GetMatrix(const TensorMap& tensors, const std::string& name
     return InvalidArgument(
         StrCat("tensor ", name, " has dtype ", tensor.dtype, "; supported are F32, F16 and BF16"));
   }
-  if (!AllFinite(tensor)) {
+  if (values == Adapter::Values::kUnknown && !AllFinite(tensor)) {
     return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
   }
   return tensor;
@@ -72,16 +70,10 @@ StatusOr<LoraSpec> LoadSpec(const std::string& dir, const ModelSpec& base, int64
   return spec;
 }
 
-StatusOr<std::string> DigestOf(const std::string& dir, const SafetensorsFile& weights) {
-  ASSIGN_OR_RETURN(const std::string config,
-                   ReadFile(dir + "/adapter_config.json", internal::kMaxConfigBytes));
-  return Sha256(StrCat("adapter_config.json ", Sha256(config), "\nadapter_model.safetensors ",
-                       Sha256(weights.bytes()), "\n"));
-}
-
 }  // namespace
 
-StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, int64_t max_rank) {
+StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, int64_t max_rank,
+                                Values values) {
   Adapter adapter;
   ASSIGN_OR_RETURN(adapter.spec_, LoadSpec(dir, base, max_rank));
   const std::string path = dir + "/adapter_model.safetensors";
@@ -97,9 +89,9 @@ StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, i
       if (rank == 0) continue;
       const std::string a_name = TensorName(layer, projection, "lora_A");
       const std::string b_name = TensorName(layer, projection, "lora_B");
-      auto a = GetMatrix(tensors, a_name, {rank, base.InFeatures(projection)});
+      auto a = GetMatrix(tensors, a_name, {rank, base.InFeatures(projection)}, values);
       if (!a.ok()) return Annotate(a.status(), path);
-      auto b = GetMatrix(tensors, b_name, {base.OutFeatures(projection), rank});
+      auto b = GetMatrix(tensors, b_name, {base.OutFeatures(projection), rank}, values);
       if (!b.ok()) return Annotate(b.status(), path);
       adapter.layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)] =
           LoraPair{*a, *b};
@@ -115,7 +107,6 @@ StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, i
           " layers) and this config; serving the adapter without it would change its results"));
     }
   }
-  ASSIGN_OR_RETURN(adapter.digest_, DigestOf(dir, adapter.file_));
   return adapter;
 }
 

@@ -28,12 +28,16 @@ class Adapter {
   // (spec/lora_config.h, lora_spec.h), that each target module has both matrices with the base
   // model's shapes, that the file holds nothing else, that all values are finite, that no rank is
   // over `max_rank`. InvalidArgument or NotFound says what is wrong and where.
-  static StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base, int64_t max_rank);
+  //
+  // With kFinite the values are known to be finite, from a time when the same file was checked:
+  // only its header is read.
+  enum class Values { kUnknown, kFinite };
+  static StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base, int64_t max_rank,
+                                Values values = Values::kUnknown);
 
   const LoraSpec& spec() const { return spec_; }
-  // The SHA-256, as 64 hexadecimal digits, of a list of the digests of both files: the same for the
-  // same bytes, wherever they lie.
-  const std::string& digest() const { return digest_; }
+  // Of the weights' file.
+  int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
   // The pair of a module, or nullptr if the adapter does not target it.
   const LoraPair* Find(int64_t layer, Projection projection) const;
@@ -43,7 +47,6 @@ class Adapter {
   using Layer = std::array<std::optional<LoraPair>, kNumProjections>;
 
   LoraSpec spec_;
-  std::string digest_;
   SafetensorsFile file_;
   std::vector<Layer> layers_;
 };

@@ -2,18 +2,31 @@
 
 #include <utility>
 
+#include "base/strings.h"
+
 namespace aril {
 
 AdapterId AdapterSet::Add(Adapter adapter) {
-  auto shared = std::make_shared<const Adapter>(std::move(adapter));
+  auto entry = std::make_shared<Entry>();
+  entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
+  return Insert(std::move(entry));
+}
+
+AdapterId AdapterSet::AddUnopened(Open open) {
+  auto entry = std::make_shared<Entry>();
+  entry->open = std::move(open);
+  return Insert(std::move(entry));
+}
+
+AdapterId AdapterSet::Insert(std::shared_ptr<Entry> entry) {
   const std::lock_guard lock(mutex_);
   const AdapterId id(next_id_++);
-  adapters_.emplace(id, std::move(shared));
+  adapters_.emplace(id, std::move(entry));
   return id;
 }
 
 void AdapterSet::Remove(AdapterId id) {
-  std::shared_ptr<const Adapter> last;  // its files are closed after the lock is released
+  std::shared_ptr<Entry> last;  // its files are closed after the lock is released
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
   if (found == adapters_.end()) return;
@@ -21,12 +34,21 @@ void AdapterSet::Remove(AdapterId id) {
   adapters_.erase(found);
 }
 
-std::optional<AdapterRef> AdapterSet::Find(AdapterId id) const {
+StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
   if (id == kBaseModel) return AdapterRef();
-  const std::lock_guard lock(mutex_);
-  const auto found = adapters_.find(id);
-  if (found == adapters_.end()) return std::nullopt;
-  return AdapterRef{id, found->second};
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = adapters_.find(id);
+    if (found == adapters_.end()) return NotFound(StrCat("there is no adapter ", id));
+    entry = found->second;
+  }
+  const std::lock_guard lock(entry->mutex);
+  if (entry->adapter == nullptr) {
+    ASSIGN_OR_RETURN(Adapter adapter, entry->open());
+    entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
+  }
+  return AdapterRef{id, entry->adapter};
 }
 
 int64_t AdapterSet::size() const {

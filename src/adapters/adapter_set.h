@@ -4,13 +4,14 @@
 #define ARIL_ADAPTERS_ADAPTER_SET_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_map>
 
 #include "adapters/adapter.h"
 #include "base/ids.h"
+#include "base/status.h"
 
 namespace aril {
 
@@ -26,16 +27,27 @@ class AdapterSet {
  public:
   // Ids count from 0.
   AdapterId Add(Adapter adapter);
+  // One that Find is to open, by `open`, when it is wanted first.
+  using Open = std::function<StatusOr<Adapter>()>;
+  AdapterId AddUnopened(Open open);
   // Of an unknown id: no effect.
   void Remove(AdapterId id);
 
-  // The base model for its own id; nullopt for one that is not here.
-  std::optional<AdapterRef> Find(AdapterId id) const;
+  // The base model for its own id; NotFound for one that is not here. An adapter that cannot be
+  // opened is tried again by the next call; only those that want the same one wait for it.
+  StatusOr<AdapterRef> Find(AdapterId id) const;
   int64_t size() const;
 
  private:
+  struct Entry {
+    Open open;
+    std::mutex mutex;                        // of `adapter`, once it can be found
+    std::shared_ptr<const Adapter> adapter;  // null before it is opened
+  };
+  AdapterId Insert(std::shared_ptr<Entry> entry);
+
   mutable std::mutex mutex_;
-  std::unordered_map<AdapterId, std::shared_ptr<const Adapter>> adapters_;
+  std::unordered_map<AdapterId, std::shared_ptr<Entry>> adapters_;
   int32_t next_id_ = 0;
 };
 

@@ -48,22 +48,22 @@ std::string DefaultModelName(const std::string& model_dir) {
   return IsValidName(name) ? name : "model";
 }
 
-StatusOr<std::shared_ptr<Catalog>> MakeCatalog(
+std::vector<CatalogEntry> EntriesOf(
     const std::vector<std::string>& base_names, const std::string& model_dir,
     const std::vector<NamedAdapter>& adapters,
-    const std::vector<std::shared_ptr<const Generation>>& generations) {
+    const std::vector<std::shared_ptr<const Generation>>& generations, int64_t now_unix) {
   CHECK_EQ(generations.size(), adapters.size());
   std::vector<CatalogEntry> entries;
-  for (const std::string& name : base_names) {
-    entries.push_back({.name = name, .parent = "", .root = model_dir, .generation = nullptr});
-  }
+  for (const std::string& name : base_names) entries.push_back({.name = name, .root = model_dir});
   for (size_t i = 0; i < adapters.size(); ++i) {
     entries.push_back({.name = adapters[i].name,
                        .parent = base_names.front(),
                        .root = adapters[i].dir,
-                       .generation = generations[i]});
+                       .generation = generations[i],
+                       .is_given = true,
+                       .history = {{.digest = (*generations[i])->digest, .since_unix = now_unix}}});
   }
-  return Catalog::Create(std::move(entries));
+  return entries;
 }
 
 }  // namespace aril

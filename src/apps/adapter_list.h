@@ -3,6 +3,7 @@
 #ifndef ARIL_APPS_ADAPTER_LIST_H_
 #define ARIL_APPS_ADAPTER_LIST_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,11 +29,11 @@ StatusOr<NamedAdapter> ParseLoraModule(const std::string& text);
 std::string DefaultModelName(const std::string& model_dir);
 
 // The base model's names, of which the first is every adapter's parent, and the adapters, of which
-// `generations[i]` is what adapter i stands for.
-StatusOr<std::shared_ptr<Catalog>> MakeCatalog(
+// `generations[i]` is what adapter i stands for: everybody may use them.
+std::vector<CatalogEntry> EntriesOf(
     const std::vector<std::string>& base_names, const std::string& model_dir,
     const std::vector<NamedAdapter>& adapters,
-    const std::vector<std::shared_ptr<const Generation>>& generations);
+    const std::vector<std::shared_ptr<const Generation>>& generations, int64_t now_unix);
 
 }  // namespace aril
 

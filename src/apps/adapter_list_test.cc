@@ -53,18 +53,24 @@ TEST(AdapterList, ReadsNamesWithPaths) {
   }
 }
 
-TEST(AdapterList, MakesACatalog) {
+TEST(AdapterList, EverybodyMayUseWhatTheCommandLineGives) {
   const auto generation = [](int32_t id) {
-    return std::make_shared<const Generation>(Generation::Description{.adapter = AdapterId(id)});
+    return std::make_shared<const Generation>(
+        Generation::Description{.adapter = AdapterId(id), .digest = StrCat("g", id)});
   };
-  const auto catalog = MakeCatalog({"base", "alias"}, "/m", {{"x", "/a/x"}, {"y", "/a/y"}},
-                                   {generation(0), generation(1)});
+  const auto catalog =
+      Catalog::Create(EntriesOf({"base", "alias"}, "/m", {{"x", "/a/x"}, {"y", "/a/y"}},
+                                {generation(0), generation(1)}, 7),
+                      {});
   ASSERT_TRUE(catalog.ok()) << catalog.status();
-  EXPECT_EQ((*catalog)->Resolve("default", "alias")->adapter(), kBaseModel);
-  EXPECT_EQ((*catalog)->Resolve("default", "y")->adapter(), AdapterId(1));
-  EXPECT_EQ((*catalog)->Resolve("default", "y")->parent, "base");
-  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"base", "/a"}}, {generation(0)}).ok());
-  EXPECT_FALSE(MakeCatalog({"base"}, "/m", {{"a,b", "/a"}}, {generation(0)}).ok());
+  EXPECT_EQ((*catalog)->Resolve("acme", "alias")->adapter(), kBaseModel);
+  const CatalogEntryPtr y = (*catalog)->Resolve("acme", "y");
+  EXPECT_EQ(y->adapter(), AdapterId(1));
+  EXPECT_EQ(y->parent, "base");
+  EXPECT_EQ(y->root, "/a/y");
+  EXPECT_TRUE(y->is_given);
+  EXPECT_EQ(y->history.back().digest, "g1");
+  EXPECT_EQ(y->history.back().since_unix, 7);
 }
 
 }  // namespace

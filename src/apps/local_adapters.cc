@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/served_model.h"
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -16,6 +17,15 @@ namespace {
 bool IsBeneath(const fs::path& path, const fs::path& root) {
   const auto [in_root, in_path] = std::ranges::mismatch(root, path);
   return in_root == root.end();
+}
+
+// An error that names the folder that the client named.
+Status WithPath(const Status& status, const std::string& path, const std::string& instead) {
+  std::string message = Message(status);
+  if (const size_t at = message.find(path); at != std::string::npos) {
+    message.replace(at, path.size(), instead);
+  }
+  return MakeStatus(status.code(), message);
 }
 
 }  // namespace
@@ -39,29 +49,113 @@ StatusOr<std::string> FindBeneath(const std::vector<fs::path>& roots, const std:
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::string& source) {
   ASSIGN_OR_RETURN(const std::string dir, FindBeneath(options_.roots, source));
+  if (options_.store != nullptr) return TakeOver(dir);
+  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  if (GenerationPtr known = FindKnown(digest)) return known;
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
-  return MakeGeneration(loaded, dir);
+  ReadTemplate(loaded.id, dir);
+  return MakeKnown(loaded, digest);
 }
 
-std::shared_ptr<const Generation> LocalAdapters::Adopt(AdapterId adapter, const std::string& dir) {
-  return MakeGeneration(runner_.Describe(adapter), dir);
-}
-
-std::shared_ptr<const Generation> LocalAdapters::MakeGeneration(const LoadedAdapter& loaded,
-                                                                const std::string& dir) {
-  if (auto own = ReadAdapterTemplate(dir, options_.special_tokens)) {
-    options_.templates->Set(loaded.id, *std::move(own));
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::string& dir) {
+  // Most of what can be wrong is seen before anything is copied.
+  RETURN_IF_ERROR(runner_.VerifyAdapter(dir, Adapter::Values::kFinite).status());
+  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, options_.store->Copy(dir));
+  const std::string digest = incoming.digest();
+  if (GenerationPtr known = FindKnown(digest)) {
+    RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
+    return known;
   }
-  return std::make_shared<const Generation>(
-      Generation::Description{.adapter = loaded.id,
-                              .digest = loaded.digest,
-                              .source = dir,
-                              .rank = loaded.rank,
-                              .bytes = loaded.bytes},
-      [runner = &runner_, templates = options_.templates, id = loaded.id] {
-        templates->Erase(id);
-        runner->UnloadAdapter(id);
-      });
+  auto loaded = runner_.LoadAdapter(incoming.dir());
+  if (!loaded.ok()) return WithPath(loaded.status(), incoming.dir(), dir);
+  ReadTemplate(loaded->id, incoming.dir());
+  GenerationPtr generation = MakeKnown(*loaded, digest);
+  RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
+  return generation;
+}
+
+StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& source) {
+  ASSIGN_OR_RETURN(const std::string dir, FindBeneath(options_.roots, source));
+  ASSIGN_OR_RETURN(const LoadedAdapter verified,
+                   runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
+  ASSIGN_OR_RETURN(std::string digest, DigestOfAdapter(dir));
+  return Generation::Description{
+      .digest = std::move(digest), .rank = verified.rank, .bytes = verified.bytes};
+}
+
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::string& digest) {
+  if (GenerationPtr known = FindKnown(digest)) return known;
+  if (options_.store == nullptr || !options_.store->Has(digest)) {
+    return NotFound(StrCat("the files of generation ", digest,
+                           " are not kept here: the server was started without --state-dir, or "
+                           "they were given on the command line"));
+  }
+  const std::string dir = options_.store->DirOf(digest);
+  ASSIGN_OR_RETURN(LoadedAdapter loaded, runner_.VerifyAdapter(dir, Adapter::Values::kFinite));
+  return Restore({.history = {{.digest = digest}}, .rank = loaded.rank, .bytes = loaded.bytes});
+}
+
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
+                                                                 const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  ReadTemplate(adapter, dir);
+  return MakeKnown(runner_.Describe(adapter), digest);
+}
+
+std::shared_ptr<const Generation> LocalAdapters::Restore(const RegisteredAdapter& registered) {
+  CHECK(options_.store != nullptr);
+  const std::string& digest = registered.history.back().digest;
+  if (GenerationPtr known = FindKnown(digest)) return known;
+  const std::string dir = options_.store->DirOf(digest);
+  const LoadedAdapter loaded = {
+      .id = runner_.AddAdapter(dir), .rank = registered.rank, .bytes = registered.bytes};
+  struct Opened {
+    std::mutex mutex;
+    bool done = false;
+  };
+  auto prepare = [this, dir, id = loaded.id, opened = std::make_shared<Opened>()] {
+    const std::lock_guard lock(opened->mutex);
+    if (opened->done) return OkStatus();
+    RETURN_IF_ERROR(runner_.OpenAdapter(id));
+    ReadTemplate(id, dir);
+    opened->done = true;
+    return OkStatus();
+  };
+  return MakeKnown(loaded, digest, std::move(prepare));
+}
+
+std::shared_ptr<const Generation> LocalAdapters::FindKnown(const std::string& digest) {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(digest);
+  return known == known_.end() ? nullptr : known->second.lock();
+}
+
+std::shared_ptr<const Generation> LocalAdapters::MakeKnown(const LoadedAdapter& loaded,
+                                                           const std::string& digest,
+                                                           std::function<Status()> prepare) {
+  auto generation = std::make_shared<const Generation>(
+      Generation::Description{
+          .adapter = loaded.id, .digest = digest, .rank = loaded.rank, .bytes = loaded.bytes},
+      Generation::Hooks{.prepare = std::move(prepare),
+                        .release = [this, id = loaded.id, digest] { Release(id, digest); }});
+  const std::lock_guard lock(mutex_);
+  known_.insert_or_assign(digest, generation);
+  return generation;
+}
+
+void LocalAdapters::Release(AdapterId adapter, const std::string& digest) {
+  options_.templates->Erase(adapter);
+  runner_.UnloadAdapter(adapter);
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(digest);
+  // There may be a new one of the same bytes by now.
+  if (known != known_.end() && known->second.expired()) known_.erase(known);
+}
+
+void LocalAdapters::ReadTemplate(AdapterId adapter, const std::string& dir) {
+  if (auto own = ReadAdapterTemplate(dir, options_.special_tokens)) {
+    options_.templates->Set(adapter, *std::move(own));
+  }
 }
 
 }  // namespace aril

@@ -4,12 +4,18 @@
 #define ARIL_APPS_LOCAL_ADAPTERS_H_
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "catalog/generation_store.h"
+#include "catalog/registry.h"
 #include "gateway/adapters_api.h"
 #include "gateway/served_model.h"
 #include "runner/local_runner.h"
@@ -23,29 +29,46 @@ namespace aril {
 StatusOr<std::string> FindBeneath(const std::vector<std::filesystem::path>& roots,
                                   const std::string& source);
 
-// Thread-safe. The runner must outlive it, and its generations.
+// Thread-safe. The runner must outlive it, and this object its generations. The same bytes are one
+// generation, and one adapter of the runner, whoever asks for them.
 class LocalAdapters final : public gateway::AdapterLoader {
  public:
   struct Options {
     std::vector<std::filesystem::path> roots;  // canonical
     Json::Object special_tokens;               // of the base model, for chat templates
     std::shared_ptr<gateway::AdapterChatTemplates> templates;
+    const GenerationStore* store = nullptr;  // null: adapters are served where they lie
   };
   LocalAdapters(LocalRunner& runner, Options options)
       : runner_(runner), options_(std::move(options)) {}
 
-  // `source`: a folder beneath one of the roots.
+  // `source`: a folder beneath one of the roots. With a store its files are copied first, and the
+  // copy is verified and served.
   StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override;
+  StatusOr<Generation::Description> Verify(const std::string& source) override;
+  StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
 
-  // A generation of an adapter that the runner has had from the start; to be made once.
-  std::shared_ptr<const Generation> Adopt(AdapterId adapter, const std::string& dir);
+  // A generation of an adapter that the runner has had from the start.
+  StatusOr<std::shared_ptr<const Generation>> Adopt(AdapterId adapter, const std::string& dir);
+  // One that was registered in an earlier process; its files are opened when it is wanted first.
+  std::shared_ptr<const Generation> Restore(const RegisteredAdapter& registered);
 
  private:
-  std::shared_ptr<const Generation> MakeGeneration(const LoadedAdapter& loaded,
-                                                   const std::string& dir);
+  using GenerationPtr = std::shared_ptr<const Generation>;
+
+  StatusOr<GenerationPtr> TakeOver(const std::string& dir);
+  // The generation of that digest that somebody holds, or null.
+  GenerationPtr FindKnown(const std::string& digest);
+  // A new one, which FindKnown finds from now on.
+  GenerationPtr MakeKnown(const LoadedAdapter& loaded, const std::string& digest,
+                          std::function<Status()> prepare = nullptr);
+  void Release(AdapterId adapter, const std::string& digest);
+  void ReadTemplate(AdapterId adapter, const std::string& dir);
 
   LocalRunner& runner_;
   const Options options_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::weak_ptr<const Generation>> known_;  // by digest
 };
 
 }  // namespace aril

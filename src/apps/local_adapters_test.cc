@@ -1,7 +1,11 @@
 #include "apps/local_adapters.h"
 
 #include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
 
+#include "adapters/test_support.h"
 #include "base/clock.h"
 #include "base/test_dir.h"
 #include "gmock/gmock.h"
@@ -88,13 +92,17 @@ TEST(LocalAdapters, AGenerationIsTheRunnersUntilNobodyHasIt) {
   const wire::SequenceRequest request{.sequence = SequenceId(1), .adapter = id, .prompt = {1}};
   EXPECT_TRUE((*runner)->engine().Accept(request).ok());
 
-  const auto again = adapters.Load("all-r4");
+  auto again = adapters.Load("all-r4");
   ASSERT_TRUE(again.ok());
-  EXPECT_EQ((**again)->digest, (**loaded)->digest) << "the same bytes are the same generation";
-  EXPECT_NE((**again)->adapter, id);
+  EXPECT_EQ(*again, *loaded) << "the same bytes are the same generation";
 
   *loaded = nullptr;
+  EXPECT_TRUE((*runner)->engine().Accept(request).ok());
+  *again = nullptr;
   EXPECT_FALSE((*runner)->engine().Accept(request).ok());
+  loaded = adapters.Load("all-r4");
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_NE((**loaded)->adapter, id);
   EXPECT_FALSE(adapters.Load("nothing").ok());
   EXPECT_FALSE(adapters.Load("../").ok());
 }
@@ -108,6 +116,122 @@ TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
                           .special_tokens = {},
                           .templates = std::make_shared<gateway::AdapterChatTemplates>()});
   EXPECT_THAT(Message(adapters.Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
+}
+
+// What a server with --state-dir does, over several starts.
+class StoredAdaptersTest : public ::testing::Test {
+ protected:
+  StoredAdaptersTest() : store_(*GenerationStore::Open(dir_ / "store")) {
+    fs::copy(kModel + "/adapters", dir_ / "root", fs::copy_options::recursive);
+    Restart();
+  }
+  void Restart() {
+    adapters_.reset();
+    runner_ = nullptr;
+    auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = *std::move(runner);
+    adapters_.emplace(*runner_, LocalAdapters::Options{.roots = {fs::canonical(dir_ / "root")},
+                                                       .special_tokens = {},
+                                                       .templates = templates_,
+                                                       .store = &store_});
+  }
+  bool Accepts(AdapterId id) {
+    return runner_->engine().Accept({.sequence = SequenceId(1), .adapter = id, .prompt = {1}}).ok();
+  }
+  // The row that the registry would have.
+  static RegisteredAdapter Row(const Generation& generation) {
+    return {.name = "a",
+            .history = {{.digest = generation->digest}},
+            .rank = generation->rank,
+            .bytes = generation->bytes};
+  }
+
+  TestDir dir_;
+  const GenerationStore store_;
+  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
+      std::make_shared<gateway::AdapterChatTemplates>();
+  std::unique_ptr<LocalRunner> runner_;
+  std::optional<LocalAdapters> adapters_;
+};
+
+TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
+  dir_.Write("root/all-r4/chat_template.jinja", "own");
+  auto loaded = adapters_->Load("all-r4");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const RegisteredAdapter row = Row(**loaded);
+  fs::remove_all(dir_ / "root/all-r4");
+  EXPECT_TRUE(Accepts((**loaded)->adapter));
+  *loaded = nullptr;
+
+  Restart();
+  auto restored = adapters_->Restore(row);
+  EXPECT_FALSE(templates_->Find((*restored)->adapter).has_value()) << "nothing has been opened";
+  EXPECT_EQ(adapters_->Restore(row), restored) << "one name or two, one adapter";
+  EXPECT_TRUE(restored->Prepare().ok());
+  EXPECT_TRUE(templates_->Find((*restored)->adapter).has_value());
+  EXPECT_TRUE(Accepts((*restored)->adapter));
+  EXPECT_EQ((*restored)->rank, 4);
+  const AdapterId id = (*restored)->adapter;
+  restored = nullptr;
+  EXPECT_FALSE(Accepts(id));
+  EXPECT_FALSE(templates_->Find(id).has_value());
+}
+
+TEST_F(StoredAdaptersTest, AnAdapterThatIsRefusedLeavesNothing) {
+  EditTensors(dir_ / "root/all-r4/adapter_model.safetensors", [](auto& tensors) {
+    tensors.begin()->second.Set(0, std::numeric_limits<float>::quiet_NaN());
+  });
+  for (const Status& status :
+       {adapters_->Load("all-r4").status(), adapters_->Verify("all-r4").status()}) {
+    EXPECT_THAT(Message(status), HasSubstr("holds NaN"));
+    EXPECT_THAT(Message(status), HasSubstr("root/all-r4/adapter_model.safetensors"))
+        << "the client's path, not the copy's";
+  }
+  fs::remove(dir_ / "root/down-r1/adapter_config.json");
+  EXPECT_THAT(Message(adapters_->Load("down-r1").status()), HasSubstr("root/down-r1/adapter_conf"));
+  EXPECT_TRUE(fs::is_empty(dir_ / "store"));
+}
+
+TEST_F(StoredAdaptersTest, FilesThatGoAreSaidAndMayComeBack) {
+  auto loaded = adapters_->Load("all-r4");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const RegisteredAdapter row = Row(**loaded);
+  *loaded = nullptr;
+  Restart();
+  const std::string files = store_.DirOf(row.history.back().digest);
+  fs::rename(files, dir_ / "away");
+  const auto restored = adapters_->Restore(row);
+  EXPECT_EQ(restored->Prepare().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(Accepts((*restored)->adapter));
+  fs::rename(dir_ / "away", files);
+  EXPECT_TRUE(restored->Prepare().ok());
+  EXPECT_TRUE(Accepts((*restored)->adapter));
+}
+
+TEST_F(StoredAdaptersTest, AGenerationIsRecalledByItsDigest) {
+  auto loaded = adapters_->Load("all-r4");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const std::string digest = (**loaded)->digest;
+  EXPECT_EQ(*adapters_->Recall(digest), *loaded);
+  *loaded = nullptr;
+  const auto recalled = adapters_->Recall(digest);
+  ASSERT_TRUE(recalled.ok()) << recalled.status();
+  EXPECT_EQ((**recalled)->rank, 4);
+  EXPECT_TRUE((*recalled)->Prepare().ok());
+  EXPECT_TRUE(Accepts((**recalled)->adapter));
+  for (const std::string& other : {std::string(64, '0'), std::string("../root/all-r4")}) {
+    EXPECT_EQ(adapters_->Recall(other).status().code(), StatusCode::kNotFound);
+  }
+}
+
+TEST_F(StoredAdaptersTest, VerifyingSaysWhatLoadingWouldGive) {
+  const auto loaded = adapters_->Load("all-r4");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto verified = adapters_->Verify("all-r4");
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_EQ(verified->digest, (**loaded)->digest);
+  EXPECT_EQ(verified->bytes, (**loaded)->bytes);
 }
 
 }  // namespace

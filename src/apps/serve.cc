@@ -14,11 +14,13 @@
 #include "apps/adapter_list.h"
 #include "apps/fd_limit.h"
 #include "apps/local_adapters.h"
+#include "apps/model_fingerprint.h"
 #include "apps/progress.h"
 #include "apps/served_model.h"
 #include "apps/service_manager.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "catalog/state_dir.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
 #include "tokenizer/special_tokens.h"
@@ -168,11 +170,16 @@ void RemoveFailed(const std::vector<AdapterFailure>& failures,
   }
 }
 
+bool MayChangeAdapters(const ServeOptions& options) {
+  return !options.adapter_roots.empty() || !options.state_dir.empty();
+}
+
 // Adapters are checked before the model is loaded, so that a second attempt costs little.
 StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, const Clock& clock,
                                                   std::vector<NamedAdapter>* adapters) {
   while (true) {
     LocalRunnerOptions runner_options = options.runner;
+    runner_options.more_adapters = MayChangeAdapters(options);
     for (const NamedAdapter& adapter : *adapters)
       runner_options.adapter_dirs.push_back(adapter.dir);
     runner_options.progress = ShowProgress(clock);
@@ -184,6 +191,43 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, c
   }
 }
 
+// The base model, and the adapters that the command line gave, in the order of the runner's.
+StatusOr<std::vector<CatalogEntry>> AdoptAdapters(const std::vector<std::string>& base_names,
+                                                  const std::string& model_dir,
+                                                  const std::vector<NamedAdapter>& adapters,
+                                                  LocalAdapters& local_adapters, int64_t now_unix) {
+  std::vector<std::shared_ptr<const Generation>> generations;
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    ASSIGN_OR_RETURN(auto generation,
+                     local_adapters.Adopt(AdapterId(static_cast<int32_t>(i)), adapters[i].dir));
+    generations.push_back(std::move(generation));
+  }
+  return EntriesOf(base_names, model_dir, adapters, generations, now_unix);
+}
+
+// Adds what clients of earlier processes have loaded.
+Status RestoreAdapters(const std::string& parent, const StateDir& state,
+                       LocalAdapters& local_adapters, std::vector<CatalogEntry>* entries) {
+  ASSIGN_OR_RETURN(std::vector<RegisteredAdapter> registered, state.registry->List());
+  for (RegisteredAdapter& adapter : registered) {
+    entries->push_back({.name = adapter.name,
+                        .parent = parent,
+                        .root = adapter.source,
+                        .generation = local_adapters.Restore(adapter),
+                        .owner = adapter.owner,
+                        .expires_unix = adapter.expires_unix,
+                        .history = std::move(adapter.history)});
+  }
+  LogInfo(StrCat("restored ", registered.size(), " adapters that clients have loaded"));
+  return OkStatus();
+}
+
+// Disk space is all that is lost if this fails; the next start tries again.
+void Forget(const StateDir& state, const std::string& digest) {
+  const Status removed = state.store.Remove(digest);
+  if (!removed.ok()) LogWarning("a generation that nobody needs stays: " + Message(removed));
+}
+
 }  // namespace
 
 Status Serve(const ServeOptions& options, const Clock& clock) {
@@ -191,36 +235,49 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
   ASSIGN_OR_RETURN(auto roots, CanonicalRoots(options.adapter_roots));
+  std::optional<StateDir> state;
+  if (!options.state_dir.empty()) {
+    ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(options.runner.model_dir));
+    ASSIGN_OR_RETURN(state, OpenStateDir(options.state_dir, base));
+  }
   ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
   // Outlive everything that knows adapters, which are given back when nobody uses them any more.
   std::unique_ptr<LocalRunner> runner;
   std::optional<LocalAdapters> local_adapters;
   Front front(std::move(server), options, clock);
   // What can be wrong is found before the weights are read, which takes longest.
-  RETURN_IF_ERROR(NameModels(options.text, adapters, Placeholders(adapters.size())).status());
+  const std::vector<std::string> base_names = BaseNames(options.text);
+  RETURN_IF_ERROR(Catalog::Create(EntriesOf(base_names, options.text.model_dir, adapters,
+                                            Placeholders(adapters.size()), 0),
+                                  {})
+                      .status());
   ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
   ASSIGN_OR_RETURN(runner, MakeRunner(options, clock, &adapters));
   local_adapters.emplace(*runner,
                          LocalAdapters::Options{.roots = std::move(roots),
                                                 .special_tokens = std::move(special_tokens),
-                                                .templates = model.adapter_chat_templates});
-  std::vector<std::shared_ptr<const Generation>> generations;
-  for (size_t i = 0; i < adapters.size(); ++i) {
-    generations.push_back(
-        local_adapters->Adopt(AdapterId(static_cast<int32_t>(i)), adapters[i].dir));
+                                                .templates = model.adapter_chat_templates,
+                                                .store = state ? &state->store : nullptr});
+  ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
+                   AdoptAdapters(base_names, options.text.model_dir, adapters, *local_adapters,
+                                 clock.UnixSeconds()));
+  Catalog::Options catalog_options = {.clock = &clock};
+  if (state) {
+    RETURN_IF_ERROR(RestoreAdapters(base_names.front(), *state, *local_adapters, &entries));
+    catalog_options.registry = state->registry.get();
+    catalog_options.on_forgotten = [&state](const std::string& digest) { Forget(*state, digest); };
   }
-  ASSIGN_OR_RETURN(model.catalog, NameModels(options.text, adapters, generations));
-  generations.clear();
+  ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
   runner->Start(front.sink());
   LogInfo(runner->Description());
   LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
                  options.http.host, ":", front.port()));
-  front.ServeUntilSignal(
-      std::make_shared<const gateway::ServedModel>(std::move(model)), &runner->port(),
-      options.adapter_roots.empty() ? nullptr : &*local_adapters, options.drain_timeout);
+  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
+                         &runner->port(), MayChangeAdapters(options) ? &*local_adapters : nullptr,
+                         options.drain_timeout);
   runner->Stop();
   return OkStatus();
 }

@@ -24,6 +24,8 @@ struct ServeOptions {
   std::vector<std::string> lora_modules;  // "name=path"
   // Folders beneath which clients may name adapters to load; none: they may not.
   std::vector<std::string> adapter_roots;
+  // Where what clients load is kept for the next start; empty: it is forgotten.
+  std::string state_dir;
   bool skip_bad_adapters = false;
   TextSources text;
   gateway::HttpServerOptions http;

@@ -36,6 +36,10 @@ void AddModelFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--adapter-root", options.adapter_roots,
           "Folders beneath which clients may load adapters at run time [none: they may not]")
       ->type_name("DIR");
+  AddFlag(app, "--state-dir", options.state_dir,
+          "Folder in which the adapters that clients load are kept for the next start [none: they "
+          "are forgotten]")
+      ->type_name("DIR");
   AddSwitch(app, "--demo", flags.demo,
             "Serve the small model that comes with Aril, and its eight adapters unless there is "
             "--adapters")

@@ -53,12 +53,9 @@ StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
   return model;
 }
 
-StatusOr<std::shared_ptr<Catalog>> NameModels(
-    const TextSources& sources, const std::vector<NamedAdapter>& adapters,
-    const std::vector<std::shared_ptr<const Generation>>& generations) {
-  std::vector<std::string> names = sources.names;
-  if (names.empty()) names.push_back(DefaultModelName(sources.model_dir));
-  return MakeCatalog(names, sources.model_dir, adapters, generations);
+std::vector<std::string> BaseNames(const TextSources& sources) {
+  if (!sources.names.empty()) return sources.names;
+  return {DefaultModelName(sources.model_dir)};
 }
 
 std::optional<ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,

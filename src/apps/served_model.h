@@ -26,11 +26,8 @@ struct TextSources {
 // chat from its model, with a warning, unless the operator named it.
 StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
 
-// The names of the base model and the adapters. InvalidArgument if they cannot stand beside each
-// other.
-StatusOr<std::shared_ptr<Catalog>> NameModels(
-    const TextSources& sources, const std::vector<NamedAdapter>& adapters,
-    const std::vector<std::shared_ptr<const Generation>>& generations);
+// The names of the base model: those that were asked for, or its folder's.
+std::vector<std::string> BaseNames(const TextSources& sources);
 
 // The chat template that an adapter's folder brings, or what is wrong with it; nullopt without one.
 std::optional<gateway::ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,

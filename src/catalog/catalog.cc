@@ -1,6 +1,7 @@
 #include "catalog/catalog.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -18,19 +19,42 @@ bool IsNameCharacter(char c) {
   return IsAlphanumeric(c) || std::string_view("._/:@-").find(c) != std::string_view::npos;
 }
 
+Status AlreadyExists(const std::string& message) {
+  return MakeStatus(StatusCode::kAlreadyExists, message);
+}
+
+Status CheckName(const std::string& name) {
+  if (IsValidName(name)) return OkStatus();
+  return InvalidArgument(StrCat("model name ", JsonQuote(name.substr(0, kMaxNameBytes)),
+                                " must be 1 to ", kMaxNameBytes, " characters of letters, digits ",
+                                "and . _ / : @ -, starting with a letter or digit"));
+}
+
 Status CheckEntry(const CatalogEntry& entry) {
-  if (!IsValidName(entry.name)) {
-    return InvalidArgument(StrCat("model name ", JsonQuote(entry.name.substr(0, kMaxNameBytes)),
-                                  " must be 1 to ", kMaxNameBytes,
-                                  " characters of letters, digits ",
-                                  "and . _ / : @ -, starting with a letter or digit"));
-  }
+  RETURN_IF_ERROR(CheckName(entry.name));
   if ((entry.generation != nullptr) == entry.parent.empty()) {
     return InvalidArgument(StrCat("model ", JsonQuote(entry.name),
                                   entry.parent.empty() ? " is an adapter without a parent"
                                                        : " is a base model with a parent"));
   }
   return OkStatus();
+}
+
+// Appends what a name stands for now.
+void Remember(const std::string& digest, const Clock* clock, std::vector<PastGeneration>* history) {
+  if (!history->empty() && history->back().digest == digest) return;
+  if (history->size() == Catalog::kMaxHistory) history->erase(history->begin());
+  history->push_back({.digest = digest, .since_unix = clock == nullptr ? 0 : clock->UnixSeconds()});
+}
+
+RegisteredAdapter RegistryRow(const CatalogEntry& entry) {
+  return {.owner = entry.owner,
+          .name = entry.name,
+          .source = entry.root,
+          .expires_unix = entry.expires_unix,
+          .history = entry.history,
+          .rank = (*entry.generation)->rank,
+          .bytes = (*entry.generation)->bytes};
 }
 
 }  // namespace
@@ -40,29 +64,63 @@ bool IsValidName(std::string_view name) {
          std::ranges::all_of(name, IsNameCharacter);
 }
 
-StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> entries) {
-  std::shared_ptr<Catalog> catalog(new Catalog());
+StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> entries,
+                                                   Options options) {
+  std::shared_ptr<Catalog> catalog(new Catalog(std::move(options)));
+  std::ranges::stable_sort(entries, std::greater(), &CatalogEntry::is_given);
   for (CatalogEntry& entry : entries) {
     RETURN_IF_ERROR(CheckEntry(entry));
-    if (catalog->bases_.contains(entry.name) || catalog->adapters_.contains(entry.name)) {
+    const CatalogEntryPtr known = catalog->Take({entry.owner, entry.name});
+    const bool is_moved = known != nullptr && known->is_given && !entry.is_given;
+    if ((known != nullptr && !is_moved) || catalog->bases_.contains(entry.name)) {
       return InvalidArgument("model name " + JsonQuote(entry.name) +
                              " is given twice; names must differ");
     }
     if (entry.generation == nullptr && catalog->base_name_.empty()) {
       catalog->base_name_ = entry.name;
     }
-    catalog->Insert(std::move(entry));
+    entry.is_given |= is_moved;
+    catalog->Insert(std::make_shared<const CatalogEntry>(std::move(entry)));
   }
   return catalog;
 }
 
-void Catalog::Insert(CatalogEntry entry) {
-  auto shared = std::make_shared<const CatalogEntry>(std::move(entry));
-  auto& known = by_adapter_[shared->adapter()];
-  if (known.expired()) known = shared;
-  auto& names = shared->generation == nullptr ? bases_ : adapters_;
-  names[shared->name] = std::move(shared);
+bool Catalog::IsExpired(const CatalogEntry& entry) const {
+  return entry.expires_unix != 0 && options_.clock != nullptr &&
+         options_.clock->UnixSeconds() >= entry.expires_unix;
+}
+
+CatalogEntryPtr Catalog::Find(const Key& key) const {
+  const auto found = adapters_.find(key);
+  return found == adapters_.end() || IsExpired(*found->second) ? nullptr : found->second;
+}
+
+Catalog::Key Catalog::KeyFor(std::string_view tenant, const std::string& name) const {
+  const Key everybodys = {"", name};
+  if (tenant == kDefaultTenant && Find(everybodys) != nullptr) return everybodys;
+  return {std::string(tenant), name};
+}
+
+void Catalog::Insert(CatalogEntryPtr entry) {
+  auto& known = by_adapter_[entry->adapter()];
+  if (known.expired()) known = entry;
+  if (entry->generation == nullptr) {
+    bases_[entry->name] = std::move(entry);
+    return;
+  }
+  const Key key = {entry->owner, entry->name};
+  if (entry->expires_unix != 0) expiries_.emplace(entry->expires_unix, key);
+  adapters_[key] = std::move(entry);
   ForgetUnused();
+}
+
+CatalogEntryPtr Catalog::Take(const Key& key) {
+  const auto found = adapters_.find(key);
+  if (found == adapters_.end()) return nullptr;
+  CatalogEntryPtr entry = std::move(found->second);
+  adapters_.erase(found);
+  expiries_.erase({entry->expires_unix, key});
+  return entry;
 }
 
 void Catalog::ForgetUnused() {
@@ -71,20 +129,33 @@ void Catalog::ForgetUnused() {
   std::erase_if(by_adapter_, [](const auto& known) { return known.second.expired(); });
 }
 
-// Names belong to no tenant so far: everybody may use every one.
-CatalogEntryPtr Catalog::Resolve(std::string_view /*tenant*/, std::string_view name) const {
+CatalogEntryPtr Catalog::Resolve(std::string_view tenant, std::string_view name) const {
   const std::lock_guard lock(mutex_);
   if (const auto base = bases_.find(name); base != bases_.end()) return base->second;
-  const auto adapter = adapters_.find(name);
-  return adapter == adapters_.end() ? nullptr : adapter->second;
+  if (CatalogEntryPtr own = Find({std::string(tenant), std::string(name)})) return own;
+  return Find({"", std::string(name)});
 }
 
-std::vector<CatalogEntryPtr> Catalog::List(std::string_view /*tenant*/) const {
-  const std::lock_guard lock(mutex_);
+std::vector<CatalogEntryPtr> Catalog::List(std::string_view tenant) const {
   std::vector<CatalogEntryPtr> result;
-  result.reserve(bases_.size() + adapters_.size());
+  const std::lock_guard lock(mutex_);
   for (const auto& [name, entry] : bases_) result.push_back(entry);
-  for (const auto& [name, entry] : adapters_) result.push_back(entry);
+  const auto first_adapter = static_cast<std::ptrdiff_t>(result.size());
+  const auto append = [&](const std::string& owner) {
+    for (auto it = adapters_.lower_bound({owner, ""});
+         it != adapters_.end() && it->first.owner == owner; ++it) {
+      if (!IsExpired(*it->second)) result.push_back(it->second);
+    }
+  };
+  append(std::string(tenant));
+  const auto first_of_all = static_cast<std::ptrdiff_t>(result.size());
+  append("");
+  const auto by_name = [](const auto& a, const auto& b) { return a->name < b->name; };
+  std::inplace_merge(result.begin() + first_adapter, result.begin() + first_of_all, result.end(),
+                     by_name);
+  // The tenant's own stands first of two.
+  const auto same_name = [](const auto& a, const auto& b) { return a->name == b->name; };
+  result.erase(std::unique(result.begin() + first_adapter, result.end(), same_name), result.end());
   return result;
 }
 
@@ -98,7 +169,7 @@ std::string Catalog::NameOf(AdapterId adapter) const {
   // That name is gone; there may be another one.
   const auto other = std::ranges::find_if(
       adapters_, [&](const auto& named) { return named.second->adapter() == adapter; });
-  return other == adapters_.end() ? "" : other->first;
+  return other == adapters_.end() ? "" : other->first.name;
 }
 
 int64_t Catalog::num_adapters() const {
@@ -106,43 +177,117 @@ int64_t Catalog::num_adapters() const {
   return static_cast<int64_t>(adapters_.size());
 }
 
-Status Catalog::Add(CatalogEntry entry, IfTaken if_taken) {
-  RETURN_IF_ERROR(CheckEntry(entry));
-  if (entry.generation == nullptr) return InvalidArgument("a base model cannot be added");
-  // What is replaced is let go after the lock is: that may take time.
-  CatalogEntryPtr replaced;
+Status Catalog::CheckChange(std::string_view tenant, const std::string& name,
+                            const Expected& expected) const {
+  RETURN_IF_ERROR(CheckName(name));
+  const std::string quoted = JsonQuote(name);
   const std::lock_guard lock(mutex_);
-  if (bases_.contains(entry.name)) {
-    return InvalidArgument(StrCat(JsonQuote(entry.name), " is a name of the base model"));
+  if (bases_.contains(name)) return AlreadyExists(quoted + " is a name of the base model");
+  if (tenant != kDefaultTenant && Find({"", name}) != nullptr) {
+    return AlreadyExists(quoted + " is an adapter that the operator gives to all tenants");
   }
-  if (const auto taken = adapters_.find(entry.name); taken != adapters_.end()) {
-    if (if_taken == IfTaken::kRefuse) {
-      return MakeStatus(StatusCode::kAlreadyExists,
-                        StrCat("the name ", JsonQuote(entry.name), " is taken"));
+  if (!expected.has_value()) return OkStatus();
+  const CatalogEntryPtr current = Find(KeyFor(tenant, name));
+  const std::string digest = current == nullptr ? "" : (*current->generation)->digest;
+  if (digest == *expected) return OkStatus();
+  if (expected->empty()) return AlreadyExists(StrCat("the name ", quoted, " is taken"));
+  return MakeStatus(
+      StatusCode::kAborted,
+      StrCat(quoted, " stands for ", digest.empty() ? "nothing" : "generation " + digest,
+             ", not for the expected ", expected->substr(0, kMaxNameBytes)));
+}
+
+StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry entry,
+                                       const Expected& expected) {
+  if (entry.generation == nullptr) return InvalidArgument("a base model cannot be added");
+  RETURN_IF_ERROR(CheckEntry(entry));
+  // What is replaced is let go after the locks are: that may take time.
+  CatalogEntryPtr current;
+  const std::lock_guard changes_lock(changes_mutex_);
+  RETURN_IF_ERROR(RemoveExpired());
+  RETURN_IF_ERROR(CheckChange(tenant, entry.name, expected));
+  Key key;
+  {
+    const std::lock_guard lock(mutex_);
+    key = KeyFor(tenant, entry.name);
+    current = Find(key);
+    if (current == nullptr && static_cast<int64_t>(adapters_.size()) >= kMaxAdapters) {
+      return ResourceExhausted(
+          StrCat("there are ", adapters_.size(), " adapters already; unload some first"));
     }
-    replaced = std::move(taken->second);
-    adapters_.erase(taken);
-  } else if (static_cast<int64_t>(adapters_.size()) >= kMaxAdapters) {
-    return ResourceExhausted(
-        StrCat("there are ", adapters_.size(), " adapters already; unload some first"));
   }
-  Insert(std::move(entry));
+  entry.owner = key.owner;
+  if (current != nullptr) {
+    entry.history = current->history;
+    entry.usage = current->usage;
+    entry.is_given = current->is_given;
+  }
+  Remember((*entry.generation)->digest, options_.clock, &entry.history);
+  std::vector<std::string> forgotten;
+  if (options_.registry != nullptr) {
+    ASSIGN_OR_RETURN(forgotten, options_.registry->Put(RegistryRow(entry)));
+  }
+  const auto added = std::make_shared<const CatalogEntry>(std::move(entry));
+  {
+    const std::lock_guard lock(mutex_);
+    Take(key);  // `current` keeps it
+    Insert(added);
+  }
+  TellForgotten(forgotten);
+  return added;
+}
+
+Status Catalog::Remove(std::string_view tenant, const std::string& name, const Expected& expected) {
+  CatalogEntryPtr removed;
+  const std::lock_guard changes_lock(changes_mutex_);
+  RETURN_IF_ERROR(RemoveExpired());
+  RETURN_IF_ERROR(CheckChange(tenant, name, expected));
+  Key key;
+  {
+    const std::lock_guard lock(mutex_);
+    key = KeyFor(tenant, name);
+    removed = Find(key);
+  }
+  if (removed == nullptr) return NotFound(StrCat("there is no adapter ", JsonQuote(name)));
+  if (removed->is_given && is_durable()) {
+    return FailedPrecondition(
+        StrCat(JsonQuote(name), " is given on the command line (--adapters, --lora-modules or ",
+               "--demo) and would be back after a restart; leave it out there"));
+  }
+  return RemoveKey(key);
+}
+
+Status Catalog::RemoveKey(const Key& key) {
+  std::vector<std::string> forgotten;
+  if (options_.registry != nullptr) {
+    ASSIGN_OR_RETURN(forgotten, options_.registry->Remove(key.owner, key.name));
+  }
+  CatalogEntryPtr removed;
+  {
+    const std::lock_guard lock(mutex_);
+    removed = Take(key);
+  }
+  TellForgotten(forgotten);
   return OkStatus();
 }
 
-Status Catalog::Remove(std::string_view name) {
-  CatalogEntryPtr removed;
-  const std::lock_guard lock(mutex_);
-  if (bases_.contains(name)) {
-    return InvalidArgument(StrCat(JsonQuote(std::string(name)), " is a name of the base model"));
+Status Catalog::RemoveExpired() {
+  if (options_.clock == nullptr) return OkStatus();
+  while (true) {
+    Key key;
+    {
+      const std::lock_guard lock(mutex_);
+      if (expiries_.empty() || expiries_.begin()->first > options_.clock->UnixSeconds()) break;
+      key = expiries_.begin()->second;
+    }
+    RETURN_IF_ERROR(RemoveKey(key));
   }
-  const auto found = adapters_.find(name);
-  if (found == adapters_.end()) {
-    return NotFound(StrCat("there is no adapter ", JsonQuote(std::string(name))));
-  }
-  removed = std::move(found->second);
-  adapters_.erase(found);
   return OkStatus();
+}
+
+void Catalog::TellForgotten(const std::vector<std::string>& digests) const {
+  if (!options_.on_forgotten) return;
+  for (const std::string& digest : digests) options_.on_forgotten(digest);
 }
 
 }  // namespace aril

@@ -8,15 +8,23 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "catalog/registry.h"
 
 namespace aril {
+
+// The tenant of whoever has no other: the operator, who also owns what everybody may use.
+inline constexpr const char* kDefaultTenant = "default";
 
 // One immutable version of an adapter, as a runner has it. Whoever uses it holds it; when nobody
 // does any more, the runner is told.
@@ -24,34 +32,74 @@ class Generation {
  public:
   struct Description {
     AdapterId adapter;   // at the runner
-    std::string digest;  // of its files (adapters/adapter.h); empty if unknown
-    std::string source;  // where it came from: a path as the operator gave it
+    std::string digest;  // of its files (catalog/generation_store.h); empty if unknown
     int64_t rank = 0;    // the largest of a module
-    int64_t bytes = 0;   // in the pool
+    int64_t bytes = 0;   // of its weights' file
   };
-  // `release` (may be empty) runs once, on whatever thread lets go last.
-  explicit Generation(Description description, std::function<void()> release = nullptr)
-      : description_(std::move(description)), release_(std::move(release)) {}
+  // Either may be empty.
+  struct Hooks {
+    // Makes it ready for a request; called before each, on any thread but the server's.
+    std::function<Status()> prepare;
+    // Runs once, on whatever thread lets go last.
+    std::function<void()> release;
+  };
+  explicit Generation(Description description, Hooks hooks = {})
+      : description_(std::move(description)), hooks_(std::move(hooks)) {}
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
   ~Generation() {
-    if (release_) release_();
+    if (hooks_.release) hooks_.release();
   }
 
   const Description& operator*() const { return description_; }
   const Description* operator->() const { return &description_; }
 
+  // Cheap once it has succeeded; may read files before. Thread-safe.
+  Status Prepare() const { return hooks_.prepare ? hooks_.prepare() : OkStatus(); }
+
  private:
   const Description description_;
-  const std::function<void()> release_;
+  const Hooks hooks_;
 };
 
-// What a name stands for: a generation of an adapter, or the base model. Immutable.
+// How a name has been used since the process began. Thread-safe.
+class NameUsage {
+ public:
+  struct Numbers {
+    int64_t requests = 0;
+    int64_t last_used_unix = 0;  // 0: never
+    std::string error;           // why the last request could not use it; empty if it could
+  };
+  void OnRequest(int64_t now_unix, const Status& prepared) {
+    const std::lock_guard lock(mutex_);
+    ++numbers_.requests;
+    numbers_.last_used_unix = now_unix;
+    numbers_.error = prepared.ok() ? "" : Message(prepared);
+  }
+  Numbers Read() const {
+    const std::lock_guard lock(mutex_);
+    return numbers_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Numbers numbers_;
+};
+
+// What a name stands for: a generation of an adapter, or the base model. Immutable but for its
+// usage.
 struct CatalogEntry {
   std::string name;                              // the alias
   std::string parent;                            // the base model's name; empty for the base model
   std::string root;                              // where it came from
   std::shared_ptr<const Generation> generation;  // null for the base model
+  std::string owner;                             // the tenant whose it is; empty: everybody's
+  int64_t expires_unix = 0;                      // from then on it is gone; 0: never
+  bool is_given = false;                         // by the command line, which a restart reads again
+  // What an adapter's name has stood for, oldest first, at most Catalog::kMaxHistory; the last is
+  // what it stands for. Put fills it in.
+  std::vector<PastGeneration> history = {};
+  std::shared_ptr<NameUsage> usage = std::make_shared<NameUsage>();  // goes on when the name moves
 
   AdapterId adapter() const { return generation == nullptr ? kBaseModel : (*generation)->adapter; }
 };
@@ -65,11 +113,29 @@ bool IsValidName(std::string_view name);
 
 // Thread-safe. A name moves from one generation to another at once: who resolves it gets the old or
 // the new one.
+//
+// A tenant's names are its own: others neither see them nor are kept from using the same. What has
+// no owner everybody sees, and no tenant may have a name of its own that hides it; the default
+// tenant may change it.
 class Catalog {
  public:
+  // What Put takes at most: each adapter is a mapped file, of which Linux allows a process 65,530.
+  static constexpr int64_t kMaxAdapters = 20'000;
+  static constexpr size_t kMaxHistory = 10;
+
+  struct Options {
+    const Clock* clock = nullptr;  // outlives the catalog; null: nothing may expire
+    // Outlives the catalog; null: changes are forgotten when the process ends. With it, a change is
+    // on disk before anybody sees it.
+    Registry* registry = nullptr;
+    // Told of generations that the registry has let go.
+    std::function<void(const std::string& digest)> on_forgotten = nullptr;
+  };
   // InvalidArgument on a duplicate or invalid name, an adapter without a parent, or a base model
-  // with one. Several names may stand for one adapter, and for the base model.
-  static StatusOr<std::shared_ptr<Catalog>> Create(std::vector<CatalogEntry> entries);
+  // with one. Several names may stand for one adapter, and for the base model. What the registry
+  // has (not is_given) comes before what the command line gave; nothing is written to it.
+  static StatusOr<std::shared_ptr<Catalog>> Create(std::vector<CatalogEntry> entries,
+                                                   Options options);
 
   // The entry of that name that `tenant` may use, or null.
   CatalogEntryPtr Resolve(std::string_view tenant, std::string_view name) const;
@@ -82,30 +148,54 @@ class Catalog {
   // The first name of the base model that Create was given: every adapter's parent. Empty without
   // one.
   const std::string& base_name() const { return base_name_; }
+  bool is_durable() const { return options_.registry != nullptr; }
 
-  // What Add takes at most: each adapter is a mapped file, of which Linux allows a process 65,530.
-  static constexpr int64_t kMaxAdapters = 20'000;
-
-  // Whether Add may replace what the name stands for.
-  enum class IfTaken { kRefuse, kReplace };
-  // Adds an adapter. InvalidArgument as for Create, and for a name of the base model; AlreadyExists
-  // if it is taken and may not be; ResourceExhausted beyond kMaxAdapters.
-  Status Add(CatalogEntry entry, IfTaken if_taken);
-  // NotFound if there is no such name; InvalidArgument if it is the base model's.
-  Status Remove(std::string_view name);
+  // The digest that a name must stand for when it is changed; empty: it must be free. nullopt:
+  // whatever it stands for.
+  using Expected = std::optional<std::string>;
+  // Whether `tenant` may change `name` now: InvalidArgument for what is no name; AlreadyExists for
+  // the base model's, somebody else's or, where it must be free, one that is taken;
+  // Aborted for another generation than expected.
+  Status CheckChange(std::string_view tenant, const std::string& name,
+                     const Expected& expected) const;
+  // Gives an adapter a name of `tenant`'s, or moves one. The errors of CheckChange; also
+  // ResourceExhausted beyond kMaxAdapters, and those of the registry: then nothing has changed.
+  // Returns the entry as others see it now. Takes as long as writing to disk.
+  StatusOr<CatalogEntryPtr> Put(std::string_view tenant, CatalogEntry entry,
+                                const Expected& expected);
+  // NotFound if there is no such name; else as Put. FailedPrecondition for a name that the command
+  // line gave, where changes are to survive: it would be back after a restart.
+  Status Remove(std::string_view tenant, const std::string& name, const Expected& expected);
 
  private:
-  Catalog() = default;
-  // Both: mutex_ is held, or nobody else is there yet.
-  void Insert(CatalogEntry entry);
+  struct Key {
+    std::string owner;
+    std::string name;
+    auto operator<=>(const Key&) const = default;
+  };
+  explicit Catalog(Options options) : options_(std::move(options)) {}
+
+  bool IsExpired(const CatalogEntry& entry) const;
+  // mutex_ is held, or nobody else is there yet, for all of these.
+  CatalogEntryPtr Find(const Key& key) const;  // null also if it has expired
+  Key KeyFor(std::string_view tenant, const std::string& name) const;
+  void Insert(CatalogEntryPtr entry);
+  CatalogEntryPtr Take(const Key& key);
   void ForgetUnused();
 
+  // changes_mutex_ is held.
+  Status RemoveKey(const Key& key);
+  Status RemoveExpired();
+  void TellForgotten(const std::vector<std::string>& digests) const;
+
+  const Options options_;
   std::string base_name_;  // does not change after Create
 
+  std::mutex changes_mutex_;  // one change at a time; taken before mutex_
   mutable std::mutex mutex_;
-  // Base models, and adapters.
   std::map<std::string, CatalogEntryPtr, std::less<>> bases_;
-  std::map<std::string, CatalogEntryPtr, std::less<>> adapters_;
+  std::map<Key, CatalogEntryPtr> adapters_;
+  std::set<std::pair<int64_t, Key>> expiries_;  // of adapters_
   // An entry of each adapter that has a name, or that somebody still uses.
   std::unordered_map<AdapterId, std::weak_ptr<const CatalogEntry>> by_adapter_;
 };

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/strings.h"
+#include "base/test_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,24 +17,37 @@ CatalogEntry Base(const std::string& name) {
   return {.name = name, .parent = "", .root = "/models/" + name, .generation = nullptr};
 }
 
-std::shared_ptr<const Generation> MakeGeneration(int32_t id,
-                                                 std::function<void()> release = nullptr) {
-  return std::make_shared<const Generation>(Generation::Description{.adapter = AdapterId(id)},
-                                            std::move(release));
-}
-
+// Adapter `id`, of generation "g<id>".
 CatalogEntry Adapter(const std::string& name, int32_t id, std::function<void()> release = nullptr) {
   return {.name = name,
           .parent = "base",
           .root = "/adapters/" + name,
-          .generation = MakeGeneration(id, std::move(release))};
+          .generation = std::make_shared<const Generation>(
+              Generation::Description{.adapter = AdapterId(id), .digest = StrCat("g", id)},
+              Generation::Hooks{.release = std::move(release)})};
 }
 
-std::shared_ptr<Catalog> Make(std::vector<CatalogEntry> entries) {
-  auto catalog = Catalog::Create(std::move(entries));
+std::shared_ptr<Catalog> Make(std::vector<CatalogEntry> entries, Catalog::Options options = {}) {
+  auto catalog = Catalog::Create(std::move(entries), std::move(options));
   EXPECT_TRUE(catalog.ok()) << catalog.status();
   return *std::move(catalog);
 }
+
+// As the operator: changes what everybody may use.
+Status Put(Catalog& catalog, CatalogEntry entry, const Catalog::Expected& expected = std::nullopt) {
+  return catalog.Put(kDefaultTenant, std::move(entry), expected).status();
+}
+Status Remove(Catalog& catalog, const std::string& name) {
+  return catalog.Remove(kDefaultTenant, name, std::nullopt);
+}
+
+std::vector<std::string> Names(const Catalog& catalog, const std::string& tenant = "default") {
+  std::vector<std::string> names;
+  for (const CatalogEntryPtr& entry : catalog.List(tenant)) names.push_back(entry->name);
+  return names;
+}
+
+const Catalog::Expected kFree = "";
 
 TEST(Catalog, NamesAreCheckedCharacterByCharacter) {
   for (const char* name : {"a", "7b", "tenant/sql-lora@v2", "meta-llama/Llama-3.2-1B", "a:b.c_d"}) {
@@ -63,9 +77,7 @@ TEST(Catalog, ListsBaseModelsFirstThenByName) {
   const auto catalog =
       Make({Adapter("b", 1), Base("zz"), Adapter("c", 2), Adapter("a", 0), Base("base")});
   EXPECT_EQ(catalog->base_name(), "zz") << "as the operator ordered them";
-  std::vector<std::string> names;
-  for (const CatalogEntryPtr& entry : catalog->List("default")) names.push_back(entry->name);
-  EXPECT_THAT(names, ElementsAre("base", "zz", "a", "b", "c"));
+  EXPECT_THAT(Names(*catalog), ElementsAre("base", "zz", "a", "b", "c"));
 }
 
 TEST(Catalog, NamesModelsForMetrics) {
@@ -73,13 +85,13 @@ TEST(Catalog, NamesModelsForMetrics) {
   EXPECT_EQ(catalog->NameOf(AdapterId(7)), "one");
   EXPECT_EQ(catalog->NameOf(AdapterId(8)), "");
   EXPECT_EQ(catalog->NameOf(kBaseModel), "base");
-  ASSERT_TRUE(catalog->Remove("one").ok());
+  ASSERT_TRUE(Remove(*catalog, "one").ok());
   EXPECT_EQ(catalog->NameOf(AdapterId(7)), "two");
 }
 
 TEST(Catalog, RefusesBadEntries) {
   const auto error = [](std::vector<CatalogEntry> entries) {
-    return Message(Catalog::Create(std::move(entries)).status());
+    return Message(Catalog::Create(std::move(entries), {}).status());
   };
   EXPECT_THAT(error({Base("a"), Adapter("a", 0)}), HasSubstr(R"("a" is given twice)"));
   EXPECT_THAT(error({Base("a,b")}), HasSubstr(R"(model name "a,b" must be 1 to 128)"));
@@ -94,36 +106,32 @@ TEST(Catalog, RefusesBadEntries) {
 
 TEST(Catalog, AddsWhatIsNewAndReplacesOnlyIfAsked) {
   const auto catalog = Make({Base("base"), Adapter("a", 0)});
-  ASSERT_TRUE(catalog->Add(Adapter("b", 1), Catalog::IfTaken::kRefuse).ok());
+  ASSERT_TRUE(Put(*catalog, Adapter("b", 1), kFree).ok());
   EXPECT_EQ(catalog->num_adapters(), 2);
-  EXPECT_EQ(catalog->Add(Adapter("a", 2), Catalog::IfTaken::kRefuse).code(),
-            StatusCode::kAlreadyExists);
+  EXPECT_EQ(Put(*catalog, Adapter("a", 2), kFree).code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(catalog->Resolve("default", "a")->adapter(), AdapterId(0));
-  ASSERT_TRUE(catalog->Add(Adapter("a", 2), Catalog::IfTaken::kReplace).ok());
+  ASSERT_TRUE(Put(*catalog, Adapter("a", 2)).ok());
   EXPECT_EQ(catalog->Resolve("default", "a")->adapter(), AdapterId(2));
   EXPECT_EQ(catalog->num_adapters(), 2);
-  for (const auto if_taken : {Catalog::IfTaken::kRefuse, Catalog::IfTaken::kReplace}) {
-    EXPECT_THAT(Message(catalog->Add(Adapter("base", 3), if_taken)),
-                HasSubstr("is a name of the base model"));
-    EXPECT_THAT(Message(catalog->Add(Adapter("a b", 3), if_taken)), HasSubstr("must be 1 to 128"));
-    EXPECT_FALSE(catalog->Add(Base("other"), if_taken).ok());
-  }
+  EXPECT_THAT(Message(Put(*catalog, Adapter("base", 3))), HasSubstr("is a name of the base model"));
+  EXPECT_THAT(Message(Put(*catalog, Adapter("a b", 3))), HasSubstr("must be 1 to 128"));
+  EXPECT_FALSE(Put(*catalog, Base("other")).ok());
 }
 
 TEST(Catalog, RemovesAdaptersOnly) {
   const auto catalog = Make({Base("base"), Adapter("a", 0)});
-  EXPECT_EQ(catalog->Remove("base").code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(catalog->Remove("b").code(), StatusCode::kNotFound);
-  EXPECT_TRUE(catalog->Remove("a").ok());
+  EXPECT_EQ(Remove(*catalog, "base").code(), StatusCode::kAlreadyExists);
+  EXPECT_EQ(Remove(*catalog, "b").code(), StatusCode::kNotFound);
+  EXPECT_TRUE(Remove(*catalog, "a").ok());
   EXPECT_EQ(catalog->Resolve("default", "a"), nullptr);
-  EXPECT_EQ(catalog->Remove("a").code(), StatusCode::kNotFound);
+  EXPECT_EQ(Remove(*catalog, "a").code(), StatusCode::kNotFound);
 }
 
 TEST(Catalog, AGenerationStaysAsLongAsSomebodyUsesIt) {
   int released = 0;
   const auto catalog = Make({Base("base"), Adapter("a", 0, [&] { ++released; })});
   CatalogEntryPtr in_use = catalog->Resolve("default", "a");
-  ASSERT_TRUE(catalog->Add(Adapter("a", 1), Catalog::IfTaken::kReplace).ok());
+  ASSERT_TRUE(Put(*catalog, Adapter("a", 1)).ok());
   EXPECT_EQ(catalog->Resolve("default", "a")->adapter(), AdapterId(1));
   EXPECT_EQ(in_use->adapter(), AdapterId(0));
   EXPECT_EQ(catalog->NameOf(AdapterId(0)), "a") << "still used, still shown";
@@ -136,11 +144,9 @@ TEST(Catalog, AGenerationStaysAsLongAsSomebodyUsesIt) {
 TEST(Catalog, TheReleaseMayUseTheCatalog) {
   const auto catalog = Make({Base("base")});
   std::string name = "?";
-  ASSERT_TRUE(catalog
-                  ->Add(Adapter("a", 0, [&] { name = catalog->NameOf(AdapterId(0)); }),
-                        Catalog::IfTaken::kRefuse)
-                  .ok());
-  ASSERT_TRUE(catalog->Remove("a").ok());
+  ASSERT_TRUE(
+      Put(*catalog, Adapter("a", 0, [&] { name = catalog->NameOf(AdapterId(0)); }), kFree).ok());
+  ASSERT_TRUE(Remove(*catalog, "a").ok());
   EXPECT_EQ(name, "");
 }
 
@@ -150,8 +156,7 @@ TEST(Catalog, ThousandsOfAdapters) {
   const auto catalog = Make(std::move(entries));
   // All of them move, and what they left is forgotten on the way.
   for (int32_t i = 0; i < 5000; ++i) {
-    ASSERT_TRUE(
-        catalog->Add(Adapter(StrCat("adapter-", i), 5000 + i), Catalog::IfTaken::kReplace).ok());
+    ASSERT_TRUE(Put(*catalog, Adapter(StrCat("adapter-", i), 5000 + i)).ok());
   }
   for (int32_t i = 0; i < 5000; ++i) {
     const std::string name = StrCat("adapter-", i);
@@ -164,24 +169,22 @@ TEST(Catalog, ThousandsOfAdapters) {
 TEST(Catalog, TakesOnlySoMany) {
   const auto catalog = Make({Base("base")});
   for (int32_t i = 0; i < Catalog::kMaxAdapters; ++i) {
-    ASSERT_TRUE(catalog->Add(Adapter(StrCat("a", i), i), Catalog::IfTaken::kRefuse).ok());
+    ASSERT_TRUE(Put(*catalog, Adapter(StrCat("a", i), i), kFree).ok());
   }
   int released = 0;
-  EXPECT_EQ(
-      catalog->Add(Adapter("more", 1'000'000, [&] { ++released; }), Catalog::IfTaken::kReplace)
-          .code(),
-      StatusCode::kResourceExhausted);
+  EXPECT_EQ(Put(*catalog, Adapter("more", 1'000'000, [&] { ++released; })).code(),
+            StatusCode::kResourceExhausted);
   EXPECT_EQ(released, 1);
-  EXPECT_TRUE(catalog->Add(Adapter("a0", 1'000'001), Catalog::IfTaken::kReplace).ok());
-  ASSERT_TRUE(catalog->Remove("a1").ok());
-  EXPECT_TRUE(catalog->Add(Adapter("more", 1'000'002), Catalog::IfTaken::kRefuse).ok());
+  EXPECT_TRUE(Put(*catalog, Adapter("a0", 1'000'001)).ok());
+  ASSERT_TRUE(Remove(*catalog, "a1").ok());
+  EXPECT_TRUE(Put(*catalog, Adapter("more", 1'000'002), kFree).ok());
 }
 
 TEST(Catalog, WhoResolvesGetsTheOldOrTheNew) {
   const auto catalog = Make({Base("base"), Adapter("a", 0)});
   std::thread mover([&] {
     for (int32_t i = 1; i < 1000; ++i) {
-      EXPECT_TRUE(catalog->Add(Adapter("a", i), Catalog::IfTaken::kReplace).ok());
+      EXPECT_TRUE(Put(*catalog, Adapter("a", i)).ok());
     }
   });
   AdapterId last(0);
@@ -192,6 +195,168 @@ TEST(Catalog, WhoResolvesGetsTheOldOrTheNew) {
     last = entry->adapter();
   }
   mover.join();
+}
+
+TEST(Catalog, AChangeSaysWhatItExpects) {
+  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  EXPECT_THAT(Message(Put(*catalog, Adapter("a", 1), "g7")),
+              HasSubstr(R"("a" stands for generation g0, not for the expected g7)"));
+  EXPECT_EQ(Put(*catalog, Adapter("b", 1), "g7").code(), StatusCode::kAborted);
+  EXPECT_TRUE(Put(*catalog, Adapter("a", 1), "g0").ok());
+  EXPECT_EQ(catalog->Remove("default", "a", "g0").code(), StatusCode::kAborted);
+  EXPECT_TRUE(catalog->Remove("default", "a", "g1").ok());
+}
+
+TEST(Catalog, TenantsSeeTheirOwnAndWhatIsForAll) {
+  const auto catalog = Make({Base("base"), Adapter("all", 0)});
+  ASSERT_TRUE(catalog->Put("acme", Adapter("x", 1), kFree).ok());
+  ASSERT_TRUE(catalog->Put("zeta", Adapter("x", 2), kFree).ok()) << "names are each tenant's own";
+  ASSERT_TRUE(catalog->Put("zeta", Adapter("alpha", 3), kFree).ok());
+  EXPECT_THAT(Names(*catalog, "acme"), ElementsAre("base", "all", "x"));
+  EXPECT_THAT(Names(*catalog, "zeta"), ElementsAre("base", "all", "alpha", "x"));
+  EXPECT_THAT(Names(*catalog, "default"), ElementsAre("base", "all"));
+  EXPECT_EQ(catalog->Resolve("acme", "x")->adapter(), AdapterId(1));
+  EXPECT_EQ(catalog->Resolve("zeta", "x")->adapter(), AdapterId(2));
+  EXPECT_EQ(catalog->Resolve("default", "x"), nullptr);
+  EXPECT_EQ(catalog->Remove("acme", "alpha", std::nullopt).code(), StatusCode::kNotFound);
+  EXPECT_EQ(catalog->Put("acme", Adapter("all", 4), std::nullopt).status().code(),
+            StatusCode::kAlreadyExists)
+      << "nobody may hide what is for all";
+  EXPECT_EQ(catalog->Remove("acme", "all", std::nullopt).code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(catalog->Remove("acme", "x", std::nullopt).ok());
+  EXPECT_EQ(catalog->Resolve("zeta", "x")->adapter(), AdapterId(2));
+}
+
+TEST(Catalog, TheDefaultTenantChangesWhatIsForAll) {
+  const auto catalog = Make({Base("base"), Adapter("all", 0)});
+  ASSERT_TRUE(Put(*catalog, Adapter("all", 1)).ok());
+  EXPECT_EQ(catalog->Resolve("acme", "all")->adapter(), AdapterId(1));
+  ASSERT_TRUE(Put(*catalog, Adapter("mine", 2)).ok());
+  EXPECT_EQ(catalog->Resolve("acme", "mine"), nullptr) << "what it adds is its own";
+  ASSERT_TRUE(Remove(*catalog, "all").ok());
+  EXPECT_EQ(catalog->Resolve("acme", "all"), nullptr);
+}
+
+TEST(Catalog, ANameRemembersWhatItStoodFor) {
+  ManualClock clock;
+  const auto catalog = Make({Base("base")}, {.clock = &clock});
+  const auto history = [&] {
+    std::vector<std::string> digests;
+    for (const PastGeneration& past : catalog->Resolve("default", "a")->history) {
+      digests.push_back(StrCat(past.digest, "@", past.since_unix));
+    }
+    return Join(digests, " ");
+  };
+  for (const int32_t id : {1, 2, 2, 1}) {
+    clock.Advance(std::chrono::seconds(1));
+    ASSERT_TRUE(Put(*catalog, Adapter("a", id)).ok());
+  }
+  EXPECT_EQ(history(), "g1@1 g2@2 g1@4");
+  for (int32_t id = 10; id < 30; ++id) ASSERT_TRUE(Put(*catalog, Adapter("a", id)).ok());
+  EXPECT_EQ(history(), "g20@4 g21@4 g22@4 g23@4 g24@4 g25@4 g26@4 g27@4 g28@4 g29@4");
+}
+
+TEST(Catalog, UsageGoesOnWhenANameMoves) {
+  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  catalog->Resolve("default", "a")->usage->OnRequest(5, OkStatus());
+  ASSERT_TRUE(Put(*catalog, Adapter("a", 1)).ok());
+  catalog->Resolve("default", "a")->usage->OnRequest(7, NotFound("gone"));
+  const NameUsage::Numbers usage = catalog->Resolve("default", "a")->usage->Read();
+  EXPECT_EQ(usage.requests, 2);
+  EXPECT_EQ(usage.last_used_unix, 7);
+  EXPECT_EQ(usage.error, "gone");
+}
+
+TEST(Catalog, NamesExpire) {
+  ManualClock clock;
+  int released = 0;
+  const auto catalog = Make({Base("base"), Adapter("stays", 0)}, {.clock = &clock});
+  CatalogEntry entry = Adapter("a", 1, [&] { ++released; });
+  entry.expires_unix = 10;
+  ASSERT_TRUE(Put(*catalog, std::move(entry)).ok());
+  clock.Advance(std::chrono::seconds(9));
+  EXPECT_THAT(Names(*catalog), ElementsAre("base", "a", "stays"));
+  clock.Advance(std::chrono::seconds(1));
+  EXPECT_EQ(catalog->Resolve("default", "a"), nullptr);
+  EXPECT_THAT(Names(*catalog), ElementsAre("base", "stays"));
+  EXPECT_EQ(Remove(*catalog, "a").code(), StatusCode::kNotFound);
+  EXPECT_EQ(released, 1) << "a change sweeps";
+  EXPECT_TRUE(Put(*catalog, Adapter("a", 2), kFree).ok());
+  EXPECT_EQ(catalog->Resolve("default", "a")->history.size(), 1u);
+}
+
+class DurableCatalogTest : public ::testing::Test {
+ protected:
+  // A new process: what the command line gives, and what the registry has.
+  void Restart(std::vector<CatalogEntry> given) {
+    catalog_ = nullptr;
+    registry_ = nullptr;
+    auto registry = Registry::Open(dir_ / "registry.sqlite", "base");
+    ASSERT_TRUE(registry.ok()) << registry.status();
+    registry_ = *std::move(registry);
+    std::vector<CatalogEntry> entries = {Base("base")};
+    for (CatalogEntry& entry : given) {
+      entry.is_given = true;
+      entries.push_back(std::move(entry));
+    }
+    const auto registered = registry_->List();
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    for (const RegisteredAdapter& adapter : *registered) {
+      CatalogEntry entry =
+          Adapter(adapter.name, std::stoi(adapter.history.back().digest.substr(1)));
+      entry.owner = adapter.owner;
+      entry.expires_unix = adapter.expires_unix;
+      entry.history = adapter.history;
+      entries.push_back(std::move(entry));
+    }
+    catalog_ = Make(std::move(entries),
+                    {.clock = &clock_, .registry = registry_.get(), .on_forgotten = [this](auto d) {
+                       forgotten_.push_back(d);
+                     }});
+  }
+
+  TestDir dir_;
+  ManualClock clock_;
+  std::unique_ptr<Registry> registry_;
+  std::shared_ptr<Catalog> catalog_;
+  std::vector<std::string> forgotten_;
+};
+
+TEST_F(DurableCatalogTest, ARestartServesTheSameNames) {
+  Restart({});
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 1)).ok());
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 2)).ok());
+  ASSERT_TRUE(catalog_->Put("acme", Adapter("x", 3), kFree).ok());
+  ASSERT_TRUE(Put(*catalog_, Adapter("gone", 4)).ok());
+  ASSERT_TRUE(Remove(*catalog_, "gone").ok());
+  EXPECT_THAT(forgotten_, ElementsAre("g4"));
+  Restart({});
+  EXPECT_THAT(Names(*catalog_), ElementsAre("base", "a"));
+  EXPECT_THAT(Names(*catalog_, "acme"), ElementsAre("base", "x"));
+  EXPECT_EQ(catalog_->Resolve("default", "a")->history.size(), 2u);
+}
+
+TEST_F(DurableCatalogTest, WhatWasChangedComesBeforeTheCommandLine) {
+  Restart({Adapter("a", 1)});
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 2)).ok());
+  Restart({Adapter("a", 1)});
+  EXPECT_EQ(catalog_->Resolve("acme", "a")->adapter(), AdapterId(2));
+  EXPECT_THAT(Message(Remove(*catalog_, "a")), HasSubstr("would be back after a restart"));
+  Restart({});
+  EXPECT_TRUE(Remove(*catalog_, "a").ok());
+}
+
+TEST_F(DurableCatalogTest, ExpiredNamesLeaveTheRegistry) {
+  Restart({});
+  CatalogEntry entry = Adapter("a", 1);
+  entry.expires_unix = 10;
+  ASSERT_TRUE(Put(*catalog_, std::move(entry)).ok());
+  Restart({});
+  clock_.Advance(std::chrono::seconds(10));
+  ASSERT_TRUE(Put(*catalog_, Adapter("b", 2)).ok());
+  EXPECT_THAT(forgotten_, ElementsAre("g1"));
+  Restart({});
+  EXPECT_THAT(Names(*catalog_), ElementsAre("base", "b"));
 }
 
 }  // namespace

@@ -56,10 +56,7 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
     }
   }
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
-  auto adapter = adapters_.Find(request.adapter);
-  if (!adapter.has_value()) {
-    return InvalidArgument(StrCat("there is no adapter ", request.adapter));
-  }
+  ASSIGN_OR_RETURN(AdapterRef adapter, adapters_.Find(request.adapter));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
     return InvalidArgument(
@@ -68,18 +65,18 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
                request.max_tokens,
                " in the completion). Please reduce the length of the prompt or the completion."));
   }
-  const int64_t pages = CeilDiv(tokens, limits_.page_tokens) + residency_.PagesFor(*adapter);
+  const int64_t pages = CeilDiv(tokens, limits_.page_tokens) + residency_.PagesFor(adapter);
   if (pages > pool_.total()) {
     return InvalidArgument(StrCat("the sequence and its adapter need ", pages, " pages of ",
                                   arena_.page_bytes(), " bytes, but the whole pool has ",
                                   pool_.total(), "; raise --pool-bytes or shorten the request"));
   }
-  return AcceptedSequence{std::move(request), *std::move(adapter)};
+  return AcceptedSequence{std::move(request), std::move(adapter)};
 }
 
 int64_t Engine::PagesFor(AdapterId adapter) const {
   const auto found = adapters_.Find(adapter);
-  CHECK(found.has_value());
+  CHECK(found.ok());
   return residency_.PagesFor(*found);
 }
 

@@ -283,8 +283,8 @@ TEST(EngineAccept, SaysWhatCanNeverRun) {
             "token id -1 is outside the vocabulary of 171 tokens");
   EXPECT_EQ(message(GreedyRequest(0, {1}, -1)), "max_tokens is negative");
   for (const int32_t id : {3, -2}) {
-    EXPECT_EQ(message(GreedyRequest(0, {1}, 1, AdapterId(id))),
-              "there is no adapter " + std::to_string(id));
+    EXPECT_EQ(engine->Accept(GreedyRequest(0, {1}, 1, AdapterId(id))).status(),
+              NotFound("there is no adapter " + std::to_string(id)));
   }
   EXPECT_THAT(message(GreedyRequest(0, kPrompt, 122)),
               HasSubstr("maximum context length is 128 tokens. However, you requested 129 tokens "

@@ -20,9 +20,14 @@ namespace aril::gateway {
 class AdapterLoader {
  public:
   virtual ~AdapterLoader() = default;
-  // Verifies the adapter at `source` completely; takes as long as reading it. InvalidArgument or
-  // NotFound says what is wrong with it.
+  // Verifies the adapter at `source` completely; takes as long as reading it. Where changes survive
+  // a restart its files have been taken over when this returns. InvalidArgument or NotFound says
+  // what is wrong with it.
   virtual StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) = 0;
+  // What Load would give or say; nothing of it stays.
+  virtual StatusOr<Generation::Description> Verify(const std::string& source) = 0;
+  // A generation that a name has stood for, by its digest. NotFound if its files are not kept.
+  virtual StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) = 0;
 };
 
 // The adapters that the tenant may use.
@@ -30,12 +35,30 @@ Json ListAdapters(const ServedModel& model, std::string_view tenant);
 ApiResult<Json> DescribeAdapter(const ServedModel& model, std::string_view tenant,
                                 const std::string& name);
 
+// What changes adapters takes time, and may run on any thread. What runs goes on with the
+// generation that it began with.
+
+// An adapter as it is now.
+struct PutAnswer {
+  bool is_new = false;
+  Json adapter;
+};
+// PUT /v1/adapters/{name}: `{"source"}` or `{"generation"}`, `{"expected_generation",
+// "ttl_seconds"}`. With `dry_run=true` in the query everything is verified and nothing changed. 409
+// if the name stands for another generation than expected, or is not the tenant's.
+ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
+                                std::string_view body, const RequestContext& context,
+                                AdapterLoader& loader);
+// DELETE /v1/adapters/{name}, with `expected_generation` in the query where it matters.
+ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
+                              const RequestContext& context);
+
 // `{"lora_name", "lora_path", "load_inplace"}`: loads an adapter and gives it a name; returns what
 // to tell the client. 409 if the name is taken and load_inplace is not true. With it the name moves
-// when the new adapter is ready, and what runs goes on with the old one. Takes time; any thread.
+// when the new adapter is ready.
 ApiResult<std::string> LoadAdapter(std::string_view body, const RequestContext& context,
                                    AdapterLoader& loader);
-// `{"lora_name"}`: from now on nobody can ask for it; what runs goes on. Any thread.
+// `{"lora_name"}`: from now on nobody can ask for it.
 ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context);
 
 }  // namespace aril::gateway

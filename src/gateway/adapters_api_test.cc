@@ -11,25 +11,34 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Loads every source but "/bad" and "/none", as adapters 10, 11, …
+// Loads every source but "/bad" and "/none", as adapters 10, 11, …; a source's generation is
+// "digest of " it. All but "/broken" can be used.
 class FakeLoader final : public AdapterLoader {
  public:
   StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override {
+    ASSIGN_OR_RETURN(Generation::Description description, Verify(source));
+    description.adapter = AdapterId(10 + num_loads_++);
+    return std::make_shared<const Generation>(
+        description, Generation::Hooks{.prepare = [source] { return CanBeUsed(source); },
+                                       .release = [this] { ++num_released_; }});
+  }
+  StatusOr<Generation::Description> Verify(const std::string& source) override {
     if (source == "/bad") return InvalidArgument("tensor x is missing");
     if (source == "/none") return NotFound("there is no folder /none");
-    const int32_t id = 10 + num_loads_++;
-    return std::make_shared<const Generation>(
-        Generation::Description{.adapter = AdapterId(id),
-                                .digest = "digest of " + source,
-                                .source = source,
-                                .rank = 8,
-                                .bytes = 4096},
-        [this] { ++num_released_; });
+    return Generation::Description{.digest = "digest of " + source, .rank = 8, .bytes = 4096};
+  }
+  StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override {
+    if (digest == "digest of /forgotten") return NotFound("the files are not kept");
+    return Load(digest.substr(std::string("digest of ").size()));
   }
   int num_loads() const { return num_loads_; }
   int num_released() const { return num_released_; }
 
  private:
+  static Status CanBeUsed(const std::string& source) {
+    return source == "/broken" ? NotFound("/state/adapters/1: no such file") : OkStatus();
+  }
+
   std::atomic<int> num_loads_ = 0;
   std::atomic<int> num_released_ = 0;
 };
@@ -40,6 +49,10 @@ class AdaptersApiTest : public GatewayTest {
 
   HttpResponse Load(const std::string& fields) {
     return Send("POST", "/v1/load_lora_adapter", "{" + fields + "}");
+  }
+  HttpResponse Put(const std::string& name, const std::string& fields,
+                   const std::string& query = "") {
+    return Send("PUT", "/v1/adapters/" + name + query, "{" + fields + "}");
   }
   HttpResponse Unload(const std::string& name) {
     return Send("POST", "/v1/unload_lora_adapter", R"({"lora_name":")" + name + R"("})");
@@ -142,7 +155,7 @@ TEST_F(AdaptersApiTest, SaysWhatIsWrong) {
   expect(Load(R"("lora_name":"x","lora_path":"/bad")"), 400, "lora_path", "tensor x is missing");
   expect(Load(R"("lora_name":"x","lora_path":"/none")"), 404, "lora_path", "there is no folder");
   expect(Unload("nobody"), 404, "lora_name", "does not exist");
-  expect(Unload("base"), 400, "lora_name", "base model");
+  expect(Unload("base"), 409, "lora_name", "base model");
   expect(Send("POST", "/v1/unload_lora_adapter", "{}"), 400, "lora_name", "required");
   expect(Send("POST", "/v1/load_lora_adapter", "["), 400, "", "");
   EXPECT_EQ(Send("GET", "/v1/load_lora_adapter").status, 405);
@@ -154,7 +167,8 @@ TEST_F(AdaptersApiTest, WithoutALoaderNothingChanges) {
   loader_ = nullptr;
   Start();
   for (const HttpResponse& response :
-       {Load(R"("lora_name":"x","lora_path":"/x")"), Unload("poet")}) {
+       {Load(R"("lora_name":"x","lora_path":"/x")"), Unload("poet"), Put("x", R"("source":"/x")"),
+        Send("DELETE", "/v1/adapters/poet")}) {
     EXPECT_EQ(response.status, 403);
     EXPECT_THAT(ErrorOf(response).first, HasSubstr("--adapter-root"));
   }
@@ -176,6 +190,151 @@ TEST_F(AdaptersApiTest, ANameThatMovesWhileItIsUsedIsOneSeries) {
   EXPECT_THAT(metrics, HasSubstr(R"(max_lora="3")"));
   port_.Emit(sequence, "a", wire::FinishReason::kLength);
   answer.get();
+}
+
+TEST_F(AdaptersApiTest, AnAdapterIsPutMovedBackAndDeleted) {
+  Start();
+  clock_.Advance(std::chrono::seconds(100));
+  const HttpResponse created = Put("org/sql", R"("source":"/v1")");
+  EXPECT_EQ(created.status, 201) << created.body;
+  const Json adapter = *Json::Parse(created.body);
+  EXPECT_EQ(Text(adapter, {"id"}), R"("org/sql")");
+  EXPECT_EQ(Text(adapter, {"source"}), R"("/v1")");
+  EXPECT_EQ(Text(adapter, {"durable"}), "false");
+  EXPECT_EQ(Text(adapter, {"expires_at"}), "null");
+  EXPECT_EQ(Text(adapter, {"requests"}), "0");
+
+  const HttpResponse moved = Put("org%2Fsql", R"("source":"/v2")");
+  EXPECT_EQ(moved.status, 200) << moved.body;
+  const HttpResponse back =
+      Put("org/sql", R"("generation":"digest of /v1","expected_generation":"digest of /v2")");
+  EXPECT_EQ(back.status, 200) << back.body;
+  const Json now = Ask("GET", "/v1/adapters/org/sql");
+  EXPECT_EQ(Text(now, {"generation"}), R"("digest of /v1")");
+  EXPECT_EQ(Text(now, {"history"}),
+            R"([{"generation":"digest of /v1","since":100},{"generation":"digest of /v2",)"
+            R"("since":100},{"generation":"digest of /v1","since":100}])");
+
+  EXPECT_EQ(Send("DELETE", "/v1/adapters/org/sql?expected_generation=digest%20of%20/v2").status,
+            409);
+  EXPECT_EQ(Send("DELETE", "/v1/adapters/org/sql?expected_generation=%zz").status, 409)
+      << "what cannot be read is not left out";
+  const Json deleted = Ask("DELETE", "/v1/adapters/org/sql");
+  EXPECT_EQ(deleted.Dump(), R"({"id":"org/sql","object":"adapter","deleted":true})");
+  EXPECT_EQ(Send("DELETE", "/v1/adapters/org/sql").status, 404);
+  EXPECT_EQ(fake_.num_released(), fake_.num_loads());
+}
+
+TEST_F(AdaptersApiTest, TheSameGenerationAgainLoadsNothing) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/v1")").status, 201);
+  EXPECT_EQ(Put("sql", R"("generation":"digest of /v1","ttl_seconds":60)").status, 200);
+  EXPECT_EQ(fake_.num_loads(), 1);
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"source"}), R"("/v1")");
+}
+
+TEST_F(AdaptersApiTest, ANameHasAnEnd) {
+  Start();
+  clock_.Advance(std::chrono::seconds(100));
+  ASSERT_EQ(Put("sql", R"("source":"/v1","ttl_seconds":60)").status, 201);
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"expires_at"}), "160");
+  clock_.Advance(std::chrono::seconds(60));
+  EXPECT_EQ(Send("GET", "/v1/adapters/sql").status, 404);
+  EXPECT_EQ(Send("POST", "/v1/completions", R"({"model":"sql","prompt":"hi"})").status, 404);
+  EXPECT_EQ(Put("sql", R"("source":"/v1","expected_generation":"")").status, 201);
+}
+
+TEST_F(AdaptersApiTest, ADryRunVerifiesAndChangesNothing) {
+  Start();
+  const HttpResponse dry = Put("sql", R"("source":"/v1")", "?dry_run=true");
+  EXPECT_EQ(dry.status, 200) << dry.body;
+  EXPECT_EQ(Text(*Json::Parse(dry.body), {"generation"}), R"("digest of /v1")");
+  EXPECT_EQ(Text(*Json::Parse(dry.body), {"dry_run"}), "true");
+  EXPECT_EQ(Put("sql", R"("source":"/bad")", "?dry_run=true").status, 400);
+  EXPECT_EQ(Put("base", R"("source":"/v1")", "?dry_run=true").status, 409);
+  EXPECT_EQ(Put("sql", R"("source":"/v1")", "?dry_run=perhaps").status, 400);
+  EXPECT_THAT(Names(), ElementsAre("org/pirate", "poet"));
+  EXPECT_EQ(Put("sql", R"("source":"/v1")", "?dry_run=false").status, 201);
+}
+
+TEST_F(AdaptersApiTest, SaysWhatIsWrongWithAPut) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/v1")").status, 201);
+  const auto expect = [&](const HttpResponse& response, int status, const std::string& param,
+                          const std::string& message) {
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_EQ(ErrorOf(response).second, param);
+    EXPECT_THAT(ErrorOf(response).first, HasSubstr(message));
+  };
+  expect(Put("x", ""), 400, "source", "or `generation` is required");
+  expect(Put("x", R"("source":"/v1","generation":"y")"), 400, "source", "one of them");
+  expect(Put("x", R"("source":7)"), 400, "source", "string");
+  expect(Put("x", R"("source":"/bad")"), 400, "source", "tensor x is missing");
+  expect(Put("x", R"("source":"/none")"), 404, "source", "there is no folder");
+  expect(Put("x", R"("source":"/v1","ttl_seconds":0)"), 400, "ttl_seconds", "1");
+  expect(Put("x", R"("source":"/v1","expected_generation":1)"), 400, "expected_generation",
+         "string");
+  expect(Put("%2e%2e%2fx", R"("source":"/v1")"), 400, "name", "must be 1 to 128");
+  expect(Put("a%00b", R"("source":"/v1")"), 400, "name", "must be 1 to 128");
+  expect(Put("", R"("source":"/v1")"), 400, "name", "must be 1 to 128");
+  expect(Put("base", R"("source":"/v1")"), 409, "name", "is a name of the base model");
+  expect(Put("sql", R"("source":"/v1","expected_generation":"")"), 409, "name", "is taken");
+  expect(Put("sql", R"("source":"/v1","expected_generation":"z")"), 409, "name",
+         "stands for generation digest of /v1, not for the expected z");
+  expect(Put("sql", R"("generation":"digest of /v9")"), 404, "generation", "`history`");
+  expect(Put("new", R"("generation":"digest of /v1")"), 404, "generation", "`history`");
+  EXPECT_EQ(Send("POST", "/v1/adapters/sql", "{}").status, 405);
+  EXPECT_EQ(FindHeader(Send("POST", "/v1/adapters/sql", "{}").headers, "Allow"),
+            "GET, PUT, DELETE");
+  EXPECT_THAT(Names(), ElementsAre("org/pirate", "poet", "sql"));
+}
+
+TEST_F(AdaptersApiTest, WhatCannotBeRecalledIsSaid) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/forgotten")").status, 201);
+  ASSERT_EQ(Put("sql", R"("source":"/v2")").status, 200);
+  const HttpResponse response = Put("sql", R"("generation":"digest of /forgotten")");
+  EXPECT_EQ(response.status, 404);
+  EXPECT_THAT(ErrorOf(response).first, HasSubstr("not kept"));
+}
+
+TEST_F(AdaptersApiTest, FilesThatAreGoneHarmTheirOwnRequestsOnly) {
+  Start();
+  clock_.Advance(std::chrono::seconds(5));
+  ASSERT_EQ(Put("sql", R"("source":"/broken")").status, 201);
+  for (const char* path : {"/v1/completions", "/tokenize"}) {
+    const HttpResponse response = Send("POST", path, R"({"model":"sql","prompt":"hi"})");
+    EXPECT_EQ(response.status, 500) << response.body;
+    EXPECT_THAT(ErrorOf(response).first, HasSubstr("`sql` cannot be served: /state/adapters/1"));
+    EXPECT_EQ(ErrorOf(response).second, "model");
+  }
+  const Json adapter = Ask("GET", "/v1/adapters/sql");
+  EXPECT_EQ(Text(adapter, {"error"}), R"("/state/adapters/1: no such file")");
+  EXPECT_EQ(Text(adapter, {"requests"}), "2");
+  EXPECT_EQ(Text(adapter, {"last_used"}), "5");
+  EXPECT_EQ(Send("POST", "/tokenize", R"({"model":"poet","prompt":"hi"})").status, 200);
+}
+
+TEST_F(AdaptersApiTest, TenantsHaveNamesOfTheirOwn) {
+  Start({.api_keys = ApiKeys({{.key = "a", .tenant = "acme"}, {.key = "z", .tenant = "zeta"}})});
+  const auto as = [&](const std::string& key, const std::string& method, const std::string& path,
+                      const std::string& body = "") {
+    return Send(method, path, body, {{"Authorization", "Bearer " + key}});
+  };
+  EXPECT_EQ(as("a", "PUT", "/v1/adapters/sql", R"({"source":"/v1"})").status, 201);
+  EXPECT_EQ(as("a", "GET", "/v1/adapters/sql").status, 200);
+  for (const char* method : {"GET", "DELETE"}) {
+    EXPECT_EQ(as("z", method, "/v1/adapters/sql").status, 404) << method;
+  }
+  EXPECT_EQ(as("z", "GET", "/v1/models/sql").status, 404);
+  EXPECT_THAT(as("z", "GET", "/v1/models").body, Not(HasSubstr("sql")));
+  EXPECT_EQ(as("z", "POST", "/v1/completions", R"({"model":"sql","prompt":"hi"})").status, 404);
+  EXPECT_EQ(as("z", "POST", "/v1/unload_lora_adapter", R"({"lora_name":"sql"})").status, 404);
+  EXPECT_EQ(as("z", "PUT", "/v1/adapters/sql", R"({"source":"/v2"})").status, 201)
+      << "existence is not revealed";
+  EXPECT_EQ(as("z", "PUT", "/v1/adapters/poet", R"({"source":"/v2"})").status, 409);
+  EXPECT_EQ(as("z", "DELETE", "/v1/adapters/poet").status, 409);
+  EXPECT_EQ(Text(*Json::Parse(as("a", "GET", "/v1/adapters/sql").body), {"source"}), R"("/v1")");
 }
 
 }  // namespace

@@ -10,15 +10,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "catalog/catalog.h"
 
 namespace aril::gateway {
 
-// The tenant of everybody where there are no keys, and of keys that name none.
-inline constexpr const char* kDefaultTenant = "default";
-
 struct ApiKey {
   std::string key;
-  std::string tenant = kDefaultTenant;
+  std::string tenant = kDefaultTenant;  // of keys that name none, and of everybody without keys
 };
 
 // Immutable; thread-safe.

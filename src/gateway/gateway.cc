@@ -69,6 +69,10 @@ class CountingResponder final : public HttpResponder {
   const std::string_view route_;
 };
 
+std::string AdapterName(const HttpRequest& request) {
+  return PercentDecode(std::string_view(request.path).substr(kAdapterPrefix.size())).value_or("");
+}
+
 ApiError UnknownPath(const HttpRequest& request) {
   return {.status = 404,
           .message = "There is no " + request.path + " here. docs/api.md lists what there is.",
@@ -96,7 +100,7 @@ ApiError WrongKey() {
 }  // namespace
 
 struct Gateway::Route {
-  std::string_view path;  // a prefix if it ends with '/'
+  std::string_view path;  // a prefix if it ends with '/'; one line for each method
   const char* method;
   RouteHandler handler;
   // Probes and Prometheus carry no key; what they see is for operators and names no tenant's data
@@ -105,7 +109,14 @@ struct Gateway::Route {
   bool needs_model = true;
 };
 
-const Gateway::Route* Gateway::FindRoute(std::string_view path) {
+// What there is for a path, whatever the method.
+struct Gateway::FoundRoute {
+  const Route* route = nullptr;  // of the request's method if there is one
+  bool takes_method = false;
+  std::string methods;
+};
+
+Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
   static constexpr Route kRoutes[] = {
       {"/health", "GET", &Gateway::HandleHealth, false, false},
       {"/ready", "GET", &Gateway::HandleReady, false, false},
@@ -118,18 +129,23 @@ const Gateway::Route* Gateway::FindRoute(std::string_view path) {
       {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
       {"/v1/adapters", "GET", &Gateway::HandleAdapters},
       {kAdapterPrefix, "GET", &Gateway::HandleAdapter},
+      {kAdapterPrefix, "PUT", &Gateway::HandlePutAdapter},
+      {kAdapterPrefix, "DELETE", &Gateway::HandleDeleteAdapter},
       {"/v1/load_lora_adapter", "POST", &Gateway::HandleLoadAdapter},
       {"/v1/unload_lora_adapter", "POST", &Gateway::HandleUnloadAdapter},
       {"/tokenize", "POST", &Gateway::HandleTokenize},
       {"/detokenize", "POST", &Gateway::HandleDetokenize},
   };
+  FoundRoute found;
   for (const Route& route : kRoutes) {
     const bool is_prefix = route.path.back() == '/';
-    if (path == route.path || (is_prefix && path.substr(0, route.path.size()) == route.path)) {
-      return &route;
-    }
+    if (request.path != route.path && !(is_prefix && request.path.starts_with(route.path)))
+      continue;
+    found.methods += StrCat(found.methods.empty() ? "" : ", ", route.method);
+    found.takes_method |= request.method == route.method;
+    if (found.route == nullptr || request.method == route.method) found.route = &route;
   }
-  return nullptr;
+  return found;
 }
 
 Gateway::Gateway(GatewayOptions options)
@@ -157,21 +173,23 @@ void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort
 void Gateway::FailAll(const std::string& reason) { completions_.FailAll(Overloaded(reason)); }
 
 void Gateway::Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder) {
-  const Route* route = FindRoute(request.path);
-  auto counting = std::make_shared<CountingResponder>(std::move(responder), *options_.metrics,
-                                                      route != nullptr ? route->path : "other");
-  if (route == nullptr) return counting->Respond(ErrorResponse(UnknownPath(request)));
-  Dispatch(*route, {std::move(request), std::move(counting), kDefaultTenant});
+  const FoundRoute found = FindRoute(request);
+  auto counting =
+      std::make_shared<CountingResponder>(std::move(responder), *options_.metrics,
+                                          found.route != nullptr ? found.route->path : "other");
+  if (found.route == nullptr) return counting->Respond(ErrorResponse(UnknownPath(request)));
+  Dispatch(found, {std::move(request), std::move(counting), kDefaultTenant});
 }
 
-void Gateway::Dispatch(const Route& route, ApiCall call) {
+void Gateway::Dispatch(const FoundRoute& found, ApiCall call) {
+  const Route& route = *found.route;
   if (route.needs_key) {
     auto tenant = options_.api_keys.FindTenant(FindHeader(call.request.headers, "Authorization"));
     if (!tenant) return call.responder->Respond(ErrorResponse(WrongKey()));
     call.tenant = *std::move(tenant);
   }
-  if (call.request.method != route.method) {
-    return call.responder->Respond(WrongMethod(call.request, route.method));
+  if (!found.takes_method) {
+    return call.responder->Respond(WrongMethod(call.request, found.methods));
   }
   if (route.needs_model && model_ == nullptr) {
     return call.responder->Respond(ErrorResponse(Overloaded("The model is still being loaded.")));
@@ -221,9 +239,29 @@ void Gateway::HandleAdapters(ApiCall call) {
 }
 
 void Gateway::HandleAdapter(ApiCall call) {
-  const auto name =
-      PercentDecode(std::string_view(call.request.path).substr(kAdapterPrefix.size()));
-  call.responder->Respond(ToResponse(DescribeAdapter(*model_, call.tenant, name.value_or(""))));
+  call.responder->Respond(
+      ToResponse(DescribeAdapter(*model_, call.tenant, AdapterName(call.request))));
+}
+
+void Gateway::HandlePutAdapter(ApiCall call) {
+  BodyFunction put = [loader = loader_, name = AdapterName(call.request),
+                      query = call.request.query](const std::string& body,
+                                                  const RequestContext& context) {
+    const auto answer = PutAdapter(name, query, body, context, *loader);
+    if (!answer.ok()) return ErrorResponse(answer.error());
+    HttpResponse response = JsonResponse(answer.value().adapter);
+    if (answer.value().is_new) response.status = 201;
+    return response;
+  };
+  ChangeAdapters(std::move(call), std::move(put));
+}
+
+void Gateway::HandleDeleteAdapter(ApiCall call) {
+  BodyFunction remove = [name = AdapterName(call.request), query = call.request.query](
+                            const std::string&, const RequestContext& context) {
+    return ToResponse(DeleteAdapter(name, query, context));
+  };
+  ChangeAdapters(std::move(call), std::move(remove));
 }
 
 void Gateway::HandleLoadAdapter(ApiCall call) {
@@ -241,12 +279,12 @@ void Gateway::HandleUnloadAdapter(ApiCall call) {
 
 void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
   if (loader_ == nullptr) {
-    return call.responder->Respond(ErrorResponse(
-        {.status = 403,
-         .message = "Adapters cannot be loaded or unloaded here: the server was started without "
-                    "--adapter-root.",
-         .param = "",
-         .code = ""}));
+    return call.responder->Respond(
+        ErrorResponse({.status = 403,
+                       .message = "Adapters cannot be changed here: the server was started without "
+                                  "--adapter-root and without --state-dir.",
+                       .param = "",
+                       .code = ""}));
   }
   AnswerOn(adapter_changes_, std::move(call), std::move(function));
 }

@@ -56,13 +56,14 @@ class Gateway {
 
  private:
   struct Route;
+  struct FoundRoute;
   // What a request's body is answered with; takes time, and may run on any thread.
   using BodyFunction =
       std::function<HttpResponse(const std::string& body, const RequestContext& context)>;
   using RouteHandler = void (Gateway::*)(ApiCall);
-  static const Route* FindRoute(std::string_view path);
+  static FoundRoute FindRoute(const HttpRequest& request);
 
-  void Dispatch(const Route& route, ApiCall call);
+  void Dispatch(const FoundRoute& found, ApiCall call);
   // Answers on the queue's thread, or with 503 if it is full.
   void AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function);
   // The same for what changes the adapters, or 403 if they are fixed.
@@ -78,6 +79,8 @@ class Gateway {
   void HandleChatCompletions(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
+  void HandlePutAdapter(ApiCall call);
+  void HandleDeleteAdapter(ApiCall call);
   void HandleLoadAdapter(ApiCall call);
   void HandleUnloadAdapter(ApiCall call);
   void HandleOpenApi(ApiCall call);

@@ -35,7 +35,7 @@ class GatewayTest : public ::testing::Test {
     options.random = [random = std::make_shared<std::mt19937_64>(7)] { return (*random)(); };
     gateway_ = std::make_unique<Gateway>(std::move(options));
     port_.set_sink(&gateway_->sink());
-    if (with_model) gateway_->Serve(MakeServedModel(), &port_, loader_);
+    if (with_model) gateway_->Serve(MakeServedModel({.clock = &clock_}), &port_, loader_);
     thread_ = std::thread([this] {
       server_->Run([this](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
         gateway_->Handle(std::move(request), std::move(responder));

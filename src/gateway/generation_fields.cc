@@ -139,13 +139,28 @@ void RefuseConstraints(JsonFields& fields) {
 
 }  // namespace
 
+ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context) {
+  CatalogEntryPtr entry = context.model.catalog->Resolve(context.tenant, name);
+  if (entry == nullptr) return ModelNotFound(name);
+  if (entry->generation == nullptr) return entry;
+  const Status prepared = entry->generation->Prepare();
+  entry->usage->OnRequest(context.unix_seconds, prepared);
+  if (prepared.ok()) return entry;
+  // Whatever its kind, this is no mistake of the client's.
+  ApiError error = FromStatus(
+      Internal(StrCat("The adapter `", name, "` cannot be served: ", Message(prepared))));
+  error.param = "model";
+  return error;
+}
+
 std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
                                      CompletionRequest* request) {
   request->model = fields.GetString("model", "");
   if (!fields.ok()) return fields.error();
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
-  request->entry = context.model.catalog->Resolve(context.tenant, request->model);
-  if (request->entry == nullptr) return ModelNotFound(request->model);
+  auto entry = FindModel(request->model, context);
+  if (!entry.ok()) return entry.error();
+  request->entry = std::move(entry.value());
   request->common.tenant = context.tenant;
   request->common.adapter = request->entry->adapter();
   return std::nullopt;

@@ -16,7 +16,11 @@ namespace aril::gateway {
 // Most alternatives to report with each token.
 inline constexpr int64_t kMaxLogprobs = 20;
 
-// `model`: who is asked. 404 if the tenant may not use it.
+// What a name stands for, ready to be used. 404 if the tenant may not use it; 500 if the files of a
+// registered adapter cannot be read any more. May take as long as opening them.
+ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context);
+
+// `model`: who is asked. The errors of FindModel.
 std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
                                      CompletionRequest* request);
 

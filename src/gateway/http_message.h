@@ -20,6 +20,7 @@ std::string_view FindHeader(const HttpHeaders& headers, std::string_view name);
 struct HttpRequest {
   std::string method;  // "GET", …; a HEAD arrives as a GET
   std::string path;    // as sent, without the query
+  std::string query;   // as sent, without the `?`
   HttpHeaders headers;
   std::string body;
 };

@@ -130,6 +130,7 @@ bool RequestParser::OnRequestLine(std::string_view line) {
   is_http_1_1_ = parsed.value().minor_version == 1;
   request_.method = is_head_ ? "GET" : std::string(parsed.value().method);
   request_.path = std::string(parsed.value().path);
+  request_.query = std::string(parsed.value().query);
   state_ = State::kFieldLine;
   return true;
 }

@@ -74,14 +74,19 @@ ApiResult<int> ParseMinorVersion(std::string_view version) {
   return version[7] == '0' ? 0 : 1;
 }
 
-// origin-form, absolute-form or asterisk-form (RFC 9112, section 3.2), as a path without its query.
-ApiResult<std::string_view> ParseTarget(std::string_view method, std::string_view target) {
+struct Target {
+  std::string_view path;
+  std::string_view query;
+};
+
+// origin-form, absolute-form or asterisk-form (RFC 9112, section 3.2).
+ApiResult<Target> ParseTarget(std::string_view method, std::string_view target) {
   if (target.empty()) return MalformedRequest("its target is empty");
   if (!All(target, IsTargetByte)) {
     return MalformedRequest(StrCat("its target has ", QuoteFirstNot(target, IsTargetByte),
                                    " in it, which must be percent-encoded"));
   }
-  if (method == "OPTIONS" && target == "*") return target;
+  if (method == "OPTIONS" && target == "*") return Target{.path = target, .query = ""};
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!EqualsIgnoreCase(target.substr(0, scheme.size()), scheme)) continue;
     target.remove_prefix(scheme.size());
@@ -89,11 +94,14 @@ ApiResult<std::string_view> ParseTarget(std::string_view method, std::string_vie
     const std::string_view authority = target.substr(0, path_at);
     if (authority.empty() || !IsHost(authority)) return MalformedRequest("its target has no host");
     target.remove_prefix(path_at);
-    if (target.empty() || target.front() == '?') return std::string_view("/");
+    if (target.empty()) return Target{.path = "/", .query = ""};
+    if (target.front() == '?') return Target{.path = "/", .query = target.substr(1)};
     break;
   }
   if (target.front() != '/') return MalformedRequest("its target does not begin with `/`");
-  return target.substr(0, target.find('?'));
+  const size_t path_end = std::min(target.find('?'), target.size());
+  const size_t query_at = std::min(path_end + 1, target.size());
+  return Target{.path = target.substr(0, path_end), .query = target.substr(query_at)};
 }
 
 // Takes `[ BWS "=" BWS ( token / quoted-string ) ]` from the front (RFC 9112, section 7.1.1).
@@ -163,9 +171,12 @@ ApiResult<RequestLine> ParseRequestLine(std::string_view line) {
   if (!minor_version.ok()) return minor_version.error();
   const std::string_view method = line.substr(0, method_end);
   if (method == "CONNECT") return TransportError(501, "This server is no proxy.");
-  const auto path = ParseTarget(method, line.substr(method_end + 1, target_end - method_end - 1));
-  if (!path.ok()) return path.error();
-  return RequestLine{method, path.value(), minor_version.value()};
+  const auto target = ParseTarget(method, line.substr(method_end + 1, target_end - method_end - 1));
+  if (!target.ok()) return target.error();
+  return RequestLine{.method = method,
+                     .path = target.value().path,
+                     .query = target.value().query,
+                     .minor_version = minor_version.value()};
 }
 
 ApiResult<std::pair<std::string_view, std::string_view>> ParseFieldLine(std::string_view line) {

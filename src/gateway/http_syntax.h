@@ -26,6 +26,7 @@ bool IsHost(std::string_view text);
 struct RequestLine {
   std::string_view method;
   std::string_view path;  // of an absolute-form target, too; "*" for the asterisk-form
+  std::string_view query;
   int minor_version = 1;  // 0 or 1
 };
 // A request line without its CRLF (RFC 9112, section 3). 400; 505 for HTTP/2 and the like; 501 for

@@ -27,13 +27,18 @@ std::string ByteTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens
   return id >= 0 && id < kBosToken ? std::string(1, static_cast<char>(id)) : "";
 }
 
-std::shared_ptr<const ServedModel> MakeServedModel() {
-  const auto generation = [](int32_t id) {
-    return std::make_shared<const Generation>(Generation::Description{.adapter = AdapterId(id)});
+std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catalog_options) {
+  const auto adapter = [](const std::string& name, const std::string& root, int32_t id) {
+    return CatalogEntry{.name = name,
+                        .parent = "base",
+                        .root = root,
+                        .generation = std::make_shared<const Generation>(
+                            Generation::Description{.adapter = AdapterId(id)})};
   };
   auto catalog = Catalog::Create({{.name = "base", .parent = "", .root = "/models/base"},
-                                  {"poet", "base", "/adapters/poet", generation(0)},
-                                  {"org/pirate", "base", "/adapters/pirate", generation(1)}});
+                                  adapter("poet", "/adapters/poet", 0),
+                                  adapter("org/pirate", "/adapters/pirate", 1)},
+                                 catalog_options);
   CHECK(catalog.ok());
   ModelSpec spec;
   spec.vocab_size = 258;

@@ -41,7 +41,7 @@ inline constexpr char kChatTemplate[] =
 
 // Names "base", "poet" (adapter 0, with a chat template of its own: "poem:") and "org/pirate"
 // (adapter 1); a context of 64 tokens.
-std::shared_ptr<const ServedModel> MakeServedModel();
+std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catalog_options = {});
 
 // Records what is submitted and emits what the test says. Thread-safe.
 class FakePort final : public wire::SequencePort {

@@ -41,6 +41,18 @@ std::optional<std::string> PercentDecode(std::string_view text) {
   return out;
 }
 
+std::optional<std::string> FindQueryParameter(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view parameter = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(parameter.size() + 1, query.size()));
+    const size_t name_end = std::min(parameter.find('='), parameter.size());
+    if (parameter.substr(0, name_end) != name) continue;
+    const std::string_view value = parameter.substr(std::min(name_end + 1, parameter.size()));
+    return PercentDecode(value).value_or(std::string(value));
+  }
+  return std::nullopt;
+}
+
 bool EqualsIgnoreCase(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return LowerAscii(x) == LowerAscii(y); });

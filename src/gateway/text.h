@@ -17,6 +17,10 @@ size_t CountCodePoints(std::string_view text);
 // hexadecimal digits.
 std::optional<std::string> PercentDecode(std::string_view text);
 
+// The value of the first parameter of that name in a query ("a=1&b=2"), percent-decoded; as it was
+// sent if that cannot be, and empty without `=`. nullopt if there is none.
+std::optional<std::string> FindQueryParameter(std::string_view query, std::string_view name);
+
 // ASCII only: HTTP field names and tokens.
 bool EqualsIgnoreCase(std::string_view a, std::string_view b);
 

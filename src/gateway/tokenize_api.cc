@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gateway/chat_completions.h"
+#include "gateway/generation_fields.h"
 #include "gateway/json_fields.h"
 #include "gateway/prompt_tokens.h"
 
@@ -15,9 +16,9 @@ ApiResult<AdapterId> FindAdapter(JsonFields& fields, const RequestContext& conte
   const std::string name = fields.GetString("model", "");
   if (!fields.ok()) return *fields.error();
   if (name.empty()) return kBaseModel;
-  const CatalogEntryPtr entry = context.model.catalog->Resolve(context.tenant, name);
-  if (entry == nullptr) return ModelNotFound(name);
-  return entry->adapter();
+  const auto entry = FindModel(name, context);
+  if (!entry.ok()) return entry.error();
+  return entry.value()->adapter();
 }
 
 ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestContext& context) {

@@ -64,6 +64,10 @@ StatusOr<int64_t> AvailableMemory() {
   return FailedPrecondition("cannot read MemAvailable from /proc/meminfo; give --pool-bytes");
 }
 
+LoadedAdapter DescribeAs(AdapterId id, const Adapter& adapter) {
+  return {.id = id, .rank = adapter.spec().MaxRank(), .bytes = adapter.file_bytes()};
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOptions& options,
@@ -116,8 +120,8 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
   return failed ? InvalidArgument("some adapters cannot be served") : OkStatus();
 }
 
-StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
-  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_));
+StatusOr<Adapter> LocalRunner::Open(const std::string& dir, Adapter::Values values) const {
+  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_, values));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
   if (pages >= num_pages_) {
@@ -125,16 +129,28 @@ StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
                                   layout.page_bytes(), " bytes, and the whole pool has ",
                                   num_pages_, "; start the server with a larger --pool-bytes"));
   }
+  return adapter;
+}
+
+StatusOr<LoadedAdapter> LocalRunner::VerifyAdapter(const std::string& dir,
+                                                   Adapter::Values values) const {
+  ASSIGN_OR_RETURN(const Adapter adapter, Open(dir, values));
+  return DescribeAs(kBaseModel, adapter);
+}
+
+StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
+  ASSIGN_OR_RETURN(Adapter adapter, Open(dir, Adapter::Values::kUnknown));
   return Describe(adapters_.Add(std::move(adapter)));
+}
+
+AdapterId LocalRunner::AddAdapter(const std::string& dir) {
+  return adapters_.AddUnopened([this, dir] { return Open(dir, Adapter::Values::kFinite); });
 }
 
 LoadedAdapter LocalRunner::Describe(AdapterId id) const {
   const auto found = adapters_.Find(id);
-  CHECK(found.has_value() && found->adapter != nullptr);
-  return {.id = id,
-          .digest = found->adapter->digest(),
-          .rank = found->adapter->spec().MaxRank(),
-          .bytes = engine_->PagesFor(id) * model_->layout().page_bytes()};
+  CHECK(found.ok() && found->adapter != nullptr);
+  return DescribeAs(id, *found->adapter);
 }
 
 Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout) {
@@ -153,8 +169,8 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
                                   "; the model's max_position_embeddings is ",
                                   spec_.max_position_embeddings));
   }
-  const int64_t useful_pages =
-      adapter_pages + options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
+  const int64_t kv_pages = options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
+  const int64_t useful_pages = adapter_pages + kv_pages + (options.more_adapters ? kv_pages : 0);
   int64_t pages = 0;
   if (options.pool_bytes.has_value()) {
     pages = *options.pool_bytes / page_bytes;

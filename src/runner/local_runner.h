@@ -39,15 +39,14 @@ struct LocalRunnerOptions {
       pool_bytes;  // nullopt: what the limits above can use, at most 40 % of the free memory
   int64_t max_lora_rank = 512;
   size_t max_queued = 4096;
-  LoadProgress progress;  // of the base model's weights
+  bool more_adapters = false;  // come at run time, and want room in the pool
+  LoadProgress progress;       // of the base model's weights
 };
 
-// An adapter that sequences may use.
 struct LoadedAdapter {
-  AdapterId id;
-  std::string digest;  // adapters/adapter.h
-  int64_t rank = 0;    // the largest of a module
-  int64_t bytes = 0;   // in the pool
+  AdapterId id;       // by which sequences may use it; kBaseModel if they may not
+  int64_t rank = 0;   // the largest of a module
+  int64_t bytes = 0;  // of its weights' file
 };
 
 // One adapter that could not be opened.
@@ -72,9 +71,17 @@ class LocalRunner {
 
   wire::SequencePort& port() { return *runner_; }
 
-  // Verifies an adapter completely and makes it known. InvalidArgument or NotFound says what is
-  // wrong with it. Reads all its bytes; any thread.
+  // Verifies an adapter and says what it is; it stays unknown. InvalidArgument or NotFound says
+  // what is wrong with it. Reads all its bytes, or with kFinite little; any thread.
+  StatusOr<LoadedAdapter> VerifyAdapter(const std::string& dir, Adapter::Values values) const;
+  // Verifies an adapter completely and makes it known.
   StatusOr<LoadedAdapter> LoadAdapter(const std::string& dir);
+  // Makes an adapter known that LoadAdapter has verified before, in an earlier process perhaps. Its
+  // files are opened when it is wanted first.
+  AdapterId AddAdapter(const std::string& dir);
+  // Opens what AddAdapter has made known; does nothing if it is open. What is wrong with its files
+  // is InvalidArgument or NotFound. Any thread.
+  Status OpenAdapter(AdapterId id) const { return adapters_.Find(id).status(); }
   // Sequences that were accepted before run to their end. Any thread.
   void UnloadAdapter(AdapterId id) { adapters_.Remove(id); }
   // An adapter of the options, or that LoadAdapter has made known; it must not be unloaded.
@@ -89,6 +96,7 @@ class LocalRunner {
   LocalRunner(std::unique_ptr<ThreadPool> threads, kernels::Isa isa)
       : threads_(std::move(threads)), context_(*threads_, isa) {}
 
+  StatusOr<Adapter> Open(const std::string& dir, Adapter::Values values) const;
   Status OpenAdapters(const LocalRunnerOptions& options, std::vector<AdapterFailure>* failures);
   // Sets max_model_len_ and num_pages_.
   Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);

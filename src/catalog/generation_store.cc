@@ -1,0 +1,214 @@
+#include "catalog/generation_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/strings.h"
+
+namespace aril {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct FileKind {
+  const char* name;
+  bool required;
+  int64_t max_bytes;
+};
+// What an adapter is served from. The bounds of the small ones are those of who reads them.
+constexpr FileKind kFiles[] = {
+    {"adapter_config.json", true, int64_t{4} << 20},
+    {"adapter_model.safetensors", true, int64_t{64} << 30},
+    {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
+    {"chat_template.jinja", false, int64_t{1} << 20},
+    {"tokenizer_config.json", false, int64_t{16} << 20},
+};
+
+constexpr std::string_view kIncomingPrefix = "incoming-";
+constexpr size_t kDigestDigits = 64;
+
+Status Errno(const std::string& path) {
+  const std::string message = path + ": " + std::strerror(errno);
+  switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return NotFound(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+      return ResourceExhausted(message);
+    case EIO:
+      return Unavailable(message);
+    default:
+      return InvalidArgument(message);
+  }
+}
+
+class File {
+ public:
+  File(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// A file's or a folder's contents are on disk when this returns.
+Status Sync(const std::string& path) {
+  const File file(path, O_RDONLY);
+  return file.fd() >= 0 && fsync(file.fd()) == 0 ? OkStatus() : Errno(path);
+}
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Errno(path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return OkStatus();
+}
+
+Status CopyFile(const std::string& from, const std::string& to, int64_t max_bytes) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const File in(from, O_RDONLY | O_NONBLOCK);
+  struct stat info;
+  if (in.fd() < 0 || fstat(in.fd(), &info) != 0) return Errno(from);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument(from + ": not a regular file");
+  const File out(to, O_WRONLY | O_CREAT | O_EXCL);
+  if (out.fd() < 0) return Errno(to);
+  std::string buffer(size_t{1} << 20, '\0');
+  int64_t copied = 0;
+  while (true) {
+    const ssize_t n = read(in.fd(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Errno(from);
+    if (n == 0) break;
+    copied += n;
+    if (copied > max_bytes) {
+      return InvalidArgument(
+          StrCat(from, ": larger than the ", max_bytes, " bytes allowed for this kind of file"));
+    }
+    RETURN_IF_ERROR(
+        WriteAll(out.fd(), std::string_view(buffer).substr(0, static_cast<size_t>(n)), to));
+  }
+  return fsync(out.fd()) == 0 ? OkStatus() : Errno(to);
+}
+
+StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error) return Unavailable(dir + ": " + error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+Status RemoveFolder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? Unavailable(path + ": " + error.message()) : OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
+  std::string manifest;
+  for (const FileKind& kind : kFiles) {
+    const std::string path = dir + "/" + kind.name;
+    if (!kind.required && !FileExists(path)) continue;
+    ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    manifest += StrCat(kind.name, " ", Sha256(file.bytes()), "\n");
+  }
+  return Sha256(manifest);
+}
+
+bool IsDigest(const std::string& text) {
+  return text.size() == kDigestDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+GenerationStore::Incoming::~Incoming() {
+  // What cannot be removed now is when the store is opened again.
+  if (!dir_.empty()) RemoveFolder(dir_).IgnoreError();
+}
+
+StatusOr<GenerationStore> GenerationStore::Open(std::string dir) {
+  std::error_code error;
+  fs::create_directories(dir, error);
+  if (error) return InvalidArgument(dir + ": " + error.message());
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(dir));
+  for (const std::string& name : names) {
+    if (name.starts_with(kIncomingPrefix)) RETURN_IF_ERROR(RemoveFolder(dir + "/" + name));
+  }
+  return GenerationStore(std::move(dir));
+}
+
+StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& source) const {
+  std::string name = StrCat(dir_, "/", kIncomingPrefix, "XXXXXX");
+  if (mkdtemp(name.data()) == nullptr) return Errno(dir_);
+  Incoming incoming(std::move(name));
+  for (const FileKind& kind : kFiles) {
+    const std::string from = source + "/" + kind.name;
+    if (!kind.required && !FileExists(from)) continue;
+    const fs::path to = fs::path(incoming.dir()) / kind.name;
+    if (to.parent_path() != incoming.dir() && mkdir(to.parent_path().c_str(), 0755) != 0) {
+      return Errno(to.parent_path());
+    }
+    RETURN_IF_ERROR(CopyFile(from, to, kind.max_bytes));
+    RETURN_IF_ERROR(Sync(to.parent_path()));
+  }
+  ASSIGN_OR_RETURN(incoming.digest_, DigestOfAdapter(incoming.dir()));
+  return incoming;
+}
+
+Status GenerationStore::Keep(Incoming incoming) const {
+  const std::string to = DirOf(incoming.digest());
+  if (rename(incoming.dir().c_str(), to.c_str()) != 0) {
+    return errno == ENOTEMPTY || errno == EEXIST ? OkStatus() : Errno(to);
+  }
+  incoming.dir_.clear();
+  return Sync(dir_);
+}
+
+bool GenerationStore::Has(const std::string& digest) const {
+  return IsDigest(digest) && FileExists(DirOf(digest));
+}
+
+StatusOr<std::vector<std::string>> GenerationStore::List() const {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, NamesIn(dir_));
+  std::erase_if(names, [](const std::string& name) { return !IsDigest(name); });
+  return names;
+}
+
+Status GenerationStore::Remove(const std::string& digest) const {
+  CHECK(IsDigest(digest));
+  // Renamed first: a folder that has the name is always complete.
+  const std::string doomed = StrCat(dir_, "/", kIncomingPrefix, digest);
+  if (rename(DirOf(digest).c_str(), doomed.c_str()) != 0) {
+    return errno == ENOENT ? OkStatus() : Errno(doomed);
+  }
+  return RemoveFolder(doomed);
+}
+
+}  // namespace aril

@@ -1,0 +1,269 @@
+#include "catalog/registry.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+// "Aril" in the file's header, so that file(1) and we know whose it is.
+constexpr int64_t kApplicationId = 0x4172696C;
+constexpr int64_t kVersion = 1;
+
+constexpr const char* kSchema = R"(
+CREATE TABLE base(fingerprint TEXT NOT NULL);
+CREATE TABLE adapters(
+  owner TEXT NOT NULL,
+  name TEXT NOT NULL,
+  source TEXT NOT NULL,
+  expires_unix INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY(owner, name)
+) WITHOUT ROWID;
+CREATE TABLE history(
+  owner TEXT NOT NULL,
+  name TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  since_unix INTEGER NOT NULL,
+  PRIMARY KEY(owner, name, position),
+  FOREIGN KEY(owner, name) REFERENCES adapters(owner, name) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX history_by_digest ON history(digest);
+)";
+
+// One run of a prepared statement.
+class Statement {
+ public:
+  Statement(sqlite3* db, const char* sql) {
+    code_ = sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
+  }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  ~Statement() { sqlite3_finalize(statement_); }
+
+  Statement& Bind(const std::string& text) {
+    if (code_ == SQLITE_OK) {
+      code_ = sqlite3_bind_text64(statement_, ++num_bound_, text.data(), text.size(),
+                                  SQLITE_TRANSIENT, SQLITE_UTF8);
+    }
+    return *this;
+  }
+  Statement& Bind(int64_t number) {
+    if (code_ == SQLITE_OK) code_ = sqlite3_bind_int64(statement_, ++num_bound_, number);
+    return *this;
+  }
+
+  // Whether there is a (next) row; if not, code() says whether that is the end or an error.
+  bool Next() {
+    if (code_ == SQLITE_OK || code_ == SQLITE_ROW) code_ = sqlite3_step(statement_);
+    return code_ == SQLITE_ROW;
+  }
+  int code() const { return code_ == SQLITE_DONE || code_ == SQLITE_ROW ? SQLITE_OK : code_; }
+
+  std::string Text(int column) const {
+    const unsigned char* text = sqlite3_column_text(statement_, column);
+    const int size = sqlite3_column_bytes(statement_, column);
+    return {reinterpret_cast<const char*>(text), static_cast<size_t>(size)};
+  }
+  int64_t Int(int column) const { return sqlite3_column_int64(statement_, column); }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int code_ = SQLITE_OK;
+  int num_bound_ = 0;
+};
+
+std::string Quoted(const std::string& path) { return StrCat("the registry ", path); }
+
+}  // namespace
+
+Status Registry::Error(int code) const {
+  const std::string what = StrCat(Quoted(path_), ": ", sqlite3_errmsg(db_));
+  switch (code & 0xFF) {
+    case SQLITE_OK:
+      return OkStatus();
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return Unavailable(Quoted(path_) + " is in use by another process; give each server a " +
+                         "--state-dir of its own");
+    case SQLITE_FULL:
+      return ResourceExhausted(what);
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return FailedPrecondition(what + "; restore it from a backup, or move it away to begin anew");
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return InvalidArgument(what);
+    case SQLITE_IOERR:
+      return Unavailable(what);
+    default:
+      return Internal(what);
+  }
+}
+
+Status Registry::Run(const char* sql) const {
+  return Error(sqlite3_exec(db_, sql, nullptr, nullptr, nullptr));
+}
+
+StatusOr<std::unique_ptr<Registry>> Registry::Open(const std::string& path,
+                                                   const std::string& base) {
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(
+      path.c_str(), &db,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+      nullptr);
+  if (db == nullptr) return ResourceExhausted(Quoted(path) + ": no memory to open it");
+  std::unique_ptr<Registry> registry(new Registry(db, path));
+  RETURN_IF_ERROR(registry->Error(code));
+  RETURN_IF_ERROR(registry->SetUp(base));
+  return registry;
+}
+
+Registry::~Registry() { sqlite3_close(db_); }
+
+Status Registry::SetUp(const std::string& base) {
+  // The lock of the first transaction stays until the file is closed.
+  RETURN_IF_ERROR(
+      Run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL;"
+          "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; BEGIN EXCLUSIVE"));
+  const auto number = [this](const char* sql) -> StatusOr<int64_t> {
+    Statement statement(db_, sql);
+    if (!statement.Next()) return Error(statement.code());
+    return statement.Int(0);
+  };
+  ASSIGN_OR_RETURN(const int64_t num_tables, number("SELECT count(*) FROM sqlite_schema"));
+  if (num_tables == 0) {
+    RETURN_IF_ERROR(Run(kSchema));
+    RETURN_IF_ERROR(
+        Run(StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)
+                .c_str()));
+    Statement insert(db_, "INSERT INTO base VALUES (?)");
+    insert.Bind(base).Next();
+    RETURN_IF_ERROR(Error(insert.code()));
+    return Run("COMMIT");
+  }
+  ASSIGN_OR_RETURN(const int64_t application, number("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, number("PRAGMA user_version"));
+  if (application != kApplicationId) {
+    return FailedPrecondition(Quoted(path_) + " is a database of another program");
+  }
+  if (version > kVersion) {
+    return FailedPrecondition(StrCat(Quoted(path_), " was written by a newer Aril (version ",
+                                     version, " of its format; this one knows ", kVersion, ")"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> bases, Strings("SELECT fingerprint FROM base"));
+  if (bases != std::vector<std::string>{base}) {
+    return FailedPrecondition(Quoted(path_) +
+                              " is of another base model: its adapters would give other answers "
+                              "with this one; give each base model a --state-dir of its own");
+  }
+  return Run("COMMIT");
+}
+
+StatusOr<std::vector<std::string>> Registry::Strings(const char* sql) const {
+  std::vector<std::string> result;
+  Statement select(db_, sql);
+  while (select.Next()) result.push_back(select.Text(0));
+  RETURN_IF_ERROR(Error(select.code()));
+  return result;
+}
+
+StatusOr<std::vector<std::string>> Registry::Generations() const {
+  const std::lock_guard lock(mutex_);
+  return Strings("SELECT DISTINCT digest FROM history ORDER BY digest");
+}
+
+StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RegisteredAdapter> result;
+  Statement select(db_,
+                   "SELECT owner, name, source, expires_unix, rank, bytes, digest, since_unix "
+                   "FROM adapters JOIN history USING(owner, name) ORDER BY owner, name, position");
+  while (select.Next()) {
+    const std::string owner = select.Text(0);
+    const std::string name = select.Text(1);
+    if (result.empty() || result.back().owner != owner || result.back().name != name) {
+      result.push_back({.owner = owner,
+                        .name = name,
+                        .source = select.Text(2),
+                        .expires_unix = select.Int(3),
+                        .rank = select.Int(4),
+                        .bytes = select.Int(5)});
+    }
+    result.back().history.push_back({.digest = select.Text(6), .since_unix = select.Int(7)});
+  }
+  RETURN_IF_ERROR(Error(select.code()));
+  return result;
+}
+
+StatusOr<std::vector<std::string>> Registry::Put(const RegisteredAdapter& adapter) {
+  return Replace(adapter.owner, adapter.name, &adapter);
+}
+
+StatusOr<std::vector<std::string>> Registry::Remove(const std::string& owner,
+                                                    const std::string& name) {
+  return Replace(owner, name, nullptr);
+}
+
+StatusOr<std::vector<std::string>> Registry::Replace(const std::string& owner,
+                                                     const std::string& name,
+                                                     const RegisteredAdapter* adapter) {
+  const std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(Run("BEGIN IMMEDIATE"));
+  const auto change = [&]() -> StatusOr<std::vector<std::string>> {
+    std::vector<std::string> before;
+    Statement select(db_, "SELECT DISTINCT digest FROM history WHERE owner = ? AND name = ?");
+    select.Bind(owner).Bind(name);
+    while (select.Next()) before.push_back(select.Text(0));
+    RETURN_IF_ERROR(Error(select.code()));
+    Statement remove(db_, "DELETE FROM adapters WHERE owner = ? AND name = ?");
+    remove.Bind(owner).Bind(name).Next();
+    RETURN_IF_ERROR(Error(remove.code()));
+    if (adapter != nullptr) RETURN_IF_ERROR(Insert(*adapter));
+    return Unused(before);
+  };
+  auto forgotten = change();
+  const Status committed = forgotten.ok() ? Run("COMMIT") : forgotten.status();
+  if (committed.ok()) return forgotten;
+  // Fails where SQLite has rolled back by itself.
+  sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+  return committed;
+}
+
+Status Registry::Insert(const RegisteredAdapter& adapter) {
+  Statement row(db_, "INSERT INTO adapters VALUES (?, ?, ?, ?, ?, ?)");
+  row.Bind(adapter.owner).Bind(adapter.name).Bind(adapter.source).Bind(adapter.expires_unix);
+  row.Bind(adapter.rank).Bind(adapter.bytes).Next();
+  RETURN_IF_ERROR(Error(row.code()));
+  int64_t position = 0;
+  for (const PastGeneration& past : adapter.history) {
+    Statement insert(db_, "INSERT INTO history VALUES (?, ?, ?, ?, ?)");
+    insert.Bind(adapter.owner).Bind(adapter.name).Bind(position++);
+    insert.Bind(past.digest).Bind(past.since_unix).Next();
+    RETURN_IF_ERROR(Error(insert.code()));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<std::string>> Registry::Unused(
+    const std::vector<std::string>& candidates) const {
+  std::vector<std::string> unused;
+  for (const std::string& digest : candidates) {
+    Statement select(db_, "SELECT 1 FROM history WHERE digest = ? LIMIT 1");
+    const bool is_used = select.Bind(digest).Next();
+    RETURN_IF_ERROR(Error(select.code()));
+    if (!is_used) unused.push_back(digest);
+  }
+  return unused;
+}
+
+}  // namespace aril

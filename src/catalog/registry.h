@@ -1,0 +1,79 @@
+// What must survive a restart: which names stand for which generations of adapters, in SQLite.
+
+#ifndef ARIL_CATALOG_REGISTRY_H_
+#define ARIL_CATALOG_REGISTRY_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+struct sqlite3;
+
+namespace aril {
+
+// A generation, as a name that has stood for it remembers it.
+struct PastGeneration {
+  std::string digest;  // catalog/generation_store.h
+  int64_t since_unix = 0;
+};
+
+// A name, and what is needed to serve it again.
+struct RegisteredAdapter {
+  std::string owner;  // the tenant whose it is; empty: everybody's
+  std::string name;
+  std::string source;        // where its files came from
+  int64_t expires_unix = 0;  // 0: never
+  // What the name has stood for, oldest first; the last is what it stands for. Never empty.
+  std::vector<PastGeneration> history;
+  int64_t rank = 0;   // of the last: the largest of a module
+  int64_t bytes = 0;  // of the last: its weights' file
+};
+
+// One file, for one process at a time: a second one that opens it is refused. Every change is one
+// transaction, on disk when the call returns; whenever the process ends, the file holds it or does
+// not. Thread-safe.
+class Registry {
+ public:
+  // Makes the file if need be. `base` tells base models apart: FailedPrecondition if the file was
+  // made for another one, is no registry, or is of a newer Aril; Unavailable if another process has
+  // it.
+  static StatusOr<std::unique_ptr<Registry>> Open(const std::string& path, const std::string& base);
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+  ~Registry();
+
+  // All names, by owner and name.
+  StatusOr<std::vector<RegisteredAdapter>> List() const;
+  // The generations that names stand or have stood for, in order.
+  StatusOr<std::vector<std::string>> Generations() const;
+
+  // Writes a name, in place of what it was. Returns the generations that no name's history holds
+  // any more. ResourceExhausted if the disk is full.
+  StatusOr<std::vector<std::string>> Put(const RegisteredAdapter& adapter);
+  // The same for a name that goes; one that is not there is no error.
+  StatusOr<std::vector<std::string>> Remove(const std::string& owner, const std::string& name);
+
+ private:
+  Registry(sqlite3* db, std::string path) : db_(db), path_(std::move(path)) {}
+
+  Status Run(const char* sql) const;
+  Status Error(int code) const;
+  Status SetUp(const std::string& base);
+  StatusOr<std::vector<std::string>> Strings(const char* sql) const;
+  StatusOr<std::vector<std::string>> Replace(const std::string& owner, const std::string& name,
+                                             const RegisteredAdapter* adapter);
+  Status Insert(const RegisteredAdapter& adapter);
+  StatusOr<std::vector<std::string>> Unused(const std::vector<std::string>& candidates) const;
+
+  mutable std::mutex mutex_;
+  sqlite3* const db_;
+  const std::string path_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_CATALOG_REGISTRY_H_
