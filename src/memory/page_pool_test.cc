@@ -31,6 +31,86 @@ TEST(PagePool, AMovedFromRefOwnsNothing) {
   EXPECT_EQ(pool.free(), 2);
 }
 
+TEST(PagePool, ASharedPageComesBackFromItsLastOwner) {
+  PagePool pool(2);
+  std::vector<PageRef> pages;
+  ASSERT_TRUE(pool.Allocate(1, PageUse::kKv, pages));
+  {
+    const PageRef other = pages[0].Share();
+    EXPECT_EQ(other.id(), pages[0].id());
+    EXPECT_EQ(pool.used(PageUse::kKv), 1) << "one page, whoever has it";
+    pages.clear();
+    EXPECT_EQ(pool.free(), 1);
+    pool.CheckConservation();
+  }
+  EXPECT_EQ(pool.free(), 2);
+}
+
+// Holds pages that it does without when they are wanted.
+struct Holder {
+  Holder(PagePool& pool, int64_t num_pages) {
+    EXPECT_TRUE(pool.Allocate(num_pages, PageUse::kAdapter, pages));
+    Offer(pool);
+  }
+  void Offer(PagePool& pool) {
+    offer = pool.Offer(static_cast<int64_t>(pages.size()), [this] {
+      pages.clear();
+      offer.Withdraw();
+    });
+  }
+  std::vector<PageRef> pages;
+  PageOffer offer;
+};
+
+TEST(PagePool, TakesTheOldestOffersAndNoMoreThanItNeeds) {
+  PagePool pool(10);
+  Holder a(pool, 3);
+  Holder b(pool, 2);
+  Holder c(pool, 4);
+  EXPECT_EQ(pool.free(), 1);
+  EXPECT_EQ(pool.available(), 10);
+  a.offer.Withdraw();
+  EXPECT_EQ(pool.available(), 7);
+  a.Offer(pool);  // the youngest now
+
+  std::vector<PageRef> pages;
+  EXPECT_FALSE(pool.Allocate(11, PageUse::kKv, pages));
+  EXPECT_EQ(pool.free(), 1) << "nobody gives way for what does not fit";
+  ASSERT_TRUE(pool.Allocate(1, PageUse::kKv, pages));
+  EXPECT_EQ(b.pages.size(), 2u) << "there was a free one";
+  ASSERT_TRUE(pool.Allocate(3, PageUse::kKv, pages));
+  EXPECT_TRUE(b.pages.empty());
+  EXPECT_TRUE(c.pages.empty());
+  EXPECT_EQ(a.pages.size(), 3u);
+  EXPECT_EQ(pool.available(), 6);
+  pool.CheckConservation();
+}
+
+TEST(PagePool, OffersMoveAndEndOnce) {
+  PagePool pool(4);
+  Holder holder(pool, 2);
+  PageOffer moved = std::move(holder.offer);
+  EXPECT_EQ(pool.available(), 4);
+  PageOffer& same = moved;
+  moved = std::move(same);
+  EXPECT_EQ(pool.available(), 4);
+  moved = PageOffer();
+  EXPECT_EQ(pool.available(), 2);
+  holder.Offer(pool);
+  { const PageOffer last = std::move(holder.offer); }
+  EXPECT_EQ(pool.available(), 2);
+}
+
+TEST(PagePoolDeathTest, ChecksWhatIsGivenBack) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  PagePool pool(1);
+  std::vector<PageRef> pages;
+  ASSERT_TRUE(pool.Allocate(1, PageUse::kKv, pages));
+  const PageOffer offer = pool.Offer(1, [] {});
+  std::vector<PageRef> more;
+  EXPECT_DEATH((void)pool.Allocate(1, PageUse::kKv, more), "free");
+}
+
 // Random allocations and releases against a model that knows who owns what.
 TEST(PagePool, ConservesPagesUnderRandomUse) {
   for (uint64_t seed = 0; seed < 20; ++seed) {

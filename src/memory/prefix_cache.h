@@ -1,0 +1,114 @@
+// Which pages hold the K and V of which tokens, so that sequences that begin alike share them.
+//
+// Bookkeeping only. Per scope a trie whose edges are the tokens of one full page each: a page is
+// found by comparing all tokens up to its end, never by a hash alone. What a sequence uses is a path
+// from the root, which its pin keeps. A page that no pin keeps, and then neither the pages after it,
+// is idle: offered to the pool, later pages before earlier ones.
+
+#ifndef ARIL_MEMORY_PREFIX_CACHE_H_
+#define ARIL_MEMORY_PREFIX_CACHE_H_
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "memory/page_pool.h"
+
+namespace aril {
+
+// Who may share pages: the sequences of one tenant that use one adapter. An adapter's id is never
+// given twice, so that it stands for its weights.
+struct PrefixScope {
+  std::string tenant;
+  AdapterId adapter = kBaseModel;
+
+  auto operator<=>(const PrefixScope&) const = default;
+};
+
+// Not thread-safe: belongs to the engine's thread. The pool must outlive this object, and this
+// object its pins.
+class PrefixCache {
+  struct Node;
+
+ public:
+  // Keeps the cached pages that one sequence begins with. Move-only.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Pin&& other) noexcept;
+    Pin& operator=(Pin&& other) noexcept;
+    ~Pin() { Reset(); }
+    void Reset();
+
+    int64_t num_pages() const { return num_pages_; }
+
+   private:
+    friend class PrefixCache;
+    PrefixCache* cache_ = nullptr;
+    Node* last_ = nullptr;
+    int64_t num_pages_ = 0;
+  };
+
+  PrefixCache(PagePool& pool, int64_t page_tokens)
+      : pool_(pool), page_tokens_(static_cast<size_t>(page_tokens)) {}
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
+  ~PrefixCache();
+
+  // The cached pages of the longest beginning of `tokens` that has any; full pages only.
+  std::vector<PageId> Find(const PrefixScope& scope, std::span<const int32_t> tokens) const;
+
+  // Pins what Find would find, and appends it to `pages`.
+  Pin Take(const PrefixScope& scope, std::span<const int32_t> tokens, std::vector<PageRef>& pages);
+
+  // Caches a page that holds the `tokens` after the pin's and will not be written any more; the pin
+  // keeps it, too. If there is such a page already, `page` becomes that one.
+  void Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page);
+
+  int64_t num_pages() const { return static_cast<int64_t>(nodes_.size()); }
+  int64_t num_idle_pages() const { return num_pages() - num_used_; }
+  int64_t num_scopes() const { return static_cast<int64_t>(roots_.size()); }
+
+ private:
+  struct TokensLess {
+    using is_transparent = void;
+    bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const;
+  };
+  using Children = std::map<std::vector<int32_t>, Node*, TokensLess>;
+
+  // A page in its place; or a root, which has none.
+  struct Node {
+    Node* parent = nullptr;
+    Children::iterator place;            // among the parent's children
+    const PrefixScope* scope = nullptr;  // of a root
+    Children children;                   // by their tokens
+    PageRef page;
+    int64_t num_users = 0;  // pins that end here, and children that have users
+    PageOffer offer;        // open while there are no users
+  };
+
+  // The page that begins `tokens` after those of `node`; nullptr if there is none.
+  Node* FindChild(const Node& node, std::span<const int32_t> tokens) const;
+  void Use(Node* node);
+  void Release(Node* node);
+  // Of a page without users and children.
+  void Remove(Node* node);
+  // Of a root that has neither users nor pages.
+  void RemoveIfUnused(Node* node);
+
+  PagePool& pool_;
+  const size_t page_tokens_;
+  std::map<PrefixScope, Node> roots_;  // of scopes with a pin or a page
+  // Flat, although they are trees: as deep as the longest sequence has pages.
+  std::unordered_map<PageId, Node> nodes_;
+  int64_t num_used_ = 0;  // pages that have users
+};
+
+}  // namespace aril
+
+#endif  // ARIL_MEMORY_PREFIX_CACHE_H_

@@ -1,0 +1,302 @@
+#include "memory/prefix_cache.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int64_t kPageTokens = 2;
+
+using Tokens = std::vector<int32_t>;
+
+// A sequence, as far as the cache is concerned.
+struct User {
+  PrefixCache::Pin pin;
+  std::vector<PageRef> pages;  // goes before the pin
+
+  std::vector<PageId> ids() const {
+    std::vector<PageId> ids;
+    for (const PageRef& page : pages) ids.push_back(page.id());
+    return ids;
+  }
+};
+
+class PrefixCacheTest : public ::testing::Test {
+ protected:
+  // What an engine does: takes what is there, computes the rest, and caches the full pages.
+  User Run(const PrefixScope& scope, const Tokens& tokens) {
+    User user = Take(scope, tokens);
+    Extend(user, tokens);
+    return user;
+  }
+  User Take(const PrefixScope& scope, const Tokens& tokens) {
+    User user;
+    user.pin = cache_.Take(scope, tokens, user.pages);
+    return user;
+  }
+  void Extend(User& user, const Tokens& tokens) {
+    const size_t num_pages = tokens.size() / kPageTokens;
+    const auto missing = static_cast<int64_t>(num_pages - user.pages.size());
+    ASSERT_TRUE(pool_.Allocate(missing, PageUse::kKv, user.pages));
+    for (auto i = static_cast<size_t>(user.pin.num_pages()); i < num_pages; ++i) {
+      cache_.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+                    user.pages[i]);
+    }
+  }
+  // Takes all pages that are available but for `count`.
+  void LeaveAvailable(int64_t count) {
+    ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
+  }
+
+  const PrefixScope kScope{"tenant", AdapterId(1)};
+  PagePool pool_{20};
+  PrefixCache cache_{pool_, kPageTokens};
+  std::vector<PageRef> taken_;
+};
+
+TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
+  const User user = Run(kScope, {1, 2, 3, 4, 5});
+  const PageId first = user.pages[0].id();
+  const PageId second = user.pages[1].id();
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 5}), ElementsAre(first));
+  EXPECT_THAT(cache_.Find(kScope, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1}), IsEmpty());
+  EXPECT_THAT(cache_.Find(kScope, Tokens{}), IsEmpty());
+}
+
+TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
+  const Tokens tokens = {1, 2, 3, 4};
+  const User user = Run(kScope, tokens);
+  EXPECT_THAT(cache_.Find({"other", AdapterId(1)}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", AdapterId(2)}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", kBaseModel}, tokens), IsEmpty());
+  const User other = Run({"other", AdapterId(1)}, tokens);
+  EXPECT_NE(other.ids(), user.ids());
+  EXPECT_EQ(cache_.num_scopes(), 2);
+}
+
+TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
+  const User first = Run(kScope, {1, 2, 3, 4});
+  const User second = Run(kScope, {1, 2, 3, 5});
+  EXPECT_EQ(second.pages[0].id(), first.pages[0].id());
+  EXPECT_NE(second.pages[1].id(), first.pages[1].id());
+  EXPECT_EQ(pool_.used(PageUse::kKv), 3);
+  EXPECT_EQ(cache_.num_pages(), 3);
+}
+
+TEST_F(PrefixCacheTest, TheFirstOfTwoEqualPagesIsKept) {
+  User first = Take(kScope, {1, 2, 3, 4});
+  User second = Take(kScope, {1, 2, 3, 4});
+  Extend(first, {1, 2, 3, 4});
+  Extend(second, {1, 2, 3, 4});
+  EXPECT_EQ(second.ids(), first.ids());
+  EXPECT_EQ(pool_.used(PageUse::kKv), 2) << "its own two are free again";
+}
+
+TEST_F(PrefixCacheTest, WhatNobodyUsesIsOfferedLastPagesFirst) {
+  const Tokens tokens = {1, 2, 3, 4, 5, 6};
+  { const User gone = Run(kScope, tokens); }
+  EXPECT_EQ(cache_.num_idle_pages(), 3);
+  EXPECT_EQ(pool_.available(), pool_.total());
+  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(3)) << "still there";
+  LeaveAvailable(2);
+  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(2));
+  LeaveAvailable(1);
+  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(1));
+  LeaveAvailable(0);
+  EXPECT_EQ(cache_.num_pages(), 0);
+  EXPECT_EQ(cache_.num_scopes(), 0) << "nothing is left of a scope without pages";
+}
+
+TEST_F(PrefixCacheTest, WhatIsUsedStays) {
+  const User user = Run(kScope, {1, 2, 3, 4});
+  { const User longer = Run(kScope, {1, 2, 3, 4, 5, 6}); }
+  { const User other = Run(kScope, {1, 2, 9, 9}); }
+  EXPECT_EQ(cache_.num_idle_pages(), 2);
+  EXPECT_EQ(pool_.available(), pool_.total() - 2);
+  LeaveAvailable(0);
+  EXPECT_EQ(cache_.Find(kScope, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
+}
+
+TEST_F(PrefixCacheTest, UseMakesPagesYoung) {
+  { const User a = Run(kScope, {1, 1}); }
+  { const User b = Run(kScope, {2, 2}); }
+  { const User a = Run(kScope, {1, 1}); }
+  LeaveAvailable(1);
+  EXPECT_THAT(cache_.Find(kScope, Tokens{2, 2}), IsEmpty());
+  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 1}), SizeIs(1));
+}
+
+TEST_F(PrefixCacheTest, PinsMoveAndReleaseOnce) {
+  User a = Run(kScope, {1, 2});
+  PrefixCache::Pin pin = std::move(a.pin);
+  EXPECT_EQ(a.pin.num_pages(), 0);  // NOLINT(bugprone-use-after-move): what is tested
+  PrefixCache::Pin& same = pin;
+  pin = std::move(same);
+  EXPECT_EQ(pin.num_pages(), 1);
+  EXPECT_EQ(cache_.num_idle_pages(), 0);
+  pin = Run(kScope, {3, 4}).pin;
+  EXPECT_EQ(cache_.num_idle_pages(), 1) << "the overwritten one's page";
+  pin.Reset();
+  pin.Reset();
+  EXPECT_EQ(cache_.num_idle_pages(), 2);
+}
+
+// As deep as a context of 100,000 tokens: nothing here may recurse or take quadratic time.
+TEST(PrefixCache, HoldsLongSequences) {
+  constexpr int32_t kPages = 50'000;
+  PagePool pool(kPages);
+  PrefixCache cache(pool, kPageTokens);
+  const Tokens tokens(kPages * kPageTokens, 7);
+  for (int round = 0; round < 2; ++round) {
+    User user;
+    user.pin = cache.Take({}, tokens, user.pages);
+    EXPECT_EQ(user.pin.num_pages(), round == 0 ? 0 : kPages);
+    ASSERT_TRUE(pool.Allocate(kPages - user.pin.num_pages(), PageUse::kKv, user.pages));
+    for (auto i = static_cast<size_t>(user.pin.num_pages()); i < kPages; ++i) {
+      cache.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+                   user.pages[i]);
+    }
+  }
+  EXPECT_EQ(cache.num_idle_pages(), kPages);
+  std::vector<PageRef> pages;
+  ASSERT_TRUE(pool.Allocate(kPages / 2, PageUse::kAdapter, pages));
+  EXPECT_EQ(cache.num_pages(), kPages / 2);
+}
+
+// Random users of few tokens against a plain list of what each page holds.
+class Simulation {
+ public:
+  explicit Simulation(uint64_t seed) : random_(seed) {}
+
+  void Step() {
+    switch (Draw(4)) {
+      case 0: return Arrive();
+      case 1: return Grow();
+      case 2: return Leave();
+      default: return Press();
+    }
+  }
+  void Check() {
+    pool_.CheckConservation();
+    std::set<PageId> used;
+    for (const Live& live : live_) {
+      const std::vector<PageId> ids = live.user.ids();
+      used.insert(ids.begin(), ids.end());
+    }
+    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.first); });
+    ASSERT_EQ(static_cast<int64_t>(held_.size()), cache_.num_pages());
+    ASSERT_EQ(cache_.num_pages() - cache_.num_idle_pages(), NumCached(used));
+    ASSERT_EQ(pool_.used(PageUse::kKv), cache_.num_pages());
+    ASSERT_EQ(pool_.available(), pool_.total() - NumCached(used));
+  }
+  void End() {
+    live_.clear();
+    ASSERT_EQ(pool_.available(), pool_.total());
+  }
+
+ private:
+  using Key = std::pair<PrefixScope, Tokens>;  // all tokens up to the page's end
+  struct Live {
+    PrefixScope scope;
+    Tokens tokens;
+    User user;
+  };
+
+  uint64_t Draw(uint64_t count) { return random_() % count; }
+
+  bool IsCached(const Key& key) const {
+    return cache_.Find(key.first, key.second).size() == key.second.size() / kPageTokens;
+  }
+  int64_t NumCached(const std::set<PageId>& pages) const {
+    return std::count_if(held_.begin(), held_.end(),
+                         [&](const auto& entry) { return pages.contains(entry.second); });
+  }
+
+  // What the cache must find: the longest run of held pages.
+  std::vector<PageId> Expected(const PrefixScope& scope, const Tokens& tokens) const {
+    std::vector<PageId> pages;
+    for (size_t end = kPageTokens; end <= tokens.size(); end += kPageTokens) {
+      const auto found = held_.find({scope, {tokens.begin(), tokens.begin() + std::ptrdiff_t(end)}});
+      if (found == held_.end()) break;
+      pages.push_back(found->second);
+    }
+    return pages;
+  }
+
+  void Arrive() {
+    Live live{.scope = {Draw(2) == 0 ? "a" : "b", AdapterId(static_cast<int32_t>(Draw(2)))},
+              .tokens = Tokens(Draw(9)),
+              .user = {}};
+    for (int32_t& token : live.tokens) token = static_cast<int32_t>(Draw(2));
+    const std::vector<PageId> expected = Expected(live.scope, live.tokens);
+    ASSERT_EQ(cache_.Find(live.scope, live.tokens), expected);
+    live.user.pin = cache_.Take(live.scope, live.tokens, live.user.pages);
+    ASSERT_EQ(live.user.ids(), expected);
+    live.tokens.resize(expected.size() * kPageTokens);  // computed so far
+    live_.push_back(std::move(live));
+  }
+
+  void Grow() {
+    if (live_.empty()) return;
+    Live& live = live_[Draw(live_.size())];
+    if (!pool_.Allocate(1, PageUse::kKv, live.user.pages)) return;
+    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.first); });
+    const Tokens more = {static_cast<int32_t>(Draw(2)), static_cast<int32_t>(Draw(2))};
+    live.tokens.insert(live.tokens.end(), more.begin(), more.end());
+    const PageId own = live.user.pages.back().id();
+    const auto [held, is_new] = held_.emplace(Key{live.scope, live.tokens}, own);
+    cache_.Extend(live.user.pin, more, live.user.pages.back());
+    ASSERT_EQ(live.user.pages.back().id(), held->second);
+    ASSERT_EQ(live.user.pin.num_pages(), static_cast<int64_t>(live.user.pages.size()));
+  }
+
+  void Leave() {
+    if (live_.empty()) return;
+    std::swap(live_[Draw(live_.size())], live_.back());
+    live_.pop_back();
+  }
+
+  // Somebody else wants pages, and gives them back.
+  void Press() {
+    std::vector<PageRef> pages;
+    const auto count = static_cast<int64_t>(Draw(12));
+    const bool fits = count <= pool_.available();
+    ASSERT_EQ(pool_.Allocate(count, PageUse::kAdapter, pages), fits);
+  }
+
+  std::mt19937_64 random_;
+  PagePool pool_{24};
+  PrefixCache cache_{pool_, kPageTokens};
+  std::map<Key, PageId> held_;
+  std::vector<Live> live_;
+};
+
+TEST(PrefixCache, RandomUseAgreesWithAModel) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Simulation simulation(seed);
+    for (int step = 0; step < 500 && !testing::Test::HasFailure(); ++step) {
+      simulation.Step();
+      simulation.Check();
+    }
+    simulation.End();
+    ASSERT_FALSE(testing::Test::HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace aril
