@@ -30,12 +30,6 @@ int64_t Residency::PagesFor(const AdapterRef& ref) const {
   return ref.adapter == nullptr ? 0 : PagesForAdapter(*ref.adapter, dtype_, arena_.page_bytes());
 }
 
-std::vector<Residency::IdleAdapter> Residency::Idle() const {
-  std::vector<IdleAdapter> idle;
-  for (const AdapterId id : idle_) idle.push_back({id, resident_.at(id).adapter.num_pages()});
-  return idle;
-}
-
 AdapterPin Residency::Pin(const AdapterRef& ref) {
   const AdapterId id = ref.id;
   if (id == kBaseModel) return AdapterPin();
@@ -46,9 +40,8 @@ AdapterPin Residency::Pin(const AdapterRef& ref) {
     ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages), threads_);
     found = resident_.emplace(id, Entry{std::move(adapter), 0, {}}).first;
     ++num_loads_;
-  } else if (found->second.pins == 0) {
-    idle_.erase(found->second.idle_position);
   }
+  found->second.offer.Withdraw();
   ++found->second.pins;
   return AdapterPin(this, id);
 }
@@ -56,14 +49,14 @@ AdapterPin Residency::Pin(const AdapterRef& ref) {
 void Residency::Unpin(AdapterId id) {
   Entry& entry = resident_.at(id);
   CHECK_GT(entry.pins, 0);
-  if (--entry.pins == 0) entry.idle_position = idle_.insert(idle_.end(), id);
+  if (--entry.pins > 0) return;
+  entry.offer = pool_.Offer(entry.adapter.num_pages(), [this, id] { Drop(id); });
 }
 
 void Residency::Drop(AdapterId id) {
   const auto found = resident_.find(id);
   CHECK(found != resident_.end());
   CHECK_EQ(found->second.pins, 0);
-  idle_.erase(found->second.idle_position);
   resident_.erase(found);
   ++num_drops_;
 }

@@ -1,15 +1,13 @@
 // Which adapters are in the pool.
 //
-// Adapters used by running sequences are pinned. The others stay, idle, until their pages are
-// wanted: least recently used first.
+// Adapters used by running sequences are pinned. The others stay, idle: their pages are offered to
+// whoever wants them.
 
 #ifndef ARIL_ADAPTERS_RESIDENCY_H_
 #define ARIL_ADAPTERS_RESIDENCY_H_
 
 #include <cstdint>
-#include <list>
 #include <unordered_map>
-#include <vector>
 
 #include "adapters/adapter_set.h"
 #include "adapters/resident_adapter.h"
@@ -53,17 +51,8 @@ class Residency {
   int64_t PagesFor(const AdapterRef& ref) const;
   bool IsResident(AdapterId id) const { return id == kBaseModel || resident_.contains(id); }
 
-  // Resident adapters that nobody has pinned, least recently used first.
-  struct IdleAdapter {
-    AdapterId id;
-    int64_t num_pages;
-  };
-  std::vector<IdleAdapter> Idle() const;
-
   // Pins an adapter, loading it first if need be. CHECKs that the pool has room for it.
   AdapterPin Pin(const AdapterRef& ref);
-  // Gives the pages of an idle adapter back. CHECKs that it is idle.
-  void Drop(AdapterId id);
 
   int64_t num_loads() const { return num_loads_; }
   int64_t num_drops() const { return num_drops_; }
@@ -73,16 +62,17 @@ class Residency {
   struct Entry {
     ResidentAdapter adapter;
     int64_t pins = 0;
-    std::list<AdapterId>::iterator idle_position;  // valid while pins == 0
+    PageOffer offer;  // open while pins == 0
   };
   void Unpin(AdapterId id);
+  // Gives the pages of an idle adapter back.
+  void Drop(AdapterId id);
 
   const DType dtype_;
   PagePool& pool_;
   const Arena& arena_;
   ThreadPool& threads_;
   std::unordered_map<AdapterId, Entry> resident_;
-  std::list<AdapterId> idle_;
   int64_t num_loads_ = 0;
   int64_t num_drops_ = 0;
 };

@@ -102,6 +102,7 @@ class Bench {
     runner.quantization = options_.quantization;
     runner.isa = options_.isa;
     runner.threads = probe_threads_->num_threads();
+    runner.enable_prefix_caching = false;  // prompts repeat, and are to be computed
     runner.max_num_seqs = std::max<int64_t>(1, options_.num_adapters);
     for (const int64_t batch : options_.batches) {
       runner.max_num_seqs = std::max(runner.max_num_seqs, batch);

@@ -44,6 +44,12 @@ CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
   return app.add_flag(flag, value, help)->envname(EnvironmentName(app, flag));
 }
 
+CLI::Option* AddOnOffSwitch(CLI::App& app, const std::string& flag, bool& value,
+                            const std::string& help) {
+  return app.add_flag(flag + ",!--no-" + flag.substr(2), value, help)
+      ->envname(EnvironmentName(app, flag));
+}
+
 CLI::Validator AtLeastOne() {
   return {[](std::string& text) {
             int64_t number = 0;

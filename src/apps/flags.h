@@ -25,6 +25,10 @@ CLI::Option* AddFlag(CLI::App& app, const std::string& flag, T& value, const std
 }
 CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
                        const std::string& help);
+// A switch with a second flag that turns it off, as vLLM has them: "--enable-x" and
+// "--no-enable-x".
+CLI::Option* AddOnOffSwitch(CLI::App& app, const std::string& flag, bool& value,
+                            const std::string& help);
 // Wrong usage unless the text is an integer of at least 1. (CLI::PositiveNumber spells the largest
 // double out.)
 CLI::Validator AtLeastOne();

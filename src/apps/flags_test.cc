@@ -33,6 +33,25 @@ TEST(Flags, ReadSizesAndDurationsFromEitherPlace) {
   EXPECT_THROW(app.parse("--test-time 3"), CLI::ValidationError);
 }
 
+TEST(Flags, SwitchOnAndOff) {
+  bool value = true;
+  CLI::App app("", "aril");
+  CLI::App* serve = app.add_subcommand("serve");
+  AddOnOffSwitch(*serve, "--enable-test", value, "");
+  const auto parse = [&](const std::string& line) {
+    value = true;
+    app.parse(line);
+    return value;
+  };
+  EXPECT_TRUE(parse("serve"));
+  EXPECT_TRUE(parse("serve --enable-test"));
+  EXPECT_FALSE(parse("serve --no-enable-test"));
+  setenv("ARIL_ENABLE_TEST", "false", 1);
+  EXPECT_FALSE(parse("serve"));
+  EXPECT_TRUE(parse("serve --enable-test"));
+  unsetenv("ARIL_ENABLE_TEST");
+}
+
 TEST(Flags, KnowAtLeastOne) {
   const CLI::Validator at_least_one = AtLeastOne();
   for (std::string text : {"1", "4096"}) EXPECT_EQ(at_least_one(text), "");

@@ -75,6 +75,8 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
       app, "--pool-bytes", runner.pool_bytes,
       "Memory for KV cache and adapters, e.g. 4GiB [what is useful, at most 40 % of what is "
       "free]");
+  AddOnOffSwitch(app, "--enable-prefix-caching", runner.enable_prefix_caching,
+                 "Keep the KV pages of prompts and answers for requests that begin alike [on]");
   AddFlag(app, "--threads", runner.threads, "Threads that compute; 0: one per core")
       ->check(CLI::Range(0, 1024));
 }

@@ -53,7 +53,8 @@ aril_model_sequences{model="sql",state="running"} 4
 aril_model_sequences{model="sql",state="waiting"} 2
 aril_pool_pages{use="kv"} 10
 aril_pool_pages{use="adapter"} 1
-aril_pool_pages{use="free"} 29
+aril_pool_pages{use="prefix"} 8
+aril_pool_pages{use="free"} 21
 aril_pool_page_bytes 100000
 )";
 
@@ -62,16 +63,16 @@ MetricScrape At(int seconds, const char* text) {
 }
 
 TEST(TopView, ShowsLoadAndRates) {
-  EXPECT_THAT(
-      DrawTop(At(0, kBefore), At(2, kNow), {.columns = 200}),
-      ElementsAre(
-          "sequences  5 running, 2 waiting; 1.50 requests/s",
-          "tokens/s   30 generated, 0 of prompts",
-          "a batch    5 rows, 3 segments, 2.25 adapters (at most 3), 12.5 ms",
-          "latency    first token 75 ms (at most 100 ms), next 12.5 ms",
-          "pool       [kkkkkkkkkka.............................] 10 kv, 1 adapter, 29 free of "
-          "40 pages (4.0 MB)",
-          "", "running  waiting  model", "4        2        sql", "1        0        base"));
+  EXPECT_THAT(DrawTop(At(0, kBefore), At(2, kNow), {.columns = 200}),
+              ElementsAre("sequences  5 running, 2 waiting; 1.50 requests/s",
+                          "tokens/s   30 generated, 0 of prompts",
+                          "a batch    5 rows, 3 segments, 2.25 adapters (at most 3), 12.5 ms",
+                          "latency    first token 75 ms (at most 100 ms), next 12.5 ms",
+                          "pool       [kkkkkkkkkkapppppppp.....................] 10 kv, 1 adapter, "
+                          "8 prefix, 21 free of "
+                          "40 pages (4.0 MB)",
+                          "", "running  waiting  model", "4        2        sql",
+                          "1        0        base"));
 }
 
 TEST(TopView, FitsItsSize) {

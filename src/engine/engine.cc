@@ -27,10 +27,38 @@ PlanLimits LimitsOf(const EngineOptions& options, const kernels::KvLayout& layou
 wire::TokenEvent EventOf(const Sequence& sequence) {
   return {.sequence = sequence.id(),
           .attempt = sequence.request.attempt,
-          .index = static_cast<int32_t>(sequence.output.size())};
+          .index = static_cast<int32_t>(sequence.output.size()),
+          .num_cached = static_cast<int32_t>(sequence.num_cached)};
+}
+
+std::vector<PageId> IdsOf(const std::vector<PageRef>& pages) {
+  std::vector<PageId> ids;
+  ids.reserve(pages.size());
+  for (const PageRef& page : pages) ids.push_back(page.id());
+  return ids;
 }
 
 }  // namespace
+
+// Counts each page for the first sequence that has it.
+class Engine::PageTally {
+ public:
+  explicit PageTally(int64_t num_pages) : seen_(static_cast<size_t>(num_pages)) {}
+
+  // How many of the pages have not been seen before.
+  int64_t CountNew(std::span<const PageId> pages) {
+    int64_t count = 0;
+    for (const PageId id : pages) {
+      auto seen = seen_[static_cast<size_t>(id.value())];
+      count += seen ? 0 : 1;
+      seen = true;
+    }
+    return count;
+  }
+
+ private:
+  std::vector<bool> seen_;
+};
 
 Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
                kernels::CpuContext& context, const Clock& clock)
@@ -44,6 +72,7 @@ Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& ada
           options.num_pages,
           kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
       residency_(model.layout().dtype, pool_, arena_, context.threads()),
+      prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, arena_, context) {}
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
@@ -120,29 +149,47 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
 }
 
 PlanView Engine::View() const {
-  PlanView view{.free_pages = pool_.free()};
-  std::set<AdapterId> seen;
-  const auto add_adapter = [&](AdapterId id, int64_t num_pages) {
-    if (id != kBaseModel && seen.insert(id).second) {
-      view.adapters.push_back({id, num_pages, residency_.IsResident(id)});
-    }
-  };
-  for (const auto& [id, num_pages] : residency_.Idle()) add_adapter(id, num_pages);
-  // No more waiting sequences than could start: the queue may be long.
-  int64_t waiting_left = options_.max_num_seqs;
+  PlanView view{.available_pages = pool_.available()};
+  std::set<AdapterId> adapters;
+  PageTally tally(pool_.total());
+  // No more waiting sequences than could start, by seats, rows and pages: the queue may be long,
+  // and so may the prompts that are looked up.
+  int64_t seats = options_.max_num_seqs;
+  int64_t rows = limits_.max_rows;
+  int64_t pages = pool_.available();
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
-    if (!s.running && waiting_left-- <= 0) continue;
-    view.sequences.push_back({.id = s.id(),
-                              .adapter = s.request.adapter,
-                              .arrival = arrival,
-                              .running = s.running,
-                              .num_tokens = s.num_tokens(),
-                              .num_computed = s.num_computed,
-                              .num_pages = static_cast<int64_t>(s.pages.size())});
-    add_adapter(s.request.adapter, s.adapter_pages);
+    if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) break;
+    const PlanSequence plan = Describe(s, tally);
+    --seats;
+    if (!s.running) {
+      rows -= plan.num_tokens - plan.num_computed;
+      pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
+    }
+    if (adapters.insert(plan.adapter).second) {
+      view.adapters.push_back({plan.adapter, s.adapter_pages});
+    }
+    view.sequences.push_back(plan);
   }
   return view;
+}
+
+PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
+  const std::vector<PageId> pages =
+      s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_scope(), ReusableTokens(s));
+  const auto num_pages = static_cast<int64_t>(pages.size());
+  return {.id = s.id(),
+          .adapter = s.request.adapter,
+          .running = s.running,
+          .num_tokens = s.num_tokens(),
+          .num_computed = s.running ? s.num_computed : num_pages * limits_.page_tokens,
+          .num_pages = num_pages,
+          .num_own_pages = tally.CountNew(pages)};
+}
+
+std::vector<int32_t> Engine::ReusableTokens(const Sequence& sequence) const {
+  if (!options_.enable_prefix_caching) return {};
+  return sequence.Tokens(0, sequence.first_logits_row());
 }
 
 std::vector<StepItem> Engine::Apply(const Plan& plan) {
@@ -153,26 +200,48 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
   stats_.adapter_load_times.clear();
   for (const SequenceId id : plan.evict) Get(id).Evict();
   stats_.evictions += static_cast<int64_t>(plan.evict.size());
-  for (const AdapterId id : plan.drop) residency_.Drop(id);
-  for (const SequenceId id : plan.admit) {
-    Sequence& sequence = Get(id);
-    const TimePoint now = clock_.Now();
-    const bool resident = residency_.IsResident(sequence.request.adapter);
-    sequence.adapter = residency_.Pin(sequence.adapter_ref);
-    if (!resident) stats_.adapter_load_times.push_back(clock_.Now() - now);
-    if (!sequence.has_started) stats_.queue_times.push_back(now - sequence.request.arrival);
-    sequence.has_started = true;
-    sequence.running = true;
-  }
+  Admit(plan.admit);
   std::vector<StepItem> items;
   for (const Plan::Item& item : plan.items) {
     Sequence& sequence = Get(item.id);
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
+    // Pages that others may read are not written.
+    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);
     items.push_back({&sequence, item.num_rows});
     stats_.num_rows += static_cast<int32_t>(item.num_rows);
     if (item.prefill) stats_.num_prefill_rows += static_cast<int32_t>(item.num_rows);
   }
   return items;
+}
+
+void Engine::Admit(std::span<const SequenceId> ids) {
+  // What is in the pool already is pinned before room is made for anything else.
+  for (const SequenceId id : ids) Start(Get(id));
+  for (const SequenceId id : ids) LoadAdapter(Get(id));
+}
+
+void Engine::Start(Sequence& sequence) {
+  sequence.running = true;
+  if (residency_.IsResident(sequence.request.adapter)) {
+    sequence.adapter = residency_.Pin(sequence.adapter_ref);
+  }
+  const std::vector<int32_t> reusable = ReusableTokens(sequence);
+  sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
+  sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
+  if (std::exchange(sequence.has_started, true)) return;
+  stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
+  sequence.num_cached = sequence.num_computed;
+  stats_.prefix_queries += static_cast<int64_t>(reusable.size());
+  stats_.prefix_hits += sequence.num_cached;
+}
+
+void Engine::LoadAdapter(Sequence& sequence) {
+  const AdapterRef& ref = sequence.adapter_ref;
+  if (sequence.adapter.adapter() != nullptr) return;
+  const TimePoint start = clock_.Now();
+  const bool resident = residency_.IsResident(ref.id);
+  sequence.adapter = residency_.Pin(ref);
+  if (!resident) stats_.adapter_load_times.push_back(clock_.Now() - start);
 }
 
 void Engine::Advance(std::span<const StepItem> items, StepResult result,
@@ -196,6 +265,7 @@ void Engine::Advance(std::span<const StepItem> items, StepResult result,
 wire::TokenEvent Engine::Advance(Sequence& sequence, int64_t num_rows, ItemResult result) {
   wire::TokenEvent event = EventOf(sequence);
   sequence.num_computed += num_rows;
+  CachePages(sequence);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
             std::back_inserter(sequence.prompt_logprobs));
   if (sequence.num_computed < sequence.num_tokens()) return event;
@@ -210,6 +280,18 @@ wire::TokenEvent Engine::Advance(Sequence& sequence, int64_t num_rows, ItemResul
     AppendToken(sequence, std::move(**result.sample), event);
   }
   return event;
+}
+
+// Two sequences may have filled equal pages side by side. Both go on with the first one's: by the
+// arithmetic rule the bytes are the same.
+void Engine::CachePages(Sequence& sequence) {
+  if (!options_.enable_prefix_caching) return;
+  const int64_t page_tokens = limits_.page_tokens;
+  const int64_t num_full = sequence.num_computed / page_tokens;
+  for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
+    prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens),
+                         sequence.pages[static_cast<size_t>(i)]);
+  }
 }
 
 void Engine::AppendToken(Sequence& sequence, kernels::SampleResult sampled,
@@ -233,7 +315,8 @@ wire::StepStats Engine::Stats() const {
   wire::StepStats stats = stats_;
   stats.pages_total = pool_.total();
   stats.pages_free = pool_.free();
-  stats.pages_kv = pool_.used(PageUse::kKv);
+  stats.pages_prefix = prefix_cache_.num_idle_pages();
+  stats.pages_kv = pool_.used(PageUse::kKv) - stats.pages_prefix;
   stats.pages_adapter = pool_.used(PageUse::kAdapter);
   stats.page_tokens = limits_.page_tokens;
   stats.page_bytes = arena_.page_bytes();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "engine/sequence.h"
 #include "memory/arena.h"
 #include "memory/page_pool.h"
+#include "memory/prefix_cache.h"
 #include "model/model.h"
 #include "wire/messages.h"
 
@@ -28,6 +30,7 @@ struct EngineOptions {
   int64_t max_num_batched_tokens = 512;
   int64_t max_model_len = 2048;
   int32_t num_pages = 0;
+  bool enable_prefix_caching = true;
 };
 
 // A sequence that can run here, with the adapter that it will use whatever becomes of the set.
@@ -66,10 +69,19 @@ class Engine {
   Executor& executor() { return executor_; }
 
  private:
+  class PageTally;
   PlanView View() const;
+  PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
+  // The tokens whose pages, if they are cached, need not be computed.
+  std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
   // Carries a plan out up to the model run: evictions, adapters, pages. Returns the rows to run.
   std::vector<StepItem> Apply(const Plan& plan);
-  // Takes the results in; finished sequences release their pages.
+  void Admit(std::span<const SequenceId> ids);
+  void Start(Sequence& sequence);
+  void LoadAdapter(Sequence& sequence);
+  // Caches the pages that have become full.
+  void CachePages(Sequence& sequence);
+  // Takes the results in; full pages are cached, finished sequences release their pages.
   void Advance(std::span<const StepItem> items, StepResult result,
                std::vector<wire::TokenEvent>& events);
   wire::TokenEvent Advance(Sequence& sequence, int64_t num_rows, ItemResult result);
@@ -86,9 +98,11 @@ class Engine {
   Arena arena_;
   PagePool pool_;
   Residency residency_;
+  PrefixCache prefix_cache_;
   Executor executor_;
 
-  // By arrival. Pages and pins of sequences are given back before residency_ and pool_ go.
+  // By arrival: running ones, then waiting ones. Their pages and pins are given back before what
+  // they belong to goes.
   std::map<uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::unordered_map<SequenceId, Sequence*> by_id_;
   std::vector<SequenceId> cancelled_;

@@ -16,25 +16,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using wire::FinishReason;
 
-std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t length) {
-  std::vector<int32_t> prompt(static_cast<size_t>(length));
-  for (int32_t& token : prompt) token = static_cast<int32_t>(random() % 171);
-  return prompt;
-}
-
-bool Same(const wire::Logprobs& a, const wire::Logprobs& b) {
-  const auto same_top = [](const wire::TokenLogprob& x, const wire::TokenLogprob& y) {
-    return x.token == y.token && x.logprob == y.logprob;
-  };
-  return a.logprob == b.logprob && a.rank == b.rank &&
-         std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(), same_top);
-}
-
-bool Same(const std::vector<wire::Logprobs>& a, const std::vector<wire::Logprobs>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return Same(x, y); });
-}
-
 TEST(EnginePool, OneSequenceMayTakeAllOfIt) {
   // 40 tokens fit the pool exactly.
   TestEngineOptions options;
@@ -47,7 +28,7 @@ TEST(EnginePool, OneSequenceMayTakeAllOfIt) {
   EXPECT_THAT(streams.problems(), IsEmpty());
   EXPECT_THAT(streams[0].tokens, SizeIs(20));
   EXPECT_THAT(streams[1].tokens, SizeIs(7));
-  EXPECT_EQ(engine->Stats().pages_free, 10);
+  EXPECT_EQ(engine->Stats().pages_free + engine->Stats().pages_prefix, 10);
 }
 
 TEST(EnginePool, TheNewestIsEvictedAndGoesOnWhereItWas) {
@@ -216,7 +197,8 @@ TEST(EnginePool, EveryPageComesBackFromRandomWork) {
             SequenceId(static_cast<int64_t>(random() % static_cast<uint64_t>(num_added))));
       streams.Take(engine->Step());
       const wire::StepStats stats = engine->Stats();
-      ASSERT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter, stats.pages_total);
+      ASSERT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter + stats.pages_prefix,
+                stats.pages_total);
       ASSERT_LE(stats.num_rows, options.engine.max_num_batched_tokens);
       ASSERT_LE(stats.num_running, options.engine.max_num_seqs);
     }

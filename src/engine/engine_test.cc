@@ -27,7 +27,7 @@ Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request) {
 void ExpectAllPagesBack(TestEngine& engine) {
   const wire::StepStats stats = engine->Stats();
   EXPECT_EQ(stats.pages_kv, 0);
-  EXPECT_EQ(stats.pages_free + stats.pages_adapter, stats.pages_total);
+  EXPECT_EQ(stats.pages_free + stats.pages_adapter + stats.pages_prefix, stats.pages_total);
   EXPECT_THAT(stats.adapters, IsEmpty());
   EXPECT_FALSE(engine->HasWork());
 }

@@ -14,20 +14,17 @@ namespace {
 class Planner {
  public:
   Planner(const PlanView& view, const PlanLimits& limits)
-      : limits_(limits), free_(view.free_pages), rows_left_(limits.max_rows) {
+      : limits_(limits), available_(view.available_pages), rows_left_(limits.max_rows) {
     CHECK_GE(limits.max_rows, limits.max_running);
-    for (const PlanAdapter& adapter : view.adapters)
-      adapters_[adapter.id] = {adapter.num_pages, adapter.resident, 0};
+    for (const PlanAdapter& adapter : view.adapters) adapters_[adapter.id] = {adapter.num_pages, 0};
     for (const PlanSequence& sequence : view.sequences) {
       if (sequence.running) {
+        CHECK(waiting_.empty());
         running_.push_back({&sequence, 0});
-        ++UsersOf(sequence.adapter);
+        ++adapters_[sequence.adapter].users;
       } else {
         waiting_.push_back(&sequence);
       }
-    }
-    for (const PlanAdapter& adapter : view.adapters) {
-      if (adapter.resident && UsersOf(adapter.id) == 0) idle_.push_back(adapter.id);
     }
   }
 
@@ -46,12 +43,9 @@ class Planner {
     int64_t rows;
   };
   struct AdapterState {
-    int64_t pages;
-    bool resident;
-    int64_t users;  // running sequences
+    int64_t pages = 0;  // 0 for the base model
+    int64_t users = 0;  // running sequences; without any, the pages are available
   };
-
-  int64_t& UsersOf(AdapterId id) { return adapters_[id].users; }
 
   int64_t PagesFor(int64_t tokens) const { return CeilDiv(tokens, limits_.page_tokens); }
 
@@ -72,29 +66,12 @@ class Planner {
     }
   }
 
-  // Drops idle adapters until `count` pages are free; or, if they have not enough, none of them and
-  // returns false: an adapter must not go for somebody who stays out all the same.
-  bool MakeFree(int64_t count) {
-    if (free_ >= count) return true;
-    int64_t reclaimable = free_;
-    for (const AdapterId id : idle_) reclaimable += adapters_[id].pages;
-    if (reclaimable < count) return false;
-    while (free_ < count) {
-      const AdapterId id = idle_.front();
-      idle_.pop_front();
-      free_ += adapters_[id].pages;
-      adapters_[id].resident = false;
-      plan_.drop.push_back(id);
-    }
-    return true;
-  }
-
   void GivePages() {
     for (size_t i = 0; i < running_.size(); ++i) {
       const PlanSequence& s = *running_[i].sequence;
       const int64_t need = MissingPages(s, s.num_computed + running_[i].rows);
-      while (i < running_.size() && !MakeFree(need)) EvictNewest();
-      if (i < running_.size()) free_ -= need;
+      while (i < running_.size() && available_ < need) EvictNewest();
+      if (i < running_.size()) available_ -= need;
     }
   }
 
@@ -102,43 +79,39 @@ class Planner {
     const Running victim = running_.back();
     running_.pop_back();
     plan_.evict.push_back(victim.sequence->id);
-    free_ += victim.sequence->num_pages;
-    if (victim.sequence->adapter != kBaseModel && --UsersOf(victim.sequence->adapter) == 0) {
-      idle_.push_back(victim.sequence->adapter);
-    }
+    available_ += victim.sequence->num_own_pages;
+    AdapterState& adapter = adapters_[victim.sequence->adapter];
+    if (--adapter.users == 0) available_ += adapter.pages;
   }
 
   // While rows are left, each running sequence gets all its rows in this step, and with them the
-  // pages of all its tokens: what is free then has been promised to nobody.
+  // pages of all its tokens: what is available then has been promised to nobody.
   void Admit() {
     while (!waiting_.empty() && rows_left_ > 0 &&
            static_cast<int64_t>(running_.size()) < limits_.max_running) {
       const PlanSequence& s = *waiting_.front();
-      const int64_t adapter_pages = AbsentPages(s.adapter);
-      const int64_t tokens_pages = PagesFor(s.num_tokens);
-      // Its own adapter must not be among those that make room for it.
-      if (s.adapter != kBaseModel) std::erase(idle_, s.adapter);
+      const int64_t need = NewlyUsedPages(s);
       const int64_t headroom =
           static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
-      if (!MakeFree(adapter_pages + tokens_pages + headroom)) return;
+      if (available_ < need + headroom) return;
       waiting_.pop_front();
+      available_ -= need;
       Start(s);
-      free_ -= adapter_pages + tokens_pages;
     }
   }
 
-  int64_t AbsentPages(AdapterId id) {
-    return id == kBaseModel || adapters_[id].resident ? 0 : adapters_[id].pages;
+  // By a sequence that joins, with all its tokens.
+  int64_t NewlyUsedPages(const PlanSequence& s) {
+    const AdapterState& adapter = adapters_[s.adapter];
+    return (adapter.users == 0 ? adapter.pages : 0) + s.num_own_pages +
+           MissingPages(s, s.num_tokens);
   }
 
   void Start(const PlanSequence& s) {
-    const int64_t rows = std::min(s.num_tokens, rows_left_);
+    const int64_t rows = std::min(s.num_tokens - s.num_computed, rows_left_);
     rows_left_ -= rows;
     running_.push_back({&s, rows});
-    if (s.adapter != kBaseModel) {
-      adapters_[s.adapter].resident = true;
-      ++UsersOf(s.adapter);
-    }
+    ++adapters_[s.adapter].users;
     plan_.admit.push_back(s.id);
   }
 
@@ -171,12 +144,11 @@ class Planner {
   }
 
   const PlanLimits& limits_;
-  int64_t free_;
+  int64_t available_;
   int64_t rows_left_;
   std::vector<Running> running_;  // oldest first
   std::deque<const PlanSequence*> waiting_;
   std::map<AdapterId, AdapterState> adapters_;
-  std::deque<AdapterId> idle_;  // least recently used first
   Plan plan_;
 };
 

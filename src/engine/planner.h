@@ -1,12 +1,16 @@
 // Decides what a step does: a pure function of the sequences and the pool's occupancy.
 //
 // Policy. First come, first served. Every running sequence that decodes gets its row; what is left
-// of the row budget goes to prefills, oldest first, in chunks. When pages run out, idle adapters go
-// first (least recently used), then the newest running sequence is evicted, again and again, until
-// the older ones fit. A waiting sequence joins, in order of arrival, when there is room for its
-// adapter, for all its tokens, and for some more tokens of each other running sequence (Punica,
-// section 5.1: one page, of 16 tokens there), so that it is not evicted at once. The head of the
-// queue is never overtaken; a sequence that could not run alone is refused on submission.
+// of the row budget goes to prefills, oldest first, in chunks. When pages run out, the newest
+// running sequence is evicted, again and again, until the older ones fit. A waiting sequence joins,
+// in order of arrival, when there is room for its adapter, for all its tokens, and for some more
+// tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens there), so
+// that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
+// not run alone is refused on submission.
+//
+// Only numbers of pages matter here. A page is available unless something that runs uses it: an
+// idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a
+// sequence joins that uses them. Which of them give way, the pool knows.
 
 #ifndef ARIL_ENGINE_PLANNER_H_
 #define ARIL_ENGINE_PLANNER_H_
@@ -31,24 +35,27 @@ struct PlanLimits {
 struct PlanSequence {
   SequenceId id;
   AdapterId adapter;
-  uint64_t arrival = 0;
   bool running = false;
-  int64_t num_tokens = 0;    // prompt and output so far
-  int64_t num_computed = 0;  // 0 unless running
-  int64_t num_pages = 0;     // 0 unless running
+  int64_t num_tokens = 0;  // prompt and output so far
+  // Tokens whose K and V are in pages, and these pages. Of a waiting sequence: in cached ones, with
+  // which it would start.
+  int64_t num_computed = 0;
+  int64_t num_pages = 0;
+  // Those of its pages that no sequence before it in the view has: by its joining they stop being
+  // available; by its eviction, when all newer sequences have gone, they become so.
+  int64_t num_own_pages = 0;
 };
 
-// What the planner knows of an adapter that some sequence of the view uses, or that is resident.
+// An adapter that some sequence of the view uses.
 struct PlanAdapter {
   AdapterId id;
   int64_t num_pages = 0;
-  bool resident = false;
 };
 
 struct PlanView {
-  std::vector<PlanSequence> sequences;  // by arrival, oldest first
-  std::vector<PlanAdapter> adapters;  // idle residents must come in order of last use, oldest first
-  int64_t free_pages = 0;
+  std::vector<PlanSequence> sequences;  // by arrival, oldest first: running ones, then waiting ones
+  std::vector<PlanAdapter> adapters;
+  int64_t available_pages = 0;
 };
 
 struct Plan {
@@ -63,9 +70,9 @@ struct Plan {
 
   // To be carried out in this order.
   std::vector<SequenceId> evict;  // newest first
-  std::vector<AdapterId> drop;    // idle adapters whose pages are wanted
-  std::vector<SequenceId>
-      admit;  // waiting sequences that start; their adapters are loaded if absent
+  // Waiting sequences that start, with the cached pages of the view. These and their adapters must
+  // all be pinned before pages are taken for anything.
+  std::vector<SequenceId> admit;
   // In the order of the batch's rows: prefill chunks, then decodes; rows of one adapter adjacent,
   // also across the border between the two.
   std::vector<Item> items;

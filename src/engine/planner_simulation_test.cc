@@ -1,41 +1,45 @@
-// The planner in a toy world: sequences arrive, grow, are cancelled and finish, adapters come and
-// go, pages are numbers. What planner.h promises is asserted at every step.
+// The planner, the pool and the prefix cache in a toy world: sequences arrive, grow, are cancelled
+// and finish, adapters come and go. What planner.h promises is asserted at every step; and of every
+// row, that its page still holds what was computed from the same tokens, tenant and adapter.
 
 #include <algorithm>
-#include <list>
 #include <map>
 #include <random>
 #include <set>
 
 #include "engine/planner.h"
 #include "gtest/gtest.h"
+#include "memory/page_pool.h"
+#include "memory/prefix_cache.h"
 
 namespace aril {
 namespace {
 
 struct ToySequence {
-  PlanSequence plan;
+  PlanSequence plan;  // num_own_pages is that of the last view
+  uint64_t arrival = 0;
+  PrefixScope scope;
+  std::vector<int32_t> tokens;
   int64_t num_wanted = 0;  // tokens at its end
+  PrefixCache::Pin prefix;
+  std::vector<PageRef> pages;  // while running
 };
 
 struct ToyAdapter {
-  int64_t num_pages = 0;
-  bool resident = false;
+  std::vector<PageRef> pages;  // while resident
+  PageOffer offer;             // while no running sequence uses it
 };
 
 class ToyWorld {
  public:
-  explicit ToyWorld(uint64_t seed) : random_(seed) {
-    limits_.page_tokens = int64_t{1} << Draw(0, 4);
-    limits_.max_running = Draw(1, 12);
-    limits_.max_rows = limits_.max_running + Draw(0, 40);
-    adapters_.resize(static_cast<size_t>(Draw(1, 8)));
-    int64_t largest = 0;
-    for (ToyAdapter& adapter : adapters_) {
-      adapter.num_pages = Draw(1, 12);
-      largest = std::max(largest, adapter.num_pages);
-    }
-    total_ = free_ = largest + Pages(kMaxTokens) + Draw(0, 30);
+  explicit ToyWorld(uint64_t seed)
+      : random_(seed),
+        limits_(DrawLimits()),
+        adapter_pages_(DrawAdapters()),
+        pool_(static_cast<int32_t>(DrawPages()), [this](PageId id) { rows_.erase(id); }),
+        cache_(pool_, limits_.page_tokens),
+        adapters_(adapter_pages_.size()) {
+    for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
 
   bool Empty() const { return sequences_.empty(); }
@@ -46,17 +50,21 @@ class ToyWorld {
   }
   int64_t num_evictions() const { return num_evictions_; }
   int64_t num_drops() const { return num_drops_; }
+  int64_t num_cached() const { return num_cached_; }
 
   void Arrive() {
-    const auto arrival = next_arrival_++;
-    ToySequence sequence;
-    sequence.plan.id = SequenceId(static_cast<int64_t>(arrival));
-    sequence.plan.arrival = arrival;
-    sequence.plan.adapter =
+    const uint64_t arrival = next_arrival_++;
+    ToySequence& s = sequences_[arrival];
+    s.arrival = arrival;
+    s.plan.id = SequenceId(static_cast<int64_t>(arrival));
+    s.plan.adapter =
         AdapterId(static_cast<int32_t>(Draw(-1, static_cast<int64_t>(adapters_.size()) - 1)));
-    sequence.plan.num_tokens = Draw(1, kMaxTokens - 1);
-    sequence.num_wanted = Draw(sequence.plan.num_tokens + 1, kMaxTokens);
-    sequences_.emplace(arrival, sequence);
+    s.scope = {Draw(0, 3) == 0 ? "a" : "b", s.plan.adapter};
+    s.tokens = openings_[static_cast<size_t>(Draw(0, 2))];
+    const std::vector<int32_t> rest = RandomTokens(Draw(1, kMaxTokens / 2 - 1));
+    s.tokens.insert(s.tokens.end(), rest.begin(), rest.end());
+    s.plan.num_tokens = NumTokens(s);
+    s.num_wanted = Draw(s.plan.num_tokens + 1, kMaxTokens);
   }
 
   void CancelOne() {
@@ -71,10 +79,10 @@ class ToyWorld {
     const Plan plan = MakePlan(view, limits_);
     ExpectSame(plan, MakePlan(view, limits_));
     Evict(plan);
-    DropAdapters(plan);
     Admit(plan);
     RunItems(plan);
-    EXPECT_EQ(free_ + UsedPages(), total_);
+    pool_.CheckConservation();
+    ExpectPagesAccountedFor();
   }
 
  private:
@@ -83,10 +91,35 @@ class ToyWorld {
   int64_t Draw(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
   }
+  PlanLimits DrawLimits() {
+    PlanLimits limits;
+    limits.page_tokens = int64_t{1} << Draw(0, 4);
+    limits.max_running = Draw(1, 12);
+    limits.max_rows = limits.max_running + Draw(0, 40);
+    return limits;
+  }
+  std::vector<int64_t> DrawAdapters() {
+    std::vector<int64_t> pages(static_cast<size_t>(Draw(1, 8)));
+    for (int64_t& count : pages) count = Draw(1, 12);
+    return pages;
+  }
+  // Enough for each sequence alone.
+  int64_t DrawPages() {
+    return *std::max_element(adapter_pages_.begin(), adapter_pages_.end()) + Pages(kMaxTokens) +
+           Draw(0, 30);
+  }
+  // Of an alphabet of two, so that sequences meet.
+  std::vector<int32_t> RandomTokens(int64_t count) {
+    std::vector<int32_t> tokens(static_cast<size_t>(count));
+    for (int32_t& token : tokens) token = static_cast<int32_t>(Draw(0, 1));
+    return tokens;
+  }
   int64_t Pages(int64_t tokens) const {
     return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
   }
+  static int64_t NumTokens(const ToySequence& s) { return static_cast<int64_t>(s.tokens.size()); }
   ToyAdapter& Get(AdapterId id) { return adapters_[static_cast<size_t>(id.value())]; }
+  int64_t PagesFor(AdapterId id) const { return adapter_pages_[static_cast<size_t>(id.value())]; }
   ToySequence& Get(SequenceId id) { return sequences_.at(static_cast<uint64_t>(id.value())); }
 
   bool IsPinned(AdapterId id) const {
@@ -95,31 +128,36 @@ class ToyWorld {
     });
   }
 
-  int64_t UsedPages() const {
-    int64_t used = 0;
-    for (const ToyAdapter& adapter : adapters_) used += adapter.resident ? adapter.num_pages : 0;
-    for (const auto& [arrival, sequence] : sequences_) used += sequence.plan.num_pages;
-    return used;
+  // All but the last token.
+  static std::span<const int32_t> Reusable(const ToySequence& s) {
+    return std::span(s.tokens).first(s.tokens.size() - 1);
   }
 
-  PlanView View() const {
-    PlanView view{.free_pages = free_};
-    for (const auto& [arrival, sequence] : sequences_) view.sequences.push_back(sequence.plan);
-    const auto add = [&](AdapterId id) {
-      const ToyAdapter& adapter = adapters_[static_cast<size_t>(id.value())];
-      view.adapters.push_back({id, adapter.num_pages, adapter.resident});
-    };
-    for (const AdapterId id : idle_) add(id);
+  PlanView View() {
+    PlanView view{.available_pages = pool_.available()};
+    std::set<PageId> seen;
+    for (auto& [arrival, s] : sequences_) {
+      std::vector<PageId> pages;
+      if (s.plan.running) {
+        for (const PageRef& page : s.pages) pages.push_back(page.id());
+      } else {
+        pages = cache_.Find(s.scope, Reusable(s));
+        s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.page_tokens;
+      }
+      s.plan.num_pages = static_cast<int64_t>(pages.size());
+      s.plan.num_own_pages = std::count_if(pages.begin(), pages.end(),
+                                           [&](PageId id) { return seen.insert(id).second; });
+      view.sequences.push_back(s.plan);
+    }
     for (size_t i = 0; i < adapters_.size(); ++i) {
       const AdapterId id(static_cast<int32_t>(i));
-      if (std::find(idle_.begin(), idle_.end(), id) == idle_.end()) add(id);
+      view.adapters.push_back({id, PagesFor(id)});
     }
     return view;
   }
 
   static void ExpectSame(const Plan& a, const Plan& b) {
     EXPECT_EQ(a.evict, b.evict);
-    EXPECT_EQ(a.drop, b.drop);
     EXPECT_EQ(a.admit, b.admit);
     ASSERT_EQ(a.items.size(), b.items.size());
     for (size_t i = 0; i < a.items.size(); ++i) {
@@ -128,13 +166,22 @@ class ToyWorld {
     }
   }
 
-  void Release(ToySequence& sequence) {
-    PlanSequence& plan = sequence.plan;
-    free_ += plan.num_pages;
-    plan.num_pages = plan.num_computed = 0;
-    const bool was_running = std::exchange(plan.running, false);
-    if (was_running && plan.adapter != kBaseModel && !IsPinned(plan.adapter))
-      idle_.push_back(plan.adapter);
+  void Release(ToySequence& s) {
+    s.pages.clear();
+    s.prefix.Reset();
+    s.plan.num_computed = 0;
+    const bool was_running = std::exchange(s.plan.running, false);
+    if (was_running && s.plan.adapter != kBaseModel && !IsPinned(s.plan.adapter)) {
+      OfferAdapter(Get(s.plan.adapter));
+    }
+  }
+
+  void OfferAdapter(ToyAdapter& adapter) {
+    adapter.offer = pool_.Offer(static_cast<int64_t>(adapter.pages.size()), [this, &adapter] {
+      adapter.pages.clear();
+      adapter.offer.Withdraw();
+      ++num_drops_;
+    });
   }
 
   void Remove(std::map<uint64_t, ToySequence>::iterator sequence) {
@@ -147,40 +194,34 @@ class ToyWorld {
       ToySequence& victim = Get(id);
       ASSERT_TRUE(victim.plan.running);
       for (const auto& [arrival, other] : sequences_) {
-        EXPECT_FALSE(other.plan.running && arrival > victim.plan.arrival)
+        EXPECT_FALSE(other.plan.running && arrival > victim.arrival)
             << arrival << " is newer than " << id;
       }
+      const int64_t available = pool_.available();
       Release(victim);
+      EXPECT_GE(pool_.available(), available + victim.plan.num_own_pages);
       ++num_evictions_;
     }
     EXPECT_TRUE(plan.evict.empty() || plan.admit.empty());
   }
 
-  void DropAdapters(const Plan& plan) {
-    for (const AdapterId id : plan.drop) {
-      ASSERT_TRUE(Get(id).resident);
-      ASSERT_FALSE(IsPinned(id)) << "a running sequence uses adapter " << id;
-      Get(id).resident = false;
-      free_ += Get(id).num_pages;
-      idle_.remove(id);
-      ++num_drops_;
-    }
-  }
-
   void Admit(const Plan& plan) {
     for (const SequenceId id : plan.admit) {
-      PlanSequence& sequence = Get(id).plan;
-      ASSERT_FALSE(sequence.running);
+      ToySequence& s = Get(id);
+      ASSERT_FALSE(s.plan.running);
       for (const auto& [arrival, other] : sequences_) {
-        EXPECT_TRUE(other.plan.running || arrival >= sequence.arrival)
-            << id << " overtakes " << arrival;
+        EXPECT_TRUE(other.plan.running || arrival >= s.arrival) << id << " overtakes " << arrival;
       }
-      sequence.running = true;
-      if (sequence.adapter == kBaseModel) continue;
-      idle_.remove(sequence.adapter);
-      if (std::exchange(Get(sequence.adapter).resident, true)) continue;
-      free_ -= Get(sequence.adapter).num_pages;
-      ASSERT_GE(free_, 0);
+      s.plan.running = true;
+      s.prefix = cache_.Take(s.scope, Reusable(s), s.pages);
+      ASSERT_EQ(s.prefix.num_pages(), s.plan.num_pages) << "not what was planned with";
+      num_cached_ += s.prefix.num_pages();
+      if (s.plan.adapter != kBaseModel) Get(s.plan.adapter).offer.Withdraw();
+    }
+    for (const SequenceId id : plan.admit) {
+      const AdapterId adapter = Get(id).plan.adapter;
+      if (adapter == kBaseModel || !Get(adapter).pages.empty()) continue;
+      ASSERT_TRUE(pool_.Allocate(PagesFor(adapter), PageUse::kAdapter, Get(adapter).pages));
     }
   }
 
@@ -188,22 +229,45 @@ class ToyWorld {
     std::set<SequenceId> ran;
     int64_t rows = 0;
     for (const Plan::Item& item : plan.items) {
-      ToySequence& sequence = Get(item.id);
-      ASSERT_TRUE(sequence.plan.running);
+      ToySequence& s = Get(item.id);
+      ASSERT_TRUE(s.plan.running);
       ASSERT_TRUE(ran.insert(item.id).second);
       ASSERT_GE(item.num_rows, 1);
-      ASSERT_LE(sequence.plan.num_computed + item.num_rows, sequence.plan.num_tokens);
-      EXPECT_EQ(item.prefill, sequence.plan.num_tokens - sequence.plan.num_computed > 1);
+      ASSERT_LE(s.plan.num_computed + item.num_rows, s.plan.num_tokens);
+      EXPECT_EQ(item.prefill, s.plan.num_tokens - s.plan.num_computed > 1);
       rows += item.num_rows;
-      free_ -= item.new_pages;
-      ASSERT_GE(free_, 0) << "more pages were promised than are free";
-      sequence.plan.num_pages += item.new_pages;
-      ASSERT_EQ(sequence.plan.num_pages, Pages(sequence.plan.num_computed + item.num_rows));
+      ASSERT_TRUE(pool_.Allocate(item.new_pages, PageUse::kKv, s.pages))
+          << "more pages were promised than are available";
+      ASSERT_EQ(static_cast<int64_t>(s.pages.size()), Pages(s.plan.num_computed + item.num_rows));
     }
     EXPECT_LE(rows, limits_.max_rows);
     ExpectProgress(ran);
     ExpectAdaptersAdjacent(plan);
+    for (const Plan::Item& item : plan.items) Compute(Get(item.id), item.num_rows);
     for (const Plan::Item& item : plan.items) Advance(item);
+  }
+
+  // What a row's K and V depend on.
+  static uint64_t HashHistory(const ToySequence& s, int64_t position) {
+    uint64_t hash =
+        std::hash<std::string>()(s.scope.tenant) + std::hash<AdapterId>()(s.scope.adapter);
+    for (int64_t i = 0; i <= position; ++i) {
+      hash =
+          hash * 6364136223846793005u + static_cast<uint64_t>(s.tokens[static_cast<size_t>(i)]) + 1;
+    }
+    return hash;
+  }
+  uint64_t& Row(const ToySequence& s, int64_t position) {
+    const PageId page = s.pages[static_cast<size_t>(position / limits_.page_tokens)].id();
+    return rows_[page][position % limits_.page_tokens];
+  }
+
+  void Compute(ToySequence& s, int64_t num_rows) {
+    const int64_t end = s.plan.num_computed + num_rows;
+    for (int64_t i = s.plan.num_computed; i < end; ++i) Row(s, i) = HashHistory(s, i);
+    for (int64_t i = 0; i < end; ++i) {
+      ASSERT_EQ(Row(s, i), HashHistory(s, i)) << "sequence " << s.plan.id << ", token " << i;
+    }
   }
 
   // Nobody starves: the oldest sequence gets ahead in every step, so that each becomes the oldest
@@ -241,28 +305,61 @@ class ToyWorld {
   }
 
   void Advance(const Plan::Item& item) {
-    ToySequence& sequence = Get(item.id);
-    sequence.plan.num_computed += item.num_rows;
-    if (sequence.plan.num_computed < sequence.plan.num_tokens) return;
-    if (++sequence.plan.num_tokens == sequence.num_wanted)
-      Remove(sequences_.find(sequence.plan.arrival));
+    ToySequence& s = Get(item.id);
+    s.plan.num_computed += item.num_rows;
+    const int64_t page_tokens = limits_.page_tokens;
+    while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
+      const auto page = static_cast<size_t>(s.prefix.num_pages());
+      cache_.Extend(s.prefix,
+                    std::span(s.tokens).subspan(page * static_cast<size_t>(page_tokens),
+                                                static_cast<size_t>(page_tokens)),
+                    s.pages[page]);
+    }
+    if (s.plan.num_computed < s.plan.num_tokens) return;
+    s.tokens.push_back(static_cast<int32_t>(Draw(0, 1)));
+    s.plan.num_tokens = NumTokens(s);
+    if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
+  }
+
+  // Every page is free, or somebody's, or cached.
+  void ExpectPagesAccountedFor() {
+    std::set<PageId> used;
+    for (const auto& [arrival, s] : sequences_) {
+      for (const PageRef& page : s.pages) used.insert(page.id());
+    }
+    int64_t adapter_pages = 0;
+    int64_t pinned_pages = 0;
+    for (size_t i = 0; i < adapters_.size(); ++i) {
+      const auto num_pages = static_cast<int64_t>(adapters_[i].pages.size());
+      adapter_pages += num_pages;
+      if (IsPinned(AdapterId(static_cast<int32_t>(i)))) pinned_pages += num_pages;
+    }
+    const auto num_used = static_cast<int64_t>(used.size());
+    EXPECT_EQ(pool_.used(PageUse::kAdapter), adapter_pages);
+    EXPECT_EQ(pool_.used(PageUse::kKv), num_used + cache_.num_idle_pages());
+    EXPECT_EQ(pool_.available(), pool_.total() - num_used - pinned_pages);
   }
 
   std::mt19937_64 random_;
-  PlanLimits limits_;
-  int64_t total_ = 0;
-  int64_t free_ = 0;
+  const PlanLimits limits_;
+  const std::vector<int64_t> adapter_pages_;
+  std::map<PageId, std::map<int64_t, uint64_t>>
+      rows_;  // what the rows of a page were computed from
+  PagePool pool_;
+  PrefixCache cache_;
   std::vector<ToyAdapter> adapters_;
-  std::list<AdapterId> idle_;  // least recently used first
+  std::vector<int32_t> openings_[3];
   std::map<uint64_t, ToySequence> sequences_;
   uint64_t next_arrival_ = 0;
   int64_t num_evictions_ = 0;
   int64_t num_drops_ = 0;
+  int64_t num_cached_ = 0;
 };
 
 TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t evictions = 0;
   int64_t drops = 0;
+  int64_t cached = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ToyWorld world(seed);
@@ -278,9 +375,11 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
     ASSERT_FALSE(HasFailure());
     evictions += world.num_evictions();
     drops += world.num_drops();
+    cached += world.num_cached();
   }
   EXPECT_GT(evictions, 300);
   EXPECT_GT(drops, 1000);
+  EXPECT_GT(cached, 1000);
 }
 
 }  // namespace

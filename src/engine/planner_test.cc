@@ -23,10 +23,7 @@ constexpr PlanLimits kLimits{
     .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4};
 
 PlanSequence Waiting(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
-  return {.id = SequenceId(id),
-          .adapter = adapter,
-          .arrival = static_cast<uint64_t>(id),
-          .num_tokens = num_tokens};
+  return {.id = SequenceId(id), .adapter = adapter, .num_tokens = num_tokens};
 }
 
 // With just the pages that its computed tokens need.
@@ -36,6 +33,15 @@ PlanSequence Running(int64_t id, int64_t num_tokens, int64_t num_computed,
   sequence.running = true;
   sequence.num_computed = num_computed;
   sequence.num_pages = (num_computed + kLimits.page_tokens - 1) / kLimits.page_tokens;
+  sequence.num_own_pages = sequence.num_pages;
+  return sequence;
+}
+
+// `num_cached` of its pages are cached; `num_own` of them are used by nobody before it.
+PlanSequence Cached(PlanSequence sequence, int64_t num_cached, int64_t num_own) {
+  sequence.num_pages = num_cached;
+  sequence.num_computed = num_cached * kLimits.page_tokens;
+  sequence.num_own_pages = num_own;
   return sequence;
 }
 
@@ -65,44 +71,48 @@ std::vector<int64_t> NewPages(const Plan& plan) {
 }
 
 TEST(Planner, PlansNothingForNobody) {
-  const Plan plan = MakePlan({.free_pages = 10}, kLimits);
+  const Plan plan = MakePlan({.available_pages = 10}, kLimits);
   EXPECT_THAT(plan.items, IsEmpty());
   EXPECT_THAT(plan.admit, IsEmpty());
 }
 
 TEST(Planner, DecodesGetTheirRowBeforePrefillsShareTheRest) {
   const Plan plan = MakePlan(
-      {.sequences = {Running(0, 100, 4), Decoding(1, 9), Decoding(2, 3)}, .free_pages = 100},
+      {.sequences = {Running(0, 100, 4), Decoding(1, 9), Decoding(2, 3)}, .available_pages = 100},
       kLimits);
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 14), Pair(1, 1), Pair(2, 1)));
 }
 
 TEST(Planner, TheOldestPrefillTakesTheBudgetFirst) {
-  const Plan plan = MakePlan(
-      {.sequences = {Running(0, 12, 2), Running(1, 50, 4), Running(2, 50, 0)}, .free_pages = 100},
-      kLimits);
+  const Plan plan =
+      MakePlan({.sequences = {Running(0, 12, 2), Running(1, 50, 4), Running(2, 50, 0)},
+                .available_pages = 100},
+               kLimits);
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 10), Pair(1, 6))) << "no rows are left for 2";
   EXPECT_TRUE(plan.items[0].prefill);
 }
 
 TEST(Planner, ALongPromptIsAdmittedInChunksButOnlyWithPagesForAll) {
-  const PlanView fits{.sequences = {Waiting(0, 40)}, .free_pages = 10};
+  const PlanView fits{.sequences = {Waiting(0, 40)}, .available_pages = 10};
   const Plan plan = MakePlan(fits, kLimits);
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 16)));
   EXPECT_THAT(NewPages(plan), ElementsAre(4)) << "pages are taken chunk by chunk";
-  EXPECT_THAT(MakePlan({.sequences = {Waiting(0, 40)}, .free_pages = 9}, kLimits).admit, IsEmpty());
+  EXPECT_THAT(MakePlan({.sequences = {Waiting(0, 40)}, .available_pages = 9}, kLimits).admit,
+              IsEmpty());
 }
 
 TEST(Planner, AdmitsInOrderOfArrivalUntilTheRowsAreUsedUp) {
   const Plan plan = MakePlan(
-      {.sequences = {Waiting(3, 6), Waiting(5, 12), Waiting(7, 2)}, .free_pages = 100}, kLimits);
+      {.sequences = {Waiting(3, 6), Waiting(5, 12), Waiting(7, 2)}, .available_pages = 100},
+      kLimits);
   EXPECT_THAT(Values(plan.admit), ElementsAre(3, 5));
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(3, 6), Pair(5, 10)));
 }
 
 TEST(Planner, TheHeadOfTheQueueIsNotOvertaken) {
   const Plan plan = MakePlan(
-      {.sequences = {Decoding(0, 4), Waiting(1, 80), Waiting(2, 1)}, .free_pages = 10}, kLimits);
+      {.sequences = {Decoding(0, 4), Waiting(1, 80), Waiting(2, 1)}, .available_pages = 10},
+      kLimits);
   EXPECT_THAT(plan.admit, IsEmpty());
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
 }
@@ -111,14 +121,15 @@ TEST(Planner, RunsAtMostSoManySequences) {
   PlanLimits limits = kLimits;
   limits.max_running = 2;
   const Plan plan = MakePlan(
-      {.sequences = {Decoding(0, 4), Waiting(1, 1), Waiting(2, 1)}, .free_pages = 100}, limits);
+      {.sequences = {Decoding(0, 4), Waiting(1, 1), Waiting(2, 1)}, .available_pages = 100},
+      limits);
   EXPECT_THAT(Values(plan.admit), ElementsAre(1));
 }
 
 // A newcomer needs its pages, one for each other running sequence, and what those were promised.
 TEST(Planner, KeepsHeadroomForRunningSequences) {
   const auto admits = [](std::vector<PlanSequence> sequences, int64_t free_pages) {
-    return !MakePlan({.sequences = std::move(sequences), .free_pages = free_pages}, kLimits)
+    return !MakePlan({.sequences = std::move(sequences), .available_pages = free_pages}, kLimits)
                 .admit.empty();
   };
   EXPECT_TRUE(admits({Waiting(9, 8)}, 2));
@@ -133,71 +144,53 @@ TEST(Planner, KeepsHeadroomForRunningSequences) {
   EXPECT_FALSE(admits({Running(0, 18, 8), Waiting(9, 8)}, 3 + 2 + 0));
 }
 
-TEST(Planner, CountsThePagesOfAnAbsentAdapter) {
-  const auto admits = [](bool resident, int64_t free_pages) {
-    // Pinned by sequence 0 where it is resident.
-    const AdapterId of_running = resident ? kA : kBaseModel;
+TEST(Planner, CountsThePagesOfAnAdapterThatNobodyUses) {
+  const auto admits = [](bool used, int64_t available_pages) {
+    const AdapterId of_running = used ? kA : kBaseModel;
     return !MakePlan({.sequences = {Decoding(0, 4, of_running), Waiting(9, 8, kA)},
-                      .adapters = {{kA, 7, resident}},
-                      .free_pages = free_pages},
+                      .adapters = {{kA, 7}},
+                      .available_pages = available_pages},
                      kLimits)
                 .admit.empty();
   };
   EXPECT_TRUE(admits(false, 7 + 2 + 1));
-  EXPECT_FALSE(admits(false, 7 + 2 + 0));
+  EXPECT_FALSE(admits(false, 7 + 2 + 0)) << "resident or not: idle ones count as available";
   EXPECT_TRUE(admits(true, 2 + 1));
   EXPECT_FALSE(admits(true, 2 + 0));
 }
 
+TEST(Planner, CachedPagesAreNotNeededButNoLongerAvailable) {
+  const auto admits = [](int64_t num_cached, int64_t num_own, int64_t available_pages) {
+    return !MakePlan({.sequences = {Decoding(0, 4), Cached(Waiting(9, 20), num_cached, num_own)},
+                      .available_pages = available_pages},
+                     kLimits)
+                .admit.empty();
+  };
+  for (const int64_t num_cached : {0, 3, 4}) {
+    EXPECT_TRUE(admits(num_cached, num_cached, 5 + 1)) << "nobody else uses them";
+    EXPECT_FALSE(admits(num_cached, num_cached, 5 + 0));
+  }
+  EXPECT_TRUE(admits(3, 0, 2 + 1)) << "others use them all";
+  EXPECT_FALSE(admits(3, 0, 2 + 0));
+  EXPECT_TRUE(admits(3, 1, 3 + 1));
+  EXPECT_FALSE(admits(3, 1, 3 + 0));
+}
+
+TEST(Planner, CachedTokensTakeNoRows) {
+  const Plan plan = MakePlan(
+      {.sequences = {Cached(Waiting(0, 41), 10, 10), Cached(Waiting(1, 50), 9, 0), Waiting(2, 8)},
+       .available_pages = 100},
+      kLimits);
+  EXPECT_THAT(Values(plan.admit), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(1, 14), Pair(2, 1), Pair(0, 1)));
+  EXPECT_THAT(NewPages(plan), ElementsAre(4, 1, 1));
+}
+
 TEST(Planner, TwoNewcomersShareOneCopyOfTheirAdapter) {
   const PlanView view{.sequences = {Waiting(0, 4, kA), Waiting(1, 4, kA)},
-                      .adapters = {{kA, 7, false}},
-                      .free_pages = 7 + 1 + 1 + 1};
+                      .adapters = {{kA, 7}},
+                      .available_pages = 7 + 1 + 1 + 1};
   EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(0, 1));
-}
-
-TEST(Planner, DropsIdleAdaptersLeastRecentlyUsedFirstAndNoMoreThanNeeded) {
-  const Plan plan = MakePlan({.sequences = {Waiting(0, 8)},
-                              .adapters = {{kB, 1, true}, {kC, 1, true}, {kA, 1, true}},
-                              .free_pages = 0},
-                             kLimits);
-  EXPECT_THAT(Values(plan.drop), ElementsAre(kB.value(), kC.value()));
-  EXPECT_THAT(Values(plan.admit), ElementsAre(0));
-}
-
-TEST(Planner, DropsIdleAdaptersBeforeItEvicts) {
-  const Plan plan = MakePlan(
-      {.sequences = {Decoding(0, 5), Decoding(1, 5)}, .adapters = {{kA, 2, true}}, .free_pages = 0},
-      kLimits);
-  EXPECT_THAT(Values(plan.drop), ElementsAre(kA.value()));
-  EXPECT_THAT(plan.evict, IsEmpty());
-  EXPECT_THAT(NewPages(plan), ElementsAre(1, 1));
-}
-
-TEST(Planner, DoesNotDropTheAdapterOfTheNewcomer) {
-  const Plan plan = MakePlan({.sequences = {Waiting(0, 4, kA)},
-                              .adapters = {{kA, 5, true}, {kB, 1, true}},
-                              .free_pages = 0},
-                             kLimits);
-  EXPECT_THAT(Values(plan.drop), ElementsAre(kB.value()));
-  EXPECT_THAT(Values(plan.admit), ElementsAre(0));
-}
-
-TEST(Planner, DropsNothingForANewcomerThatStaysOut) {
-  const Plan plan = MakePlan(
-      {.sequences = {Decoding(0, 4), Waiting(1, 40)}, .adapters = {{kA, 5, true}}, .free_pages = 4},
-      kLimits);
-  EXPECT_THAT(plan.admit, IsEmpty());
-  EXPECT_THAT(plan.drop, IsEmpty()) << "5 more pages would not be enough, either";
-}
-
-TEST(Planner, KeepsTheAdaptersOfRunningSequences) {
-  const Plan plan = MakePlan({.sequences = {Decoding(0, 4, kA), Waiting(1, 8)},
-                              .adapters = {{kA, 50, true}},
-                              .free_pages = 0},
-                             kLimits);
-  EXPECT_THAT(plan.drop, IsEmpty());
-  EXPECT_THAT(plan.admit, IsEmpty());
 }
 
 TEST(Planner, EvictsTheNewestFirstAndOnlyAsManyAsNeeded) {
@@ -213,12 +206,19 @@ TEST(Planner, EvictsWhoAsksWhenItIsTheNewest) {
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
 }
 
-TEST(Planner, AnEvictedSequencesAdapterMayGoAtOnce) {
-  const Plan plan = MakePlan(
-      {.sequences = {Running(0, 16, 4), Decoding(1, 3, kA)}, .adapters = {{kA, 2, true}}}, kLimits);
-  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
-  EXPECT_THAT(Values(plan.drop), ElementsAre(kA.value())) << "3 pages: 1 of sequence 1, 2 of A";
-  EXPECT_THAT(NewPages(plan), ElementsAre(3));
+TEST(Planner, AnEvictedSequenceMakesItsOwnPagesAndItsAdapterAvailable) {
+  // 0 wants 3 pages; 1 has one, and its adapter two.
+  const auto evicts = [](AdapterId of_oldest, int64_t num_own) {
+    PlanSequence victim = Decoding(2, 3, kA);
+    victim.num_own_pages = num_own;
+    return Values(MakePlan({.sequences = {Running(0, 16, 4, of_oldest), Decoding(1, 4), victim},
+                            .adapters = {{kA, 2}}},
+                           kLimits)
+                      .evict);
+  };
+  EXPECT_THAT(evicts(kBaseModel, 1), ElementsAre(2));
+  EXPECT_THAT(evicts(kA, 1), ElementsAre(2, 1, 0)) << "the adapter is used by 0";
+  EXPECT_THAT(evicts(kBaseModel, 0), ElementsAre(2, 1)) << "the page is used by an older one";
 }
 
 TEST(Planner, AdmitsNobodyInAStepThatEvicts) {
@@ -232,14 +232,14 @@ TEST(Planner, AdmitsNobodyInAStepThatEvicts) {
 TEST(Planner, AnEvictedSequenceReturnsAheadOfLaterArrivals) {
   // 1 ran before; 2 came later and is smaller.
   const Plan plan = MakePlan(
-      {.sequences = {Decoding(0, 4), Waiting(1, 9), Waiting(2, 1)}, .free_pages = 4}, kLimits);
+      {.sequences = {Decoding(0, 4), Waiting(1, 9), Waiting(2, 1)}, .available_pages = 4}, kLimits);
   EXPECT_THAT(Values(plan.admit), ElementsAre(1));
 }
 
 TEST(Planner, OneSequenceMayHoldThePoolAlone) {
   const Plan plan = MakePlan({.sequences = {Decoding(0, 41, kA), Waiting(1, 1)},
-                              .adapters = {{kA, 3, true}},
-                              .free_pages = 1},
+                              .adapters = {{kA, 3}},
+                              .available_pages = 1},
                              kLimits);
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1)));
   EXPECT_THAT(NewPages(plan), ElementsAre(1));
@@ -252,8 +252,8 @@ TEST(Planner, OrdersPrefillsThenDecodesWithAdaptersAdjacentAlsoAcrossTheBorder) 
       MakePlan({.sequences = {Decoding(0, 4, kC), Running(1, 4, 1, kB), Decoding(2, 4, kB),
                               Running(3, 4, 1, kA), Decoding(4, 4), Running(5, 4, 1, kB),
                               Decoding(6, 4, kC), Running(7, 4, 2)},
-                .adapters = {{kA, 1, true}, {kB, 1, true}, {kC, 1, true}},
-                .free_pages = 100},
+                .adapters = {{kA, 1}, {kB, 1}, {kC, 1}},
+                .available_pages = 100},
                kLimits);
   std::vector<std::pair<int32_t, bool>> order;
   for (const Plan::Item& item : plan.items) order.emplace_back(item.adapter.value(), item.prefill);
@@ -266,7 +266,7 @@ TEST(Planner, TheLastChunkOfAPromptIsAPrefillEvenWithOneRowLeft) {
   PlanLimits limits = kLimits;
   limits.max_rows = limits.max_running = 2;
   const Plan plan =
-      MakePlan({.sequences = {Running(0, 9, 2), Decoding(1, 5)}, .free_pages = 9}, limits);
+      MakePlan({.sequences = {Running(0, 9, 2), Decoding(1, 5)}, .available_pages = 9}, limits);
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 1), Pair(1, 1)));
   EXPECT_TRUE(plan.items[0].prefill);
   EXPECT_FALSE(plan.items[1].prefill);

@@ -3,12 +3,14 @@
 #ifndef ARIL_ENGINE_SEQUENCE_H_
 #define ARIL_ENGINE_SEQUENCE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "adapters/residency.h"
 #include "base/ids.h"
 #include "memory/page_pool.h"
+#include "memory/prefix_cache.h"
 #include "wire/messages.h"
 
 namespace aril {
@@ -33,10 +35,15 @@ struct Sequence {
   bool running = false;
   bool has_started = false;  // has been running at least once
 
-  // While running: tokens whose K and V are in `pages`, and the adapter.
-  int64_t num_computed = 0;
-  std::vector<PageRef> pages;
+  // While running: the adapter, and the pages with the K and V of the first num_computed tokens.
+  // The first prefix.num_pages() of them may be other sequences', too, and are not written any
+  // more. (Pages go before the pins that keep them.)
   AdapterPin adapter;
+  PrefixCache::Pin prefix;
+  std::vector<PageRef> pages;
+  int64_t num_computed = 0;
+  // Prompt tokens that were in the cache when the sequence first started.
+  int64_t num_cached = 0;
 
   // If asked for: entry i is about prompt token i (entry 0 stays empty). Grows as the prompt is
   // computed, is kept over evictions, and goes with the first token's event.
@@ -50,11 +57,27 @@ struct Sequence {
                                    : output[static_cast<size_t>(position - num_prompt())];
   }
 
+  std::vector<int32_t> Tokens(int64_t first, int64_t count) const {
+    std::vector<int32_t> tokens;
+    tokens.reserve(static_cast<size_t>(count));
+    for (int64_t i = first; i < first + count; ++i) tokens.push_back(token(i));
+    return tokens;
+  }
+  PrefixScope prefix_scope() const { return {request.tenant, request.adapter}; }
+  // The first row whose logits are wanted: it has to be computed, whatever is cached.
+  int64_t first_logits_row() const {
+    const bool wants_prompt = request.sampling.prompt_logprobs && output.empty();
+    // The row of token i tells about token i + 1.
+    const auto known = static_cast<int64_t>(prompt_logprobs.size());
+    return wants_prompt ? std::min(known, num_tokens()) - 1 : num_tokens() - 1;
+  }
+
   // Gives up pages and adapter; tokens are kept, and their K and V recomputed on resumption.
   void Evict() {
     running = false;
     num_computed = 0;
     pages.clear();
+    prefix.Reset();
     adapter.Reset();
   }
 };

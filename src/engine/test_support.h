@@ -3,9 +3,11 @@
 #ifndef ARIL_ENGINE_TEST_SUPPORT_H_
 #define ARIL_ENGINE_TEST_SUPPORT_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -77,6 +79,27 @@ inline wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prom
   return request;
 }
 
+// Tokens of the test model.
+inline std::vector<int32_t> RandomPrompt(std::mt19937_64& random, int64_t length) {
+  std::vector<int32_t> prompt(static_cast<size_t>(length));
+  for (int32_t& token : prompt) token = static_cast<int32_t>(random() % 171);
+  return prompt;
+}
+
+// Bitwise.
+inline bool Same(const wire::Logprobs& a, const wire::Logprobs& b) {
+  const auto same_top = [](const wire::TokenLogprob& x, const wire::TokenLogprob& y) {
+    return x.token == y.token && x.logprob == y.logprob;
+  };
+  return a.logprob == b.logprob && a.rank == b.rank &&
+         std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(), same_top);
+}
+
+inline bool Same(const std::vector<wire::Logprobs>& a, const std::vector<wire::Logprobs>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return Same(x, y); });
+}
+
 // What became of one sequence.
 struct Stream {
   std::vector<int32_t> tokens;
@@ -84,6 +107,7 @@ struct Stream {
   std::vector<wire::Logprobs> prompt_logprobs;
   std::optional<wire::FinishReason> finish;
   std::optional<int32_t> stop_token;
+  int32_t num_cached = 0;
   Status error;
 };
 
@@ -118,6 +142,7 @@ class Streams {
     if (!event.prompt_logprobs.empty()) stream.prompt_logprobs = event.prompt_logprobs;
     stream.finish = event.finish;
     stream.stop_token = event.stop_token;
+    stream.num_cached = event.num_cached;
     stream.error = event.error;
   }
   void Problem(const wire::TokenEvent& event, const std::string& what) {

@@ -21,7 +21,8 @@ std::string BeginAnswer(const AnswerHead& head, std::string_view object) {
 std::string EndAnswer(const Usage& usage) {
   return StrCat(R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
                 usage.completion_tokens, R"(,"total_tokens":)",
-                usage.prompt_tokens + usage.completion_tokens, "}}");
+                usage.prompt_tokens + usage.completion_tokens,
+                R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, "}}}");
 }
 
 std::string EndChunk(bool null_usage) { return null_usage ? R"(],"usage":null})" : "]}"; }

@@ -17,6 +17,7 @@ namespace aril::gateway {
 
 struct Usage {
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompts
   int64_t completion_tokens = 0;
 };
 

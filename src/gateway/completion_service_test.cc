@@ -26,8 +26,8 @@ TEST_F(CompletionServiceTest, CompletesAPrompt) {
   EXPECT_EQ(Text(answer, {"model"}), R"("base")");
   EXPECT_EQ(Text(answer, {"choices"}),
             R"([{"index":0,"text":"hello","logprobs":null,"finish_reason":"length"}])");
-  EXPECT_EQ(Text(answer, {"usage"}),
-            R"({"prompt_tokens":3,"completion_tokens":5,"total_tokens":8})");
+  EXPECT_EQ(Text(answer, {"usage"}), R"({"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,)"
+                                     R"("prompt_tokens_details":{"cached_tokens":0}})");
 }
 
 TEST_F(CompletionServiceTest, StreamsAPrompt) {
@@ -115,8 +115,26 @@ TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {
     EXPECT_EQ(Text(json, {"choices", StrCat(i), "index"}), StrCat(i));
     EXPECT_EQ(Text(json, {"choices", StrCat(i), "text"}), StrCat("\"c", i, "\""));
   }
-  EXPECT_EQ(Text(json, {"usage"}),
-            R"({"prompt_tokens":3,"completion_tokens":8,"total_tokens":11})");
+  EXPECT_EQ(Text(json, {"usage", "total_tokens"}), "11");
+}
+
+TEST_F(CompletionServiceTest, CountsEachPromptOnceWithWhatItsFirstChoiceFoundCached) {
+  Start();
+  auto answer = std::async(std::launch::async, [&] {
+    return Ask("POST", "/v1/completions",
+               R"({"model":"poet","prompt":[[1],[2,3]],"n":2,"max_tokens":1})");
+  });
+  const auto requests = port_.WaitForRequests(4);
+  const int32_t num_cached[] = {0, 1, 2, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    port_.EmitEvents({{.sequence = requests[i].sequence,
+                       .token = 'x',
+                       .finish = wire::FinishReason::kLength,
+                       .num_cached = num_cached[i]}});
+  }
+  EXPECT_EQ(Text(answer.get(), {"usage"}),
+            R"({"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,)"
+            R"("prompt_tokens_details":{"cached_tokens":2}})");
 }
 
 TEST_F(CompletionServiceTest, GivesLogprobsInTheLegacyFormat) {

@@ -77,6 +77,7 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
     return false;
   }
   if (!AcceptIndex(choice, event)) return false;
+  choice.num_cached = event.num_cached;
   if (event.token) RecordToken(choice);
   if (event.logprobs) choice.sum_logprobs += double{event.logprobs->logprob};
   ChoiceDelta delta = choice.output.Append(std::move(event));
@@ -168,11 +169,13 @@ void CompletionSession::Fail(const ApiError& error) {
   responder_->Finish();
 }
 
-// A prompt counts once, however many candidates it has, as with OpenAI; all candidates count.
+// A prompt counts once, however many candidates it has, as with OpenAI; all candidates count. What
+// later candidates found cached is the first one's work.
 Usage CompletionSession::CountUsage() const {
   Usage usage;
-  for (const CompletionPrompt& prompt : request_.prompts) {
-    usage.prompt_tokens += static_cast<int64_t>(prompt.tokens.size());
+  for (size_t i = 0; i < request_.prompts.size(); ++i) {
+    usage.prompt_tokens += static_cast<int64_t>(request_.prompts[i].tokens.size());
+    usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;
   }
   for (const Choice& choice : choices_) usage.completion_tokens += choice.output.num_tokens();
   return usage;

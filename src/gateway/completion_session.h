@@ -63,6 +63,7 @@ class CompletionSession {
     ChoiceDelta whole;  // what has been said so far, unless streaming
     double sum_logprobs = 0;
     int32_t next_index = 0;
+    int32_t num_cached = 0;  // tokens of the prompt
     TimePoint last_token;
     bool begun = false;  // in a stream
     bool ended = false;

@@ -62,8 +62,10 @@ MetricFamily Counter(std::string name, std::string help, double value) {
 // Pages by what they hold.
 MetricFamily PoolPages(const wire::StepStats& stats) {
   MetricFamily family{"aril_pool_pages", "Pages of the memory pool, by use", MetricType::Gauge, {}};
-  const std::pair<const char*, int64_t> uses[] = {
-      {"kv", stats.pages_kv}, {"adapter", stats.pages_adapter}, {"free", stats.pages_free}};
+  const std::pair<const char*, int64_t> uses[] = {{"kv", stats.pages_kv},
+                                                  {"adapter", stats.pages_adapter},
+                                                  {"prefix", stats.pages_prefix},
+                                                  {"free", stats.pages_free}};
   for (const auto& [use, pages] : uses) {
     ClientMetric metric;
     metric.label = {{"use", use}};
@@ -73,7 +75,8 @@ MetricFamily PoolPages(const wire::StepStats& stats) {
   return family;
 }
 
-// The share of the pages that could hold KV now (those not held by adapters) that do.
+// The share of the pages that could hold KV now (those not held by adapters) that do, for sequences
+// that run.
 double KvUsage(const wire::StepStats& stats) {
   const int64_t available = stats.pages_total - stats.pages_adapter;
   return available > 0 ? static_cast<double>(stats.pages_kv) / static_cast<double>(available) : 0;
@@ -216,6 +219,10 @@ std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
                   {"num_gpu_blocks", std::to_string(last->pages_total)}},
                  1),
       PoolPages(*last),
+      Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache",
+              number(last->prefix_queries)),
+      Counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache",
+              number(last->prefix_hits)),
       Gauge("aril_pool_page_bytes", "Size of a page", number(last->page_bytes)),
       Counter("aril_evictions_total", "Sequences evicted for want of pages",
               number(last->evictions)),

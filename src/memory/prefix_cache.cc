@@ -32,7 +32,9 @@ bool PrefixCache::TokensLess::operator()(std::span<const int32_t> a,
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
-PrefixCache::~PrefixCache() { CHECK_EQ(num_used_, 0); }
+PrefixCache::~PrefixCache() {
+  for (const auto& [scope, root] : roots_) CHECK_EQ(root.num_users, 0);
+}
 
 std::vector<PageId> PrefixCache::Find(const PrefixScope& scope,
                                       std::span<const int32_t> tokens) const {
@@ -65,6 +67,7 @@ PrefixCache::Pin PrefixCache::Take(const PrefixScope& scope, std::span<const int
 }
 
 void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page) {
+  CHECK(pin.cache_ == this);
   CHECK_EQ(tokens.size(), page_tokens_);
   Node* const parent = pin.last_;
   const auto [place, is_new] =

@@ -1,9 +1,9 @@
 // Which pages hold the K and V of which tokens, so that sequences that begin alike share them.
 //
 // Bookkeeping only. Per scope a trie whose edges are the tokens of one full page each: a page is
-// found by comparing all tokens up to its end, never by a hash alone. What a sequence uses is a path
-// from the root, which its pin keeps. A page that no pin keeps, and then neither the pages after it,
-// is idle: offered to the pool, later pages before earlier ones.
+// found by comparing all tokens up to its end, never by a hash alone. What a sequence uses is a
+// path from the root, which its pin keeps. A page that no pin keeps, and then neither the pages
+// after it, is idle: offered to the pool, later pages before earlier ones.
 
 #ifndef ARIL_MEMORY_PREFIX_CACHE_H_
 #define ARIL_MEMORY_PREFIX_CACHE_H_

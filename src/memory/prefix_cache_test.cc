@@ -184,10 +184,14 @@ class Simulation {
 
   void Step() {
     switch (Draw(4)) {
-      case 0: return Arrive();
-      case 1: return Grow();
-      case 2: return Leave();
-      default: return Press();
+      case 0:
+        return Arrive();
+      case 1:
+        return Grow();
+      case 2:
+        return Leave();
+      default:
+        return Press();
     }
   }
   void Check() {
@@ -230,7 +234,8 @@ class Simulation {
   std::vector<PageId> Expected(const PrefixScope& scope, const Tokens& tokens) const {
     std::vector<PageId> pages;
     for (size_t end = kPageTokens; end <= tokens.size(); end += kPageTokens) {
-      const auto found = held_.find({scope, {tokens.begin(), tokens.begin() + std::ptrdiff_t(end)}});
+      const auto found =
+          held_.find({scope, {tokens.begin(), tokens.begin() + std::ptrdiff_t(end)}});
       if (found == held_.end()) break;
       pages.push_back(found->second);
     }

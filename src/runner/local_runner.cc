@@ -96,7 +96,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   const EngineOptions engine_options{.max_num_seqs = options.max_num_seqs,
                                      .max_num_batched_tokens = options.max_num_batched_tokens,
                                      .max_model_len = runner->max_model_len_,
-                                     .num_pages = runner->num_pages_};
+                                     .num_pages = runner->num_pages_,
+                                     .enable_prefix_caching = options.enable_prefix_caching};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
                                              runner->context_, clock);
   runner->runner_ = std::make_unique<Runner>(*runner->engine_, options.max_queued);

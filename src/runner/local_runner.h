@@ -38,6 +38,7 @@ struct LocalRunnerOptions {
   std::optional<int64_t>
       pool_bytes;  // nullopt: what the limits above can use, at most 40 % of the free memory
   int64_t max_lora_rank = 512;
+  bool enable_prefix_caching = true;
   size_t max_queued = 4096;
   bool more_adapters = false;  // come at run time, and want room in the pool
   LoadProgress progress;       // of the base model's weights

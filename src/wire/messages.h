@@ -44,6 +44,7 @@ struct TokenEvent {
   std::optional<FinishReason> finish;
   // kStop by a stop token: that token (it is in `token`, too).
   std::optional<int32_t> stop_token;
+  int32_t num_cached = 0;  // tokens of the prompt that were not computed, but found in the cache
   Status error;  // set with kError
 };
 
@@ -70,10 +71,13 @@ struct StepStats {
   int64_t pages_total = 0;
   int64_t pages_kv = 0;
   int64_t pages_adapter = 0;
+  int64_t pages_prefix = 0;  // cached, used by no sequence
   int64_t pages_free = 0;
   int64_t page_tokens = 0;  // tokens per page
   int64_t page_bytes = 0;
   int64_t evictions = 0;                     // sequences evicted so far
+  int64_t prefix_queries = 0;                // prompt tokens looked up in the prefix cache so far
+  int64_t prefix_hits = 0;                   // those of them that were there
   int64_t adapter_loads = 0;                 // adapters copied into the pool so far
   int64_t adapter_evictions = 0;             // adapters dropped from the pool so far
   std::vector<Duration> queue_times;         // of sequences that started in this step, from arrival

@@ -1,6 +1,7 @@
-// What a request gets never depends on who shares its batch: requests alone, then mixed with others
-// under random chunking, pool sizes, evictions, recomputation, cancellations and thread counts,
-// give bitwise equal logits and KV bytes.
+// What a request gets never depends on who shares its batch or its pages: requests alone, without a
+// prefix cache, then mixed with others that begin alike under random chunking, pool sizes,
+// evictions, recomputation, cancellations and thread counts, give bitwise equal logits and KV
+// bytes.
 
 #include <filesystem>
 #include <map>
@@ -94,9 +95,14 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
                                                     size_t num_adapters) {
     std::vector<wire::SequenceRequest> requests;
     for (int64_t id = 0; id < kRequests; ++id) {
+      // Two openings, which sequences share, with an end of their own; or no opening.
       std::vector<int32_t> prompt(1 + random() % 35);
-      for (int32_t& token : prompt)
-        token = static_cast<int32_t>(random() % static_cast<uint64_t>(runner.spec().vocab_size));
+      std::mt19937_64 opening(random() % 2);
+      const size_t num_common = random() % 3 == 0 ? 0 : prompt.size() * 3 / 4;
+      for (size_t i = 0; i < prompt.size(); ++i) {
+        prompt[i] = static_cast<int32_t>((i < num_common ? opening() : random()) %
+                                         static_cast<uint64_t>(runner.spec().vocab_size));
+      }
       auto request =
           GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
                         AdapterId(static_cast<int32_t>(random() % (num_adapters + 1)) - 1));
@@ -134,12 +140,15 @@ std::map<int64_t, std::vector<int32_t>> RunMixed(Engine& engine,
 TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
   int64_t evictions = 0;
   int64_t adapter_drops = 0;
+  int64_t prefix_hits = 0;
   int max_adapters = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const LocalRunnerOptions options = Options();
-    auto alone = OpenRunner(options);
+    LocalRunnerOptions alone_options = options;
+    alone_options.enable_prefix_caching = false;
+    auto alone = OpenRunner(alone_options);
     const auto requests = RandomRequests(random, *alone, options.adapter_dirs.size());
 
     Observations expected;
@@ -174,6 +183,7 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
     const auto tokens = RunMixed(mixed->engine(), all, random, max_adapters);
     evictions += mixed->engine().Stats().evictions;
     adapter_drops += mixed->engine().Stats().adapter_evictions;
+    prefix_hits += mixed->engine().Stats().prefix_hits;
 
     for (const auto& [id, want] : expected_tokens)
       EXPECT_EQ(tokens.at(id), want) << "sequence " << id;
@@ -183,11 +193,12 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
     }
     const wire::StepStats stats = mixed->engine().Stats();
     EXPECT_EQ(stats.pages_kv, 0);
-    EXPECT_EQ(stats.pages_free + stats.pages_adapter, stats.pages_total);
+    EXPECT_EQ(stats.pages_free + stats.pages_adapter + stats.pages_prefix, stats.pages_total);
   }
   // The test must have done what it is for.
   EXPECT_GT(evictions, 0);
   EXPECT_GT(adapter_drops, 0);
+  EXPECT_GT(prefix_hits, 0);
   EXPECT_GE(max_adapters, 3);
 }
 

@@ -39,7 +39,8 @@ class SoakSink final : public wire::EventSink {
  public:
   void OnStep(const wire::StepStats& stats, std::vector<wire::TokenEvent> events) override {
     const std::lock_guard lock(mutex_);
-    EXPECT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter, stats.pages_total);
+    EXPECT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter + stats.pages_prefix,
+              stats.pages_total);
     for (const wire::TokenEvent& event : events) {
       int32_t& next_index = live_[event.sequence];
       EXPECT_EQ(event.index, next_index) << "sequence " << event.sequence;
@@ -109,9 +110,10 @@ LocalRunnerOptions SoakOptions(const std::string& model) {
 
 wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, size_t num_adapters,
                                     std::mt19937_64& random) {
-  std::vector<int32_t> prompt(1 + random() % 50);
-  for (int32_t& token : prompt)
-    token = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
+  // Some begin alike.
+  std::vector<int32_t> prompt(1 + random() % 50, static_cast<int32_t>(random() % 2));
+  for (size_t i = random() % prompt.size(); i < prompt.size(); ++i)
+    prompt[i] = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
   auto request = GreedyRequest(id, std::move(prompt), static_cast<int32_t>(random() % 40),
                                AdapterId(static_cast<int32_t>(random() % (num_adapters + 1)) - 1));
   request.stop_token_ids = {static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size))};
@@ -153,6 +155,7 @@ void ExpectHardWork(SoakSink& sink, const wire::StepStats& stats) {
   const int64_t num_requests = NumRequests();
   EXPECT_GT(stats.evictions, 0);
   EXPECT_GT(stats.adapter_evictions, 0);
+  EXPECT_GT(stats.prefix_hits, 0);
   EXPECT_GT(sink.most_adapters(), 1);
   for (const auto reason :
        {wire::FinishReason::kStop, wire::FinishReason::kLength, wire::FinishReason::kCancelled}) {
