@@ -47,6 +47,9 @@ void AddContentFlags(CLI::App& app, BenchFlags& flags) {
       ->check(AtLeastOne());
   AddFlag(app, "--prompt-tokens", flags.prompt_tokens,
           "Tokens of each prompt (random ids): a number or uniform:MIN:MAX [128]");
+  AddFlag(app, "--prefix-tokens", flags.options.workload.prefix_tokens,
+          "The first so many tokens of each prompt are common to all prompts of a run")
+      ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}));
   AddFlag(app, "--output-tokens", flags.output_tokens,
           "Tokens of each answer: a number or uniform:MIN:MAX [64]");
   AddFlag(app, "--lengths", flags.lengths,
@@ -69,9 +72,10 @@ void AddTraceFlags(CLI::App& app, BenchFlags& flags) {
 
 void AddRunFlags(CLI::App& app, BenchFlags& flags) {
   BenchServeOptions& options = flags.options;
-  AddFlag(app, "--sweep", flags.sweep,
-          "PARAMETER=VALUE,VALUE,…: a run and a row for each value of rate (requests/s), cv, "
-          "concurrency, adapters, alpha, prompt-tokens, output-tokens or trace-speed");
+  AddFlag(
+      app, "--sweep", flags.sweep,
+      "PARAMETER=VALUE,VALUE,…: a run and a row for each value of rate (requests/s), cv, "
+      "concurrency, adapters, alpha, prompt-tokens, prefix-tokens, output-tokens or trace-speed");
   AddFlag(app, "--repeat", options.repeat, "Runs of each row, interleaved; medians are shown")
       ->check(AtLeastOne());
   AddDurationFlag(app, "--slo", options.slo, "6s",
@@ -166,6 +170,7 @@ Status ResolvePopularities(const BenchFlags& flags, const WorkloadSpec& spec,
 Status ResolveWorkload(const BenchFlags& flags, WorkloadSpec* spec) {
   RETURN_IF_ERROR(ParseFlag("--preset", flags.preset, FindPreset, spec));
   spec->seed = flags.options.workload.seed;
+  spec->prefix_tokens = flags.options.workload.prefix_tokens;
   spec->trace_speed = flags.trace_speed;
   RETURN_IF_ERROR(ResolveArrivals(flags, spec));
   RETURN_IF_ERROR(ResolveCount(flags, spec));

@@ -241,6 +241,24 @@ TEST(BenchTarget, AsksLlamaServerByLoraId) {
   EXPECT_EQ(lora_of(-1), R"([{"id":0,"scale":0.0}])");
 }
 
+TEST(BenchTarget, PromptsOfALoadBeginAlikeAndThenDiffer) {
+  const auto prompt = [](size_t request_idx, uint64_t seed) {
+    const auto body = Json::Parse(
+        RequestBody(AdapterField::kModel, {.base = "m", .adapters = {}}, {.prompt_tokens = 20},
+                    request_idx, {.max_token_id = 999'999, .seed = seed, .prefix_tokens = 8}));
+    EXPECT_TRUE(body.ok());
+    std::vector<std::string> ids;
+    for (const Json& id : *body->Find("prompt")->AsArray()) ids.push_back(id.Dump());
+    return ids;
+  };
+  const auto common = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    return std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
+  };
+  EXPECT_EQ(common(prompt(0, 1), prompt(1, 1)), 8);
+  EXPECT_EQ(common(prompt(0, 1), prompt(0, 1)), 20);
+  EXPECT_EQ(common(prompt(0, 1), prompt(0, 2)), 0);
+}
+
 TEST(BenchTarget, ListsLlamaServersLoras) {
   FakeServer server;
   BenchTarget target = server.target();

@@ -90,6 +90,10 @@ constexpr SweepParameter kParameters[] = {
      [](double value, WorkloadSpec* spec) { return SetTokens(value, &spec->lengths.prompt); }},
     {"output-tokens", "--output-tokens", HasLengths,
      [](double value, WorkloadSpec* spec) { return SetTokens(value, &spec->lengths.output); }},
+    {"prefix-tokens", "", [](const WorkloadSpec&) { return true; },
+     [](double value, WorkloadSpec* spec) {
+       return SetCount(value, INT32_MAX, &spec->prefix_tokens);
+     }},
     {"trace-speed", "a --trace that records times",
      [](const WorkloadSpec& spec) { return spec.has_trace_arrivals(); },
      [](double value, WorkloadSpec* spec) {

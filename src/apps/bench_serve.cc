@@ -98,15 +98,19 @@ class Bench {
     return MakeWorkload(spec, static_cast<int64_t>(models_.adapters.size()));
   }
 
-  LoadOptions MakeLoadOptions() const {
-    return {.request = {.max_token_id = options_.max_token_id, .seed = options_.workload.seed},
+  // Of other prompts each time: those of the last load may be in the server's prefix cache.
+  LoadOptions MakeLoadOptions(const WorkloadSpec& spec) {
+    const uint64_t seed = spec.seed * 1000 + num_loads_++;
+    return {.request = {.max_token_id = options_.max_token_id,
+                        .seed = seed,
+                        .prefix_tokens = spec.prefix_tokens},
             .max_in_flight = options_.max_in_flight,
             .on_done = {}};
   }
 
-  Status WarmUp(const Workload& workload) const {
+  Status WarmUp(const WorkloadSpec& spec, const Workload& workload) {
     const LoadResult result =
-        RunLoad(options_.target, models_, WarmUpFor(workload), MakeLoadOptions(), clock_);
+        RunLoad(options_.target, models_, WarmUpFor(workload), MakeLoadOptions(spec), clock_);
     for (const RequestRecord& request : result.requests) {
       if (!request.is_good()) {
         return FailedPrecondition("a request to warm up failed: " + request.error);
@@ -117,11 +121,11 @@ class Bench {
 
   Status RunOne(int64_t round, BenchResult* result) {
     ASSIGN_OR_RETURN(const Workload workload, MakeLoad(result->spec));
-    if (!options_.cold) RETURN_IF_ERROR(WarmUp(workload));
+    if (!options_.cold) RETURN_IF_ERROR(WarmUp(result->spec, workload));
     const std::string where =
         StrCat(Label(options_.sweep, *result), ", run ", round + 1, " of ", options_.repeat);
     const auto before = ScrapeSteps(options_.target);
-    const LoadResult measured = RunShowingProgress(where, workload);
+    const LoadResult measured = RunShowingProgress(where, result->spec, workload);
     BenchRun run = Summarize(measured, options_.slo);
     run.steps = StepsBetween(before, ScrapeSteps(options_.target));
     std::cerr << where << ": " << run.output_tokens_per_s << " output tok/s" << std::endl;
@@ -132,13 +136,14 @@ class Bench {
     return OkStatus();
   }
 
-  LoadResult RunShowingProgress(const std::string& where, const Workload& workload) const {
+  LoadResult RunShowingProgress(const std::string& where, const WorkloadSpec& spec,
+                                const Workload& workload) {
     Progress progress({.label = where,
                        .total = workload.requests.size(),
                        .unit = "requests",
                        .is_terminal = isatty(STDERR_FILENO) == 1},
                       std::cerr, clock_);
-    LoadOptions options = MakeLoadOptions();
+    LoadOptions options = MakeLoadOptions(spec);
     options.on_done = [&] { progress.Add(1); };
     LoadResult result = RunLoad(options_.target, models_, workload, options, clock_);
     progress.Finish();
@@ -203,6 +208,7 @@ class Bench {
   const Clock& clock_;
   BenchModels models_;
   std::vector<BenchResult> results_;
+  uint64_t num_loads_ = 0;
   std::vector<std::string> problems_;
 };
 

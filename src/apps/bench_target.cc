@@ -53,12 +53,14 @@ std::string LoraList(const BenchModels& models, int64_t adapter) {
 }
 
 std::string PromptIds(int64_t num_tokens, size_t request_idx, const RequestOptions& options) {
+  std::mt19937_64 prefix(options.seed);
   std::mt19937_64 random(options.seed * 1'000'003 + request_idx);
   const auto num_ids = static_cast<uint64_t>(options.max_token_id - kMinTokenId) + 1;
   std::string ids;
   for (int64_t i = 0; i < num_tokens; ++i) {
     if (i > 0) ids += ',';
-    ids += std::to_string(kMinTokenId + static_cast<int32_t>(random() % num_ids));
+    const uint64_t drawn = i < options.prefix_tokens ? prefix() : random();
+    ids += std::to_string(kMinTokenId + static_cast<int32_t>(drawn % num_ids));
   }
   return ids;
 }

@@ -42,10 +42,11 @@ inline constexpr int32_t kMinTokenId = 10;
 struct RequestOptions {
   int32_t max_token_id = 0;  // prompts are of random ids from kMinTokenId to this
   uint64_t seed = 0;
+  int64_t prefix_tokens = 0;  // at the beginning of each prompt; they depend on the seed only
 };
 
 // The JSON of a streaming POST /v1/completions: greedy, of exactly the tokens asked for.
-// `request_idx` makes the prompt a different one.
+// `request_idx` makes the prompt a different one, after its prefix.
 std::string RequestBody(AdapterField field, const BenchModels& models,
                         const WorkloadRequest& request, size_t request_idx,
                         const RequestOptions& options);

@@ -133,6 +133,7 @@ Json ToJson(const WorkloadSpec& spec) {
   object.emplace_back("requests", spec.num_requests);
   object.emplace_back("duration_s", ToSeconds(spec.duration));
   object.emplace_back("adapters", spec.num_adapters);
+  object.emplace_back("prefix_tokens", spec.prefix_tokens);
   object.emplace_back("seed", static_cast<int64_t>(spec.seed));
   return object;
 }

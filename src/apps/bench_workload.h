@@ -40,6 +40,7 @@ struct WorkloadSpec {
   int64_t num_requests = 32;  // 0: as many as `duration`, or the trace, has
   Duration duration{};        // of the arrivals of an open loop; 0: no limit
   int64_t num_adapters = 0;   // the first so many of the server's; 0: all
+  int64_t prefix_tokens = 0;  // the first so many of a prompt are those of all prompts of a run
   uint64_t seed = 1;
   // What it records comes from it, the rest from the members above. May be null.
   std::shared_ptr<const Trace> trace;

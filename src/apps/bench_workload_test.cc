@@ -259,10 +259,12 @@ TEST(BenchSweep, SetsOneParameter) {
   ASSERT_TRUE(ApplySweep("alpha", 0.3, &spec).ok());
   ASSERT_TRUE(ApplySweep("adapters", 20, &spec).ok());
   ASSERT_TRUE(ApplySweep("prompt-tokens", 7, &spec).ok());
+  ASSERT_TRUE(ApplySweep("prefix-tokens", 3, &spec).ok());
   const auto workload = MakeWorkload(spec, 20);
   ASSERT_TRUE(workload.ok());
   EXPECT_EQ(workload->requests.size(), 1200u);
   EXPECT_EQ(Name(spec.popularity), "power:0.3");
+  EXPECT_EQ(spec.prefix_tokens, 3);
   for (const WorkloadRequest& request : workload->requests) EXPECT_EQ(request.prompt_tokens, 7);
 }
 
