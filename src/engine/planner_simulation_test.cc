@@ -20,7 +20,8 @@ struct ToySequence {
   uint64_t arrival = 0;
   PrefixScope scope;
   std::vector<int32_t> tokens;
-  int64_t num_wanted = 0;  // tokens at its end
+  std::vector<uint64_t> history;  // of each token: a hash of what its K and V depend on
+  int64_t num_wanted = 0;         // tokens at its end
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages;  // while running
 };
@@ -36,9 +37,10 @@ class ToyWorld {
       : random_(seed),
         limits_(DrawLimits()),
         adapter_pages_(DrawAdapters()),
-        pool_(static_cast<int32_t>(DrawPages()), [this](PageId id) { rows_.erase(id); }),
+        pool_(static_cast<int32_t>(DrawPages())),
         cache_(pool_, limits_.page_tokens),
-        adapters_(adapter_pages_.size()) {
+        adapters_(adapter_pages_.size()),
+        rows_(static_cast<size_t>(pool_.total() * limits_.page_tokens)) {
     for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
 
@@ -60,10 +62,8 @@ class ToyWorld {
     s.plan.adapter =
         AdapterId(static_cast<int32_t>(Draw(-1, static_cast<int64_t>(adapters_.size()) - 1)));
     s.scope = {Draw(0, 3) == 0 ? "a" : "b", s.plan.adapter};
-    s.tokens = openings_[static_cast<size_t>(Draw(0, 2))];
-    const std::vector<int32_t> rest = RandomTokens(Draw(1, kMaxTokens / 2 - 1));
-    s.tokens.insert(s.tokens.end(), rest.begin(), rest.end());
-    s.plan.num_tokens = NumTokens(s);
+    for (const int32_t token : openings_[static_cast<size_t>(Draw(0, 2))]) Append(s, token);
+    for (const int32_t token : RandomTokens(Draw(1, kMaxTokens / 2 - 1))) Append(s, token);
     s.num_wanted = Draw(s.plan.num_tokens + 1, kMaxTokens);
   }
 
@@ -117,7 +117,14 @@ class ToyWorld {
   int64_t Pages(int64_t tokens) const {
     return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
   }
-  static int64_t NumTokens(const ToySequence& s) { return static_cast<int64_t>(s.tokens.size()); }
+  static void Append(ToySequence& s, int32_t token) {
+    const uint64_t before = s.history.empty() ? std::hash<std::string>()(s.scope.tenant) +
+                                                    std::hash<AdapterId>()(s.scope.adapter)
+                                              : s.history.back();
+    s.tokens.push_back(token);
+    s.history.push_back((before + static_cast<uint64_t>(token) + 1) * 6364136223846793005u);
+    ++s.plan.num_tokens;
+  }
   ToyAdapter& Get(AdapterId id) { return adapters_[static_cast<size_t>(id.value())]; }
   int64_t PagesFor(AdapterId id) const { return adapter_pages_[static_cast<size_t>(id.value())]; }
   ToySequence& Get(SequenceId id) { return sequences_.at(static_cast<uint64_t>(id.value())); }
@@ -199,7 +206,10 @@ class ToyWorld {
       }
       const int64_t available = pool_.available();
       Release(victim);
-      EXPECT_GE(pool_.available(), available + victim.plan.num_own_pages);
+      const AdapterId adapter = victim.plan.adapter;
+      const bool frees_adapter = adapter != kBaseModel && !IsPinned(adapter);
+      EXPECT_EQ(pool_.available(),
+                available + victim.plan.num_own_pages + (frees_adapter ? PagesFor(adapter) : 0));
       ++num_evictions_;
     }
     EXPECT_TRUE(plan.evict.empty() || plan.admit.empty());
@@ -247,26 +257,18 @@ class ToyWorld {
     for (const Plan::Item& item : plan.items) Advance(item);
   }
 
-  // What a row's K and V depend on.
-  static uint64_t HashHistory(const ToySequence& s, int64_t position) {
-    uint64_t hash =
-        std::hash<std::string>()(s.scope.tenant) + std::hash<AdapterId>()(s.scope.adapter);
-    for (int64_t i = 0; i <= position; ++i) {
-      hash =
-          hash * 6364136223846793005u + static_cast<uint64_t>(s.tokens[static_cast<size_t>(i)]) + 1;
-    }
-    return hash;
-  }
   uint64_t& Row(const ToySequence& s, int64_t position) {
     const PageId page = s.pages[static_cast<size_t>(position / limits_.page_tokens)].id();
-    return rows_[page][position % limits_.page_tokens];
+    return rows_[static_cast<size_t>(page.value() * limits_.page_tokens +
+                                     position % limits_.page_tokens)];
   }
 
   void Compute(ToySequence& s, int64_t num_rows) {
     const int64_t end = s.plan.num_computed + num_rows;
-    for (int64_t i = s.plan.num_computed; i < end; ++i) Row(s, i) = HashHistory(s, i);
     for (int64_t i = 0; i < end; ++i) {
-      ASSERT_EQ(Row(s, i), HashHistory(s, i)) << "sequence " << s.plan.id << ", token " << i;
+      const uint64_t expected = s.history[static_cast<size_t>(i)];
+      if (i >= s.plan.num_computed) Row(s, i) = expected;
+      ASSERT_EQ(Row(s, i), expected) << "sequence " << s.plan.id << ", token " << i;
     }
   }
 
@@ -316,8 +318,7 @@ class ToyWorld {
                     s.pages[page]);
     }
     if (s.plan.num_computed < s.plan.num_tokens) return;
-    s.tokens.push_back(static_cast<int32_t>(Draw(0, 1)));
-    s.plan.num_tokens = NumTokens(s);
+    Append(s, static_cast<int32_t>(Draw(0, 1)));
     if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
   }
 
@@ -343,11 +344,10 @@ class ToyWorld {
   std::mt19937_64 random_;
   const PlanLimits limits_;
   const std::vector<int64_t> adapter_pages_;
-  std::map<PageId, std::map<int64_t, uint64_t>>
-      rows_;  // what the rows of a page were computed from
   PagePool pool_;
   PrefixCache cache_;
   std::vector<ToyAdapter> adapters_;
+  std::vector<uint64_t> rows_;  // of every page: the history that each was computed from
   std::vector<int32_t> openings_[3];
   std::map<uint64_t, ToySequence> sequences_;
   uint64_t next_arrival_ = 0;
@@ -360,7 +360,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t evictions = 0;
   int64_t drops = 0;
   int64_t cached = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ToyWorld world(seed);
     std::mt19937_64 random(seed + 1'000'000);
@@ -377,8 +377,8 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
     drops += world.num_drops();
     cached += world.num_cached();
   }
-  EXPECT_GT(evictions, 300);
-  EXPECT_GT(drops, 1000);
+  EXPECT_GT(evictions, 150);
+  EXPECT_GT(drops, 500);
   EXPECT_GT(cached, 1000);
 }
 

@@ -45,7 +45,7 @@ struct TokenEvent {
   // kStop by a stop token: that token (it is in `token`, too).
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;  // tokens of the prompt that were not computed, but found in the cache
-  Status error;  // set with kError
+  Status error;            // set with kError
 };
 
 // The live sequences of one adapter, or of the base model (kBaseModel).
