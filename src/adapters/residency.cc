@@ -30,26 +30,89 @@ int64_t Residency::PagesFor(const AdapterRef& ref) const {
   return ref.adapter == nullptr ? 0 : PagesForAdapter(*ref.adapter, dtype_, arena_.page_bytes());
 }
 
+Residency::~Residency() {
+  std::unique_lock lock(mutex_);
+  all_copied_.wait(lock, [this] { return num_copying_ == 0; });
+}
+
 AdapterPin Residency::Pin(const AdapterRef& ref) {
-  const AdapterId id = ref.id;
-  if (id == kBaseModel) return AdapterPin();
-  auto found = resident_.find(id);
-  if (found == resident_.end()) {
-    std::vector<PageRef> pages;
-    CHECK(pool_.Allocate(PagesFor(ref), PageUse::kAdapter, pages));
-    ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages), threads_);
-    found = resident_.emplace(id, Entry{std::move(adapter), 0, {}}).first;
-    ++num_loads_;
+  if (ref.id == kBaseModel) return AdapterPin();
+  const auto found = resident_.find(ref.id);
+  Entry& entry = found == resident_.end() ? Load(ref) : found->second;
+  entry.offer.Withdraw();
+  ++entry.pins;
+  return AdapterPin(this, ref.id);
+}
+
+Residency::Entry& Residency::Load(const AdapterRef& ref) {
+  std::vector<PageRef> pages;
+  CHECK(pool_.Allocate(PagesFor(ref), PageUse::kAdapter, pages));
+  ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages));
+  const auto [position, is_new] = resident_.emplace(ref.id, Entry{std::move(adapter)});
+  CHECK(is_new);
+  Entry& entry = position->second;
+  ++num_loads_;
+  ++num_loading_;
+  {
+    const std::lock_guard lock(mutex_);
+    ++num_copying_;
   }
-  found->second.offer.Withdraw();
-  ++found->second.pins;
-  return AdapterPin(this, id);
+  // Entries stay where they are, and one that is not ready stays altogether.
+  run_aside_([this, ref, &entry] {
+    const TimePoint start = clock_.Now();
+    entry.adapter.Copy(*ref.adapter);
+    OnCopied({ref.id, clock_.Now() - start});
+  });
+  for (const Duration took : TakeLoaded()) load_times_.push_back(took);
+  return entry;
+}
+
+void Residency::OnCopied(const Copied& copied) {
+  const std::lock_guard lock(mutex_);
+  copied_.push_back(copied);
+  ++num_copied_;
+  if (listener_) listener_();
+  if (--num_copying_ == 0) all_copied_.notify_all();
+}
+
+std::vector<Duration> Residency::TakeLoaded() {
+  std::vector<Copied> copied;
+  {
+    const std::lock_guard lock(mutex_);
+    copied.swap(copied_);
+    num_copied_ = 0;
+  }
+  std::vector<Duration> times = std::exchange(load_times_, {});
+  for (const Copied& one : copied) {
+    times.push_back(one.took);
+    --num_loading_;
+    Entry& entry = resident_.at(one.id);
+    entry.ready = true;
+    OfferIfIdle(one.id, entry);
+  }
+  return times;
+}
+
+void Residency::SetListener(std::function<void()> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
 }
 
 void Residency::Unpin(AdapterId id) {
   Entry& entry = resident_.at(id);
   CHECK_GT(entry.pins, 0);
-  if (--entry.pins > 0) return;
+  --entry.pins;
+  OfferIfIdle(id, entry);
+}
+
+void Residency::Touch(AdapterId id) {
+  const auto found = resident_.find(id);
+  if (found != resident_.end()) OfferIfIdle(id, found->second);
+}
+
+void Residency::OfferIfIdle(AdapterId id, Entry& entry) {
+  if (!entry.ready || entry.pins > 0) return;
+  entry.offer.Withdraw();
   entry.offer = pool_.Offer(entry.adapter.num_pages(), [this, id] { Drop(id); });
 }
 

@@ -1,18 +1,25 @@
 // Which adapters are in the pool.
 //
-// Adapters used by running sequences are pinned. The others stay, idle: their pages are offered to
-// whoever wants them.
+// Adapters used by running sequences are pinned. The others stay, idle, and their pages are offered
+// to whoever wants some: least recently used first. An adapter's pages are taken at once and filled
+// aside, so that nobody waits for it but the sequences that use it.
 
 #ifndef ARIL_ADAPTERS_RESIDENCY_H_
 #define ARIL_ADAPTERS_RESIDENCY_H_
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "adapters/adapter_set.h"
 #include "adapters/resident_adapter.h"
+#include "base/clock.h"
 #include "base/ids.h"
-#include "base/thread_pool.h"
 #include "memory/arena.h"
 #include "memory/page_pool.h"
 
@@ -40,20 +47,52 @@ class AdapterPin {
   AdapterId id_;
 };
 
-// Not thread-safe: belongs to the engine's thread. The pool and the arena must outlive this object,
-// and this object its pins.
+// Not thread-safe, except where stated: belongs to the engine's thread. The pool, the arena and the
+// clock must outlive this object, and this object its pins.
 class Residency {
  public:
-  Residency(DType dtype, PagePool& pool, const Arena& arena, ThreadPool& threads)
-      : dtype_(dtype), pool_(pool), arena_(arena), threads_(threads) {}
+  // Runs a function soon: on another thread, or at once. It must run all that it is given.
+  using RunAside = std::function<void(std::function<void()>)>;
+  static void AtOnce(const std::function<void()>& function) { function(); }
+
+  Residency(DType dtype, PagePool& pool, const Arena& arena, const Clock& clock,
+            RunAside run_aside = AtOnce)
+      : dtype_(dtype),
+        pool_(pool),
+        arena_(arena),
+        clock_(clock),
+        run_aside_(std::move(run_aside)) {}
+  // Waits for the copies under way.
+  ~Residency();
 
   // Pages that an adapter takes, or would take. Thread-safe.
   int64_t PagesFor(const AdapterRef& ref) const;
+  // In the pool, or on its way there.
   bool IsResident(AdapterId id) const { return id == kBaseModel || resident_.contains(id); }
+  // Sequences may use it.
+  bool IsReady(AdapterId id) const {
+    if (id == kBaseModel) return true;
+    const auto found = resident_.find(id);
+    return found != resident_.end() && found->second.ready;
+  }
 
-  // Pins an adapter, loading it first if need be. CHECKs that the pool has room for it.
+  // Pins an adapter, and begins to load it if need be. CHECKs that the pool has room for it.
   AdapterPin Pin(const AdapterRef& ref);
+  // Begins to load one that is not resident, as Pin does; it will be idle.
+  void Prefetch(const AdapterRef& ref) { Load(ref); }
+  // Makes an idle adapter the most recently used one; does nothing for others.
+  void Touch(AdapterId id);
 
+  // Adapters that were being loaded and whose copy has ended are ready from now on. How long each
+  // took.
+  std::vector<Duration> TakeLoaded();
+  // Whether TakeLoaded has something to take. Thread-safe.
+  bool HasLoaded() const { return num_copied_ > 0; }
+  // Called whenever HasLoaded becomes true, on the thread that copies; null: nobody. Thread-safe;
+  // the former one is not called any more when this returns.
+  void SetListener(std::function<void()> listener);
+
+  int64_t num_loading() const { return num_loading_; }
   int64_t num_loads() const { return num_loads_; }
   int64_t num_drops() const { return num_drops_; }
 
@@ -61,20 +100,39 @@ class Residency {
   friend class AdapterPin;
   struct Entry {
     ResidentAdapter adapter;
+    bool ready = false;
     int64_t pins = 0;
-    PageOffer offer;  // open while pins == 0
+    PageOffer offer = {};  // open while it is ready and pins == 0
   };
+  struct Copied {
+    AdapterId id;
+    Duration took;
+  };
+  Entry& Load(const AdapterRef& ref);
+  void OnCopied(const Copied& copied);
   void Unpin(AdapterId id);
+  void OfferIfIdle(AdapterId id, Entry& entry);
   // Gives the pages of an idle adapter back.
   void Drop(AdapterId id);
 
   const DType dtype_;
   PagePool& pool_;
   const Arena& arena_;
-  ThreadPool& threads_;
+  const Clock& clock_;
+  const RunAside run_aside_;
   std::unordered_map<AdapterId, Entry> resident_;
+  std::vector<Duration> load_times_;  // not yet returned by TakeLoaded
+  int64_t num_loading_ = 0;
   int64_t num_loads_ = 0;
   int64_t num_drops_ = 0;
+
+  // What the thread that copies touches.
+  std::mutex mutex_;
+  std::condition_variable all_copied_;
+  std::vector<Copied> copied_;           // guarded by mutex_
+  int64_t num_copying_ = 0;              // guarded by mutex_
+  std::function<void()> listener_;       // guarded by mutex_
+  std::atomic<int64_t> num_copied_ = 0;  // the size of copied_
 };
 
 }  // namespace aril

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "base/check.h"
 #include "gmock/gmock.h"
@@ -15,6 +16,8 @@ namespace aril {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 
@@ -57,10 +60,10 @@ class ResidencyTest : public ::testing::Test {
   }
 
   const std::vector<AdapterRef> adapters_ = OpenAdapters();
-  ThreadPool threads_{1};
+  ManualClock clock_;
   PagePool pool_{kNumPages};
   Arena arena_{kNumPages, kPageBytes};
-  Residency residency_{DType::kF32, pool_, arena_, threads_};
+  Residency residency_{DType::kF32, pool_, arena_, clock_};
 };
 
 TEST_F(ResidencyTest, TheBaseModelTakesNothing) {
@@ -187,6 +190,77 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
       ASSERT_EQ(pool_.used(PageUse::kAdapter), pages);
     }
   }
+}
+
+// Loads that end when the test says so.
+class SlowResidencyTest : public ResidencyTest {
+ protected:
+  // The oldest copy under way.
+  void Copy() {
+    ASSERT_FALSE(aside_.empty());
+    aside_.front()();
+    aside_.pop_front();
+  }
+  std::deque<std::function<void()>> aside_;
+  Residency slow_{DType::kF32, pool_, arena_, clock_,
+                  [this](auto copy) { aside_.push_back(std::move(copy)); }};
+};
+
+TEST_F(SlowResidencyTest, AnAdapterIsReadyWhenItsCopyHasBeenTaken) {
+  int num_calls = 0;
+  slow_.SetListener([&] { ++num_calls; });
+  const AdapterPin first = slow_.Pin(Ref(0));
+  const AdapterPin second = slow_.Pin(Ref(0));
+  EXPECT_TRUE(slow_.IsResident(AdapterId(0)));
+  EXPECT_FALSE(slow_.IsReady(AdapterId(0)));
+  EXPECT_EQ(slow_.num_loading(), 1) << "two who want the same wait for the same";
+  EXPECT_THAT(slow_.TakeLoaded(), IsEmpty());
+  EXPECT_FALSE(slow_.HasLoaded());
+  Copy();
+  EXPECT_EQ(num_calls, 1);
+  EXPECT_TRUE(slow_.HasLoaded());
+  EXPECT_FALSE(slow_.IsReady(AdapterId(0)));
+  EXPECT_THAT(slow_.TakeLoaded(), SizeIs(1));
+  EXPECT_TRUE(slow_.IsReady(AdapterId(0)));
+  EXPECT_EQ(slow_.num_loading(), 0);
+  slow_.SetListener(nullptr);
+}
+
+TEST_F(SlowResidencyTest, NobodyGetsThePagesOfALoad) {
+  const int64_t pages = slow_.PagesFor(Ref(0));
+  slow_.Pin(Ref(0));  // and nobody wants it any more
+  EXPECT_EQ(pool_.available(), pool_.total() - pages);
+  Copy();
+  EXPECT_EQ(pool_.available(), pool_.total() - pages);
+  slow_.TakeLoaded();
+  EXPECT_EQ(pool_.available(), pool_.total()) << "it is idle from now on";
+  const AdapterPin pin = slow_.Pin(Ref(0));
+  EXPECT_EQ(slow_.num_loads(), 1);
+}
+
+TEST_F(SlowResidencyTest, WhatIsPrefetchedIsIdle) {
+  slow_.Prefetch(Ref(0));
+  slow_.Prefetch(Ref(1));
+  Copy();
+  Copy();
+  EXPECT_THAT(slow_.TakeLoaded(), SizeIs(2));
+  EXPECT_EQ(pool_.available(), pool_.total());
+  slow_.Touch(AdapterId(0));
+  slow_.Touch(AdapterId(7));
+  Press();
+  EXPECT_TRUE(slow_.IsResident(AdapterId(0))) << "touched";
+  EXPECT_FALSE(slow_.IsResident(AdapterId(1)));
+}
+
+TEST_F(SlowResidencyTest, WaitsForItsCopiesAtTheEnd) {
+  std::thread copier;
+  {
+    Residency residency(DType::kF32, pool_, arena_, clock_,
+                        [&](auto copy) { copier = std::thread(std::move(copy)); });
+    residency.Pin(Ref(3));
+  }
+  copier.join();
+  EXPECT_EQ(pool_.free(), pool_.total());
 }
 
 }  // namespace

@@ -119,31 +119,23 @@ int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype) {
 }
 
 ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Arena& arena,
-                                 std::vector<PageRef> pages, ThreadPool& threads)
-    : pages_(std::move(pages)), layers_(static_cast<size_t>(adapter.num_layers())) {
+                                 std::vector<PageRef> pages)
+    : dtype_(dtype), pages_(std::move(pages)), layers_(static_cast<size_t>(adapter.num_layers())) {
   RowPlacer placer(arena.page_bytes());
-  struct Copy {
-    const TensorView* from;
-    bool transposed;
-    kernels::MatrixRun run;
-    std::byte* to;
-  };
-  std::vector<Copy> copies;
-  const auto place = [&](const TensorView& tensor, bool transposed) {
-    const int64_t row_bytes = RowBytes(tensor.shape[transposed ? 0 : 1], dtype);
-    const auto rank = static_cast<int32_t>(tensor.shape[transposed ? 1 : 0]);
+  const auto place = [&](int64_t rank, int64_t width) {
+    const int64_t row_bytes = RowBytes(width, dtype);
     std::vector<kernels::MatrixRun> runs;
-    for (const Placement& p : placer.Place(rank, row_bytes)) {
+    for (const Placement& p : placer.Place(static_cast<int32_t>(rank), row_bytes)) {
       std::byte* data = arena.Address(pages_[static_cast<size_t>(p.page)].id()) + p.offset_bytes;
       runs.push_back({data, p.first_row, p.num_rows});
-      copies.push_back({&tensor, transposed, runs.back(), data});
+      pieces_.push_back({runs.back(), data});
     }
     runs_.push_back(std::move(runs));
     return kernels::LoraMatrix{runs_.back(), row_bytes};
   };
   ForEachPair(adapter, [&](int64_t layer, Projection projection, const LoraPair& pair) {
-    const kernels::LoraMatrix a = place(pair.a, false);
-    const kernels::LoraMatrix b = place(pair.b, true);
+    const kernels::LoraMatrix a = place(pair.a.shape[0], pair.a.shape[1]);
+    const kernels::LoraMatrix b = place(pair.b.shape[1], pair.b.shape[0]);
     const LoraModule& module = adapter.spec().At(layer, projection);
     layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = {
         .rank = static_cast<int32_t>(module.rank),
@@ -152,15 +144,27 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
         .b = b};
   });
   CHECK_EQ(placer.pages_used(), num_pages());
-  threads.ParallelFor(static_cast<int64_t>(copies.size()), [&](int64_t i) {
-    const Copy& copy = copies[static_cast<size_t>(i)];
-    if (!copy.transposed) {
-      CopyRows(*copy.from, dtype, copy.run, copy.to);
-    } else if (dtype == DType::kF32) {
-      CopyColumns(*copy.from, copy.run, reinterpret_cast<float*>(copy.to));
-    } else {
-      CopyColumns(*copy.from, copy.run, reinterpret_cast<BF16*>(copy.to));
+}
+
+void ResidentAdapter::Copy(const Adapter& adapter) const {
+  auto piece = pieces_.begin();
+  // The pieces of one matrix, to its last row.
+  const auto copy = [&](int64_t rank, const auto& copy_piece) {
+    for (int64_t done = 0; done < rank; ++piece) {
+      copy_piece(*piece);
+      done += piece->run.num_rows;
     }
+  };
+  ForEachPair(adapter, [&](int64_t, Projection, const LoraPair& pair) {
+    const int64_t rank = pair.a.shape[0];
+    copy(rank, [&](const Piece& p) { CopyRows(pair.a, dtype_, p.run, p.to); });
+    copy(rank, [&](const Piece& p) {
+      if (dtype_ == DType::kF32) {
+        CopyColumns(pair.b, p.run, reinterpret_cast<float*>(p.to));
+      } else {
+        CopyColumns(pair.b, p.run, reinterpret_cast<BF16*>(p.to));
+      }
+    });
   });
 }
 

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "adapters/adapter.h"
-#include "base/thread_pool.h"
 #include "kernels/lora/lora.h"
 #include "memory/arena.h"
 #include "memory/page_pool.h"
@@ -31,9 +30,13 @@ int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype);
 // Move-only; gives its pages back when destroyed.
 class ResidentAdapter {
  public:
-  // Converts and copies the weights into `pages`, of which there are exactly PagesForAdapter.
+  // Lays the weights out on `pages`, of which there are exactly PagesForAdapter.
   ResidentAdapter(const Adapter& adapter, DType dtype, const Arena& arena,
-                  std::vector<PageRef> pages, ThreadPool& threads);
+                  std::vector<PageRef> pages);
+
+  // Converts and copies the weights of the same adapter; until then the pages hold anything. Any
+  // thread: touches these pages only.
+  void Copy(const Adapter& adapter) const;
 
   int64_t num_pages() const { return static_cast<int64_t>(pages_.size()); }
 
@@ -43,7 +46,15 @@ class ResidentAdapter {
   }
 
  private:
+  // Consecutive rows of a matrix, to be copied.
+  struct Piece {
+    kernels::MatrixRun run;
+    std::byte* to;
+  };
+
+  DType dtype_;
   std::vector<PageRef> pages_;
+  std::vector<Piece> pieces_;  // of all matrices, in order
   std::vector<std::array<kernels::LoraWeights, kNumProjections>> layers_;
   std::vector<std::vector<kernels::MatrixRun>> runs_;  // what the weights' spans point into
 };

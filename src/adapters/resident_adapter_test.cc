@@ -169,10 +169,10 @@ void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint6
   std::vector<PageRef> pages = ScatteredPages(pool, num_pages, random);
   std::vector<PageId> ids;
   for (const PageRef& page : pages) ids.push_back(page.id());
-  ThreadPool threads(2);
   {
-    ResidentAdapter made(golden.adapter, dtype, arena, std::move(pages), threads);
+    ResidentAdapter made(golden.adapter, dtype, arena, std::move(pages));
     const ResidentAdapter resident = std::move(made);
+    resident.Copy(golden.adapter);
     EXPECT_EQ(pool.used(PageUse::kAdapter), num_pages);
     CheckExtents(CheckAllMatrices(golden.adapter, resident, dtype), arena, ids);
   }

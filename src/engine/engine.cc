@@ -18,6 +18,12 @@ constexpr bool kDebug = false;
 constexpr bool kDebug = true;
 #endif
 
+// Adapters that are being loaded at a time, so that what a sequence needs now does not stand behind
+// what others will need.
+constexpr int64_t kMaxLoads = 4;
+// Waiting sequences, behind those that could start, whose adapters are loaded ahead.
+constexpr size_t kMaxLookahead = 16;
+
 PlanLimits LimitsOf(const EngineOptions& options, const kernels::KvLayout& layout) {
   return {.max_rows = options.max_num_batched_tokens,
           .max_running = options.max_num_seqs,
@@ -71,7 +77,7 @@ Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& ada
       pool_(
           options.num_pages,
           kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
-      residency_(model.layout().dtype, pool_, arena_, context.threads()),
+      residency_(model.layout().dtype, pool_, arena_, clock, options.run_aside),
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, arena_, context) {}
 
@@ -116,18 +122,25 @@ void Engine::Add(AcceptedSequence accepted) {
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));
+  stalled_ = false;
 }
 
 void Engine::Cancel(SequenceId id) {
-  if (by_id_.contains(id)) cancelled_.push_back(id);
+  if (!by_id_.contains(id)) return;
+  cancelled_.push_back(id);
+  stalled_ = false;
 }
 
 std::vector<wire::TokenEvent> Engine::Step() {
   const TimePoint start = clock_.Now();
   std::vector<wire::TokenEvent> events;
+  ClearStepStats();
   ReportCancelled(events);
+  TakeLoaded();
   const Plan plan = MakePlan(View(), limits_);
   const std::vector<StepItem> items = Apply(plan);
+  stalled_ = items.empty() && events.empty() && plan.admit.empty() && plan.evict.empty() &&
+             residency_.num_loading() > 0;
   executor_.Submit(items);
   Advance(items, executor_.Collect(), events);
   if (kDebug) pool_.CheckConservation();
@@ -148,8 +161,9 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
   }
 }
 
-PlanView Engine::View() const {
-  PlanView view{.available_pages = pool_.available()};
+PlanView Engine::View() {
+  PlanView view{.available_pages = pool_.available(),
+                .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;
   PageTally tally(pool_.total());
   // No more waiting sequences than could start, by seats, rows and pages: the queue may be long,
@@ -157,18 +171,30 @@ PlanView Engine::View() const {
   int64_t seats = options_.max_num_seqs;
   int64_t rows = limits_.max_rows;
   int64_t pages = pool_.available();
+  const auto add_adapter = [&](const Sequence& s) {
+    const AdapterId id = s.request.adapter;
+    if (!adapters.insert(id).second) return;
+    using State = PlanAdapter::State;
+    const State resident = residency_.IsReady(id) ? State::kReady : State::kLoading;
+    view.adapters.push_back(
+        {id, s.adapter_pages, residency_.IsResident(id) ? resident : State::kAbsent});
+  };
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
-    if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) break;
+    if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) {
+      if (view.upcoming.size() == kMaxLookahead) break;
+      view.upcoming.push_back({s.id(), s.request.adapter});
+      residency_.Touch(s.request.adapter);
+      add_adapter(s);
+      continue;
+    }
     const PlanSequence plan = Describe(s, tally);
     --seats;
     if (!s.running) {
       rows -= plan.num_tokens - plan.num_computed;
       pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
     }
-    if (adapters.insert(plan.adapter).second) {
-      view.adapters.push_back({plan.adapter, s.adapter_pages});
-    }
+    add_adapter(s);
     view.sequences.push_back(plan);
   }
   return view;
@@ -192,18 +218,27 @@ std::vector<int32_t> Engine::ReusableTokens(const Sequence& sequence) const {
   return sequence.Tokens(0, sequence.first_logits_row());
 }
 
-std::vector<StepItem> Engine::Apply(const Plan& plan) {
+void Engine::ClearStepStats() {
   stats_.num_rows = 0;
   stats_.num_prefill_rows = 0;
   stats_.num_generated = 0;
   stats_.queue_times.clear();
   stats_.adapter_load_times.clear();
+}
+
+void Engine::TakeLoaded() {
+  for (const Duration took : residency_.TakeLoaded()) stats_.adapter_load_times.push_back(took);
+}
+
+std::vector<StepItem> Engine::Apply(const Plan& plan) {
   for (const SequenceId id : plan.evict) Get(id).Evict();
   stats_.evictions += static_cast<int64_t>(plan.evict.size());
   Admit(plan.admit);
   std::vector<StepItem> items;
   for (const Plan::Item& item : plan.items) {
     Sequence& sequence = Get(item.id);
+    // Its rows and pages stay its own until the adapter is there.
+    if (!residency_.IsReady(item.adapter)) continue;
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
     // Pages that others may read are not written.
     CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);
@@ -211,13 +246,20 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
     stats_.num_rows += static_cast<int32_t>(item.num_rows);
     if (item.prefill) stats_.num_prefill_rows += static_cast<int32_t>(item.num_rows);
   }
+  for (const SequenceId id : plan.prefetch) residency_.Prefetch(Get(id).adapter_ref);
   return items;
 }
 
 void Engine::Admit(std::span<const SequenceId> ids) {
   // What is in the pool already is pinned before room is made for anything else.
   for (const SequenceId id : ids) Start(Get(id));
-  for (const SequenceId id : ids) LoadAdapter(Get(id));
+  for (const SequenceId id : ids) {
+    Sequence& sequence = Get(id);
+    if (sequence.adapter.adapter() == nullptr) {
+      sequence.adapter = residency_.Pin(sequence.adapter_ref);
+    }
+  }
+  TakeLoaded();
 }
 
 void Engine::Start(Sequence& sequence) {
@@ -233,15 +275,6 @@ void Engine::Start(Sequence& sequence) {
   sequence.num_cached = sequence.num_computed;
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
   stats_.prefix_hits += sequence.num_cached;
-}
-
-void Engine::LoadAdapter(Sequence& sequence) {
-  const AdapterRef& ref = sequence.adapter_ref;
-  if (sequence.adapter.adapter() != nullptr) return;
-  const TimePoint start = clock_.Now();
-  const bool resident = residency_.IsResident(ref.id);
-  sequence.adapter = residency_.Pin(ref);
-  if (!resident) stats_.adapter_load_times.push_back(clock_.Now() - start);
 }
 
 void Engine::Advance(std::span<const StepItem> items, StepResult result,

@@ -4,10 +4,12 @@
 #define ARIL_ENGINE_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "adapters/adapter_set.h"
@@ -31,6 +33,8 @@ struct EngineOptions {
   int64_t max_model_len = 2048;
   int32_t num_pages = 0;
   bool enable_prefix_caching = true;
+  // Where adapters are copied into the pool (adapters/residency.h).
+  Residency::RunAside run_aside = Residency::AtOnce;
 };
 
 // A sequence that can run here, with the adapter that it will use whatever becomes of the set.
@@ -55,6 +59,12 @@ class Engine {
   void Cancel(SequenceId id);
 
   bool HasWork() const { return !sequences_.empty(); }
+  // The last step did nothing, and neither would another: all wait for adapters that are being
+  // loaded. Ends with one of them, with Add and with Cancel.
+  bool IsStalled() const { return stalled_ && !residency_.HasLoaded(); }
+  // Called when IsStalled may have ended by a load, on another thread; null: nobody. Thread-safe;
+  // the former one is not called any more when this returns.
+  void SetListener(std::function<void()> listener) { residency_.SetListener(std::move(listener)); }
 
   // Runs one step and returns what it did. At most one event per sequence.
   std::vector<wire::TokenEvent> Step();
@@ -70,7 +80,7 @@ class Engine {
 
  private:
   class PageTally;
-  PlanView View() const;
+  PlanView View();
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
@@ -78,7 +88,9 @@ class Engine {
   std::vector<StepItem> Apply(const Plan& plan);
   void Admit(std::span<const SequenceId> ids);
   void Start(Sequence& sequence);
-  void LoadAdapter(Sequence& sequence);
+  void ClearStepStats();
+  // Adapters whose loads have ended are ready from now on.
+  void TakeLoaded();
   // Caches the pages that have become full.
   void CachePages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.
@@ -107,6 +119,7 @@ class Engine {
   std::unordered_map<SequenceId, Sequence*> by_id_;
   std::vector<SequenceId> cancelled_;
   uint64_t next_arrival_ = 0;
+  bool stalled_ = false;
   wire::StepStats stats_;
 };
 

@@ -14,9 +14,15 @@ namespace {
 class Planner {
  public:
   Planner(const PlanView& view, const PlanLimits& limits)
-      : limits_(limits), available_(view.available_pages), rows_left_(limits.max_rows) {
+      : limits_(limits),
+        upcoming_(view.upcoming),
+        max_prefetches_(view.max_prefetches),
+        available_(view.available_pages),
+        rows_left_(limits.max_rows) {
     CHECK_GE(limits.max_rows, limits.max_running);
-    for (const PlanAdapter& adapter : view.adapters) adapters_[adapter.id] = {adapter.num_pages, 0};
+    for (const PlanAdapter& adapter : view.adapters) {
+      adapters_[adapter.id] = {.pages = adapter.num_pages, .state = adapter.state};
+    }
     for (const PlanSequence& sequence : view.sequences) {
       if (sequence.running) {
         CHECK(waiting_.empty());
@@ -32,7 +38,7 @@ class Planner {
     ShareRows();
     GivePages();
     // Who has just been evicted would only come back to be evicted again.
-    if (plan_.evict.empty()) Admit();
+    if (plan_.evict.empty() && Admit()) Prefetch();
     OrderItems();
     return std::move(plan_);
   }
@@ -44,8 +50,13 @@ class Planner {
   };
   struct AdapterState {
     int64_t pages = 0;  // 0 for the base model
-    int64_t users = 0;  // running sequences; without any, the pages are available
+    PlanAdapter::State state = PlanAdapter::State::kReady;
+    int64_t users = 0;  // running sequences; without any, the pages of a ready one are available
+
+    bool loading() const { return state == PlanAdapter::State::kLoading; }
   };
+
+  bool IsLoading(const PlanSequence& s) const { return adapters_.at(s.adapter).loading(); }
 
   int64_t PagesFor(int64_t tokens) const { return CeilDiv(tokens, limits_.page_tokens); }
 
@@ -59,7 +70,7 @@ class Planner {
       for (Running& r : running_) {
         const int64_t remaining = r.sequence->num_tokens - r.sequence->num_computed;
         CHECK_GE(remaining, 1);
-        if ((remaining > 1) != prefills) continue;
+        if (IsLoading(*r.sequence) || (remaining > 1) != prefills) continue;
         r.rows = std::min(remaining, rows_left_);
         rows_left_ -= r.rows;
       }
@@ -69,6 +80,11 @@ class Planner {
   void GivePages() {
     for (size_t i = 0; i < running_.size(); ++i) {
       const PlanSequence& s = *running_[i].sequence;
+      if (IsLoading(s)) {
+        // Promised, as far as there is room: nobody is evicted for it before it can run.
+        available_ -= std::min(available_, MissingPages(s, s.num_tokens));
+        continue;
+      }
       const int64_t need = MissingPages(s, s.num_computed + running_[i].rows);
       while (i < running_.size() && available_ < need) EvictNewest();
       if (i < running_.size()) available_ -= need;
@@ -81,30 +97,53 @@ class Planner {
     plan_.evict.push_back(victim.sequence->id);
     available_ += victim.sequence->num_own_pages;
     AdapterState& adapter = adapters_[victim.sequence->adapter];
-    if (--adapter.users == 0) available_ += adapter.pages;
+    if (--adapter.users == 0 && !adapter.loading()) available_ += adapter.pages;
   }
 
   // While rows are left, each running sequence gets all its rows in this step, and with them the
   // pages of all its tokens: what is available then has been promised to nobody.
-  void Admit() {
+  // False if the next one lacks pages.
+  bool Admit() {
     while (!waiting_.empty() && rows_left_ > 0 &&
            static_cast<int64_t>(running_.size()) < limits_.max_running) {
       const PlanSequence& s = *waiting_.front();
       const int64_t need = NewlyUsedPages(s);
-      const int64_t headroom =
-          static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
-      if (available_ < need + headroom) return;
+      if (available_ < need + Headroom()) return false;
       waiting_.pop_front();
       available_ -= need;
       Start(s);
+    }
+    return true;
+  }
+
+  int64_t Headroom() const {
+    return static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
+  }
+
+  // In the order in which they will be wanted: what is in the pool is to stay there, what is not is
+  // to come.
+  void Prefetch() {
+    std::vector<PlanUpcoming> next;
+    for (const PlanSequence* s : waiting_) next.push_back({s->id, s->adapter});
+    next.insert(next.end(), upcoming_.begin(), upcoming_.end());
+    std::set<AdapterId> seen;
+    for (const PlanUpcoming& s : next) {
+      if (s.adapter == kBaseModel) continue;
+      const AdapterState& adapter = adapters_[s.adapter];
+      if (adapter.users > 0 || adapter.loading() || !seen.insert(s.adapter).second) continue;
+      if (available_ < adapter.pages + Headroom()) return;
+      available_ -= adapter.pages;
+      if (adapter.state == PlanAdapter::State::kReady) continue;
+      if (static_cast<int64_t>(plan_.prefetch.size()) == max_prefetches_) return;
+      plan_.prefetch.push_back(s.id);
     }
   }
 
   // By a sequence that joins, with all its tokens.
   int64_t NewlyUsedPages(const PlanSequence& s) {
     const AdapterState& adapter = adapters_[s.adapter];
-    return (adapter.users == 0 ? adapter.pages : 0) + s.num_own_pages +
-           MissingPages(s, s.num_tokens);
+    const bool takes_adapter = adapter.users == 0 && !adapter.loading();
+    return (takes_adapter ? adapter.pages : 0) + s.num_own_pages + MissingPages(s, s.num_tokens);
   }
 
   void Start(const PlanSequence& s) {
@@ -144,6 +183,8 @@ class Planner {
   }
 
   const PlanLimits& limits_;
+  const std::vector<PlanUpcoming>& upcoming_;
+  const int64_t max_prefetches_;
   int64_t available_;
   int64_t rows_left_;
   std::vector<Running> running_;  // oldest first

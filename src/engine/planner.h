@@ -8,6 +8,10 @@
 // that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
 // not run alone is refused on submission.
 //
+// A sequence whose adapter is still being loaded has its seat and the promise of its pages, and
+// lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
+// loaded ahead, into pages that nobody has been promised.
+//
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
 // idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a
 // sequence joins that uses them. Which of them give way, the pool knows.
@@ -48,14 +52,25 @@ struct PlanSequence {
 
 // An adapter that some sequence of the view uses.
 struct PlanAdapter {
+  // While it is being loaded nobody can use it, and nobody else its pages.
+  enum class State { kAbsent, kLoading, kReady };
   AdapterId id;
   int64_t num_pages = 0;
+  State state = State::kReady;
+};
+
+// A sequence that waits behind those that could start now.
+struct PlanUpcoming {
+  SequenceId id;
+  AdapterId adapter;
 };
 
 struct PlanView {
   std::vector<PlanSequence> sequences;  // by arrival, oldest first: running ones, then waiting ones
-  std::vector<PlanAdapter> adapters;
+  std::vector<PlanUpcoming> upcoming;   // those after them, as far as one wants to look ahead
+  std::vector<PlanAdapter> adapters;    // of both
   int64_t available_pages = 0;
+  int64_t max_prefetches = 0;
 };
 
 struct Plan {
@@ -73,6 +88,9 @@ struct Plan {
   // Waiting sequences that start, with the cached pages of the view. These and their adapters must
   // all be pinned before pages are taken for anything.
   std::vector<SequenceId> admit;
+  // Waiting sequences whose adapters are to be loaded, each another one, so that they are ready
+  // when these start.
+  std::vector<SequenceId> prefetch;
   // In the order of the batch's rows: prefill chunks, then decodes; rows of one adapter adjacent,
   // also across the border between the two.
   std::vector<Item> items;

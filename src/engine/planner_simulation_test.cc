@@ -28,7 +28,8 @@ struct ToySequence {
 
 struct ToyAdapter {
   std::vector<PageRef> pages;  // while resident
-  PageOffer offer;             // while no running sequence uses it
+  bool ready = false;          // its load has ended
+  PageOffer offer;             // while it is ready and no running sequence uses it
 };
 
 class ToyWorld {
@@ -40,6 +41,7 @@ class ToyWorld {
         pool_(static_cast<int32_t>(DrawPages())),
         cache_(pool_, limits_.page_tokens),
         adapters_(adapter_pages_.size()),
+        slowness_(Draw(0, 1) == 0 ? 1 : Draw(2, 6)),
         rows_(static_cast<size_t>(pool_.total() * limits_.page_tokens)) {
     for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
@@ -53,6 +55,7 @@ class ToyWorld {
   int64_t num_evictions() const { return num_evictions_; }
   int64_t num_drops() const { return num_drops_; }
   int64_t num_cached() const { return num_cached_; }
+  int64_t num_prefetches() const { return num_prefetches_; }
 
   void Arrive() {
     const uint64_t arrival = next_arrival_++;
@@ -75,11 +78,13 @@ class ToyWorld {
 
   // One step: plan, check, carry out.
   void Step() {
+    EndLoads();
     const PlanView view = View();
     const Plan plan = MakePlan(view, limits_);
     ExpectSame(plan, MakePlan(view, limits_));
     Evict(plan);
     Admit(plan);
+    Prefetch(plan);
     RunItems(plan);
     pool_.CheckConservation();
     ExpectPagesAccountedFor();
@@ -158,8 +163,12 @@ class ToyWorld {
     }
     for (size_t i = 0; i < adapters_.size(); ++i) {
       const AdapterId id(static_cast<int32_t>(i));
-      view.adapters.push_back({id, PagesFor(id)});
+      using State = PlanAdapter::State;
+      const State resident = adapters_[i].ready ? State::kReady : State::kLoading;
+      view.adapters.push_back(
+          {id, PagesFor(id), adapters_[i].pages.empty() ? State::kAbsent : resident});
     }
+    view.max_prefetches = Draw(0, 2);
     return view;
   }
 
@@ -183,9 +192,31 @@ class ToyWorld {
     }
   }
 
+  bool IsReady(AdapterId id) { return id == kBaseModel || Get(id).ready; }
+
+  // Each with a probability that the world has.
+  void EndLoads() {
+    for (size_t i = 0; i < adapters_.size(); ++i) {
+      ToyAdapter& adapter = adapters_[i];
+      if (adapter.pages.empty() || adapter.ready || Draw(1, slowness_) > 1) continue;
+      adapter.ready = true;
+      if (!IsPinned(AdapterId(static_cast<int32_t>(i)))) OfferAdapter(adapter);
+    }
+  }
+
+  // Fast worlds load at once.
+  void Load(AdapterId id) {
+    ToyAdapter& adapter = Get(id);
+    ASSERT_TRUE(pool_.Allocate(PagesFor(id), PageUse::kAdapter, adapter.pages));
+    adapter.ready = slowness_ == 1;
+    if (adapter.ready && !IsPinned(id)) OfferAdapter(adapter);
+  }
+
   void OfferAdapter(ToyAdapter& adapter) {
+    if (!adapter.ready) return;
     adapter.offer = pool_.Offer(static_cast<int64_t>(adapter.pages.size()), [this, &adapter] {
       adapter.pages.clear();
+      adapter.ready = false;
       adapter.offer.Withdraw();
       ++num_drops_;
     });
@@ -207,7 +238,7 @@ class ToyWorld {
       const int64_t available = pool_.available();
       Release(victim);
       const AdapterId adapter = victim.plan.adapter;
-      const bool frees_adapter = adapter != kBaseModel && !IsPinned(adapter);
+      const bool frees_adapter = adapter != kBaseModel && !IsPinned(adapter) && IsReady(adapter);
       EXPECT_EQ(pool_.available(),
                 available + victim.plan.num_own_pages + (frees_adapter ? PagesFor(adapter) : 0));
       ++num_evictions_;
@@ -230,8 +261,19 @@ class ToyWorld {
     }
     for (const SequenceId id : plan.admit) {
       const AdapterId adapter = Get(id).plan.adapter;
-      if (adapter == kBaseModel || !Get(adapter).pages.empty()) continue;
-      ASSERT_TRUE(pool_.Allocate(PagesFor(adapter), PageUse::kAdapter, Get(adapter).pages));
+      if (adapter != kBaseModel && Get(adapter).pages.empty()) Load(adapter);
+    }
+  }
+
+  void Prefetch(const Plan& plan) {
+    std::set<AdapterId> adapters;
+    for (const SequenceId id : plan.prefetch) {
+      const AdapterId adapter = Get(id).plan.adapter;
+      EXPECT_FALSE(Get(id).plan.running);
+      ASSERT_TRUE(Get(adapter).pages.empty());
+      EXPECT_TRUE(adapters.insert(adapter).second);
+      Load(adapter);
+      ++num_prefetches_;
     }
   }
 
@@ -241,6 +283,7 @@ class ToyWorld {
     for (const Plan::Item& item : plan.items) {
       ToySequence& s = Get(item.id);
       ASSERT_TRUE(s.plan.running);
+      if (!IsReady(item.adapter)) continue;
       ASSERT_TRUE(ran.insert(item.id).second);
       ASSERT_GE(item.num_rows, 1);
       ASSERT_LE(s.plan.num_computed + item.num_rows, s.plan.num_tokens);
@@ -253,8 +296,12 @@ class ToyWorld {
     EXPECT_LE(rows, limits_.max_rows);
     ExpectProgress(ran);
     ExpectAdaptersAdjacent(plan);
-    for (const Plan::Item& item : plan.items) Compute(Get(item.id), item.num_rows);
-    for (const Plan::Item& item : plan.items) Advance(item);
+    for (const Plan::Item& item : plan.items) {
+      if (ran.contains(item.id)) Compute(Get(item.id), item.num_rows);
+    }
+    for (const Plan::Item& item : plan.items) {
+      if (ran.contains(item.id)) Advance(item);
+    }
   }
 
   uint64_t& Row(const ToySequence& s, int64_t position) {
@@ -272,13 +319,15 @@ class ToyWorld {
     }
   }
 
-  // Nobody starves: the oldest sequence gets ahead in every step, so that each becomes the oldest
-  // within a bounded number of steps. Every running decode gets its row.
-  void ExpectProgress(const std::set<SequenceId>& ran) const {
+  // Nobody starves: the oldest sequence gets ahead in every step but those in which its adapter is
+  // being loaded, so that each becomes the oldest within a bounded number of steps. Every running
+  // decode gets its row.
+  void ExpectProgress(const std::set<SequenceId>& ran) {
     int64_t running = 0;
     for (const auto& [arrival, sequence] : sequences_) {
       const PlanSequence& s = sequence.plan;
       running += s.running ? 1 : 0;
+      if (s.running && !IsReady(s.adapter)) continue;
       const bool decodes = s.running && s.num_tokens - s.num_computed == 1;
       if (decodes || arrival == sequences_.begin()->first) {
         EXPECT_TRUE(ran.contains(s.id)) << "sequence " << s.id;
@@ -333,7 +382,9 @@ class ToyWorld {
     for (size_t i = 0; i < adapters_.size(); ++i) {
       const auto num_pages = static_cast<int64_t>(adapters_[i].pages.size());
       adapter_pages += num_pages;
-      if (IsPinned(AdapterId(static_cast<int32_t>(i)))) pinned_pages += num_pages;
+      if (!adapters_[i].ready || IsPinned(AdapterId(static_cast<int32_t>(i)))) {
+        pinned_pages += num_pages;
+      }
     }
     const auto num_used = static_cast<int64_t>(used.size());
     EXPECT_EQ(pool_.used(PageUse::kAdapter), adapter_pages);
@@ -347,6 +398,7 @@ class ToyWorld {
   PagePool pool_;
   PrefixCache cache_;
   std::vector<ToyAdapter> adapters_;
+  const int64_t slowness_;      // steps that a load takes on average
   std::vector<uint64_t> rows_;  // of every page: the history that each was computed from
   std::vector<int32_t> openings_[3];
   std::map<uint64_t, ToySequence> sequences_;
@@ -354,12 +406,14 @@ class ToyWorld {
   int64_t num_evictions_ = 0;
   int64_t num_drops_ = 0;
   int64_t num_cached_ = 0;
+  int64_t num_prefetches_ = 0;
 };
 
 TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t evictions = 0;
   int64_t drops = 0;
   int64_t cached = 0;
+  int64_t prefetches = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ToyWorld world(seed);
@@ -369,14 +423,17 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
       if (random() % 20 == 0 && !world.Empty()) world.CancelOne();
       world.Step();
     }
-    // At most 22 sequences are left; each ends within 70 steps of being the oldest.
-    for (int step = 0; step < 22 * 70 && !world.Empty() && !HasFailure(); ++step) world.Step();
+    // At most 22 sequences are left; each ends within 70 steps of being the oldest, and a load.
+    for (int step = 0; step < 22 * (70 + 100) && !world.Empty() && !HasFailure(); ++step)
+      world.Step();
     ASSERT_TRUE(world.Empty());
     ASSERT_FALSE(HasFailure());
     evictions += world.num_evictions();
     drops += world.num_drops();
     cached += world.num_cached();
+    prefetches += world.num_prefetches();
   }
+  EXPECT_GT(prefetches, 500);
   EXPECT_GT(evictions, 150);
   EXPECT_GT(drops, 500);
   EXPECT_GT(cached, 1000);

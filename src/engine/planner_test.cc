@@ -272,5 +272,97 @@ TEST(Planner, TheLastChunkOfAPromptIsAPrefillEvenWithOneRowLeft) {
   EXPECT_FALSE(plan.items[1].prefill);
 }
 
+constexpr auto kAbsent = PlanAdapter::State::kAbsent;
+constexpr auto kLoading = PlanAdapter::State::kLoading;
+
+TEST(Planner, WhoseAdapterIsLoadingLetsTheOthersRun) {
+  const Plan plan =
+      MakePlan({.sequences = {Running(0, 9, 0, kA), Decoding(1, 5), Decoding(2, 5, kB)},
+                .adapters = {{kA, 3, kLoading}, {kB, 3}},
+                .available_pages = 10},
+               kLimits);
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(1, 1), Pair(2, 1)));
+}
+
+TEST(Planner, ALoadingSequenceIsPromisedItsPages) {
+  // It will want three; the other wants one, the newcomer one, and one of headroom for each of two.
+  const auto admitted = [](int64_t available) {
+    return Values(MakePlan({.sequences = {Running(0, 9, 0, kA), Decoding(1, 5), Waiting(2, 4)},
+                            .adapters = {{kA, 3, kLoading}},
+                            .available_pages = available},
+                           kLimits)
+                      .admit);
+  };
+  EXPECT_THAT(admitted(6), IsEmpty());
+  EXPECT_THAT(admitted(7), ElementsAre(2));
+}
+
+TEST(Planner, NobodyIsEvictedForASequenceThatCannotRunYet) {
+  const Plan plan = MakePlan({.sequences = {Running(0, 9, 0, kA), Decoding(1, 8)},
+                              .adapters = {{kA, 3, kLoading}},
+                              .available_pages = 0},
+                             kLimits);
+  EXPECT_THAT(plan.evict, IsEmpty());
+  EXPECT_THAT(Rows(plan), ElementsAre(Pair(1, 1)));
+}
+
+TEST(Planner, ALoadingAdapterGivesNoPagesBack) {
+  // Evicting 1 frees its two pages, not its adapter's three, which are being written.
+  const Plan plan = MakePlan({.sequences = {Running(0, 13, 8), Running(1, 9, 8, kA)},
+                              .adapters = {{kA, 3, kLoading}},
+                              .available_pages = 0},
+                             {.max_rows = 16, .max_running = 8, .page_tokens = 4});
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(NewPages(plan), ElementsAre(2));
+}
+
+TEST(Planner, AnAdapterOnItsWayTakesNoMorePages) {
+  const auto admitted = [](PlanAdapter::State state) {
+    return Values(
+        MakePlan(
+            {.sequences = {Waiting(0, 4, kA)}, .adapters = {{kA, 3, state}}, .available_pages = 2},
+            kLimits)
+            .admit);
+  };
+  EXPECT_THAT(admitted(kAbsent), IsEmpty());
+  EXPECT_THAT(admitted(kLoading), ElementsAre(0));
+}
+
+TEST(Planner, LoadsAheadWhatTheNextOnesNeed) {
+  PlanLimits limits = kLimits;
+  limits.max_running = 1;
+  PlanView view{.sequences = {Decoding(0, 5, kA), Waiting(1, 4, kB)},
+                .upcoming = {{SequenceId(2), kB},
+                             {SequenceId(3), kBaseModel},
+                             {SequenceId(4), kA},
+                             {SequenceId(5), kC}},
+                .adapters = {{kA, 1}, {kB, 2, kAbsent}, {kC, 2, kAbsent}},
+                .available_pages = 6,
+                .max_prefetches = 4};
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1, 5));
+  view.available_pages = 5;
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1)) << "a page of headroom";
+  view.available_pages = 6;
+  view.max_prefetches = 1;
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1));
+  view.max_prefetches = 4;
+  view.adapters[1].state = kLoading;
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(5));
+  view.adapters[1].state = PlanAdapter::State::kReady;
+  view.available_pages = 5;
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty())
+      << "what is there already stays for who comes first";
+}
+
+TEST(Planner, LoadsNothingAheadWhileTheNextOneLacksPages) {
+  const Plan plan = MakePlan({.sequences = {Decoding(0, 5), Waiting(1, 16, kB), Waiting(2, 4, kC)},
+                              .adapters = {{kB, 2, kAbsent}, {kC, 1, kAbsent}},
+                              .available_pages = 5,
+                              .max_prefetches = 4},
+                             kLimits);
+  EXPECT_THAT(plan.admit, IsEmpty());
+  EXPECT_THAT(plan.prefetch, IsEmpty());
+}
+
 }  // namespace
 }  // namespace aril

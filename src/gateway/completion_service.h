@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/work_queue.h"
 #include "gateway/api_call.h"
 #include "gateway/api_error.h"
 #include "gateway/completion_request.h"
@@ -19,7 +20,6 @@
 #include "gateway/http_message.h"
 #include "gateway/metrics.h"
 #include "gateway/served_model.h"
-#include "gateway/work_queue.h"
 #include "wire/ports.h"
 
 namespace aril::gateway {

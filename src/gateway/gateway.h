@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/work_queue.h"
 #include "gateway/adapters_api.h"
 #include "gateway/api_call.h"
 #include "gateway/api_error.h"
@@ -18,7 +19,6 @@
 #include "gateway/http_message.h"
 #include "gateway/metrics.h"
 #include "gateway/served_model.h"
-#include "gateway/work_queue.h"
 #include "wire/ports.h"
 
 namespace aril::gateway {

@@ -19,6 +19,8 @@ namespace {
 constexpr double kPoolShareOfFreeMemory = 0.4;
 // Far above any machine's cores: a larger number is a mistake, and would end in std::system_error.
 constexpr int kMaxThreads = 1024;
+// Far above what the engine has under way: an adapter for each running sequence, and a few ahead.
+constexpr size_t kMaxCopies = size_t{1} << 20;
 
 int64_t MachineMemory() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -93,11 +95,15 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   runner->model_ =
       std::make_unique<Model>(spec, layout, std::move(*weights), options.max_num_batched_tokens,
                               runner->max_model_len_, runner->context_);
+  runner->copies_ = std::make_unique<WorkQueue>(kMaxCopies);
   const EngineOptions engine_options{.max_num_seqs = options.max_num_seqs,
                                      .max_num_batched_tokens = options.max_num_batched_tokens,
                                      .max_model_len = runner->max_model_len_,
                                      .num_pages = runner->num_pages_,
-                                     .enable_prefix_caching = options.enable_prefix_caching};
+                                     .enable_prefix_caching = options.enable_prefix_caching,
+                                     .run_aside = [copies = runner->copies_.get()](auto copy) {
+                                       CHECK(copies->TryPush(std::move(copy)));
+                                     }};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
                                              runner->context_, clock);
   runner->runner_ = std::make_unique<Runner>(*runner->engine_, options.max_queued);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
+#include "base/work_queue.h"
 #include "engine/engine.h"
 #include "kernels/cpu/context.h"
 #include "model/model.h"
@@ -111,6 +112,7 @@ class LocalRunner {
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
   std::unique_ptr<Model> model_;
+  std::unique_ptr<WorkQueue> copies_;  // of adapters into the pool; outlives the engine
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
 };

@@ -10,6 +10,11 @@ namespace aril {
 Runner::~Runner() { Stop(); }
 
 void Runner::Start(wire::EventSink& sink) {
+  engine_.SetListener([this] {
+    // Whoever has looked and not found it waits by now.
+    { const std::lock_guard waiting(mutex_); }
+    wake_.notify_one();
+  });
   const std::lock_guard lock(mutex_);
   CHECK(!thread_.joinable());
   if (stopping_) return;
@@ -53,6 +58,7 @@ void Runner::Stop() {
   wake_.notify_one();
   std::call_once(joined_, [this] {
     if (thread_.joinable()) thread_.join();
+    engine_.SetListener(nullptr);
   });
 }
 
@@ -62,7 +68,8 @@ bool Runner::TakeMail() {
   {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [this] {
-      return stopping_ || engine_.HasWork() || !submitted_.empty() || !cancelled_.empty();
+      return stopping_ || (engine_.HasWork() && !engine_.IsStalled()) || !submitted_.empty() ||
+             !cancelled_.empty();
     });
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);

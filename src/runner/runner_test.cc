@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "base/work_queue.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,6 +79,25 @@ TEST(Runner, DeliversWhatTheEngineGives) {
   EXPECT_EQ(sink.streams()[0].tokens, expected[0].tokens);
   EXPECT_EQ(sink.streams()[1].tokens, expected[1].tokens);
   EXPECT_EQ(sink.stats().pages_kv, 0);
+}
+
+TEST(Runner, SleepsUntilAnAdapterIsLoaded) {
+  WorkQueue copies(100);
+  TestEngineOptions options;
+  options.engine.run_aside = [&](auto copy) { ASSERT_TRUE(copies.TryPush(std::move(copy))); };
+  TestEngine alone({});
+  TestEngine engine(options);
+  RecordingSink sink;
+  Runner runner(*engine, 10);
+  runner.Start(sink);
+  std::vector<wire::SequenceRequest> requests;
+  for (int32_t i = 0; i < 9; ++i)
+    requests.push_back(GreedyRequest(i, kPrompt, 5, AdapterId(i % 3)));
+  Streams expected = RunToEnd(*alone, requests);
+  for (const auto& request : requests) ASSERT_TRUE(runner.Submit(request).ok());
+  sink.WaitForFinished(9);
+  runner.Stop();
+  for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(sink.streams()[i].tokens, expected[i].tokens);
 }
 
 TEST(Runner, RefusesMoreThanItsQueueHolds) {

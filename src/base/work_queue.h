@@ -1,7 +1,7 @@
-// A thread for what takes too long for the server's thread: parsing and tokenizing.
+// A thread for what takes too long for the one that wants it done.
 
-#ifndef ARIL_GATEWAY_WORK_QUEUE_H_
-#define ARIL_GATEWAY_WORK_QUEUE_H_
+#ifndef ARIL_BASE_WORK_QUEUE_H_
+#define ARIL_BASE_WORK_QUEUE_H_
 
 #include <condition_variable>
 #include <cstddef>
@@ -10,10 +10,9 @@
 #include <mutex>
 #include <thread>
 
-namespace aril::gateway {
+namespace aril {
 
-// Runs functions one after the other on a thread of its own, so that no two large bodies are in
-// work at once. Thread-safe.
+// Runs functions one after the other on a thread of its own. Thread-safe.
 class WorkQueue {
  public:
   explicit WorkQueue(size_t max_length);
@@ -36,6 +35,6 @@ class WorkQueue {
   std::thread thread_;
 };
 
-}  // namespace aril::gateway
+}  // namespace aril
 
-#endif  // ARIL_GATEWAY_WORK_QUEUE_H_
+#endif  // ARIL_BASE_WORK_QUEUE_H_

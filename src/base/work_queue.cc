@@ -1,8 +1,8 @@
-#include "gateway/work_queue.h"
+#include "base/work_queue.h"
 
 #include <utility>
 
-namespace aril::gateway {
+namespace aril {
 
 WorkQueue::WorkQueue(size_t max_length) : max_length_(max_length), thread_([this] { Loop(); }) {}
 
@@ -39,4 +39,4 @@ void WorkQueue::Loop() {
   }
 }
 
-}  // namespace aril::gateway
+}  // namespace aril
