@@ -76,7 +76,7 @@ class PrefixCache {
 
  private:
   struct TokensLess {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): std::map looks for it
     bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const;
   };
   using Children = std::map<std::vector<int32_t>, Node*, TokensLess>;

@@ -58,28 +58,28 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
   }
 
-  const PrefixScope kScope{"tenant", AdapterId(1)};
+  const PrefixScope scope_{"tenant", AdapterId(1)};
   PagePool pool_{20};
   PrefixCache cache_{pool_, kPageTokens};
   std::vector<PageRef> taken_;
 };
 
 TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
-  const User user = Run(kScope, {1, 2, 3, 4, 5});
+  const User user = Run(scope_, {1, 2, 3, 4, 5});
   const PageId first = user.pages[0].id();
   const PageId second = user.pages[1].id();
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 2, 3, 5}), ElementsAre(first));
-  EXPECT_THAT(cache_.Find(kScope, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1}), IsEmpty());
-  EXPECT_THAT(cache_.Find(kScope, Tokens{}), IsEmpty());
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 5}), ElementsAre(first));
+  EXPECT_THAT(cache_.Find(scope_, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1}), IsEmpty());
+  EXPECT_THAT(cache_.Find(scope_, Tokens{}), IsEmpty());
 }
 
 TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
   const Tokens tokens = {1, 2, 3, 4};
-  const User user = Run(kScope, tokens);
+  const User user = Run(scope_, tokens);
   EXPECT_THAT(cache_.Find({"other", AdapterId(1)}, tokens), IsEmpty());
   EXPECT_THAT(cache_.Find({"tenant", AdapterId(2)}, tokens), IsEmpty());
   EXPECT_THAT(cache_.Find({"tenant", kBaseModel}, tokens), IsEmpty());
@@ -89,8 +89,8 @@ TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
 }
 
 TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
-  const User first = Run(kScope, {1, 2, 3, 4});
-  const User second = Run(kScope, {1, 2, 3, 5});
+  const User first = Run(scope_, {1, 2, 3, 4});
+  const User second = Run(scope_, {1, 2, 3, 5});
   EXPECT_EQ(second.pages[0].id(), first.pages[0].id());
   EXPECT_NE(second.pages[1].id(), first.pages[1].id());
   EXPECT_EQ(pool_.used(PageUse::kKv), 3);
@@ -98,8 +98,8 @@ TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
 }
 
 TEST_F(PrefixCacheTest, TheFirstOfTwoEqualPagesIsKept) {
-  User first = Take(kScope, {1, 2, 3, 4});
-  User second = Take(kScope, {1, 2, 3, 4});
+  User first = Take(scope_, {1, 2, 3, 4});
+  User second = Take(scope_, {1, 2, 3, 4});
   Extend(first, {1, 2, 3, 4});
   Extend(second, {1, 2, 3, 4});
   EXPECT_EQ(second.ids(), first.ids());
@@ -108,47 +108,47 @@ TEST_F(PrefixCacheTest, TheFirstOfTwoEqualPagesIsKept) {
 
 TEST_F(PrefixCacheTest, WhatNobodyUsesIsOfferedLastPagesFirst) {
   const Tokens tokens = {1, 2, 3, 4, 5, 6};
-  { const User gone = Run(kScope, tokens); }
+  { const User gone = Run(scope_, tokens); }
   EXPECT_EQ(cache_.num_idle_pages(), 3);
   EXPECT_EQ(pool_.available(), pool_.total());
-  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(3)) << "still there";
+  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(3)) << "still there";
   LeaveAvailable(2);
-  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(2));
+  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(2));
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(kScope, tokens), SizeIs(1));
+  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(1));
   LeaveAvailable(0);
   EXPECT_EQ(cache_.num_pages(), 0);
   EXPECT_EQ(cache_.num_scopes(), 0) << "nothing is left of a scope without pages";
 }
 
 TEST_F(PrefixCacheTest, WhatIsUsedStays) {
-  const User user = Run(kScope, {1, 2, 3, 4});
-  { const User longer = Run(kScope, {1, 2, 3, 4, 5, 6}); }
-  { const User other = Run(kScope, {1, 2, 9, 9}); }
+  const User user = Run(scope_, {1, 2, 3, 4});
+  { const User longer = Run(scope_, {1, 2, 3, 4, 5, 6}); }
+  { const User other = Run(scope_, {1, 2, 9, 9}); }
   EXPECT_EQ(cache_.num_idle_pages(), 2);
   EXPECT_EQ(pool_.available(), pool_.total() - 2);
   LeaveAvailable(0);
-  EXPECT_EQ(cache_.Find(kScope, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
+  EXPECT_EQ(cache_.Find(scope_, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
 }
 
 TEST_F(PrefixCacheTest, UseMakesPagesYoung) {
-  { const User a = Run(kScope, {1, 1}); }
-  { const User b = Run(kScope, {2, 2}); }
-  { const User a = Run(kScope, {1, 1}); }
+  { const User a = Run(scope_, {1, 1}); }
+  { const User b = Run(scope_, {2, 2}); }
+  { const User a = Run(scope_, {1, 1}); }
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(kScope, Tokens{2, 2}), IsEmpty());
-  EXPECT_THAT(cache_.Find(kScope, Tokens{1, 1}), SizeIs(1));
+  EXPECT_THAT(cache_.Find(scope_, Tokens{2, 2}), IsEmpty());
+  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 1}), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, PinsMoveAndReleaseOnce) {
-  User a = Run(kScope, {1, 2});
+  User a = Run(scope_, {1, 2});
   PrefixCache::Pin pin = std::move(a.pin);
   EXPECT_EQ(a.pin.num_pages(), 0);  // NOLINT(bugprone-use-after-move): what is tested
   PrefixCache::Pin& same = pin;
   pin = std::move(same);
   EXPECT_EQ(pin.num_pages(), 1);
   EXPECT_EQ(cache_.num_idle_pages(), 0);
-  pin = Run(kScope, {3, 4}).pin;
+  pin = Run(scope_, {3, 4}).pin;
   EXPECT_EQ(cache_.num_idle_pages(), 1) << "the overwritten one's page";
   pin.Reset();
   pin.Reset();
