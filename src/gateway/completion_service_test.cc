@@ -118,6 +118,21 @@ TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {
   EXPECT_EQ(Text(json, {"usage", "total_tokens"}), "11");
 }
 
+// By which the runner keeps the cached prefixes of tenants apart.
+TEST_F(CompletionServiceTest, EverySequenceCarriesTheTenantOfItsKey) {
+  Start({.api_keys = ApiKeys({{.key = "a", .tenant = "acme"}, {.key = "z", .tenant = "zeta"}})});
+  port_.AnswerWith("x");
+  for (const char* key : {"a", "z"}) {
+    const HttpResponse response =
+        Send("POST", "/v1/completions", R"({"model":"base","prompt":"hi","max_tokens":1})",
+             {{"Authorization", StrCat("Bearer ", key)}});
+    EXPECT_EQ(response.status, 200) << response.body;
+  }
+  const auto requests = port_.WaitForRequests(2);
+  EXPECT_EQ(requests[0].tenant, "acme");
+  EXPECT_EQ(requests[1].tenant, "zeta");
+}
+
 TEST_F(CompletionServiceTest, CountsEachPromptOnceWithWhatItsFirstChoiceFoundCached) {
   Start();
   auto answer = std::async(std::launch::async, [&] {
