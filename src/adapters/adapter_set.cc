@@ -9,6 +9,7 @@ namespace aril {
 AdapterId AdapterSet::Add(Adapter adapter) {
   auto entry = std::make_shared<Entry>();
   entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
+  entry->is_open = true;
   return Insert(std::move(entry));
 }
 
@@ -47,8 +48,15 @@ StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
   if (entry->adapter == nullptr) {
     ASSIGN_OR_RETURN(Adapter adapter, entry->open());
     entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
+    entry->is_open = true;
   }
   return AdapterRef{id, entry->adapter};
+}
+
+bool AdapterSet::IsOpen(AdapterId id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = adapters_.find(id);
+  return found != adapters_.end() && found->second->is_open;
 }
 
 int64_t AdapterSet::size() const {

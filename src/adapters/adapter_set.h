@@ -3,6 +3,7 @@
 #ifndef ARIL_ADAPTERS_ADAPTER_SET_H_
 #define ARIL_ADAPTERS_ADAPTER_SET_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,11 +37,14 @@ class AdapterSet {
   // The base model for its own id; NotFound for one that is not here. An adapter that cannot be
   // opened is tried again by the next call; only those that want the same one wait for it.
   StatusOr<AdapterRef> Find(AdapterId id) const;
+  // False for one that is not here, or that Find has not opened.
+  bool IsOpen(AdapterId id) const;
   int64_t size() const;
 
  private:
   struct Entry {
     Open open;
+    std::atomic<bool> is_open = false;
     std::mutex mutex;                        // of `adapter`, once it can be found
     std::shared_ptr<const Adapter> adapter;  // null before it is opened
   };

@@ -81,6 +81,7 @@ std::vector<Duration> Residency::TakeLoaded() {
     const std::lock_guard lock(mutex_);
     copied.swap(copied_);
     num_copied_ = 0;
+    for (const Copied& one : copied) in_pool_.insert(one.id);
   }
   std::vector<Duration> times = std::exchange(load_times_, {});
   for (const Copied& one : copied) {
@@ -122,6 +123,8 @@ void Residency::Drop(AdapterId id) {
   CHECK_EQ(found->second.pins, 0);
   resident_.erase(found);
   ++num_drops_;
+  const std::lock_guard lock(mutex_);
+  in_pool_.erase(id);
 }
 
 }  // namespace aril

@@ -13,6 +13,7 @@
 #include <functional>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,11 @@ class Residency {
 
   // Pins an adapter, and begins to load it if need be. CHECKs that the pool has room for it.
   AdapterPin Pin(const AdapterRef& ref);
+  // Ready, as anybody may ask. Thread-safe.
+  bool IsInPool(AdapterId id) const {
+    const std::lock_guard lock(mutex_);
+    return in_pool_.contains(id);
+  }
   // Begins to load one that is not resident, as Pin does; it will be idle.
   void Prefetch(const AdapterRef& ref) { Load(ref); }
   // Makes an idle adapter the most recently used one; does nothing for others.
@@ -94,6 +100,7 @@ class Residency {
 
   int64_t num_loading() const { return num_loading_; }
   int64_t num_loads() const { return num_loads_; }
+  int64_t num_loaded() const { return num_loads_ - num_loading_; }
   int64_t num_drops() const { return num_drops_; }
 
  private:
@@ -126,8 +133,9 @@ class Residency {
   int64_t num_loads_ = 0;
   int64_t num_drops_ = 0;
 
-  // What the thread that copies touches.
-  std::mutex mutex_;
+  // What other threads touch.
+  mutable std::mutex mutex_;
+  std::unordered_set<AdapterId> in_pool_;  // guarded by mutex_
   std::condition_variable all_copied_;
   std::vector<Copied> copied_;           // guarded by mutex_
   int64_t num_copying_ = 0;              // guarded by mutex_

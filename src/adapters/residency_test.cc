@@ -213,6 +213,7 @@ TEST_F(SlowResidencyTest, AnAdapterIsReadyWhenItsCopyHasBeenTaken) {
   const AdapterPin second = slow_.Pin(Ref(0));
   EXPECT_TRUE(slow_.IsResident(AdapterId(0)));
   EXPECT_FALSE(slow_.IsReady(AdapterId(0)));
+  EXPECT_FALSE(slow_.IsInPool(AdapterId(0)));
   EXPECT_EQ(slow_.num_loading(), 1) << "two who want the same wait for the same";
   EXPECT_THAT(slow_.TakeLoaded(), IsEmpty());
   EXPECT_FALSE(slow_.HasLoaded());
@@ -222,6 +223,7 @@ TEST_F(SlowResidencyTest, AnAdapterIsReadyWhenItsCopyHasBeenTaken) {
   EXPECT_FALSE(slow_.IsReady(AdapterId(0)));
   EXPECT_THAT(slow_.TakeLoaded(), SizeIs(1));
   EXPECT_TRUE(slow_.IsReady(AdapterId(0)));
+  EXPECT_TRUE(slow_.IsInPool(AdapterId(0)));
   EXPECT_EQ(slow_.num_loading(), 0);
   slow_.SetListener(nullptr);
 }
@@ -250,6 +252,7 @@ TEST_F(SlowResidencyTest, WhatIsPrefetchedIsIdle) {
   Press();
   EXPECT_TRUE(slow_.IsResident(AdapterId(0))) << "touched";
   EXPECT_FALSE(slow_.IsResident(AdapterId(1)));
+  EXPECT_FALSE(slow_.IsInPool(AdapterId(1)));
 }
 
 TEST_F(SlowResidencyTest, WaitsForItsCopiesAtTheEnd) {

@@ -19,7 +19,11 @@ bool IsBeneath(const fs::path& path, const fs::path& root) {
   return in_root == root.end();
 }
 
-// An error that names the folder that the client named.
+Generation::Description Describe(const LoadedAdapter& loaded, const std::string& digest) {
+  return {.adapter = loaded.id, .digest = digest, .rank = loaded.rank, .bytes = loaded.bytes};
+}
+
+// An error that names the source, not the copy.
 Status WithPath(const Status& status, const std::string& path, const std::string& instead) {
   std::string message = Message(status);
   if (const size_t at = message.find(path); at != std::string::npos) {
@@ -57,35 +61,51 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::strin
   return MakeKnown(loaded, digest);
 }
 
-StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::string& dir) {
-  // Most of what can be wrong is seen before anything is copied.
-  RETURN_IF_ERROR(runner_.VerifyAdapter(dir, Adapter::Values::kFinite).status());
-  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, options_.store->Copy(dir));
-  const std::string digest = incoming.digest();
-  if (GenerationPtr known = FindKnown(digest)) {
-    RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
-    return known;
+StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const std::string& dir) {
+  auto incoming = options_.store->Copy(dir);
+  // Where files are missing, what reads adapters knows better what to say.
+  if (incoming.status().code() == StatusCode::kNotFound) {
+    RETURN_IF_ERROR(runner_.VerifyAdapter(dir, Adapter::Values::kFinite).status());
   }
-  auto loaded = runner_.LoadAdapter(incoming.dir());
-  if (!loaded.ok()) return WithPath(loaded.status(), incoming.dir(), dir);
-  ReadTemplate(loaded->id, incoming.dir());
-  GenerationPtr generation = MakeKnown(*loaded, digest);
+  return incoming;
+}
+
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::string& dir) {
+  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, CopyIn(dir));
+  const std::string digest = incoming.digest();
+  GenerationPtr generation = FindKnown(digest);
+  if (generation == nullptr) {
+    const bool is_kept = options_.store->Has(digest);
+    const std::string copy = is_kept ? options_.store->DirOf(digest) : incoming.dir();
+    auto loaded = runner_.LoadAdapter(copy);
+    if (!loaded.ok()) return WithPath(loaded.status(), copy, dir);
+    ReadTemplate(loaded->id, copy);
+    generation = MakeKnown(*loaded, digest);
+  }
   RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
   return generation;
 }
 
 StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& source) {
   ASSIGN_OR_RETURN(const std::string dir, FindBeneath(options_.roots, source));
-  ASSIGN_OR_RETURN(const LoadedAdapter verified,
-                   runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
-  ASSIGN_OR_RETURN(std::string digest, DigestOfAdapter(dir));
-  return Generation::Description{
-      .digest = std::move(digest), .rank = verified.rank, .bytes = verified.bytes};
+  if (options_.store == nullptr) {
+    ASSIGN_OR_RETURN(const LoadedAdapter verified,
+                     runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
+    ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+    return Describe(verified, digest);
+  }
+  ASSIGN_OR_RETURN(const GenerationStore::Incoming incoming, CopyIn(dir));
+  const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
+  if (!verified.ok()) return WithPath(verified.status(), incoming.dir(), dir);
+  return Describe(*verified, incoming.digest());
 }
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::string& digest) {
-  if (GenerationPtr known = FindKnown(digest)) return known;
-  if (options_.store == nullptr || !options_.store->Has(digest)) {
+  const bool is_kept = options_.store != nullptr && options_.store->Has(digest);
+  // With a store, one that is not in it would be gone after a restart.
+  GenerationPtr known = is_kept || options_.store == nullptr ? FindKnown(digest) : nullptr;
+  if (known != nullptr) return known;
+  if (!is_kept) {
     return NotFound(StrCat("the files of generation ", digest,
                            " are not kept here: the server was started without --state-dir, or "
                            "they were given on the command line"));
@@ -134,13 +154,18 @@ std::shared_ptr<const Generation> LocalAdapters::MakeKnown(const LoadedAdapter& 
                                                            const std::string& digest,
                                                            std::function<Status()> prepare) {
   auto generation = std::make_shared<const Generation>(
-      Generation::Description{
-          .adapter = loaded.id, .digest = digest, .rank = loaded.rank, .bytes = loaded.bytes},
+      Describe(loaded, digest),
       Generation::Hooks{.prepare = std::move(prepare),
-                        .release = [this, id = loaded.id, digest] { Release(id, digest); }});
+                        .release = [this, id = loaded.id, digest] { Release(id, digest); },
+                        .residence = [this, id = loaded.id] { return ResidenceOf(id); }});
   const std::lock_guard lock(mutex_);
   known_.insert_or_assign(digest, generation);
   return generation;
+}
+
+Generation::Residence LocalAdapters::ResidenceOf(AdapterId adapter) const {
+  if (runner_.IsInPool(adapter)) return Generation::Residence::kPool;
+  return runner_.IsOpen(adapter) ? Generation::Residence::kHost : Generation::Residence::kDisk;
 }
 
 void LocalAdapters::Release(AdapterId adapter, const std::string& digest) {

@@ -56,12 +56,14 @@ class LocalAdapters final : public gateway::AdapterLoader {
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;
 
+  StatusOr<GenerationStore::Incoming> CopyIn(const std::string& dir);
   StatusOr<GenerationPtr> TakeOver(const std::string& dir);
   // The generation of that digest that somebody holds, or null.
   GenerationPtr FindKnown(const std::string& digest);
   // A new one, which FindKnown finds from now on.
   GenerationPtr MakeKnown(const LoadedAdapter& loaded, const std::string& digest,
                           std::function<Status()> prepare = nullptr);
+  Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
   void ReadTemplate(AdapterId adapter, const std::string& dir);
 

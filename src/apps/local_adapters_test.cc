@@ -168,7 +168,9 @@ TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
   auto restored = adapters_->Restore(row);
   EXPECT_FALSE(templates_->Find((*restored)->adapter).has_value()) << "nothing has been opened";
   EXPECT_EQ(adapters_->Restore(row), restored) << "one name or two, one adapter";
+  EXPECT_EQ(restored->residence(), Generation::Residence::kDisk);
   EXPECT_TRUE(restored->Prepare().ok());
+  EXPECT_EQ(restored->residence(), Generation::Residence::kHost);
   EXPECT_TRUE(templates_->Find((*restored)->adapter).has_value());
   EXPECT_TRUE(Accepts((*restored)->adapter));
   EXPECT_EQ((*restored)->rank, 4);

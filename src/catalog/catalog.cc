@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -47,6 +48,16 @@ void Remember(const std::string& digest, const Clock* clock, std::vector<PastGen
   history->push_back({.digest = digest, .since_unix = clock == nullptr ? 0 : clock->UnixSeconds()});
 }
 
+bool Remembers(const CatalogEntry& entry, const std::string& digest) {
+  return std::ranges::any_of(entry.history,
+                             [&](const PastGeneration& past) { return past.digest == digest; });
+}
+
+std::string GivenByCommandLine(const std::string& name) {
+  return StrCat(JsonQuote(name), " is given on the command line (--adapters, --lora-modules or ",
+                "--demo) and would be back after a restart; leave it out there");
+}
+
 RegisteredAdapter RegistryRow(const CatalogEntry& entry) {
   return {.owner = entry.owner,
           .name = entry.name,
@@ -71,8 +82,14 @@ StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> ent
   for (CatalogEntry& entry : entries) {
     RETURN_IF_ERROR(CheckEntry(entry));
     const CatalogEntryPtr known = catalog->Take({entry.owner, entry.name});
-    const bool is_moved = known != nullptr && known->is_given && !entry.is_given;
-    if ((known != nullptr && !is_moved) || catalog->bases_.contains(entry.name)) {
+    const bool is_registered = entry.generation != nullptr && !entry.is_given;
+    const bool is_moved = known != nullptr && known->is_given && is_registered;
+    const bool is_hidden = catalog->bases_.contains(entry.name);
+    if (is_hidden && is_registered) {
+      LogWarning(StrCat("the adapter ", entry.name, " of tenant ", JsonQuote(entry.owner),
+                        " is hidden by the base model, which has its name"));
+    }
+    if ((known != nullptr && !is_moved) || (is_hidden && !is_registered)) {
       return InvalidArgument("model name " + JsonQuote(entry.name) +
                              " is given twice; names must differ");
     }
@@ -96,9 +113,11 @@ CatalogEntryPtr Catalog::Find(const Key& key) const {
 }
 
 Catalog::Key Catalog::KeyFor(std::string_view tenant, const std::string& name) const {
+  const Key own = {std::string(tenant), name};
   const Key everybodys = {"", name};
-  if (tenant == kDefaultTenant && Find(everybodys) != nullptr) return everybodys;
-  return {std::string(tenant), name};
+  const bool is_everybodys =
+      tenant == kDefaultTenant && Find(own) == nullptr && Find(everybodys) != nullptr;
+  return is_everybodys ? everybodys : own;
 }
 
 void Catalog::Insert(CatalogEntryPtr entry) {
@@ -183,7 +202,9 @@ Status Catalog::CheckChange(std::string_view tenant, const std::string& name,
   const std::string quoted = JsonQuote(name);
   const std::lock_guard lock(mutex_);
   if (bases_.contains(name)) return AlreadyExists(quoted + " is a name of the base model");
-  if (tenant != kDefaultTenant && Find({"", name}) != nullptr) {
+  // A name that a tenant had before the command line gave it to all stays the tenant's.
+  const bool has_own = Find({std::string(tenant), name}) != nullptr;
+  if (tenant != kDefaultTenant && !has_own && Find({"", name}) != nullptr) {
     return AlreadyExists(quoted + " is an adapter that the operator gives to all tenants");
   }
   if (!expected.has_value()) return OkStatus();
@@ -201,11 +222,28 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
                                        const Expected& expected) {
   if (entry.generation == nullptr) return InvalidArgument("a base model cannot be added");
   RETURN_IF_ERROR(CheckEntry(entry));
-  // What is replaced is let go after the locks are: that may take time.
-  CatalogEntryPtr current;
+  const std::string digest = (*entry.generation)->digest;
   const std::lock_guard changes_lock(changes_mutex_);
-  RETURN_IF_ERROR(RemoveExpired());
+  std::vector<std::string> forgotten;
+  auto added = PutLocked(tenant, std::move(entry), expected, &forgotten);
+  // What the new entry needs may have been let go a moment ago, with a name that had expired; and
+  // what was stored for an entry that could not be added nobody needs.
+  if (added.ok()) {
+    std::erase_if(forgotten, [&](const std::string& old) { return Remembers(**added, old); });
+  } else if (options_.registry != nullptr && !options_.registry->Has(digest)) {
+    forgotten.push_back(digest);
+  }
+  TellForgotten(forgotten);
+  return added;
+}
+
+StatusOr<CatalogEntryPtr> Catalog::PutLocked(std::string_view tenant, CatalogEntry entry,
+                                             const Expected& expected,
+                                             std::vector<std::string>* forgotten) {
+  RETURN_IF_ERROR(RemoveExpired(forgotten));
   RETURN_IF_ERROR(CheckChange(tenant, entry.name, expected));
+  // What is replaced is let go after the lock is: that may take time.
+  CatalogEntryPtr current;
   Key key;
   {
     const std::lock_guard lock(mutex_);
@@ -218,60 +256,66 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   }
   entry.owner = key.owner;
   if (current != nullptr) {
+    if (current->is_given && is_durable() && entry.expires_unix != 0) {
+      return FailedPrecondition(GivenByCommandLine(entry.name));
+    }
     entry.history = current->history;
     entry.usage = current->usage;
     entry.is_given = current->is_given;
   }
   Remember((*entry.generation)->digest, options_.clock, &entry.history);
-  std::vector<std::string> forgotten;
   if (options_.registry != nullptr) {
-    ASSIGN_OR_RETURN(forgotten, options_.registry->Put(RegistryRow(entry)));
+    ASSIGN_OR_RETURN(const std::vector<std::string> unused,
+                     options_.registry->Put(RegistryRow(entry)));
+    forgotten->insert(forgotten->end(), unused.begin(), unused.end());
   }
-  const auto added = std::make_shared<const CatalogEntry>(std::move(entry));
-  {
-    const std::lock_guard lock(mutex_);
-    Take(key);  // `current` keeps it
-    Insert(added);
-  }
-  TellForgotten(forgotten);
+  auto added = std::make_shared<const CatalogEntry>(std::move(entry));
+  const std::lock_guard lock(mutex_);
+  const CatalogEntryPtr replaced = Take(key);
+  if (current == nullptr) current = replaced;
+  Insert(added);
   return added;
 }
 
 Status Catalog::Remove(std::string_view tenant, const std::string& name, const Expected& expected) {
   CatalogEntryPtr removed;
   const std::lock_guard changes_lock(changes_mutex_);
-  RETURN_IF_ERROR(RemoveExpired());
-  RETURN_IF_ERROR(CheckChange(tenant, name, expected));
+  std::vector<std::string> forgotten;
+  RETURN_IF_ERROR(RemoveExpired(&forgotten));
+  Status status = CheckChange(tenant, name, std::nullopt);
+  if (status.ok()) status = RemoveLocked(tenant, name, expected, &removed, &forgotten);
+  TellForgotten(forgotten);
+  return status;
+}
+
+Status Catalog::RemoveLocked(std::string_view tenant, const std::string& name,
+                             const Expected& expected, CatalogEntryPtr* removed,
+                             std::vector<std::string>* forgotten) {
   Key key;
   {
     const std::lock_guard lock(mutex_);
     key = KeyFor(tenant, name);
-    removed = Find(key);
+    *removed = Find(key);
   }
-  if (removed == nullptr) return NotFound(StrCat("there is no adapter ", JsonQuote(name)));
-  if (removed->is_given && is_durable()) {
-    return FailedPrecondition(
-        StrCat(JsonQuote(name), " is given on the command line (--adapters, --lora-modules or ",
-               "--demo) and would be back after a restart; leave it out there"));
-  }
-  return RemoveKey(key);
+  if (*removed == nullptr) return NotFound(StrCat("there is no adapter ", JsonQuote(name)));
+  RETURN_IF_ERROR(CheckChange(tenant, name, expected));
+  if ((*removed)->is_given && is_durable()) return FailedPrecondition(GivenByCommandLine(name));
+  return RemoveKey(key, forgotten);
 }
 
-Status Catalog::RemoveKey(const Key& key) {
-  std::vector<std::string> forgotten;
+Status Catalog::RemoveKey(const Key& key, std::vector<std::string>* forgotten) {
   if (options_.registry != nullptr) {
-    ASSIGN_OR_RETURN(forgotten, options_.registry->Remove(key.owner, key.name));
+    ASSIGN_OR_RETURN(const std::vector<std::string> unused,
+                     options_.registry->Remove(key.owner, key.name));
+    forgotten->insert(forgotten->end(), unused.begin(), unused.end());
   }
   CatalogEntryPtr removed;
-  {
-    const std::lock_guard lock(mutex_);
-    removed = Take(key);
-  }
-  TellForgotten(forgotten);
+  const std::lock_guard lock(mutex_);
+  removed = Take(key);
   return OkStatus();
 }
 
-Status Catalog::RemoveExpired() {
+Status Catalog::RemoveExpired(std::vector<std::string>* forgotten) {
   if (options_.clock == nullptr) return OkStatus();
   while (true) {
     Key key;
@@ -280,7 +324,7 @@ Status Catalog::RemoveExpired() {
       if (expiries_.empty() || expiries_.begin()->first > options_.clock->UnixSeconds()) break;
       key = expiries_.begin()->second;
     }
-    RETURN_IF_ERROR(RemoveKey(key));
+    RETURN_IF_ERROR(RemoveKey(key, forgotten));
   }
   return OkStatus();
 }

@@ -36,12 +36,16 @@ class Generation {
     int64_t rank = 0;    // the largest of a module
     int64_t bytes = 0;   // of its weights' file
   };
-  // Either may be empty.
+  // Where its weights are.
+  enum class Residence { kUnknown, kDisk, kHost, kPool };
+  // Each may be empty.
   struct Hooks {
     // Makes it ready for a request; called before each, on any thread but the server's.
     std::function<Status()> prepare;
     // Runs once, on whatever thread lets go last.
     std::function<void()> release;
+    // Cheap; any thread.
+    std::function<Residence()> residence;
   };
   explicit Generation(Description description, Hooks hooks = {})
       : description_(std::move(description)), hooks_(std::move(hooks)) {}
@@ -56,6 +60,9 @@ class Generation {
 
   // Cheap once it has succeeded; may read files before. Thread-safe.
   Status Prepare() const { return hooks_.prepare ? hooks_.prepare() : OkStatus(); }
+  Residence residence() const {
+    return hooks_.residence ? hooks_.residence() : Residence::kUnknown;
+  }
 
  private:
   const Description description_;
@@ -70,11 +77,11 @@ class NameUsage {
     int64_t last_used_unix = 0;  // 0: never
     std::string error;           // why the last request could not use it; empty if it could
   };
-  void OnRequest(int64_t now_unix, const Status& prepared) {
+  void OnRequest(int64_t now_unix, const std::string& error) {
     const std::lock_guard lock(mutex_);
     ++numbers_.requests;
     numbers_.last_used_unix = now_unix;
-    numbers_.error = prepared.ok() ? "" : Message(prepared);
+    numbers_.error = error;
   }
   Numbers Read() const {
     const std::lock_guard lock(mutex_);
@@ -115,7 +122,7 @@ bool IsValidName(std::string_view name);
 // the new one.
 //
 // A tenant's names are its own: others neither see them nor are kept from using the same. What has
-// no owner everybody sees, and no tenant may have a name of its own that hides it; the default
+// no owner everybody sees, and no tenant may make a name of its own that hides it; the default
 // tenant may change it.
 class Catalog {
  public:
@@ -183,9 +190,14 @@ class Catalog {
   CatalogEntryPtr Take(const Key& key);
   void ForgetUnused();
 
-  // changes_mutex_ is held.
-  Status RemoveKey(const Key& key);
-  Status RemoveExpired();
+  // changes_mutex_ is held. Each appends what the registry has let go.
+  StatusOr<CatalogEntryPtr> PutLocked(std::string_view tenant, CatalogEntry entry,
+                                      const Expected& expected,
+                                      std::vector<std::string>* forgotten);
+  Status RemoveLocked(std::string_view tenant, const std::string& name, const Expected& expected,
+                      CatalogEntryPtr* removed, std::vector<std::string>* forgotten);
+  Status RemoveKey(const Key& key, std::vector<std::string>* forgotten);
+  Status RemoveExpired(std::vector<std::string>* forgotten);
   void TellForgotten(const std::vector<std::string>& digests) const;
 
   const Options options_;

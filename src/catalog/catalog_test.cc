@@ -93,9 +93,12 @@ TEST(Catalog, RefusesBadEntries) {
   const auto error = [](std::vector<CatalogEntry> entries) {
     return Message(Catalog::Create(std::move(entries), {}).status());
   };
-  EXPECT_THAT(error({Base("a"), Adapter("a", 0)}), HasSubstr(R"("a" is given twice)"));
+  EXPECT_THAT(error({Base("a"), Base("a")}), HasSubstr(R"("a" is given twice)"));
   EXPECT_THAT(error({Base("a,b")}), HasSubstr(R"(model name "a,b" must be 1 to 128)"));
   EXPECT_THAT(error({Base(std::string(100000, 'x'))}), HasSubstr("must be"));
+  CatalogEntry given = Adapter("a", 0);
+  given.is_given = true;
+  EXPECT_THAT(error({Base("a"), given}), HasSubstr(R"("a" is given twice)"));
   CatalogEntry entry = Adapter("a", 0);
   entry.parent = "";
   EXPECT_THAT(error({entry}), HasSubstr("without a parent"));
@@ -258,9 +261,9 @@ TEST(Catalog, ANameRemembersWhatItStoodFor) {
 
 TEST(Catalog, UsageGoesOnWhenANameMoves) {
   const auto catalog = Make({Base("base"), Adapter("a", 0)});
-  catalog->Resolve("default", "a")->usage->OnRequest(5, OkStatus());
+  catalog->Resolve("default", "a")->usage->OnRequest(5, "");
   ASSERT_TRUE(Put(*catalog, Adapter("a", 1)).ok());
-  catalog->Resolve("default", "a")->usage->OnRequest(7, NotFound("gone"));
+  catalog->Resolve("default", "a")->usage->OnRequest(7, "gone");
   const NameUsage::Numbers usage = catalog->Resolve("default", "a")->usage->Read();
   EXPECT_EQ(usage.requests, 2);
   EXPECT_EQ(usage.last_used_unix, 7);
@@ -357,6 +360,59 @@ TEST_F(DurableCatalogTest, ExpiredNamesLeaveTheRegistry) {
   EXPECT_THAT(forgotten_, ElementsAre("g1"));
   Restart({});
   EXPECT_THAT(Names(*catalog_), ElementsAre("base", "b"));
+}
+
+TEST_F(DurableCatalogTest, AnExpiredNameThatIsRenewedKeepsItsFiles) {
+  Restart({});
+  CatalogEntry entry = Adapter("a", 1);
+  entry.expires_unix = 10;
+  ASSERT_TRUE(Put(*catalog_, std::move(entry)).ok());
+  clock_.Advance(std::chrono::seconds(10));
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 1)).ok());
+  EXPECT_THAT(forgotten_, ElementsAre());
+  EXPECT_TRUE(registry_->Has("g1"));
+}
+
+TEST_F(DurableCatalogTest, WhatCouldNotBeAddedIsForgotten) {
+  Restart({});
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 1)).ok());
+  EXPECT_FALSE(Put(*catalog_, Adapter("a", 2), kFree).ok());
+  EXPECT_FALSE(Put(*catalog_, Adapter("a", 1), kFree).ok());
+  EXPECT_THAT(forgotten_, ElementsAre("g2"));
+}
+
+TEST_F(DurableCatalogTest, WhatTheCommandLineGivesCannotExpire) {
+  Restart({Adapter("a", 1)});
+  CatalogEntry entry = Adapter("a", 2);
+  entry.expires_unix = 10;
+  EXPECT_THAT(Message(Put(*catalog_, std::move(entry))), HasSubstr("given on the command line"));
+  EXPECT_EQ(catalog_->Resolve("acme", "a")->adapter(), AdapterId(1));
+}
+
+TEST_F(DurableCatalogTest, ANameThatWasATenantsBeforeStaysItsOwn) {
+  Restart({});
+  ASSERT_TRUE(catalog_->Put("acme", Adapter("a", 1), kFree).ok());
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 2), kFree).ok());
+  Restart({Adapter("a", 3)});
+  EXPECT_EQ(catalog_->Resolve("zeta", "a")->adapter(), AdapterId(3));
+  for (const auto& [tenant, id] : {std::pair("acme", 1), std::pair("default", 2)}) {
+    EXPECT_EQ(catalog_->Resolve(tenant, "a")->adapter(), AdapterId(id));
+    EXPECT_TRUE(catalog_->Put(tenant, Adapter("a", 10 + id), StrCat("g", id)).ok());
+    EXPECT_EQ(catalog_->Resolve(tenant, "a")->adapter(), AdapterId(10 + id));
+    EXPECT_TRUE(catalog_->Remove(tenant, "a", std::nullopt).ok());
+    EXPECT_EQ(catalog_->Resolve(tenant, "a")->adapter(), AdapterId(3));
+  }
+  EXPECT_EQ(catalog_->Put("acme", Adapter("a", 4), kFree).status().code(),
+            StatusCode::kAlreadyExists);
+}
+
+TEST_F(DurableCatalogTest, ARegisteredNameDoesNotKeepTheBaseModelFromIt) {
+  Restart({});
+  ASSERT_TRUE(catalog_->Put("acme", Adapter("renamed", 1), kFree).ok());
+  CatalogEntry entry = Adapter("renamed", 1);
+  entry.owner = "acme";
+  const auto catalog = Make({Base("renamed"), std::move(entry)});
+  EXPECT_EQ(catalog->Resolve("acme", "renamed")->adapter(), kBaseModel);
 }
 
 }  // namespace

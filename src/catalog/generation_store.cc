@@ -58,6 +58,12 @@ Status Errno(const std::string& path) {
   }
 }
 
+// Of what is the store's own: nothing that a client could mend.
+Status StoreErrno(const std::string& path) {
+  const Status status = Errno(path);
+  return status.code() == StatusCode::kResourceExhausted ? status : Unavailable(Message(status));
+}
+
 class File {
  public:
   File(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
@@ -72,17 +78,11 @@ class File {
   const int fd_;
 };
 
-// A file's or a folder's contents are on disk when this returns.
-Status Sync(const std::string& path) {
-  const File file(path, O_RDONLY);
-  return file.fd() >= 0 && fsync(file.fd()) == 0 ? OkStatus() : Errno(path);
-}
-
 Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Errno(path);
+    if (n < 0) return StoreErrno(path);
     bytes.remove_prefix(static_cast<size_t>(n));
   }
   return OkStatus();
@@ -95,7 +95,7 @@ Status CopyFile(const std::string& from, const std::string& to, int64_t max_byte
   if (in.fd() < 0 || fstat(in.fd(), &info) != 0) return Errno(from);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(from + ": not a regular file");
   const File out(to, O_WRONLY | O_CREAT | O_EXCL);
-  if (out.fd() < 0) return Errno(to);
+  if (out.fd() < 0) return StoreErrno(to);
   std::string buffer(size_t{1} << 20, '\0');
   int64_t copied = 0;
   while (true) {
@@ -111,7 +111,7 @@ Status CopyFile(const std::string& from, const std::string& to, int64_t max_byte
     RETURN_IF_ERROR(
         WriteAll(out.fd(), std::string_view(buffer).substr(0, static_cast<size_t>(n)), to));
   }
-  return fsync(out.fd()) == 0 ? OkStatus() : Errno(to);
+  return fsync(out.fd()) == 0 ? OkStatus() : StoreErrno(to);
 }
 
 StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
@@ -132,6 +132,11 @@ Status RemoveFolder(const std::string& path) {
 }
 
 }  // namespace
+
+Status SyncFolder(const std::string& path) {
+  const File folder(path, O_RDONLY | O_DIRECTORY);
+  return folder.fd() >= 0 && fsync(folder.fd()) == 0 ? OkStatus() : StoreErrno(path);
+}
 
 StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
   std::string manifest;
@@ -157,6 +162,7 @@ StatusOr<GenerationStore> GenerationStore::Open(std::string dir) {
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) return InvalidArgument(dir + ": " + error.message());
+  RETURN_IF_ERROR(SyncFolder(fs::path(dir).parent_path()));
   ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(dir));
   for (const std::string& name : names) {
     if (name.starts_with(kIncomingPrefix)) RETURN_IF_ERROR(RemoveFolder(dir + "/" + name));
@@ -166,17 +172,17 @@ StatusOr<GenerationStore> GenerationStore::Open(std::string dir) {
 
 StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& source) const {
   std::string name = StrCat(dir_, "/", kIncomingPrefix, "XXXXXX");
-  if (mkdtemp(name.data()) == nullptr) return Errno(dir_);
+  if (mkdtemp(name.data()) == nullptr) return StoreErrno(dir_);
   Incoming incoming(std::move(name));
   for (const FileKind& kind : kFiles) {
     const std::string from = source + "/" + kind.name;
     if (!kind.required && !FileExists(from)) continue;
     const fs::path to = fs::path(incoming.dir()) / kind.name;
     if (to.parent_path() != incoming.dir() && mkdir(to.parent_path().c_str(), 0755) != 0) {
-      return Errno(to.parent_path());
+      return StoreErrno(to.parent_path());
     }
     RETURN_IF_ERROR(CopyFile(from, to, kind.max_bytes));
-    RETURN_IF_ERROR(Sync(to.parent_path()));
+    RETURN_IF_ERROR(SyncFolder(to.parent_path()));
   }
   ASSIGN_OR_RETURN(incoming.digest_, DigestOfAdapter(incoming.dir()));
   return incoming;
@@ -185,10 +191,10 @@ StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& sou
 Status GenerationStore::Keep(Incoming incoming) const {
   const std::string to = DirOf(incoming.digest());
   if (rename(incoming.dir().c_str(), to.c_str()) != 0) {
-    return errno == ENOTEMPTY || errno == EEXIST ? OkStatus() : Errno(to);
+    return errno == ENOTEMPTY || errno == EEXIST ? OkStatus() : StoreErrno(to);
   }
   incoming.dir_.clear();
-  return Sync(dir_);
+  return SyncFolder(dir_);
 }
 
 bool GenerationStore::Has(const std::string& digest) const {
@@ -206,7 +212,7 @@ Status GenerationStore::Remove(const std::string& digest) const {
   // Renamed first: a folder that has the name is always complete.
   const std::string doomed = StrCat(dir_, "/", kIncomingPrefix, digest);
   if (rename(DirOf(digest).c_str(), doomed.c_str()) != 0) {
-    return errno == ENOENT ? OkStatus() : Errno(doomed);
+    return errno == ENOENT ? OkStatus() : StoreErrno(doomed);
   }
   return RemoveFolder(doomed);
 }

@@ -20,13 +20,17 @@ namespace aril {
 // in the order above: the same for the same bytes, wherever they lie.
 StatusOr<std::string> DigestOfAdapter(const std::string& dir);
 
+// What a folder lists is on disk when this returns.
+Status SyncFolder(const std::string& path);
+
 // True for what DigestOfAdapter returns: nothing else becomes a path.
 bool IsDigest(const std::string& text);
 
 // Thread-safe, for changes to different digests.
 class GenerationStore {
  public:
-  // Makes the folder if need be, and removes what imports that were cut short have left.
+  // `dir`: DIR/name. Makes the folder if need be, and removes what imports that were cut short have
+  // left.
   static StatusOr<GenerationStore> Open(std::string dir);
 
   // A copy of an adapter's files that has no name yet; removed with this object. Move-only.

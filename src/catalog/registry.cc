@@ -98,11 +98,10 @@ Status Registry::Error(int code) const {
       return ResourceExhausted(what);
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-      return FailedPrecondition(what + "; restore it from a backup, or move it away to begin anew");
+      return Internal(what + "; restore it from a backup, or move it away to begin anew");
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
-      return InvalidArgument(what);
     case SQLITE_IOERR:
       return Unavailable(what);
     default:
@@ -258,12 +257,23 @@ StatusOr<std::vector<std::string>> Registry::Unused(
     const std::vector<std::string>& candidates) const {
   std::vector<std::string> unused;
   for (const std::string& digest : candidates) {
-    Statement select(db_, "SELECT 1 FROM history WHERE digest = ? LIMIT 1");
-    const bool is_used = select.Bind(digest).Next();
-    RETURN_IF_ERROR(Error(select.code()));
+    ASSIGN_OR_RETURN(const bool is_used, IsUsed(digest));
     if (!is_used) unused.push_back(digest);
   }
   return unused;
+}
+
+StatusOr<bool> Registry::IsUsed(const std::string& digest) const {
+  Statement select(db_, "SELECT 1 FROM history WHERE digest = ? LIMIT 1");
+  const bool is_used = select.Bind(digest).Next();
+  RETURN_IF_ERROR(Error(select.code()));
+  return is_used;
+}
+
+bool Registry::Has(const std::string& digest) const {
+  const std::lock_guard lock(mutex_);
+  // If it cannot be told, nothing is to be removed.
+  return IsUsed(digest).value_or(true);
 }
 
 }  // namespace aril

@@ -51,6 +51,9 @@ class Registry {
   // The generations that names stand or have stood for, in order.
   StatusOr<std::vector<std::string>> Generations() const;
 
+  // Whether a name stands or has stood for it.
+  bool Has(const std::string& digest) const;
+
   // Writes a name, in place of what it was. Returns the generations that no name's history holds
   // any more. ResourceExhausted if the disk is full.
   StatusOr<std::vector<std::string>> Put(const RegisteredAdapter& adapter);
@@ -67,6 +70,7 @@ class Registry {
   StatusOr<std::vector<std::string>> Replace(const std::string& owner, const std::string& name,
                                              const RegisteredAdapter* adapter);
   Status Insert(const RegisteredAdapter& adapter);
+  StatusOr<bool> IsUsed(const std::string& digest) const;
   StatusOr<std::vector<std::string>> Unused(const std::vector<std::string>& candidates) const;
 
   mutable std::mutex mutex_;

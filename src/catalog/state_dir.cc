@@ -30,6 +30,7 @@ StatusOr<StateDir> OpenStateDir(const std::string& dir, const std::string& base)
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) return InvalidArgument(StrCat(dir, ": ", error.message()));
+  RETURN_IF_ERROR(SyncFolder(std::filesystem::absolute(dir).parent_path()));
   // First: it is what keeps a second server out.
   ASSIGN_OR_RETURN(std::unique_ptr<Registry> registry,
                    Registry::Open(dir + "/registry.sqlite", base));

@@ -137,10 +137,11 @@ std::vector<wire::TokenEvent> Engine::Step() {
   ClearStepStats();
   ReportCancelled(events);
   TakeLoaded();
+  const int64_t num_loaded = residency_.num_loaded();
   const Plan plan = MakePlan(View(), limits_);
   const std::vector<StepItem> items = Apply(plan);
   stalled_ = items.empty() && events.empty() && plan.admit.empty() && plan.evict.empty() &&
-             residency_.num_loading() > 0;
+             residency_.num_loading() > 0 && residency_.num_loaded() == num_loaded;
   executor_.Submit(items);
   Advance(items, executor_.Collect(), events);
   if (kDebug) pool_.CheckConservation();
@@ -179,24 +180,28 @@ PlanView Engine::View() {
     view.adapters.push_back(
         {id, s.adapter_pages, residency_.IsResident(id) ? resident : State::kAbsent});
   };
+  std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
     if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) {
       if (view.upcoming.size() == kMaxLookahead) break;
       view.upcoming.push_back({s.id(), s.request.adapter});
-      residency_.Touch(s.request.adapter);
+      next_adapters.push_back(s.request.adapter);
       add_adapter(s);
       continue;
     }
     const PlanSequence plan = Describe(s, tally);
     --seats;
     if (!s.running) {
+      next_adapters.push_back(plan.adapter);
       rows -= plan.num_tokens - plan.num_computed;
       pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
     }
     add_adapter(s);
     view.sequences.push_back(plan);
   }
+  // What is wanted first goes last.
+  for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);
   return view;
 }
 
@@ -243,6 +248,9 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
     // Pages that others may read are not written.
     CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);
     items.push_back({&sequence, item.num_rows});
+    if (!std::exchange(sequence.has_run, true)) {
+      stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
+    }
     stats_.num_rows += static_cast<int32_t>(item.num_rows);
     if (item.prefill) stats_.num_prefill_rows += static_cast<int32_t>(item.num_rows);
   }
@@ -271,7 +279,6 @@ void Engine::Start(Sequence& sequence) {
   sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
-  stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
   sequence.num_cached = sequence.num_computed;
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
   stats_.prefix_hits += sequence.num_cached;

@@ -76,6 +76,8 @@ class Engine {
   const kernels::KvLayout& layout() const { return model_.layout(); }
   // Of an adapter of the set; 0 for the base model.
   int64_t PagesFor(AdapterId adapter) const;
+  // Whether sequences may use an adapter at once. Thread-safe.
+  bool IsInPool(AdapterId adapter) const { return residency_.IsInPool(adapter); }
   Executor& executor() { return executor_; }
 
  private:

@@ -80,14 +80,15 @@ class Planner {
   void GivePages() {
     for (size_t i = 0; i < running_.size(); ++i) {
       const PlanSequence& s = *running_[i].sequence;
-      if (IsLoading(s)) {
-        // Promised, as far as there is room: nobody is evicted for it before it can run.
-        available_ -= std::min(available_, MissingPages(s, s.num_tokens));
-        continue;
-      }
+      if (IsLoading(s)) continue;
       const int64_t need = MissingPages(s, s.num_computed + running_[i].rows);
       while (i < running_.size() && available_ < need) EvictNewest();
       if (i < running_.size()) available_ -= need;
+    }
+    // Promised, as far as there is room: nobody is evicted for who cannot run yet.
+    for (const Running& r : running_) {
+      if (!IsLoading(*r.sequence)) continue;
+      available_ -= std::min(available_, MissingPages(*r.sequence, r.sequence->num_tokens));
     }
   }
 
@@ -126,6 +127,12 @@ class Planner {
     std::vector<PlanUpcoming> next;
     for (const PlanSequence* s : waiting_) next.push_back({s->id, s->adapter});
     next.insert(next.end(), upcoming_.begin(), upcoming_.end());
+    // Prefills that go on in later steps have been promised the rest of their pages.
+    for (const Running& r : running_) {
+      const PlanSequence& s = *r.sequence;
+      if (!s.running || IsLoading(s)) continue;
+      available_ -= MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows);
+    }
     std::set<AdapterId> seen;
     for (const PlanUpcoming& s : next) {
       if (s.adapter == kBaseModel) continue;
@@ -134,7 +141,7 @@ class Planner {
       if (available_ < adapter.pages + Headroom()) return;
       available_ -= adapter.pages;
       if (adapter.state == PlanAdapter::State::kReady) continue;
-      if (static_cast<int64_t>(plan_.prefetch.size()) == max_prefetches_) return;
+      if (static_cast<int64_t>(plan_.prefetch.size()) >= max_prefetches_) return;
       plan_.prefetch.push_back(s.id);
     }
   }
@@ -150,7 +157,9 @@ class Planner {
     const int64_t rows = std::min(s.num_tokens - s.num_computed, rows_left_);
     rows_left_ -= rows;
     running_.push_back({&s, rows});
-    ++adapters_[s.adapter].users;
+    AdapterState& adapter = adapters_[s.adapter];
+    // It will be loaded first.
+    if (adapter.users++ == 0 && adapter.state == PlanAdapter::State::kAbsent) --max_prefetches_;
     plan_.admit.push_back(s.id);
   }
 
@@ -184,7 +193,7 @@ class Planner {
 
   const PlanLimits& limits_;
   const std::vector<PlanUpcoming>& upcoming_;
-  const int64_t max_prefetches_;
+  int64_t max_prefetches_;
   int64_t available_;
   int64_t rows_left_;
   std::vector<Running> running_;  // oldest first

@@ -34,6 +34,7 @@ struct Sequence {
   std::vector<int32_t> output;
   bool running = false;
   bool has_started = false;  // has been running at least once
+  bool has_run = false;      // has had rows in a step
 
   // While running: the adapter, and the pages with the K and V of the first num_computed tokens.
   // The first prefix.num_pages() of them may be other sequences', too, and are not written any

@@ -17,6 +17,20 @@ constexpr size_t kShownDigits = 12;  // of a digest, in the log
 
 Json NullIf(bool is_null, Json json) { return is_null ? Json() : std::move(json); }
 
+Json ToJson(Generation::Residence residence) {
+  switch (residence) {
+    case Generation::Residence::kDisk:
+      return "disk";
+    case Generation::Residence::kHost:
+      return "host";
+    case Generation::Residence::kPool:
+      return "pool";
+    case Generation::Residence::kUnknown:
+      break;
+  }
+  return Json();
+}
+
 Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
   const Generation::Description& generation = **entry.generation;
   const NameUsage::Numbers usage = entry.usage->Read();
@@ -31,6 +45,7 @@ Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
                       {"generation", generation.digest},
                       {"rank", generation.rank},
                       {"bytes", generation.bytes},
+                      {"residence", ToJson(entry.generation->residence())},
                       {"durable", catalog.is_durable() || entry.is_given},
                       {"expires_at", NullIf(entry.expires_unix == 0, entry.expires_unix)},
                       {"requests", usage.requests},
@@ -105,7 +120,6 @@ ApiResult<std::shared_ptr<const Generation>> Obtain(const Change& change,
                     .param = "generation",
                     .code = ""};
   }
-  if (change.generation == (*current->generation)->digest) return current->generation;
   auto recalled = loader.Recall(change.generation);
   if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), "generation");
   return *std::move(recalled);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril::gateway {
@@ -144,11 +145,13 @@ ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestConte
   if (entry == nullptr) return ModelNotFound(name);
   if (entry->generation == nullptr) return entry;
   const Status prepared = entry->generation->Prepare();
-  entry->usage->OnRequest(context.unix_seconds, prepared);
+  // What is wrong with our own files, and where they are, is no business of clients.
+  constexpr const char* kReason = "its files cannot be read; the server's log says why";
+  entry->usage->OnRequest(context.unix_seconds, prepared.ok() ? "" : kReason);
   if (prepared.ok()) return entry;
-  // Whatever its kind, this is no mistake of the client's.
-  ApiError error = FromStatus(
-      Internal(StrCat("The adapter `", name, "` cannot be served: ", Message(prepared))));
+  LogError(StrCat("adapter ", name, " cannot be served: ", Message(prepared)));
+  ApiError error =
+      FromStatus(Internal(StrCat("The adapter `", name, "` cannot be served: ", kReason)));
   error.param = "model";
   return error;
 }

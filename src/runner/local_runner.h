@@ -84,6 +84,9 @@ class LocalRunner {
   // Opens what AddAdapter has made known; does nothing if it is open. What is wrong with its files
   // is InvalidArgument or NotFound. Any thread.
   Status OpenAdapter(AdapterId id) const { return adapters_.Find(id).status(); }
+  // Whether sequences may use it at once; whether its files are open. Any thread.
+  bool IsInPool(AdapterId id) const { return engine_->IsInPool(id); }
+  bool IsOpen(AdapterId id) const { return adapters_.IsOpen(id); }
   // Sequences that were accepted before run to their end. Any thread.
   void UnloadAdapter(AdapterId id) { adapters_.Remove(id); }
   // An adapter of the options, or that LoadAdapter has made known; it must not be unloaded.

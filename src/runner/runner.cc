@@ -10,11 +10,6 @@ namespace aril {
 Runner::~Runner() { Stop(); }
 
 void Runner::Start(wire::EventSink& sink) {
-  engine_.SetListener([this] {
-    // Whoever has looked and not found it waits by now.
-    { const std::lock_guard waiting(mutex_); }
-    wake_.notify_one();
-  });
   const std::lock_guard lock(mutex_);
   CHECK(!thread_.joinable());
   if (stopping_) return;
@@ -58,7 +53,6 @@ void Runner::Stop() {
   wake_.notify_one();
   std::call_once(joined_, [this] {
     if (thread_.joinable()) thread_.join();
-    engine_.SetListener(nullptr);
   });
 }
 
@@ -81,6 +75,11 @@ bool Runner::TakeMail() {
 }
 
 void Runner::Loop(wire::EventSink& sink) {
+  engine_.SetListener([this] {
+    // Whoever has looked and not found it waits by now.
+    { const std::lock_guard waiting(mutex_); }
+    wake_.notify_one();
+  });
   while (TakeMail()) {
     std::vector<wire::TokenEvent> events = engine_.Step();
     {
@@ -93,6 +92,7 @@ void Runner::Loop(wire::EventSink& sink) {
     }
     sink.OnStep(engine_.Stats(), std::move(events));
   }
+  engine_.SetListener(nullptr);
 }
 
 }  // namespace aril
