@@ -1,6 +1,10 @@
 #include "apps/local_adapters.h"
 
 #include <algorithm>
+#include <climits>
+#include <iterator>
+#include <list>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +23,34 @@ bool IsBeneath(const fs::path& path, const fs::path& root) {
   return in_root == root.end();
 }
 
+// Where an absolute path leads, whether there is something or not, with no link and no ".." left.
+// (weakly_canonical leaves the links that stand behind a missing element, and those that lead to
+// nothing.) nullopt for what the system would not follow either.
+std::optional<fs::path> Follow(const fs::path& path) {
+  constexpr int kMaxLinks = 40;  // Linux's: path_resolution(7)
+  if (path.native().size() >= PATH_MAX) return std::nullopt;
+  std::list<fs::path> ahead(path.begin(), path.end());
+  fs::path at;
+  for (int num_links = 0; !ahead.empty(); ahead.pop_front()) {
+    const fs::path& element = ahead.front();
+    if (element.empty() || element == ".") continue;
+    if (element == "..") {
+      at = at.parent_path();
+      continue;
+    }
+    std::error_code error;
+    const fs::path target = fs::read_symlink(at / element, error);
+    if (error) {
+      at /= element;  // no link
+    } else if (++num_links > kMaxLinks) {
+      return std::nullopt;
+    } else {
+      ahead.insert(std::next(ahead.begin()), target.begin(), target.end());
+    }
+  }
+  return at;
+}
+
 Generation::Description Describe(const LoadedAdapter& loaded, const std::string& digest) {
   return {.adapter = loaded.id, .digest = digest, .rank = loaded.rank, .bytes = loaded.bytes};
 }
@@ -32,17 +64,37 @@ Status WithPath(const Status& status, const std::string& path, const std::string
   return MakeStatus(status.code(), message);
 }
 
+// InvalidArgument if a file that an adapter is read from lies beneath none of the roots: whoever
+// may write there must not have the server read what only the server may.
+Status CheckFiles(const std::vector<fs::path>& roots, const std::string& dir) {
+  for (const std::string& name : AdapterFileNames()) {
+    const fs::path file = fs::path(dir) / name;
+    const std::optional<fs::path> path = Follow(file);
+    const auto is_above = [&](const fs::path& root) { return IsBeneath(*path, root); };
+    if (path.has_value() && std::ranges::any_of(roots, is_above)) continue;
+    return InvalidArgument(file.string() +
+                           ": must be a file beneath a folder that the operator allowed with "
+                           "--adapter-root");
+  }
+  return OkStatus();
+}
+
+StatusOr<std::string> FindAdapter(const std::vector<fs::path>& roots, const std::string& source) {
+  ASSIGN_OR_RETURN(std::string dir, FindBeneath(roots, source));
+  RETURN_IF_ERROR(CheckFiles(roots, dir));
+  return dir;
+}
+
 }  // namespace
 
 StatusOr<std::string> FindBeneath(const std::vector<fs::path>& roots, const std::string& source) {
   bool is_inside = false;
   for (const fs::path& root : roots) {
     if (source.find('\0') != std::string::npos) break;  // the system would read what is before it
+    const std::optional<fs::path> path = Follow(root / source);
+    if (!path.has_value() || !IsBeneath(*path, root)) continue;
     std::error_code error;
-    // Symbolic links and ".." are resolved, also where the rest does not exist.
-    const fs::path path = fs::weakly_canonical(root / source, error);
-    if (error || !IsBeneath(path, root)) continue;
-    if (fs::is_directory(path, error)) return path.string();
+    if (fs::is_directory(*path, error)) return path->string();
     is_inside = true;
   }
   if (is_inside) return NotFound(StrCat("there is no folder ", source));
@@ -52,7 +104,7 @@ StatusOr<std::string> FindBeneath(const std::vector<fs::path>& roots, const std:
 }
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::string& source) {
-  ASSIGN_OR_RETURN(const std::string dir, FindBeneath(options_.roots, source));
+  ASSIGN_OR_RETURN(const std::string dir, FindAdapter(options_.roots, source));
   if (options_.store != nullptr) return TakeOver(dir);
   ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
   if (GenerationPtr known = FindKnown(digest)) return known;
@@ -87,7 +139,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::s
 }
 
 StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& source) {
-  ASSIGN_OR_RETURN(const std::string dir, FindBeneath(options_.roots, source));
+  ASSIGN_OR_RETURN(const std::string dir, FindAdapter(options_.roots, source));
   if (options_.store == nullptr) {
     ASSIGN_OR_RETURN(const LoadedAdapter verified,
                      runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));

@@ -42,8 +42,8 @@ class LocalAdapters final : public gateway::AdapterLoader {
   LocalAdapters(LocalRunner& runner, Options options)
       : runner_(runner), options_(std::move(options)) {}
 
-  // `source`: a folder beneath one of the roots. With a store its files are copied first, and the
-  // copy is verified and served.
+  // `source`: a folder beneath one of the roots, as are its files, where they are links. With a
+  // store its files are copied first, and the copy is verified and served.
   StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override;
   StatusOr<Generation::Description> Verify(const std::string& source) override;
   StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;

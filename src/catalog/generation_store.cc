@@ -138,6 +138,12 @@ Status SyncFolder(const std::string& path) {
   return folder.fd() >= 0 && fsync(folder.fd()) == 0 ? OkStatus() : StoreErrno(path);
 }
 
+std::vector<std::string> AdapterFileNames() {
+  std::vector<std::string> names;
+  for (const FileKind& kind : kFiles) names.emplace_back(kind.name);
+  return names;
+}
+
 StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
   std::string manifest;
   for (const FileKind& kind : kFiles) {

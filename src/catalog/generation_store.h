@@ -16,6 +16,9 @@
 
 namespace aril {
 
+// All that an adapter may be read from, relative to its folder. Some need not be there.
+std::vector<std::string> AdapterFileNames();
+
 // The SHA-256, as 64 hexadecimal digits, of a line `NAME SHA-256\n` for each of an adapter's files,
 // in the order above: the same for the same bytes, wherever they lie.
 StatusOr<std::string> DigestOfAdapter(const std::string& dir);
