@@ -151,7 +151,7 @@ ApiResult<CatalogEntryPtr> Apply(const Change& change, const RequestContext& con
   if (!entry.ok()) return ChangeError(entry.status(), params.name);
   LogInfo(StrCat("adapter ", change.name, " is generation ",
                  (*(*entry)->generation)->digest.substr(0, kShownDigits), " from ",
-                 (*entry)->root));
+                 JsonQuote((*entry)->root)));  // a client's text, on one line
   return *std::move(entry);
 }
 
