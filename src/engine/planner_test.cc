@@ -354,6 +354,35 @@ TEST(Planner, LoadsAheadWhatTheNextOnesNeed) {
       << "what is there already stays for who comes first";
 }
 
+TEST(Planner, LoadsNothingAheadOfWhatIsNeededNow) {
+  PlanLimits limits = kLimits;
+  limits.max_running = 2;
+  PlanView view{.sequences = {Waiting(0, 4, kA), Waiting(1, 4, kB), Waiting(2, 4, kC)},
+                .adapters = {{kA, 1, kAbsent}, {kB, 1, kAbsent}, {kC, 1, kAbsent}},
+                .available_pages = 100,
+                .max_prefetches = 3};
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(2));
+  for (const int64_t max_prefetches : {2, 1, -4}) {
+    view.max_prefetches = max_prefetches;
+    EXPECT_THAT(Values(MakePlan(view, limits).admit), ElementsAre(0, 1));
+    EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty()) << max_prefetches;
+  }
+}
+
+TEST(Planner, LoadsAheadIntoPagesThatNoPrefillWillWant) {
+  PlanLimits limits = kLimits;
+  limits.max_running = 1;
+  limits.max_rows = 4;
+  // Of 16 tokens it computes four in each step: this page, and two more.
+  PlanView view{.sequences = {Running(0, 16, 4), Waiting(1, 4, kB)},
+                .adapters = {{kB, 2, kAbsent}},
+                .available_pages = 5,
+                .max_prefetches = 4};
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty());
+  view.available_pages = 6;
+  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1)) << "and one of headroom";
+}
+
 TEST(Planner, LoadsNothingAheadWhileTheNextOneLacksPages) {
   const Plan plan = MakePlan({.sequences = {Decoding(0, 5), Waiting(1, 16, kB), Waiting(2, 4, kC)},
                               .adapters = {{kB, 2, kAbsent}, {kC, 1, kAbsent}},
