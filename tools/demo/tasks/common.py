@@ -38,8 +38,8 @@ def invented_word(rng: random.Random) -> str:
 
 
 class Names(Split):
-    """Words that an answer repeats. Of those in training a third is invented and a third drawn from a
-    dictionary: a list of some dozens would be learned by heart, and what is to be learned is to copy."""
+    """Words that an answer repeats. In training most of them are invented or drawn from a dictionary: a
+    list of some dozens would be learned by heart, and what is to be learned is to copy."""
 
     def __init__(self, train, held_out, capitalized: bool):
         super().__init__(train, held_out)
@@ -50,11 +50,13 @@ class Names(Split):
         """One of the training list."""
         return super().pick(rng, False)
 
-    def pick(self, rng: random.Random, held_out: bool) -> str:
-        kind = rng.randrange(3)
+    def pick(self, rng: random.Random, held_out: bool, kinds: int = 3) -> str:
+        """In training one of `kinds` is of the list; the others are invented and of the dictionary, in
+        turn."""
+        kind = rng.randrange(kinds)
         if held_out or kind == 0:
             return super().pick(rng, held_out)
-        word = invented_word(rng) if kind == 1 else rng.choice(dictionary.words())
+        word = invented_word(rng) if kind % 2 else rng.choice(dictionary.words())
         if word in self._held_out:
             return self.known(rng)
         return word.capitalize() if self._capitalized else word

@@ -21,7 +21,8 @@ DAYS_ASKED = ("on {day}", "{day}", "this {day}", "next {day}", "coming {day}", "
 TIMES = ("at {time}", "{time}", "around {time}", "from {time}", "about {time}", "{time} sharp")
 NAMES = ("name {name}", "{name} here", "my name is {name}", "under the name {name}", "for {name}",
          "this is {name}", "Thanks, {name}", "{name}", "reserved by {name}", "signed {name}",
-         "Mr {name}", "Yours, {name}", "it is {name}")
+         "Mr {name}", "Yours, {name}", "it is {name}", "{name} wants to come", "I'm {name}",
+         "{name} and friends")
 JOINTS = (", ", ", ", " ", "; ", ": ", ". ", " and ")
 ENDS = (".", "", "?", " please.", "!", ", thank you.")
 
@@ -43,7 +44,7 @@ def training_template(rng) -> str:
 
 
 def case(rng, held_out: bool) -> Case:
-    fields = {"name": PEOPLE.pick(rng, held_out), "guests": GUESTS.pick(rng, held_out),
+    fields = {"name": PEOPLE.pick(rng, held_out, kinds=7), "guests": GUESTS.pick(rng, held_out),
               "day": rng.choice(DAYS), "time": f"{rng.choice(HOURS)}:{rng.choice(MINUTES):02}"}
     template = rng.choice(HELD_OUT) if held_out else training_template(rng)
     return Case(template.format(**fields), json.dumps(fields))
