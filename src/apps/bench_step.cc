@@ -103,6 +103,7 @@ class Bench {
     runner.isa = options_.isa;
     runner.threads = probe_threads_->num_threads();
     runner.enable_prefix_caching = false;  // prompts repeat, and are to be computed
+    runner.run_aside = Residency::AtOnce;  // no step is to be without rows
     runner.max_num_seqs = std::max<int64_t>(1, options_.num_adapters);
     for (const int64_t batch : options_.batches) {
       runner.max_num_seqs = std::max(runner.max_num_seqs, batch);

@@ -95,15 +95,19 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   runner->model_ =
       std::make_unique<Model>(spec, layout, std::move(*weights), options.max_num_batched_tokens,
                               runner->max_model_len_, runner->context_);
-  runner->copies_ = std::make_unique<WorkQueue>(kMaxCopies);
+  Residency::RunAside run_aside = options.run_aside;
+  if (!run_aside) {
+    runner->copies_ = std::make_unique<WorkQueue>(kMaxCopies);
+    run_aside = [copies = runner->copies_.get()](auto copy) {
+      CHECK(copies->TryPush(std::move(copy)));
+    };
+  }
   const EngineOptions engine_options{.max_num_seqs = options.max_num_seqs,
                                      .max_num_batched_tokens = options.max_num_batched_tokens,
                                      .max_model_len = runner->max_model_len_,
                                      .num_pages = runner->num_pages_,
                                      .enable_prefix_caching = options.enable_prefix_caching,
-                                     .run_aside = [copies = runner->copies_.get()](auto copy) {
-                                       CHECK(copies->TryPush(std::move(copy)));
-                                     }};
+                                     .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
                                              runner->context_, clock);
   runner->runner_ = std::make_unique<Runner>(*runner->engine_, options.max_queued);

@@ -42,7 +42,10 @@ struct LocalRunnerOptions {
   bool enable_prefix_caching = true;
   size_t max_queued = 4096;
   bool more_adapters = false;  // come at run time, and want room in the pool
-  LoadProgress progress;       // of the base model's weights
+  // Where adapters are copied into the pool; empty: on a thread of the runner's. Whoever drives the
+  // engine step by step wants them there at once.
+  Residency::RunAside run_aside;
+  LoadProgress progress;  // of the base model's weights
 };
 
 struct LoadedAdapter {
@@ -115,7 +118,8 @@ class LocalRunner {
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
   std::unique_ptr<Model> model_;
-  std::unique_ptr<WorkQueue> copies_;  // of adapters into the pool; outlives the engine
+  std::unique_ptr<WorkQueue>
+      copies_;  // of adapters into the pool; may be null; outlives the engine
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
 };

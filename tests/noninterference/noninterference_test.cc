@@ -82,7 +82,8 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
     LocalRunnerOptions options{.model_dir = kGoldens + model.name,
                                .dtype = model.dtype,
                                .isa = std::string(Name(isa)),
-                               .threads = 1};
+                               .threads = 1,
+                               .run_aside = Residency::AtOnce};
     for (const auto& entry : std::filesystem::directory_iterator(options.model_dir + "/adapters")) {
       options.adapter_dirs.push_back(entry.path());
     }
