@@ -156,7 +156,8 @@ StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
 }
 
 bool IsDigest(const std::string& text) {
-  return text.size() == kDigestDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
+  return text.size() == kDigestDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 GenerationStore::Incoming::~Incoming() {

@@ -38,7 +38,7 @@ std::string Recover(const std::string& state_dir) {
   if (!state.ok()) return "not opened: " + Message(state.status());
   const auto adapters = state->registry->List();
   if (!adapters.ok() || adapters->size() != 1) return "not listed";
-  const std::string digest = adapters->front().history.back().digest;
+  std::string digest = adapters->front().history.back().digest;
   EXPECT_THAT(*state->store.List(), testing::ElementsAre(digest));
   EXPECT_EQ(*DigestOfAdapter(state->store.DirOf(digest)), digest);
   EXPECT_EQ(std::distance(fs::directory_iterator(state_dir + "/adapters"), {}), 1);

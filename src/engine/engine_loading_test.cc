@@ -18,9 +18,10 @@ using ::testing::SizeIs;
 const std::vector<int32_t> kPrompt = {1, 17, 42, 99, 5};
 
 class EngineLoadingTest : public ::testing::Test {
- protected:
+ public:
   ~EngineLoadingTest() override { CopyAll(); }
 
+ protected:
   TestEngineOptions Options(int64_t max_num_seqs = 8) {
     TestEngineOptions options;
     options.engine.max_num_seqs = max_num_seqs;
