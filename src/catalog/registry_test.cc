@@ -141,12 +141,5 @@ TEST_F(RegistryTest, AFailedChangeChangesNothing) {
   EXPECT_THAT(Put(Adapter("a", {"v2"})), ElementsAre("v1")) << "and the next one works";
 }
 
-TEST_F(RegistryTest, AFullDiskIsSaid) {
-  registry_ = nullptr;
-  // /dev/full opens, and takes nothing.
-  const auto full = Registry::Open("/dev/full", "base");
-  EXPECT_FALSE(full.ok());
-}
-
 }  // namespace
 }  // namespace aril
