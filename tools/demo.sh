@@ -59,13 +59,13 @@ cat <<TEXT
 Aril serves at $url until Ctrl-C (its log: $log). From another terminal:
 
   curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{"model": "sql", "messages": [{"role": "user", "content": "Which customers live in Rome?"}]}'
+    -d '{"model": "sql", "messages": [{"role": "user", "content": "Which customers live in London?"}]}'
 
 or with the openai client (pip install openai):
 
   from openai import OpenAI
   client = OpenAI(base_url="$url/v1", api_key="none")
-  question = [{"role": "user", "content": "Which customers live in Rome?"}]
+  question = [{"role": "user", "content": "Which customers live in London?"}]
   print(client.chat.completions.create(model="sql", messages=question).choices[0].message.content)
 
 and to watch it: build/release/aril top --url $url
