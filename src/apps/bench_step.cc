@@ -168,7 +168,7 @@ class Bench {
     for (int64_t i = 0; i < which.sequences; ++i) {
       wire::SequenceRequest request;
       request.sequence = SequenceId(next_id_++);
-      request.adapter = which.adapters ? AdapterId(i) : kBaseModel;
+      request.adapters = MixOf(which.adapters ? AdapterId(i) : kBaseModel);
       request.max_tokens = static_cast<int32_t>(which.prefill ? 1 : num_steps + 1);
       request.sampling.temperature = 0;
       const int64_t num_ids = runner_->spec().vocab_size - kLowestToken;

@@ -89,7 +89,8 @@ TEST(LocalAdapters, AGenerationIsTheRunnersUntilNobodyHasIt) {
   EXPECT_EQ((**loaded)->digest.size(), 64u);
   EXPECT_GT((**loaded)->bytes, 0);
   const AdapterId id = (**loaded)->adapter;
-  const wire::SequenceRequest request{.sequence = SequenceId(1), .adapter = id, .prompt = {1}};
+  const wire::SequenceRequest request{
+      .sequence = SequenceId(1), .adapters = MixOf(id), .prompt = {1}};
   EXPECT_TRUE((*runner)->engine().Accept(request).ok());
 
   auto again = adapters.Load("all-r4");
@@ -137,7 +138,9 @@ class StoredAdaptersTest : public ::testing::Test {
                                                        .store = &store_});
   }
   bool Accepts(AdapterId id) {
-    return runner_->engine().Accept({.sequence = SequenceId(1), .adapter = id, .prompt = {1}}).ok();
+    return runner_->engine()
+        .Accept({.sequence = SequenceId(1), .adapters = MixOf(id), .prompt = {1}})
+        .ok();
   }
   // The row that the registry would have.
   static RegisteredAdapter Row(const Generation& generation) {

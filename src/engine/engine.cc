@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -91,7 +92,7 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
     }
   }
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
-  ASSIGN_OR_RETURN(AdapterRef adapter, adapters_.Find(request.adapter));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
     return InvalidArgument(
@@ -100,13 +101,28 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
                request.max_tokens,
                " in the completion). Please reduce the length of the prompt or the completion."));
   }
-  const int64_t pages = CeilDiv(tokens, limits_.page_tokens) + residency_.PagesFor(adapter);
+  int64_t pages = CeilDiv(tokens, limits_.page_tokens);
+  for (const AdapterRef& adapter : adapters) pages += residency_.PagesFor(adapter);
   if (pages > pool_.total()) {
-    return InvalidArgument(StrCat("the sequence and its adapter need ", pages, " pages of ",
+    return InvalidArgument(StrCat("the sequence and its adapters need ", pages, " pages of ",
                                   arena_.page_bytes(), " bytes, but the whole pool has ",
                                   pool_.total(), "; raise --pool-bytes or shorten the request"));
   }
-  return AcceptedSequence{std::move(request), std::move(adapter)};
+  return AcceptedSequence{std::move(request), std::move(adapters)};
+}
+
+StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
+  std::vector<AdapterRef> found;
+  std::set<AdapterId> seen;
+  for (const AdapterUse& use : mix) {
+    if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
+      return InvalidArgument(
+          "the adapters of a sequence must be different ones with finite weights");
+    }
+    ASSIGN_OR_RETURN(AdapterRef ref, adapters_.Find(use.id));
+    found.push_back(std::move(ref));
+  }
+  return found;
 }
 
 int64_t Engine::PagesFor(AdapterId adapter) const {
@@ -116,9 +132,13 @@ int64_t Engine::PagesFor(AdapterId adapter) const {
 }
 
 void Engine::Add(AcceptedSequence accepted) {
-  const int64_t adapter_pages = residency_.PagesFor(accepted.adapter);
-  auto sequence = std::make_unique<Sequence>(
-      std::move(accepted.request), std::move(accepted.adapter), adapter_pages, next_arrival_++);
+  std::vector<Sequence::Adapter> adapters;
+  for (AdapterRef& ref : accepted.adapters) {
+    const int64_t num_pages = residency_.PagesFor(ref);
+    adapters.push_back({std::move(ref), num_pages});
+  }
+  auto sequence =
+      std::make_unique<Sequence>(std::move(accepted.request), std::move(adapters), next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));
@@ -172,33 +192,34 @@ PlanView Engine::View() {
   int64_t seats = options_.max_num_seqs;
   int64_t rows = limits_.max_rows;
   int64_t pages = pool_.available();
-  const auto add_adapter = [&](const Sequence& s) {
-    const AdapterId id = s.request.adapter;
-    if (!adapters.insert(id).second) return;
-    using State = PlanAdapter::State;
-    const State resident = residency_.IsReady(id) ? State::kReady : State::kLoading;
-    view.adapters.push_back(
-        {id, s.adapter_pages, residency_.IsResident(id) ? resident : State::kAbsent});
-  };
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
+  const auto add_adapters = [&](const Sequence& s) {
+    for (const Sequence::Adapter& adapter : s.adapters) {
+      const AdapterId id = adapter.ref.id;
+      if (!s.running) next_adapters.push_back(id);
+      if (!adapters.insert(id).second) continue;
+      using State = PlanAdapter::State;
+      const State resident = residency_.IsReady(id) ? State::kReady : State::kLoading;
+      view.adapters.push_back(
+          {id, adapter.num_pages, residency_.IsResident(id) ? resident : State::kAbsent});
+    }
+  };
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
     if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) {
       if (view.upcoming.size() == kMaxLookahead) break;
-      view.upcoming.push_back({s.id(), s.request.adapter});
-      next_adapters.push_back(s.request.adapter);
-      add_adapter(s);
+      view.upcoming.push_back({s.id(), s.request.adapters});
+      add_adapters(s);
       continue;
     }
-    const PlanSequence plan = Describe(s, tally);
+    PlanSequence plan = Describe(s, tally);
     --seats;
     if (!s.running) {
-      next_adapters.push_back(plan.adapter);
       rows -= plan.num_tokens - plan.num_computed;
       pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
     }
-    add_adapter(s);
-    view.sequences.push_back(plan);
+    add_adapters(s);
+    view.sequences.push_back(std::move(plan));
   }
   // What is wanted first goes last.
   for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);
@@ -210,7 +231,7 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
       s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_scope(), ReusableTokens(s));
   const auto num_pages = static_cast<int64_t>(pages.size());
   return {.id = s.id(),
-          .adapter = s.request.adapter,
+          .adapters = s.request.adapters,
           .running = s.running,
           .num_tokens = s.num_tokens(),
           .num_computed = s.running ? s.num_computed : num_pages * limits_.page_tokens,
@@ -242,8 +263,10 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
   std::vector<StepItem> items;
   for (const Plan::Item& item : plan.items) {
     Sequence& sequence = Get(item.id);
-    // Its rows and pages stay its own until the adapter is there.
-    if (!residency_.IsReady(item.adapter)) continue;
+    // Its rows and pages stay its own until the adapters are there.
+    const bool are_ready = std::ranges::all_of(
+        item.adapters, [this](const AdapterUse& use) { return residency_.IsReady(use.id); });
+    if (!are_ready) continue;
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
     // Pages that others may read are not written.
     CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);
@@ -254,7 +277,11 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
     stats_.num_rows += static_cast<int32_t>(item.num_rows);
     if (item.prefill) stats_.num_prefill_rows += static_cast<int32_t>(item.num_rows);
   }
-  for (const SequenceId id : plan.prefetch) residency_.Prefetch(Get(id).adapter_ref);
+  for (const Plan::Prefetch& prefetch : plan.prefetch) {
+    for (const Sequence::Adapter& adapter : Get(prefetch.id).adapters) {
+      if (adapter.ref.id == prefetch.adapter) residency_.Prefetch(adapter.ref);
+    }
+  }
   return items;
 }
 
@@ -262,9 +289,8 @@ void Engine::Admit(std::span<const SequenceId> ids) {
   // What is in the pool already is pinned before room is made for anything else.
   for (const SequenceId id : ids) Start(Get(id));
   for (const SequenceId id : ids) {
-    Sequence& sequence = Get(id);
-    if (sequence.adapter.adapter() == nullptr) {
-      sequence.adapter = residency_.Pin(sequence.adapter_ref);
+    for (Sequence::Adapter& adapter : Get(id).adapters) {
+      if (adapter.pin.adapter() == nullptr) adapter.pin = residency_.Pin(adapter.ref);
     }
   }
   TakeLoaded();
@@ -272,8 +298,8 @@ void Engine::Admit(std::span<const SequenceId> ids) {
 
 void Engine::Start(Sequence& sequence) {
   sequence.running = true;
-  if (residency_.IsResident(sequence.request.adapter)) {
-    sequence.adapter = residency_.Pin(sequence.adapter_ref);
+  for (Sequence::Adapter& adapter : sequence.adapters) {
+    if (residency_.IsResident(adapter.ref.id)) adapter.pin = residency_.Pin(adapter.ref);
   }
   const std::vector<int32_t> reusable = ReusableTokens(sequence);
   sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
@@ -364,10 +390,14 @@ wire::StepStats Engine::Stats() const {
   stats.adapter_evictions = residency_.num_drops();
   std::map<AdapterId, wire::AdapterLoad> adapters;
   for (const auto& [arrival, sequence] : sequences_) {
-    wire::AdapterLoad& load = adapters[sequence->request.adapter];
-    load.adapter = sequence->request.adapter;
     ++(sequence->running ? stats.num_running : stats.num_waiting);
-    ++(sequence->running ? load.num_running : load.num_waiting);
+    const auto count = [&](AdapterId adapter) {
+      wire::AdapterLoad& load = adapters[adapter];
+      load.adapter = adapter;
+      ++(sequence->running ? load.num_running : load.num_waiting);
+    };
+    if (sequence->adapters.empty()) count(kBaseModel);
+    for (const Sequence::Adapter& adapter : sequence->adapters) count(adapter.ref.id);
   }
   for (const auto& [id, load] : adapters) stats.adapters.push_back(load);
   return stats;

@@ -37,10 +37,10 @@ struct EngineOptions {
   Residency::RunAside run_aside = Residency::AtOnce;
 };
 
-// A sequence that can run here, with the adapter that it will use whatever becomes of the set.
+// A sequence that can run here, with the adapters that it will use whatever becomes of the set.
 struct AcceptedSequence {
   wire::SequenceRequest request;
-  AdapterRef adapter;
+  std::vector<AdapterRef> adapters;  // of request.adapters, in that order
 };
 
 // Used by one thread, except where stated. Model, adapters, context and clock must outlive it.
@@ -82,6 +82,7 @@ class Engine {
 
  private:
   class PageTally;
+  StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // The tokens whose pages, if they are cached, need not be computed.

@@ -188,6 +188,8 @@ TEST(EnginePool, EveryPageComesBackFromRandomWork) {
         auto request = GreedyRequest(
             num_added, RandomPrompt(random, 1 + static_cast<int64_t>(random() % 60)),
             static_cast<int32_t>(random() % 40), AdapterId(static_cast<int32_t>(random() % 4) - 1));
+        // The adapters but the largest also together.
+        if (random() % 4 == 0) request.adapters = {{AdapterId(1)}, {AdapterId(0), 0.5f}};
         request.stop_token_ids = {static_cast<int32_t>(random() % 171)};
         Add(*engine, std::move(request));
         ++num_added;

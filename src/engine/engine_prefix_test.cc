@@ -94,12 +94,19 @@ TEST_F(EnginePrefix, AnswersAreCachedForTheNextTurn) {
 TEST_F(EnginePrefix, NothingIsSharedAcrossAdaptersAndTenants) {
   const std::vector<int32_t> prompt = Prompt(30);
   int64_t id = 0;
-  for (const AdapterId adapter : {kBaseModel, AdapterId(0), AdapterId(1)}) {
+  const AdapterMix mixes[] = {{},
+                              {{AdapterId(0)}},
+                              {{AdapterId(1)}},
+                              {{AdapterId(0)}, {AdapterId(1)}},
+                              {{AdapterId(1)}, {AdapterId(0)}},
+                              {{AdapterId(0), 0.5f}}};
+  for (const AdapterMix& mix : mixes) {
     for (const char* tenant : {"default", "acme"}) {
-      auto request = Request(id++, prompt, 6, adapter);
+      auto request = Request(id++, prompt, 6);
+      request.adapters = mix;
       request.tenant = tenant;
       const Stream stream = Run(engine_, request);
-      EXPECT_EQ(stream.num_cached, 0) << tenant << " with adapter " << adapter;
+      EXPECT_EQ(stream.num_cached, 0) << tenant << " with " << mix.size() << " adapters";
       ExpectUndisturbed(stream, request);
       request.sequence = SequenceId(id++);
       EXPECT_EQ(Run(engine_, request).num_cached, 28) << "its own";

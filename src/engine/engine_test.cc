@@ -260,10 +260,59 @@ TEST(Engine, AnAdapterThatIsTakenAwayIsUsedToTheEndByWhoHasIt) {
   ExpectAllPagesBack(engine);
 }
 
+// Whatever else is in the batch, and in whatever order: rows of [0], of [0, 1] and of [1, 0] stand
+// beside each other, with segments of the same adapter in all three.
+TEST(Engine, SeveralAdaptersOnASequenceAreItsOwnBusiness) {
+  const AdapterMix mixes[] = {{{AdapterId(0)}},
+                              {{AdapterId(0)}, {AdapterId(1), -2}},
+                              {{AdapterId(1), -2}, {AdapterId(0)}},
+                              {{AdapterId(0), 0.25f}},
+                              {}};
+  TestEngine mixed({});
+  std::vector<Stream> alone;
+  for (size_t i = 0; i < std::size(mixes); ++i) {
+    auto request = GreedyRequest(static_cast<int64_t>(i), kPrompt, 9);
+    request.adapters = mixes[i];
+    request.sampling.num_logprobs = 3;
+    TestEngine engine({});
+    alone.push_back(RunAlone(engine, request));
+    Add(*mixed, std::move(request));
+  }
+  Streams streams;
+  streams.Take(mixed->Step());
+  EXPECT_EQ(mixed->Stats().num_adapters, 2);
+  EXPECT_EQ(mixed->Stats().num_segments, 6);
+  EXPECT_THAT(mixed->Stats().adapters, ElementsAre(wire::AdapterLoad{kBaseModel, 1, 0},
+                                                   wire::AdapterLoad{AdapterId(0), 4, 0},
+                                                   wire::AdapterLoad{AdapterId(1), 2, 0}));
+  while (mixed->HasWork()) streams.Take(mixed->Step());
+  for (size_t i = 0; i < std::size(mixes); ++i) {
+    const Stream& stream = streams[static_cast<int64_t>(i)];
+    EXPECT_EQ(stream.tokens, alone[i].tokens) << i;
+    for (size_t t = 0; t < stream.logprobs.size(); ++t) {
+      EXPECT_TRUE(Same(*stream.logprobs[t], *alone[i].logprobs[t])) << i << ", token " << t;
+    }
+  }
+  EXPECT_NE(alone[0].logprobs[0]->logprob, alone[1].logprobs[0]->logprob);
+  EXPECT_NE(alone[0].logprobs[0]->logprob, alone[3].logprobs[0]->logprob);
+  ExpectAllPagesBack(mixed);
+}
+
 TEST(Engine, AnEmptyStepIsHarmless) {
   TestEngine engine({});
   EXPECT_THAT(engine->Step(), IsEmpty());
   EXPECT_EQ(engine->Stats().num_rows, 0);
+}
+
+TEST(EngineAccept, RefusesMixesThatAreNone) {
+  TestEngine engine({});
+  const AdapterId known(0);
+  for (const AdapterMix& mix : {AdapterMix{{kBaseModel}}, AdapterMix{{known}, {known, 2}},
+                                AdapterMix{{known, NAN}}, AdapterMix{{known}, {AdapterId(99)}}}) {
+    auto request = GreedyRequest(0, kPrompt, 9);
+    request.adapters = mix;
+    EXPECT_FALSE(engine->Accept(request).ok());
+  }
 }
 
 TEST(EngineAccept, SaysWhatCanNeverRun) {
@@ -298,7 +347,7 @@ TEST(EngineAccept, SaysWhatCanNeverRun) {
   const auto fits = static_cast<int32_t>((20 - adapter) * engine.page_tokens() - 7);
   EXPECT_TRUE(engine->Accept(GreedyRequest(0, kPrompt, fits, AdapterId(1))).ok());
   EXPECT_THAT(message(GreedyRequest(0, kPrompt, fits + 1, AdapterId(1))),
-              HasSubstr("the sequence and its adapter need 21 pages"));
+              HasSubstr("the sequence and its adapters need 21 pages"));
 }
 
 }  // namespace

@@ -42,15 +42,22 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
     sequences_.push_back({first_row, num_rows, sequence.num_computed, pages});
     AddLogitRows(items[i], i, first_row);
-    const ResidentAdapter* adapter = sequence.adapter.adapter();
-    if (adapter == nullptr) continue;
-    const bool joins = !segments_.empty() && segments_.back().adapter == adapter &&
-                       segments_.back().first_row + segments_.back().num_rows == first_row;
-    if (joins) {
-      segments_.back().num_rows += num_rows;
-    } else {
-      segments_.push_back({first_row, num_rows, adapter});
+    AddSegments(sequence, first_row, num_rows, i > 0 ? items[i - 1].sequence : nullptr);
+  }
+}
+
+// Rows with the mix of the sequence before them join its segments.
+void Executor::AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
+                           const Sequence* previous) {
+  const AdapterMix& mix = sequence.request.adapters;
+  if (previous != nullptr && previous->request.adapters == mix) {
+    for (size_t i = segments_.size() - mix.size(); i < segments_.size(); ++i) {
+      segments_[i].num_rows += num_rows;
     }
+    return;
+  }
+  for (size_t i = 0; i < mix.size(); ++i) {
+    segments_.push_back({first_row, num_rows, sequence.adapters[i].pin.adapter(), mix[i].weight});
   }
 }
 

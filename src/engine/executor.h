@@ -67,6 +67,8 @@ class Executor {
   };
 
   void BuildBatch(std::span<const StepItem> items);
+  void AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
+                   const Sequence* previous);
   void AddLogitRows(const StepItem& item, size_t index, int32_t first_row);
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,

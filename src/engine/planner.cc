@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -27,7 +28,7 @@ class Planner {
       if (sequence.running) {
         CHECK(waiting_.empty());
         running_.push_back({&sequence, 0});
-        ++adapters_[sequence.adapter].users;
+        for (const AdapterUse& use : sequence.adapters) ++adapters_[use.id].users;
       } else {
         waiting_.push_back(&sequence);
       }
@@ -49,14 +50,17 @@ class Planner {
     int64_t rows;
   };
   struct AdapterState {
-    int64_t pages = 0;  // 0 for the base model
+    int64_t pages = 0;
     PlanAdapter::State state = PlanAdapter::State::kReady;
     int64_t users = 0;  // running sequences; without any, the pages of a ready one are available
 
     bool loading() const { return state == PlanAdapter::State::kLoading; }
   };
 
-  bool IsLoading(const PlanSequence& s) const { return adapters_.at(s.adapter).loading(); }
+  bool IsLoading(const PlanSequence& s) const {
+    return std::ranges::any_of(
+        s.adapters, [this](const AdapterUse& use) { return adapters_.at(use.id).loading(); });
+  }
 
   int64_t PagesFor(int64_t tokens) const { return CeilDiv(tokens, limits_.page_tokens); }
 
@@ -97,8 +101,10 @@ class Planner {
     running_.pop_back();
     plan_.evict.push_back(victim.sequence->id);
     available_ += victim.sequence->num_own_pages;
-    AdapterState& adapter = adapters_[victim.sequence->adapter];
-    if (--adapter.users == 0 && !adapter.loading()) available_ += adapter.pages;
+    for (const AdapterUse& use : victim.sequence->adapters) {
+      AdapterState& adapter = adapters_[use.id];
+      if (--adapter.users == 0 && !adapter.loading()) available_ += adapter.pages;
+    }
   }
 
   // While rows are left, each running sequence gets all its rows in this step, and with them the
@@ -125,7 +131,7 @@ class Planner {
   // to come.
   void Prefetch() {
     std::vector<PlanUpcoming> next;
-    for (const PlanSequence* s : waiting_) next.push_back({s->id, s->adapter});
+    for (const PlanSequence* s : waiting_) next.push_back({s->id, s->adapters});
     next.insert(next.end(), upcoming_.begin(), upcoming_.end());
     // Prefills that go on in later steps have been promised the rest of their pages.
     for (const Running& r : running_) {
@@ -135,57 +141,64 @@ class Planner {
     }
     std::set<AdapterId> seen;
     for (const PlanUpcoming& s : next) {
-      if (s.adapter == kBaseModel) continue;
-      const AdapterState& adapter = adapters_[s.adapter];
-      if (adapter.users > 0 || adapter.loading() || !seen.insert(s.adapter).second) continue;
-      if (available_ < adapter.pages + Headroom()) return;
-      available_ -= adapter.pages;
-      if (adapter.state == PlanAdapter::State::kReady) continue;
-      if (static_cast<int64_t>(plan_.prefetch.size()) >= max_prefetches_) return;
-      plan_.prefetch.push_back(s.id);
+      for (const AdapterUse& use : s.adapters) {
+        const AdapterState& adapter = adapters_[use.id];
+        if (adapter.users > 0 || adapter.loading() || !seen.insert(use.id).second) continue;
+        if (available_ < adapter.pages + Headroom()) return;
+        available_ -= adapter.pages;
+        if (adapter.state == PlanAdapter::State::kReady) continue;
+        if (static_cast<int64_t>(plan_.prefetch.size()) >= max_prefetches_) return;
+        plan_.prefetch.push_back({s.id, use.id});
+      }
     }
   }
 
   // By a sequence that joins, with all its tokens.
   int64_t NewlyUsedPages(const PlanSequence& s) {
-    const AdapterState& adapter = adapters_[s.adapter];
-    const bool takes_adapter = adapter.users == 0 && !adapter.loading();
-    return (takes_adapter ? adapter.pages : 0) + s.num_own_pages + MissingPages(s, s.num_tokens);
+    int64_t pages = s.num_own_pages + MissingPages(s, s.num_tokens);
+    for (const AdapterUse& use : s.adapters) {
+      const AdapterState& adapter = adapters_[use.id];
+      if (adapter.users == 0 && !adapter.loading()) pages += adapter.pages;
+    }
+    return pages;
   }
 
   void Start(const PlanSequence& s) {
     const int64_t rows = std::min(s.num_tokens - s.num_computed, rows_left_);
     rows_left_ -= rows;
     running_.push_back({&s, rows});
-    AdapterState& adapter = adapters_[s.adapter];
-    // It will be loaded first.
-    if (adapter.users++ == 0 && adapter.state == PlanAdapter::State::kAbsent) --max_prefetches_;
+    for (const AdapterUse& use : s.adapters) {
+      AdapterState& adapter = adapters_[use.id];
+      // It will be loaded first.
+      if (adapter.users++ == 0 && adapter.state == PlanAdapter::State::kAbsent) --max_prefetches_;
+    }
     plan_.admit.push_back(s.id);
   }
 
-  // Prefills, adapters without decodes first; then decodes, beginning with the adapter that the
-  // prefills ended with.
+  // Prefills, mixes without decodes first; then decodes, beginning with the mix that the prefills
+  // ended with.
   void OrderItems() {
     std::vector<Plan::Item> prefills;
     std::vector<Plan::Item> decodes;
-    std::set<AdapterId> decoding;
+    std::set<AdapterMix> decoding;
     for (const Running& r : running_) {
       if (r.rows == 0) continue;
       const PlanSequence& s = *r.sequence;
       const bool prefill = s.num_tokens - s.num_computed > 1;
-      const Plan::Item item{s.id, s.adapter, r.rows, MissingPages(s, s.num_computed + r.rows),
+      const Plan::Item item{s.id, s.adapters, r.rows, MissingPages(s, s.num_computed + r.rows),
                             prefill};
       (prefill ? prefills : decodes).push_back(item);
-      if (!prefill) decoding.insert(s.adapter);
+      if (!prefill) decoding.insert(s.adapters);
     }
     std::stable_sort(prefills.begin(), prefills.end(),
                      [&](const Plan::Item& a, const Plan::Item& b) {
-                       return std::pair(decoding.contains(a.adapter), a.adapter) <
-                              std::pair(decoding.contains(b.adapter), b.adapter);
+                       return std::forward_as_tuple(decoding.contains(a.adapters), a.adapters) <
+                              std::forward_as_tuple(decoding.contains(b.adapters), b.adapters);
                      });
-    const AdapterId border = prefills.empty() ? kBaseModel : prefills.back().adapter;
+    const AdapterMix border = prefills.empty() ? AdapterMix() : prefills.back().adapters;
     std::stable_sort(decodes.begin(), decodes.end(), [&](const Plan::Item& a, const Plan::Item& b) {
-      return std::pair(a.adapter != border, a.adapter) < std::pair(b.adapter != border, b.adapter);
+      return std::forward_as_tuple(a.adapters != border, a.adapters) <
+             std::forward_as_tuple(b.adapters != border, b.adapters);
     });
     plan_.items = std::move(prefills);
     plan_.items.insert(plan_.items.end(), decodes.begin(), decodes.end());

@@ -3,13 +3,13 @@
 // Policy. First come, first served. Every running sequence that decodes gets its row; what is left
 // of the row budget goes to prefills, oldest first, in chunks. When pages run out, the newest
 // running sequence is evicted, again and again, until the older ones fit. A waiting sequence joins,
-// in order of arrival, when there is room for its adapter, for all its tokens, and for some more
+// in order of arrival, when there is room for its adapters, for all its tokens, and for some more
 // tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens there), so
 // that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
 // not run alone is refused on submission.
 //
-// A sequence whose adapter is still being loaded has its seat and the promise of its pages, and
-// lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
+// A sequence with an adapter that is still being loaded has its seat and the promise of its pages,
+// and lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
 // loaded ahead, into pages that nobody has been promised.
 //
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/adapter_mix.h"
 #include "base/ids.h"
 
 namespace aril {
@@ -38,7 +39,7 @@ struct PlanLimits {
 // What the planner knows of a sequence.
 struct PlanSequence {
   SequenceId id;
-  AdapterId adapter;
+  AdapterMix adapters;
   bool running = false;
   int64_t num_tokens = 0;  // prompt and output so far
   // Tokens whose K and V are in pages, and these pages. Of a waiting sequence: in cached ones, with
@@ -62,7 +63,7 @@ struct PlanAdapter {
 // A sequence that waits behind those that could start now.
 struct PlanUpcoming {
   SequenceId id;
-  AdapterId adapter;
+  AdapterMix adapters;
 };
 
 struct PlanView {
@@ -77,7 +78,7 @@ struct Plan {
   // Rows of one sequence: its tokens [num_computed, num_computed + num_rows).
   struct Item {
     SequenceId id;
-    AdapterId adapter;
+    AdapterMix adapters;
     int64_t num_rows = 0;
     int64_t new_pages = 0;
     bool prefill = false;  // more than a decode's one row, or not yet at its last token
@@ -88,11 +89,16 @@ struct Plan {
   // Waiting sequences that start, with the cached pages of the view. These and their adapters must
   // all be pinned before pages are taken for anything.
   std::vector<SequenceId> admit;
-  // Waiting sequences whose adapters are to be loaded, each another one, so that they are ready
-  // when these start.
-  std::vector<SequenceId> prefetch;
-  // In the order of the batch's rows: prefill chunks, then decodes; rows of one adapter adjacent,
-  // also across the border between the two.
+  // An adapter of a waiting sequence, to be loaded so that it is ready when that starts.
+  struct Prefetch {
+    SequenceId id;
+    AdapterId adapter;
+
+    friend bool operator==(const Prefetch&, const Prefetch&) = default;
+  };
+  std::vector<Prefetch> prefetch;  // each another adapter
+  // In the order of the batch's rows: prefill chunks, then decodes; rows of one mix of adapters
+  // adjacent, also across the border between the two.
   std::vector<Item> items;
 };
 

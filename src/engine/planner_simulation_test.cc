@@ -62,9 +62,8 @@ class ToyWorld {
     ToySequence& s = sequences_[arrival];
     s.arrival = arrival;
     s.plan.id = SequenceId(static_cast<int64_t>(arrival));
-    s.plan.adapter =
-        AdapterId(static_cast<int32_t>(Draw(-1, static_cast<int64_t>(adapters_.size()) - 1)));
-    s.scope = {Draw(0, 3) == 0 ? "a" : "b", s.plan.adapter};
+    s.plan.adapters = DrawMix();
+    s.scope = {Draw(0, 3) == 0 ? "a" : "b", s.plan.adapters};
     for (const int32_t token : openings_[static_cast<size_t>(Draw(0, 2))]) Append(s, token);
     for (const int32_t token : RandomTokens(Draw(1, kMaxTokens / 2 - 1))) Append(s, token);
     s.num_wanted = Draw(s.plan.num_tokens + 1, kMaxTokens);
@@ -108,9 +107,18 @@ class ToyWorld {
     for (int64_t& count : pages) count = Draw(1, 12);
     return pages;
   }
+  // None, one or two.
+  AdapterMix DrawMix() {
+    AdapterMix mix;
+    for (int64_t i = Draw(0, 2); i > 0; --i) {
+      const AdapterId id(static_cast<int32_t>(Draw(0, static_cast<int64_t>(adapters_.size()) - 1)));
+      if (!Uses(mix, id)) mix.push_back({id, Draw(0, 1) == 0 ? 1.0f : 0.5f});
+    }
+    return mix;
+  }
   // Enough for each sequence alone.
   int64_t DrawPages() {
-    return *std::max_element(adapter_pages_.begin(), adapter_pages_.end()) + Pages(kMaxTokens) +
+    return 2 * *std::max_element(adapter_pages_.begin(), adapter_pages_.end()) + Pages(kMaxTokens) +
            Draw(0, 30);
   }
   // Of an alphabet of two, so that sequences meet.
@@ -123,9 +131,13 @@ class ToyWorld {
     return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
   }
   static void Append(ToySequence& s, int32_t token) {
-    const uint64_t before = s.history.empty() ? std::hash<std::string>()(s.scope.tenant) +
-                                                    std::hash<AdapterId>()(s.scope.adapter)
-                                              : s.history.back();
+    uint64_t before =
+        s.history.empty() ? std::hash<std::string>()(s.scope.tenant) : s.history.back();
+    if (s.history.empty()) {
+      for (const AdapterUse& use : s.scope.adapters) {
+        before = before * 31 + std::hash<AdapterId>()(use.id) + (use.weight == 1 ? 0 : 1000);
+      }
+    }
     s.tokens.push_back(token);
     s.history.push_back((before + static_cast<uint64_t>(token) + 1) * 6364136223846793005u);
     ++s.plan.num_tokens;
@@ -136,7 +148,7 @@ class ToyWorld {
 
   bool IsPinned(AdapterId id) const {
     return std::any_of(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
-      return entry.second.plan.running && entry.second.plan.adapter == id;
+      return entry.second.plan.running && Uses(entry.second.plan.adapters, id);
     });
   }
 
@@ -187,12 +199,15 @@ class ToyWorld {
     s.prefix.Reset();
     s.plan.num_computed = 0;
     const bool was_running = std::exchange(s.plan.running, false);
-    if (was_running && s.plan.adapter != kBaseModel && !IsPinned(s.plan.adapter)) {
-      OfferAdapter(Get(s.plan.adapter));
+    if (!was_running) return;
+    for (const AdapterUse& use : s.plan.adapters) {
+      if (!IsPinned(use.id)) OfferAdapter(Get(use.id));
     }
   }
 
-  bool IsReady(AdapterId id) { return id == kBaseModel || Get(id).ready; }
+  bool AreReady(const AdapterMix& mix) {
+    return std::ranges::all_of(mix, [this](const AdapterUse& use) { return Get(use.id).ready; });
+  }
 
   // Each with a probability that the world has.
   void EndLoads() {
@@ -237,10 +252,11 @@ class ToyWorld {
       }
       const int64_t available = pool_.available();
       Release(victim);
-      const AdapterId adapter = victim.plan.adapter;
-      const bool frees_adapter = adapter != kBaseModel && !IsPinned(adapter) && IsReady(adapter);
-      EXPECT_EQ(pool_.available(),
-                available + victim.plan.num_own_pages + (frees_adapter ? PagesFor(adapter) : 0));
+      int64_t freed = victim.plan.num_own_pages;
+      for (const AdapterUse& use : victim.plan.adapters) {
+        if (!IsPinned(use.id) && Get(use.id).ready) freed += PagesFor(use.id);
+      }
+      EXPECT_EQ(pool_.available(), available + freed);
       ++num_evictions_;
     }
     EXPECT_TRUE(plan.evict.empty() || plan.admit.empty());
@@ -257,19 +273,20 @@ class ToyWorld {
       s.prefix = cache_.Take(s.scope, Reusable(s), s.pages);
       ASSERT_EQ(s.prefix.num_pages(), s.plan.num_pages) << "not what was planned with";
       num_cached_ += s.prefix.num_pages();
-      if (s.plan.adapter != kBaseModel) Get(s.plan.adapter).offer.Withdraw();
+      for (const AdapterUse& use : s.plan.adapters) Get(use.id).offer.Withdraw();
     }
     for (const SequenceId id : plan.admit) {
-      const AdapterId adapter = Get(id).plan.adapter;
-      if (adapter != kBaseModel && Get(adapter).pages.empty()) Load(adapter);
+      for (const AdapterUse& use : Get(id).plan.adapters) {
+        if (Get(use.id).pages.empty()) Load(use.id);
+      }
     }
   }
 
   void Prefetch(const Plan& plan) {
     std::set<AdapterId> adapters;
-    for (const SequenceId id : plan.prefetch) {
-      const AdapterId adapter = Get(id).plan.adapter;
+    for (const auto& [id, adapter] : plan.prefetch) {
       EXPECT_FALSE(Get(id).plan.running);
+      EXPECT_TRUE(Uses(Get(id).plan.adapters, adapter));
       ASSERT_TRUE(Get(adapter).pages.empty());
       EXPECT_TRUE(adapters.insert(adapter).second);
       Load(adapter);
@@ -283,7 +300,7 @@ class ToyWorld {
     for (const Plan::Item& item : plan.items) {
       ToySequence& s = Get(item.id);
       ASSERT_TRUE(s.plan.running);
-      if (!IsReady(item.adapter)) continue;
+      if (!AreReady(item.adapters)) continue;
       ASSERT_TRUE(ran.insert(item.id).second);
       ASSERT_GE(item.num_rows, 1);
       ASSERT_LE(s.plan.num_computed + item.num_rows, s.plan.num_tokens);
@@ -295,7 +312,7 @@ class ToyWorld {
     }
     EXPECT_LE(rows, limits_.max_rows);
     ExpectProgress(ran);
-    ExpectAdaptersAdjacent(plan);
+    ExpectMixesAdjacent(plan);
     for (const Plan::Item& item : plan.items) {
       if (ran.contains(item.id)) Compute(Get(item.id), item.num_rows);
     }
@@ -319,15 +336,15 @@ class ToyWorld {
     }
   }
 
-  // Nobody starves: the oldest sequence gets ahead in every step but those in which its adapter is
-  // being loaded, so that each becomes the oldest within a bounded number of steps. Every running
-  // decode gets its row.
+  // Nobody starves: the oldest sequence gets ahead in every step but those in which an adapter
+  // of its own is being loaded, so that each becomes the oldest within a bounded number of steps.
+  // Every running decode gets its row.
   void ExpectProgress(const std::set<SequenceId>& ran) {
     int64_t running = 0;
     for (const auto& [arrival, sequence] : sequences_) {
       const PlanSequence& s = sequence.plan;
       running += s.running ? 1 : 0;
-      if (s.running && !IsReady(s.adapter)) continue;
+      if (s.running && !AreReady(s.adapters)) continue;
       const bool decodes = s.running && s.num_tokens - s.num_computed == 1;
       if (decodes || arrival == sequences_.begin()->first) {
         EXPECT_TRUE(ran.contains(s.id)) << "sequence " << s.id;
@@ -336,22 +353,22 @@ class ToyWorld {
     EXPECT_LE(running, limits_.max_running);
   }
 
-  // One segment per adapter among the prefills and one among the decodes; one for both where an
-  // adapter of the prefills decodes as well (the border can join one only).
-  static void ExpectAdaptersAdjacent(const Plan& plan) {
-    std::set<AdapterId> prefilling;
-    std::set<AdapterId> decoding;
+  // One segment per mix among the prefills and one among the decodes; one for both where a mix of
+  // the prefills decodes as well (the border can join one only).
+  static void ExpectMixesAdjacent(const Plan& plan) {
+    std::set<AdapterMix> prefilling;
+    std::set<AdapterMix> decoding;
     int64_t segments = 0;
     for (size_t i = 0; i < plan.items.size(); ++i) {
       const Plan::Item& item = plan.items[i];
       if (i > 0) {
         EXPECT_FALSE(item.prefill && !plan.items[i - 1].prefill);
       }
-      segments += i == 0 || item.adapter != plan.items[i - 1].adapter ? 1 : 0;
-      (item.prefill ? prefilling : decoding).insert(item.adapter);
+      segments += i == 0 || item.adapters != plan.items[i - 1].adapters ? 1 : 0;
+      (item.prefill ? prefilling : decoding).insert(item.adapters);
     }
     const bool joined = std::any_of(prefilling.begin(), prefilling.end(),
-                                    [&](AdapterId id) { return decoding.contains(id); });
+                                    [&](const AdapterMix& mix) { return decoding.contains(mix); });
     EXPECT_EQ(segments, static_cast<int64_t>(prefilling.size() + decoding.size()) - joined);
   }
 

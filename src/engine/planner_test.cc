@@ -23,7 +23,7 @@ constexpr PlanLimits kLimits{
     .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4};
 
 PlanSequence Waiting(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
-  return {.id = SequenceId(id), .adapter = adapter, .num_tokens = num_tokens};
+  return {.id = SequenceId(id), .adapters = MixOf(adapter), .num_tokens = num_tokens};
 }
 
 // With just the pages that its computed tokens need.
@@ -55,6 +55,13 @@ std::vector<int64_t> Values(const std::vector<Id>& ids) {
   std::vector<int64_t> values;
   for (const Id id : ids) values.push_back(id.value());
   return values;
+}
+
+// Of the sequences whose adapters are loaded ahead.
+std::vector<int64_t> Prefetches(const Plan& plan) {
+  std::vector<int64_t> ids;
+  for (const Plan::Prefetch& prefetch : plan.prefetch) ids.push_back(prefetch.id.value());
+  return ids;
 }
 
 // (sequence, rows) in the order of the batch.
@@ -256,7 +263,10 @@ TEST(Planner, OrdersPrefillsThenDecodesWithAdaptersAdjacentAlsoAcrossTheBorder) 
                 .available_pages = 100},
                kLimits);
   std::vector<std::pair<int32_t, bool>> order;
-  for (const Plan::Item& item : plan.items) order.emplace_back(item.adapter.value(), item.prefill);
+  for (const Plan::Item& item : plan.items) {
+    const AdapterId adapter = item.adapters.empty() ? kBaseModel : item.adapters[0].id;
+    order.emplace_back(adapter.value(), item.prefill);
+  }
   // A decodes nowhere: first. B is on both sides of the border.
   EXPECT_THAT(order, ElementsAre(Pair(1, true), Pair(-1, true), Pair(2, true), Pair(2, true),
                                  Pair(2, false), Pair(-1, false), Pair(3, false), Pair(3, false)));
@@ -332,25 +342,25 @@ TEST(Planner, LoadsAheadWhatTheNextOnesNeed) {
   PlanLimits limits = kLimits;
   limits.max_running = 1;
   PlanView view{.sequences = {Decoding(0, 5, kA), Waiting(1, 4, kB)},
-                .upcoming = {{SequenceId(2), kB},
-                             {SequenceId(3), kBaseModel},
-                             {SequenceId(4), kA},
-                             {SequenceId(5), kC}},
+                .upcoming = {{SequenceId(2), MixOf(kB)},
+                             {SequenceId(3), {}},
+                             {SequenceId(4), {{kA}, {kB, 0.5f}}},
+                             {SequenceId(5), MixOf(kC)}},
                 .adapters = {{kA, 1}, {kB, 2, kAbsent}, {kC, 2, kAbsent}},
                 .available_pages = 6,
                 .max_prefetches = 4};
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1, 5));
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(1, 5));
   view.available_pages = 5;
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1)) << "a page of headroom";
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(1)) << "a page of headroom";
   view.available_pages = 6;
   view.max_prefetches = 1;
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1));
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(1));
   view.max_prefetches = 4;
   view.adapters[1].state = kLoading;
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(5));
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(5));
   view.adapters[1].state = PlanAdapter::State::kReady;
   view.available_pages = 5;
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty())
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), IsEmpty())
       << "what is there already stays for who comes first";
 }
 
@@ -361,11 +371,11 @@ TEST(Planner, LoadsNothingAheadOfWhatIsNeededNow) {
                 .adapters = {{kA, 1, kAbsent}, {kB, 1, kAbsent}, {kC, 1, kAbsent}},
                 .available_pages = 100,
                 .max_prefetches = 3};
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(2));
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(2));
   for (const int64_t max_prefetches : {2, 1, -4}) {
     view.max_prefetches = max_prefetches;
     EXPECT_THAT(Values(MakePlan(view, limits).admit), ElementsAre(0, 1));
-    EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty()) << max_prefetches;
+    EXPECT_THAT(Prefetches(MakePlan(view, limits)), IsEmpty()) << max_prefetches;
   }
 }
 
@@ -378,9 +388,9 @@ TEST(Planner, LoadsAheadIntoPagesThatNoPrefillWillWant) {
                 .adapters = {{kB, 2, kAbsent}},
                 .available_pages = 5,
                 .max_prefetches = 4};
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), IsEmpty());
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), IsEmpty());
   view.available_pages = 6;
-  EXPECT_THAT(Values(MakePlan(view, limits).prefetch), ElementsAre(1)) << "and one of headroom";
+  EXPECT_THAT(Prefetches(MakePlan(view, limits)), ElementsAre(1)) << "and one of headroom";
 }
 
 TEST(Planner, LoadsNothingAheadWhileTheNextOneLacksPages) {
@@ -391,6 +401,42 @@ TEST(Planner, LoadsNothingAheadWhileTheNextOneLacksPages) {
                              kLimits);
   EXPECT_THAT(plan.admit, IsEmpty());
   EXPECT_THAT(plan.prefetch, IsEmpty());
+}
+
+TEST(Planner, ASequenceWithSeveralAdaptersNeedsRoomForAllOfThem) {
+  PlanSequence mixed = Waiting(1, 4);
+  mixed.adapters = {{kB, 0.5f}, {kA}, {kC, 2}};
+  // A is in use, and B there; C has to come. A page each for the tokens, for headroom, and for the
+  // running one's next token.
+  PlanView view{.sequences = {Decoding(0, 5, kA), mixed},
+                .adapters = {{kA, 7}, {kB, 2}, {kC, 3, kAbsent}},
+                .available_pages = 7};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty());
+  view.available_pages = 8;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(1));
+}
+
+TEST(Planner, EvictionFreesOnlyAdaptersThatNobodyElseUses) {
+  PlanSequence newest = Decoding(1, 5);
+  newest.adapters = {{kA}, {kB}};
+  // 0 lacks three pages; 1 has one of its own and B's two.
+  const Plan plan = MakePlan({.sequences = {Running(0, 16, 1, kA), newest},
+                              .adapters = {{kA, 5}, {kB, 2}},
+                              .available_pages = 0},
+                             kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(NewPages(plan), ElementsAre(3));
+}
+
+TEST(Planner, ASequenceWaitsForTheLastOfItsAdapters) {
+  PlanSequence mixed = Running(0, 4, 1);
+  mixed.adapters = {{kA}, {kB}};
+  PlanView view{.sequences = {mixed, Decoding(1, 5, kA)},
+                .adapters = {{kA, 3}, {kB, 3, kLoading}},
+                .available_pages = 9};
+  EXPECT_THAT(Rows(MakePlan(view, kLimits)), ElementsAre(Pair(1, 1)));
+  view.adapters[1].state = PlanAdapter::State::kReady;
+  EXPECT_THAT(Rows(MakePlan(view, kLimits)), ElementsAre(Pair(0, 3), Pair(1, 1)));
 }
 
 }  // namespace

@@ -15,20 +15,21 @@
 
 namespace aril {
 
-// Waiting: no pages, its adapter not pinned. Running: in the working set, in every step.
+// Waiting: no pages, its adapters not pinned. Running: in the working set, in every step.
 struct Sequence {
-  Sequence(wire::SequenceRequest r, AdapterRef ref, int64_t pages_of_adapter,
-           uint64_t arrival_number)
-      : request(std::move(r)),
-        adapter_ref(std::move(ref)),
-        adapter_pages(pages_of_adapter),
-        arrival(arrival_number) {
+  struct Adapter {
+    AdapterRef ref;
+    int64_t num_pages = 0;  // that it takes in the pool
+    AdapterPin pin = {};    // while the sequence is running
+  };
+
+  Sequence(wire::SequenceRequest r, std::vector<Adapter> used, uint64_t arrival_number)
+      : request(std::move(r)), adapters(std::move(used)), arrival(arrival_number) {
     if (request.sampling.prompt_logprobs) prompt_logprobs.emplace_back();
   }
 
   wire::SequenceRequest request;
-  AdapterRef adapter_ref;  // of request.adapter
-  int64_t adapter_pages;   // that it takes in the pool
+  std::vector<Adapter> adapters;  // of request.adapters, in that order
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
   std::vector<int32_t> output;
@@ -36,10 +37,9 @@ struct Sequence {
   bool has_started = false;  // has been running at least once
   bool has_run = false;      // has had rows in a step
 
-  // While running: the adapter, and the pages with the K and V of the first num_computed tokens.
+  // While running: the pages with the K and V of the first num_computed tokens.
   // The first prefix.num_pages() of them may be other sequences', too, and are not written any
   // more. (Pages go before the pins that keep them.)
-  AdapterPin adapter;
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages;
   int64_t num_computed = 0;
@@ -64,7 +64,7 @@ struct Sequence {
     for (int64_t i = first; i < first + count; ++i) tokens.push_back(token(i));
     return tokens;
   }
-  PrefixScope prefix_scope() const { return {request.tenant, request.adapter}; }
+  PrefixScope prefix_scope() const { return {request.tenant, request.adapters}; }
   // The first row whose logits are wanted: it has to be computed, whatever is cached.
   int64_t first_logits_row() const {
     const bool wants_prompt = request.sampling.prompt_logprobs && output.empty();
@@ -73,13 +73,13 @@ struct Sequence {
     return wants_prompt ? std::min(known, num_tokens()) - 1 : num_tokens() - 1;
   }
 
-  // Gives up pages and adapter; tokens are kept, and their K and V recomputed on resumption.
+  // Gives up pages and adapters; tokens are kept, and their K and V recomputed on resumption.
   void Evict() {
     running = false;
     num_computed = 0;
     pages.clear();
     prefix.Reset();
-    adapter.Reset();
+    for (Adapter& adapter : adapters) adapter.pin.Reset();
   }
 };
 

@@ -72,7 +72,7 @@ inline wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prom
                                            int32_t max_tokens, AdapterId adapter = kBaseModel) {
   wire::SequenceRequest request;
   request.sequence = SequenceId(id);
-  request.adapter = adapter;
+  request.adapters = MixOf(adapter);
   request.prompt = std::move(prompt);
   request.max_tokens = max_tokens;
   request.sampling.temperature = 0;

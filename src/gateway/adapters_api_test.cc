@@ -97,7 +97,7 @@ TEST_F(AdaptersApiTest, AnAdapterIsLoadedUsedAndUnloaded) {
 
   port_.AnswerWith("ok");
   Ask("POST", "/v1/completions", R"({"model":"sql","prompt":"hi"})");
-  EXPECT_EQ(port_.WaitForRequests(1)[0].adapter, AdapterId(10));
+  EXPECT_EQ(port_.WaitForRequests(1)[0].adapters, MixOf(AdapterId(10)));
 
   const HttpResponse unloaded = Unload("sql");
   EXPECT_EQ(unloaded.status, 200);

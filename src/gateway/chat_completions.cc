@@ -115,7 +115,7 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   if (auto error = CheckNumSequences(1, request, context.limits)) return *error;
 
   CompletionPrompt prompt;
-  auto tokens = EncodeChat(fields, context, request.common.adapter);
+  auto tokens = EncodeChat(fields, context, request.first_adapter());
   if (!tokens.ok()) return tokens.error();
   prompt.tokens = std::move(tokens.value());
   if (prompt.tokens.empty()) {

@@ -42,8 +42,9 @@ struct CompletionPrompt {
 struct CompletionRequest {
   Endpoint endpoint = Endpoint::kCompletions;
   std::string model;  // as the client named it
-  // What that stood for when the request came; it stays while the request does.
-  CatalogEntryPtr entry;
+  // What that, and the names in `adapters`, stood for when the request came: kept while the request
+  // is there.
+  std::vector<CatalogEntryPtr> entries;
   std::vector<CompletionPrompt> prompts;
   int32_t n = 1;
   int32_t best_of = 1;  // ≥ n; more only without streaming
@@ -59,6 +60,10 @@ struct CompletionRequest {
   // What all sequences have in common.
   wire::SequenceRequest common;
 
+  // Whose chat template the request's messages are for.
+  AdapterId first_adapter() const {
+    return common.adapters.empty() ? kBaseModel : common.adapters.front().id;
+  }
   int64_t num_candidates() const { return static_cast<int64_t>(prompts.size()) * best_of; }
   // Nothing but the prompt is asked for (echo with max_tokens 0).
   bool prompt_only(const CompletionPrompt& prompt) const { return prompt.max_tokens == 0; }

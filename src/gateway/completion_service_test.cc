@@ -105,7 +105,7 @@ TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {
   const auto requests = port_.WaitForRequests(4);
   EXPECT_EQ(requests[1].choice, 1);
   EXPECT_NE(requests[0].sampling.seed, requests[1].sampling.seed);
-  EXPECT_EQ(requests[0].adapter, AdapterId(0));
+  EXPECT_EQ(requests[0].adapters, MixOf(AdapterId(0)));
   for (const int i : {2, 0, 3, 1}) {
     port_.Emit(requests[static_cast<size_t>(i)].sequence, StrCat("c", i),
                wire::FinishReason::kLength);

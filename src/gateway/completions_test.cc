@@ -12,6 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 ApiResult<CompletionRequest> Parse(const std::string& body) {
   static const auto* const model = new std::shared_ptr<const ServedModel>(MakeServedModel());
@@ -35,7 +36,7 @@ TEST(Completions, HaveTheDefaultsOfOpenAi) {
   ASSERT_EQ(request.prompts.size(), 1u);
   EXPECT_THAT(request.prompts[0].tokens, ElementsAre(kBosToken, 'h', 'i'));
   EXPECT_EQ(request.prompts[0].max_tokens, 16);
-  EXPECT_EQ(request.common.adapter, kBaseModel);
+  EXPECT_THAT(request.common.adapters, IsEmpty());
   EXPECT_THAT(request.common.stop_token_ids, ElementsAre(kEosToken));
   const wire::SamplingParams& sampling = request.common.sampling;
   EXPECT_EQ(sampling.temperature, 1);
@@ -83,7 +84,7 @@ TEST(Completions, TakeEveryFormOfPrompt) {
     const auto parsed = Parse(R"({"model":"poet","prompt":)" + prompt + "}");
     std::string text = parsed.ok() ? "" : parsed.error().message;
     if (!parsed.ok()) return text;
-    EXPECT_EQ(parsed.value().common.adapter, AdapterId(0));
+    EXPECT_EQ(parsed.value().common.adapters, MixOf(AdapterId(0)));
     for (const CompletionPrompt& p : parsed.value().prompts)
       text += "[" + Join(p.tokens, ",") + "]";
     return text;
@@ -94,6 +95,41 @@ TEST(Completions, TakeEveryFormOfPrompt) {
   EXPECT_EQ(tokens(R"(["A","B"])"), "[256,65][256,66]");
   EXPECT_EQ(tokens("[[1,2],[3]]"), "[1,2][3]");
   EXPECT_EQ(tokens(R"(["A",[3]])"), "[256,65][3]");
+}
+
+TEST(Completions, SeveralAdaptersWithWeights) {
+  const auto parsed =
+      ParseFields(R"("adapters":[{"name":"org/pirate","weight":0.5},{"name":"poet"}])");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed.value().common.adapters, (AdapterMix{{AdapterId(1), 0.5f}, {AdapterId(0), 1}}));
+  EXPECT_EQ(parsed.value().first_adapter(), AdapterId(1));
+  EXPECT_EQ(parsed.value().entries.size(), 3u) << "all are held";
+  EXPECT_THAT(ParseFields(R"("adapters":[])").value().common.adapters, IsEmpty());
+  EXPECT_THAT(ParseFields(R"("adapters":[{"name":"poet","weight":0}])").value().common.adapters,
+              IsEmpty());
+}
+
+TEST(Completions, ListsOfAdaptersThatAreNone) {
+  const auto error = [](const std::string& adapters) {
+    const auto parsed = ParseFields("\"adapters\":" + adapters);
+    return parsed.ok() ? "" : parsed.error().param + ": " + parsed.error().message;
+  };
+  EXPECT_THAT(error(R"("poet")"), StartsWith("adapters: `adapters` must be a list of at most 8"));
+  EXPECT_THAT(error(R"(["poet"])"), HasSubstr("`adapters[0]` must be an object"));
+  EXPECT_THAT(error(R"([{"weight":1}])"), HasSubstr("adapters[0].name"));
+  EXPECT_THAT(error(R"([{"name":"poet","weight":"1"}])"), StartsWith("adapters[0].weight:"));
+  EXPECT_THAT(error(R"([{"name":"poet","weight":1e3}])"), StartsWith("adapters[0].weight:"));
+  EXPECT_THAT(error(R"([{"name":"poet","scale":1}])"), StartsWith("adapters[0].scale:"));
+  EXPECT_THAT(error(R"([{"name":"nobody"}])"), StartsWith("adapters[0].name:"));
+  EXPECT_THAT(error(R"([{"name":"base"}])"), HasSubstr("is the base model"));
+  EXPECT_THAT(error(R"([{"name":"poet"},{"name":"poet","weight":2}])"),
+              StartsWith("adapters[1].name:"));
+  std::string nine = R"([{"name":"poet"})";
+  for (int i = 0; i < 8; ++i) nine += R"(,{"name":"poet"})";
+  EXPECT_THAT(error(nine + "]"), HasSubstr("at most 8"));
+  const auto both = Parse(R"({"model":"poet","prompt":"hi","adapters":[{"name":"org/pirate"}]})");
+  ASSERT_FALSE(both.ok());
+  EXPECT_THAT(both.error().message, HasSubstr("`model` must then be the base model, base"));
 }
 
 TEST(Completions, NumbersThatSwitchAParameterOff) {
@@ -131,7 +167,7 @@ TEST(Completions, MakeSequencesPromptByPrompt) {
   const auto sequence =
       MakeSequence(parsed.value(), 3, SequenceId(9), /*seed=*/77, TimePoint(Duration(5)));
   EXPECT_EQ(sequence.sequence, SequenceId(9));
-  EXPECT_EQ(sequence.adapter, AdapterId(1));
+  EXPECT_EQ(sequence.adapters, MixOf(AdapterId(1)));
   EXPECT_THAT(sequence.prompt, ElementsAre(2));
   EXPECT_EQ(sequence.choice, 1);
   EXPECT_EQ(sequence.max_tokens, 5);

@@ -14,6 +14,8 @@ constexpr size_t kMaxStopStrings = 64;
 constexpr size_t kMaxStopStringBytes = 1024;
 constexpr size_t kMaxStopTokenIds = 1024;
 constexpr size_t kMaxLogitBias = 1024;
+// Of a field's name that a request brings into a message.
+constexpr size_t kMaxShownField = 64;
 // Below this the division by the temperature leaves nothing but the largest logit.
 constexpr double kGreedyTemperature = 1e-5;
 
@@ -138,6 +140,66 @@ void RefuseConstraints(JsonFields& fields) {
               "must be {\"type\": \"text\"}: this server does not constrain what is generated");
 }
 
+// One of `adapters`: {"name", "weight"}. A weight of 0 leaves the adapter out.
+std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
+                                    const RequestContext& context, CompletionRequest* request) {
+  if (json.AsObject() == nullptr) {
+    return InvalidField("adapters", StrCat("`", where,
+                                           "` must be an object with a name and, if "
+                                           "need be, a weight, not ",
+                                           json.KindName()));
+  }
+  JsonFields fields(json, where + ".");
+  const std::string name = fields.GetString("name", "");
+  const double weight = fields.GetNumber("weight", 1, -kMaxAdapterWeight, kMaxAdapterWeight);
+  if (fields.Find("name") == nullptr) fields.Fail("name", "is required");
+  for (const auto& [key, value] : *json.AsObject()) {
+    if (key != "name" && key != "weight") {
+      fields.Fail(key.substr(0, kMaxShownField), "is not known; an adapter has name and weight");
+    }
+  }
+  if (!fields.ok()) return fields.error();
+  auto entry = FindModel(name, context);
+  if (!entry.ok()) {
+    ApiError error = entry.error();
+    error.param = where + ".name";
+    return error;
+  }
+  const AdapterId id = entry.value()->adapter();
+  if (id == kBaseModel) {
+    return InvalidField(where + ".name", StrCat("`", name, "` is the base model, not an adapter"));
+  }
+  if (Uses(request->common.adapters, id)) {
+    return InvalidField(where + ".name",
+                        StrCat("`", name, "` is in the list already: give it one weight"));
+  }
+  request->entries.push_back(std::move(entry.value()));
+  if (weight != 0) request->common.adapters.push_back({id, static_cast<float>(weight)});
+  return std::nullopt;
+}
+
+// `adapters`: several at a time, each with a weight, instead of the one that `model` names.
+std::optional<ApiError> ReadAdapters(const Json& json, const RequestContext& context,
+                                     CompletionRequest* request) {
+  const Json::Array* list = json.AsArray();
+  if (list == nullptr || list->size() > kMaxAdaptersPerRequest) {
+    return InvalidField("adapters",
+                        StrCat("`adapters` must be a list of at most ", kMaxAdaptersPerRequest,
+                               " objects {\"name\": …, \"weight\": …}"));
+  }
+  if (request->first_adapter() != kBaseModel) {
+    return InvalidField("adapters",
+                        StrCat("`adapters` says which adapters apply: `model` must then be the "
+                               "base model, ",
+                               context.model.catalog->base_name()));
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    const std::string where = StrCat("adapters[", i, "]");
+    if (auto error = ReadAdapter((*list)[i], where, context, request)) return error;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context) {
@@ -163,10 +225,11 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
   auto entry = FindModel(request->model, context);
   if (!entry.ok()) return entry.error();
-  request->entry = std::move(entry.value());
   request->common.tenant = context.tenant;
-  request->common.adapter = request->entry->adapter();
-  return std::nullopt;
+  request->common.adapters = MixOf(entry.value()->adapter());
+  request->entries.push_back(std::move(entry.value()));
+  const Json* adapters = fields.Find("adapters");
+  return adapters == nullptr ? std::nullopt : ReadAdapters(*adapters, context, request);
 }
 
 void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request) {

@@ -13,6 +13,10 @@
 
 namespace aril::gateway {
 
+// Most adapters of one request, and how strongly each may apply.
+inline constexpr size_t kMaxAdaptersPerRequest = 8;
+inline constexpr double kMaxAdapterWeight = 100;
+
 // Most alternatives to report with each token.
 inline constexpr int64_t kMaxLogprobs = 20;
 
@@ -20,7 +24,8 @@ inline constexpr int64_t kMaxLogprobs = 20;
 // registered adapter cannot be read any more. May take as long as opening them.
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context);
 
-// `model`: who is asked. The errors of FindModel.
+// `model` and `adapters`: who is asked. The errors of FindModel, and 400 for a list of adapters
+// that is none.
 std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
                                      CompletionRequest* request);
 

@@ -16,18 +16,19 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/adapter_mix.h"
 #include "base/ids.h"
 #include "memory/page_pool.h"
 
 namespace aril {
 
-// Who may share pages: the sequences of one tenant that use one adapter. An adapter's id is never
-// given twice, so that it stands for its weights.
+// Who may share pages: the sequences of one tenant that use one mix of adapters. An adapter's id is
+// never given twice, so that it stands for its weights.
 struct PrefixScope {
   std::string tenant;
-  AdapterId adapter = kBaseModel;
+  AdapterMix adapters = {};
 
-  auto operator<=>(const PrefixScope&) const = default;
+  friend auto operator<=>(const PrefixScope&, const PrefixScope&) = default;
 };
 
 // Not thread-safe: belongs to the engine's thread. The pool must outlive this object, and this

@@ -58,7 +58,7 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
   }
 
-  const PrefixScope scope_{"tenant", AdapterId(1)};
+  const PrefixScope scope_{"tenant", MixOf(AdapterId(1))};
   PagePool pool_{20};
   PrefixCache cache_{pool_, kPageTokens};
   std::vector<PageRef> taken_;
@@ -80,10 +80,10 @@ TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
 TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
   const Tokens tokens = {1, 2, 3, 4};
   const User user = Run(scope_, tokens);
-  EXPECT_THAT(cache_.Find({"other", AdapterId(1)}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", AdapterId(2)}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", kBaseModel}, tokens), IsEmpty());
-  const User other = Run({"other", AdapterId(1)}, tokens);
+  EXPECT_THAT(cache_.Find({"other", MixOf(AdapterId(1))}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", MixOf(AdapterId(2))}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", {}}, tokens), IsEmpty());
+  const User other = Run({"other", MixOf(AdapterId(1))}, tokens);
   EXPECT_NE(other.ids(), user.ids());
   EXPECT_EQ(cache_.num_scopes(), 2);
 }
@@ -243,7 +243,7 @@ class Simulation {
   }
 
   void Arrive() {
-    Live live{.scope = {Draw(2) == 0 ? "a" : "b", AdapterId(static_cast<int32_t>(Draw(2)))},
+    Live live{.scope = {Draw(2) == 0 ? "a" : "b", MixOf(AdapterId(static_cast<int32_t>(Draw(2))))},
               .tokens = Tokens(Draw(9)),
               .user = {}};
     for (int32_t& token : live.tokens) token = static_cast<int32_t>(Draw(2));

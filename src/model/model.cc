@@ -139,7 +139,9 @@ void Model::AddAdapters(int64_t layer, const ForwardBatch& batch, const ConstMat
                                                              projections.size());
     const bool touched = std::any_of(group.begin(), group.end(),
                                      [](const auto& weights) { return weights.rank > 0; });
-    if (touched) lora_segments_.push_back({segment.first_row, segment.num_rows, group});
+    if (touched) {
+      lora_segments_.push_back({segment.first_row, segment.num_rows, group, segment.weight});
+    }
   }
   if (lora_segments_.empty()) return;
   const kernels::LoraCall call{lora_segments_, targets, layout_.dtype};

@@ -24,11 +24,13 @@
 
 namespace aril {
 
-// Consecutive rows that use one adapter. Rows of no segment use the base model alone.
+// Consecutive rows that use one adapter, weighted. Rows of no segment use the base model alone;
+// rows of several, all of them, in their order.
 struct BatchSegment {
   int32_t first_row = 0;
   int32_t num_rows = 0;
   const ResidentAdapter* adapter = nullptr;
+  float weight = 1;
 };
 
 // The rows of one step.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/adapter_mix.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
@@ -19,7 +20,7 @@ namespace aril::wire {
 struct SequenceRequest {
   SequenceId sequence;  // unique among the runner's live sequences
   std::string tenant = "default";
-  AdapterId adapter = kBaseModel;
+  AdapterMix adapters;
   std::vector<int32_t> prompt;
   int32_t choice = 0;  // part of the sampling key: choices of one request differ
   int32_t max_tokens = 16;
@@ -48,7 +49,7 @@ struct TokenEvent {
   Status error;            // set with kError
 };
 
-// The live sequences of one adapter, or of the base model (kBaseModel).
+// The live sequences that use one adapter, or none (kBaseModel).
 struct AdapterLoad {
   AdapterId adapter = kBaseModel;
   int32_t num_running = 0;

@@ -15,7 +15,7 @@ wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int
                                     AdapterId adapter) {
   wire::SequenceRequest request;
   request.sequence = SequenceId(id);
-  request.adapter = adapter;
+  request.adapters = MixOf(adapter);
   request.prompt = std::move(prompt);
   request.max_tokens = max_tokens;
   request.sampling.temperature = 0;

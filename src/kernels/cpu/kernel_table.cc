@@ -32,6 +32,7 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
     .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16, \
     .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,     \
     .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,     \
+    .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,             \
     .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                 \
     .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},               \
     .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                 \

@@ -22,6 +22,7 @@ struct CpuKernels {
   QuantizeRowFunction quantize_row_f32, quantize_row_bf16;
   LoraShrinkFunction lora_shrink_f32, lora_shrink_bf16;
   LoraExpandFunction lora_expand_f32, lora_expand_bf16;
+  LoraGainFunction lora_gain_f32, lora_gain_bf16;
   AttentionKernel attention_f32, attention_bf16;
   NormRowFunction norm_row_f32, norm_row_bf16;
   RopeHeadFunction rope_head_f32, rope_head_bf16;

@@ -50,6 +50,7 @@ void CheckCall(const LoraCall& call, int64_t rows) {
     for (const LoraWeights& weights : segment.targets) {
       CheckMatrix(weights.a, weights.rank);
       CheckMatrix(weights.b, weights.rank);
+      if (!weights.gain.runs.empty()) CheckMatrix(weights.gain, 2);
     }
   }
 }
@@ -90,7 +91,7 @@ std::vector<Task> MakeTasks(const LoraCall& call, int64_t step, const Limit& lim
   return tasks;
 }
 
-// True if two segments share a row: their expands must then follow one another.
+// True if two segments share a row.
 bool Overlap(std::span<const LoraSegment> segments) {
   for (size_t i = 1; i < segments.size(); ++i) {
     if (segments[i].first_row < segments[i - 1].first_row + segments[i - 1].num_rows) return true;
@@ -112,7 +113,7 @@ void RunExpandTask(const CpuKernels& kernels, const LoraCall& call, const Task& 
         .rows = task.num_rows,
         .b = {},
         .num_ranks = std::min(kLoraMaxTileRanks, weights.rank - rank),
-        .scale = weights.scale,
+        .scale = task.segment->weight * weights.scale,
         .y = y.row(task.segment->first_row + task.first_row) + target.first_col + task.begin,
         .y_stride = y.stride,
         .cols = task.end - task.begin};
@@ -120,6 +121,17 @@ void RunExpandTask(const CpuKernels& kernels, const LoraCall& call, const Task& 
       tile.b[j] = b.At(rank + j) + task.begin * element_bytes;
     run(tile);
   }
+  if (weights.gain.runs.empty()) return;
+  RowCursor gain(weights.gain);
+  const auto run_gain = call.dtype == DType::kF32 ? kernels.lora_gain_f32 : kernels.lora_gain_bf16;
+  const std::byte* high = gain.At(0) + task.begin * element_bytes;
+  const std::byte* low = gain.At(1) + task.begin * element_bytes;
+  run_gain({.gain = {high, low},
+            .bias = target.bias == nullptr ? nullptr : target.bias + task.begin,
+            .rows = task.num_rows,
+            .y = y.row(task.segment->first_row + task.first_row) + target.first_col + task.begin,
+            .y_stride = y.stride,
+            .cols = task.end - task.begin});
 }
 
 }  // namespace
@@ -169,14 +181,21 @@ void LoraExpand(CpuContext& context, std::span<const float> v, const LoraCall& c
   CHECK_EQ(static_cast<int64_t>(v.size()), LoraIntermediateSize(call));
   for (const LoraTarget& target : call.targets) CHECK_LE(target.first_col + target.out, y.cols);
   const CpuKernels& kernels = context.kernels();
-  const auto tasks = MakeTasks(
-      call, kTaskCols, [](const LoraWeights&, const LoraTarget& target) { return target.out; });
-  if (Overlap(call.segments)) {
-    for (const Task& task : tasks) RunExpandTask(kernels, call, task, v, y);
-    return;
+  auto tasks = MakeTasks(call, kTaskCols,
+                         [](const LoraWeights&, const LoraTarget& target) { return target.out; });
+  // What adds to the same elements of y is one thread's, in order: where segments share rows, all
+  // that concerns a block of columns.
+  const bool overlap = Overlap(call.segments);
+  const auto block = [](const Task& task) { return std::pair(task.target, task.begin); };
+  if (overlap) std::ranges::stable_sort(tasks, {}, block);
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (!overlap || i == 0 || block(tasks[i]) != block(tasks[i - 1])) starts.push_back(i);
   }
-  context.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t index) {
-    RunExpandTask(kernels, call, tasks[static_cast<size_t>(index)], v, y);
+  context.threads().ParallelFor(static_cast<int64_t>(starts.size()), [&](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    const size_t end = i + 1 < starts.size() ? starts[i + 1] : tasks.size();
+    for (size_t t = starts[i]; t < end; ++t) RunExpandTask(kernels, call, tasks[t], v, y);
   });
 }
 

@@ -1,7 +1,12 @@
 // The segmented LoRA operator (Punica's SGMV): many adapters of any ranks in one batch.
 //
 //   V[segment, rows] = x[rows] · Aᵀ                   shrink  [rows, rank]  fp32
-//   y[rows] += scale · V[segment, rows] · B           expand  [rows, out]   fp32
+//   y[rows] += weight · scale · V[segment, rows] · B  expand  [rows, out]   fp32
+//
+// DoRA (Liu et al. 2024) learns the length of each row of the adapted weight, too. There the expand
+// ends with y = bias + gain ∘ (y − bias), so that y = bias + gain ∘ (W x + scale · V · B). A gain,
+// the learned length over that of W + scale · BA, is near one and decides on all of y: two rows of
+// the dtype, whose sum it is, give it twice the precision.
 //
 // A segment is consecutive rows that use one adapter. A call serves all projections that share the
 // input x (q, k, v; gate, up): each is a target with its own slice of y's columns. Adapter matrices
@@ -12,7 +17,7 @@
 // Arithmetic (DESIGN: the arithmetic rule). Shrink: each dot product has one vector accumulator
 // that walks `in` in order, then a fixed tree over its lanes: a function of `in` only. Expand:
 // ranks are added to y in order, in fp32. Tiles over rows and ranks only share loads. Segments that
-// overlap in rows are expanded in the order of the list.
+// overlap in rows are expanded, and their gains applied, in the order of the list.
 //
 // Cost: rows without a segment cost nothing; ranks are not padded.
 
@@ -48,18 +53,21 @@ struct LoraWeights {
   float scale = 0;
   LoraMatrix a;
   LoraMatrix b;
+  LoraMatrix gain = {};  // [2, width]: the gain is the sum of both rows; no runs: one everywhere
 };
 
 struct LoraSegment {
   int32_t first_row = 0;
   int32_t num_rows = 0;
   std::span<const LoraWeights> targets;  // one per target of the call
+  float weight = 1;                      // times each target's scale
 };
 
 // Where a target's columns lie in y.
 struct LoraTarget {
   int64_t first_col = 0;
   int64_t out = 0;
+  const float* bias = nullptr;  // [out], what gains leave alone in y; null: zeros
 };
 
 // One call: the segments of a batch at one projection group.

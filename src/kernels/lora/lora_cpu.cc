@@ -177,11 +177,38 @@ void ExpandTile(const LoraExpandTile& t) {
   for (; row < t.rows; ++row) ExpandColumns<T>(t, row, 0);
 }
 
+// One vector of columns of all rows: the gain and the bias are loaded once.
+template <typename T>
+void GainTile(const LoraGainTile& t) {
+  using Element = typename T::Element;
+  const auto* high = static_cast<const Element*>(t.gain[0]);
+  const auto* low = static_cast<const Element*>(t.gain[1]);
+  int64_t col = 0;
+  for (; col + kLanes <= t.cols; col += kLanes) {
+    const Vf gain = T::LoadWide(high + col) + T::LoadWide(low + col);
+    const Vf bias = t.bias == nullptr ? Zero() : Load(t.bias + col);
+    for (int64_t r = 0; r < t.rows; ++r) {
+      float* y = t.y + r * t.y_stride + col;
+      Store(y, Fma(gain, Load(y) - bias, bias));
+    }
+  }
+  if (const int64_t rest = t.cols - col; rest > 0) {
+    const Vf gain = T::LoadWidePartial(high + col, rest) + T::LoadWidePartial(low + col, rest);
+    const Vf bias = t.bias == nullptr ? Zero() : LoadPartial(t.bias + col, rest);
+    for (int64_t r = 0; r < t.rows; ++r) {
+      float* y = t.y + r * t.y_stride + col;
+      StorePartial(y, Fma(gain, LoadPartial(y, rest) - bias, bias), rest);
+    }
+  }
+}
+
 }  // namespace
 
 void LoraShrinkF32(const LoraShrinkTile& tile) { ShrinkTile<Float32>(tile); }
 void LoraShrinkBF16(const LoraShrinkTile& tile) { ShrinkTile<Bfloat16>(tile); }
 void LoraExpandF32(const LoraExpandTile& tile) { ExpandTile<Float32>(tile); }
 void LoraExpandBF16(const LoraExpandTile& tile) { ExpandTile<Bfloat16>(tile); }
+void LoraGainF32(const LoraGainTile& tile) { GainTile<Float32>(tile); }
+void LoraGainBF16(const LoraGainTile& tile) { GainTile<Bfloat16>(tile); }
 
 }  // namespace aril::kernels::ARIL_ISA

@@ -11,6 +11,8 @@
   void LoraShrinkBF16(const LoraShrinkTile&); \
   void LoraExpandF32(const LoraExpandTile&);  \
   void LoraExpandBF16(const LoraExpandTile&); \
+  void LoraGainF32(const LoraGainTile&);      \
+  void LoraGainBF16(const LoraGainTile&);     \
   }
 
 ARIL_DECLARE_LORA(portable)

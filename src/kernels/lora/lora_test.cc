@@ -14,7 +14,9 @@ constexpr uint64_t kSeed = 5;
 class TestAdapter {
  public:
   TestAdapter(DType dtype, int32_t rank, int64_t in, int64_t out, std::mt19937_64& random)
-      : a_(dtype, rank, in, 1.0, random), b_(dtype, rank, out, 1.0, random) {
+      : a_(dtype, rank, in, 1.0, random),
+        b_(dtype, rank, out, 1.0, random),
+        gain_(dtype, 2, out, 1.0, random) {
     weights_ = {.rank = rank,
                 .scale = 0.5f + static_cast<float>(random() % 8),
                 .a = Cut(a_, a_runs_, random),
@@ -23,6 +25,11 @@ class TestAdapter {
   TestAdapter(const TestAdapter&) = delete;
 
   const LoraWeights& weights() const { return weights_; }
+  LoraWeights WithGain(std::mt19937_64& random) {
+    LoraWeights weights = weights_;
+    weights.gain = Cut(gain_, gain_runs_, random);
+    return weights;
+  }
   const TestMatrix& a() const { return a_; }
   const TestMatrix& b() const { return b_; }
 
@@ -38,8 +45,8 @@ class TestAdapter {
     return {runs, m.view().stride * static_cast<int64_t>(SizeOf(m.view().dtype))};
   }
 
-  TestMatrix a_, b_;
-  std::vector<MatrixRun> a_runs_, b_runs_;
+  TestMatrix a_, b_, gain_;
+  std::vector<MatrixRun> a_runs_, b_runs_, gain_runs_;
   LoraWeights weights_;
 };
 
@@ -55,13 +62,15 @@ struct TestBatch {
 
   // A segment whose adapter has these ranks at the two targets; rank 0: does not touch it.
   void Add(DType dtype, int32_t first_row, int32_t num_rows, int32_t rank0, int32_t rank1,
-           std::mt19937_64& random) {
+           std::mt19937_64& random, float weight = 1, bool with_gain = false) {
     auto& weights = per_segment.emplace_back();
     for (const auto& [rank, out] : {std::pair{rank0, out0}, std::pair{rank1, out1}}) {
-      weights.push_back(rank == 0 ? LoraWeights{}
-                                  : adapters.emplace_back(dtype, rank, in, out, random).weights());
+      weights.emplace_back();
+      if (rank == 0) continue;
+      TestAdapter& adapter = adapters.emplace_back(dtype, rank, in, out, random);
+      weights.back() = with_gain ? adapter.WithGain(random) : adapter.weights();
     }
-    segments.push_back({first_row, num_rows, weights});
+    segments.push_back({first_row, num_rows, weights, weight});
   }
 };
 
@@ -80,7 +89,7 @@ void RunLora(CpuContext& context, const TestMatrix& x, const LoraCall& call, Mat
 // Compares with the oracle. The bound: shrink sums `in` products, expand adds `rank` terms to y,
 // each in fp32; so (in + rank + 3) · eps times the sum of absolute values, which for unit normals
 // is at most about |y| + scale · rank · in · 1 — taken with a factor 4 for the tails of the
-// distribution.
+// distribution. A gain multiplies all that by at most about 8, the sum of two such normals.
 void ExpectMatches(CpuContext& context, const TestBatch& batch, DType dtype,
                    std::mt19937_64& random, const std::string& what) {
   const TestMatrix x(dtype, batch.rows, batch.in, 1.0, random);
@@ -98,7 +107,10 @@ void ExpectMatches(CpuContext& context, const TestBatch& batch, DType dtype,
     for (const auto& weights : segment.targets) max_rank = std::max<double>(max_rank, weights.rank);
   }
   const double in = static_cast<double>(batch.in);
-  const double bound = (in + max_rank + 3) * 2 * kFloatEps * (4 + 4 * 8 * max_rank * in);
+  const double gains = std::pow(8, std::ranges::count_if(batch.segments, [](const auto& segment) {
+                                  return !segment.targets[0].gain.runs.empty();
+                                }));
+  const double bound = (in + max_rank + 3) * 2 * kFloatEps * (4 + 4 * 8 * max_rank * in) * gains;
   for (int64_t r = 0; r < batch.rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
       ASSERT_NEAR(y.floats().row(r)[c], expected[static_cast<size_t>(r * cols + c)], bound)
@@ -150,10 +162,27 @@ TEST(Lora, SeveralAdaptersOnOneRowAreAppliedInOrder) {
   for (const auto& [isa, dtype] : KernelCases()) {
     ThreadPool threads(2);
     CpuContext context(threads, isa);
-    TestBatch batch = MakeBatch(48, 32, 16, 6);
-    batch.Add(dtype, 0, 4, 8, 8, random);
-    batch.Add(dtype, 2, 3, 4, 16, random);
+    TestBatch batch = MakeBatch(48, 2100, 16, 6);
+    batch.Add(dtype, 0, 4, 8, 8, random, 0.5f);
+    batch.Add(dtype, 2, 3, 4, 16, random, -1.25f);
     ASSERT_NO_FATAL_FAILURE(ExpectMatches(context, batch, dtype, random, "overlap"));
+  }
+}
+
+// A gain applies to the base's part and to all that was added before it.
+TEST(Lora, GainsScaleAllButTheBias) {
+  std::mt19937_64 random(kSeed);
+  const TestMatrix bias(DType::kF32, 1, 2100, 1.0, random);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    TestBatch batch = MakeBatch(48, 2100, 17, 90);
+    batch.targets[0].bias = bias.floats().row(0);
+    batch.Add(dtype, 0, 70, 8, 3, random, 1, true);
+    batch.Add(dtype, 71, 5, 4, 0, random, 1, true);
+    batch.Add(dtype, 72, 4, 4, 4, random, 0.5f);
+    batch.Add(dtype, 73, 2, 5, 4, random, 1, true);
+    ASSERT_NO_FATAL_FAILURE(ExpectMatches(context, batch, dtype, random, "gain"));
   }
 }
 

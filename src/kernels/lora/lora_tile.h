@@ -35,8 +35,19 @@ struct LoraExpandTile {
   int64_t cols;
 };
 
+// y[r, :] = bias + (gain[0] + gain[1]) ∘ (y[r, :] − bias)
+struct LoraGainTile {
+  const void* gain[2];
+  const float* bias;  // or null: zeros
+  int64_t rows;
+  float* y;  // row r starts at y + r * y_stride
+  int64_t y_stride;
+  int64_t cols;
+};
+
 using LoraShrinkFunction = void (*)(const LoraShrinkTile&);
 using LoraExpandFunction = void (*)(const LoraExpandTile&);
+using LoraGainFunction = void (*)(const LoraGainTile&);
 
 }  // namespace aril::kernels
 

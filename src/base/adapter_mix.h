@@ -1,0 +1,37 @@
+// The adapters that apply to one sequence, and how strongly.
+
+#ifndef ARIL_BASE_ADAPTER_MIX_H_
+#define ARIL_BASE_ADAPTER_MIX_H_
+
+#include <algorithm>
+#include <compare>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace aril {
+
+// y += weight · scale · x Aᵀ Bᵀ
+struct AdapterUse {
+  AdapterId id;
+  float weight = 1;  // finite
+
+  friend auto operator<=>(const AdapterUse&, const AdapterUse&) = default;
+};
+
+// No adapter twice; empty: the base model alone. What a sequence computes depends on the order, in
+// which contributions are added.
+using AdapterMix = std::vector<AdapterUse>;
+
+// One adapter as it is; or the base model.
+inline AdapterMix MixOf(AdapterId id) {
+  return id == kBaseModel ? AdapterMix() : AdapterMix{{.id = id}};
+}
+
+inline bool Uses(const AdapterMix& mix, AdapterId id) {
+  return std::ranges::any_of(mix, [id](const AdapterUse& use) { return use.id == id; });
+}
+
+}  // namespace aril
+
+#endif  // ARIL_BASE_ADAPTER_MIX_H_
