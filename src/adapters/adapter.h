@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/cpu/isa.h"
 #include "spec/lora_spec.h"
 #include "spec/model_spec.h"
 #include "tensor/safetensors.h"
@@ -17,23 +18,34 @@ namespace aril {
 
 // The two matrices of one module, as PEFT stores them; views into the mapped file.
 struct LoraPair {
-  TensorView a;  // lora_A [rank, in]
-  TensorView b;  // lora_B [out, rank]
+  TensorView a;              // lora_A [rank, in]
+  TensorView b;              // lora_B [out, rank]
+  std::vector<float> gains;  // [out] with DoRA (adapters/dora.h), else empty
+};
+
+// The base model's weights, where more than their shapes matters: DoRA's gains depend on them.
+struct BaseWeights {
+  const Checkpoint* checkpoint = nullptr;
+  kernels::Isa isa;  // computes the gains
 };
 
 // Immutable once opened; thread-safe. Costs address space and page cache, no private memory.
 class Adapter {
  public:
   // Reads adapter_config.json and adapter_model.safetensors and checks everything: the config
-  // (spec/lora_config.h, lora_spec.h), that each target module has both matrices with the base
+  // (spec/lora_config.h, lora_spec.h), that each target module has its matrices with the base
   // model's shapes, that the file holds nothing else, that all values are finite, that no rank is
   // over `max_rank`. InvalidArgument or NotFound says what is wrong and where.
   //
   // With kFinite the values are known to be finite, from a time when the same file was checked:
   // only its header is read.
+  //
+  // Without the base's weights, an adapter can be looked at; to be used, one with DoRA needs them.
+  // It takes the time of reading them and of the products in adapters/dora.h.
   enum class Values { kUnknown, kFinite };
   static StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base, int64_t max_rank,
-                                Values values = Values::kUnknown);
+                                Values values = Values::kUnknown,
+                                const BaseWeights* weights = nullptr);
 
   const LoraSpec& spec() const { return spec_; }
   // Of the weights' file.
@@ -41,14 +53,28 @@ class Adapter {
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
   // The pair of a module, or nullptr if the adapter does not target it.
   const LoraPair* Find(int64_t layer, Projection projection) const;
+  // Of the embedding (lora_embedding_A [rank, vocab], lora_embedding_B [hidden, rank]) and of
+  // lm_head; nullptr likewise.
+  const LoraPair* embedding() const { return embedding_ ? &*embedding_ : nullptr; }
+  const LoraPair* lm_head() const { return lm_head_ ? &*lm_head_ : nullptr; }
+  // Matrices [vocab, hidden] in place of the base model's; nullptr where that stays.
+  const TensorView* embedding_table() const {
+    return embedding_table_ ? &*embedding_table_ : nullptr;
+  }
+  const TensorView* lm_head_table() const { return lm_head_table_ ? &*lm_head_table_ : nullptr; }
 
  private:
   Adapter() = default;
+  class Reader;
+  // From the file's tensors.
+  Status Read(const ModelSpec& base, Values values, const BaseWeights* weights);
   using Layer = std::array<std::optional<LoraPair>, kNumProjections>;
 
   LoraSpec spec_;
   SafetensorsFile file_;
   std::vector<Layer> layers_;
+  std::optional<LoraPair> embedding_, lm_head_;
+  std::optional<TensorView> embedding_table_, lm_head_table_;
 };
 
 }  // namespace aril

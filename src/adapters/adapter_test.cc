@@ -230,5 +230,79 @@ TEST(Adapter, RefusesADirectoryThatIsNotThere) {
   EXPECT_EQ(adapter.status().code(), StatusCode::kNotFound) << adapter.status();
 }
 
+// What lies outside of the layers, and what peft writes beside an adapted lm_head.
+class OuterModules : public ::testing::Test {
+ protected:
+  StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base = Base()) {
+    const BaseWeights weights{&*checkpoint_, kernels::AvailableIsas().back()};
+    return Adapter::Open(dir, base, kMaxLoraRank, Adapter::Values::kUnknown, &weights);
+  }
+  // Of a copy of a golden that `edit` has changed.
+  StatusOr<Adapter> OpenEdited(const std::string& name, const std::function<void(Tensors&)>& edit,
+                               const ModelSpec& base = Base()) {
+    const TestDir dir(kModel + "/adapters/" + name);
+    EditTensors(dir / kWeights, edit);
+    return Open(dir.path(), base);
+  }
+  static void ChangeFirstValue(EditableTensors::Tensor& tensor) { tensor.bytes[0] ^= std::byte{1}; }
+
+  const StatusOr<Checkpoint> checkpoint_ = Checkpoint::Open(kModel);
+  static constexpr char kHead[] = "base_model.model.lm_head.base_layer.weight";
+};
+
+TEST_F(OuterModules, AreFound) {
+  const auto adapter = Open(kModel + "/adapters/head-embedding-r6");
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_EQ(adapter->lm_head()->b.shape, (Shape{171, 6}));
+  EXPECT_EQ(adapter->embedding()->a.shape, (Shape{6, 171}));
+  EXPECT_EQ(adapter->embedding_table(), nullptr) << "the base's own is left out";
+  EXPECT_EQ(adapter->lm_head_table(), nullptr);
+  EXPECT_TRUE(adapter->spec().can_be_weighted());
+  const auto saved = Open(kModel + "/adapters/saved-r2");
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->lm_head(), nullptr);
+  EXPECT_EQ(saved->embedding_table()->shape, (Shape{171, 64}));
+  EXPECT_EQ(saved->lm_head_table()->shape, (Shape{171, 64}));
+  const auto dora = Open(kModel + "/adapters/dora-head-r3");
+  ASSERT_TRUE(dora.ok()) << dora.status();
+  EXPECT_EQ(dora->lm_head()->gains.size(), 171u);
+  EXPECT_EQ(dora->Find(1, Projection::kV)->gains.size(), 32u);
+}
+
+TEST_F(OuterModules, AMatrixThatTrainingChangedIsTheAdaptersOwn) {
+  const auto change = [](Tensors& tensors) { ChangeFirstValue(tensors.at(kHead)); };
+  const auto adapter = OpenEdited("head-embedding-r6", change);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_NE(adapter->lm_head_table(), nullptr);
+  EXPECT_NE(adapter->lm_head(), nullptr) << "it adds to that";
+  EXPECT_FALSE(adapter->spec().can_be_weighted());
+}
+
+TEST_F(OuterModules, WhatChangesATiedMatrixIsRefused) {
+  ModelSpec tied = Base();
+  tied.tie_word_embeddings = true;
+  const auto change = [](Tensors& tensors) { ChangeFirstValue(tensors.at(kHead)); };
+  EXPECT_THAT(Message(OpenEdited("head-embedding-r6", change, tied).status()),
+              AllOf(HasSubstr(kHead), HasSubstr("would change both")));
+}
+
+TEST_F(OuterModules, AnotherVocabularyIsRefused) {
+  ModelSpec smaller = Base();
+  smaller.vocab_size = 170;
+  EXPECT_THAT(Message(Open(kModel + "/adapters/saved-r2", smaller).status()),
+              AllOf(HasSubstr("has shape [171, 64]"), HasSubstr("need [170, 64]")));
+}
+
+TEST_F(OuterModules, APartThatTheConfigAsksForMustBeThere) {
+  for (const auto& [adapter, tensor] :
+       {std::pair("saved-r2", "base_model.model.lm_head.weight"),
+        {"dora-head-r3", "base_model.model.lm_head.lora_magnitude_vector"},
+        {"head-embedding-r6", "base_model.model.model.embed_tokens.lora_embedding_B"}}) {
+    const auto erase = [&tensor = tensor](Tensors& tensors) { tensors.erase(tensor); };
+    EXPECT_THAT(Message(OpenEdited(adapter, erase).status()),
+                AllOf(HasSubstr(tensor), HasSubstr("is missing")));
+  }
+}
+
 }  // namespace
 }  // namespace aril

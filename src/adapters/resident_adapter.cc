@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace aril {
 namespace {
@@ -47,16 +48,109 @@ class RowPlacer {
 
 int64_t RowBytes(int64_t width, DType dtype) { return width * static_cast<int64_t>(SizeOf(dtype)); }
 
-// Calls visit(layer, projection, pair) for every adapted module, in the order in which they lie in
-// the pool.
-template <typename Visit>
-void ForEachPair(const Adapter& adapter, const Visit& visit) {
-  for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (const Projection projection : kAllProjections) {
-      if (const LoraPair* pair = adapter.Find(layer, projection)) visit(layer, projection, *pair);
+// Columns of lm_head in one block: as many as fill a page with one row, or an equal share of it, so
+// that rows fill pages; and no more than stay in the first-level cache.
+int64_t BlockWidth(int64_t vocab, DType dtype, int64_t page_bytes) {
+  constexpr int64_t kMaxWidth = 2048;
+  constexpr int64_t kMultiple = 16;
+  const int64_t page_elements = page_bytes / static_cast<int64_t>(SizeOf(dtype));
+  const int64_t width = page_elements / CeilDiv(page_elements, kMaxWidth);
+  return std::min(vocab, std::max(width / kMultiple, int64_t{1}) * kMultiple);
+}
+
+// Where the rows of a matrix of the pool come from.
+struct Source {
+  // kRows: row i is row i of the tensor. kColumns: row i is column i of the tensor's rows
+  // [first_row, first_row + width). kGains: the numbers [first_row, first_row + width), rounded;
+  // and what was rounded away.
+  enum class Kind { kRows, kColumns, kGains };
+  Kind kind;
+  const TensorView* tensor = nullptr;
+  const std::vector<float>* gains = nullptr;
+  int64_t first_row = 0;
+  int64_t num_rows = 0;  // of the pool's matrix
+  int64_t width = 0;
+};
+
+Source RowsOf(const TensorView& tensor) {
+  return {Source::Kind::kRows, &tensor, nullptr, 0, tensor.shape[0], tensor.shape[1]};
+}
+
+Source ColumnsOf(const TensorView& tensor, int64_t first, int64_t width) {
+  return {Source::Kind::kColumns, &tensor, nullptr, first, tensor.shape[1], width};
+}
+
+Source ColumnsOf(const TensorView& tensor) { return ColumnsOf(tensor, 0, tensor.shape[0]); }
+
+Source GainsOf(const std::vector<float>& gains, int64_t first, int64_t width) {
+  return {Source::Kind::kGains, nullptr, &gains, first, 2, width};
+}
+
+// Calls place(source) for every matrix in the order in which they lie in the pool, and visits with
+// what that returned. In one place, so that counting, laying out and copying agree.
+template <typename Place>
+class Layout {
+ public:
+  Layout(const Adapter& adapter, DType dtype, int64_t page_bytes, Place place)
+      : adapter_(adapter), dtype_(dtype), page_bytes_(page_bytes), place_(std::move(place)) {}
+
+  // visit(layer, projection, weights) for every adapted module.
+  template <typename Visit>
+  void Layers(const Visit& visit) {
+    for (int64_t layer = 0; layer < adapter_.num_layers(); ++layer) {
+      for (const Projection projection : kAllProjections) {
+        const LoraPair* pair = adapter_.Find(layer, projection);
+        if (pair == nullptr) continue;
+        const kernels::LoraMatrix a = place_(RowsOf(pair->a));
+        visit(layer, projection,
+              Weights(*pair, adapter_.spec().At(layer, projection), a, 0, pair->b.shape[0]));
+      }
     }
   }
-}
+
+  OuterWeights Outer() {
+    OuterWeights outer;
+    if (const LoraPair* pair = adapter_.embedding()) {
+      outer.embedding_rank = static_cast<int32_t>(adapter_.spec().embedding.rank);
+      outer.embedding_scale = static_cast<float>(adapter_.spec().embedding.scale);
+      outer.embedding_a = place_(ColumnsOf(pair->a));
+      outer.embedding_b = place_(ColumnsOf(pair->b));
+    }
+    if (const LoraPair* pair = adapter_.lm_head()) {
+      const int64_t vocab = pair->b.shape[0];
+      const int64_t step = BlockWidth(vocab, dtype_, page_bytes_);
+      const kernels::LoraMatrix a = place_(RowsOf(pair->a));
+      for (int64_t first = 0; first < vocab; first += step) {
+        const int64_t width = std::min(step, vocab - first);
+        outer.lm_head.push_back(
+            {first, width, Weights(*pair, adapter_.spec().lm_head, a, first, width)});
+      }
+    }
+    if (const TensorView* table = adapter_.embedding_table()) {
+      outer.embedding_table = place_(RowsOf(*table));
+    }
+    if (const TensorView* table = adapter_.lm_head_table()) {
+      outer.lm_head_table = place_(RowsOf(*table));
+    }
+    return outer;
+  }
+
+ private:
+  kernels::LoraWeights Weights(const LoraPair& pair, const LoraModule& module,
+                               const kernels::LoraMatrix& a, int64_t first, int64_t width) {
+    kernels::LoraWeights weights{.rank = static_cast<int32_t>(module.rank),
+                                 .scale = static_cast<float>(module.scale),
+                                 .a = a,
+                                 .b = place_(ColumnsOf(pair.b, first, width))};
+    if (adapter_.spec().use_dora) weights.gain = place_(GainsOf(pair.gains, first, width));
+    return weights;
+  }
+
+  const Adapter& adapter_;
+  const DType dtype_;
+  const int64_t page_bytes_;
+  Place place_;
+};
 
 // Writes elements [first, first + count) of a tensor as `dtype`.
 void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype,
@@ -68,45 +162,89 @@ void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dt
   }
 }
 
-// lora_A [rank, width]: row by row as it is.
-void CopyRows(const TensorView& from, DType dtype, const kernels::MatrixRun& run, std::byte* to) {
-  const int64_t width = from.shape[1];
-  CopyElements(from, int64_t{run.first_row} * width, int64_t{run.num_rows} * width, dtype, to);
-}
-
-// lora_B [width, rank]: columns of the file become rows of the pool, a stretch of them at a time.
+// A stretch of the tensor's rows at a time: what is read in rows is written in columns. Of long
+// rows only the run's part is read.
 template <typename T>
-void CopyColumns(const TensorView& from, const kernels::MatrixRun& run, T* to) {
+void CopyColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
   constexpr int64_t kStretch = 64;
-  const int64_t width = from.shape[0];
-  const int64_t rank = from.shape[1];
-  std::vector<float> stretch(static_cast<size_t>(kStretch * rank));
-  for (int64_t first = 0; first < width; first += kStretch) {
-    const int64_t count = std::min(kStretch, width - first);
-    CopyAsFloat(from, first * rank, count * rank, stretch.data());
+  constexpr int64_t kLong = 8;
+  const int64_t cols = from.tensor->shape[1];
+  const bool whole = cols <= kLong * run.num_rows;
+  const int64_t stride = whole ? cols : run.num_rows;
+  const int64_t skip = whole ? run.first_row : 0;
+  std::vector<float> stretch(static_cast<size_t>(kStretch * stride));
+  for (int64_t first = 0; first < from.width; first += kStretch) {
+    const int64_t count = std::min(kStretch, from.width - first);
+    const int64_t row = from.first_row + first;
+    if (whole) {
+      CopyAsFloat(*from.tensor, row * cols, count * cols, stretch.data());
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        CopyAsFloat(*from.tensor, (row + i) * cols + run.first_row, run.num_rows,
+                    stretch.data() + i * stride);
+      }
+    }
     for (int32_t j = 0; j < run.num_rows; ++j) {
-      const float* column = stretch.data() + int64_t{run.first_row} + j;
-      T* row = to + j * width + first;
+      const float* column = stretch.data() + skip + j;
+      T* values = to + j * from.width + first;
       for (int64_t i = 0; i < count; ++i) {
         if constexpr (std::is_same_v<T, float>) {
-          row[i] = column[i * rank];
+          values[i] = column[i * stride];
         } else {
-          row[i] = ToBF16(column[i * rank]);
+          values[i] = ToBF16(column[i * stride]);
         }
       }
     }
   }
 }
 
+// Of F32 the second row is zero.
+template <typename T>
+void CopyGains(const Source& from, const kernels::MatrixRun& run, T* to) {
+  for (int32_t j = 0; j < run.num_rows; ++j) {
+    for (int64_t i = 0; i < from.width; ++i) {
+      const float gain = (*from.gains)[static_cast<size_t>(from.first_row + i)];
+      const bool is_high = run.first_row + j == 0;
+      T& value = to[j * from.width + i];
+      if constexpr (std::is_same_v<T, float>) {
+        value = is_high ? gain : 0;
+      } else {
+        value = ToBF16(is_high ? gain : gain - ToFloat(ToBF16(gain)));
+      }
+    }
+  }
+}
+
+template <typename T>
+void CopyRun(const Source& from, DType dtype, const kernels::MatrixRun& run, std::byte* to) {
+  switch (from.kind) {
+    case Source::Kind::kRows:
+      return CopyElements(*from.tensor, int64_t{run.first_row} * from.width,
+                          int64_t{run.num_rows} * from.width, dtype, to);
+    case Source::Kind::kColumns:
+      return CopyColumns(from, run, reinterpret_cast<T*>(to));
+    case Source::Kind::kGains:
+      return CopyGains(from, run, reinterpret_cast<T*>(to));
+  }
+}
+
+template <typename Place>
+Layout<Place> MakeLayout(const Adapter& adapter, DType dtype, int64_t page_bytes, Place place) {
+  return {adapter, dtype, page_bytes, std::move(place)};
+}
+
+constexpr auto kIgnore = [](auto&&...) {};
+
 }  // namespace
 
 int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes) {
   RowPlacer placer(page_bytes);
-  ForEachPair(adapter, [&](int64_t, Projection, const LoraPair& pair) {
-    const auto rank = static_cast<int32_t>(pair.a.shape[0]);
-    placer.Place(rank, RowBytes(pair.a.shape[1], dtype));
-    placer.Place(rank, RowBytes(pair.b.shape[0], dtype));
+  auto layout = MakeLayout(adapter, dtype, page_bytes, [&](const Source& source) {
+    placer.Place(static_cast<int32_t>(source.num_rows), RowBytes(source.width, dtype));
+    return kernels::LoraMatrix();
   });
+  layout.Layers(kIgnore);
+  layout.Outer();
   return placer.pages_used();
 }
 
@@ -120,52 +258,43 @@ int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype) {
 
 ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Arena& arena,
                                  std::vector<PageRef> pages)
-    : dtype_(dtype), pages_(std::move(pages)), layers_(static_cast<size_t>(adapter.num_layers())) {
+    : dtype_(dtype),
+      page_bytes_(arena.page_bytes()),
+      pages_(std::move(pages)),
+      layers_(static_cast<size_t>(adapter.num_layers())) {
   RowPlacer placer(arena.page_bytes());
-  const auto place = [&](int64_t rank, int64_t width) {
-    const int64_t row_bytes = RowBytes(width, dtype);
+  auto layout = MakeLayout(adapter, dtype, arena.page_bytes(), [&](const Source& source) {
+    const int64_t row_bytes = RowBytes(source.width, dtype);
     std::vector<kernels::MatrixRun> runs;
-    for (const Placement& p : placer.Place(static_cast<int32_t>(rank), row_bytes)) {
-      std::byte* data = arena.Address(pages_[static_cast<size_t>(p.page)].id()) + p.offset_bytes;
-      runs.push_back({data, p.first_row, p.num_rows});
-      pieces_.push_back({runs.back(), data});
+    for (const Placement& p : placer.Place(static_cast<int32_t>(source.num_rows), row_bytes)) {
+      std::byte* page = arena.Address(pages_[static_cast<size_t>(p.page)].id());
+      runs.push_back({page + p.offset_bytes, p.first_row, p.num_rows});
     }
     runs_.push_back(std::move(runs));
     return kernels::LoraMatrix{runs_.back(), row_bytes};
-  };
-  ForEachPair(adapter, [&](int64_t layer, Projection projection, const LoraPair& pair) {
-    const kernels::LoraMatrix a = place(pair.a.shape[0], pair.a.shape[1]);
-    const kernels::LoraMatrix b = place(pair.b.shape[1], pair.b.shape[0]);
-    const LoraModule& module = adapter.spec().At(layer, projection);
-    layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = {
-        .rank = static_cast<int32_t>(module.rank),
-        .scale = static_cast<float>(module.scale),
-        .a = a,
-        .b = b};
   });
+  layout.Layers([this](int64_t layer, Projection projection, const kernels::LoraWeights& weights) {
+    layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = weights;
+  });
+  outer_ = layout.Outer();
   CHECK_EQ(placer.pages_used(), num_pages());
 }
 
 void ResidentAdapter::Copy(const Adapter& adapter) const {
-  auto piece = pieces_.begin();
-  // The pieces of one matrix, to its last row.
-  const auto copy = [&](int64_t rank, const auto& copy_piece) {
-    for (int64_t done = 0; done < rank; ++piece) {
-      copy_piece(*piece);
-      done += piece->run.num_rows;
-    }
-  };
-  ForEachPair(adapter, [&](int64_t, Projection, const LoraPair& pair) {
-    const int64_t rank = pair.a.shape[0];
-    copy(rank, [&](const Piece& p) { CopyRows(pair.a, dtype_, p.run, p.to); });
-    copy(rank, [&](const Piece& p) {
+  auto runs = runs_.begin();
+  auto layout = MakeLayout(adapter, dtype_, page_bytes_, [&](const Source& source) {
+    for (const kernels::MatrixRun& run : *runs++) {
+      auto* to = const_cast<std::byte*>(run.data);  // ours until the adapter is ready
       if (dtype_ == DType::kF32) {
-        CopyColumns(pair.b, p.run, reinterpret_cast<float*>(p.to));
+        CopyRun<float>(source, dtype_, run, to);
       } else {
-        CopyColumns(pair.b, p.run, reinterpret_cast<BF16*>(p.to));
+        CopyRun<BF16>(source, dtype_, run, to);
       }
-    });
+    }
+    return kernels::LoraMatrix();
   });
+  layout.Layers(kIgnore);
+  layout.Outer();
 }
 
 }  // namespace aril

@@ -1,9 +1,15 @@
 // An adapter whose weights are in the pool.
 //
 // Its matrices lie one after the other, layer by layer in the order of kAllProjections, each as
-// rank-major rows: A [rank, in], then Bᵀ [rank, out], in the model's dtype. A row never straddles a
-// page: where one does not fit any more, the next page begins. So an adapter takes whole pages of
-// its exact bytes, and wastes at most one page and the ends of its pages.
+// rank-major rows: A [rank, in], then Bᵀ [rank, out], then with DoRA the gains [2, out], in the
+// model's dtype. A row never straddles a page: where one does not fit any more, the next page
+// begins. So an adapter takes whole pages of its exact bytes, and wastes at most one page and the
+// ends of its pages.
+//
+// After the layers comes what some adapters have outside of them: of the embedding Aᵀ [vocab,
+// rank], of which a token reads one row, and Bᵀ [rank, hidden]; of lm_head A [rank, hidden], and
+// Bᵀ, whose rows would be longer than a page, in blocks of columns [rank, width], each with its
+// gains; and matrices [vocab, hidden] of the adapter's own.
 
 #ifndef ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
 #define ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
@@ -26,6 +32,23 @@ int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes)
 // The longest row of any adapter of a base model, in bytes: a page must be at least this long.
 int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype);
 
+// Outside of the layers. What an adapter does not have has rank 0, or no runs.
+struct OuterWeights {
+  int32_t embedding_rank = 0;
+  float embedding_scale = 0;
+  kernels::LoraMatrix embedding_a;  // Aᵀ [vocab, rank]
+  kernels::LoraMatrix embedding_b;  // Bᵀ [rank, hidden]
+  kernels::LoraMatrix embedding_table;
+  // A block of lm_head's columns; all have the same A.
+  struct Block {
+    int64_t first_col = 0;
+    int64_t width = 0;
+    kernels::LoraWeights weights;
+  };
+  std::vector<Block> lm_head;  // the same columns for all adapters
+  kernels::LoraMatrix lm_head_table;
+};
+
 // Move-only; gives its pages back when destroyed.
 class ResidentAdapter {
  public:
@@ -43,19 +66,15 @@ class ResidentAdapter {
   std::span<const kernels::LoraWeights, kNumProjections> Layer(int64_t layer) const {
     return layers_[static_cast<size_t>(layer)];
   }
+  const OuterWeights& outer() const { return outer_; }
 
  private:
-  // Consecutive rows of a matrix, to be copied.
-  struct Piece {
-    kernels::MatrixRun run;
-    std::byte* to;
-  };
-
   DType dtype_;
+  int64_t page_bytes_;
   std::vector<PageRef> pages_;
-  std::vector<Piece> pieces_;  // of all matrices, in order
   std::vector<std::array<kernels::LoraWeights, kNumProjections>> layers_;
-  std::vector<std::vector<kernels::MatrixRun>> runs_;  // what the weights' spans point into
+  OuterWeights outer_;
+  std::vector<std::vector<kernels::MatrixRun>> runs_;  // of all matrices, in order
 };
 
 }  // namespace aril

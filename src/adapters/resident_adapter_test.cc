@@ -24,8 +24,12 @@ std::vector<Golden> Goldens() {
   for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
     auto base = LoadModelSpec(model.path());
     CHECK(base.ok());
+    const auto checkpoint = Checkpoint::Open(model.path());
+    CHECK(checkpoint.ok());
+    const BaseWeights weights{&*checkpoint, kernels::AvailableIsas().back()};
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
-      auto adapter = Adapter::Open(dir.path(), *base, kMaxLoraRank);
+      auto adapter =
+          Adapter::Open(dir.path(), *base, kMaxLoraRank, Adapter::Values::kUnknown, &weights);
       CHECK(adapter.ok());
       goldens.push_back({dir.path(), *base, *std::move(adapter)});
     }
@@ -33,8 +37,17 @@ std::vector<Golden> Goldens() {
   return goldens;
 }
 
+// Blocks of lm_head's columns: a page's row, or an equal share of it, in multiples of 16.
+std::vector<int64_t> BlockWidths(int64_t vocab, DType dtype, int64_t page_bytes) {
+  const int64_t elements = page_bytes / static_cast<int64_t>(SizeOf(dtype));
+  const int64_t step = std::max<int64_t>(elements / ((elements + 2047) / 2048) / 16, 1) * 16;
+  std::vector<int64_t> widths(static_cast<size_t>(vocab / step), step);
+  if (vocab % step > 0) widths.push_back(vocab % step);
+  return widths;
+}
+
 // The rows of all matrices, in bytes, in the order of the pool.
-std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype) {
+std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype, int64_t page_bytes) {
   std::vector<int64_t> lengths;
   const auto add = [&](int64_t rank, int64_t width) {
     lengths.insert(lengths.end(), static_cast<size_t>(rank),
@@ -46,7 +59,22 @@ std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype) {
       if (pair == nullptr) continue;
       add(pair->a.shape[0], pair->a.shape[1]);
       add(pair->b.shape[1], pair->b.shape[0]);
+      if (!pair->gains.empty()) add(2, pair->b.shape[0]);
     }
+  }
+  if (const LoraPair* pair = adapter.embedding()) {
+    add(pair->a.shape[1], pair->a.shape[0]);
+    add(pair->b.shape[1], pair->b.shape[0]);
+  }
+  if (const LoraPair* pair = adapter.lm_head()) {
+    add(pair->a.shape[0], pair->a.shape[1]);
+    for (const int64_t width : BlockWidths(pair->b.shape[0], dtype, page_bytes)) {
+      add(pair->b.shape[1], width);
+      if (!pair->gains.empty()) add(2, width);
+    }
+  }
+  for (const TensorView* table : {adapter.embedding_table(), adapter.lm_head_table()}) {
+    if (table != nullptr) add(table->shape[0], table->shape[1]);
   }
   return lengths;
 }
@@ -110,6 +138,73 @@ float ValueAt(const TensorView& tensor, int64_t row, int64_t col) {
   return value;
 }
 
+// B and the gains of the columns from `first` on.
+void CheckWeights(const kernels::LoraWeights& weights, const LoraPair& pair,
+                  const LoraModule& module, int64_t first, int64_t width, DType dtype,
+                  std::vector<Extent>& extents) {
+  EXPECT_EQ(weights.rank, module.rank);
+  EXPECT_EQ(weights.scale, static_cast<float>(module.scale));
+  CheckMatrix(
+      weights.b, weights.rank, width, dtype,
+      [&](int64_t r, int64_t i) { return ValueAt(pair.b, first + i, r); }, extents);
+  EXPECT_EQ(weights.gain.runs.empty(), pair.gains.empty());
+  if (pair.gains.empty()) return;
+  CheckMatrix(
+      weights.gain, 2, width, dtype,
+      [&](int64_t r, int64_t i) {
+        const float gain = pair.gains[static_cast<size_t>(first + i)];
+        if (r == 0) return gain;
+        return dtype == DType::kF32 ? 0 : gain - ToFloat(ToBF16(gain));
+      },
+      extents);
+}
+
+void CheckRows(const kernels::LoraMatrix& matrix, const TensorView& tensor, DType dtype,
+               std::vector<Extent>& extents) {
+  CheckMatrix(
+      matrix, static_cast<int32_t>(tensor.shape[0]), tensor.shape[1], dtype,
+      [&](int64_t r, int64_t i) { return ValueAt(tensor, r, i); }, extents);
+}
+
+void CheckColumns(const kernels::LoraMatrix& matrix, const TensorView& tensor, DType dtype,
+                  std::vector<Extent>& extents) {
+  CheckMatrix(
+      matrix, static_cast<int32_t>(tensor.shape[1]), tensor.shape[0], dtype,
+      [&](int64_t r, int64_t i) { return ValueAt(tensor, i, r); }, extents);
+}
+
+void CheckOuter(const Adapter& adapter, const OuterWeights& outer, DType dtype,
+                std::vector<Extent>& extents) {
+  const LoraPair* embedding = adapter.embedding();
+  EXPECT_EQ(outer.embedding_rank, adapter.spec().embedding.rank);
+  if (embedding != nullptr) {
+    EXPECT_EQ(outer.embedding_scale, static_cast<float>(adapter.spec().embedding.scale));
+    CheckColumns(outer.embedding_a, embedding->a, dtype, extents);
+    CheckColumns(outer.embedding_b, embedding->b, dtype, extents);
+  }
+  const LoraPair* head = adapter.lm_head();
+  EXPECT_EQ(outer.lm_head.empty(), head == nullptr);
+  int64_t next = 0;
+  for (const OuterWeights::Block& block : outer.lm_head) {
+    if (next == 0) CheckRows(block.weights.a, head->a, dtype, extents);
+    EXPECT_EQ(block.first_col, next);
+    next += block.width;
+    CheckWeights(block.weights, *head, adapter.spec().lm_head, block.first_col, block.width, dtype,
+                 extents);
+  }
+  if (head != nullptr) {
+    EXPECT_EQ(next, head->b.shape[0]);
+  }
+  EXPECT_EQ(outer.embedding_table.runs.empty(), adapter.embedding_table() == nullptr);
+  if (const TensorView* table = adapter.embedding_table()) {
+    CheckRows(outer.embedding_table, *table, dtype, extents);
+  }
+  EXPECT_EQ(outer.lm_head_table.runs.empty(), adapter.lm_head_table() == nullptr);
+  if (const TensorView* table = adapter.lm_head_table()) {
+    CheckRows(outer.lm_head_table, *table, dtype, extents);
+  }
+}
+
 std::vector<Extent> CheckAllMatrices(const Adapter& adapter, const ResidentAdapter& resident,
                                      DType dtype) {
   std::vector<Extent> extents;
@@ -121,18 +216,12 @@ std::vector<Extent> CheckAllMatrices(const Adapter& adapter, const ResidentAdapt
         EXPECT_EQ(weights.rank, 0);
         continue;
       }
-      const LoraModule& module = adapter.spec().At(layer, projection);
-      const auto rank = static_cast<int32_t>(module.rank);
-      EXPECT_EQ(weights.rank, rank);
-      EXPECT_EQ(weights.scale, static_cast<float>(module.scale));
-      CheckMatrix(
-          weights.a, rank, pair->a.shape[1], dtype,
-          [&](int64_t r, int64_t i) { return ValueAt(pair->a, r, i); }, extents);
-      CheckMatrix(
-          weights.b, rank, pair->b.shape[0], dtype,
-          [&](int64_t r, int64_t i) { return ValueAt(pair->b, i, r); }, extents);
+      CheckRows(weights.a, pair->a, dtype, extents);
+      CheckWeights(weights, *pair, adapter.spec().At(layer, projection), 0, pair->b.shape[0], dtype,
+                   extents);
     }
   }
+  CheckOuter(adapter, resident.outer(), dtype, extents);
   return extents;
 }
 
@@ -155,7 +244,7 @@ void CheckExtents(std::vector<Extent> extents, const Arena& arena,
 void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint64_t seed) {
   SCOPED_TRACE(testing::Message() << golden.name << " as " << dtype << " in pages of " << page_bytes
                                   << ", seed " << seed);
-  const std::vector<int64_t> rows = RowLengths(golden.adapter, dtype);
+  const std::vector<int64_t> rows = RowLengths(golden.adapter, dtype, page_bytes);
   const int64_t num_pages = PagesForAdapter(golden.adapter, dtype, page_bytes);
   ASSERT_EQ(num_pages, ExpectedPages(rows, page_bytes));
   const int64_t exact_bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
@@ -195,7 +284,8 @@ TEST(ResidentAdapter, HoldsTheFilesValuesOnItsOwnPages) {
 
 TEST(ResidentAdapter, AnAdapterThatFillsItsPagesWastesNothing) {
   for (const Golden& golden : Goldens()) {
-    const std::vector<int64_t> rows = RowLengths(golden.adapter, DType::kF32);
+    // No block of lm_head's columns is narrower than its vocabulary here.
+    const std::vector<int64_t> rows = RowLengths(golden.adapter, DType::kF32, 1 << 20);
     const int64_t bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
     EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes), 1) << golden.name;
     EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes - 1), 2) << golden.name;

@@ -114,12 +114,28 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
 StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
   std::vector<AdapterRef> found;
   std::set<AdapterId> seen;
+  bool replaces_embedding = false;
+  bool replaces_lm_head = false;
   for (const AdapterUse& use : mix) {
     if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
       return InvalidArgument(
           "the adapters of a sequence must be different ones with finite weights");
     }
     ASSIGN_OR_RETURN(AdapterRef ref, adapters_.Find(use.id));
+    const LoraSpec& spec = ref.adapter->spec();
+    if (use.weight != 1 && !spec.can_be_weighted()) {
+      return InvalidArgument(
+          "an adapter with DoRA or with matrices of its own (modules_to_save) applies with weight "
+          "1");
+    }
+    if ((replaces_embedding && spec.replaces_embedding) ||
+        (replaces_lm_head && spec.replaces_lm_head)) {
+      return InvalidArgument(
+          "two adapters of the request bring a matrix of their own (modules_to_save) for the same "
+          "module: use one of them");
+    }
+    replaces_embedding |= spec.replaces_embedding;
+    replaces_lm_head |= spec.replaces_lm_head;
     found.push_back(std::move(ref));
   }
   return found;

@@ -315,6 +315,22 @@ TEST(EngineAccept, RefusesMixesThatAreNone) {
   }
 }
 
+TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
+  TestEngineOptions options;
+  options.adapter_dirs = {kEngineTestModel + "/adapters/saved-r2",
+                          kEngineTestModel + "/adapters/saved-r2",
+                          kEngineTestModel + "/adapters/all-r4"};
+  TestEngine engine(options);
+  const auto error = [&](AdapterMix mix) {
+    auto request = GreedyRequest(0, kPrompt, 9);
+    request.adapters = std::move(mix);
+    return Message(engine->Accept(request).status());
+  };
+  EXPECT_EQ(error({{AdapterId(0)}, {AdapterId(2), 0.5f}}), "");
+  EXPECT_THAT(error({{AdapterId(0), 0.5f}}), HasSubstr("modules_to_save) applies with weight 1"));
+  EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
+}
+
 TEST(EngineAccept, SaysWhatCanNeverRun) {
   TestEngineOptions options;
   options.engine.num_pages = 20;

@@ -34,6 +34,12 @@ const float* DataOrNull(const std::vector<float>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
+const std::byte* RowOf(const kernels::LoraMatrix& matrix, int64_t row) {
+  const auto after = std::ranges::upper_bound(matrix.runs, row, {}, &kernels::MatrixRun::first_row);
+  const kernels::MatrixRun& run = *std::prev(after);
+  return run.data + (row - run.first_row) * matrix.row_stride_bytes;
+}
+
 Buffer Rows(int64_t rows, int64_t cols, size_t element_bytes) {
   return Buffer(static_cast<size_t>(rows * cols) * element_bytes);
 }
@@ -70,17 +76,56 @@ Matrix Model::Activation(const Buffer& buffer, int64_t rows, int64_t cols) const
 void Model::Forward(const ForwardBatch& batch) {
   rows_ = static_cast<int64_t>(batch.tokens.size());
   CHECK_LE(rows_, max_rows_);
-  Embed(batch.tokens);
+  Embed(batch);
+  head_segments_.clear();
+  for (const BatchSegment& segment : batch.segments) {
+    const OuterWeights& outer = segment.adapter->outer();
+    if (!outer.lm_head.empty() || !outer.lm_head_table.runs.empty()) {
+      head_segments_.push_back(segment);
+    }
+  }
   for (int64_t layer = 0; layer < spec_.num_layers; ++layer) RunLayer(layer, batch);
 }
 
-void Model::Embed(std::span<const int32_t> tokens) {
+void Model::Embed(const ForwardBatch& batch) {
+  const std::span<const int32_t> tokens = batch.tokens;
   const MatrixView<float> residual = Residual(rows_);
   context_.threads().ParallelFor(rows_, [&](int64_t r) {
     const int64_t token = tokens[static_cast<size_t>(r)];
     CHECK(token >= 0 && token < spec_.vocab_size);
     CopyAsFloat(weights_.embedding, token * spec_.hidden_size, spec_.hidden_size, residual.row(r));
   });
+  for (const BatchSegment& segment : batch.segments) EmbedWithAdapter(tokens, segment);
+}
+
+void Model::EmbedWithAdapter(std::span<const int32_t> tokens, const BatchSegment& segment) {
+  const OuterWeights& outer = segment.adapter->outer();
+  const auto first = static_cast<size_t>(segment.first_row);
+  const auto count = static_cast<size_t>(segment.num_rows);
+  if (!outer.embedding_table.runs.empty()) {
+    for (size_t i = 0; i < count; ++i) {
+      const TensorView row{
+          RowOf(outer.embedding_table, tokens[first + i]), layout_.dtype, {spec_.hidden_size}};
+      CopyAsFloat(row, 0, spec_.hidden_size, Residual(rows_).row(static_cast<int64_t>(first + i)));
+    }
+  }
+  if (outer.embedding_rank == 0) return;
+  // A token's x is one-hot: its product with Aᵀ is a row of that.
+  const int64_t rank = outer.embedding_rank;
+  lora_intermediate_.resize(count * static_cast<size_t>(rank));
+  for (size_t i = 0; i < count; ++i) {
+    const TensorView row{RowOf(outer.embedding_a, tokens[first + i]), layout_.dtype, {rank}};
+    CopyAsFloat(row, 0, rank, lora_intermediate_.data() + i * static_cast<size_t>(rank));
+  }
+  const kernels::LoraWeights weights{.rank = outer.embedding_rank,
+                                     .scale = outer.embedding_scale,
+                                     .a = {},
+                                     .b = outer.embedding_b};
+  const kernels::LoraSegment lora{
+      segment.first_row, segment.num_rows, {&weights, 1}, segment.weight};
+  const kernels::LoraTarget target{0, spec_.hidden_size};
+  kernels::LoraExpand(context_, lora_intermediate_, {{&lora, 1}, {&target, 1}, layout_.dtype},
+                      Residual(rows_));
 }
 
 void Model::RunLayer(int64_t layer, const ForwardBatch& batch) {
@@ -122,15 +167,16 @@ void Model::Project(int64_t layer, const ForwardBatch& batch, const ConstMatrix&
                     const kernels::PackedMatrix& w, const std::vector<float>& bias,
                     std::span<const Projection> projections) {
   kernels::Gemm(context_, x, w, DataOrNull(bias), Output(rows_, w.n));
-  AddAdapters(layer, batch, x, projections);
+  AddAdapters(layer, batch, x, bias, projections);
 }
 
 void Model::AddAdapters(int64_t layer, const ForwardBatch& batch, const ConstMatrix& x,
-                        std::span<const Projection> projections) {
+                        const std::vector<float>& bias, std::span<const Projection> projections) {
   std::vector<kernels::LoraTarget> targets;
   int64_t cols = 0;
   for (const Projection projection : projections) {
-    targets.push_back({cols, spec_.OutFeatures(projection)});
+    targets.push_back(
+        {cols, spec_.OutFeatures(projection), bias.empty() ? nullptr : bias.data() + cols});
     cols += spec_.OutFeatures(projection);
   }
   lora_segments_.clear();
@@ -168,7 +214,55 @@ MatrixView<const float> Model::Logits(std::span<const int32_t> rows) {
                       static_cast<float>(spec_.rms_norm_eps), normed);
   const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
   kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);
+  if (!head_segments_.empty()) AddAdaptersToLogits(rows, normed, logits);
   return logits;
+}
+
+void Model::AddAdaptersToLogits(std::span<const int32_t> rows, const ConstMatrix& x,
+                                MatrixView<float> logits) {
+  CHECK(std::ranges::is_sorted(rows));
+  const kernels::LoraTarget whole{0, spec_.vocab_size};
+  std::vector<kernels::LoraWeights> shrinks;  // of the segments below
+  std::vector<const OuterWeights*> outers;
+  shrinks.reserve(head_segments_.size());
+  lora_segments_.clear();
+  for (const BatchSegment& segment : head_segments_) {
+    const OuterWeights& outer = segment.adapter->outer();
+    const auto begin = std::ranges::lower_bound(rows, segment.first_row);
+    const auto end = std::ranges::lower_bound(rows, segment.first_row + segment.num_rows);
+    if (begin == end) continue;
+    kernels::LoraSegment lora{static_cast<int32_t>(begin - rows.begin()),
+                              static_cast<int32_t>(end - begin),
+                              {},
+                              segment.weight};
+    if (!outer.lm_head_table.runs.empty()) {
+      // x · Wᵀ is a shrink whose "ranks" are the vocabulary: its V are the logits of these rows.
+      const kernels::LoraWeights table{
+          .rank = static_cast<int32_t>(spec_.vocab_size), .a = outer.lm_head_table, .b = {}};
+      lora.targets = {&table, 1};
+      kernels::LoraShrink(
+          context_, x, {{&lora, 1}, {&whole, 1}, layout_.dtype},
+          {logits.row(lora.first_row), static_cast<size_t>(lora.num_rows * spec_.vocab_size)});
+    }
+    if (outer.lm_head.empty()) continue;
+    shrinks.push_back(outer.lm_head[0].weights);
+    lora.targets = {&shrinks.back(), 1};
+    lora_segments_.push_back(lora);
+    outers.push_back(&outer);
+  }
+  if (lora_segments_.empty()) return;
+  const kernels::LoraCall shrink{lora_segments_, {&whole, 1}, layout_.dtype};
+  lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(shrink)));
+  kernels::LoraShrink(context_, x, shrink, lora_intermediate_);
+  for (size_t block = 0; block < outers[0]->lm_head.size(); ++block) {
+    const OuterWeights::Block& columns = outers[0]->lm_head[block];
+    const kernels::LoraTarget target{columns.first_col, columns.width};
+    for (size_t i = 0; i < outers.size(); ++i) {
+      lora_segments_[i].targets = {&outers[i]->lm_head[block].weights, 1};
+    }
+    kernels::LoraExpand(context_, lora_intermediate_, {lora_segments_, {&target, 1}, layout_.dtype},
+                        logits);
+  }
 }
 
 }  // namespace aril

@@ -50,28 +50,35 @@ class Model {
 
   const ModelSpec& spec() const { return spec_; }
   const kernels::KvLayout& layout() const { return layout_; }
+  // The files that the weights came from.
+  const Checkpoint& checkpoint() const { return weights_.checkpoint; }
 
   // Runs all layers: appends K and V of every row to the sequences' pages and leaves the rows'
   // hidden states for Logits.
   void Forward(const ForwardBatch& batch);
 
-  // logits [rows.size(), vocab_size] of different rows of the last Forward, at most kMaxLogitRows.
-  // The view is valid until the next call.
+  // logits [rows.size(), vocab_size] of rows of the last Forward, in ascending order, at most
+  // kMaxLogitRows. The adapters of its batch must still be there. The view is valid until the next
+  // call.
   MatrixView<const float> Logits(std::span<const int32_t> rows);
 
   // Bounds the logits in memory: 64 rows of a 128 k vocabulary are 32 MiB.
   static constexpr int64_t kMaxLogitRows = 64;
 
  private:
-  void Embed(std::span<const int32_t> tokens);
+  void Embed(const ForwardBatch& batch);
+  // An adapter's own embedding, and what it adds to it.
+  void EmbedWithAdapter(std::span<const int32_t> tokens, const BatchSegment& segment);
+  // Likewise of lm_head; x [rows.size(), hidden] is its input.
+  void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
+                           MatrixView<float> logits);
   void RunLayer(int64_t layer, const ForwardBatch& batch);
-  // y [rows, …] = x · Wᵀ + bias, plus the adapters' parts; `first` … are the projections side by
-  // side in W.
+  // y [rows, …] = x · Wᵀ + bias, plus the adapters' parts; the projections lie side by side in W.
   void Project(int64_t layer, const ForwardBatch& batch, const kernels::ConstMatrix& x,
                const kernels::PackedMatrix& w, const std::vector<float>& bias,
                std::span<const Projection> projections);
   void AddAdapters(int64_t layer, const ForwardBatch& batch, const kernels::ConstMatrix& x,
-                   std::span<const Projection> projections);
+                   const std::vector<float>& bias, std::span<const Projection> projections);
 
   MatrixView<float> Residual(int64_t rows) const;
   MatrixView<float> Output(int64_t rows, int64_t cols) const;
@@ -90,6 +97,7 @@ class Model {
   Buffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
   Buffer logit_residual_;  // [kMaxLogitRows, hidden] fp32
   Buffer logits_;          // [kMaxLogitRows, vocab] fp32
+  std::vector<BatchSegment> head_segments_;  // of the last Forward: those that change lm_head
   std::vector<kernels::LoraSegment> lora_segments_;
   std::vector<float> lora_intermediate_;
 };

@@ -83,8 +83,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
 
   ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
   const ModelSpec& spec = runner->spec_;
-  RETURN_IF_ERROR(runner->OpenAdapters(options, failures));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model_dir));
+  RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));
   ASSIGN_OR_RETURN(const DType dtype, ChooseDType(options.dtype, checkpoint));
   ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(spec, dtype));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
@@ -114,12 +114,14 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   return runner;
 }
 
-Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
+Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
                                  std::vector<AdapterFailure>* failures) {
   max_lora_rank_ = options.max_lora_rank;
+  const BaseWeights weights{&checkpoint, context_.isa()};
   bool failed = false;
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
-    auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank);
+    auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank,
+                                 Adapter::Values::kUnknown, &weights);
     if (adapter.ok()) {
       adapters_.Add(std::move(*adapter));
       continue;
@@ -132,7 +134,8 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options,
 }
 
 StatusOr<Adapter> LocalRunner::Open(const std::string& dir, Adapter::Values values) const {
-  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_, values));
+  const BaseWeights weights{&model_->checkpoint(), context_.isa()};
+  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_, values, &weights));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
   if (pages >= num_pages_) {

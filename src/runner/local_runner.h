@@ -105,7 +105,8 @@ class LocalRunner {
       : threads_(std::move(threads)), context_(*threads_, isa) {}
 
   StatusOr<Adapter> Open(const std::string& dir, Adapter::Values values) const;
-  Status OpenAdapters(const LocalRunnerOptions& options, std::vector<AdapterFailure>* failures);
+  Status OpenAdapters(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
+                      std::vector<AdapterFailure>* failures);
   // Sets max_model_len_ and num_pages_.
   Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);
 

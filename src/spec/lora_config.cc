@@ -29,10 +29,10 @@ constexpr double kDefaultAlpha = 8;
 // linear layers.
 constexpr std::string_view kMustBeOff[] = {
     // Variants of the operator.
-    "use_dora", "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config",
-    "velora_config", "arrow_config", "alora_invocation_tokens", "megatron_config",
+    "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config", "velora_config",
+    "arrow_config", "alora_invocation_tokens", "megatron_config",
     // Which modules, layers and tokens it applies to.
-    "layer_replication", "modules_to_save", "target_parameters", "trainable_token_indices",
+    "layer_replication", "target_parameters", "trainable_token_indices",
     // PEFT before 0.3: merged projections.
     "enable_lora"};
 
@@ -156,7 +156,11 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
   ASSIGN_OR_RETURN(result.lora_alpha, internal::ReadNumber(config, {"lora_alpha", -kMaxAlpha,
                                                                     kMaxAlpha, kDefaultAlpha}));
   ASSIGN_OR_RETURN(result.use_rslora, internal::ReadBool(config, "use_rslora", false));
+  ASSIGN_OR_RETURN(result.use_dora, internal::ReadBool(config, "use_dora", false));
   RETURN_IF_ERROR(ReadTargets(config, &result));
+  ASSIGN_OR_RETURN(const ModuleNames saved, internal::ReadModuleNames(config, "modules_to_save"));
+  if (saved.regex.has_value()) return BadField(config, "modules_to_save", "a list of names");
+  result.modules_to_save = saved.names;
   RETURN_IF_ERROR(ReadLayers(config, &result));
   ASSIGN_OR_RETURN(result.rank_pattern,
                    ReadPattern<int64_t>(config, "rank_pattern", [](const Json& o, const auto& k) {

@@ -26,9 +26,11 @@ struct LoraConfig {
   int64_t rank = 0;
   double lora_alpha = 0;
   bool use_rslora = false;
+  bool use_dora = false;
   bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty
   ModuleNames target_modules;
   ModuleNames exclude_modules;
+  std::vector<std::string> modules_to_save;  // names, or ends of them after a "."
   Pattern<int64_t> rank_pattern;
   Pattern<double> alpha_pattern;
   std::optional<std::vector<int64_t>> layers_to_transform;

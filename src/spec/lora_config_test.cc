@@ -94,7 +94,6 @@ TEST(LoraConfig, RefusesBadNumbers) {
 
 TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
   const std::vector<std::pair<std::string, std::string>> fields = {
-      {"use_dora", "true"},
       {"lora_bias", "true"},
       {"use_qalora", "true"},
       {"use_bdlora", R"({"nblocks":2})"},
@@ -105,7 +104,6 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
       {"alora_invocation_tokens", "[1]"},
       {"megatron_config", R"({"a":1})"},
       {"layer_replication", "[[0,4]]"},
-      {"modules_to_save", R"(["lm_head"])"},
       {"target_parameters", R"(["w"])"},
       {"trainable_token_indices", "[3]"},
       {"enable_lora", "[true,false,true]"},

@@ -55,7 +55,16 @@ std::string Describe(const LoraSpec& spec) {
       }
     }
   }
-  return StrCat(common.rank, '\t', common.scale, '\t', Join(kinds, "|"));
+  std::string more;
+  const auto add = [&](bool is, const char* what) {
+    if (is) more += (more.empty() ? " + " : ", ") + std::string(what);
+  };
+  add(spec.use_dora, "DoRA");
+  add(spec.lm_head == common, "lm_head");
+  add(spec.embedding == common, "embedding");
+  add(spec.replaces_lm_head, "own lm_head");
+  add(spec.replaces_embedding, "own embedding");
+  return StrCat(common.rank, '\t', common.scale, '\t', Join(kinds, "|"), more);
 }
 
 TEST(RealLoraConfigs, AreServedOrRefusedAsReviewed) {

@@ -19,8 +19,9 @@ using internal::ModuleMatcher;
 constexpr size_t kMaxShownName = 100;
 constexpr size_t kMaxShownNames = 8;
 
-// Linear modules and embeddings outside of the layers: PEFT adapts them when they are named.
-constexpr std::string_view kOtherModules[] = {"lm_head", "model.embed_tokens"};
+// Modules outside of the layers: PEFT adapts them when they are named.
+constexpr std::string_view kLmHead = "lm_head";
+constexpr std::string_view kEmbedding = "model.embed_tokens";
 
 std::string ModuleName(int64_t layer, Projection projection) {
   return StrCat("model.layers.", layer, ".", ModulePath(projection));
@@ -142,7 +143,8 @@ class TargetFilter {
     if (unmatched.empty()) return OkStatus();
     return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(unmatched),
                                   ", which no module of this base model is called; it has ",
-                                  Supported(), ", e.g. ", ModuleName(0, Projection::kQ)));
+                                  Supported(), ", e.g. ", ModuleName(0, Projection::kQ), ", ",
+                                  kEmbedding, " and ", kLmHead));
   }
 
  private:
@@ -180,12 +182,35 @@ class ModuleTable {
   PatternTable<double> alphas_;
 };
 
-Status RefuseOtherModules(TargetFilter& targets) {
-  for (const std::string_view module : kOtherModules) {
-    if (targets.TargetsOther(std::string(module))) {
-      return Unimplemented(StrCat("\"target_modules\" names ", module,
-                                  ", which is not supported; supported: ", Supported()));
+// The modules outside of the layers.
+Status ResolveOthers(const LoraConfig& config, const ModuleTable& modules, TargetFilter& targets,
+                     LoraSpec* spec) {
+  const std::pair<std::string_view, LoraModule*> others[] = {{kEmbedding, &spec->embedding},
+                                                             {kLmHead, &spec->lm_head}};
+  for (const auto& [name, module] : others) {
+    if (!targets.TargetsOther(std::string(name))) continue;
+    ASSIGN_OR_RETURN(*module, modules.Find(std::string(name)));
+  }
+  if (config.use_dora && spec->embedding.rank > 0) {
+    return Unimplemented(StrCat("\"use_dora\" together with ", kEmbedding,
+                                " in \"target_modules\" is not supported"));
+  }
+  for (const std::string& saved : config.modules_to_save) {
+    const auto is = [&](std::string_view module) {
+      return module == saved || module.ends_with("." + saved);
+    };
+    if (!is(kEmbedding) && !is(kLmHead)) {
+      return Unimplemented(StrCat("\"modules_to_save\" names ",
+                                  JsonQuote(saved.substr(0, kMaxShownName)), "; supported are ",
+                                  kEmbedding, " and ", kLmHead));
     }
+    (is(kEmbedding) ? spec->replaces_embedding : spec->replaces_lm_head) = true;
+  }
+  if ((spec->replaces_embedding && spec->embedding.rank > 0) ||
+      (spec->replaces_lm_head && spec->lm_head.rank > 0)) {
+    return InvalidArgument(
+        "\"target_modules\" and \"modules_to_save\" name the same module: it is adapted or "
+        "replaced");
   }
   return OkStatus();
 }
@@ -193,7 +218,7 @@ Status RefuseOtherModules(TargetFilter& targets) {
 }  // namespace
 
 int64_t LoraSpec::MaxRank() const {
-  int64_t max = 0;
+  int64_t max = std::max(embedding.rank, lm_head.rank);
   for (const auto& layer : layers) {
     for (const LoraModule& module : layer) max = std::max(max, module.rank);
   }
@@ -203,7 +228,7 @@ int64_t LoraSpec::MaxRank() const {
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) {
   ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config));
   ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config));
-  LoraSpec spec;
+  LoraSpec spec{.use_dora = config.use_dora};
   spec.layers.resize(static_cast<size_t>(base.num_layers));
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     for (const Projection projection : kAllProjections) {
@@ -213,9 +238,9 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) 
                        modules.Find(name));
     }
   }
-  RETURN_IF_ERROR(RefuseOtherModules(targets));
+  RETURN_IF_ERROR(ResolveOthers(config, modules, targets, &spec));
   RETURN_IF_ERROR(targets.CheckMatched());
-  if (spec.MaxRank() == 0) {
+  if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
     return InvalidArgument(
         "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose no "
         "module of this base model");

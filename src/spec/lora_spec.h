@@ -14,7 +14,8 @@
 
 namespace aril {
 
-// One module's y = xW + scale·(xAᵀ)Bᵀ; rank 0 where the adapter leaves the module alone.
+// One module's y = xW + scale·(xAᵀ)Bᵀ; rank 0 where the adapter leaves the module alone. Of the
+// embedding, x is one-hot.
 struct LoraModule {
   int64_t rank = 0;
   // lora_alpha / rank, or lora_alpha / sqrt(rank) with rsLoRA.
@@ -25,17 +26,28 @@ struct LoraModule {
 
 struct LoraSpec {
   std::vector<std::array<LoraModule, kNumProjections>> layers;  // [num_layers]
+  LoraModule embedding;                                         // model.embed_tokens
+  LoraModule lm_head;
+  // The adapter brings a matrix of its own in place of the base model's ("modules_to_save"), to
+  // which the above adds.
+  bool replaces_embedding = false;
+  bool replaces_lm_head = false;
+  // The length of each row of an adapted weight is learned, too (DoRA).
+  bool use_dora = false;
 
   const LoraModule& At(int64_t layer, Projection projection) const {
     return layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)];
   }
+  // Another weight than 1 would mean what no training has seen: see DoRA's gains
+  // (kernels/lora/lora.h), and a matrix of one's own is there or not.
+  bool can_be_weighted() const { return !use_dora && !replaces_embedding && !replaces_lm_head; }
   // The largest rank of a module.
   int64_t MaxRank() const;
 };
 
-// Finds the modules that a configuration targets, as PEFT does. An error names each target that
-// matches no projection of the base model: PEFT trains nothing there, so it is a mistake or the
-// adapter belongs to another model.
+// Finds the modules that a configuration targets or replaces, as PEFT does. An error names each
+// target that matches no module of the base model: PEFT trains nothing there, so it is a mistake or
+// the adapter belongs to another model.
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base);
 
 }  // namespace aril

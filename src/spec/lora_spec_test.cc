@@ -95,14 +95,60 @@ TEST(LoraSpec, RefusesEachNameThatMatchesNothing) {
   EXPECT_THAT(ErrorOf(R"("target_modules":["a","b","v_proj"])"), HasSubstr(R"(names "a", "b",)"));
 }
 
-TEST(LoraSpec, RefusesModulesOutsideOfTheLayers) {
-  for (const char* targets : {R"(["q_proj","lm_head"])", R"(["model.embed_tokens","v_proj"])",
-                              R"(["embed_tokens"])", R"x(".*(q_proj|lm_head)")x"}) {
-    EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":)", targets)),
-                AllOf(HasSubstr("\"target_modules\" names "), HasSubstr("not supported")))
-        << targets;
+TEST(LoraSpec, FindsTheModulesOutsideOfTheLayers) {
+  const auto resolve = [](const std::string& members) {
+    const auto json = Json::Parse(R"({"peft_type":"LORA","r":4,"lora_alpha":8,)" + members + "}");
+    const auto spec = Resolve(*json);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return *spec;
+  };
+  const LoraModule adapted{4, 2.0};
+  for (const char* targets : {R"(["q_proj","lm_head"])", R"x(".*(q_proj|lm_head)|lm_head")x"}) {
+    const LoraSpec spec = resolve(StrCat(R"("target_modules":)", targets));
+    EXPECT_EQ(spec.lm_head, adapted) << targets;
+    EXPECT_EQ(spec.embedding, LoraModule());
+    EXPECT_EQ(spec.At(3, Projection::kQ), adapted);
+    EXPECT_TRUE(spec.can_be_weighted());
   }
-  EXPECT_EQ(ErrorOf(R"("target_modules":["q_proj","lm_head"],"exclude_modules":["lm_head"])"), "");
+  for (const char* targets : {R"(["model.embed_tokens","v_proj"])", R"(["embed_tokens"])"}) {
+    const LoraSpec spec = resolve(StrCat(R"("target_modules":)", targets));
+    EXPECT_EQ(spec.embedding, adapted) << targets;
+    EXPECT_EQ(spec.lm_head, LoraModule());
+    EXPECT_EQ(spec.MaxRank(), 4);
+  }
+  EXPECT_EQ(
+      resolve(R"("target_modules":["q_proj","lm_head"],"exclude_modules":["lm_head"])").lm_head,
+      LoraModule());
+  EXPECT_EQ(resolve(R"("target_modules":"all-linear")").lm_head, LoraModule()) << "as in PEFT";
+  const LoraSpec patterns = resolve(
+      R"("target_modules":["lm_head","q_proj"],"rank_pattern":{"lm_head":16},"use_dora":true)");
+  EXPECT_EQ(patterns.lm_head, (LoraModule{16, 0.5}));
+  EXPECT_TRUE(patterns.use_dora);
+  EXPECT_FALSE(patterns.can_be_weighted());
+}
+
+TEST(LoraSpec, FindsTheModulesThatAreSaved) {
+  const auto resolve = [](const std::string& saved) {
+    return Resolve(*Json::Parse(
+        R"({"peft_type":"LORA","target_modules":["q_proj"],"modules_to_save":)" + saved + "}"));
+  };
+  for (const auto& [saved, embedding, head] : {std::tuple(R"(["lm_head"])", false, true),
+                                               {R"(["model.embed_tokens"])", true, false},
+                                               {R"(["lm_head","embed_tokens"])", true, true},
+                                               {"null", false, false}}) {
+    const auto spec = resolve(saved);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->replaces_embedding, embedding) << saved;
+    EXPECT_EQ(spec->replaces_lm_head, head) << saved;
+    EXPECT_EQ(spec->can_be_weighted(), !embedding && !head);
+  }
+  EXPECT_THAT(Message(resolve(R"(["norm"])").status()),
+              HasSubstr(R"("modules_to_save" names "norm"; supported are model.embed_tokens and)"));
+  EXPECT_THAT(Message(resolve(R"("lm_head")").status()), HasSubstr("a list of names"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["lm_head"],"modules_to_save":["lm_head"])"),
+              HasSubstr("name the same module"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["embed_tokens"],"use_dora":true)"),
+              HasSubstr(R"("use_dora" together with model.embed_tokens)"));
 }
 
 TEST(LoraSpec, RefusesBadExpressions) {

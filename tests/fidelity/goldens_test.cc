@@ -1,5 +1,5 @@
-// Tiny checkpoints of every architecture, each with several PEFT adapters, against transformers +
-// peft in double precision. The goldens and the derivation of their tolerances:
+// Tiny checkpoints of every architecture, each with several PEFT adapters, alone and mixed, against
+// transformers + peft in double precision. The goldens and the derivation of their tolerances:
 // tools/goldens/README.md.
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 const std::string kGoldens = ARIL_SOURCE_DIR "/tests/goldens";
 
 struct Case {
-  std::string adapter;  // empty: the base model
+  std::vector<std::pair<std::string, float>> mix;  // adapters and weights; none: the base model
   std::vector<int32_t> prompt;
   std::string logits_key;
   std::vector<int64_t> positions;
@@ -40,6 +40,20 @@ std::vector<Int> Ints(const Json& list) {
   return values;
 }
 
+std::vector<std::pair<std::string, float>> ReadMix(const Json& json) {
+  std::vector<std::pair<std::string, float>> mix;
+  if (const Json* list = json.Find("mix")) {
+    for (const Json& use : *list->AsArray()) {
+      double weight = NAN;
+      EXPECT_TRUE((*use.AsArray())[1].AsNumber(&weight));
+      mix.emplace_back(*(*use.AsArray())[0].AsString(), static_cast<float>(weight));
+    }
+  } else if (const std::string* adapter = json.Find("adapter")->AsString()) {
+    mix.emplace_back(*adapter, 1.0f);
+  }
+  return mix;
+}
+
 std::vector<Case> ReadCases(const std::string& dir, const std::string& dtype) {
   const auto text = ReadFile(dir + "/cases.json", 16 << 20);
   EXPECT_TRUE(text.ok()) << text.status();
@@ -47,8 +61,7 @@ std::vector<Case> ReadCases(const std::string& dir, const std::string& dtype) {
   EXPECT_TRUE(json.ok()) << json.status();
   std::vector<Case> cases;
   for (const Json& c : *json->AsArray()) {
-    const std::string* adapter = c.Find("adapter")->AsString();
-    cases.push_back({.adapter = adapter == nullptr ? "" : *adapter,
+    cases.push_back({.mix = ReadMix(c),
                      .prompt = Ints<int32_t>(*c.Find("prompt")),
                      .logits_key = *c.Find("logits_key")->AsString(),
                      .positions = Ints<int64_t>(*c.Find("positions")),
@@ -88,12 +101,14 @@ class Goldens : public ::testing::TestWithParam<Parameters> {
     logits_ = std::move(*file);
   }
 
-  AdapterId Id(const std::string& adapter) const {
-    return adapter.empty() ? kBaseModel : adapter_ids_.at(adapter);
+  AdapterMix Mix(const Case& c) const {
+    AdapterMix mix;
+    for (const auto& [adapter, weight] : c.mix) mix.push_back({adapter_ids_.at(adapter), weight});
+    return mix;
   }
 
   void CheckLogits(const Case& c) {
-    const auto got = TeacherForcedLogits(runner_->engine(), c.prompt, c.positions, Id(c.adapter));
+    const auto got = TeacherForcedLogits(runner_->engine(), c.prompt, c.positions, Mix(c));
     const TensorView& golden = logits_.tensors().at(c.logits_key);
     std::vector<float> want(static_cast<size_t>(golden.num_elements()));
     CopyAsFloat(golden, 0, golden.num_elements(), want.data());
@@ -123,7 +138,7 @@ TEST_P(Goldens, Float32LogitsAndGreedyTokens) {
   for (const Case& c : cases) {
     ASSERT_NO_FATAL_FAILURE(CheckLogits(c));
     requests.push_back(GreedyRequest(static_cast<int64_t>(requests.size()), c.prompt,
-                                     static_cast<int32_t>(c.greedy.size()), Id(c.adapter)));
+                                     static_cast<int32_t>(c.greedy.size()), Mix(c)));
   }
   // All of them in shared batches: base model and every adapter, every prompt length.
   const auto generated = RunAll(runner_->engine(), requests);

@@ -55,8 +55,8 @@ TEST(Quantization, Int8StaysCloseToTheUnquantizedModel) {
   for (const std::vector<int32_t>& text : OwnTexts(plain->engine())) {
     std::vector<int64_t> all(text.size());
     std::iota(all.begin(), all.end(), 0);
-    const auto expected = TeacherForcedLogits(plain->engine(), text, all, kBaseModel);
-    const auto actual = TeacherForcedLogits(quantized->engine(), text, all, kBaseModel);
+    const auto expected = TeacherForcedLogits(plain->engine(), text, all, {});
+    const auto actual = TeacherForcedLogits(quantized->engine(), text, all, {});
     for (size_t i = 0; i < all.size(); ++i) {
       divergence += Divergence(expected[i], actual[i]);
       const auto best = [](const std::vector<float>& v) {
@@ -85,7 +85,7 @@ TEST(Quantization, Int8IsTheSameOnEveryInstructionSetUpToTheRestOfTheModel) {
     const auto runner =
         OpenRunner({.model_dir = kModel, .quantization = "int8", .isa = std::string(Name(isa))});
     ASSERT_NE(runner, nullptr);
-    logits.push_back(TeacherForcedLogits(runner->engine(), text, {7}, kBaseModel));
+    logits.push_back(TeacherForcedLogits(runner->engine(), text, {7}, {}));
   }
   for (const auto& other : logits) EXPECT_LT(Divergence(logits[0][0], other[0]), 1e-3);
 }

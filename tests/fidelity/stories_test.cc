@@ -72,7 +72,7 @@ TEST_P(Stories, LogitsAreWithinRoundingOfTheReference) {
       tokens.push_back(static_cast<int32_t>(id));
       positions.push_back(i);
     }
-    const auto got = TeacherForcedLogits(runner->engine(), tokens, positions, kBaseModel);
+    const auto got = TeacherForcedLogits(runner->engine(), tokens, positions, {});
     std::vector<float> want(static_cast<size_t>(logits.num_elements()));
     CopyAsFloat(logits, 0, logits.num_elements(), want.data());
     for (size_t position = 0; position < got.size(); ++position) {

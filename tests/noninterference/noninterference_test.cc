@@ -56,14 +56,21 @@ void Observe(LocalRunner& runner, Observations& observations) {
   });
 }
 
-// The bytes of a pool that holds one sequence of 90 tokens and the largest adapter.
-int64_t SmallestPool(const Engine& engine, size_t num_adapters) {
+// The bytes of a pool that holds a sequence of 90 tokens with the largest mix among `requests`, or
+// with the largest adapter, and `more` tokens.
+int64_t TightPool(const Engine& engine, const std::vector<wire::SequenceRequest>& requests,
+                  size_t num_adapters, int64_t more) {
   int64_t adapter_pages = 0;
   for (size_t i = 0; i < num_adapters; ++i) {
     adapter_pages = std::max(adapter_pages, engine.PagesFor(AdapterId(static_cast<int32_t>(i))));
   }
+  for (const wire::SequenceRequest& request : requests) {
+    int64_t pages = 0;
+    for (const AdapterUse& use : request.adapters) pages += engine.PagesFor(use.id);
+    adapter_pages = std::max(adapter_pages, pages);
+  }
   const kernels::KvLayout& layout = engine.layout();
-  return (adapter_pages + 90 / layout.page_tokens + 1) * layout.page_bytes();
+  return (adapter_pages + (90 + more) / layout.page_tokens + 1) * layout.page_bytes();
 }
 
 struct Model {
@@ -104,9 +111,8 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
         prompt[i] = static_cast<int32_t>((i < num_common ? opening() : random()) %
                                          static_cast<uint64_t>(runner.spec().vocab_size));
       }
-      auto request =
-          GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
-                        AdapterId(static_cast<int32_t>(random() % (num_adapters + 1)) - 1));
+      auto request = GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
+                                   RandomMix(random, num_adapters));
       if (random() % 2 == 0) {
         request.sampling = {
             .temperature = 0.9f, .top_p = 0.95f, .repetition_penalty = 1.1f, .seed = random()};
@@ -146,7 +152,11 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    const LocalRunnerOptions options = Options();
+    // Some of the adapters: where one is much larger than the others, there is room for all of
+    // their sequences.
+    LocalRunnerOptions options = Options();
+    std::shuffle(options.adapter_dirs.begin(), options.adapter_dirs.end(), random);
+    options.adapter_dirs.resize(1 + random() % options.adapter_dirs.size());
     LocalRunnerOptions alone_options = options;
     alone_options.enable_prefix_caching = false;
     auto alone = OpenRunner(alone_options);
@@ -169,9 +179,6 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
     mixed_options.max_num_batched_tokens =
         mixed_options.max_num_seqs + static_cast<int64_t>(random() % 40);
     mixed_options.max_model_len = 90;
-    mixed_options.pool_bytes = SmallestPool(alone->engine(), options.adapter_dirs.size()) *
-                               (10 + static_cast<int64_t>(random() % 10)) / 8;
-    auto mixed = OpenRunner(mixed_options);
     std::vector<wire::SequenceRequest> all = requests;
     for (wire::SequenceRequest& disturber :
          RandomRequests(random, *alone, options.adapter_dirs.size())) {
@@ -179,6 +186,9 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
       all.push_back(std::move(disturber));
     }
     std::shuffle(all.begin(), all.end(), random);
+    mixed_options.pool_bytes = TightPool(alone->engine(), all, options.adapter_dirs.size(),
+                                         static_cast<int64_t>(random() % 60));
+    auto mixed = OpenRunner(mixed_options);
     Observations seen;
     Observe(*mixed, seen);
     const auto tokens = RunMixed(mixed->engine(), all, random, max_adapters);

@@ -97,13 +97,13 @@ LocalRunnerOptions SoakOptions(const std::string& model) {
                              .max_queued = kMaxQueued};
   for (const auto& entry : std::filesystem::directory_iterator(options.model_dir + "/adapters"))
     options.adapter_dirs.push_back(entry.path());
-  // One and a half times what the largest adapter and one sequence need.
+  // One and a half times what two adapters and one sequence need.
   const auto probe = OpenRunner(options);
   int64_t largest = 0;
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i)
     largest = std::max(largest, probe->engine().PagesFor(AdapterId(static_cast<int32_t>(i))));
   const kernels::KvLayout& layout = probe->engine().layout();
-  const int64_t pages = largest + kMaxTokens / layout.page_tokens + 1;
+  const int64_t pages = 2 * largest + kMaxTokens / layout.page_tokens + 1;
   options.pool_bytes = pages * 3 / 2 * layout.page_bytes();
   return options;
 }
@@ -115,7 +115,7 @@ wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, size_t num_a
   for (size_t i = random() % prompt.size(); i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
   auto request = GreedyRequest(id, std::move(prompt), static_cast<int32_t>(random() % 40),
-                               AdapterId(static_cast<int32_t>(random() % (num_adapters + 1)) - 1));
+                               RandomMix(random, num_adapters));
   request.stop_token_ids = {static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size))};
   if (random() % 2 == 0) request.sampling = {.temperature = 1.0f, .top_p = 0.9f, .seed = random()};
   if (random() % 8 == 0) {

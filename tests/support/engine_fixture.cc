@@ -12,14 +12,23 @@ std::unique_ptr<LocalRunner> OpenRunner(const LocalRunnerOptions& options) {
 }
 
 wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens,
-                                    AdapterId adapter) {
+                                    AdapterMix adapters) {
   wire::SequenceRequest request;
   request.sequence = SequenceId(id);
-  request.adapters = MixOf(adapter);
+  request.adapters = std::move(adapters);
   request.prompt = std::move(prompt);
   request.max_tokens = max_tokens;
   request.sampling.temperature = 0;
   return request;
+}
+
+AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters) {
+  AdapterMix mix;
+  for (uint64_t count = random() % 3; count > 0; --count) {
+    const AdapterId id(static_cast<int32_t>(random() % num_adapters));
+    if (!Uses(mix, id)) mix.push_back({id});
+  }
+  return mix;
 }
 
 void Add(Engine& engine, wire::SequenceRequest request) {
@@ -49,7 +58,7 @@ std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRe
 std::vector<std::vector<float>> TeacherForcedLogits(Engine& engine,
                                                     const std::vector<int32_t>& tokens,
                                                     const std::vector<int64_t>& positions,
-                                                    AdapterId adapter) {
+                                                    const AdapterMix& adapters) {
   // One sequence per prefix: cheap on test models, and goes the way of every request.
   std::vector<std::vector<float>> logits(positions.size());
   engine.executor().SetLogitsObserver([&](const Sequence& sequence, std::span<const float> row) {
@@ -58,7 +67,7 @@ std::vector<std::vector<float>> TeacherForcedLogits(Engine& engine,
   std::vector<wire::SequenceRequest> requests;
   for (const int64_t position : positions) {
     requests.push_back(GreedyRequest(static_cast<int64_t>(requests.size()),
-                                     {tokens.begin(), tokens.begin() + position + 1}, 1, adapter));
+                                     {tokens.begin(), tokens.begin() + position + 1}, 1, adapters));
   }
   RunAll(engine, requests);
   engine.executor().SetLogitsObserver(nullptr);

@@ -4,6 +4,7 @@
 #define ARIL_TESTS_SUPPORT_ENGINE_FIXTURE_H_
 
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "runner/local_runner.h"
@@ -16,7 +17,10 @@ namespace aril {
 std::unique_ptr<LocalRunner> OpenRunner(const LocalRunnerOptions& options);
 
 wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int32_t max_tokens,
-                                    AdapterId adapter = kBaseModel);
+                                    AdapterMix adapters = {});
+
+// None, one or two of the adapters 0 … num_adapters - 1.
+AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters);
 
 // Adds a request; fails the test if it cannot run.
 void Add(Engine& engine, wire::SequenceRequest request);
@@ -35,7 +39,7 @@ std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRe
 std::vector<std::vector<float>> TeacherForcedLogits(Engine& engine,
                                                     const std::vector<int32_t>& tokens,
                                                     const std::vector<int64_t>& positions,
-                                                    AdapterId adapter);
+                                                    const AdapterMix& adapters);
 
 }  // namespace aril
 

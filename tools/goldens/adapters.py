@@ -22,8 +22,11 @@ class Adapter:
     targets: tuple
     dtype: torch.dtype = torch.float32
     rslora: bool = False
-    # More of LoraConfig: rank_pattern, exclude_modules, …
+    # More of LoraConfig: rank_pattern, exclude_modules, use_dora, modules_to_save, …
     more: dict = dataclasses.field(default_factory=dict)
+    # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
+    # by default where it finds them among the targets.
+    save_embedding_layers: bool = False
 
 
 # Every model has all seven projections, a strict subset, rsLoRA and a scale that is
@@ -34,11 +37,18 @@ ADAPTERS = {
         Adapter("qv-r64-bf16", 64, 16, ("q_proj", "v_proj"), torch.bfloat16),
         Adapter("down-r1", 1, 2, ("down_proj",)),
         Adapter("all-r8-rslora-f16", 8, 4, ALL_LINEAR, torch.float16, rslora=True),
+        Adapter("head-embedding-r6", 6, 9, ("lm_head", "embed_tokens", "v_proj"),
+                save_embedding_layers=True),
+        Adapter("saved-r2", 2, 4, ("q_proj", "o_proj"),
+                more={"modules_to_save": ["lm_head", "embed_tokens"]}),
+        Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
     ),
     "llama3-rope-bf16": (
         Adapter("all-r8-bf16", 8, 16, ALL_LINEAR, torch.bfloat16),
         Adapter("qv-r16-rslora", 16, 8, ("q_proj", "v_proj"), rslora=True),
         Adapter("down-r33-f16", 33, 11, ("down_proj",), torch.float16),
+        Adapter("dora-r5-bf16", 5, 7, ALL_LINEAR, torch.bfloat16, more={"use_dora": True}),
+        Adapter("saved-head-r4", 4, 8, ("v_proj",), more={"modules_to_save": ["lm_head"]}),
     ),
     "llama-linear-rope-f16": (
         Adapter("all-r3-f16", 3, 5, ALL_LINEAR, torch.float16),
@@ -59,6 +69,8 @@ ADAPTERS = {
         Adapter("all-r16-f16", 16, 8, ALL_LINEAR, torch.float16),
         Adapter("qv-r1", 1, 1.5, ("q_proj", "v_proj")),
         Adapter("k-o-r64-rslora-bf16", 64, 16, ("k_proj", "o_proj"), torch.bfloat16, rslora=True),
+        Adapter("dora-r8-rslora", 8, 6, ALL_LINEAR, rslora=True, more={"use_dora": True}),
+        Adapter("embedding-r4", 4, 8, ("embed_tokens", "q_proj")),
     ),
     "qwen2-bf16": (
         Adapter("all-r4-rslora-bf16", 4, 3, ALL_LINEAR, torch.bfloat16, rslora=True),
@@ -73,17 +85,46 @@ ADAPTERS = {
 }
 
 
+# Several adapters on one request, with weights, in the order in which they apply.
+MIXES = {
+    "llama-f32-sharded": (
+        (("all-r4", 0.5), ("down-r1", -1.25)),
+        (("saved-r2", 1), ("all-r4", 0.75)),
+    ),
+    "mistral-f32": (
+        (("all-r8", 0.6),),
+        (("patterns-r6", 1), ("qv-r33-f16", 0.4), ("one-layer-r4", -1)),
+    ),
+    # In both orders: a gain applies to what was added before it.
+    "qwen2-f32": (
+        (("dora-r8-rslora", 1), ("qv-r1", 2)),
+        (("qv-r1", 2), ("dora-r8-rslora", 1)),
+    ),
+}
+
+
 def fill(model, adapter, seed_name):
     """Draws A and B such that s·B·A is as large as a weight matrix of gain 0.8 (1.6 where attention
-    is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing."""
+    is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing. DoRA's
+    lengths become others than the weights have, and saved modules others than the base's."""
     gain = 0.8 if set(adapter.targets) & set(ATTENTION) else 1.6
     scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
     for name, parameter in model.named_parameters():
-        if "lora_" not in name:
+        if "lora_" not in name and "modules_to_save" not in name:
             continue
         noise = torch.randn(parameter.shape, generator=generator(seed_name, adapter.name, name),
                             dtype=torch.float64)
-        if "lora_A" in name:  # [rank, in]
+        if "modules_to_save" in name:
+            parameter.data = (parameter.data.double() * (1 + 0.3 * noise)).to(adapter.dtype)
+            continue
+        if "lora_magnitude_vector" in name:
+            parameter.data = (parameter.data.double() * (1 + 0.2 * noise)).to(adapter.dtype)
+            continue
+        if "lora_embedding_A" in name:  # [rank, vocab], of which a token reads one column
+            spread = 1
+        elif "lora_embedding_B" in name:  # [hidden, rank]
+            spread = 0.3 / (scale * math.sqrt(adapter.rank))
+        elif "lora_A" in name:  # [rank, in]
             spread = 1 / math.sqrt(parameter.shape[1])
         else:  # [out, rank]
             spread = gain / (scale * math.sqrt(adapter.rank))
@@ -98,6 +139,6 @@ def save(base, adapter, seed_name, path):
                              task_type="CAUSAL_LM", **adapter.more)
     model = peft.get_peft_model(base, config)
     fill(model, adapter, seed_name)
-    # Nothing was done to the embeddings; by default peft looks that up on the network.
-    model.save_pretrained(path, save_embedding_layers=False)
+    # Said, because by default peft looks on the network whether the vocabulary was changed.
+    model.save_pretrained(path, save_embedding_layers=adapter.save_embedding_layers)
     (path / "README.md").unlink()  # peft's empty model card

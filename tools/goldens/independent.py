@@ -42,26 +42,42 @@ def lora_scale(config, module, rank):
 
 
 class Model:
-    """A saved model with an adapter's update merged into its weights."""
+    """A saved model with the updates of adapters, (name, weight), merged into its weights."""
 
-    def __init__(self, model_dir, adapter_dir):
+    def __init__(self, model_dir, mix):
         self.config = json.loads((model_dir / "config.json").read_text())
         self.weights = {}
         for file in model_dir.glob("model*.safetensors"):
             self.weights |= {name: w.double() for name, w in load_file(file).items()}
-        if adapter_dir:
-            self.merge(adapter_dir)
+        # A tied matrix is two from here on: an adapter may change one of them.
+        self.weights.setdefault("lm_head.weight", self.weights["model.embed_tokens.weight"])
+        base = dict(self.weights)
+        for name, weight in mix:
+            self.merge(model_dir / "adapters" / name, weight, base)
 
-    def merge(self, adapter_dir):
+    def merge(self, adapter_dir, weight, base):
         config = json.loads((adapter_dir / "adapter_config.json").read_text())
-        tensors = load_file(adapter_dir / "adapter_model.safetensors")
+        tensors = {name.removeprefix("base_model.model."): tensor.double() for name, tensor
+                   in load_file(adapter_dir / "adapter_model.safetensors").items()}
+        # The others that are saved are the base's own, beneath an adapter.
+        for name in ("lm_head.weight", "model.embed_tokens.weight"):
+            if name in tensors:
+                self.weights[name] = tensors[name]
         for name, a in tensors.items():
-            if ".lora_A." not in name:
+            module, kind = name.rsplit(".lora_", 1) if ".lora_" in name else (name, "")
+            scale = weight * lora_scale(config, module, rank=len(a))
+            target = f"{module}.weight"
+            if kind == "embedding_A":
+                b = tensors[f"{module}.lora_embedding_B"]
+                self.weights[target] = self.weights[target] + scale * (b @ a).T
+            if kind != "A.weight":
                 continue
-            b = tensors[name.replace(".lora_A.", ".lora_B.")]
-            target = name.removeprefix("base_model.model.").replace(".lora_A", "")
-            scale = lora_scale(config, target.removesuffix(".weight"), rank=len(a))
-            self.weights[target] = self.weights[target] + scale * b.double() @ a.double()
+            update = scale * tensors[f"{module}.lora_B.weight"] @ a
+            self.weights[target] = self.weights[target] + update
+            if config["use_dora"]:
+                length = (base[target] + update).norm(dim=1)
+                gain = tensors[f"{module}.lora_magnitude_vector"] / length
+                self.weights[target] = gain[:, None] * self.weights[target]
 
     def project(self, x, module):
         bias = self.weights.get(f"{module}.bias", 0)
@@ -106,5 +122,4 @@ class Model:
             x = x + self.attention(norm(x, f"{prefix}.input_layernorm"), f"{prefix}.self_attn")
             x = x + self.mlp(norm(x, f"{prefix}.post_attention_layernorm"), f"{prefix}.mlp")
         x = norm(x, "model.norm")
-        head = self.weights.get("lm_head.weight", self.weights["model.embed_tokens.weight"])
-        return x @ head.T
+        return x @ self.weights["lm_head.weight"].T

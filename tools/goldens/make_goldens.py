@@ -48,20 +48,25 @@ def stored_positions(length):
     return list(range(length)) if length <= 8 else [round(i * (length - 1) / 3) for i in range(4)]
 
 
-class Variant:
-    """A base model with one adapter or none, in every arithmetic that is compared."""
+def show(mix):
+    """"a", or "0.5*a+b"; None without adapters."""
+    return "+".join(name if weight == 1 else f"{weight}*{name}" for name, weight in mix) or None
 
-    def __init__(self, model_dir, adapter):
-        self.adapter = adapter
-        adapter_dir = model_dir / "adapters" / adapter if adapter else None
-        self.exact = Float64Model(model_dir, adapter_dir)
-        self.independent = independent.Model(model_dir, adapter_dir)
-        self.native = {"f32": load(model_dir, adapter_dir, torch.float32),
-                       "bf16": load(model_dir, adapter_dir, torch.bfloat16)}
+
+class Variant:
+    """A base model with adapters, or none, in every arithmetic that is compared."""
+
+    def __init__(self, model_dir, mix):
+        self.mix = mix
+        self.adapter = show(mix)
+        self.exact = Float64Model(model_dir, mix)
+        self.independent = independent.Model(model_dir, mix)
+        self.native = {"f32": load(model_dir, mix, torch.float32),
+                       "bf16": load(model_dir, mix, torch.bfloat16)}
         self.noisy = {}
         for key, number_format in (("f32", FLOAT32), ("bf16", BFLOAT16)):
-            seed = checkpoints.generator(model_dir.name, adapter, key)
-            self.noisy[key] = Float64Model(model_dir, adapter_dir, number_format, seed)
+            seed = checkpoints.generator(model_dir.name, self.adapter, key)
+            self.noisy[key] = Float64Model(model_dir, mix, number_format, seed)
 
     def case(self, prompt):
         """The case as it stands in cases.json, and its exact logits [len(positions), vocab_size]."""
@@ -72,6 +77,8 @@ class Variant:
         case = {"adapter": self.adapter, "prompt": prompt,
                 "logits_key": f"{self.adapter or 'base'}/{len(prompt)}", "positions": positions,
                 "greedy": greedy, "min_gap": min_gap}
+        if self.adapter not in [None, *(name for name, _ in self.mix)]:
+            case["mix"] = self.mix
         for key in ("f32", "bf16"):
             noise = [measure(self.noisy[key].logits(prompt)[positions] - exact)
                      for _ in range(NOISY_RUNS)]
@@ -123,7 +130,7 @@ def check_settings(model_dir, case, exact):
     if config["rope_parameters"]["rope_type"] != "default":
         changes["rope_parameters"] = {**config["rope_parameters"], "rope_type": "default"}
     for key, neutral in changes.items():
-        model = independent.Model(model_dir, None)
+        model = independent.Model(model_dir, ())
         model.config[key] = neutral
         effect = measure(model.logits(case["prompt"])[case["positions"]] - exact)
         assert effect["max"] > MIN_EFFECT_TOLERANCES * case["tolerance_bf16"], (key, effect)
@@ -160,12 +167,13 @@ def make_model(checkpoint, root):
     model_dir = root / checkpoint.name
     checkpoints.build(checkpoint).save_pretrained(model_dir,
                                                   max_shard_size=checkpoint.max_shard_size)
-    names = [None]
+    mixes = [()]
     for adapter in adapters.ADAPTERS[checkpoint.name]:
         adapters.save(checkpoints.build(checkpoint), adapter, checkpoint.name,
                       model_dir / "adapters" / adapter.name)
-        names.append(adapter.name)
-    variants = [Variant(model_dir, name) for name in names]
+        mixes.append(((adapter.name, 1),))
+    mixes += adapters.MIXES.get(checkpoint.name, ())
+    variants = [Variant(model_dir, mix) for mix in mixes]
     cases, logits = [], {}
     for length in PROMPT_LENGTHS:
         for case, exact in cases_of_length(variants, checkpoint.config["vocab_size"], length,

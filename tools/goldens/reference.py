@@ -1,4 +1,4 @@
-"""Forward passes of a saved model and adapter: exact, noisy, and as transformers + peft run them."""
+"""Forward passes of a saved model and adapters: exact, noisy, and as transformers + peft run them."""
 
 import peft
 import torch
@@ -8,30 +8,49 @@ from safetensors.torch import load_file
 from arithmetic import BFLOAT16, Arithmetic
 
 
-def load(model_dir, adapter_dir, dtype):
-    """transformers + peft as a user would call them, in `dtype`."""
+def load(model_dir, mix, dtype):
+    """transformers + peft as a user would call them, in `dtype`. `mix`: adapters' names and
+    weights, in the order in which they apply."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
         model_dir, dtype=dtype, attn_implementation="eager")
-    if adapter_dir is not None:
-        model = peft.PeftModel.from_pretrained(model, adapter_dir)
+    for name, _ in mix:
+        directory = model_dir / "adapters" / name
+        if isinstance(model, peft.PeftModel):
+            model.load_adapter(directory, name)
+        else:
+            model = peft.PeftModel.from_pretrained(model, directory, adapter_name=name)
+    if mix:
+        # Each module of modules_to_save knows one active adapter: the first has them in our mixes.
+        model.base_model.set_adapter([name for name, _ in mix])
+        for module in model.modules():
+            if isinstance(module, peft.tuners.lora.LoraLayer):
+                for name, weight in mix:
+                    if name in module.scaling:
+                        module.scaling[name] *= weight
     return model.eval()
 
 
-def check_adapter_is_exact(model, adapter_dir):
+def check_adapter_is_exact(model, directory):
     """peft converts adapter weights when it loads them: it must not have rounded any."""
-    parameters = {name.replace(".default", ""): p for name, p in model.named_parameters()}
-    for name, value in load_file(adapter_dir / "adapter_model.safetensors").items():
+    short = lambda name: name.replace(f".{directory.name}", "").replace(".modules_to_save", "")
+    parameters = {}
+    for name, parameter in model.named_parameters():
+        if ".original_module" not in name:
+            parameters[short(name)] = parameter
+            if name.endswith(f"lora_magnitude_vector.{directory.name}.weight"):
+                parameters[short(name).removesuffix(".weight")] = parameter
+    for name, value in load_file(directory / "adapter_model.safetensors").items():
         assert torch.equal(parameters[name], value.double()), f"{name} was rounded"
 
 
 class Float64Model:
-    """A model and adapter in float64, with the very weights of the files, or with those rounded to
+    """A model and adapters in float64, with the very weights of the files, or with those rounded to
     a number format, run in exact or in noisy arithmetic."""
 
-    def __init__(self, model_dir, adapter_dir, number_format=None, generator=None):
-        model = load(model_dir, adapter_dir, torch.float64).double()
-        if adapter_dir is not None:
-            check_adapter_is_exact(model, adapter_dir)
+    def __init__(self, model_dir, mix, number_format=None, generator=None):
+        model = load(model_dir, mix, torch.float64).double()
+        for name, _ in mix:
+            check_adapter_is_exact(model, model_dir / "adapters" / name)
         if number_format is BFLOAT16:
             for parameter in model.parameters():
                 parameter.data = parameter.data.bfloat16().double()

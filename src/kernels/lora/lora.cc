@@ -15,10 +15,13 @@ constexpr int64_t kTaskRows = 64;
 // the next.
 constexpr int64_t kTaskCols = 2048;
 
-// Hands out the addresses of a matrix's rows, in order.
+// Hands out the addresses of a matrix's rows, in order from `first_row` on.
 class RowCursor {
  public:
-  explicit RowCursor(const LoraMatrix& matrix) : matrix_(&matrix) {}
+  explicit RowCursor(const LoraMatrix& matrix, int64_t first_row = 0) : matrix_(&matrix) {
+    const auto after = std::ranges::upper_bound(matrix.runs, first_row, {}, &MatrixRun::first_row);
+    run_ = static_cast<size_t>(after - matrix.runs.begin()) - 1;
+  }
 
   const std::byte* At(int32_t row) {
     while (row >= run().first_row + run().num_rows) ++run_;
@@ -41,15 +44,15 @@ void CheckMatrix(const LoraMatrix& matrix, int32_t rank) {
   CHECK_EQ(next, rank);
 }
 
-void CheckCall(const LoraCall& call, int64_t rows) {
+// `matrix`: which of an adapter's the operator reads.
+void CheckCall(const LoraCall& call, int64_t rows, LoraMatrix LoraWeights::*matrix) {
   CHECK(call.dtype == DType::kF32 || call.dtype == DType::kBF16);
   for (const LoraSegment& segment : call.segments) {
     CHECK_GE(segment.first_row, 0);
     CHECK_LE(int64_t{segment.first_row} + segment.num_rows, rows);
     CHECK_EQ(segment.targets.size(), call.targets.size());
     for (const LoraWeights& weights : segment.targets) {
-      CheckMatrix(weights.a, weights.rank);
-      CheckMatrix(weights.b, weights.rank);
+      CheckMatrix(weights.*matrix, weights.rank);
       if (!weights.gain.runs.empty()) CheckMatrix(weights.gain, 2);
     }
   }
@@ -148,7 +151,7 @@ int64_t LoraIntermediateSize(const LoraCall& call) {
 
 void LoraShrink(CpuContext& context, const ConstMatrix& x, const LoraCall& call,
                 std::span<float> v) {
-  CheckCall(call, x.rows);
+  CheckCall(call, x.rows, &LoraWeights::a);
   CHECK_EQ(x.dtype, call.dtype);
   CHECK_EQ(static_cast<int64_t>(v.size()), LoraIntermediateSize(call));
   const CpuKernels& kernels = context.kernels();
@@ -159,7 +162,7 @@ void LoraShrink(CpuContext& context, const ConstMatrix& x, const LoraCall& call,
   context.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t index) {
     const Task& task = tasks[static_cast<size_t>(index)];
     const LoraWeights& weights = task.segment->targets[task.target];
-    RowCursor a(weights.a);
+    RowCursor a(weights.a, task.begin);
     LoraShrinkTile tile{.x = x.row(task.segment->first_row + task.first_row),
                         .x_stride_bytes = x.stride * static_cast<int64_t>(SizeOf(x.dtype)),
                         .rows = task.num_rows,
@@ -177,7 +180,7 @@ void LoraShrink(CpuContext& context, const ConstMatrix& x, const LoraCall& call,
 
 void LoraExpand(CpuContext& context, std::span<const float> v, const LoraCall& call,
                 MatrixView<float> y) {
-  CheckCall(call, y.rows);
+  CheckCall(call, y.rows, &LoraWeights::b);
   CHECK_EQ(static_cast<int64_t>(v.size()), LoraIntermediateSize(call));
   for (const LoraTarget& target : call.targets) CHECK_LE(target.first_col + target.out, y.cols);
   const CpuKernels& kernels = context.kernels();

@@ -47,7 +47,8 @@ struct LoraMatrix {
   int64_t row_stride_bytes = 0;
 };
 
-// The adapter's matrices for one target of a call; rank 0 where the adapter does not touch it.
+// The adapter's matrices for one target of a call; rank 0 where the adapter does not touch it. A
+// shrink reads A, an expand B and the gain.
 struct LoraWeights {
   int32_t rank = 0;
   float scale = 0;
