@@ -209,7 +209,8 @@ std::shared_ptr<const Generation> LocalAdapters::MakeKnown(const LoadedAdapter& 
       Describe(loaded, digest),
       Generation::Hooks{.prepare = std::move(prepare),
                         .release = [this, id = loaded.id, digest] { Release(id, digest); },
-                        .residence = [this, id = loaded.id] { return ResidenceOf(id); }});
+                        .residence = [this, id = loaded.id] { return ResidenceOf(id); },
+                        .pin = [this, id = loaded.id] { return runner_.PinAdapter(id); }});
   const std::lock_guard lock(mutex_);
   known_.insert_or_assign(digest, generation);
   return generation;

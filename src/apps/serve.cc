@@ -205,18 +205,36 @@ StatusOr<std::vector<CatalogEntry>> AdoptAdapters(const std::vector<std::string>
   return EntriesOf(base_names, model_dir, adapters, generations, now_unix);
 }
 
+// The pool may be smaller than when it was pinned, or the files gone: it is served as well as it
+// can be, and says so.
+void RestorePin(CatalogEntry* entry) {
+  auto pin = entry->generation->Pin();
+  if (pin.ok()) {
+    entry->pin = *std::move(pin);
+    return;
+  }
+  LogWarning(StrCat("adapter ", entry->name, " of tenant ", JsonQuote(entry->owner),
+                    " cannot be pinned: ", Message(pin.status())));
+  const bool is_full = pin.status().code() == StatusCode::kFailedPrecondition;
+  entry->pin_error =
+      is_full ? Message(pin.status()) : "its files cannot be read; the server's log says why";
+}
+
 // Adds what clients of earlier processes have loaded.
 Status RestoreAdapters(const std::string& parent, const StateDir& state,
                        LocalAdapters& local_adapters, std::vector<CatalogEntry>* entries) {
   ASSIGN_OR_RETURN(std::vector<RegisteredAdapter> registered, state.registry->List());
   for (RegisteredAdapter& adapter : registered) {
-    entries->push_back({.name = adapter.name,
-                        .parent = parent,
-                        .root = adapter.source,
-                        .generation = local_adapters.Restore(adapter),
-                        .owner = adapter.owner,
-                        .expires_unix = adapter.expires_unix,
-                        .history = std::move(adapter.history)});
+    CatalogEntry entry = {.name = adapter.name,
+                          .parent = parent,
+                          .root = adapter.source,
+                          .generation = local_adapters.Restore(adapter),
+                          .owner = adapter.owner,
+                          .expires_unix = adapter.expires_unix,
+                          .is_pinned = adapter.is_pinned,
+                          .history = std::move(adapter.history)};
+    if (entry.is_pinned) RestorePin(&entry);
+    entries->push_back(std::move(entry));
   }
   LogInfo(StrCat("restored ", registered.size(), " adapters that clients have loaded"));
   return OkStatus();

@@ -63,6 +63,7 @@ RegisteredAdapter RegistryRow(const CatalogEntry& entry) {
           .name = entry.name,
           .source = entry.root,
           .expires_unix = entry.expires_unix,
+          .is_pinned = entry.is_pinned,
           .history = entry.history,
           .rank = (*entry.generation)->rank,
           .bytes = (*entry.generation)->bytes};

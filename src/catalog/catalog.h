@@ -46,6 +46,8 @@ class Generation {
     std::function<void()> release;
     // Cheap; any thread.
     std::function<Residence()> residence;
+    // Keeps it where requests use it at once, while what this returns exists. Any thread.
+    std::function<StatusOr<std::shared_ptr<const void>>()> pin;
   };
   explicit Generation(Description description, Hooks hooks = {})
       : description_(std::move(description)), hooks_(std::move(hooks)) {}
@@ -60,6 +62,12 @@ class Generation {
 
   // Cheap once it has succeeded; may read files before. Thread-safe.
   Status Prepare() const { return hooks_.prepare ? hooks_.prepare() : OkStatus(); }
+  // Prepares it. FailedPrecondition if there is no room for that.
+  StatusOr<std::shared_ptr<const void>> Pin() const {
+    RETURN_IF_ERROR(Prepare());
+    if (!hooks_.pin) return FailedPrecondition("this generation cannot be pinned");
+    return hooks_.pin();
+  }
   Residence residence() const {
     return hooks_.residence ? hooks_.residence() : Residence::kUnknown;
   }
@@ -103,6 +111,11 @@ struct CatalogEntry {
   std::string owner;                             // the tenant whose it is; empty: everybody's
   int64_t expires_unix = 0;                      // from then on it is gone; 0: never
   bool is_given = false;                         // by the command line, which a restart reads again
+  // Whether it is to stay where requests use it at once, and what keeps it there; or why that
+  // cannot be (after a restart with a smaller pool).
+  bool is_pinned = false;
+  std::shared_ptr<const void> pin = nullptr;
+  std::string pin_error = {};
   // What an adapter's name has stood for, oldest first, at most Catalog::kMaxHistory; the last is
   // what it stands for. Put fills it in.
   std::vector<PastGeneration> history = {};

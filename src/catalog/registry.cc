@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -14,8 +15,8 @@ namespace {
 
 // "Aril" in the file's header, so that file(1) and we know whose it is.
 constexpr int64_t kApplicationId = 0x4172696C;
-constexpr int64_t kVersion = 1;
 
+// Version 1. What came later are the changes below, which old files get when they are opened.
 constexpr const char* kSchema = R"(
 CREATE TABLE base(fingerprint TEXT NOT NULL);
 CREATE TABLE adapters(
@@ -38,6 +39,12 @@ CREATE TABLE history(
 ) WITHOUT ROWID;
 CREATE INDEX history_by_digest ON history(digest);
 )";
+
+constexpr const char* kChanges[] = {
+    // Version 2
+    "ALTER TABLE adapters ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
+};
+constexpr int64_t kVersion = 1 + int64_t{std::size(kChanges)};
 
 // One run of a prepared statement.
 class Statement {
@@ -142,9 +149,8 @@ Status Registry::SetUp(const std::string& base) {
   ASSIGN_OR_RETURN(const int64_t num_tables, number("SELECT count(*) FROM sqlite_schema"));
   if (num_tables == 0) {
     RETURN_IF_ERROR(Run(kSchema));
-    RETURN_IF_ERROR(
-        Run(StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kVersion)
-                .c_str()));
+    RETURN_IF_ERROR(Run(StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
+    RETURN_IF_ERROR(Upgrade(1));
     Statement insert(db_, "INSERT INTO base VALUES (?)");
     insert.Bind(base).Next();
     RETURN_IF_ERROR(Error(insert.code()));
@@ -165,7 +171,18 @@ Status Registry::SetUp(const std::string& base) {
                               " is of another base model: its adapters would give other answers "
                               "with this one; give each base model a --state-dir of its own");
   }
+  RETURN_IF_ERROR(Upgrade(version));
   return Run("COMMIT");
+}
+
+Status Registry::Upgrade(int64_t version) {
+  if (version < 1) {
+    return Internal(StrCat(Quoted(path_), " has version ", version,
+                           " of its format, which there never was; restore it from a backup"));
+  }
+  if (version == kVersion) return OkStatus();
+  for (int64_t next = version; next < kVersion; ++next) RETURN_IF_ERROR(Run(kChanges[next - 1]));
+  return Run(StrCat("PRAGMA user_version = ", kVersion).c_str());
 }
 
 StatusOr<std::vector<std::string>> Registry::Strings(const char* sql) const {
@@ -184,9 +201,10 @@ StatusOr<std::vector<std::string>> Registry::Generations() const {
 StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
   const std::lock_guard lock(mutex_);
   std::vector<RegisteredAdapter> result;
-  Statement select(db_,
-                   "SELECT owner, name, source, expires_unix, rank, bytes, digest, since_unix "
-                   "FROM adapters JOIN history USING(owner, name) ORDER BY owner, name, position");
+  Statement select(
+      db_,
+      "SELECT owner, name, source, expires_unix, rank, bytes, pinned, digest, since_unix "
+      "FROM adapters JOIN history USING(owner, name) ORDER BY owner, name, position");
   while (select.Next()) {
     const std::string owner = select.Text(0);
     const std::string name = select.Text(1);
@@ -195,10 +213,11 @@ StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
                         .name = name,
                         .source = select.Text(2),
                         .expires_unix = select.Int(3),
+                        .is_pinned = select.Int(6) != 0,
                         .rank = select.Int(4),
                         .bytes = select.Int(5)});
     }
-    result.back().history.push_back({.digest = select.Text(6), .since_unix = select.Int(7)});
+    result.back().history.push_back({.digest = select.Text(7), .since_unix = select.Int(8)});
   }
   RETURN_IF_ERROR(Error(select.code()));
   return result;
@@ -239,9 +258,11 @@ StatusOr<std::vector<std::string>> Registry::Replace(const std::string& owner,
 }
 
 Status Registry::Insert(const RegisteredAdapter& adapter) {
-  Statement row(db_, "INSERT INTO adapters VALUES (?, ?, ?, ?, ?, ?)");
+  Statement row(db_,
+                "INSERT INTO adapters(owner, name, source, expires_unix, rank, bytes, pinned) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)");
   row.Bind(adapter.owner).Bind(adapter.name).Bind(adapter.source).Bind(adapter.expires_unix);
-  row.Bind(adapter.rank).Bind(adapter.bytes).Next();
+  row.Bind(adapter.rank).Bind(adapter.bytes).Bind(int64_t{adapter.is_pinned}).Next();
   RETURN_IF_ERROR(Error(row.code()));
   int64_t position = 0;
   for (const PastGeneration& past : adapter.history) {

@@ -27,6 +27,7 @@ struct RegisteredAdapter {
   std::string name;
   std::string source;        // where its files came from
   int64_t expires_unix = 0;  // 0: never
+  bool is_pinned = false;
   // What the name has stood for, oldest first; the last is what it stands for. Never empty.
   std::vector<PastGeneration> history;
   int64_t rank = 0;   // of the last: the largest of a module
@@ -66,6 +67,7 @@ class Registry {
   Status Run(const char* sql) const;
   Status Error(int code) const;
   Status SetUp(const std::string& base);
+  Status Upgrade(int64_t version);
   StatusOr<std::vector<std::string>> Strings(const char* sql) const;
   StatusOr<std::vector<std::string>> Replace(const std::string& owner, const std::string& name,
                                              const RegisteredAdapter* adapter);

@@ -119,8 +119,51 @@ TEST_F(RegistryTest, RefusesWhatIsNotItsOwn) {
     return dir_ / name;
   };
   EXPECT_THAT(error(with_sql("foreign", "CREATE TABLE t(x)")), HasSubstr("of another program"));
-  EXPECT_THAT(error(with_sql("registry.sqlite", "PRAGMA user_version = 2")),
-              HasSubstr("written by a newer Aril (version 2"));
+  EXPECT_THAT(error(with_sql("registry.sqlite", "PRAGMA user_version = 99")),
+              HasSubstr("written by a newer Aril (version 99"));
+}
+
+TEST_F(RegistryTest, KeepsWhatIsPinned) {
+  RegisteredAdapter pinned = Adapter("a", {"v1"});
+  pinned.is_pinned = true;
+  Put(pinned);
+  Put(Adapter("b", {"v1"}));
+  Reopen();
+  EXPECT_TRUE(registry_->List()->at(0).is_pinned);
+  EXPECT_FALSE(registry_->List()->at(1).is_pinned);
+}
+
+// As version 1 wrote it.
+TEST_F(RegistryTest, AnOlderFileIsTakenOver) {
+  registry_ = nullptr;
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((dir_ / "old").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, R"(
+      CREATE TABLE base(fingerprint TEXT NOT NULL);
+      CREATE TABLE adapters(owner TEXT NOT NULL, name TEXT NOT NULL, source TEXT NOT NULL,
+        expires_unix INTEGER NOT NULL, rank INTEGER NOT NULL, bytes INTEGER NOT NULL,
+        PRIMARY KEY(owner, name)) WITHOUT ROWID;
+      CREATE TABLE history(owner TEXT NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL,
+        digest TEXT NOT NULL, since_unix INTEGER NOT NULL, PRIMARY KEY(owner, name, position),
+        FOREIGN KEY(owner, name) REFERENCES adapters(owner, name) ON DELETE CASCADE) WITHOUT ROWID;
+      CREATE INDEX history_by_digest ON history(digest);
+      INSERT INTO base VALUES ('base');
+      INSERT INTO adapters VALUES ('acme', 'sql', '/x', 7, 8, 4096);
+      INSERT INTO history VALUES ('acme', 'sql', 0, 'v1', 100);
+      PRAGMA application_id = 0x4172696C; PRAGMA user_version = 1;)",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(db);
+  for (int time = 0; time < 2; ++time) {
+    registry_ = nullptr;
+    auto registry = Registry::Open(dir_ / "old", "base");
+    ASSERT_TRUE(registry.ok()) << registry.status();
+    registry_ = *std::move(registry);
+    EXPECT_THAT(Rows(), ElementsAre("acme/sql=v1"));
+    EXPECT_EQ(registry_->List()->at(0).bytes, 4096);
+  }
+  Put(Adapter("sql", {"v1", "v2"}, "acme"));
+  EXPECT_THAT(Rows(), ElementsAre("acme/sql=v1,v2"));
 }
 
 TEST_F(RegistryTest, AFailedChangeChangesNothing) {

@@ -79,10 +79,12 @@ Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& ada
           options.num_pages,
           kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
       residency_(model.layout().dtype, pool_, arena_, clock, options.run_aside),
+      standing_pins_({.num_pages = options.num_pages,
+                      .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens)}),
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, arena_, context) {}
 
-StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
+StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
   for (const int32_t token : request.prompt) {
@@ -101,14 +103,13 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) const {
                request.max_tokens,
                " in the completion). Please reduce the length of the prompt or the completion."));
   }
-  int64_t pages = CeilDiv(tokens, limits_.page_tokens);
-  for (const AdapterRef& adapter : adapters) pages += residency_.PagesFor(adapter);
-  if (pages > pool_.total()) {
-    return InvalidArgument(StrCat("the sequence and its adapters need ", pages, " pages of ",
-                                  arena_.page_bytes(), " bytes, but the whole pool has ",
-                                  pool_.total(), "; raise --pool-bytes or shorten the request"));
-  }
-  return AcceptedSequence{std::move(request), std::move(adapters)};
+  std::vector<StandingPins::AdapterPages> adapter_pages;
+  for (const AdapterRef& ref : adapters)
+    adapter_pages.push_back({ref.id, residency_.PagesFor(ref)});
+  ASSIGN_OR_RETURN(
+      StandingPins::Room room,
+      standing_pins_.Reserve(std::move(adapter_pages), CeilDiv(tokens, limits_.page_tokens)));
+  return AcceptedSequence{std::move(request), std::move(adapters), std::move(room)};
 }
 
 StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
@@ -141,6 +142,16 @@ StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) co
   return found;
 }
 
+StatusOr<std::shared_ptr<const void>> Engine::Pin(AdapterId adapter) {
+  ASSIGN_OR_RETURN(const AdapterRef ref, adapters_.Find(adapter));
+  return standing_pins_.Pin(ref, residency_.PagesFor(ref));
+}
+
+void Engine::SetListener(const std::function<void()>& listener) {
+  residency_.SetListener(listener);
+  standing_pins_.SetListener(listener);
+}
+
 int64_t Engine::PagesFor(AdapterId adapter) const {
   const auto found = adapters_.Find(adapter);
   CHECK(found.ok());
@@ -153,8 +164,8 @@ void Engine::Add(AcceptedSequence accepted) {
     const int64_t num_pages = residency_.PagesFor(ref);
     adapters.push_back({std::move(ref), num_pages});
   }
-  auto sequence =
-      std::make_unique<Sequence>(std::move(accepted.request), std::move(adapters), next_arrival_++);
+  auto sequence = std::make_unique<Sequence>(std::move(accepted.request), std::move(adapters),
+                                             std::move(accepted.room), next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));
@@ -174,6 +185,7 @@ std::vector<wire::TokenEvent> Engine::Step() {
   ReportCancelled(events);
   TakeLoaded();
   const int64_t num_loaded = residency_.num_loaded();
+  standing_pins_.Apply(residency_, pool_);
   const Plan plan = MakePlan(View(), limits_);
   const std::vector<StepItem> items = Apply(plan);
   stalled_ = items.empty() && events.empty() && plan.admit.empty() && plan.evict.empty() &&
@@ -200,6 +212,7 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
 
 PlanView Engine::View() {
   PlanView view{.available_pages = pool_.available(),
+                .promised_pages = standing_pins_.pages_waited_for(),
                 .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;
   PageTally tally(pool_.total());
@@ -216,8 +229,9 @@ PlanView Engine::View() {
       if (!adapters.insert(id).second) continue;
       using State = PlanAdapter::State;
       const State resident = residency_.IsReady(id) ? State::kReady : State::kLoading;
-      view.adapters.push_back(
-          {id, adapter.num_pages, residency_.IsResident(id) ? resident : State::kAbsent});
+      view.adapters.push_back({id, adapter.num_pages,
+                               residency_.IsResident(id) ? resident : State::kAbsent,
+                               standing_pins_.IsHeld(id)});
     }
   };
   for (const auto& [arrival, sequence] : sequences_) {

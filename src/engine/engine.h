@@ -19,6 +19,7 @@
 #include "engine/executor.h"
 #include "engine/planner.h"
 #include "engine/sequence.h"
+#include "engine/standing_pins.h"
 #include "memory/arena.h"
 #include "memory/page_pool.h"
 #include "memory/prefix_cache.h"
@@ -41,6 +42,7 @@ struct EngineOptions {
 struct AcceptedSequence {
   wire::SequenceRequest request;
   std::vector<AdapterRef> adapters;  // of request.adapters, in that order
+  StandingPins::Room room;
 };
 
 // Used by one thread, except where stated. Model, adapters, context and clock must outlive it.
@@ -50,7 +52,12 @@ class Engine {
          kernels::CpuContext& context, const Clock& clock);
 
   // InvalidArgument says why a sequence cannot run here at all. Thread-safe.
-  StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request) const;
+  StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request);
+
+  // Keeps an adapter of the set in the pool while what this returns exists, which the engine must
+  // outlive (engine/standing_pins.h). FailedPrecondition says for what no room would be left;
+  // NotFound or InvalidArgument what is wrong with the adapter. Thread-safe.
+  StatusOr<std::shared_ptr<const void>> Pin(AdapterId adapter);
 
   // Queues a sequence whose id is not in use.
   void Add(AcceptedSequence accepted);
@@ -58,13 +65,17 @@ class Engine {
   // Ends a sequence; the next Step reports it (kCancelled). Unknown ids have no effect.
   void Cancel(SequenceId id);
 
-  bool HasWork() const { return !sequences_.empty(); }
+  bool HasSequences() const { return !sequences_.empty(); }
+  // Sequences, or pins that begin or end.
+  bool HasWork() const { return HasSequences() || standing_pins_.HasWork(); }
   // The last step did nothing, and neither would another: all wait for adapters that are being
-  // loaded. Ends with one of them, with Add and with Cancel.
-  bool IsStalled() const { return stalled_ && !residency_.HasLoaded(); }
-  // Called when IsStalled may have ended by a load, on another thread; null: nobody. Thread-safe;
-  // the former one is not called any more when this returns.
-  void SetListener(std::function<void()> listener) { residency_.SetListener(std::move(listener)); }
+  // loaded. Ends with one of them, with Pin and its end, with Add and with Cancel.
+  bool IsStalled() const {
+    return stalled_ && !residency_.HasLoaded() && !standing_pins_.HasChanged();
+  }
+  // Called when HasWork may have begun by a pin or IsStalled may have ended by a load, on another
+  // thread; null: nobody. Thread-safe; the former one is not called any more when this returns.
+  void SetListener(const std::function<void()>& listener);
 
   // Runs one step and returns what it did. At most one event per sequence.
   std::vector<wire::TokenEvent> Step();
@@ -113,6 +124,7 @@ class Engine {
   Arena arena_;
   PagePool pool_;
   Residency residency_;
+  StandingPins standing_pins_;
   PrefixCache prefix_cache_;
   Executor executor_;
 

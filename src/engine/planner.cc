@@ -18,11 +18,13 @@ class Planner {
       : limits_(limits),
         upcoming_(view.upcoming),
         max_prefetches_(view.max_prefetches),
+        promised_(view.promised_pages),
         available_(view.available_pages),
         rows_left_(limits.max_rows) {
     CHECK_GE(limits.max_rows, limits.max_running);
     for (const PlanAdapter& adapter : view.adapters) {
-      adapters_[adapter.id] = {.pages = adapter.num_pages, .state = adapter.state};
+      adapters_[adapter.id] = {
+          .pages = adapter.num_pages, .state = adapter.state, .users = adapter.is_pinned ? 1 : 0};
     }
     for (const PlanSequence& sequence : view.sequences) {
       if (sequence.running) {
@@ -52,7 +54,8 @@ class Planner {
   struct AdapterState {
     int64_t pages = 0;
     PlanAdapter::State state = PlanAdapter::State::kReady;
-    int64_t users = 0;  // running sequences; without any, the pages of a ready one are available
+    // Running sequences, and a pin; without any, the pages of a ready one are available.
+    int64_t users = 0;
 
     bool loading() const { return state == PlanAdapter::State::kLoading; }
   };
@@ -124,7 +127,7 @@ class Planner {
   }
 
   int64_t Headroom() const {
-    return static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
+    return promised_ + static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
   }
 
   // In the order in which they will be wanted: what is in the pool is to stay there, what is not is
@@ -207,6 +210,7 @@ class Planner {
   const PlanLimits& limits_;
   const std::vector<PlanUpcoming>& upcoming_;
   int64_t max_prefetches_;
+  const int64_t promised_;
   int64_t available_;
   int64_t rows_left_;
   std::vector<Running> running_;  // oldest first

@@ -58,6 +58,7 @@ struct PlanAdapter {
   AdapterId id;
   int64_t num_pages = 0;
   State state = State::kReady;
+  bool is_pinned = false;  // stays, whoever uses it: its pages are never available
 };
 
 // A sequence that waits behind those that could start now.
@@ -71,6 +72,8 @@ struct PlanView {
   std::vector<PlanUpcoming> upcoming;   // those after them, as far as one wants to look ahead
   std::vector<PlanAdapter> adapters;    // of both
   int64_t available_pages = 0;
+  // Those of them that nobody who joins may take: something else waits for them.
+  int64_t promised_pages = 0;
   int64_t max_prefetches = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "adapters/residency.h"
 #include "base/ids.h"
+#include "engine/standing_pins.h"
 #include "memory/page_pool.h"
 #include "memory/prefix_cache.h"
 #include "wire/messages.h"
@@ -23,13 +24,18 @@ struct Sequence {
     AdapterPin pin = {};    // while the sequence is running
   };
 
-  Sequence(wire::SequenceRequest r, std::vector<Adapter> used, uint64_t arrival_number)
-      : request(std::move(r)), adapters(std::move(used)), arrival(arrival_number) {
+  Sequence(wire::SequenceRequest r, std::vector<Adapter> used, StandingPins::Room its_room,
+           uint64_t arrival_number)
+      : request(std::move(r)),
+        adapters(std::move(used)),
+        room(std::move(its_room)),
+        arrival(arrival_number) {
     if (request.sampling.prompt_logprobs) prompt_logprobs.emplace_back();
   }
 
   wire::SequenceRequest request;
   std::vector<Adapter> adapters;  // of request.adapters, in that order
+  StandingPins::Room room;        // beside what is pinned
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
   std::vector<int32_t> output;

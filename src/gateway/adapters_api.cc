@@ -46,6 +46,8 @@ Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
                       {"rank", generation.rank},
                       {"bytes", generation.bytes},
                       {"residence", ToJson(entry.generation->residence())},
+                      {"pin", entry.is_pinned},
+                      {"pin_error", NullIf(entry.pin_error.empty(), entry.pin_error)},
                       {"durable", catalog.is_durable() || entry.is_given},
                       {"expires_at", NullIf(entry.expires_unix == 0, entry.expires_unix)},
                       {"requests", usage.requests},
@@ -99,6 +101,7 @@ struct Change {
   std::string generation;
   Catalog::Expected expected;
   int64_t ttl_seconds = 0;  // 0: it stays
+  std::optional<bool> pin;  // absent: as it is
 };
 
 ApiResult<std::shared_ptr<const Generation>> Obtain(const Change& change,
@@ -131,14 +134,35 @@ CatalogEntryPtr Current(const RequestContext& context, const std::string& name) 
   return entry == nullptr || entry->generation == nullptr ? nullptr : entry;
 }
 
-ApiResult<CatalogEntryPtr> Apply(const Change& change, const RequestContext& context,
+// Fills in what the change leaves as it is.
+std::optional<ApiError> Complete(const RequestContext& context, Change* change) {
+  const CatalogEntryPtr current = Current(context, change->name);
+  if (!change->pin.has_value()) change->pin = current != nullptr && current->is_pinned;
+  if (*change->pin && change->ttl_seconds != 0) {
+    return InvalidField("ttl_seconds",
+                        "A pinned adapter stays: give `ttl_seconds` only with `pin`: false.");
+  }
+  if (!change->source.empty() || !change->generation.empty()) return std::nullopt;
+  if (current == nullptr) return AdapterNotFound(change->name, "");
+  change->generation = (*current->generation)->digest;
+  return std::nullopt;
+}
+
+ApiResult<CatalogEntryPtr> Apply(Change change, const RequestContext& context,
                                  AdapterLoader& loader, const Params& params) {
   Catalog& catalog = *context.model.catalog;
   // Before the adapter is read; Put decides.
   const Status allowed = catalog.CheckChange(context.tenant, change.name, change.expected);
   if (!allowed.ok()) return ChangeError(allowed, params.name);
+  if (auto error = Complete(context, &change)) return *error;
   auto generation = Obtain(change, Current(context, change.name), loader, params);
   if (!generation.ok()) return generation.error();
+  std::shared_ptr<const void> pin;
+  if (*change.pin) {
+    auto pinned = generation.value()->Pin();
+    if (!pinned.ok()) return ChangeError(pinned.status(), "pin");
+    pin = *std::move(pinned);
+  }
   const CatalogEntryPtr before = Current(context, change.name);
   auto entry = catalog.Put(
       context.tenant,
@@ -146,7 +170,9 @@ ApiResult<CatalogEntryPtr> Apply(const Change& change, const RequestContext& con
        .parent = catalog.base_name(),
        .root = change.source.empty() && before != nullptr ? before->root : change.source,
        .generation = std::move(generation.value()),
-       .expires_unix = change.ttl_seconds == 0 ? 0 : context.unix_seconds + change.ttl_seconds},
+       .expires_unix = change.ttl_seconds == 0 ? 0 : context.unix_seconds + change.ttl_seconds,
+       .is_pinned = *change.pin,
+       .pin = std::move(pin)},
       change.expected);
   if (!entry.ok()) return ChangeError(entry.status(), params.name);
   LogInfo(StrCat("adapter ", change.name, " is generation ",
@@ -171,8 +197,11 @@ ApiResult<Change> ParseChange(const std::string& name, const Json& body) {
   if (fields.Find("expected_generation") != nullptr) {
     change.expected = fields.GetString("expected_generation", "");
   }
-  if (change.source.empty() == change.generation.empty()) {
-    fields.Fail("source", "or `generation` is required, one of them");
+  if (fields.Find("pin") != nullptr) change.pin = fields.GetBool("pin", false);
+  if (!change.source.empty() && !change.generation.empty()) {
+    fields.Fail("source", "and `generation` exclude each other; give one of them");
+  } else if (change.source.empty() && change.generation.empty() && !change.pin.has_value()) {
+    fields.Fail("source", "or `generation` is required, one of them, or `pin` alone");
   }
   if (!fields.ok()) return *fields.error();
   return change;

@@ -21,7 +21,8 @@ class FakeLoader final : public AdapterLoader {
     return std::make_shared<const Generation>(
         description, Generation::Hooks{.prepare = [source] { return CanBeUsed(source); },
                                        .release = [this] { ++num_released_; },
-                                       .residence = [] { return Generation::Residence::kHost; }});
+                                       .residence = [] { return Generation::Residence::kHost; },
+                                       .pin = [this, source] { return Pin(source); }});
   }
   StatusOr<Generation::Description> Verify(const std::string& source) override {
     if (source == "/bad") return InvalidArgument("tensor x is missing");
@@ -32,6 +33,13 @@ class FakeLoader final : public AdapterLoader {
     if (digest == "digest of /forgotten") return NotFound("the files are not kept");
     return Load(digest.substr(std::string("digest of ").size()));
   }
+  // Of everything but "/large".
+  StatusOr<std::shared_ptr<const void>> Pin(const std::string& source) {
+    if (source == "/large") return FailedPrecondition("12 pages would be left");
+    ++num_pins_;
+    return std::shared_ptr<const void>(this, [this](const void*) { --num_pins_; });
+  }
+  int num_pins() const { return num_pins_; }
   int num_loads() const { return num_loads_; }
   int num_released() const { return num_released_; }
 
@@ -42,6 +50,7 @@ class FakeLoader final : public AdapterLoader {
 
   std::atomic<int> num_loads_ = 0;
   std::atomic<int> num_released_ = 0;
+  std::atomic<int> num_pins_ = 0;
 };
 
 class AdaptersApiTest : public GatewayTest {
@@ -245,6 +254,47 @@ TEST_F(AdaptersApiTest, ANameHasAnEnd) {
   EXPECT_EQ(Put("sql", R"("source":"/v1","expected_generation":"")").status, 201);
 }
 
+TEST_F(AdaptersApiTest, APinMovesWithTheName) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/v1")").status, 201);
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"pin"}), "false");
+  EXPECT_EQ(fake_.num_pins(), 0);
+  const HttpResponse pinned = Put("sql", R"("pin":true)");
+  EXPECT_EQ(pinned.status, 200) << pinned.body;
+  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"pin"}), "true");
+  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"generation"}), R"("digest of /v1")");
+  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"source"}), R"("/v1")");
+  EXPECT_EQ(fake_.num_pins(), 1);
+  ASSERT_EQ(Put("sql", R"("source":"/v2")").status, 200);
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"pin"}), "true") << "where it is not named";
+  EXPECT_EQ(fake_.num_pins(), 1);
+  ASSERT_EQ(Put("sql", R"("pin":false)").status, 200);
+  EXPECT_EQ(fake_.num_pins(), 0);
+  ASSERT_EQ(Put("other", R"("source":"/v3","pin":true)").status, 201);
+  Ask("DELETE", "/v1/adapters/other");
+  EXPECT_EQ(fake_.num_pins(), 0);
+}
+
+TEST_F(AdaptersApiTest, SaysWhatIsWrongWithAPin) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/v1","pin":true)").status, 201);
+  const auto expect = [&](const HttpResponse& response, int status, const std::string& param,
+                          const std::string& message) {
+    EXPECT_EQ(response.status, status) << response.body;
+    EXPECT_EQ(ErrorOf(response).second, param);
+    EXPECT_THAT(ErrorOf(response).first, HasSubstr(message));
+  };
+  expect(Put("sql", R"("source":"/large")"), 409, "pin", "12 pages would be left");
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"generation"}), R"("digest of /v1")");
+  expect(Put("sql", R"("source":"/v2","ttl_seconds":5)"), 400, "ttl_seconds", "`pin`: false");
+  expect(Put("x", R"("source":"/v2","ttl_seconds":5,"pin":true)"), 400, "ttl_seconds", "stays");
+  expect(Put("x", R"("source":"/v2","pin":1)"), 400, "pin", "boolean");
+  expect(Put("x", R"("pin":true)"), 404, "", "`x` does not exist");
+  EXPECT_EQ(fake_.num_pins(), 1);
+  EXPECT_EQ(Put("sql", R"("source":"/large","pin":false)").status, 200);
+  EXPECT_EQ(fake_.num_pins(), 0);
+}
+
 TEST_F(AdaptersApiTest, ADryRunVerifiesAndChangesNothing) {
   Start();
   const HttpResponse dry = Put("sql", R"("source":"/v1")", "?dry_run=true");
@@ -268,7 +318,7 @@ TEST_F(AdaptersApiTest, SaysWhatIsWrongWithAPut) {
     EXPECT_THAT(ErrorOf(response).first, HasSubstr(message));
   };
   expect(Put("x", ""), 400, "source", "or `generation` is required");
-  expect(Put("x", R"("source":"/v1","generation":"y")"), 400, "source", "one of them");
+  expect(Put("x", R"("source":"/v1","generation":"y")"), 400, "source", "exclude");
   expect(Put("x", R"("source":7)"), 400, "source", "string");
   expect(Put("x", R"("source":"/bad")"), 400, "source", "tensor x is missing");
   expect(Put("x", R"("source":"/none")"), 404, "source", "there is no folder");

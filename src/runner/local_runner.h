@@ -90,6 +90,9 @@ class LocalRunner {
   // Whether sequences may use it at once; whether its files are open. Any thread.
   bool IsInPool(AdapterId id) const { return engine_->IsInPool(id); }
   bool IsOpen(AdapterId id) const { return adapters_.IsOpen(id); }
+  // Keeps an adapter in the pool while what this returns exists, which this object must outlive.
+  // FailedPrecondition says what no room would be left for; else as OpenAdapter. Any thread.
+  StatusOr<std::shared_ptr<const void>> PinAdapter(AdapterId id) { return engine_->Pin(id); }
   // Sequences that were accepted before run to their end. Any thread.
   void UnloadAdapter(AdapterId id) { adapters_.Remove(id); }
   // An adapter of the options, or that LoadAdapter has made known; it must not be unloaded.

@@ -67,7 +67,7 @@ bool Runner::TakeMail() {
     });
     submitted.swap(submitted_);
     cancelled.swap(cancelled_);
-    if (stopping_ && submitted.empty() && !engine_.HasWork()) return false;
+    if (stopping_ && submitted.empty() && !engine_.HasSequences()) return false;
   }
   for (AcceptedSequence& accepted : submitted) engine_.Add(std::move(accepted));
   for (const SequenceId id : cancelled) engine_.Cancel(id);

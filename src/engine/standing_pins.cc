@@ -1,0 +1,127 @@
+#include "engine/standing_pins.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace aril {
+
+StandingPins::Room::~Room() {
+  if (pins_ == nullptr) return;
+  const std::lock_guard lock(pins_->mutex_);
+  pins_->needs_.erase(need_);
+}
+
+StatusOr<StandingPins::Room> StandingPins::Reserve(std::vector<AdapterPages> adapters,
+                                                   int64_t context_pages) {
+  const std::lock_guard lock(mutex_);
+  const int64_t own_pages = UnpinnedPages(adapters, kBaseModel);
+  const int64_t pages = context_pages + own_pages;
+  if (pages + pinned_pages_ > limits_.num_pages) {
+    return InvalidArgument(StrCat(
+        "the sequence and its adapters need ", pages, " pages, but the whole pool has ",
+        limits_.num_pages, ", of which pinned adapters keep ", pinned_pages_,
+        "; shorten the request, unpin an adapter, or start the server with a larger --pool-bytes"));
+  }
+  return Room(this, needs_.insert(needs_.end(), {std::move(adapters), context_pages}));
+}
+
+int64_t StandingPins::UnpinnedPages(const std::vector<AdapterPages>& adapters, AdapterId id) const {
+  int64_t pages = 0;
+  for (const AdapterPages& adapter : adapters) {
+    if (adapter.id != id && !pinned_.contains(adapter.id)) pages += adapter.num_pages;
+  }
+  return pages;
+}
+
+Status StandingPins::CheckPin(AdapterId id, int64_t num_pages) const {
+  const int64_t left = limits_.num_pages - pinned_pages_ - num_pages;
+  const std::string what =
+      StrCat("pinned, the adapter would keep ", num_pages, " pages of the pool's ",
+             limits_.num_pages, "; beside ", pinned_pages_, " pages of other pinned adapters ",
+             std::max<int64_t>(left, 0), " would be left");
+  if (left < limits_.max_context_pages) {
+    return FailedPrecondition(StrCat(what, ", and the longest context takes ",
+                                     limits_.max_context_pages,
+                                     "; unpin another adapter, or start the server with a larger "
+                                     "--pool-bytes or a smaller --max-model-len"));
+  }
+  for (const Need& need : needs_) {
+    const int64_t pages = need.context_pages + UnpinnedPages(need.adapters, id);
+    if (pages <= left) continue;
+    return FailedPrecondition(StrCat(what, ", and a request in work takes ", pages,
+                                     "; try again when it is done, or start the server with a "
+                                     "larger --pool-bytes"));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::shared_ptr<const void>> StandingPins::Pin(const AdapterRef& ref, int64_t num_pages) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pinned_.find(ref.id);
+  if (found == pinned_.end()) {
+    RETURN_IF_ERROR(CheckPin(ref.id, num_pages));
+    pinned_.emplace(ref.id, Pinned{ref.adapter, num_pages, 1});
+    pinned_pages_ += num_pages;
+    Changed();
+  } else {
+    ++found->second.count;
+  }
+  return std::shared_ptr<const void>(this, [this, id = ref.id](const void*) { Unpin(id); });
+}
+
+void StandingPins::Unpin(AdapterId id) {
+  std::shared_ptr<const Adapter> last;  // its files are closed after the lock is released
+  const std::lock_guard lock(mutex_);
+  Pinned& pinned = pinned_.at(id);
+  if (--pinned.count > 0) return;
+  last = std::move(pinned.adapter);
+  pinned_pages_ -= pinned.num_pages;
+  pinned_.erase(id);
+  Changed();
+}
+
+void StandingPins::Changed() {
+  has_changed_ = true;
+  if (listener_) listener_();
+}
+
+void StandingPins::SetListener(std::function<void()> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+}
+
+void StandingPins::Apply(Residency& residency, const PagePool& pool) {
+  if (has_changed_.exchange(false)) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(held_, [&](const auto& held) { return !pinned_.contains(held.first); });
+    std::erase_if(waiting_, [&](const Waiting& w) { return !pinned_.contains(w.ref.id); });
+    for (auto& [id, pinned] : pinned_) {
+      // Its files are needed until it is copied, no longer.
+      AdapterRef ref = {id, std::exchange(pinned.adapter, nullptr)};
+      const auto is_ref = [id = id](const Waiting& w) { return w.ref.id == id; };
+      if (ref.adapter == nullptr || held_.contains(id) || std::ranges::any_of(waiting_, is_ref)) {
+        continue;
+      }
+      waiting_.push_back({std::move(ref), pinned.num_pages});
+    }
+  }
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    const AdapterId id = waiting.ref.id;
+    if (!residency.IsResident(id) && pool.available() < waiting.num_pages) return false;
+    held_.emplace(id, residency.Pin(waiting.ref));
+    loading_.insert(id);
+    return true;
+  });
+  std::erase_if(loading_,
+                [&](AdapterId id) { return !held_.contains(id) || residency.IsReady(id); });
+}
+
+int64_t StandingPins::pages_waited_for() const {
+  int64_t pages = 0;
+  for (const Waiting& waiting : waiting_) pages += waiting.num_pages;
+  return pages;
+}
+
+}  // namespace aril

@@ -1,0 +1,130 @@
+// Adapters that stay in the pool whether or not a sequence uses them, and what room they leave to
+// those that come and go.
+
+#ifndef ARIL_ENGINE_STANDING_PINS_H_
+#define ARIL_ENGINE_STANDING_PINS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "adapters/adapter_set.h"
+#include "adapters/residency.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "memory/page_pool.h"
+
+namespace aril {
+
+// Who pins promises that every accepted sequence can still run alone beside what is pinned, and a
+// sequence is accepted only if it can: otherwise the head of the queue would wait for ever. So both
+// are decided here, under one lock.
+//
+// Pin, Reserve and what they return are thread-safe; the rest belongs to the engine's thread. Must
+// outlive what Pin and Reserve return.
+class StandingPins {
+ public:
+  struct Limits {
+    int64_t num_pages = 0;          // of the pool
+    int64_t max_context_pages = 0;  // of a sequence of the longest context, without its adapter
+  };
+  explicit StandingPins(const Limits& limits) : limits_(limits) {}
+  StandingPins(const StandingPins&) = delete;
+  StandingPins& operator=(const StandingPins&) = delete;
+
+  // What an accepted sequence may come to need, kept while this exists. Move-only.
+  class Room;
+  // InvalidArgument if a sequence of that many pages, and its adapters', never fits beside the
+  // pinned ones.
+  struct AdapterPages {
+    AdapterId id;
+    int64_t num_pages = 0;
+  };
+  StatusOr<Room> Reserve(std::vector<AdapterPages> adapters, int64_t context_pages);
+
+  // Keeps an adapter in the pool while what this returns exists; several times is like once. Its
+  // copy begins when its pages are free, and nobody joins the running sequences before.
+  // FailedPrecondition if the longest context, or a sequence that was accepted, would not fit any
+  // more.
+  StatusOr<std::shared_ptr<const void>> Pin(const AdapterRef& ref, int64_t num_pages);
+
+  // Called after a change, on the thread that makes it; null: nobody. The former one is not called
+  // any more when this returns.
+  void SetListener(std::function<void()> listener);
+
+  // Whether Apply has something to do. Thread-safe.
+  bool HasChanged() const { return has_changed_; }
+  // Whether pinned adapters are not in the pool yet, or others still are.
+  bool HasWork() const { return has_changed_ || !waiting_.empty() || !loading_.empty(); }
+  // Pins and unpins at the residency what has changed, as far as `pool` has room.
+  void Apply(Residency& residency, const PagePool& pool);
+  // Pages that pinned adapters wait for.
+  int64_t pages_waited_for() const;
+  // Pinned, and in the pool or on its way there.
+  bool IsHeld(AdapterId id) const { return held_.contains(id); }
+
+ private:
+  struct Need {
+    std::vector<AdapterPages> adapters;
+    int64_t context_pages;
+  };
+  struct Pinned {
+    std::shared_ptr<const Adapter> adapter;  // null once Apply has it
+    int64_t num_pages = 0;
+    int64_t count = 0;
+  };
+  // mutex_ is held for these.
+  // Of those of them that are neither pinned nor `id`.
+  int64_t UnpinnedPages(const std::vector<AdapterPages>& adapters, AdapterId id) const;
+  Status CheckPin(AdapterId id, int64_t num_pages) const;
+  void Changed();
+
+  void Unpin(AdapterId id);
+
+  const Limits limits_;
+  mutable std::mutex mutex_;
+  std::list<Need> needs_;                  // guarded by mutex_
+  std::map<AdapterId, Pinned> pinned_;     // guarded by mutex_
+  int64_t pinned_pages_ = 0;               // guarded by mutex_; of pinned_
+  std::function<void()> listener_;         // guarded by mutex_
+  std::atomic<bool> has_changed_ = false;  // since Apply
+
+  // The engine's thread.
+  struct Waiting {
+    AdapterRef ref;
+    int64_t num_pages;
+  };
+  std::vector<Waiting> waiting_;  // for pages
+  std::map<AdapterId, AdapterPin> held_;
+  std::set<AdapterId> loading_;  // of held_
+};
+
+class StandingPins::Room {
+ public:
+  Room() = default;
+  Room(Room&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)), need_(other.need_) {}
+  Room& operator=(Room&& other) noexcept {
+    std::swap(pins_, other.pins_);
+    std::swap(need_, other.need_);
+    return *this;
+  }
+  ~Room();
+
+ private:
+  friend class StandingPins;
+  Room(StandingPins* pins, std::list<Need>::iterator need) : pins_(pins), need_(need) {}
+
+  StandingPins* pins_ = nullptr;
+  std::list<Need>::iterator need_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_ENGINE_STANDING_PINS_H_
