@@ -20,6 +20,7 @@
 #include "apps/service_manager.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "catalog/split.h"
 #include "catalog/state_dir.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
@@ -220,19 +221,39 @@ void RestorePin(CatalogEntry* entry) {
       is_full ? Message(pin.status()) : "its files cannot be read; the server's log says why";
 }
 
+// What a registered name stands for.
+StatusOr<CatalogEntry> RestoreEntry(const std::string& parent, const RegisteredAdapter& adapter,
+                                    LocalAdapters& local_adapters) {
+  const std::vector<SplitShare>& split = adapter.history.back().split;
+  if (split.empty()) {
+    return CatalogEntry{.name = adapter.name,
+                        .parent = parent,
+                        .root = adapter.source,
+                        .generation = local_adapters.Restore(adapter)};
+  }
+  std::vector<SplitTarget> targets;
+  for (const SplitShare& share : split) {
+    targets.push_back(
+        {local_adapters.Restore(
+             {.history = {{.digest = share.digest}}, .rank = share.rank, .bytes = share.bytes}),
+         share.weight, share.adapter});
+  }
+  return MakeSplit(adapter.name, parent, targets);
+}
+
 // Adds what clients of earlier processes have loaded.
 Status RestoreAdapters(const std::string& parent, const StateDir& state,
                        LocalAdapters& local_adapters, std::vector<CatalogEntry>* entries) {
   ASSIGN_OR_RETURN(std::vector<RegisteredAdapter> registered, state.registry->List());
   for (RegisteredAdapter& adapter : registered) {
-    CatalogEntry entry = {.name = adapter.name,
-                          .parent = parent,
-                          .root = adapter.source,
-                          .generation = local_adapters.Restore(adapter),
-                          .owner = adapter.owner,
-                          .expires_unix = adapter.expires_unix,
-                          .is_pinned = adapter.is_pinned,
-                          .history = std::move(adapter.history)};
+    auto restored = RestoreEntry(parent, adapter, local_adapters);
+    if (!restored.ok())
+      return Annotate(restored.status(), "the registry's adapter " + adapter.name);
+    CatalogEntry entry = *std::move(restored);
+    entry.owner = adapter.owner;
+    entry.expires_unix = adapter.expires_unix;
+    entry.is_pinned = adapter.is_pinned;
+    entry.history = std::move(adapter.history);
     if (entry.is_pinned) RestorePin(&entry);
     entries->push_back(std::move(entry));
   }

@@ -42,15 +42,32 @@ Status CheckEntry(const CatalogEntry& entry) {
 }
 
 // Appends what a name stands for now.
-void Remember(const std::string& digest, const Clock* clock, std::vector<PastGeneration>* history) {
-  if (!history->empty() && history->back().digest == digest) return;
-  if (history->size() == Catalog::kMaxHistory) history->erase(history->begin());
-  history->push_back({.digest = digest, .since_unix = clock == nullptr ? 0 : clock->UnixSeconds()});
+void Remember(const Clock* clock, CatalogEntry* entry) {
+  const std::string& digest = (*entry->generation)->digest;
+  std::vector<PastGeneration>& history = entry->history;
+  if (!history.empty() && history.back().digest == digest) return;
+  if (history.size() == Catalog::kMaxHistory) history.erase(history.begin());
+  history.push_back({.digest = digest,
+                     .since_unix = clock == nullptr ? 0 : clock->UnixSeconds(),
+                     .split = SharesOf(*entry)});
 }
 
 bool Remembers(const CatalogEntry& entry, const std::string& digest) {
-  return std::ranges::any_of(entry.history,
-                             [&](const PastGeneration& past) { return past.digest == digest; });
+  const auto is_it = [&](const auto& past) { return past.digest == digest; };
+  return std::ranges::any_of(entry.history, [&](const PastGeneration& past) {
+    return is_it(past) || std::ranges::any_of(past.split, is_it);
+  });
+}
+
+// The same share, counted on where one of `current` has its generation.
+CatalogShare WithUsage(const CatalogShare& share, const CatalogEntry* current) {
+  CatalogEntry entry = *share.entry;
+  if (current != nullptr) {
+    for (const CatalogShare& former : current->shares) {
+      if (former.share.digest == share.share.digest) entry.usage = former.entry->usage;
+    }
+  }
+  return {share.share, std::make_shared<const CatalogEntry>(std::move(entry))};
 }
 
 std::string GivenByCommandLine(const std::string& name) {
@@ -70,6 +87,12 @@ RegisteredAdapter RegistryRow(const CatalogEntry& entry) {
 }
 
 }  // namespace
+
+std::vector<SplitShare> SharesOf(const CatalogEntry& entry) {
+  std::vector<SplitShare> shares;
+  for (const CatalogShare& share : entry.shares) shares.push_back(share.share);
+  return shares;
+}
 
 bool IsValidName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes && IsAlphanumeric(name.front()) &&
@@ -121,9 +144,15 @@ Catalog::Key Catalog::KeyFor(std::string_view tenant, const std::string& name) c
   return is_everybodys ? everybodys : own;
 }
 
-void Catalog::Insert(CatalogEntryPtr entry) {
+void Catalog::Index(const CatalogEntryPtr& entry) {
+  for (const CatalogShare& share : entry->shares) Index(share.entry);
+  if (entry->is_split()) return;
   auto& known = by_adapter_[entry->adapter()];
   if (known.expired()) known = entry;
+}
+
+void Catalog::Insert(CatalogEntryPtr entry) {
+  Index(entry);
   if (entry->generation == nullptr) {
     bases_[entry->name] = std::move(entry);
     return;
@@ -187,8 +216,10 @@ std::string Catalog::NameOf(AdapterId adapter) const {
   entry = known->second.lock();
   if (entry != nullptr) return entry->name;
   // That name is gone; there may be another one.
-  const auto other = std::ranges::find_if(
-      adapters_, [&](const auto& named) { return named.second->adapter() == adapter; });
+  const auto other = std::ranges::find_if(adapters_, [&](const auto& named) {
+    const auto is_it = [&](const CatalogShare& share) { return share.entry->adapter() == adapter; };
+    return named.second->adapter() == adapter || std::ranges::any_of(named.second->shares, is_it);
+  });
   return other == adapters_.end() ? "" : other->first.name;
 }
 
@@ -224,6 +255,7 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   if (entry.generation == nullptr) return InvalidArgument("a base model cannot be added");
   RETURN_IF_ERROR(CheckEntry(entry));
   const std::string digest = (*entry.generation)->digest;
+  const bool is_split = entry.is_split();
   const std::lock_guard changes_lock(changes_mutex_);
   std::vector<std::string> forgotten;
   auto added = PutLocked(tenant, std::move(entry), expected, &forgotten);
@@ -231,7 +263,7 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   // what was stored for an entry that could not be added nobody needs.
   if (added.ok()) {
     std::erase_if(forgotten, [&](const std::string& old) { return Remembers(**added, old); });
-  } else if (options_.registry != nullptr && !options_.registry->Has(digest)) {
+  } else if (!is_split && options_.registry != nullptr && !options_.registry->Has(digest)) {
     forgotten.push_back(digest);
   }
   TellForgotten(forgotten);
@@ -264,7 +296,8 @@ StatusOr<CatalogEntryPtr> Catalog::PutLocked(std::string_view tenant, CatalogEnt
     entry.usage = current->usage;
     entry.is_given = current->is_given;
   }
-  Remember((*entry.generation)->digest, options_.clock, &entry.history);
+  for (CatalogShare& share : entry.shares) share = WithUsage(share, current.get());
+  Remember(options_.clock, &entry);
   if (options_.registry != nullptr) {
     ASSIGN_OR_RETURN(const std::vector<std::string> unused,
                      options_.registry->Put(RegistryRow(entry)));

@@ -101,6 +101,16 @@ class NameUsage {
   Numbers numbers_;
 };
 
+// The adapter of what is divided among several: no request may use it.
+inline constexpr AdapterId kNoAdapter{-2};
+
+struct CatalogEntry;
+// One of those that a name divides its requests among (catalog/split.h).
+struct CatalogShare {
+  SplitShare share;
+  std::shared_ptr<const CatalogEntry> entry;  // what its requests use, under the same name
+};
+
 // What a name stands for: a generation of an adapter, or the base model. Immutable but for its
 // usage.
 struct CatalogEntry {
@@ -116,16 +126,21 @@ struct CatalogEntry {
   bool is_pinned = false;
   std::shared_ptr<const void> pin = nullptr;
   std::string pin_error = {};
+  // Empty, or among which generations its requests are divided; `generation` is all of them then.
+  std::vector<CatalogShare> shares = {};
   // What an adapter's name has stood for, oldest first, at most Catalog::kMaxHistory; the last is
   // what it stands for. Put fills it in.
   std::vector<PastGeneration> history = {};
   std::shared_ptr<NameUsage> usage = std::make_shared<NameUsage>();  // goes on when the name moves
 
+  bool is_split() const { return !shares.empty(); }
   AdapterId adapter() const { return generation == nullptr ? kBaseModel : (*generation)->adapter; }
 };
 
 // Who holds an entry holds its generation.
 using CatalogEntryPtr = std::shared_ptr<const CatalogEntry>;
+
+std::vector<SplitShare> SharesOf(const CatalogEntry& entry);
 
 // True for 1–128 characters of [A-Za-z0-9._/:@-], starting with a letter or digit: names never
 // become paths, and commas would break metrics.
@@ -200,6 +215,7 @@ class Catalog {
   CatalogEntryPtr Find(const Key& key) const;  // null also if it has expired
   Key KeyFor(std::string_view tenant, const std::string& name) const;
   void Insert(CatalogEntryPtr entry);
+  void Index(const CatalogEntryPtr& entry);
   CatalogEntryPtr Take(const Key& key);
   void ForgetUnused();
 

@@ -43,6 +43,23 @@ CREATE INDEX history_by_digest ON history(digest);
 constexpr const char* kChanges[] = {
     // Version 2
     "ALTER TABLE adapters ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
+    // Version 3
+    R"(
+CREATE TABLE splits(
+  owner TEXT NOT NULL,
+  name TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  share INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  weight INTEGER NOT NULL,
+  adapter TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  PRIMARY KEY(owner, name, position, share),
+  FOREIGN KEY(owner, name, position) REFERENCES history(owner, name, position) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX splits_by_digest ON splits(digest);
+)",
 };
 constexpr int64_t kVersion = 1 + int64_t{std::size(kChanges)};
 
@@ -195,7 +212,9 @@ StatusOr<std::vector<std::string>> Registry::Strings(const char* sql) const {
 
 StatusOr<std::vector<std::string>> Registry::Generations() const {
   const std::lock_guard lock(mutex_);
-  return Strings("SELECT DISTINCT digest FROM history ORDER BY digest");
+  return Strings(
+      "SELECT digest FROM history WHERE substr(digest, 1, 6) <> 'split:' "
+      "UNION SELECT digest FROM splits ORDER BY digest");
 }
 
 StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
@@ -220,7 +239,29 @@ StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
     result.back().history.push_back({.digest = select.Text(7), .since_unix = select.Int(8)});
   }
   RETURN_IF_ERROR(Error(select.code()));
+  for (RegisteredAdapter& adapter : result) RETURN_IF_ERROR(ReadShares(&adapter));
   return result;
+}
+
+Status Registry::ReadShares(RegisteredAdapter* adapter) const {
+  Statement select(db_,
+                   "SELECT position, digest, weight, adapter, rank, bytes FROM splits "
+                   "WHERE owner = ? AND name = ? ORDER BY position, share");
+  select.Bind(adapter->owner).Bind(adapter->name);
+  while (select.Next()) {
+    const int64_t position = select.Int(0);
+    if (position < 0 || position >= static_cast<int64_t>(adapter->history.size())) {
+      return Internal(StrCat(Quoted(path_), ": ", adapter->name, " has a share at position ",
+                             position, " of its history, which there is not; restore it from a ",
+                             "backup"));
+    }
+    adapter->history[static_cast<size_t>(position)].split.push_back({.digest = select.Text(1),
+                                                                     .weight = select.Int(2),
+                                                                     .adapter = select.Text(3),
+                                                                     .rank = select.Int(4),
+                                                                     .bytes = select.Int(5)});
+  }
+  return Error(select.code());
 }
 
 StatusOr<std::vector<std::string>> Registry::Put(const RegisteredAdapter& adapter) {
@@ -239,7 +280,10 @@ StatusOr<std::vector<std::string>> Registry::Replace(const std::string& owner,
   RETURN_IF_ERROR(Run("BEGIN IMMEDIATE"));
   const auto change = [&]() -> StatusOr<std::vector<std::string>> {
     std::vector<std::string> before;
-    Statement select(db_, "SELECT DISTINCT digest FROM history WHERE owner = ? AND name = ?");
+    Statement select(db_,
+                     "SELECT digest FROM history WHERE owner = ?1 AND name = ?2 "
+                     "AND substr(digest, 1, 6) <> 'split:' "
+                     "UNION SELECT digest FROM splits WHERE owner = ?1 AND name = ?2");
     select.Bind(owner).Bind(name);
     while (select.Next()) before.push_back(select.Text(0));
     RETURN_IF_ERROR(Error(select.code()));
@@ -267,8 +311,21 @@ Status Registry::Insert(const RegisteredAdapter& adapter) {
   int64_t position = 0;
   for (const PastGeneration& past : adapter.history) {
     Statement insert(db_, "INSERT INTO history VALUES (?, ?, ?, ?, ?)");
-    insert.Bind(adapter.owner).Bind(adapter.name).Bind(position++);
+    insert.Bind(adapter.owner).Bind(adapter.name).Bind(position);
     insert.Bind(past.digest).Bind(past.since_unix).Next();
+    RETURN_IF_ERROR(Error(insert.code()));
+    RETURN_IF_ERROR(InsertShares(adapter, position++));
+  }
+  return OkStatus();
+}
+
+Status Registry::InsertShares(const RegisteredAdapter& adapter, int64_t position) {
+  int64_t number = 0;
+  for (const SplitShare& share : adapter.history[static_cast<size_t>(position)].split) {
+    Statement insert(db_, "INSERT INTO splits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    insert.Bind(adapter.owner).Bind(adapter.name).Bind(position).Bind(number++);
+    insert.Bind(share.digest).Bind(share.weight).Bind(share.adapter);
+    insert.Bind(share.rank).Bind(share.bytes).Next();
     RETURN_IF_ERROR(Error(insert.code()));
   }
   return OkStatus();
@@ -285,7 +342,9 @@ StatusOr<std::vector<std::string>> Registry::Unused(
 }
 
 StatusOr<bool> Registry::IsUsed(const std::string& digest) const {
-  Statement select(db_, "SELECT 1 FROM history WHERE digest = ? LIMIT 1");
+  Statement select(db_,
+                   "SELECT 1 FROM history WHERE digest = ?1 "
+                   "UNION ALL SELECT 1 FROM splits WHERE digest = ?1 LIMIT 1");
   const bool is_used = select.Bind(digest).Next();
   RETURN_IF_ERROR(Error(select.code()));
   return is_used;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -15,10 +16,23 @@ struct sqlite3;
 
 namespace aril {
 
-// A generation, as a name that has stood for it remembers it.
+// One of the generations that a name divides its requests among (catalog/split.h).
+struct SplitShare {
+  std::string digest;
+  int64_t weight = 0;
+  std::string adapter = {};  // under whose name it was given; empty: the name's own
+  int64_t rank = 0;
+  int64_t bytes = 0;
+};
+
+// What the digest of a split begins with.
+inline constexpr std::string_view kSplitPrefix = "split:";
+
+// A generation, as a name that has stood for it remembers it; or several of them at a time.
 struct PastGeneration {
-  std::string digest;  // catalog/generation_store.h
+  std::string digest;  // catalog/generation_store.h, or of a split
   int64_t since_unix = 0;
+  std::vector<SplitShare> split = {};  // empty: one generation
 };
 
 // A name, and what is needed to serve it again.
@@ -72,6 +86,8 @@ class Registry {
   StatusOr<std::vector<std::string>> Replace(const std::string& owner, const std::string& name,
                                              const RegisteredAdapter* adapter);
   Status Insert(const RegisteredAdapter& adapter);
+  Status InsertShares(const RegisteredAdapter& adapter, int64_t position);
+  Status ReadShares(RegisteredAdapter* adapter) const;
   StatusOr<bool> IsUsed(const std::string& digest) const;
   StatusOr<std::vector<std::string>> Unused(const std::vector<std::string>& candidates) const;
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "catalog/split.h"
 #include "gateway/json_fields.h"
 #include "gateway/text.h"
 
@@ -31,18 +32,46 @@ Json ToJson(Generation::Residence residence) {
   return Json();
 }
 
+Json::Object ToJson(const SplitShare& share) {
+  return {{"generation", share.digest},
+          {"weight", share.weight},
+          {"adapter", NullIf(share.adapter.empty(), share.adapter)}};
+}
+
+Json ToJson(const std::vector<SplitShare>& split) {
+  Json::Array shares;
+  for (const SplitShare& share : split) shares.push_back(ToJson(share));
+  return shares;
+}
+
+// The shares of a name that is split, and how they are used; null for others.
+Json DescribeShares(const CatalogEntry& entry) {
+  if (!entry.is_split()) return Json();
+  Json::Array shares;
+  for (const CatalogShare& share : entry.shares) {
+    Json::Object described = ToJson(share.share);
+    described.emplace_back("residence", ToJson(share.entry->generation->residence()));
+    described.emplace_back("requests", share.entry->usage->Read().requests);
+    shares.push_back(std::move(described));
+  }
+  return shares;
+}
+
 Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
   const Generation::Description& generation = **entry.generation;
   const NameUsage::Numbers usage = entry.usage->Read();
   Json::Array history;
   for (const PastGeneration& past : entry.history) {
-    history.push_back(Json::Object{{"generation", past.digest}, {"since", past.since_unix}});
+    Json::Object described = {{"generation", past.digest}, {"since", past.since_unix}};
+    if (!past.split.empty()) described.emplace_back("split", ToJson(past.split));
+    history.push_back(std::move(described));
   }
   return Json::Object{{"id", entry.name},
                       {"object", "adapter"},
                       {"parent", entry.parent},
-                      {"source", entry.root},
+                      {"source", NullIf(entry.is_split(), entry.root)},
                       {"generation", generation.digest},
+                      {"split", DescribeShares(entry)},
                       {"rank", generation.rank},
                       {"bytes", generation.bytes},
                       {"residence", ToJson(entry.generation->residence())},
@@ -95,43 +124,139 @@ struct Params {
 constexpr Params kVllmParams = {.name = "lora_name", .source = "lora_path"};
 constexpr Params kPutParams = {.name = "name", .source = "source"};
 
+// A share that a client asks for: of a generation that the name has stood for, or of the one that
+// another adapter stands for.
+struct ShareField {
+  std::string generation;
+  std::string adapter;
+  int64_t weight = 0;
+};
+
 struct Change {
   std::string name;
-  std::string source;  // or a generation that the name has stood for:
-  std::string generation;
+  std::string source;      // or a generation that the name has stood for:
+  std::string generation;  // or several:
+  std::vector<ShareField> split;
   Catalog::Expected expected;
   int64_t ttl_seconds = 0;  // 0: it stays
   std::optional<bool> pin;  // absent: as it is
 };
 
-ApiResult<std::shared_ptr<const Generation>> Obtain(const Change& change,
-                                                    const CatalogEntryPtr& current,
-                                                    AdapterLoader& loader, const Params& params) {
-  if (!change.source.empty()) {
-    auto loaded = loader.Load(change.source);
-    if (!loaded.ok()) return WithParam(FromStatus(loaded.status()), params.source);
-    return *std::move(loaded);
-  }
-  const auto is_asked_for = [&](const PastGeneration& past) {
-    return past.digest == change.generation;
-  };
-  if (current == nullptr || std::ranges::none_of(current->history, is_asked_for)) {
-    return ApiError{.status = 404,
-                    .message = "The adapter `" + change.name +
-                               "` has not stood for that generation; `history` of GET " +
-                               "/v1/adapters/" + change.name + " lists those that it has.",
-                    .param = "generation",
-                    .code = ""};
-  }
-  auto recalled = loader.Recall(change.generation);
-  if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), "generation");
-  return *std::move(recalled);
+bool HasTarget(const Change& change) {
+  return !change.source.empty() || !change.generation.empty() || !change.split.empty();
+}
+
+ApiError NotInHistory(const std::string& name, std::string_view param) {
+  return {.status = 404,
+          .message = "The adapter `" + name +
+                     "` has not stood for that generation; `history` of GET /v1/adapters/" + name +
+                     " lists those that it has.",
+          .param = std::string(param),
+          .code = ""};
+}
+
+// Whether a name has stood for a generation, alone or as one of several.
+bool HasStoodFor(const CatalogEntry& entry, const std::string& digest) {
+  const auto is_it = [&](const auto& past) { return past.digest == digest; };
+  return std::ranges::any_of(entry.history, [&](const PastGeneration& past) {
+    return is_it(past) || std::ranges::any_of(past.split, is_it);
+  });
+}
+
+std::string ShareParam(size_t share, std::string_view field) {
+  return StrCat("split[", share, "].", field);
 }
 
 // The entry that `tenant` may change under this name, or null.
 CatalogEntryPtr Current(const RequestContext& context, const std::string& name) {
   CatalogEntryPtr entry = context.model.catalog->Resolve(context.tenant, name);
   return entry == nullptr || entry->generation == nullptr ? nullptr : entry;
+}
+
+// The generation that a share is to have.
+ApiResult<std::shared_ptr<const Generation>> ObtainShare(const ShareField& share, size_t number,
+                                                         const Change& change,
+                                                         const RequestContext& context,
+                                                         AdapterLoader& loader) {
+  const std::string_view field = share.adapter.empty() ? "generation" : "adapter";
+  const std::string param = ShareParam(number, field);
+  std::string digest = share.generation;
+  if (share.adapter.empty()) {
+    const CatalogEntryPtr current = Current(context, change.name);
+    if (current == nullptr || !HasStoodFor(*current, digest)) {
+      return NotInHistory(change.name, param);
+    }
+  } else {
+    const CatalogEntryPtr other = context.model.catalog->Resolve(context.tenant, share.adapter);
+    if (other == nullptr) return AdapterNotFound(share.adapter, param);
+    if (other->generation == nullptr) {
+      return InvalidField(param, "`" + param + "` must be an adapter, not the base model.");
+    }
+    digest = (*other->generation)->digest;
+  }
+  if (digest.starts_with(kSplitPrefix)) {
+    return InvalidField(param, "`" + param +
+                                   "` must not be split itself; give the generations of its "
+                                   "`split` shares of their own.");
+  }
+  auto recalled = loader.Recall(digest);
+  if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), param);
+  return *std::move(recalled);
+}
+
+ApiResult<CatalogEntry> ObtainSplit(const Change& change, const std::vector<ShareField>& shares,
+                                    const RequestContext& context, AdapterLoader& loader) {
+  std::vector<SplitTarget> targets;
+  for (const ShareField& share : shares) {
+    auto generation = ObtainShare(share, targets.size(), change, context, loader);
+    if (!generation.ok()) return generation.error();
+    targets.push_back({std::move(generation.value()), share.weight, share.adapter});
+  }
+  auto entry = MakeSplit(change.name, context.model.catalog->base_name(), targets);
+  if (!entry.ok()) return WithParam(FromStatus(entry.status()), "split");
+  return *std::move(entry);
+}
+
+// A split that the name has stood for, again.
+ApiResult<CatalogEntry> RecallSplit(const Change& change, const CatalogEntry& current,
+                                    const RequestContext& context, AdapterLoader& loader) {
+  const auto past = std::ranges::find(current.history, change.generation, &PastGeneration::digest);
+  if (past == current.history.end()) return NotInHistory(change.name, "generation");
+  std::vector<SplitTarget> targets;
+  for (const SplitShare& share : past->split) {
+    auto recalled = loader.Recall(share.digest);
+    if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), "generation");
+    targets.push_back({*std::move(recalled), share.weight, share.adapter});
+  }
+  auto entry = MakeSplit(change.name, context.model.catalog->base_name(), targets);
+  if (!entry.ok()) return WithParam(FromStatus(entry.status()), "generation");
+  return *std::move(entry);
+}
+
+// What the name is to stand for, and where that came from.
+ApiResult<CatalogEntry> Obtain(const Change& change, const RequestContext& context,
+                               AdapterLoader& loader, const Params& params) {
+  CatalogEntry entry = {
+      .name = change.name, .parent = context.model.catalog->base_name(), .root = change.source};
+  if (!change.source.empty()) {
+    auto loaded = loader.Load(change.source);
+    if (!loaded.ok()) return WithParam(FromStatus(loaded.status()), params.source);
+    entry.generation = *std::move(loaded);
+    return entry;
+  }
+  if (!change.split.empty()) return ObtainSplit(change, change.split, context, loader);
+  const CatalogEntryPtr current = Current(context, change.name);
+  if (current == nullptr || !HasStoodFor(*current, change.generation)) {
+    return NotInHistory(change.name, "generation");
+  }
+  if (change.generation.starts_with(kSplitPrefix)) {
+    return RecallSplit(change, *current, context, loader);
+  }
+  auto recalled = loader.Recall(change.generation);
+  if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), "generation");
+  entry.generation = *std::move(recalled);
+  entry.root = current->root;
+  return entry;
 }
 
 // Fills in what the change leaves as it is.
@@ -142,7 +267,7 @@ std::optional<ApiError> Complete(const RequestContext& context, Change* change) 
     return InvalidField("ttl_seconds",
                         "A pinned adapter stays: give `ttl_seconds` only with `pin`: false.");
   }
-  if (!change->source.empty() || !change->generation.empty()) return std::nullopt;
+  if (HasTarget(*change)) return std::nullopt;
   if (current == nullptr) return AdapterNotFound(change->name, "");
   change->generation = (*current->generation)->digest;
   return std::nullopt;
@@ -155,25 +280,17 @@ ApiResult<CatalogEntryPtr> Apply(Change change, const RequestContext& context,
   const Status allowed = catalog.CheckChange(context.tenant, change.name, change.expected);
   if (!allowed.ok()) return ChangeError(allowed, params.name);
   if (auto error = Complete(context, &change)) return *error;
-  auto generation = Obtain(change, Current(context, change.name), loader, params);
-  if (!generation.ok()) return generation.error();
-  std::shared_ptr<const void> pin;
-  if (*change.pin) {
-    auto pinned = generation.value()->Pin();
+  auto obtained = Obtain(change, context, loader, params);
+  if (!obtained.ok()) return obtained.error();
+  CatalogEntry& wanted = obtained.value();
+  wanted.expires_unix = change.ttl_seconds == 0 ? 0 : context.unix_seconds + change.ttl_seconds;
+  wanted.is_pinned = *change.pin;
+  if (wanted.is_pinned) {
+    auto pinned = wanted.generation->Pin();
     if (!pinned.ok()) return ChangeError(pinned.status(), "pin");
-    pin = *std::move(pinned);
+    wanted.pin = *std::move(pinned);
   }
-  const CatalogEntryPtr before = Current(context, change.name);
-  auto entry = catalog.Put(
-      context.tenant,
-      {.name = change.name,
-       .parent = catalog.base_name(),
-       .root = change.source.empty() && before != nullptr ? before->root : change.source,
-       .generation = std::move(generation.value()),
-       .expires_unix = change.ttl_seconds == 0 ? 0 : context.unix_seconds + change.ttl_seconds,
-       .is_pinned = *change.pin,
-       .pin = std::move(pin)},
-      change.expected);
+  auto entry = catalog.Put(context.tenant, std::move(wanted), change.expected);
   if (!entry.ok()) return ChangeError(entry.status(), params.name);
   LogInfo(StrCat("adapter ", change.name, " is generation ",
                  (*(*entry)->generation)->digest.substr(0, kShownDigits), " from ",
@@ -188,20 +305,52 @@ Status Remove(const std::string& name, const Catalog::Expected& expected,
   return OkStatus();
 }
 
+std::vector<ShareField> ReadSplit(JsonFields& fields) {
+  std::vector<ShareField> shares;
+  const Json* split = fields.Find("split");
+  if (split == nullptr) return shares;
+  const Json::Array* array = split->AsArray();
+  if (array == nullptr || array->size() < 2 || array->size() > kMaxSplitShares) {
+    fields.Fail("split", StrCat("must be an array of 2 to ", kMaxSplitShares, " shares"));
+    return shares;
+  }
+  for (const Json& item : *array) {
+    const std::string where = StrCat("split[", shares.size(), "]");
+    if (item.AsObject() == nullptr) {
+      fields.Fail(where, "must be an object, not " + item.KindName());
+      return shares;
+    }
+    JsonFields share(item, where + ".");
+    const bool has_weight = share.Find("weight") != nullptr;
+    shares.push_back({.generation = share.GetString("generation", ""),
+                      .adapter = share.GetString("adapter", ""),
+                      .weight = share.GetInt("weight", 1, 1, kMaxSplitWeight)});
+    if (!has_weight) share.Fail("weight", "is required");
+    if (shares.back().generation.empty() == shares.back().adapter.empty()) {
+      share.Fail("generation", "or `adapter` is required, one of them");
+    }
+    fields.Take(share);
+  }
+  return shares;
+}
+
 ApiResult<Change> ParseChange(const std::string& name, const Json& body) {
   JsonFields fields(body);
   Change change = {.name = name,
                    .source = fields.GetString("source", ""),
                    .generation = fields.GetString("generation", ""),
+                   .split = ReadSplit(fields),
                    .ttl_seconds = fields.GetInt("ttl_seconds", 0, 1, kMaxTtlSeconds)};
   if (fields.Find("expected_generation") != nullptr) {
     change.expected = fields.GetString("expected_generation", "");
   }
   if (fields.Find("pin") != nullptr) change.pin = fields.GetBool("pin", false);
-  if (!change.source.empty() && !change.generation.empty()) {
-    fields.Fail("source", "and `generation` exclude each other; give one of them");
-  } else if (change.source.empty() && change.generation.empty() && !change.pin.has_value()) {
-    fields.Fail("source", "or `generation` is required, one of them, or `pin` alone");
+  const int num_targets =
+      int{!change.source.empty()} + int{!change.generation.empty()} + int{!change.split.empty()};
+  if (num_targets > 1) {
+    fields.Fail("source", "and `generation` and `split` exclude each other; give one of them");
+  } else if (num_targets == 0 && !change.pin.has_value()) {
+    fields.Fail("source", "or `generation` or `split` is required, one of them, or `pin` alone");
   }
   if (!fields.ok()) return *fields.error();
   return change;

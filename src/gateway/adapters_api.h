@@ -43,9 +43,10 @@ struct PutAnswer {
   bool is_new = false;
   Json adapter;
 };
-// PUT /v1/adapters/{name}: `{"source"}` or `{"generation"}` (or neither, with `pin`),
-// `{"expected_generation", "ttl_seconds", "pin"}`. With `dry_run=true` in the query everything is verified and nothing changed. 409
-// if the name stands for another generation than expected, or is not the tenant's.
+// PUT /v1/adapters/{name}: `{"source"}` or `{"generation"}` or `{"split"}` (or none, with `pin`),
+// `{"expected_generation", "ttl_seconds", "pin"}`. With `dry_run=true` in the query everything is
+// verified and nothing changed. 409 if the name stands for another generation than expected, or is
+// not the tenant's.
 ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
                                 std::string_view body, const RequestContext& context,
                                 AdapterLoader& loader);

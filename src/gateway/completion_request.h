@@ -29,6 +29,7 @@ struct RequestContext {
   const CompletionLimits& limits;
   std::string_view tenant;
   int64_t unix_seconds = 0;  // for chat templates that state the date
+  uint64_t draw = 0;         // random: the share of who has neither a key nor a seed
 };
 
 struct CompletionPrompt {

@@ -63,12 +63,14 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   pending->call.responder->OnDisconnect([weak = std::weak_ptr(pending)] {
     if (const auto gone = weak.lock()) gone->gone = true;
   });
-  const bool queued = options_.work->TryPush([this, pending, model = model_] {
+  const bool queued = options_.work->TryPush([this, pending, model = model_,
+                                              draw = options_.random()] {
     auto parsed = ParseSafely(pending->endpoint, pending->call.request.body,
                               {.model = *model,
                                .limits = options_.limits,
                                .tenant = pending->call.tenant,
-                               .unix_seconds = options_.clock->UnixSeconds()});
+                               .unix_seconds = options_.clock->UnixSeconds(),
+                               .draw = draw});
     options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
       OnParsed(pending, std::move(*parsed));
     });

@@ -33,6 +33,16 @@ ApiError RunnerError(const wire::TokenEvent& event) {
                                      : event.error);
 }
 
+// Which versions of which adapters answer: a name may move, or be split.
+HttpHeaders GenerationHeader(const CompletionRequest& request) {
+  std::vector<std::string> digests;
+  for (const CatalogEntryPtr& entry : request.entries) {
+    if (entry->generation != nullptr) digests.push_back((*entry->generation)->digest);
+  }
+  if (digests.empty()) return {};
+  return {{"Aril-Generation", Join(digests, ", ")}};
+}
+
 std::unique_ptr<const AnswerFormat> MakeFormat(Endpoint endpoint, const AnswerHead& head) {
   return endpoint == Endpoint::kChat ? MakeChatFormat(head) : MakeCompletionFormat(head);
 }
@@ -59,11 +69,13 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
 void CompletionSession::Start() {
   if (!request_.stream) return;
   streaming_ = true;
-  responder_->StartStream({.content_type = std::string(kSseContentType),
-                           // Without these, proxies hold events back.
-                           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
-                           .body = ""},
-                          std::string(kSseHeartbeat));
+  HttpHeaders headers = GenerationHeader(request_);
+  // Without these, proxies hold events back.
+  headers.emplace_back("Cache-Control", "no-cache");
+  headers.emplace_back("X-Accel-Buffering", "no");
+  responder_->StartStream(
+      {.content_type = std::string(kSseContentType), .headers = std::move(headers), .body = ""},
+      std::string(kSseHeartbeat));
 }
 
 bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
@@ -135,7 +147,8 @@ void CompletionSession::Complete() {
     responder_->Write(kSseDone);
     return responder_->Finish();
   }
-  responder_->Respond({.headers = {}, .body = format_->Full(BestChoices(), usage)});
+  responder_->Respond(
+      {.headers = GenerationHeader(request_), .body = format_->Full(BestChoices(), usage)});
 }
 
 // Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in

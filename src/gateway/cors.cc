@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kAny = "*";
 constexpr const char* kMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 // What scripts may read besides the few fields they always may.
-constexpr const char* kExposed = "Retry-After";
+constexpr const char* kExposed = "Retry-After, Aril-Generation";
 // How long a browser need not ask again.
 constexpr const char* kMaxAgeSeconds = "600";
 

@@ -311,17 +311,18 @@ void Gateway::HandleDetokenize(ApiCall call) {
 
 void Gateway::AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function) {
   const auto responder = call.responder;
-  const bool queued =
-      queue.TryPush([this, call = std::move(call), model = model_, function = std::move(function)] {
-        const RequestContext context = {.model = *model,
-                                        .limits = options_.limits,
-                                        .tenant = call.tenant,
-                                        .unix_seconds = options_.clock->UnixSeconds()};
-        options_.post([responder = call.responder,
-                       response = AnswerSafely(function, call.request.body, context)] {
-          responder->Respond(response);
-        });
-      });
+  const bool queued = queue.TryPush([this, call = std::move(call), model = model_,
+                                     function = std::move(function), draw = options_.random()] {
+    const RequestContext context = {.model = *model,
+                                    .limits = options_.limits,
+                                    .tenant = call.tenant,
+                                    .unix_seconds = options_.clock->UnixSeconds(),
+                                    .draw = draw};
+    options_.post([responder = call.responder,
+                   response = AnswerSafely(function, call.request.body, context)] {
+      responder->Respond(response);
+    });
+  });
   if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "catalog/split.h"
 
 namespace aril::gateway {
 namespace {
@@ -24,6 +25,9 @@ constexpr double kGreedyTemperature = 1e-5;
 constexpr std::string_view kConstraints[] = {
     "guided_json",        "guided_regex", "guided_choice", "guided_grammar",
     "structured_outputs", "json_schema",  "grammar"};
+
+// Who asks, or in which session; the first one that is there counts.
+constexpr std::string_view kStickyFields[] = {"user", "safety_identifier", "prompt_cache_key"};
 
 void ReadStopStrings(JsonFields& fields, CompletionRequest* request) {
   const Json* stop = fields.Find("stop");
@@ -142,7 +146,8 @@ void RefuseConstraints(JsonFields& fields) {
 
 // One of `adapters`: {"name", "weight"}. A weight of 0 leaves the adapter out.
 std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
-                                    const RequestContext& context, CompletionRequest* request) {
+                                    JsonFields& request_fields, const RequestContext& context,
+                                    CompletionRequest* request) {
   if (json.AsObject() == nullptr) {
     return InvalidField("adapters", StrCat("`", where,
                                            "` must be an object with a name and, if "
@@ -159,7 +164,7 @@ std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
     }
   }
   if (!fields.ok()) return fields.error();
-  auto entry = FindModel(name, context);
+  auto entry = FindModel(name, request_fields, context);
   if (!entry.ok()) {
     ApiError error = entry.error();
     error.param = where + ".name";
@@ -179,8 +184,8 @@ std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
 }
 
 // `adapters`: several at a time, each with a weight, instead of the one that `model` names.
-std::optional<ApiError> ReadAdapters(const Json& json, const RequestContext& context,
-                                     CompletionRequest* request) {
+std::optional<ApiError> ReadAdapters(const Json& json, JsonFields& fields,
+                                     const RequestContext& context, CompletionRequest* request) {
   const Json::Array* list = json.AsArray();
   if (list == nullptr || list->size() > kMaxAdaptersPerRequest) {
     return InvalidField("adapters",
@@ -195,21 +200,38 @@ std::optional<ApiError> ReadAdapters(const Json& json, const RequestContext& con
   }
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string where = StrCat("adapters[", i, "]");
-    if (auto error = ReadAdapter((*list)[i], where, context, request)) return error;
+    if (auto error = ReadAdapter((*list)[i], where, fields, context, request)) return error;
   }
   return std::nullopt;
 }
 
+// The same for all requests of one user or session; without any, for all of one seed.
+uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
+                        const RequestContext& context) {
+  for (const std::string_view name : kStickyFields) {
+    const std::string key = fields.GetString(name, "");
+    if (!key.empty()) return SplitPoint(context.tenant, model, "key", key);
+  }
+  if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
+    return SplitPoint(context.tenant, model, "seed", StrCat(*seed));
+  }
+  return context.draw;
+}
+
 }  // namespace
 
-ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context) {
-  CatalogEntryPtr entry = context.model.catalog->Resolve(context.tenant, name);
-  if (entry == nullptr) return ModelNotFound(name);
-  if (entry->generation == nullptr) return entry;
+ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
+                                     const RequestContext& context) {
+  const CatalogEntryPtr named = context.model.catalog->Resolve(context.tenant, name);
+  if (named == nullptr) return ModelNotFound(name);
+  if (named->generation == nullptr) return named;
+  const uint64_t point = ReadSplitPoint(name, fields, context);
+  CatalogEntryPtr entry = named->is_split() ? ChooseShare(*named, point).entry : named;
   const Status prepared = entry->generation->Prepare();
   // What is wrong with our own files, and where they are, is no business of clients.
   constexpr const char* kReason = "its files cannot be read; the server's log says why";
   entry->usage->OnRequest(context.unix_seconds, prepared.ok() ? "" : kReason);
+  if (entry != named) named->usage->OnRequest(context.unix_seconds, prepared.ok() ? "" : kReason);
   if (prepared.ok()) return entry;
   LogError(StrCat("adapter ", name, " cannot be served: ", Message(prepared)));
   ApiError error =
@@ -223,13 +245,13 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   request->model = fields.GetString("model", "");
   if (!fields.ok()) return fields.error();
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
-  auto entry = FindModel(request->model, context);
+  auto entry = FindModel(request->model, fields, context);
   if (!entry.ok()) return entry.error();
   request->common.tenant = context.tenant;
   request->common.adapters = MixOf(entry.value()->adapter());
   request->entries.push_back(std::move(entry.value()));
   const Json* adapters = fields.Find("adapters");
-  return adapters == nullptr ? std::nullopt : ReadAdapters(*adapters, context, request);
+  return adapters == nullptr ? std::nullopt : ReadAdapters(*adapters, fields, context, request);
 }
 
 void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request) {
@@ -251,7 +273,7 @@ void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionR
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
-  fields.GetString("user", "");
+  for (const std::string_view name : kStickyFields) fields.GetString(name, "");
 }
 
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,

@@ -20,9 +20,12 @@ inline constexpr double kMaxAdapterWeight = 100;
 // Most alternatives to report with each token.
 inline constexpr int64_t kMaxLogprobs = 20;
 
-// What a name stands for, ready to be used. 404 if the tenant may not use it; 500 if the files of a
+// What a name stands for, ready to be used. Of a name that is split, the share of the request: by
+// its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the
+// errors of these fields stay in `fields`. 404 if the tenant may not use it; 500 if the files of a
 // registered adapter cannot be read any more. May take as long as opening them.
-ApiResult<CatalogEntryPtr> FindModel(const std::string& name, const RequestContext& context);
+ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
+                                     const RequestContext& context);
 
 // `model` and `adapters`: who is asked. The errors of FindModel, and 400 for a list of adapters
 // that is none.

@@ -37,6 +37,10 @@ class JsonFields {
   std::vector<int32_t> GetIntArray(std::string_view name, int32_t min, int32_t max);
 
   void Fail(std::string_view name, const std::string& message);
+  // The error of the fields of an object within this one.
+  void Take(const JsonFields& inner) {
+    if (!error_.has_value()) error_ = inner.error_;
+  }
   bool ok() const { return !error_.has_value(); }
   const std::optional<ApiError>& error() const { return error_; }
 

@@ -16,7 +16,7 @@ ApiResult<AdapterId> FindAdapter(JsonFields& fields, const RequestContext& conte
   const std::string name = fields.GetString("model", "");
   if (!fields.ok()) return *fields.error();
   if (name.empty()) return kBaseModel;
-  const auto entry = FindModel(name, context);
+  const auto entry = FindModel(name, fields, context);
   if (!entry.ok()) return entry.error();
   return entry.value()->adapter();
 }
