@@ -1,5 +1,6 @@
 #include "adapters/adapter_set.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -9,7 +10,6 @@ namespace aril {
 AdapterId AdapterSet::Add(Adapter adapter) {
   auto entry = std::make_shared<Entry>();
   entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
-  entry->is_open = true;
   return Insert(std::move(entry));
 }
 
@@ -20,48 +20,122 @@ AdapterId AdapterSet::AddUnopened(Open open) {
 }
 
 AdapterId AdapterSet::Insert(std::shared_ptr<Entry> entry) {
+  std::vector<std::shared_ptr<const Adapter>> closed;
   const std::lock_guard lock(mutex_);
+  if (entry->adapter != nullptr) Opened(*entry, std::move(entry->adapter));
   const AdapterId id(next_id_++);
   adapters_.emplace(id, std::move(entry));
+  CloseUnused(closed);
   return id;
 }
 
+void AdapterSet::SetOpen(AdapterId id, Open open) {
+  std::vector<std::shared_ptr<const Adapter>> closed;
+  const std::lock_guard lock(mutex_);
+  const auto found = adapters_.find(id);
+  if (found == adapters_.end()) return;
+  found->second->open = std::move(open);
+  CloseUnused(closed);
+}
+
 void AdapterSet::Remove(AdapterId id) {
-  std::shared_ptr<Entry> last;  // its files are closed after the lock is released
+  std::vector<std::shared_ptr<const Adapter>> closed;
+  std::shared_ptr<Entry> last;
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
   if (found == adapters_.end()) return;
   last = std::move(found->second);
   adapters_.erase(found);
+  last->is_here = false;
+  if (last->adapter != nullptr) Close(*last, closed);
+}
+
+void AdapterSet::Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) const {
+  entry.adapter = std::move(adapter);
+  open_bytes_ += entry.adapter->file_bytes();
+  entry.use = uses_.insert(uses_.end(), &entry);
+}
+
+void AdapterSet::Close(Entry& entry, std::vector<std::shared_ptr<const Adapter>>& closed) const {
+  open_bytes_ -= entry.adapter->file_bytes();
+  uses_.erase(entry.use);
+  closed.push_back(std::move(entry.adapter));
+}
+
+void AdapterSet::CloseUnused(std::vector<std::shared_ptr<const Adapter>>& closed) const {
+  for (auto it = uses_.begin(); it != uses_.end() && open_bytes_ > max_open_bytes_;) {
+    Entry& entry = **it++;
+    // Others get theirs from here only: whom nobody has now, nobody gets before the lock goes.
+    if (!entry.open || entry.adapter.use_count() > 1) continue;
+    Close(entry, closed);
+    ++num_closed_;
+  }
 }
 
 StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
   if (id == kBaseModel) return AdapterRef();
+  std::vector<std::shared_ptr<const Adapter>> closed;
   std::shared_ptr<Entry> entry;
+  // The adapter, if it is open.
+  const auto use = [&]() -> std::shared_ptr<const Adapter> {
+    if (entry->adapter == nullptr) return nullptr;
+    if (entry->is_here) uses_.splice(uses_.end(), uses_, entry->use);
+    auto adapter = entry->adapter;
+    CloseUnused(closed);
+    return adapter;
+  };
   {
     const std::lock_guard lock(mutex_);
     const auto found = adapters_.find(id);
     if (found == adapters_.end()) return NotFound(StrCat("there is no adapter ", id));
     entry = found->second;
+    if (auto adapter = use()) return AdapterRef{id, std::move(adapter)};
   }
-  const std::lock_guard lock(entry->mutex);
-  if (entry->adapter == nullptr) {
-    ASSIGN_OR_RETURN(Adapter adapter, entry->open());
-    entry->adapter = std::make_shared<const Adapter>(std::move(adapter));
-    entry->is_open = true;
+  const std::lock_guard opening(entry->opening);
+  Open open;
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto adapter = use()) return AdapterRef{id, std::move(adapter)};
+    open = entry->open;
   }
-  return AdapterRef{id, entry->adapter};
+  // Removed, it stays closed for good.
+  if (!open) return NotFound(StrCat("there is no adapter ", id));
+  ASSIGN_OR_RETURN(Adapter opened, open());
+  auto adapter = std::make_shared<const Adapter>(std::move(opened));
+  const std::lock_guard lock(mutex_);
+  if (entry->is_here) {
+    Opened(*entry, adapter);
+    CloseUnused(closed);
+  }
+  return AdapterRef{id, std::move(adapter)};
 }
 
 bool AdapterSet::IsOpen(AdapterId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
-  return found != adapters_.end() && found->second->is_open;
+  return found != adapters_.end() && found->second->adapter != nullptr;
+}
+
+std::vector<AdapterId> AdapterSet::Ids() const {
+  std::vector<AdapterId> ids;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, entry] : adapters_) ids.push_back(id);
+  return ids;
 }
 
 int64_t AdapterSet::size() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int64_t>(adapters_.size());
+}
+
+int64_t AdapterSet::open_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return open_bytes_;
+}
+
+int64_t AdapterSet::num_closed() const {
+  const std::lock_guard lock(mutex_);
+  return num_closed_;
 }
 
 }  // namespace aril

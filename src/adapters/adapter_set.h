@@ -3,12 +3,14 @@
 #ifndef ARIL_ADAPTERS_ADAPTER_SET_H_
 #define ARIL_ADAPTERS_ADAPTER_SET_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "adapters/adapter.h"
 #include "base/ids.h"
@@ -24,34 +26,61 @@ struct AdapterRef {
 
 // Adapters come and go while sequences run: who has one keeps it, and no id is given twice, so that
 // an id never means anything else than it did. Thread-safe.
+//
+// Of those that can be opened again, the least recently used are closed while all open files
+// together are larger than a budget. What somebody has stays open, and counts.
 class AdapterSet {
  public:
-  // Ids count from 0.
+  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  explicit AdapterSet(int64_t max_open_bytes = kUnbounded) : max_open_bytes_(max_open_bytes) {}
+
+  // Ids count from 0. It stays open until SetOpen says how to open it.
   AdapterId Add(Adapter adapter);
-  // One that Find is to open, by `open`, when it is wanted first.
+  // One that Find is to open, by `open`, when it is wanted.
   using Open = std::function<StatusOr<Adapter>()>;
   AdapterId AddUnopened(Open open);
+  // How to open one of this set again, which may be closed from now on. Of an unknown id: no
+  // effect.
+  void SetOpen(AdapterId id, Open open);
   // Of an unknown id: no effect.
   void Remove(AdapterId id);
 
   // The base model for its own id; NotFound for one that is not here. An adapter that cannot be
   // opened is tried again by the next call; only those that want the same one wait for it.
   StatusOr<AdapterRef> Find(AdapterId id) const;
-  // False for one that is not here, or that Find has not opened.
+  // False for one that is not here, or that is not open.
   bool IsOpen(AdapterId id) const;
+  std::vector<AdapterId> Ids() const;
   int64_t size() const;
+  // Of the open adapters' files.
+  int64_t open_bytes() const;
+  // Adapters closed for want of room so far.
+  int64_t num_closed() const;
 
  private:
   struct Entry {
-    Open open;
-    std::atomic<bool> is_open = false;
-    std::mutex mutex;                        // of `adapter`, once it can be found
-    std::shared_ptr<const Adapter> adapter;  // null before it is opened
+    std::mutex opening;  // taken before mutex_
+    // The rest is guarded by the set's mutex_.
+    Open open;                               // empty: it must stay open
+    std::shared_ptr<const Adapter> adapter;  // null while it is closed
+    bool is_here = true;
+    std::list<Entry*>::iterator use;  // in uses_, while it is open
   };
   AdapterId Insert(std::shared_ptr<Entry> entry);
 
+  // mutex_ is held for these.
+  void Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) const;
+  // Moves what it closes to `closed`, to be let go after the lock is.
+  void Close(Entry& entry, std::vector<std::shared_ptr<const Adapter>>& closed) const;
+  void CloseUnused(std::vector<std::shared_ptr<const Adapter>>& closed) const;
+
+  const int64_t max_open_bytes_;
   mutable std::mutex mutex_;
   std::unordered_map<AdapterId, std::shared_ptr<Entry>> adapters_;
+  // What Find does to whom it finds does not change the set.
+  mutable std::list<Entry*> uses_;  // open ones, least recently used first
+  mutable int64_t open_bytes_ = 0;
+  mutable int64_t num_closed_ = 0;
   int32_t next_id_ = 0;
 };
 

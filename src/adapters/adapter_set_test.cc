@@ -1,5 +1,6 @@
 #include "adapters/adapter_set.h"
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -84,6 +85,108 @@ TEST(AdapterSet, ThreadsMayAddAndRemoveAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(set.size(), 4 * 2);
+}
+
+// A set whose budget holds two of its adapters, which are all of one size.
+class BoundedAdapterSetTest : public ::testing::Test {
+ protected:
+  static constexpr int kNumAdapters = 4;
+  static int64_t BytesOfOne() { return OpenIt().file_bytes(); }
+  static Adapter OpenIt() { return aril::Open("all-r4"); }
+
+  BoundedAdapterSetTest() {
+    for (int i = 0; i < kNumAdapters; ++i) {
+      set_.AddUnopened([this]() -> StatusOr<Adapter> {
+        ++num_opened_;
+        return OpenIt();
+      });
+    }
+  }
+  AdapterRef Find(int32_t id) {
+    const auto found = set_.Find(AdapterId(id));
+    CHECK(found.ok());
+    EXPECT_NE(found->adapter, nullptr);
+    return *found;
+  }
+  std::vector<int32_t> OpenIds() const {
+    std::vector<int32_t> ids;
+    for (int32_t id = 0; id < kNumAdapters; ++id) {
+      if (set_.IsOpen(AdapterId(id))) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  std::atomic<int> num_opened_ = 0;
+  const int64_t bytes_ = BytesOfOne();
+  AdapterSet set_{2 * bytes_};
+};
+
+using Ids = std::vector<int32_t>;
+
+TEST_F(BoundedAdapterSetTest, TheLeastRecentlyUsedIsClosedAndOpenedAgain) {
+  Find(0);
+  Find(1);
+  Find(0);
+  EXPECT_EQ(OpenIds(), (Ids{0, 1}));
+  Find(2);
+  EXPECT_EQ(OpenIds(), (Ids{0, 2}));
+  EXPECT_EQ(set_.open_bytes(), 2 * bytes_);
+  EXPECT_EQ(set_.num_closed(), 1);
+  EXPECT_EQ(num_opened_, 3);
+  Find(1);
+  EXPECT_EQ(num_opened_, 4);
+  EXPECT_EQ(OpenIds(), (Ids{1, 2}));
+}
+
+TEST_F(BoundedAdapterSetTest, WhatSomebodyHasStaysOpenAndCounts) {
+  AdapterRef first = Find(0);
+  const AdapterRef second = Find(1);
+  const AdapterRef third = Find(2);
+  EXPECT_EQ(OpenIds(), (Ids{0, 1, 2}));
+  EXPECT_EQ(set_.open_bytes(), 3 * bytes_);
+  first.adapter = nullptr;
+  Find(3);
+  EXPECT_EQ(OpenIds(), (Ids{1, 2, 3})) << "the one that is just used is held by the caller";
+  Find(1);
+  EXPECT_EQ(OpenIds(), (Ids{1, 2}));
+}
+
+TEST_F(BoundedAdapterSetTest, WhatCannotBeOpenedAgainStaysOpen) {
+  const AdapterId id = set_.Add(OpenIt());
+  Find(0);
+  Find(1);
+  Find(2);
+  EXPECT_TRUE(set_.IsOpen(id));
+  EXPECT_EQ(OpenIds(), (Ids{2}));
+  set_.SetOpen(id, []() -> StatusOr<Adapter> { return NotFound("gone"); });
+  Find(3);
+  EXPECT_FALSE(set_.IsOpen(id)) << "the least recently used one";
+  EXPECT_EQ(set_.Find(id).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(set_.open_bytes(), 2 * bytes_);
+}
+
+TEST_F(BoundedAdapterSetTest, WhatIsRemovedDoesNotCount) {
+  const AdapterRef kept = Find(0);
+  set_.Remove(AdapterId(0));
+  EXPECT_EQ(set_.open_bytes(), 0);
+  EXPECT_EQ(kept.adapter->spec().MaxRank(), 4);
+  EXPECT_EQ(set_.num_closed(), 0) << "not for want of room";
+  set_.SetOpen(AdapterId(0), nullptr);
+}
+
+TEST_F(BoundedAdapterSetTest, ManyMayWantThemAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < 50; ++i) {
+        const AdapterRef ref = Find((i * (t + 1)) % kNumAdapters);
+        EXPECT_EQ(ref.adapter->spec().MaxRank(), 4);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Find(0);
+  EXPECT_LE(set_.open_bytes(), 2 * bytes_);
 }
 
 }  // namespace

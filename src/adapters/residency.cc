@@ -39,12 +39,14 @@ AdapterPin Residency::Pin(const AdapterRef& ref) {
   if (ref.id == kBaseModel) return AdapterPin();
   const auto found = resident_.find(ref.id);
   Entry& entry = found == resident_.end() ? Load(ref) : found->second;
-  entry.offer.Withdraw();
+  Withdraw(entry);
   ++entry.pins;
   return AdapterPin(this, ref.id);
 }
 
 Residency::Entry& Residency::Load(const AdapterRef& ref) {
+  CHECK_LE(PagesFor(ref), available_pages());
+  while (pool_.used(PageUse::kAdapter) + PagesFor(ref) > max_pages_) Drop(idle_.front());
   std::vector<PageRef> pages;
   CHECK(pool_.Allocate(PagesFor(ref), PageUse::kAdapter, pages));
   ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages));
@@ -113,14 +115,24 @@ void Residency::Touch(AdapterId id) {
 
 void Residency::OfferIfIdle(AdapterId id, Entry& entry) {
   if (!entry.ready || entry.pins > 0) return;
-  entry.offer.Withdraw();
+  Withdraw(entry);
   entry.offer = pool_.Offer(entry.adapter.num_pages(), [this, id] { Drop(id); });
+  entry.idle = idle_.insert(idle_.end(), id);
+  idle_pages_ += entry.adapter.num_pages();
+}
+
+void Residency::Withdraw(Entry& entry) {
+  if (!entry.idle.has_value()) return;
+  entry.offer.Withdraw();
+  idle_.erase(*std::exchange(entry.idle, std::nullopt));
+  idle_pages_ -= entry.adapter.num_pages();
 }
 
 void Residency::Drop(AdapterId id) {
   const auto found = resident_.find(id);
   CHECK(found != resident_.end());
   CHECK_EQ(found->second.pins, 0);
+  Withdraw(found->second);
   resident_.erase(found);
   ++num_drops_;
   const std::lock_guard lock(mutex_);

@@ -7,11 +7,15 @@
 #ifndef ARIL_ADAPTERS_RESIDENCY_H_
 #define ARIL_ADAPTERS_RESIDENCY_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <list>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -56,13 +60,16 @@ class Residency {
   using RunAside = std::function<void(std::function<void()>)>;
   static void AtOnce(const std::function<void()>& function) { function(); }
 
+  // `max_pages`: of all adapters in the pool, used or idle.
+  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
   Residency(DType dtype, PagePool& pool, const Arena& arena, const Clock& clock,
-            RunAside run_aside = AtOnce)
+            RunAside run_aside = AtOnce, int64_t max_pages = kUnbounded)
       : dtype_(dtype),
         pool_(pool),
         arena_(arena),
         clock_(clock),
-        run_aside_(std::move(run_aside)) {}
+        run_aside_(std::move(run_aside)),
+        max_pages_(std::min(max_pages, pool.total())) {}
   // Waits for the copies under way.
   ~Residency();
 
@@ -77,7 +84,12 @@ class Residency {
     return found != resident_.end() && found->second.ready;
   }
 
-  // Pins an adapter, and begins to load it if need be. CHECKs that the pool has room for it.
+  // Pages that adapters may take besides those in use: what they have not, and idle ones'.
+  int64_t available_pages() const {
+    return max_pages_ - pool_.used(PageUse::kAdapter) + idle_pages_;
+  }
+  // Pins an adapter, and begins to load it if need be; idle ones go if its pages would be too many.
+  // CHECKs that the pool, and the adapters' share of it, have room for it.
   AdapterPin Pin(const AdapterRef& ref);
   // Ready, as anybody may ask. Thread-safe.
   bool IsInPool(AdapterId id) const {
@@ -109,7 +121,9 @@ class Residency {
     ResidentAdapter adapter;
     bool ready = false;
     int64_t pins = 0;
-    PageOffer offer = {};  // open while it is ready and pins == 0
+    // While it is ready and pins == 0:
+    PageOffer offer = {};
+    std::optional<std::list<AdapterId>::iterator> idle = {};  // in idle_
   };
   struct Copied {
     AdapterId id;
@@ -119,6 +133,7 @@ class Residency {
   void OnCopied(const Copied& copied);
   void Unpin(AdapterId id);
   void OfferIfIdle(AdapterId id, Entry& entry);
+  void Withdraw(Entry& entry);
   // Gives the pages of an idle adapter back.
   void Drop(AdapterId id);
 
@@ -127,6 +142,9 @@ class Residency {
   const Arena& arena_;
   const Clock& clock_;
   const RunAside run_aside_;
+  const int64_t max_pages_;
+  std::list<AdapterId> idle_;  // in the order of their offers, oldest first
+  int64_t idle_pages_ = 0;
   std::unordered_map<AdapterId, Entry> resident_;
   std::vector<Duration> load_times_;  // not yet returned by TakeLoaded
   int64_t num_loading_ = 0;

@@ -192,6 +192,26 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
   }
 }
 
+// Adapters 0 and 1, and one page less than adapter 2 needs beside them.
+TEST_F(ResidencyTest, TheShareOfAdaptersIsKept) {
+  const auto pages = [&](int32_t id) { return residency_.PagesFor(Ref(id)); };
+  const int64_t max_pages = pages(0) + pages(1) + pages(2) - 1;
+  Residency bounded(DType::kF32, pool_, arena_, clock_, Residency::AtOnce, max_pages);
+  EXPECT_EQ(bounded.available_pages(), max_pages);
+  { const AdapterPin first = bounded.Pin(Ref(0)); }
+  AdapterPin second = bounded.Pin(Ref(1));
+  EXPECT_EQ(bounded.available_pages(), max_pages - pages(1)) << "the first is idle";
+  const AdapterPin third = bounded.Pin(Ref(2));
+  EXPECT_FALSE(bounded.IsResident(AdapterId(0))) << "although the pool has room";
+  EXPECT_TRUE(bounded.IsResident(AdapterId(1)));
+  EXPECT_LE(pool_.used(PageUse::kAdapter), max_pages);
+  EXPECT_EQ(bounded.num_drops(), 1);
+  second.Reset();
+  const AdapterPin again = bounded.Pin(Ref(0));
+  EXPECT_FALSE(bounded.IsResident(AdapterId(1)));
+  EXPECT_EQ(bounded.available_pages(), max_pages - pages(0) - pages(2));
+}
+
 // Loads that end when the test says so.
 class SlowResidencyTest : public ResidencyTest {
  protected:

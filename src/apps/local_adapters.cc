@@ -110,6 +110,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::strin
   if (GenerationPtr known = FindKnown(digest)) return known;
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
   ReadTemplate(loaded.id, dir);
+  LetClose(loaded.id, dir, digest);
   return MakeKnown(loaded, digest);
 }
 
@@ -135,6 +136,9 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::s
     generation = MakeKnown(*loaded, digest);
   }
   RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
+  // What is in the store is what it was.
+  runner_.LetClose((*generation)->adapter, options_.store->DirOf(digest),
+                   [] { return OkStatus(); });
   return generation;
 }
 
@@ -171,7 +175,9 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapt
                                                                  const std::string& dir) {
   ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
   ReadTemplate(adapter, dir);
-  return MakeKnown(runner_.Describe(adapter), digest);
+  auto generation = MakeKnown(runner_.Describe(adapter), digest);
+  LetClose(adapter, dir, digest);
+  return generation;
 }
 
 std::shared_ptr<const Generation> LocalAdapters::Restore(const RegisteredAdapter& registered) {
@@ -187,8 +193,8 @@ std::shared_ptr<const Generation> LocalAdapters::Restore(const RegisteredAdapter
   };
   auto prepare = [this, dir, id = loaded.id, opened = std::make_shared<Opened>()] {
     const std::lock_guard lock(opened->mutex);
-    if (opened->done) return OkStatus();
     RETURN_IF_ERROR(runner_.OpenAdapter(id));
+    if (opened->done) return OkStatus();
     ReadTemplate(id, dir);
     opened->done = true;
     return OkStatus();
@@ -205,6 +211,7 @@ std::shared_ptr<const Generation> LocalAdapters::FindKnown(const std::string& di
 std::shared_ptr<const Generation> LocalAdapters::MakeKnown(const LoadedAdapter& loaded,
                                                            const std::string& digest,
                                                            std::function<Status()> prepare) {
+  if (!prepare) prepare = [this, id = loaded.id] { return runner_.OpenAdapter(id); };
   auto generation = std::make_shared<const Generation>(
       Describe(loaded, digest),
       Generation::Hooks{.prepare = std::move(prepare),
@@ -228,6 +235,17 @@ void LocalAdapters::Release(AdapterId adapter, const std::string& digest) {
   const auto known = known_.find(digest);
   // There may be a new one of the same bytes by now.
   if (known != known_.end() && known->second.expired()) known_.erase(known);
+}
+
+// Its folder is somebody else's: what is there when it is opened again may be another adapter.
+void LocalAdapters::LetClose(AdapterId adapter, const std::string& dir, const std::string& digest) {
+  runner_.LetClose(adapter, dir, [dir, digest]() -> Status {
+    ASSIGN_OR_RETURN(const std::string now, DigestOfAdapter(dir));
+    if (now == digest) return OkStatus();
+    return FailedPrecondition(StrCat(dir, ": the files are not those that were loaded: they are ",
+                                     "generation ", now, " now, not ", digest,
+                                     "; load the adapter again, or put the files back"));
+  });
 }
 
 void LocalAdapters::ReadTemplate(AdapterId adapter, const std::string& dir) {

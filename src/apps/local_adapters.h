@@ -65,6 +65,8 @@ class LocalAdapters final : public gateway::AdapterLoader {
                           std::function<Status()> prepare = nullptr);
   Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
+  // Lets an adapter that is served where it lies be closed and opened again.
+  void LetClose(AdapterId adapter, const std::string& dir, const std::string& digest);
   void ReadTemplate(AdapterId adapter, const std::string& dir);
 
   LocalRunner& runner_;

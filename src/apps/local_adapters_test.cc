@@ -7,6 +7,7 @@
 
 #include "adapters/test_support.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/test_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -120,6 +121,40 @@ TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
 }
 
 // What a server with --state-dir does, over several starts.
+// What nobody uses is closed at once; served where it lies.
+TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
+  const TestDir dir;
+  fs::create_directories(dir / "root");
+  fs::copy(kModel + "/adapters/all-r4", dir / "root/all-r4", fs::copy_options::recursive);
+  fs::copy(kModel + "/adapters/down-r1", dir / "root/down-r1", fs::copy_options::recursive);
+  auto runner = LocalRunner::Create(
+      {.model_dir = kModel, .threads = 1, .adapter_host_cache_bytes = 0}, RealClock());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  LocalAdapters adapters(**runner,
+                         {.roots = {fs::canonical(dir / "root")},
+                          .special_tokens = {},
+                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
+  const auto loaded = adapters.Load("all-r4");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->residence(), Generation::Residence::kDisk);
+  EXPECT_TRUE((*loaded)->Prepare().ok());
+  EXPECT_EQ((*runner)->CountAdapters().on_disk + (*runner)->CountAdapters().on_host, 1);
+  EXPECT_GT((*runner)->CountAdapters().num_closed, 0);
+
+  const auto config = dir / "root/all-r4/adapter_config.json";
+  const auto text = ReadFile(config, 1 << 20);
+  ASSERT_TRUE(text.ok());
+  dir.Write("root/all-r4/adapter_config.json", *text + " ");
+  // Another one, so that the first is closed.
+  ASSERT_TRUE(adapters.Load("down-r1").ok());
+  const Status changed = (*loaded)->Prepare();
+  EXPECT_EQ(changed.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(changed), HasSubstr("the files are not those that were loaded"));
+  EXPECT_THAT(Message(changed), HasSubstr((**loaded)->digest));
+  dir.Write("root/all-r4/adapter_config.json", *text);
+  EXPECT_TRUE((*loaded)->Prepare().ok());
+}
+
 class StoredAdaptersTest : public ::testing::Test {
  protected:
   StoredAdaptersTest() : store_(*GenerationStore::Open(dir_ / "store")) {

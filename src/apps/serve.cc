@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -73,6 +74,9 @@ class Front {
     thread_.join();
   }
 
+  void SetAdapterTiers(std::function<gateway::AdapterTiers()> count) {
+    metrics_.SetAdapterTiers(std::move(count));
+  }
   wire::EventSink& sink() { return gateway_.sink(); }
   uint16_t port() const { return server_->port(); }
 
@@ -261,6 +265,15 @@ Status RestoreAdapters(const std::string& parent, const StateDir& state,
   return OkStatus();
 }
 
+gateway::AdapterTiers TiersOf(const LocalRunner& runner) {
+  const AdapterTiers tiers = runner.CountAdapters();
+  return {.in_pool = tiers.in_pool,
+          .on_host = tiers.on_host,
+          .on_disk = tiers.on_disk,
+          .open_bytes = tiers.open_bytes,
+          .num_closed = tiers.num_closed};
+}
+
 // Disk space is all that is lost if this fails; the next start tries again.
 void Forget(const StateDir& state, const std::string& digest) {
   const Status removed = state.store.Remove(digest);
@@ -310,6 +323,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
+  front.SetAdapterTiers([&runner] { return TiersOf(*runner); });
   runner->Start(front.sink());
   LogInfo(runner->Description());
   LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",

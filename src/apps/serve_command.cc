@@ -75,6 +75,13 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
       app, "--pool-bytes", runner.pool_bytes,
       "Memory for KV cache and adapters, e.g. 4GiB [what is useful, at most 40 % of what is "
       "free]");
+  AddFlag(app, "--adapter-pool-share", runner.adapter_pool_share,
+          "Most of the pool that adapters may take, used or idle, e.g. 0.5 for a half")
+      ->type_name("FRACTION");
+  AddSizeFlag(
+      app, "--adapter-host-cache", runner.adapter_host_cache_bytes,
+      "Most bytes of adapters' files that stay open while nobody uses them, e.g. 8GiB; least "
+      "recently used ones are closed [no bound]");
   AddOnOffSwitch(app, "--enable-prefix-caching", runner.enable_prefix_caching,
                  "Keep the KV pages of prompts and answers for requests that begin alike [on]");
   AddFlag(app, "--threads", runner.threads, "Threads that compute; 0: one per core")

@@ -78,9 +78,11 @@ Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& ada
       pool_(
           options.num_pages,
           kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
-      residency_(model.layout().dtype, pool_, arena_, clock, options.run_aside),
+      residency_(model.layout().dtype, pool_, arena_, clock, options.run_aside,
+                 options.max_adapter_pages),
       standing_pins_({.num_pages = options.num_pages,
-                      .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens)}),
+                      .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens),
+                      .max_adapter_pages = options.max_adapter_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, arena_, context) {}
 
@@ -212,6 +214,7 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
 
 PlanView Engine::View() {
   PlanView view{.available_pages = pool_.available(),
+                .available_adapter_pages = residency_.available_pages(),
                 .promised_pages = standing_pins_.pages_waited_for(),
                 .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;

@@ -33,6 +33,8 @@ struct EngineOptions {
   int64_t max_num_batched_tokens = 512;
   int64_t max_model_len = 2048;
   int32_t num_pages = 0;
+  // That adapters may take, used or idle.
+  int64_t max_adapter_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;

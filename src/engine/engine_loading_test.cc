@@ -160,5 +160,38 @@ TEST_F(EngineLoadingTest, WhenLoadsEndDoesNotShow) {
   EXPECT_GT(drops, 10);
 }
 
+// Whatever share the adapters have, as long as the largest fits: everybody gets what it gets alone,
+// and the share is kept in every step.
+TEST_F(EngineLoadingTest, TheShareOfAdaptersDoesNotShow) {
+  TestEngine any({});
+  const int64_t largest = std::max(any->PagesFor(AdapterId(0)), any->PagesFor(AdapterId(2)));
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < 8; ++id) {
+      requests.push_back(GreedyRequest(id, RandomPrompt(random, 4), 4,
+                                       AdapterId(static_cast<int32_t>(random() % 4) - 1)));
+    }
+    Streams expected = Expected(requests);
+    TestEngineOptions options = Options(1 + static_cast<int64_t>(random() % 8));
+    options.engine.max_adapter_pages = largest + static_cast<int64_t>(random() % 4);
+    TestEngine engine(options);
+    for (const auto& request : requests) Add(*engine, request);
+    Streams streams;
+    while (engine->HasWork()) {
+      streams.Take(engine->Step());
+      EXPECT_LE(engine->Stats().pages_adapter, options.engine.max_adapter_pages);
+      if (!aside_.empty() && (engine->IsStalled() || random() % 4 == 0)) Copy();
+      ASSERT_TRUE(!engine->IsStalled() || !aside_.empty()) << "nothing to wait for";
+    }
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    for (auto& [id, stream] : streams.all()) {
+      EXPECT_EQ(stream.tokens, expected[id.value()].tokens) << "sequence " << id;
+    }
+    CopyAll();
+  }
+}
+
 }  // namespace
 }  // namespace aril

@@ -12,6 +12,9 @@
 namespace aril {
 namespace {
 
+// More than any pool has, and far from where sums overflow.
+constexpr int64_t kManyPages = int64_t{1} << 40;
+
 class Planner {
  public:
   Planner(const PlanView& view, const PlanLimits& limits)
@@ -20,6 +23,8 @@ class Planner {
         max_prefetches_(view.max_prefetches),
         promised_(view.promised_pages),
         available_(view.available_pages),
+        available_to_adapters_(std::min(view.available_adapter_pages, kManyPages) -
+                               view.promised_pages),
         rows_left_(limits.max_rows) {
     CHECK_GE(limits.max_rows, limits.max_running);
     for (const PlanAdapter& adapter : view.adapters) {
@@ -106,7 +111,9 @@ class Planner {
     available_ += victim.sequence->num_own_pages;
     for (const AdapterUse& use : victim.sequence->adapters) {
       AdapterState& adapter = adapters_[use.id];
-      if (--adapter.users == 0 && !adapter.loading()) available_ += adapter.pages;
+      if (--adapter.users > 0 || adapter.loading()) continue;
+      available_ += adapter.pages;
+      available_to_adapters_ += adapter.pages;
     }
   }
 
@@ -118,12 +125,18 @@ class Planner {
            static_cast<int64_t>(running_.size()) < limits_.max_running) {
       const PlanSequence& s = *waiting_.front();
       const int64_t need = NewlyUsedPages(s);
-      if (available_ < need + Headroom()) return false;
+      const int64_t need_of_adapter = NewlyUsedAdapterPages(s);
+      if (available_ < need + Headroom() || !AdaptersMayTake(need_of_adapter)) return false;
       waiting_.pop_front();
       available_ -= need;
+      available_to_adapters_ -= need_of_adapter;
       Start(s);
     }
     return true;
+  }
+
+  bool AdaptersMayTake(int64_t pages) const {
+    return pages == 0 || pages <= available_to_adapters_;
   }
 
   int64_t Headroom() const {
@@ -147,8 +160,9 @@ class Planner {
       for (const AdapterUse& use : s.adapters) {
         const AdapterState& adapter = adapters_[use.id];
         if (adapter.users > 0 || adapter.loading() || !seen.insert(use.id).second) continue;
-        if (available_ < adapter.pages + Headroom()) return;
+        if (available_ < adapter.pages + Headroom() || !AdaptersMayTake(adapter.pages)) return;
         available_ -= adapter.pages;
+        available_to_adapters_ -= adapter.pages;
         if (adapter.state == PlanAdapter::State::kReady) continue;
         if (static_cast<int64_t>(plan_.prefetch.size()) >= max_prefetches_) return;
         plan_.prefetch.push_back({s.id, use.id});
@@ -158,7 +172,11 @@ class Planner {
 
   // By a sequence that joins, with all its tokens.
   int64_t NewlyUsedPages(const PlanSequence& s) {
-    int64_t pages = s.num_own_pages + MissingPages(s, s.num_tokens);
+    return NewlyUsedAdapterPages(s) + s.num_own_pages + MissingPages(s, s.num_tokens);
+  }
+
+  int64_t NewlyUsedAdapterPages(const PlanSequence& s) {
+    int64_t pages = 0;
     for (const AdapterUse& use : s.adapters) {
       const AdapterState& adapter = adapters_[use.id];
       if (adapter.users == 0 && !adapter.loading()) pages += adapter.pages;
@@ -212,6 +230,7 @@ class Planner {
   int64_t max_prefetches_;
   const int64_t promised_;
   int64_t available_;
+  int64_t available_to_adapters_;
   int64_t rows_left_;
   std::vector<Running> running_;  // oldest first
   std::deque<const PlanSequence*> waiting_;

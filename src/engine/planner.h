@@ -12,6 +12,9 @@
 // and lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
 // loaded ahead, into pages that nobody has been promised.
 //
+// Adapters may have a share of the pool that they must not exceed together. Who needs an absent one
+// that the share has no room for waits until those that are used leave it; alone it always fits.
+//
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
 // idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a
 // sequence joins that uses them. Which of them give way, the pool knows.
@@ -20,6 +23,7 @@
 #define ARIL_ENGINE_PLANNER_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/adapter_mix.h"
@@ -72,7 +76,9 @@ struct PlanView {
   std::vector<PlanUpcoming> upcoming;   // those after them, as far as one wants to look ahead
   std::vector<PlanAdapter> adapters;    // of both
   int64_t available_pages = 0;
-  // Those of them that nobody who joins may take: something else waits for them.
+  // That adapters may take besides those that are used, as far as they are available.
+  int64_t available_adapter_pages = std::numeric_limits<int64_t>::max();
+  // Those of both that nobody who joins may take: something else waits for them.
   int64_t promised_pages = 0;
   int64_t max_prefetches = 0;
 };

@@ -439,5 +439,49 @@ TEST(Planner, ASequenceWaitsForTheLastOfItsAdapters) {
   EXPECT_THAT(Rows(MakePlan(view, kLimits)), ElementsAre(Pair(0, 3), Pair(1, 1)));
 }
 
+TEST(Planner, WhoUsesAPinnedAdapterTakesNoneOfItsPages) {
+  PlanView view{.sequences = {Waiting(0, 4, kA)}, .adapters = {{kA, 3}}, .available_pages = 1};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty()) << "it would not be idle any more";
+  view.adapters[0].is_pinned = true;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(0));
+}
+
+TEST(Planner, NobodyJoinsIntoPromisedPages) {
+  PlanView view{.sequences = {Waiting(0, 4)}, .available_pages = 3, .promised_pages = 3};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty());
+  view.available_pages = 4;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(0));
+  view.sequences = {Running(0, 4, 0)};
+  view.available_pages = 1;
+  EXPECT_THAT(MakePlan(view, kLimits).items, testing::SizeIs(1)) << "who runs may take them";
+}
+
+TEST(Planner, WhoNeedsMoreThanTheAdaptersShareWaits) {
+  using State = PlanAdapter::State;
+  PlanView view{.sequences = {Decoding(0, 3, kA), Waiting(1, 4, kB), Waiting(2, 4)},
+                .adapters = {{kA, 3}, {kB, 3, State::kAbsent}},
+                .available_pages = 100,
+                .available_adapter_pages = 2};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty()) << "nobody is overtaken";
+  view.available_adapter_pages = 3;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(1, 2));
+  // Those who use what is used already, or none, need nothing of it.
+  view.sequences = {Decoding(0, 3, kA), Waiting(1, 4, kA), Waiting(2, 4)};
+  view.available_adapter_pages = 0;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(1, 2));
+}
+
+TEST(Planner, LoadsAheadWithinTheAdaptersShare) {
+  PlanView view{.sequences = {Decoding(0, 3, kA)},
+                .upcoming = {{SequenceId(1), MixOf(kB)}, {SequenceId(2), MixOf(kC)}},
+                .adapters = {{kA, 3},
+                             {kB, 3, PlanAdapter::State::kAbsent},
+                             {kC, 3, PlanAdapter::State::kAbsent}},
+                .available_pages = 100,
+                .available_adapter_pages = 5,
+                .max_prefetches = 4};
+  EXPECT_THAT(Prefetches(MakePlan(view, kLimits)), ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace aril

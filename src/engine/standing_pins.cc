@@ -24,6 +24,12 @@ StatusOr<StandingPins::Room> StandingPins::Reserve(std::vector<AdapterPages> ada
         limits_.num_pages, ", of which pinned adapters keep ", pinned_pages_,
         "; shorten the request, unpin an adapter, or start the server with a larger --pool-bytes"));
   }
+  if (own_pages > 0 && own_pages + pinned_pages_ > limits_.max_adapter_pages) {
+    return InvalidArgument(
+        StrCat("the sequence's adapters take ", own_pages, " pages, but adapters may take ",
+               limits_.max_adapter_pages, ", of which pinned ones keep ", pinned_pages_,
+               "; unpin an adapter, or start the server with a larger --adapter-pool-share"));
+  }
   return Room(this, needs_.insert(needs_.end(), {std::move(adapters), context_pages}));
 }
 
@@ -47,8 +53,23 @@ Status StandingPins::CheckPin(AdapterId id, int64_t num_pages) const {
                                      "; unpin another adapter, or start the server with a larger "
                                      "--pool-bytes or a smaller --max-model-len"));
   }
+  const int64_t share_left = limits_.max_adapter_pages - pinned_pages_ - num_pages;
+  if (share_left < 0) {
+    return FailedPrecondition(StrCat(
+        "pinned, the adapter would keep ", num_pages, " pages beside ", pinned_pages_,
+        " of other pinned adapters, and all adapters together may take ", limits_.max_adapter_pages,
+        "; unpin another adapter, or start the server with a larger --adapter-pool-share"));
+  }
   for (const Need& need : needs_) {
-    const int64_t pages = need.context_pages + UnpinnedPages(need.adapters, id);
+    const int64_t adapter_pages = UnpinnedPages(need.adapters, id);
+    const int64_t pages = need.context_pages + adapter_pages;
+    if (adapter_pages > share_left) {
+      return FailedPrecondition(StrCat(
+          "pinned, the adapter would leave ", share_left, " of the ", limits_.max_adapter_pages,
+          " pages that adapters may take, and the adapters of a request in work take ",
+          adapter_pages,
+          "; try again when it is done, or start the server with a larger --adapter-pool-share"));
+    }
     if (pages <= left) continue;
     return FailedPrecondition(StrCat(what, ", and a request in work takes ", pages,
                                      "; try again when it is done, or start the server with a "
@@ -109,7 +130,8 @@ void StandingPins::Apply(Residency& residency, const PagePool& pool) {
   }
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     const AdapterId id = waiting.ref.id;
-    if (!residency.IsResident(id) && pool.available() < waiting.num_pages) return false;
+    const int64_t room = std::min(pool.available(), residency.available_pages());
+    if (!residency.IsResident(id) && room < waiting.num_pages) return false;
     held_.emplace(id, residency.Pin(waiting.ref));
     loading_.insert(id);
     return true;

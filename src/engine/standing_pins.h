@@ -34,6 +34,8 @@ class StandingPins {
   struct Limits {
     int64_t num_pages = 0;          // of the pool
     int64_t max_context_pages = 0;  // of a sequence of the longest context, without its adapter
+    // Of all adapters in the pool.
+    int64_t max_adapter_pages = Residency::kUnbounded;
   };
   explicit StandingPins(const Limits& limits) : limits_(limits) {}
   StandingPins(const StandingPins&) = delete;

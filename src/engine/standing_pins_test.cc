@@ -87,6 +87,24 @@ TEST_F(PinLedgerTest, TellsOfEveryChange) {
   pins_.SetListener(nullptr);
 }
 
+TEST(PinLedger, TheAdaptersShareIsKept) {
+  StandingPins pins({.num_pages = 100, .max_context_pages = 10, .max_adapter_pages = 50});
+  const auto need = pins.Reserve({{kA, 30}}, 10);
+  ASSERT_TRUE(need.ok());
+  const auto refused = pins.Pin({kB, nullptr}, 21);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(refused.status()),
+              HasSubstr("leave 29 of the 50 pages that adapters may take, and the adapters of "
+                        "a request in work take 30"));
+  const auto pinned = pins.Pin({kB, nullptr}, 20);
+  ASSERT_TRUE(pinned.ok());
+  EXPECT_THAT(Message(pins.Pin({AdapterId(2), nullptr}, 31).status()),
+              HasSubstr("may take 50; unpin another"));
+  EXPECT_THAT(Message(pins.Reserve({{AdapterId(2), 31}}, 1).status()),
+              HasSubstr("take 31 pages, but adapters may take 50, of which pinned ones keep 20"));
+  EXPECT_TRUE(pins.Reserve({{AdapterId(2), 30}}, 1).ok());
+}
+
 // In an engine, whose pool holds the largest adapter and little else.
 class StandingPinsTest : public ::testing::Test {
  public:

@@ -59,20 +59,26 @@ MetricFamily Counter(std::string name, std::string help, double value) {
   return MakeFamily(std::move(name), std::move(help), MetricType::Counter, {}, value);
 }
 
-// Pages by what they hold.
-MetricFamily PoolPages(const wire::StepStats& stats) {
-  MetricFamily family{"aril_pool_pages", "Pages of the memory pool, by use", MetricType::Gauge, {}};
-  const std::pair<const char*, int64_t> uses[] = {{"kv", stats.pages_kv},
-                                                  {"adapter", stats.pages_adapter},
-                                                  {"prefix", stats.pages_prefix},
-                                                  {"free", stats.pages_free}};
-  for (const auto& [use, pages] : uses) {
+// A gauge for each value of one label.
+MetricFamily GaugesBy(const char* label, const char* name, const char* help,
+                      const std::vector<std::pair<const char*, int64_t>>& values) {
+  MetricFamily family{name, help, MetricType::Gauge, {}};
+  for (const auto& [value, number] : values) {
     ClientMetric metric;
-    metric.label = {{"use", use}};
-    metric.gauge.value = static_cast<double>(pages);
+    metric.label = {{label, value}};
+    metric.gauge.value = static_cast<double>(number);
     family.metric.push_back(std::move(metric));
   }
   return family;
+}
+
+// Pages by what they hold.
+MetricFamily PoolPages(const wire::StepStats& stats) {
+  return GaugesBy("use", "aril_pool_pages", "Pages of the memory pool, by use",
+                  {{"kv", stats.pages_kv},
+                   {"adapter", stats.pages_adapter},
+                   {"prefix", stats.pages_prefix},
+                   {"free", stats.pages_free}});
 }
 
 // The share of the pages that could hold KV now (those not held by adapters) that do, for sequences
@@ -93,6 +99,7 @@ struct Metrics::Impl {
   }
 
   std::vector<MetricFamily> CollectRunner(int64_t now) const;
+  std::vector<MetricFamily> CollectAdapters() const;
   std::string NameOf(AdapterId adapter) const;
   std::string NamesOf(int32_t wire::AdapterLoad::*count) const;
   MetricFamily LoraInfo(int64_t now) const;
@@ -143,6 +150,7 @@ struct Metrics::Impl {
   std::optional<wire::StepStats> last;
   std::function<std::string(AdapterId)> name_of;
   std::function<int64_t()> num_adapters;
+  std::function<AdapterTiers()> count_adapters;
 };
 
 // "" before names are known.
@@ -234,6 +242,23 @@ std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
   };
 }
 
+std::vector<MetricFamily> Metrics::Impl::CollectAdapters() const {
+  std::function<AdapterTiers()> count;
+  {
+    const std::lock_guard lock(mutex);
+    count = count_adapters;
+  }
+  if (!count) return {};
+  const AdapterTiers tiers = count();
+  return {GaugesBy("residence", "aril_adapters", "Adapters, by where their weights are",
+                   {{"pool", tiers.in_pool}, {"host", tiers.on_host}, {"disk", tiers.on_disk}}),
+          Gauge("aril_adapter_host_bytes", "Size of the adapters' files that are open",
+                static_cast<double>(tiers.open_bytes)),
+          Counter("aril_adapter_host_closes_total",
+                  "Adapters' files closed because the open ones were too large",
+                  static_cast<double>(tiers.num_closed))};
+}
+
 Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
 Metrics::~Metrics() = default;
 
@@ -242,6 +267,11 @@ void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of,
   const std::lock_guard lock(impl_->mutex);
   impl_->name_of = std::move(name_of);
   impl_->num_adapters = std::move(num_adapters);
+}
+
+void Metrics::SetAdapterTiers(std::function<AdapterTiers()> count) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->count_adapters = std::move(count);
 }
 
 void Metrics::OnStep(const wire::StepStats& stats) {
@@ -299,6 +329,7 @@ void Metrics::SetRequestsInFlight(int64_t count) {
 std::string Metrics::Scrape(int64_t now) const {
   std::vector<MetricFamily> families = impl_->registry.Collect();
   for (MetricFamily& family : impl_->CollectRunner(now)) families.push_back(std::move(family));
+  for (MetricFamily& family : impl_->CollectAdapters()) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -17,6 +17,15 @@
 
 namespace aril::gateway {
 
+// Where the adapters' weights are (docs/api.md).
+struct AdapterTiers {
+  int64_t in_pool = 0;
+  int64_t on_host = 0;
+  int64_t on_disk = 0;
+  int64_t open_bytes = 0;
+  int64_t num_closed = 0;
+};
+
 // Thread-safe.
 class Metrics {
  public:
@@ -27,6 +36,9 @@ class Metrics {
   // are asked at each scrape. Until then they have no names.
   void SetAdapters(std::function<std::string(AdapterId)> name_of,
                    std::function<int64_t()> num_adapters);
+
+  // Asked at each scrape; until then there is nothing of it.
+  void SetAdapterTiers(std::function<AdapterTiers()> count);
 
   // After each step of the runner.
   void OnStep(const wire::StepStats& stats);

@@ -46,6 +46,11 @@ Status CheckOptions(const LocalRunnerOptions& options) {
                                   ", but this machine has ", MachineMemory(),
                                   " bytes of memory; give what the model leaves of it"));
   }
+  // Not a number is not more than 0 either.
+  if (!(options.adapter_pool_share > 0) || options.adapter_pool_share > 1) {
+    return InvalidArgument(StrCat("--adapter-pool-share is ", options.adapter_pool_share,
+                                  "; it must be more than 0 and at most 1, as 0.5 for a half"));
+  }
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return InvalidArgument(StrCat("--threads is ", options.threads, "; it must be from 1 to ",
                                   kMaxThreads, ", or 0 for one per core"));
@@ -79,7 +84,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   ASSIGN_OR_RETURN(const kernels::Isa isa, kernels::ChooseIsa(options.isa));
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   auto threads = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : cores);
-  std::unique_ptr<LocalRunner> runner(new LocalRunner(std::move(threads), isa));
+  std::unique_ptr<LocalRunner> runner(new LocalRunner(
+      std::move(threads), isa, options.adapter_host_cache_bytes.value_or(AdapterSet::kUnbounded)));
 
   ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
   const ModelSpec& spec = runner->spec_;
@@ -106,6 +112,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
                                      .max_num_batched_tokens = options.max_num_batched_tokens,
                                      .max_model_len = runner->max_model_len_,
                                      .num_pages = runner->num_pages_,
+                                     .max_adapter_pages = runner->max_adapter_pages_,
                                      .enable_prefix_caching = options.enable_prefix_caching,
                                      .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
@@ -143,6 +150,11 @@ StatusOr<Adapter> LocalRunner::Open(const std::string& dir, Adapter::Values valu
                                   layout.page_bytes(), " bytes, and the whole pool has ",
                                   num_pages_, "; start the server with a larger --pool-bytes"));
   }
+  if (pages > max_adapter_pages_) {
+    return InvalidArgument(StrCat(dir, ": the adapter takes ", pages,
+                                  " pages, and all adapters together may take ", max_adapter_pages_,
+                                  "; start the server with a larger --adapter-pool-share"));
+  }
   return adapter;
 }
 
@@ -159,6 +171,21 @@ StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
 
 AdapterId LocalRunner::AddAdapter(const std::string& dir) {
   return adapters_.AddUnopened([this, dir] { return Open(dir, Adapter::Values::kFinite); });
+}
+
+void LocalRunner::LetClose(AdapterId id, const std::string& dir, std::function<Status()> check) {
+  adapters_.SetOpen(id, [this, dir, check = std::move(check)]() -> StatusOr<Adapter> {
+    RETURN_IF_ERROR(check());
+    return Open(dir, Adapter::Values::kFinite);
+  });
+}
+
+AdapterTiers LocalRunner::CountAdapters() const {
+  AdapterTiers tiers = {.open_bytes = adapters_.open_bytes(), .num_closed = adapters_.num_closed()};
+  for (const AdapterId id : adapters_.Ids()) {
+    ++(IsInPool(id) ? tiers.in_pool : IsOpen(id) ? tiers.on_host : tiers.on_disk);
+  }
+  return tiers;
 }
 
 LoadedAdapter LocalRunner::Describe(AdapterId id) const {
@@ -202,6 +229,14 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
         options.max_model_len.value_or(1), " tokens and the largest adapter need ",
         largest_adapter + CeilDiv(options.max_model_len.value_or(1), layout.page_tokens),
         " pages; raise --pool-bytes or lower --max-model-len"));
+  }
+  max_adapter_pages_ =
+      static_cast<int64_t>(options.adapter_pool_share * static_cast<double>(pages));
+  if (largest_adapter > max_adapter_pages_) {
+    return InvalidArgument(StrCat("--adapter-pool-share ", options.adapter_pool_share,
+                                  " of the pool's ", pages, " pages are ", max_adapter_pages_,
+                                  ", and the largest adapter takes ", largest_adapter,
+                                  "; raise --adapter-pool-share or --pool-bytes"));
   }
   max_model_len_ = std::min(model_len, longest);
   num_pages_ = static_cast<int32_t>(pages);

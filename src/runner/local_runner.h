@@ -39,6 +39,10 @@ struct LocalRunnerOptions {
   std::optional<int64_t>
       pool_bytes;  // nullopt: what the limits above can use, at most 40 % of the free memory
   int64_t max_lora_rank = 512;
+  // Of the files of adapters that are open; those that nobody uses are closed beyond it, least
+  // recently used first. nullopt: no bound.
+  std::optional<int64_t> adapter_host_cache_bytes;
+  double adapter_pool_share = 1;  // of the pool's pages, that adapters may take, used or idle
   bool enable_prefix_caching = true;
   size_t max_queued = 4096;
   bool more_adapters = false;  // come at run time, and want room in the pool
@@ -52,6 +56,15 @@ struct LoadedAdapter {
   AdapterId id;       // by which sequences may use it; kBaseModel if they may not
   int64_t rank = 0;   // the largest of a module
   int64_t bytes = 0;  // of its weights' file
+};
+
+// Where the known adapters' weights are.
+struct AdapterTiers {
+  int64_t in_pool = 0;  // sequences may use them at once
+  int64_t on_host = 0;  // of the others, those whose files are open
+  int64_t on_disk = 0;
+  int64_t open_bytes = 0;  // of all open files
+  int64_t num_closed = 0;  // so far, for want of adapter_host_cache_bytes
 };
 
 // One adapter that could not be opened.
@@ -87,9 +100,13 @@ class LocalRunner {
   // Opens what AddAdapter has made known; does nothing if it is open. What is wrong with its files
   // is InvalidArgument or NotFound. Any thread.
   Status OpenAdapter(AdapterId id) const { return adapters_.Find(id).status(); }
+  // Lets an adapter be closed when it is not used (adapter_host_cache_bytes), and opened again from
+  // `dir` once `check` finds there what it was. Any thread.
+  void LetClose(AdapterId id, const std::string& dir, std::function<Status()> check);
   // Whether sequences may use it at once; whether its files are open. Any thread.
   bool IsInPool(AdapterId id) const { return engine_->IsInPool(id); }
   bool IsOpen(AdapterId id) const { return adapters_.IsOpen(id); }
+  AdapterTiers CountAdapters() const;
   // Keeps an adapter in the pool while what this returns exists, which this object must outlive.
   // FailedPrecondition says what no room would be left for; else as OpenAdapter. Any thread.
   StatusOr<std::shared_ptr<const void>> PinAdapter(AdapterId id) { return engine_->Pin(id); }
@@ -104,13 +121,13 @@ class LocalRunner {
   Engine& engine() { return *engine_; }
 
  private:
-  LocalRunner(std::unique_ptr<ThreadPool> threads, kernels::Isa isa)
-      : threads_(std::move(threads)), context_(*threads_, isa) {}
+  LocalRunner(std::unique_ptr<ThreadPool> threads, kernels::Isa isa, int64_t max_open_bytes)
+      : threads_(std::move(threads)), context_(*threads_, isa), adapters_(max_open_bytes) {}
 
   StatusOr<Adapter> Open(const std::string& dir, Adapter::Values values) const;
   Status OpenAdapters(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
                       std::vector<AdapterFailure>* failures);
-  // Sets max_model_len_ and num_pages_.
+  // Sets max_model_len_, num_pages_ and max_adapter_pages_.
   Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);
 
   std::unique_ptr<ThreadPool> threads_;
@@ -121,6 +138,7 @@ class LocalRunner {
   int64_t max_lora_rank_ = 0;
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
+  int64_t max_adapter_pages_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<WorkQueue>
       copies_;  // of adapters into the pool; may be null; outlives the engine

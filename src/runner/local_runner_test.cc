@@ -102,6 +102,17 @@ TEST(LocalRunner, RefusesAPoolThatHoldsNoSequence) {
               HasSubstr("one sequence of 256 tokens"));
 }
 
+TEST(LocalRunner, RefusesAShareThatHoldsNoAdapter) {
+  using O = LocalRunnerOptions;
+  for (const double share : {0.0, -0.5, 1.01, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(ErrorWith([&](O& o) { o.adapter_pool_share = share; }),
+                AllOf(HasSubstr("--adapter-pool-share is"), HasSubstr("at most 1")));
+  }
+  EXPECT_THAT(ErrorWith([](O& o) { o.adapter_pool_share = 0.001; }),
+              AllOf(HasSubstr("--adapter-pool-share 0.001 of the pool's"),
+                    HasSubstr("the largest adapter takes")));
+}
+
 TEST(LocalRunner, RefusesAPoolLargerThanTheMachine) {
   EXPECT_THAT(ErrorWith([](LocalRunnerOptions& o) { o.pool_bytes = int64_t{1} << 50; }),
               AllOf(HasSubstr("--pool-bytes"), HasSubstr("memory")));
