@@ -6,36 +6,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "base/file_descriptor.h"
 #include "base/strings.h"
 
 namespace aril {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Status Errno(const std::string& path) {
-  const std::string message = path + ": " + std::strerror(errno);
-  return errno == ENOENT || errno == ENOTDIR ? NotFound(message) : InvalidArgument(message);
-}
-
 StatusOr<size_t> RegularFileSize(int fd, const std::string& path) {
   struct stat info;
-  if (fstat(fd, &info) != 0) return Errno(path);
+  if (fstat(fd, &info) != 0) return ErrnoStatus(path);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(path + ": not a regular file");
   return static_cast<size_t>(info.st_size);
 }
@@ -48,8 +29,8 @@ bool IsGitLfsPointer(std::string_view contents) {
 
 StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return Errno(path);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return ErrnoStatus(path);
   ASSIGN_OR_RETURN(const size_t size, RegularFileSize(file.get(), path));
   if (size > max_bytes) {
     return InvalidArgument(StrCat(path, ": ", size, " bytes, more than the ", max_bytes,
@@ -60,7 +41,7 @@ StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   while (done < size) {
     const ssize_t n = read(file.get(), content.data() + done, size - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Errno(path);
+    if (n < 0) return ErrnoStatus(path);
     if (n == 0) break;
     done += static_cast<size_t>(n);
   }
@@ -75,13 +56,13 @@ StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes) {
 bool FileExists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
 StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return Errno(path);
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return ErrnoStatus(path);
   ASSIGN_OR_RETURN(const size_t size, RegularFileSize(file.get(), path));
   MappedFile mapped;
   if (size == 0) return mapped;
   void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED) return Errno(path);
+  if (data == MAP_FAILED) return ErrnoStatus(path);
   mapped.data_ = static_cast<const std::byte*>(data);
   mapped.size_bytes_ = size;
   return mapped;

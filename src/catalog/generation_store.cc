@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/file_descriptor.h"
 #include "base/sha256.h"
 #include "base/strings.h"
 
@@ -40,43 +41,16 @@ constexpr FileKind kFiles[] = {
 constexpr std::string_view kIncomingPrefix = "incoming-";
 constexpr size_t kDigestDigits = 64;
 
-Status Errno(const std::string& path) {
-  const std::string message = path + ": " + std::strerror(errno);
-  switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-      return NotFound(message);
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-    case ENFILE:
-      return ResourceExhausted(message);
-    case EIO:
-      return Unavailable(message);
-    default:
-      return InvalidArgument(message);
-  }
-}
-
 // Of what is the store's own: nothing that a client could mend.
 Status StoreErrno(const std::string& path) {
-  const Status status = Errno(path);
+  const Status status = ErrnoStatus(path);
   return status.code() == StatusCode::kResourceExhausted ? status : Unavailable(Message(status));
 }
 
-class File {
- public:
-  File(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+FileDescriptor OpenFile(const std::string& path, int flags) {
+  constexpr mode_t kMode = 0644;
+  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, kMode));
+}
 
 Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -90,18 +64,18 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
 
 Status CopyFile(const std::string& from, const std::string& to, int64_t max_bytes) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const File in(from, O_RDONLY | O_NONBLOCK);
+  const FileDescriptor in = OpenFile(from, O_RDONLY | O_NONBLOCK);
   struct stat info;
-  if (in.fd() < 0 || fstat(in.fd(), &info) != 0) return Errno(from);
+  if (!in.is_open() || fstat(in.get(), &info) != 0) return ErrnoStatus(from);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(from + ": not a regular file");
-  const File out(to, O_WRONLY | O_CREAT | O_EXCL);
-  if (out.fd() < 0) return StoreErrno(to);
+  const FileDescriptor out = OpenFile(to, O_WRONLY | O_CREAT | O_EXCL);
+  if (!out.is_open()) return StoreErrno(to);
   std::string buffer(size_t{1} << 20, '\0');
   int64_t copied = 0;
   while (true) {
-    const ssize_t n = read(in.fd(), buffer.data(), buffer.size());
+    const ssize_t n = read(in.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Errno(from);
+    if (n < 0) return ErrnoStatus(from);
     if (n == 0) break;
     copied += n;
     if (copied > max_bytes) {
@@ -109,9 +83,9 @@ Status CopyFile(const std::string& from, const std::string& to, int64_t max_byte
           StrCat(from, ": larger than the ", max_bytes, " bytes allowed for this kind of file"));
     }
     RETURN_IF_ERROR(
-        WriteAll(out.fd(), std::string_view(buffer).substr(0, static_cast<size_t>(n)), to));
+        WriteAll(out.get(), std::string_view(buffer).substr(0, static_cast<size_t>(n)), to));
   }
-  return fsync(out.fd()) == 0 ? OkStatus() : StoreErrno(to);
+  return fsync(out.get()) == 0 ? OkStatus() : StoreErrno(to);
 }
 
 StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
@@ -134,8 +108,8 @@ Status RemoveFolder(const std::string& path) {
 }  // namespace
 
 Status SyncFolder(const std::string& path) {
-  const File folder(path, O_RDONLY | O_DIRECTORY);
-  return folder.fd() >= 0 && fsync(folder.fd()) == 0 ? OkStatus() : StoreErrno(path);
+  const FileDescriptor folder = OpenFile(path, O_RDONLY | O_DIRECTORY);
+  return folder.is_open() && fsync(folder.get()) == 0 ? OkStatus() : StoreErrno(path);
 }
 
 std::vector<std::string> AdapterFileNames() {
