@@ -119,7 +119,8 @@ Status Registry::Error(int code) const {
       return Unavailable(Quoted(path_) + " is in use by another process; give each server a " +
                          "--state-dir of its own");
     case SQLITE_FULL:
-      return ResourceExhausted(what);
+      return ResourceExhausted(what +
+                               ": nothing was changed; make room on the disk, or unload adapters");
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return Internal(what + "; restore it from a backup, or move it away to begin anew");
@@ -137,8 +138,8 @@ Status Registry::Run(const char* sql) const {
   return Error(sqlite3_exec(db_, sql, nullptr, nullptr, nullptr));
 }
 
-StatusOr<std::unique_ptr<Registry>> Registry::Open(const std::string& path,
-                                                   const std::string& base) {
+StatusOr<std::unique_ptr<Registry>> Registry::Open(const std::string& path, const std::string& base,
+                                                   int64_t max_pages) {
   sqlite3* db = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &db,
@@ -147,17 +148,18 @@ StatusOr<std::unique_ptr<Registry>> Registry::Open(const std::string& path,
   if (db == nullptr) return ResourceExhausted(Quoted(path) + ": no memory to open it");
   std::unique_ptr<Registry> registry(new Registry(db, path));
   RETURN_IF_ERROR(registry->Error(code));
-  RETURN_IF_ERROR(registry->SetUp(base));
+  RETURN_IF_ERROR(registry->SetUp(base, max_pages));
   return registry;
 }
 
 Registry::~Registry() { sqlite3_close(db_); }
 
-Status Registry::SetUp(const std::string& base) {
+Status Registry::SetUp(const std::string& base, int64_t max_pages) {
   // The lock of the first transaction stays until the file is closed.
   RETURN_IF_ERROR(
       Run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL;"
           "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; BEGIN EXCLUSIVE"));
+  RETURN_IF_ERROR(Run(StrCat("PRAGMA max_page_count = ", max_pages).c_str()));
   const auto number = [this](const char* sql) -> StatusOr<int64_t> {
     Statement statement(db_, sql);
     if (!statement.Next()) return Error(statement.code());

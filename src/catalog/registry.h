@@ -53,10 +53,14 @@ struct RegisteredAdapter {
 // not. Thread-safe.
 class Registry {
  public:
+  // 1 GiB. 20,000 names with ten generations each take a twentieth of it.
+  static constexpr int64_t kMaxPages = int64_t{1} << 18;
   // Makes the file if need be. `base` tells base models apart: FailedPrecondition if the file was
   // made for another one, is no registry, or is of a newer Aril; Unavailable if another process has
   // it.
-  static StatusOr<std::unique_ptr<Registry>> Open(const std::string& path, const std::string& base);
+  // The file never has more than `max_pages` pages of 4 KiB.
+  static StatusOr<std::unique_ptr<Registry>> Open(const std::string& path, const std::string& base,
+                                                  int64_t max_pages = kMaxPages);
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
   ~Registry();
@@ -80,7 +84,7 @@ class Registry {
 
   Status Run(const char* sql) const;
   Status Error(int code) const;
-  Status SetUp(const std::string& base);
+  Status SetUp(const std::string& base, int64_t max_pages);
   Status Upgrade(int64_t version);
   StatusOr<std::vector<std::string>> Strings(const char* sql) const;
   StatusOr<std::vector<std::string>> Replace(const std::string& owner, const std::string& name,

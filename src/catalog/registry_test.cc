@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/strings.h"
@@ -164,6 +165,32 @@ TEST_F(RegistryTest, AnOlderFileIsTakenOver) {
   }
   Put(Adapter("sql", {"v1", "v2"}, "acme"));
   EXPECT_THAT(Rows(), ElementsAre("acme/sql=v1,v2"));
+}
+
+TEST_F(RegistryTest, AFullFileKeepsWhatItHas) {
+  Put(Adapter("a", {"v1"}));
+  registry_ = nullptr;
+  const auto size = std::filesystem::file_size(path_);
+  constexpr uintmax_t kPageBytes = 4096;
+  auto full = Registry::Open(path_, "base", static_cast<int64_t>(size / kPageBytes) + 1);
+  ASSERT_TRUE(full.ok()) << full.status();
+  registry_ = *std::move(full);
+  Status failed;
+  std::vector<std::string> before;
+  for (int i = 0; i < 1000 && failed.ok(); ++i) {
+    before = Rows();
+    failed = registry_->Put(Adapter(StrCat("name-", i), {"v1", StrCat("v", i)})).status();
+  }
+  EXPECT_EQ(failed.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(failed), HasSubstr(path_ + ": database or disk is full: nothing was changed; "
+                                                 "make room on the disk, or unload adapters"));
+  EXPECT_EQ(Rows(), before);
+  // What needs no room still works, and makes some.
+  EXPECT_TRUE(registry_->Remove("", "name-0").ok());
+  EXPECT_TRUE(registry_->Put(Adapter("a", {"v2"})).ok());
+  Reopen();
+  EXPECT_THAT(Rows(), testing::Contains("/a=v2"));
+  EXPECT_EQ(Rows().size(), before.size() - 1);
 }
 
 TEST_F(RegistryTest, AFailedChangeChangesNothing) {
