@@ -173,7 +173,12 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::str
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
                                                                  const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  const auto read = DigestOfAdapter(dir);
+  if (!read.ok()) {
+    runner_.UnloadAdapter(adapter);
+    return read.status();
+  }
+  const std::string& digest = *read;
   ReadTemplate(adapter, dir);
   auto generation = MakeKnown(runner_.Describe(adapter), digest);
   LetClose(adapter, dir, digest);

@@ -48,7 +48,8 @@ class LocalAdapters final : public gateway::AdapterLoader {
   StatusOr<Generation::Description> Verify(const std::string& source) override;
   StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
 
-  // A generation of an adapter that the runner has had from the start.
+  // A generation of an adapter that the runner has had from the start; if its files cannot be read
+  // the runner has it no more.
   StatusOr<std::shared_ptr<const Generation>> Adopt(AdapterId adapter, const std::string& dir);
   // One that was registered in an earlier process; its files are opened when it is wanted first.
   std::shared_ptr<const Generation> Restore(const RegisteredAdapter& registered);

@@ -199,14 +199,22 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, c
 // The base model, and the adapters that the command line gave, in the order of the runner's.
 StatusOr<std::vector<CatalogEntry>> AdoptAdapters(const std::vector<std::string>& base_names,
                                                   const std::string& model_dir,
-                                                  const std::vector<NamedAdapter>& adapters,
+                                                  std::vector<NamedAdapter> adapters,
+                                                  bool skip_bad_adapters,
                                                   LocalAdapters& local_adapters, int64_t now_unix) {
   std::vector<std::shared_ptr<const Generation>> generations;
+  std::vector<AdapterFailure> failures;
   for (size_t i = 0; i < adapters.size(); ++i) {
-    ASSIGN_OR_RETURN(auto generation,
-                     local_adapters.Adopt(AdapterId(static_cast<int32_t>(i)), adapters[i].dir));
-    generations.push_back(std::move(generation));
+    // Reads what the runner has not: the files of its chat template.
+    auto generation = local_adapters.Adopt(AdapterId(static_cast<int32_t>(i)), adapters[i].dir);
+    if (generation.ok()) {
+      generations.push_back(*std::move(generation));
+    } else {
+      failures.push_back({i, generation.status()});
+    }
   }
+  if (!failures.empty() && !skip_bad_adapters) return DescribeFailures(failures, adapters);
+  RemoveFailed(failures, &adapters);
   return EntriesOf(base_names, model_dir, adapters, generations, now_unix);
 }
 
@@ -312,8 +320,8 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
                                                 .templates = model.adapter_chat_templates,
                                                 .store = state ? &state->store : nullptr});
   ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
-                   AdoptAdapters(base_names, options.text.model_dir, adapters, *local_adapters,
-                                 clock.UnixSeconds()));
+                   AdoptAdapters(base_names, options.text.model_dir, adapters,
+                                 options.skip_bad_adapters, *local_adapters, clock.UnixSeconds()));
   Catalog::Options catalog_options = {.clock = &clock};
   if (state) {
     RETURN_IF_ERROR(RestoreAdapters(base_names.front(), *state, *local_adapters, &entries));

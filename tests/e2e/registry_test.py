@@ -97,6 +97,48 @@ class RegistryTest(unittest.TestCase):
             self.assertEqual(ask(server, "GET", "/v1/adapters/mine", "a")[0], 404)
         self.assertEqual(list((WORK / "state/adapters").iterdir()), [])
 
+    def test_splits_and_pins_are_there_after_a_restart(self):
+        def put(server, name, body):
+            status, text = aril_server.request(f"{server.url}/v1/adapters/{name}", "PUT", body)
+            self.assertIn(status, (200, 201), text)
+            return json.loads(text)
+
+        def get(server):
+            return json.loads(aril_server.request(f"{server.url}/v1/adapters/prod", "GET")[1])
+        with self.start("--adapter-root", ADAPTERS) as server:
+            put(server, "old", {"source": "sql"})
+            put(server, "new", {"source": "routing"})
+            before = put(server, "prod", {"pin": True, "split": [
+                {"adapter": "old", "weight": 2}, {"adapter": "new", "weight": 1}]})
+            # The shares stay, whatever becomes of the names.
+            self.assertEqual(
+                aril_server.request(f"{server.url}/v1/adapters/new", "DELETE")[0], 200)
+        with self.start("--adapter-root", ADAPTERS) as server:
+            after = get(server)
+            for field in ("generation", "pin", "pin_error", "history", "rank", "bytes"):
+                self.assertEqual(after[field], before[field], field)
+            # Asked for only now, and loaded ahead.
+            with client.Connection(server.url) as connection:
+                for user in range(12):
+                    connection.post("/v1/completions", {"model": "prod", "prompt": "x",
+                                                        "max_tokens": 1, "user": f"user {user}"})
+            after = get(server)
+            self.assertEqual(after["residence"], "pool")
+            self.assertEqual(sum(share["requests"] for share in after["split"]), 12)
+            self.assertGreater(min(share["requests"] for share in after["split"]), 0)
+
+    def test_a_template_that_cannot_be_read_takes_its_adapter_only(self):
+        adapters = WORK / "adapters"
+        for name in ("sql", "routing"):
+            shutil.copytree(ADAPTERS / name, adapters / name)
+        (adapters / "sql/chat_template.jinja").unlink(missing_ok=True)
+        (adapters / "sql/chat_template.jinja").mkdir()  # root reads whatever is a file
+        with self.assertRaisesRegex(aril_server.Failure, "(?s)sql: .*--skip-bad-adapters"):
+            self.start("--adapters", adapters)
+        with self.start("--adapters", adapters, "--skip-bad-adapters") as server:
+            self.assertEqual(aril_server.request(f"{server.url}/v1/models/sql", "GET")[0], 404)
+            self.assertEqual(aril_server.request(f"{server.url}/v1/models/routing", "GET")[0], 200)
+
     def test_a_second_server_is_kept_out(self):
         with self.start():
             with self.assertRaisesRegex(aril_server.Failure, "in use by another process"):
