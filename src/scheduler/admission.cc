@@ -1,0 +1,90 @@
+#include "scheduler/admission.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace aril::scheduler {
+namespace {
+
+// What the last period counts for against all before it: some four periods decide.
+constexpr double kSmoothing = 0.25;
+// An idle day is not walked period by period; after so many, nothing is left of what was before.
+constexpr int64_t kForgottenAfter = 64;
+
+constexpr Duration kMinRetry = std::chrono::seconds(1);
+constexpr Duration kMaxRetry = std::chrono::seconds(60);
+
+Duration TimeToPlace(double num_sequences, double per_s) {
+  const double seconds = num_sequences / std::max(per_s, 1e-3);
+  const double most = std::chrono::duration<double>(kMaxRetry).count();
+  const auto wait =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(std::min(seconds, most)));
+  return std::clamp(wait, kMinRetry, kMaxRetry);
+}
+
+}  // namespace
+
+void QueueRates::OnArrival(TimePoint now) {
+  Advance(now);
+  ++num_arrivals_;
+}
+
+void QueueRates::OnPlaced(TimePoint now) {
+  Advance(now);
+  ++num_placed_;
+}
+
+void QueueRates::OnPrefill(Duration latency) { max_prefill_ = std::max(max_prefill_, latency); }
+
+void QueueRates::Advance(TimePoint now) {
+  if (!period_end_) period_end_ = now + period_;
+  for (int64_t i = 0; now >= *period_end_; ++i) {
+    if (i == kForgottenAfter) {
+      period_end_ = now + period_;
+      break;
+    }
+    arrivals_ += kSmoothing * (static_cast<double>(num_arrivals_) - arrivals_);
+    const auto placed = static_cast<double>(num_placed_);
+    placed_ += kSmoothing * (placed - placed_);
+    if (is_saturated_)
+      capacity_ = capacity_ ? *capacity_ + kSmoothing * (placed - *capacity_) : placed;
+    is_saturated_ = false;
+    num_arrivals_ = num_placed_ = 0;
+    if (++periods_in_window_ == kForgottenAfter) {
+      last_max_prefill_ = std::exchange(max_prefill_, Duration());
+      periods_in_window_ = 0;
+    }
+    *period_end_ += period_;
+  }
+}
+
+std::optional<double> QueueRates::capacity_per_s() const {
+  if (!capacity_) return std::nullopt;
+  return *capacity_ / seconds();
+}
+
+bool NewestWhenOverloaded::NewestFirst(const QueueRates& rates) const {
+  return rates.arrivals_per_s() > rates.placed_per_s();
+}
+
+std::optional<Duration> EarlyAbort::MaxWait(const QueueRates& rates) const {
+  return std::max(Duration(0), slo_ - rates.max_prefill());
+}
+
+std::optional<Duration> FixedBound::RetryAfter(size_t num_waiting, const QueueRates& rates) const {
+  if (num_waiting < max_waiting_) return std::nullopt;
+  return TimeToPlace(1, rates.capacity_per_s().value_or(1));
+}
+
+std::optional<Duration> ServiceBound::RetryAfter(size_t num_waiting,
+                                                 const QueueRates& rates) const {
+  if (const auto retry = fixed_.RetryAfter(num_waiting, rates)) return retry;
+  const std::optional<double> per_s = rates.capacity_per_s();
+  if (!per_s) return std::nullopt;
+  const double within = *per_s * std::chrono::duration<double>(slo_).count();
+  const double excess = static_cast<double>(num_waiting) + 1 - std::max(within, 1.0);
+  if (excess <= 0) return std::nullopt;
+  return TimeToPlace(excess, *per_s);
+}
+
+}  // namespace aril::scheduler

@@ -1,0 +1,142 @@
+// Placing sequences: from the queue, and from one runner to another.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "base/strings.h"
+#include "scheduler/scheduler.h"
+
+namespace aril::scheduler {
+
+PlacementNeed Scheduler::NeedOf(const Record& record) const {
+  return {.sequence = record.sequence,
+          .adapter = record.adapter,
+          .pages = CeilDiv<int64_t>(record.num_tokens, options_.page_tokens),
+          .adapter_pages = record.adapter_pages,
+          // One evicted where it is resumes there by itself.
+          .avoid = record.runner.valid() ? record.runner : record.failed_on,
+          .numeric_class = record.numeric_class};
+}
+
+std::optional<RunnerId> Scheduler::FindRunner(const Record& record, int64_t max_adapters) const {
+  PlacementNeed need = NeedOf(record);
+  need.max_adapters = max_adapters;
+  if (const auto reserved = reservations_.find(record.sequence); reserved != reservations_.end()) {
+    if (index_.HasRoom(reserved->second, need)) return reserved->second;
+  }
+  std::optional<RunnerId> runner = index_.Find(need);
+  // A second time on the runner where it failed rather than nowhere.
+  if (!runner && need.avoid.valid() && !record.runner.valid()) {
+    need.avoid = RunnerId();
+    runner = index_.Find(need);
+  }
+  return runner;
+}
+
+void Scheduler::PlaceWaiting() {
+  while (!queue_.empty() && (!index_.IsFull() || !reservations_.empty())) {
+    const std::vector<SequenceId> heads =
+        queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
+    const bool prefers = policies_.preferred_adapters < INT64_MAX;
+    if (prefers && PlaceOne(heads, policies_.preferred_adapters)) continue;
+    if (!PlaceOne(heads, INT64_MAX)) break;
+  }
+  if (queue_.empty()) return;
+  rates_.OnSaturated();
+  PrefetchForWaiting();
+}
+
+bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, int64_t max_adapters) {
+  for (const SequenceId id : heads) {
+    Record& record = records_.at(id);
+    const std::optional<RunnerId> runner = FindRunner(record, max_adapters);
+    if (!runner) continue;
+    Overtake(heads, id);
+    Place(record, *runner);
+    return true;
+  }
+  return false;
+}
+
+// Whoever has been overtaken too often gets a runner that takes nobody else, so that what ends
+// there makes room for it: it waits for that runner's sequences at most, and the other runners go
+// on.
+void Scheduler::Overtake(const std::vector<SequenceId>& heads, SequenceId placed) {
+  for (const SequenceId id : heads) {
+    if (id == placed) return;
+    Record& record = records_.at(id);
+    if (record.runner.valid() || ++record.num_overtaken < options_.max_overtakes) continue;
+    if (reservations_.contains(id)) continue;
+    const std::optional<RunnerId> runner = index_.Roomiest();
+    // One at a time may be kept free of a few; the others must go on.
+    if (!runner || reservations_.size() * 2 >= index_.size()) continue;
+    const PlacementNeed need = NeedOf(record);
+    if (index_.Get(*runner).info.pages_total < need.pages + need.adapter_pages) continue;
+    index_.Update(*runner, [&](RunnerLoad& load) { load.reserved_for = id; });
+    reservations_[id] = *runner;
+    ++stats_.reservations;
+  }
+}
+
+void Scheduler::Place(Record& record, RunnerId runner) {
+  const bool is_migration = record.runner.valid();
+  if (record.runner.valid()) Detach(record);
+  if (record.is_queued) {
+    Dequeue(record);
+    rates_.OnPlaced(now_);
+  }
+  const PlacementNeed need = NeedOf(record);
+  const bool needs_adapter = !index_.Get(runner).Uses(record.adapter);
+  Attach(record, runner, need.pages + (needs_adapter ? record.adapter_pages : 0));
+  ++record.attempt;
+  record.placed_at = now_;
+  record.num_generated = 0;
+  record.is_prefetched = false;
+  // What is computed again after a migration is not the tenant's doing.
+  if (!is_migration && !record.has_started && record.tenant != kNoTenant) {
+    policies_.tenants->OnPrompt(record.tenant, record.num_tokens);
+  }
+  ++stats_.placements;
+  stats_.migrations += is_migration ? 1 : 0;
+  actions_.emplace_back(
+      wire::Placement{epoch_, record.sequence, record.gateway, record.attempt, runner});
+}
+
+void Scheduler::Refuse(SequenceId sequence, GatewayId gateway, Duration retry_after,
+                       const std::string& reason) {
+  ++stats_.refusals;
+  actions_.emplace_back(scheduler::Refuse{sequence, gateway, retry_after, reason});
+}
+
+// All runners are full: what the next ones lack can be loaded until one is not.
+void Scheduler::PrefetchForWaiting() {
+  size_t num_prefetches = 0;
+  for (const SequenceId id : queue_.First(options_.max_prefetches, false)) {
+    Record& record = records_.at(id);
+    if (record.adapter == kBaseModel || record.is_prefetched) continue;
+    const auto reserved = reservations_.find(id);
+    const std::optional<RunnerId> runner =
+        reserved == reservations_.end() ? index_.Roomiest() : reserved->second;
+    if (!runner || num_prefetches == options_.max_prefetches) return;
+    record.is_prefetched = true;
+    if (index_.Get(*runner).Uses(record.adapter)) continue;
+    ++num_prefetches;
+    actions_.emplace_back(Prefetch{*runner, record.adapter});
+  }
+}
+
+void Scheduler::AbortExpired() {
+  const std::optional<Duration> max_wait = policies_.abort->MaxWait(rates_);
+  if (!max_wait) return;
+  while (const auto oldest = queue_.Oldest()) {
+    if (now_ - oldest->first <= *max_wait) return;
+    const GatewayId gateway = records_.at(oldest->second).gateway;
+    ++stats_.aborts;
+    Refuse(oldest->second, gateway, std::chrono::seconds(1),
+           "the request waited too long to be answered in time; try again later");
+    Drop(oldest->second);
+  }
+}
+
+}  // namespace aril::scheduler

@@ -1,0 +1,159 @@
+#include "scheduler/runner_index.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace aril::scheduler {
+
+void RunnerIndex::Add(RunnerLoad load) {
+  const RunnerId id = load.info.runner;
+  const auto [it, is_new] = runners_.emplace(id, std::move(load));
+  CHECK(is_new);
+  Insert(it->second);
+}
+
+void RunnerIndex::Remove(RunnerId id) {
+  const auto it = runners_.find(id);
+  CHECK(it != runners_.end());
+  Erase(it->second);
+  runners_.erase(it);
+}
+
+void RunnerIndex::Update(RunnerId id, const std::function<void(RunnerLoad&)>& change) {
+  RunnerLoad& load = runners_.at(id);
+  Erase(load);
+  change(load);
+  CHECK_GE(load.num_sequences, 0);
+  CHECK_GE(load.promised_pages, 0);
+  Insert(load);
+}
+
+bool RunnerIndex::IsOpen(const RunnerLoad& load) {
+  return load.is_accepting && load.num_evicted == 0 && !load.reserved_for.valid() &&
+         load.num_sequences < load.info.max_running;
+}
+
+void RunnerIndex::Insert(const RunnerLoad& load) {
+  const RunnerId id = load.info.runner;
+  if (load.is_accepting) by_size_[load.num_sequences].insert(id);
+  if (!IsOpen(load)) return;
+  ++num_open_;
+  open_[load.info.numeric_class][load.num_sequences].emplace(Room(load), id.value());
+  for (const auto& [adapter, count] : load.adapters) {
+    with_adapter_[adapter].emplace(load.num_sequences, count, id);
+  }
+}
+
+void RunnerIndex::Erase(const RunnerLoad& load) {
+  const RunnerId id = load.info.runner;
+  if (load.is_accepting) {
+    const auto size = by_size_.find(load.num_sequences);
+    size->second.erase(id);
+    if (size->second.empty()) by_size_.erase(size);
+  }
+  if (!IsOpen(load)) return;
+  --num_open_;
+  const auto buckets = open_.find(load.info.numeric_class);
+  const auto bucket = buckets->second.find(load.num_sequences);
+  bucket->second.erase({Room(load), id.value()});
+  if (bucket->second.empty()) buckets->second.erase(bucket);
+  if (buckets->second.empty()) open_.erase(buckets);
+  for (const auto& [adapter, count] : load.adapters) {
+    const auto of_adapter = with_adapter_.find(adapter);
+    of_adapter->second.erase({load.num_sequences, count, id});
+    if (of_adapter->second.empty()) with_adapter_.erase(of_adapter);
+  }
+}
+
+bool RunnerIndex::Fits(const RunnerLoad& load, const PlacementNeed& need) const {
+  const bool uses_adapter = load.Uses(need.adapter);
+  const auto num_adapters = static_cast<int64_t>(load.adapters.size()) + (uses_adapter ? 0 : 1);
+  return load.info.runner != need.avoid && load.num_sequences >= need.min_sequences &&
+         load.num_sequences < need.max_sequences &&
+         (uses_adapter || num_adapters <= need.max_adapters) &&
+         Room(load) >= need.pages + (uses_adapter ? 0 : need.adapter_pages);
+}
+
+bool RunnerIndex::HasRoom(RunnerId id, const PlacementNeed& need) const {
+  const RunnerLoad& load = Get(id);
+  const bool is_mine = load.reserved_for.valid() && load.reserved_for == need.sequence;
+  const bool is_open = is_mine ? load.is_accepting && load.num_evicted == 0 &&
+                                     load.num_sequences < load.info.max_running
+                               : IsOpen(load);
+  return is_open && Fits(load, need);
+}
+
+std::optional<RunnerIndex::Choice> RunnerIndex::FindAmong(const Buckets& buckets,
+                                                          const PlacementNeed& need) const {
+  for (const auto& [num_sequences, bucket] : buckets) {
+    if (num_sequences < need.min_sequences) break;
+    if (num_sequences >= need.max_sequences) continue;
+    // Those that use the adapter and have not the room for another copy of it are found by
+    // FindWithAdapter.
+    int probes = 0;
+    auto it = bucket.lower_bound({need.pages + need.adapter_pages, 0});
+    std::optional<Choice> choice;
+    int64_t room = 0;
+    for (; it != bucket.end() && probes < kMaxProbes; ++it, ++probes) {
+      if (choice && it->first != room) break;
+      const RunnerId id(it->second);
+      if (!Fits(Get(id), need)) continue;
+      choice = {id, num_sequences};  // the highest id of the same room
+      room = it->first;
+    }
+    if (choice) return choice;
+  }
+  return std::nullopt;
+}
+
+std::optional<RunnerIndex::Choice> RunnerIndex::FindWithAdapter(const PlacementNeed& need,
+                                                                bool same_class) const {
+  const auto of_adapter = with_adapter_.find(need.adapter);
+  if (need.adapter == kBaseModel || of_adapter == with_adapter_.end()) return std::nullopt;
+  int probes = 0;
+  std::optional<Choice> choice;
+  std::pair<int64_t, int32_t> rank;
+  int64_t room = 0;
+  for (const auto& [num_sequences, count, id] : of_adapter->second) {
+    if (++probes > kMaxProbes || (choice && std::pair(num_sequences, count) != rank)) break;
+    const RunnerLoad& load = Get(id);
+    if (!Fits(load, need) || (same_class && load.info.numeric_class != need.numeric_class))
+      continue;
+    if (choice && Room(load) >= room) continue;
+    choice = {id, num_sequences};
+    rank = {num_sequences, count};
+    room = Room(load);
+  }
+  return choice;
+}
+
+std::optional<RunnerId> RunnerIndex::Find(const PlacementNeed& need) const {
+  if (!need.numeric_class.empty()) {
+    const auto same = open_.find(need.numeric_class);
+    std::optional<Choice> best = same == open_.end() ? std::nullopt : FindAmong(same->second, need);
+    const std::optional<Choice> warm = FindWithAdapter(need, true);
+    if (warm && (!best || warm->num_sequences >= best->num_sequences)) best = warm;
+    if (best) return best->runner;
+  }
+  std::optional<Choice> best = FindWithAdapter(need, false);
+  for (const auto& [name, buckets] : open_) {
+    const std::optional<Choice> choice = FindAmong(buckets, need);
+    if (choice && (!best || choice->num_sequences > best->num_sequences)) best = choice;
+  }
+  if (!best) return std::nullopt;
+  return best->runner;
+}
+
+std::optional<RunnerId> RunnerIndex::Roomiest() const {
+  std::optional<std::pair<int64_t, int32_t>> best;
+  for (const auto& [name, buckets] : open_) {
+    for (const auto& [size, bucket] : buckets) {
+      if (!best || *bucket.rbegin() > *best) best = *bucket.rbegin();
+    }
+  }
+  if (!best) return std::nullopt;
+  return RunnerId(best->second);
+}
+
+}  // namespace aril::scheduler

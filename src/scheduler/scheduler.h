@@ -1,0 +1,199 @@
+// Decides which runner runs which sequence: a pure state machine, (state, event, now) -> (state,
+// actions). No clock, socket, thread or global state: the same code runs behind function calls,
+// gRPC and the simulator.
+//
+// The scheduler holds counts, never tokens, and nothing that it must not lose: a successor under a
+// higher epoch learns all of it from the runners' reports and the gateways' repeated submissions.
+// It commands nobody but gateways: a migration is a placement of a sequence that runs elsewhere,
+// and the gateway, which begins the new attempt with the tokens that it has accepted, releases the
+// old one. So decisions may rest on old news and be wrong, late, repeated or lost; then work is
+// wasted or delayed, never a token. See docs/decisions/015-who-places-a-sequence.md.
+
+#ifndef ARIL_SCHEDULER_SCHEDULER_H_
+#define ARIL_SCHEDULER_SCHEDULER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "scheduler/admission.h"
+#include "scheduler/events.h"
+#include "scheduler/fair_share.h"
+#include "scheduler/runner_index.h"
+#include "scheduler/step_curve.h"
+#include "scheduler/wait_queue.h"
+
+namespace aril::scheduler {
+
+// The policies in force. Each is owned by the scheduler.
+struct Policies {
+  std::unique_ptr<OrderPolicy> order = std::make_unique<FirstComeFirstServed>();
+  std::unique_ptr<AbortPolicy> abort = std::make_unique<NeverAbort>();
+  std::unique_ptr<QueueBound> bound = std::make_unique<FixedBound>(16'384);
+  std::unique_ptr<TenantPolicy> tenants = std::make_unique<OneLine>();
+  // Runners with as many different adapters in use are not given another one while somebody else
+  // can be placed (S-LoRA's clusters of d adapters).
+  int64_t preferred_adapters = INT64_MAX;
+};
+
+struct SchedulerOptions {
+  int64_t page_tokens = 16;
+  int64_t headroom_pages = 1;  // per running sequence
+  // The largest working set: it bounds the scheduler's work on a report.
+  int64_t max_runner_sequences = 4096;
+  // How many of the queue are tried when its first fits nowhere, and how often one may be overtaken
+  // before a runner is kept free for it.
+  size_t scan_limit = 32;
+  int32_t max_overtakes = 64;
+  // A placement that no report shows after this is taken to be lost; its gateway will say.
+  Duration start_timeout = std::chrono::seconds(5);
+  size_t max_prefetches = 2;  // at a time
+
+  // Consolidation. The end of the flat part of the step-time curve (StepCurve::FlatBatch): runners
+  // are filled up to it by draining others; 0: no consolidation.
+  int64_t flat_batch = 0;
+  // Seats below flat_batch that must stay free after a drain, so that the next arrivals do not open
+  // the runner again at once; and for how long a runner is left alone after its first sequence.
+  int64_t drain_margin = 8;
+  Duration min_active = std::chrono::seconds(10);
+  int64_t migrations_per_tick = 2;
+  // Scaling: idle runners kept in reserve, and how long others idle before they are offered back.
+  int64_t num_reserve = 1;
+  Duration idle_before_return = std::chrono::seconds(60);
+};
+
+struct SchedulerStats {
+  int64_t placements = 0;      // migrations and resumptions included
+  int64_t migrations = 0;      // from a runner that ran it
+  int64_t consolidations = 0;  // of them, from runners being drained
+  int64_t drains = 0;          // runners whose draining began
+  int64_t refusals = 0;
+  int64_t aborts = 0;
+  int64_t reservations = 0;
+};
+
+// Not thread-safe.
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, Policies policies, Epoch epoch);
+
+  // `now` must not fall. The time taken is logarithmic in the number of runners and of waiting
+  // sequences, and linear in the batch limit and scan_limit for each placement made.
+  Actions Handle(const Event& event, TimePoint now);
+
+  Epoch epoch() const { return epoch_; }
+  size_t num_waiting() const { return queue_.size(); }
+  size_t num_sequences() const { return records_.size(); }
+  const RunnerIndex& runners() const { return index_; }
+  const SchedulerStats& stats() const { return stats_; }
+
+ private:
+  // What is known of a live sequence.
+  struct Record {
+    SequenceId sequence;
+    GatewayId gateway;
+    AdapterId adapter;
+    RunnerId runner;  // that runs it, or will; invalid: none
+    RunnerId failed_on;
+    int32_t tenant = kNoTenant;
+    int32_t priority = 0;
+    int32_t num_tokens = 0;
+    int32_t num_generated = 0;  // in this attempt, as charged to the tenant
+    int32_t num_overtaken = 0;
+    uint32_t attempt = 0;  // the latest known, begun or placed
+    int64_t adapter_pages = 0;
+    int64_t promised_pages = 0;  // on `runner`, until a report shows it there
+    int64_t last_report = 0;
+    TimePoint arrival;
+    TimePoint placed_at;
+    bool has_started = false;  // its client has had tokens
+    bool is_queued = false;    // with a runner: evicted there
+    bool is_reported = false;  // by `runner`, in this attempt
+    bool is_prefetched = false;
+    std::string numeric_class;
+  };
+  // A runner's side of the records.
+  struct Runner {
+    int64_t last_report = 0;
+    bool is_lost = false;
+    bool is_leaving = false;
+    bool is_draining = false;  // for consolidation
+    TimePoint active_since;    // since when it has sequences, or is idle
+    RunnerId id;
+    std::set<std::pair<TimePoint, SequenceId>> sequences;  // by arrival
+  };
+
+  static constexpr int32_t kNoTenant = -1;  // adopted, its gateway has not said yet
+
+  void On(const wire::Submission& submission);
+  void On(const SequenceClosed& event);
+  void On(const GatewayLost& event);
+  void On(const RunnerJoined& event);
+  void On(const wire::RunnerReport& report);
+  void On(const RunnerLost& event);
+  void On(const RunnerLeaving& event);
+  void On(const Tick& tick);
+
+  void Admit(const wire::Submission& submission);
+  void Update(Record& record, const wire::Submission& submission);
+  bool CanEverRun(const wire::Submission& submission) const;
+  void OnReported(Runner& runner, const wire::RunnerSequence& sequence, int64_t number);
+  void Adopt(Runner& runner, const wire::RunnerSequence& sequence);
+  void DropUnreported(Runner& runner, int64_t number);
+
+  int32_t TenantOf(const std::string& name);
+  QueueKey KeyOf(const Record& record) const;
+  void Enqueue(Record& record);
+  void Dequeue(Record& record);
+  void Attach(Record& record, RunnerId runner, int64_t promised_pages);
+  void Detach(Record& record);
+  void Drop(SequenceId sequence);
+  void Unreserve(SequenceId sequence);
+  void SetAccepting(const Runner& runner);
+
+  PlacementNeed NeedOf(const Record& record) const;
+  std::optional<RunnerId> FindRunner(const Record& record, int64_t max_adapters) const;
+  void PlaceWaiting();
+  bool PlaceOne(const std::vector<SequenceId>& heads, int64_t max_adapters);
+  void Overtake(const std::vector<SequenceId>& heads, SequenceId placed);
+  void Place(Record& record, RunnerId runner);
+  void Refuse(SequenceId sequence, GatewayId gateway, Duration retry_after,
+              const std::string& reason);
+  void PrefetchForWaiting();
+  void AbortExpired();
+
+  void Consolidate();
+  std::optional<RunnerId> FindLightlyLoaded() const;
+  void MoveAway(Runner& runner);
+  void Advise();
+
+  const SchedulerOptions options_;
+  const Policies policies_;
+  const Epoch epoch_;
+  TimePoint now_;
+  Actions actions_;  // of the event at hand
+
+  RunnerIndex index_;
+  WaitQueue queue_;
+  QueueRates rates_;
+  std::unordered_map<SequenceId, Record> records_;
+  std::unordered_map<RunnerId, Runner> runners_;
+  std::map<SequenceId, RunnerId> reservations_;
+  std::unordered_map<std::string, int32_t> tenants_;
+  std::set<RunnerId> moving_;  // being drained or leaving
+  int64_t max_pages_ = 0;      // of the largest runner seen
+  ScaleAdvice advice_;
+  SchedulerStats stats_;
+};
+
+}  // namespace aril::scheduler
+
+#endif  // ARIL_SCHEDULER_SCHEDULER_H_

@@ -1,0 +1,353 @@
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "scheduler/test_support.h"
+
+namespace aril::scheduler {
+namespace {
+
+using std::chrono::seconds;
+using State = wire::RunnerSequenceState;
+
+template <typename T>
+std::vector<T> Of(const Actions& actions) {
+  std::vector<T> found;
+  for (const Action& action : actions) {
+    if (const auto* a = std::get_if<T>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
+TEST(SchedulerTest, FillsOneRunnerBeforeTheNext) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Join(2);
+  for (int64_t id = 1; id <= 9; ++id) {
+    const auto placements = Of<wire::Placement>(cluster.Submit(id));
+    ASSERT_EQ(placements.size(), 1u);
+    EXPECT_EQ(placements[0].attempt, 1u);
+    EXPECT_EQ(placements[0].epoch, Epoch(1));
+  }
+  EXPECT_EQ(cluster.Count(2), 8u) << "the highest id of equals";
+  EXPECT_EQ(cluster.Count(1), 1u);
+}
+
+TEST(SchedulerTest, PromisedPagesCountUntilReported) {
+  TestCluster cluster;
+  cluster.Join(1, 20);
+  cluster.Submit(1, 16 * 12);
+  EXPECT_EQ(cluster.scheduler.runners().Get(RunnerId(1)).available_pages(), 8);
+  cluster.Submit(2, 16 * 8);  // and one to grow by
+  EXPECT_EQ(cluster.Where(2), RunnerId());
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.runners().Get(RunnerId(1)).available_pages(), 8);
+  cluster.Submit(3, 16 * 7);
+  EXPECT_EQ(cluster.Where(3), RunnerId(1));
+}
+
+TEST(SchedulerTest, QueueIsFirstComeFirstServed) {
+  TestCluster cluster;
+  cluster.Join(1, 100, 2);
+  for (int64_t id = 1; id <= 4; ++id) {
+    cluster.Advance(seconds(1));
+    cluster.Submit(id);
+  }
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 2u);
+  cluster.End(2);
+  EXPECT_EQ(cluster.Where(3), RunnerId(1));
+  EXPECT_EQ(cluster.Where(4), RunnerId());
+}
+
+TEST(SchedulerTest, PrioritiesGoFirst) {
+  TestCluster cluster;
+  cluster.Join(1, 100, 1);
+  cluster.Submit(1);
+  cluster.Submit(2);
+  wire::Submission urgent = cluster.Make(3);
+  urgent.priority = 5;
+  cluster.Submit(urgent);
+  cluster.End(1);
+  EXPECT_EQ(cluster.Where(3), RunnerId(1));
+}
+
+// A large one at the head does not stop the small ones, and is not starved by them either.
+TEST(SchedulerTest, HeadOfLineNeitherBlocksNorStarves) {
+  SchedulerOptions options;
+  options.max_overtakes = 10;
+  TestCluster cluster(options);
+  cluster.Join(1, 40, 4);
+  cluster.Join(2, 40, 4);
+  int64_t next = 1;
+  for (; next <= 8; ++next) cluster.Submit(next, 16 * 8);
+  const int64_t large = next++;
+  cluster.Submit(large, 16 * 30);
+  int64_t oldest = 1, overtook = 0;
+  while (cluster.Where(large) == RunnerId() && next < 200) {
+    cluster.Advance(seconds(1));
+    cluster.Submit(next++, 16 * 8);
+    while (oldest == large) ++oldest;
+    cluster.End(oldest++);
+    cluster.ReportAll();
+    if (cluster.Where(next - 1).valid()) ++overtook;
+  }
+  EXPECT_TRUE(cluster.Where(large).valid());
+  EXPECT_GT(overtook, 5);
+  EXPECT_LT(next, 60);
+  EXPECT_EQ(cluster.scheduler.stats().reservations, 1);
+}
+
+TEST(SchedulerTest, RefusesWhatFitsNoRunner) {
+  TestCluster cluster;
+  cluster.Join(1, 10);
+  const auto refusals = Of<Refuse>(cluster.Submit(1, 16 * 11));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].retry_after, Duration(0));
+  EXPECT_NE(refusals[0].reason.find("no runner has more than 10"), std::string::npos);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 0u);
+}
+
+TEST(SchedulerTest, QueueIsBounded) {
+  Policies policies;
+  policies.bound = std::make_unique<FixedBound>(2);
+  TestCluster cluster({}, std::move(policies));
+  cluster.Submit(1);
+  cluster.Submit(2);
+  const auto refusals = Of<Refuse>(cluster.Submit(3));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_GE(refusals[0].retry_after, seconds(1));
+  // What has been let in once is let in again.
+  wire::Submission again = cluster.Make(4);
+  again.attempt = 1;
+  EXPECT_TRUE(Of<Refuse>(cluster.Submit(again)).empty());
+}
+
+TEST(SchedulerTest, AbortsWhatCannotBeInTime) {
+  Policies policies;
+  policies.abort = std::make_unique<EarlyAbort>(seconds(5));
+  TestCluster cluster({}, std::move(policies));
+  cluster.Submit(1);
+  wire::Submission started = cluster.Make(2);
+  started.num_generated = 3;
+  started.attempt = 1;
+  cluster.Submit(started);
+  cluster.Advance(seconds(6));
+  const auto refusals = Of<Refuse>(cluster.Do(Tick{}));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].sequence, SequenceId(1));
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 1u) << "its client has had tokens";
+}
+
+TEST(SchedulerTest, EvictedSequencesMoveWhereThereIsRoom) {
+  TestCluster cluster;
+  cluster.Join(1, 20);
+  cluster.Submit(1, 16 * 5);
+  cluster.Advance(seconds(1));
+  cluster.Submit(2, 16 * 5);
+  cluster.Report(1);
+  cluster.runners[RunnerId(1)].sequences[SequenceId(2)].state = State::kEvicted;
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 1u);
+  // Nobody joins a runner whose own have to wait.
+  cluster.Submit(3);
+  EXPECT_EQ(cluster.Where(3), RunnerId());
+  cluster.Join(2, 20);
+  EXPECT_EQ(cluster.Where(2), RunnerId(2));
+  EXPECT_EQ(cluster.runners[RunnerId(2)].sequences[SequenceId(2)].attempt, 2u);
+  EXPECT_EQ(cluster.Where(3), RunnerId(2));
+  EXPECT_EQ(cluster.scheduler.stats().migrations, 1);
+}
+
+TEST(SchedulerTest, EvictedSequencesMayResumeThere) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  auto& state = cluster.runners[RunnerId(1)].sequences[SequenceId(1)].state;
+  state = State::kEvicted;
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 1u);
+  state = State::kRunning;
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 0u);
+  EXPECT_EQ(cluster.scheduler.runners().Get(RunnerId(1)).num_evicted, 0);
+}
+
+TEST(SchedulerTest, RepeatedSubmissionsRepeatThePlacement) {
+  TestCluster cluster;
+  cluster.Join(1);
+  const auto first = Of<wire::Placement>(cluster.Submit(1));
+  const auto again = Of<wire::Placement>(cluster.Submit(1));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].attempt, first[0].attempt);
+  EXPECT_EQ(again[0].runner, first[0].runner);
+  cluster.Report(1);
+  EXPECT_TRUE(cluster.Submit(1).empty()) << "it is known to run";
+}
+
+TEST(SchedulerTest, AFailedAttemptIsPlacedElsewhere) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.Submit(1);
+  ASSERT_EQ(cluster.Where(1), RunnerId(2));
+  wire::Submission failed = cluster.Make(1);
+  failed.attempt = 1;
+  failed.failed_on = RunnerId(2);
+  const auto placements = Of<wire::Placement>(cluster.Submit(failed));
+  ASSERT_EQ(placements.size(), 1u);
+  EXPECT_EQ(placements[0].runner, RunnerId(1));
+  EXPECT_EQ(placements[0].attempt, 2u);
+  // Rather there again than nowhere.
+  failed.attempt = 2;
+  failed.failed_on = RunnerId(1);
+  cluster.Do(RunnerLost{RunnerId(2)});
+  EXPECT_EQ(Of<wire::Placement>(cluster.Submit(failed)).at(0).runner, RunnerId(1));
+}
+
+TEST(SchedulerTest, ALostRunnerGetsNothingAndKeepsItsStreams) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  cluster.Report(1);
+  EXPECT_TRUE(cluster.Do(RunnerLost{RunnerId(1)}).empty());
+  cluster.Submit(2);
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 1u);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 2u);
+  // It was not dead, only not heard of.
+  cluster.Do(RunnerJoined{cluster.runners[RunnerId(1)].info});
+  cluster.Report(1);
+  EXPECT_EQ(cluster.Where(2), RunnerId(1));
+}
+
+TEST(SchedulerTest, LostRunnersAreForgottenWithTheirLastSequence) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  cluster.Do(RunnerLost{RunnerId(1)});
+  EXPECT_EQ(cluster.scheduler.runners().size(), 1u);
+  cluster.End(1);
+  EXPECT_EQ(cluster.scheduler.runners().size(), 0u);
+}
+
+TEST(SchedulerTest, OldReportsAreIgnored) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  cluster.Report(1);
+  wire::RunnerReport old{RunnerId(1), 1, 100, {}};
+  cluster.Do(old);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 1u);
+  cluster.runners[RunnerId(1)].sequences.clear();
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 0u) << "it ended there";
+}
+
+TEST(SchedulerTest, LostPlacementsAreGivenUp) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  cluster.runners[RunnerId(1)].sequences.clear();  // it never came there
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 1u);
+  cluster.Advance(seconds(6));
+  cluster.Report(1);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 0u);
+  EXPECT_EQ(cluster.scheduler.runners().Get(RunnerId(1)).promised_pages, 0);
+}
+
+TEST(SchedulerTest, ASuccessorLearnsEverythingFromReportsAndSubmissions) {
+  TestCluster cluster;
+  cluster.Join(1, 100, 2);
+  for (int64_t id = 1; id <= 3; ++id) cluster.Submit(id);
+  cluster.ReportAll();
+  TestCluster successor({}, {}, 2);
+  successor.runners = cluster.runners;
+  successor.submissions = cluster.submissions;
+  // In either order.
+  successor.Submit(3);
+  successor.Do(RunnerJoined{cluster.runners[RunnerId(1)].info});
+  successor.Report(1);
+  EXPECT_EQ(successor.scheduler.num_sequences(), 3u);
+  EXPECT_EQ(successor.scheduler.num_waiting(), 1u);
+  const RunnerLoad& load = successor.scheduler.runners().Get(RunnerId(1));
+  EXPECT_EQ(load.num_sequences, 2);
+  EXPECT_EQ(load.promised_pages, 0);
+  successor.End(1);
+  successor.Report(1);
+  EXPECT_EQ(successor.Where(3), RunnerId(1));
+}
+
+TEST(SchedulerTest, AdoptedSequencesMoveUnderTheNextAttempt) {
+  TestCluster cluster;
+  cluster.submissions[SequenceId(1)] = cluster.Make(1);
+  cluster.Join(1);
+  cluster.runners[RunnerId(1)].sequences[SequenceId(1)] = {.attempt = 7};
+  cluster.Report(1);
+  cluster.Join(2);
+  const auto placements = Of<wire::Placement>(cluster.Do(RunnerLeaving{RunnerId(1)}));
+  ASSERT_EQ(placements.size(), 1u);
+  EXPECT_EQ(placements[0].attempt, 8u);
+  EXPECT_EQ(placements[0].runner, RunnerId(2));
+}
+
+TEST(SchedulerTest, ALostGatewaysSequencesAreVoid) {
+  TestCluster cluster;
+  cluster.Join(1, 100, 1);
+  cluster.Submit(1);
+  cluster.Submit(2);
+  wire::Submission other = cluster.Make(3);
+  other.gateway = GatewayId(9);
+  cluster.Submit(other);
+  cluster.runners[RunnerId(1)].sequences.clear();
+  cluster.Do(GatewayLost{kGateway});
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 1u);
+  EXPECT_EQ(cluster.Where(3), RunnerId(1));
+}
+
+TEST(SchedulerTest, PrefersRunnersWithFewAdapters) {
+  Policies policies;
+  policies.preferred_adapters = 1;
+  TestCluster cluster({}, std::move(policies));
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.Submit(1, 16, 1, 2);
+  cluster.Submit(2, 16, 2, 2);
+  EXPECT_NE(cluster.Where(1), cluster.Where(2));
+  cluster.Submit(3, 16, 1, 2);
+  EXPECT_EQ(cluster.Where(3), cluster.Where(1));
+  // A third adapter rather joins than waits.
+  cluster.Submit(4, 16, 3, 2);
+  EXPECT_TRUE(cluster.Where(4).valid());
+}
+
+TEST(SchedulerTest, PrefetchesForTheNextInLine) {
+  TestCluster cluster;
+  cluster.Join(1, 10);
+  cluster.Submit(1, 16 * 6);
+  const auto prefetches = Of<Prefetch>(cluster.Submit(2, 16 * 6, 5, 1));
+  ASSERT_EQ(prefetches.size(), 1u);
+  EXPECT_EQ(prefetches[0].adapter, AdapterId(5));
+  EXPECT_TRUE(Of<Prefetch>(cluster.Do(Tick{})).empty()) << "once";
+}
+
+TEST(SchedulerTest, FairShareDecidesWhoIsNext) {
+  Policies policies;
+  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
+  TestCluster cluster({}, std::move(policies));
+  cluster.Join(1, 100, 1);
+  for (int64_t id = 1; id <= 10; ++id) cluster.Submit(id);  // a noisy tenant
+  wire::Submission quiet = cluster.Make(11);
+  quiet.tenant = "quiet";
+  cluster.Advance(seconds(1));
+  quiet.arrival = cluster.now;
+  cluster.Submit(quiet);
+  cluster.End(1);
+  cluster.Report(1);
+  cluster.End(2);
+  cluster.Report(1);
+  EXPECT_EQ(cluster.Where(11), RunnerId(1)) << "the second after one of the noisy tenant's";
+}
+
+}  // namespace
+}  // namespace aril::scheduler

@@ -1,0 +1,65 @@
+// The sequences that wait to be placed, and in which order.
+
+#ifndef ARIL_SCHEDULER_WAIT_QUEUE_H_
+#define ARIL_SCHEDULER_WAIT_QUEUE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "scheduler/fair_share.h"
+
+namespace aril::scheduler {
+
+// What the queue orders by.
+struct QueueKey {
+  SequenceId sequence;
+  int32_t tenant = 0;
+  int32_t priority = 0;
+  TimePoint arrival;
+  // Its client has had tokens: it is not aborted for waiting.
+  bool has_started = false;
+};
+
+// Tenants take turns by a TenantPolicy; within a turn the higher priority goes first, then the
+// older or the newer one. Every operation is logarithmic. Not thread-safe.
+class WaitQueue {
+ public:
+  // `tenants` must outlive this.
+  explicit WaitQueue(TenantPolicy& tenants) : tenants_(tenants) {}
+
+  // Each sequence at most once; Remove with the same key.
+  void Add(const QueueKey& key);
+  void Remove(const QueueKey& key);
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  // The first `limit` sequences in order, one of each tenant whose turn it is, then the second of
+  // each, …
+  std::vector<SequenceId> First(size_t limit, bool newest_first) const;
+
+  // The sequence that has waited longest among those that have not started.
+  std::optional<std::pair<TimePoint, SequenceId>> Oldest() const;
+
+ private:
+  using ByArrival = std::set<std::pair<TimePoint, SequenceId>>;
+  // Higher priorities first.
+  using Line = std::map<int32_t, ByArrival, std::greater<>>;
+
+  static std::vector<SequenceId> FirstOf(const Line& line, size_t limit, bool newest_first);
+
+  TenantPolicy& tenants_;
+  std::map<int32_t, Line> lines_;  // by group
+  ByArrival not_started_;
+  size_t size_ = 0;
+};
+
+}  // namespace aril::scheduler
+
+#endif  // ARIL_SCHEDULER_WAIT_QUEUE_H_

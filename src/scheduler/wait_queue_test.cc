@@ -1,0 +1,59 @@
+#include "scheduler/wait_queue.h"
+
+#include "gtest/gtest.h"
+
+namespace aril::scheduler {
+namespace {
+
+QueueKey Key(int64_t id, int32_t tenant = 0, int32_t priority = 0, bool has_started = false) {
+  return {.sequence = SequenceId(id),
+          .tenant = tenant,
+          .priority = priority,
+          .arrival = TimePoint(Duration(id)),
+          .has_started = has_started};
+}
+
+std::vector<int64_t> Ids(const std::vector<SequenceId>& sequences) {
+  std::vector<int64_t> ids;
+  for (const SequenceId id : sequences) ids.push_back(id.value());
+  return ids;
+}
+
+TEST(WaitQueueTest, ByPriorityThenArrival) {
+  OneLine tenants;
+  WaitQueue queue(tenants);
+  for (const int64_t id : {3, 1, 2}) queue.Add(Key(id));
+  queue.Add(Key(4, 0, 1));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{4, 1, 2, 3}));
+  EXPECT_EQ(Ids(queue.First(9, true)), (std::vector<int64_t>{4, 3, 2, 1}));
+  EXPECT_EQ(Ids(queue.First(2, false)), (std::vector<int64_t>{4, 1}));
+  queue.Remove(Key(1));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{4, 2, 3}));
+  EXPECT_EQ(queue.size(), 3u);
+}
+
+TEST(WaitQueueTest, TenantsTakeTurns) {
+  FairShare tenants({});
+  WaitQueue queue(tenants);
+  for (const int64_t id : {1, 2, 3}) queue.Add(Key(id, 7));
+  queue.Add(Key(4, 8));
+  tenants.OnPrompt(7, 5);
+  EXPECT_EQ(Ids(queue.First(3, false)), (std::vector<int64_t>{4, 1, 2}));
+  queue.Remove(Key(4, 8));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(WaitQueueTest, OldestHasNotStarted) {
+  OneLine tenants;
+  WaitQueue queue(tenants);
+  EXPECT_FALSE(queue.Oldest());
+  queue.Add(Key(1, 0, 0, true));
+  queue.Add(Key(2));
+  EXPECT_EQ(queue.Oldest()->second, SequenceId(2));
+  queue.Remove(Key(2));
+  EXPECT_FALSE(queue.Oldest());
+  EXPECT_FALSE(queue.empty());
+}
+
+}  // namespace
+}  // namespace aril::scheduler
