@@ -119,6 +119,7 @@ void Scheduler::On(const RunnerJoined& event) {
   const auto [it, is_new] = runners_.try_emplace(id);
   Runner& runner = it->second;
   runner.is_lost = false;
+  lost_.erase(id);
   if (is_new) {
     runner.id = id;
     runner.active_since = now_;
@@ -134,6 +135,8 @@ void Scheduler::On(const RunnerLost& event) {
   const auto it = runners_.find(event.runner);
   if (it == runners_.end()) return;
   it->second.is_lost = true;
+  it->second.lost_at = now_;
+  lost_.insert(event.runner);
   SetAccepting(it->second);
   for (auto r = reservations_.begin(); r != reservations_.end();) {
     const SequenceId sequence = (r++)->first;
@@ -143,6 +146,7 @@ void Scheduler::On(const RunnerLost& event) {
   if (!it->second.sequences.empty()) return;
   index_.Remove(event.runner);
   runners_.erase(it);
+  lost_.erase(event.runner);
 }
 
 void Scheduler::On(const RunnerLeaving& event) {
@@ -294,6 +298,7 @@ void Scheduler::Detach(Record& record) {
   if (!runner.is_lost || !runner.sequences.empty()) return;
   index_.Remove(id);
   runners_.erase(id);
+  lost_.erase(id);
 }
 
 void Scheduler::Drop(SequenceId sequence) {
@@ -303,6 +308,16 @@ void Scheduler::Drop(SequenceId sequence) {
   if (record.runner.valid()) Detach(record);
   if (record.is_queued) Dequeue(record);
   records_.erase(found);
+}
+
+// Its gateways have been heard long ago, or what they said was lost.
+void Scheduler::ForgetLost() {
+  for (const RunnerId id : std::vector<RunnerId>(lost_.begin(), lost_.end())) {
+    const Runner& runner = runners_.at(id);
+    if (now_ - runner.lost_at < options_.forget_lost_after) continue;
+    const auto sequences = runner.sequences;
+    for (const auto& [arrival, sequence] : sequences) Drop(sequence);
+  }
 }
 
 void Scheduler::Unreserve(SequenceId sequence) {
@@ -320,6 +335,7 @@ void Scheduler::SetAccepting(const Runner& runner) {
 }
 
 void Scheduler::On(const Tick&) {
+  ForgetLost();
   AbortExpired();
   PlaceWaiting();
   Consolidate();

@@ -56,6 +56,8 @@ struct SchedulerOptions {
   // A placement that no report shows after this is taken to be lost; its gateway will say.
   Duration start_timeout = std::chrono::seconds(5);
   size_t max_prefetches = 2;  // at a time
+  // What a lost runner ran is forgotten after this. (Should it come back, its report tells.)
+  Duration forget_lost_after = std::chrono::seconds(30);
 
   // Consolidation. The end of the flat part of the step-time curve (StepCurve::FlatBatch): runners
   // are filled up to it by draining others; 0: no consolidation.
@@ -127,6 +129,7 @@ class Scheduler {
     bool is_leaving = false;
     bool is_draining = false;  // for consolidation
     TimePoint active_since;    // since when it has sequences, or is idle
+    TimePoint lost_at;
     RunnerId id;
     std::set<std::pair<TimePoint, SequenceId>> sequences;  // by arrival
   };
@@ -156,6 +159,7 @@ class Scheduler {
   void Attach(Record& record, RunnerId runner, int64_t promised_pages);
   void Detach(Record& record);
   void Drop(SequenceId sequence);
+  void ForgetLost();
   void Unreserve(SequenceId sequence);
   void SetAccepting(const Runner& runner);
 
@@ -189,7 +193,8 @@ class Scheduler {
   std::map<SequenceId, RunnerId> reservations_;
   std::unordered_map<std::string, int32_t> tenants_;
   std::set<RunnerId> moving_;  // being drained or leaving
-  int64_t max_pages_ = 0;      // of the largest runner seen
+  std::set<RunnerId> lost_;
+  int64_t max_pages_ = 0;  // of the largest runner seen
   ScaleAdvice advice_;
   SchedulerStats stats_;
 };

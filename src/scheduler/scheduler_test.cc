@@ -230,6 +230,20 @@ TEST(SchedulerTest, LostRunnersAreForgottenWithTheirLastSequence) {
   EXPECT_EQ(cluster.scheduler.runners().size(), 0u);
 }
 
+TEST(SchedulerTest, WhatALostRunnerRanIsForgottenAfterAWhile) {
+  TestCluster cluster;
+  cluster.Join(1);
+  cluster.Submit(1);
+  cluster.Do(RunnerLost{RunnerId(1)});
+  cluster.Advance(seconds(29));
+  cluster.Do(Tick{});
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 1u);
+  cluster.Advance(seconds(2));
+  cluster.Do(Tick{});
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 0u);
+  EXPECT_EQ(cluster.scheduler.runners().size(), 0u);
+}
+
 TEST(SchedulerTest, OldReportsAreIgnored) {
   TestCluster cluster;
   cluster.Join(1);
