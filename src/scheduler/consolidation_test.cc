@@ -92,6 +92,21 @@ TEST(ConsolidationTest, WhoeverWaitsGoesFirst) {
   EXPECT_EQ(cluster.scheduler.num_waiting(), 0u) << "the drained one takes sequences again";
 }
 
+// (Found by chaos: it was never placed on again.)
+TEST(ConsolidationTest, ARunnerLostWhileBeingDrainedComesBackAsAnyOther) {
+  TestCluster cluster(Consolidating());
+  Thin(cluster, 6);
+  cluster.Advance(seconds(20));
+  cluster.Do(Tick{});
+  const auto& runners = cluster.scheduler.runners();
+  const RunnerId drained(runners.Get(RunnerId(1)).is_accepting ? 2 : 1);
+  ASSERT_FALSE(runners.Get(drained).is_accepting);
+  cluster.Do(RunnerLost{drained});
+  cluster.Do(RunnerJoined{cluster.runners[drained].info});
+  cluster.Report(drained.value());
+  EXPECT_TRUE(runners.Get(drained).is_accepting);
+}
+
 TEST(ConsolidationTest, ALeavingRunnerIsEmptiedWhateverItCosts) {
   TestCluster cluster;
   cluster.Join(1);

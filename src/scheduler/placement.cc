@@ -16,7 +16,8 @@ PlacementNeed Scheduler::NeedOf(const Record& record) const {
           .adapter_pages = record.adapter_pages,
           // One evicted where it is resumes there by itself.
           .avoid = record.runner.valid() ? record.runner : record.failed_on,
-          .numeric_class = record.numeric_class};
+          .numeric_class = record.numeric_class,
+          .prefers_smallest = policies_.places_on_smallest};
 }
 
 std::optional<RunnerId> Scheduler::FindRunner(const Record& record, int64_t max_adapters) const {

@@ -86,31 +86,44 @@ bool RunnerIndex::HasRoom(RunnerId id, const PlacementNeed& need) const {
 
 std::optional<RunnerIndex::Choice> RunnerIndex::FindAmong(const Buckets& buckets,
                                                           const PlacementNeed& need) const {
+  if (need.prefers_smallest) {
+    for (auto it = buckets.rbegin(); it != buckets.rend(); ++it) {
+      if (const auto choice = FindInBucket(it->first, it->second, need)) return choice;
+    }
+    return std::nullopt;
+  }
   for (const auto& [num_sequences, bucket] : buckets) {
     if (num_sequences < need.min_sequences) break;
     if (num_sequences >= need.max_sequences) continue;
-    // Those that use the adapter and have not the room for another copy of it are found by
-    // FindWithAdapter.
-    int probes = 0;
-    auto it = bucket.lower_bound({need.pages + need.adapter_pages, 0});
-    std::optional<Choice> choice;
-    int64_t room = 0;
-    for (; it != bucket.end() && probes < kMaxProbes; ++it, ++probes) {
-      if (choice && it->first != room) break;
-      const RunnerId id(it->second);
-      if (!Fits(Get(id), need)) continue;
-      choice = {id, num_sequences};  // the highest id of the same room
-      room = it->first;
-    }
-    if (choice) return choice;
+    if (const auto choice = FindInBucket(num_sequences, bucket, need)) return choice;
   }
   return std::nullopt;
+}
+
+// Those that use the adapter and have not the room for another copy of it are found by
+// FindWithAdapter.
+std::optional<RunnerIndex::Choice> RunnerIndex::FindInBucket(int64_t num_sequences,
+                                                             const Bucket& bucket,
+                                                             const PlacementNeed& need) const {
+  int probes = 0;
+  std::optional<Choice> choice;
+  int64_t room = 0;
+  for (auto it = bucket.lower_bound({need.pages + need.adapter_pages, 0});
+       it != bucket.end() && probes < kMaxProbes; ++it, ++probes) {
+    if (choice && it->first != room) break;
+    const RunnerId id(it->second);
+    if (!Fits(Get(id), need)) continue;
+    choice = {id, num_sequences};  // the highest id of the same room
+    room = it->first;
+  }
+  return choice;
 }
 
 std::optional<RunnerIndex::Choice> RunnerIndex::FindWithAdapter(const PlacementNeed& need,
                                                                 bool same_class) const {
   const auto of_adapter = with_adapter_.find(need.adapter);
   if (need.adapter == kBaseModel || of_adapter == with_adapter_.end()) return std::nullopt;
+  if (need.prefers_smallest) return std::nullopt;
   int probes = 0;
   std::optional<Choice> choice;
   std::pair<int64_t, int32_t> rank;
@@ -139,7 +152,11 @@ std::optional<RunnerId> RunnerIndex::Find(const PlacementNeed& need) const {
   std::optional<Choice> best = FindWithAdapter(need, false);
   for (const auto& [name, buckets] : open_) {
     const std::optional<Choice> choice = FindAmong(buckets, need);
-    if (choice && (!best || choice->num_sequences > best->num_sequences)) best = choice;
+    if (!choice) continue;
+    const bool is_better =
+        !best || (need.prefers_smallest ? choice->num_sequences < best->num_sequences
+                                        : choice->num_sequences > best->num_sequences);
+    if (is_better) best = choice;
   }
   if (!best) return std::nullopt;
   return best->runner;

@@ -47,6 +47,7 @@ struct PlacementNeed {
   int64_t max_adapters = INT64_MAX;   // different ones on the runner afterwards
   int64_t min_sequences = 0;          // on the runner before
   int64_t max_sequences = INT64_MAX;  // on the runner before
+  bool prefers_smallest = false;      // the smallest working set, wherever the adapter is
 };
 
 // Choosing looks at one bucket of runners for each size of a working set (at most the batch limit),
@@ -102,6 +103,8 @@ class RunnerIndex {
   void Insert(const RunnerLoad& load);
   void Erase(const RunnerLoad& load);
   std::optional<Choice> FindAmong(const Buckets& buckets, const PlacementNeed& need) const;
+  std::optional<Choice> FindInBucket(int64_t num_sequences, const Bucket& bucket,
+                                     const PlacementNeed& need) const;
   std::optional<Choice> FindWithAdapter(const PlacementNeed& need, bool same_class) const;
 
   const int64_t headroom_pages_;

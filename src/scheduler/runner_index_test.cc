@@ -55,6 +55,16 @@ TEST(RunnerIndexTest, AnAdapterInUseNeedsNoPages) {
   EXPECT_EQ(index.Find(clustered), std::nullopt);
 }
 
+TEST(RunnerIndexTest, MayPreferTheSmallest) {
+  RunnerIndex index(1);
+  index.Add(Load(1, 4, 100));
+  index.Add(Load(2, 2, 100, "b"));
+  index.Add(Load(3, 1, 3));
+  PlacementNeed need = Need(5);
+  need.prefers_smallest = true;
+  EXPECT_EQ(index.Find(need), RunnerId(2));
+}
+
 TEST(RunnerIndexTest, WhoIsNotOpen) {
   RunnerIndex index(0);
   index.Add(Load(1, 1, 10));

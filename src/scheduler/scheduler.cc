@@ -120,6 +120,7 @@ void Scheduler::On(const RunnerJoined& event) {
   Runner& runner = it->second;
   runner.is_lost = false;
   lost_.erase(id);
+  if (runner.is_leaving) moving_.insert(id);
   if (is_new) {
     runner.id = id;
     runner.active_since = now_;
@@ -135,6 +136,7 @@ void Scheduler::On(const RunnerLost& event) {
   const auto it = runners_.find(event.runner);
   if (it == runners_.end()) return;
   it->second.is_lost = true;
+  it->second.is_draining = false;
   it->second.lost_at = now_;
   lost_.insert(event.runner);
   SetAccepting(it->second);

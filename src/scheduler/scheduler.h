@@ -42,6 +42,9 @@ struct Policies {
   // Runners with as many different adapters in use are not given another one while somebody else
   // can be placed (S-LoRA's clusters of d adapters).
   int64_t preferred_adapters = INT64_MAX;
+  // The smallest working set first, as a least-loaded balancer has it: to compare with. (Not with
+  // consolidation.)
+  bool places_on_smallest = false;
 };
 
 struct SchedulerOptions {
