@@ -1,0 +1,89 @@
+#include "simulate/step_model.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace aril::simulate {
+namespace {
+
+constexpr double kMaxSeconds = 10;
+
+constexpr std::pair<const char*, double StepModel::*> kMembers[] = {
+    {"base", &StepModel::base},
+    {"prefill_token", &StepModel::prefill_token},
+    {"sequence", &StepModel::sequence},
+    {"context_token", &StepModel::context_token},
+    {"adapter_byte", &StepModel::adapter_byte},
+    {"load_byte", &StepModel::load_byte},
+    {"load_latency", &StepModel::load_latency}};
+
+Duration FromSeconds(double seconds) {
+  return Duration(static_cast<int64_t>(std::llround(seconds * 1e9)));
+}
+
+}  // namespace
+
+Duration StepModel::Step(const StepWork& work) const {
+  return FromSeconds(base + prefill_token * static_cast<double>(work.prefill_tokens) +
+                     sequence * static_cast<double>(work.decodes) +
+                     context_token * static_cast<double>(work.context_tokens) +
+                     adapter_byte * static_cast<double>(work.adapter_bytes));
+}
+
+Duration StepModel::Load(int64_t adapter_bytes) const {
+  return FromSeconds(load_latency + load_byte * static_cast<double>(adapter_bytes));
+}
+
+scheduler::StepCurve StepModel::Curve(int64_t max_batch, int64_t context_tokens) const {
+  std::vector<scheduler::StepCurve::Point> points;
+  for (const int64_t batch : {int64_t{1}, max_batch}) {
+    const Duration step = Step({.decodes = batch, .context_tokens = batch * context_tokens});
+    if (points.empty() || batch > 1) {
+      points.push_back({batch, std::chrono::duration<double>(step).count()});
+    }
+  }
+  auto curve = scheduler::StepCurve::Make(std::move(points));
+  CHECK(curve.ok());  // coefficients are not negative
+  return *std::move(curve);
+}
+
+Json StepModel::ToJson() const {
+  Json::Object object;
+  for (const auto& [name, member] : kMembers) object.emplace_back(name, this->*member);
+  return object;
+}
+
+StatusOr<StepModel> ParseStepModel(std::string_view text) {
+  ASSIGN_OR_RETURN(const Json json, Json::Parse(text));
+  const Json::Object* const object = json.AsObject();
+  if (object == nullptr) {
+    return InvalidArgument(StrCat("a step model is a JSON object, this is ", json.KindName()));
+  }
+  StepModel model;
+  for (const auto& [key, value] : *object) {
+    bool is_known = false;
+    for (const auto& [name, member] : kMembers) {
+      if (key != name) continue;
+      is_known = true;
+      double seconds = 0;
+      const double least = member == &StepModel::base ? 1e-9 : 0;
+      if (!value.AsNumber(&seconds) || !(seconds >= least && seconds <= kMaxSeconds)) {
+        return InvalidArgument(StrCat("step model: `", key, "` must be a number of seconds from ",
+                                      least, " to ", kMaxSeconds));
+      }
+      model.*member = seconds;
+    }
+    if (!is_known) {
+      return InvalidArgument(StrCat("step model: unknown member `", key,
+                                    "`; known are base, prefill_token, sequence, context_token, "
+                                    "adapter_byte, load_byte and load_latency"));
+    }
+  }
+  return model;
+}
+
+}  // namespace aril::simulate

@@ -1,0 +1,45 @@
+#include "simulate/step_model.h"
+
+#include "gtest/gtest.h"
+
+namespace aril::simulate {
+namespace {
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The figures that the defaults are said to be.
+TEST(StepModelTest, DefaultsAreThoseOfAnA100) {
+  const StepModel model;
+  EXPECT_NEAR(Seconds(model.Step({.decodes = 1, .context_tokens = 128})), 0.011, 0.0005);
+  EXPECT_NEAR(Seconds(model.Step({.decodes = 32, .context_tokens = 32 * 128})), 0.013, 0.002);
+  EXPECT_NEAR(Seconds(model.Step({.decodes = 32, .context_tokens = 32 * 2048})), 0.034, 0.001);
+}
+
+TEST(StepModelTest, ReadsItsOwnJson) {
+  StepModel model;
+  model.base = 0.5;
+  model.context_token = 1e-6;
+  const auto read = ParseStepModel(model.ToJson().Dump());
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->base, 0.5);
+  EXPECT_EQ(read->context_token, 1e-6);
+  EXPECT_EQ(ParseStepModel("{}")->base, StepModel().base);
+}
+
+TEST(StepModelTest, RefusesWhatIsNone) {
+  for (const char* text : {"[]", "{\"bas\": 1}", "{\"base\": 0}", "{\"base\": -1}",
+                           "{\"base\": 1e99}", "{\"base\": \"1\"}", "{\"base\": 0.1", "",
+                           "{\"base\": 1, \"base\": 1}", "{\"load_byte\": 11}"}) {
+    EXPECT_EQ(ParseStepModel(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(StepModelTest, CurveIsItsSteps) {
+  const scheduler::StepCurve curve = StepModel().Curve(32, 2048);
+  EXPECT_NEAR(curve.Seconds(32), 0.034, 0.001);
+  EXPECT_LT(curve.FlatBatch(0.5, 32), 32);
+  EXPECT_EQ(StepModel().Curve(1, 1).FlatBatch(0.5, 32), 32);
+}
+
+}  // namespace
+}  // namespace aril::simulate
