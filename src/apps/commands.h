@@ -11,6 +11,7 @@ void AddServeCommand(CLI::App& app);
 void AddSynthCommand(CLI::App& app);
 void AddAdapterCommand(CLI::App& app);
 void AddBenchCommand(CLI::App& app);
+void AddSimulateCommand(CLI::App& app);
 void AddTopCommand(CLI::App& app);
 
 }  // namespace aril

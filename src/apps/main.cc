@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   aril::AddSynthCommand(app);
   aril::AddAdapterCommand(app);
   aril::AddBenchCommand(app);
+  aril::AddSimulateCommand(app);
   aril::AddTopCommand(app);
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "aril " ARIL_VERSION << std::endl;

@@ -155,10 +155,10 @@ void World::CheckQuiescent() {
     const scheduler::RunnerLoad& load = leader->runners().Get(n.runner_id);
     if (load.num_sequences != 0 || load.promised_pages != 0 || !load.is_accepting ||
         load.available_pages() != options_.runner.pages_total) {
-      return checker_.Violate(now(), StrCat("the scheduler believes that runner ", n.runner_id,
-                                            " has ", load.num_sequences, " sequences and ",
-                                            load.available_pages(), " available pages, and is ",
-                                            load.is_accepting ? "open" : "closed"));
+      return checker_.Violate(
+          now(), StrCat("the scheduler believes that runner ", n.runner_id, " has ",
+                        load.num_sequences, " sequences and ", load.available_pages(),
+                        " available pages, and is ", load.is_accepting ? "open" : "closed"));
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "simulate/step_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -21,8 +22,11 @@ constexpr std::pair<const char*, double StepModel::*> kMembers[] = {
     {"load_byte", &StepModel::load_byte},
     {"load_latency", &StepModel::load_latency}};
 
+// Whatever the coefficients: a step of a fortnight fits a Duration.
+constexpr double kMaxTime = 1e6;
+
 Duration FromSeconds(double seconds) {
-  return Duration(static_cast<int64_t>(std::llround(seconds * 1e9)));
+  return Duration(static_cast<int64_t>(std::llround(std::min(seconds, kMaxTime) * 1e9)));
 }
 
 }  // namespace

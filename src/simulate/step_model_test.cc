@@ -34,6 +34,13 @@ TEST(StepModelTest, RefusesWhatIsNone) {
   }
 }
 
+TEST(StepModelTest, TheLargestCoefficientsAreFiniteTimes) {
+  const auto model = ParseStepModel("{\"load_byte\": 10, \"context_token\": 10}");
+  ASSERT_TRUE(model.ok());
+  EXPECT_GT(model->Load(int64_t{1} << 40), Duration(0));
+  EXPECT_GT(model->Step({.decodes = 1, .context_tokens = int64_t{1} << 40}), Duration(0));
+}
+
 TEST(StepModelTest, CurveIsItsSteps) {
   const scheduler::StepCurve curve = StepModel().Curve(32, 2048);
   EXPECT_NEAR(curve.Seconds(32), 0.034, 0.001);

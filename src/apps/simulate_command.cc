@@ -1,0 +1,119 @@
+// `aril simulate` on the command line.
+
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "apps/commands.h"
+#include "apps/flags.h"
+#include "apps/simulate_chaos.h"
+#include "apps/simulate_fig13.h"
+#include "apps/simulate_scale.h"
+#include "base/strings.h"
+#include "simulate/planted_bug.h"
+
+namespace aril {
+namespace {
+
+struct SimulateFlags {
+  std::string scenario;
+  std::string json_path;
+  SimulateChaosOptions chaos;
+  SimulateFig13Options fig13;
+  SimulateScaleOptions scale;
+};
+
+// A flag that another scenario has is wrong usage, rather than ignored.
+Status CheckScenario(const CLI::App& app, const std::string& scenario) {
+  const std::map<std::string, std::set<std::string>> scenarios_of = {
+      {"--seeds", {"chaos"}},
+      {"--first-seed", {"chaos"}},
+      {"--planted-bug", {"chaos"}},
+      {"--threads", {"chaos"}},
+      {"--gpus", {"punica-fig13"}},
+      {"--duration", {"punica-fig13"}},
+      {"--peak-rate", {"punica-fig13"}},
+      {"--max-tokens", {"punica-fig13"}},
+      {"--step-model", {"punica-fig13"}},
+      {"--svg", {"punica-fig13"}},
+      {"--seed", {"punica-fig13", "scale"}},
+      {"--runners", {"scale"}},
+      {"--adapters", {"scale"}},
+      {"--requests", {"scale"}}};
+  for (const auto& [flag, scenarios] : scenarios_of) {
+    if (app.count(flag) == 0 || scenarios.contains(scenario)) continue;
+    return InvalidArgument(
+        StrCat(flag, " is for --scenario ", Join(scenarios, " or "), ", not for ", scenario));
+  }
+  return OkStatus();
+}
+
+Status RunScenario(SimulateFlags& flags) {
+  if (flags.scenario == "chaos") {
+    flags.chaos.json_path = flags.json_path;
+    return SimulateChaos(flags.chaos, std::cout, std::cerr, RealClock());
+  }
+  if (flags.scenario == "scale") {
+    flags.scale.json_path = flags.json_path;
+    flags.scale.seed = flags.fig13.seed;
+    return SimulateScale(flags.scale, std::cout, RealClock());
+  }
+  flags.fig13.json_path = flags.json_path;
+  return SimulateFig13(flags.fig13, std::cout);
+}
+
+}  // namespace
+
+void AddSimulateCommand(CLI::App& app) {
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "Run the scheduler's and the delivery's code on a simulated cluster");
+  auto flags = std::make_shared<SimulateFlags>();
+  AddFlag(*simulate, "--scenario", flags->scenario,
+          "chaos: faults from seeds, invariants checked; punica-fig13: an hour of rising and "
+          "falling load, GPU hours; scale: what decisions cost")
+      ->required()
+      ->check(CLI::IsMember({"chaos", "punica-fig13", "scale"}));
+  AddFlag(*simulate, "--json", flags->json_path, "File to write all numbers to");
+  AddFlag(*simulate, "--seeds", flags->chaos.num_seeds, "chaos: how many seeds")
+      ->check(AtLeastOne());
+  AddFlag(*simulate, "--first-seed", flags->chaos.first_seed, "chaos: the first of them")
+      ->check(AtLeastOne());
+  AddFlag(*simulate, "--threads", flags->chaos.threads, "chaos: seeds at a time; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  std::vector<std::string> bugs;
+  for (const simulate::PlantedBug bug : simulate::AllPlantedBugs()) {
+    bugs.push_back(simulate::Name(bug));
+  }
+  AddFlag(*simulate, "--planted-bug", flags->chaos.planted_bug,
+          "chaos: a bug that the checker is to find: " + Join(bugs, ", "));
+  AddFlag(*simulate, "--gpus", flags->fig13.num_gpus, "punica-fig13: runners")
+      ->check(CLI::Range(1, 4096));
+  AddDurationFlag(*simulate, "--duration", flags->fig13.duration, "1h",
+                  "punica-fig13: of the arrivals");
+  AddFlag(*simulate, "--peak-rate", flags->fig13.peak_rate,
+          "punica-fig13: requests per second in the middle")
+      ->check(CLI::Range(0.01, 1e5));
+  AddFlag(*simulate, "--max-tokens", flags->fig13.max_tokens,
+          "punica-fig13: of prompt and output together")
+      ->check(CLI::Range(3, 100'000));
+  AddFlag(*simulate, "--step-model", flags->fig13.step_model_path,
+          "punica-fig13: JSON file with the coefficients of step times");
+  AddFlag(*simulate, "--svg", flags->fig13.svg_path, "punica-fig13: file to draw the figure to");
+  AddFlag(*simulate, "--seed", flags->fig13.seed, "punica-fig13, scale: of the load");
+  AddFlag(*simulate, "--runners", flags->scale.num_runners, "scale: numbers of runners, in turn")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65'536));
+  AddFlag(*simulate, "--adapters", flags->scale.num_adapters, "scale: different adapters")
+      ->check(CLI::Range(1, 10'000'000));
+  AddFlag(*simulate, "--requests", flags->scale.num_requests,
+          "scale: timed requests for each number of runners")
+      ->check(CLI::Range(1, 100'000'000));
+  simulate->callback([simulate, flags] {
+    ThrowUsageUnlessOk(CheckScenario(*simulate, flags->scenario));
+    ThrowUsageUnlessOk(simulate::ParsePlantedBug(flags->chaos.planted_bug).status());
+    ExitUnlessOk("simulate", RunScenario(*flags));
+  });
+}
+
+}  // namespace aril

@@ -1,0 +1,139 @@
+// The scenarios of `aril simulate`, small.
+
+#include <sstream>
+
+#include "apps/simulate_chaos.h"
+#include "apps/simulate_fig13.h"
+#include "apps/simulate_scale.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/test_dir.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+Json ReadJson(const std::string& path) {
+  const auto text = ReadFile(path, 64 << 20);
+  EXPECT_TRUE(text.ok());
+  auto json = Json::Parse(*text);
+  EXPECT_TRUE(json.ok());
+  return *json;
+}
+
+double Number(const Json& json, const std::string& key) {
+  double value = -1;
+  const Json* const found = json.Find(key);
+  EXPECT_TRUE(found != nullptr && found->AsNumber(&value)) << key;
+  return value;
+}
+
+TEST(SimulateChaosTest, SurvivesAndSaysWhat) {
+  const TestDir dir;
+  SimulateChaosOptions options;
+  options.num_seeds = 2;
+  options.threads = 2;
+  options.json_path = dir.path() + "/chaos.json";
+  std::ostringstream out, progress;
+  ASSERT_TRUE(SimulateChaos(options, out, progress, ManualClock()).ok()) << out.str();
+  EXPECT_NE(out.str().find("etcd outage"), std::string::npos);
+  const Json json = ReadJson(options.json_path);
+  EXPECT_GE(Number(json, "requests"), 400);
+  EXPECT_TRUE(json.Find("violations")->AsObject()->empty());
+}
+
+TEST(SimulateChaosTest, AViolationIsAnErrorThatSaysHowToReplayIt) {
+  SimulateChaosOptions options;
+  options.num_seeds = 1;
+  options.first_seed = 3;
+  options.planted_bug = "page-leak";
+  std::ostringstream out, progress;
+  const Status status = SimulateChaos(options, out, progress, ManualClock());
+  EXPECT_NE(Message(status).find("--seeds 1 --first-seed 3 --planted-bug page-leak"),
+            std::string::npos)
+      << status;
+  EXPECT_NE(out.str().find("pages are not conserved"), std::string::npos);
+  options.planted_bug = "page-leek";
+  EXPECT_EQ(SimulateChaos(options, out, progress, ManualClock()).code(),
+            StatusCode::kInvalidArgument);
+}
+
+SimulateFig13Options SmallFig13() {
+  SimulateFig13Options options;
+  options.num_gpus = 4;
+  options.duration = std::chrono::minutes(3);
+  options.peak_rate = 6;
+  options.max_tokens = 300;
+  return options;
+}
+
+TEST(SimulateFig13Test, RequestsRiseAndFall) {
+  const auto requests = Fig13Requests(SmallFig13());
+  ASSERT_TRUE(requests.ok());
+  int64_t thirds[3] = {};
+  for (const simulate::TraceRequest& r : *requests) {
+    ++thirds[std::min<int64_t>(2, r.arrival / std::chrono::minutes(1))];
+    EXPECT_GE(r.adapter, 0);
+    EXPECT_LT(r.prompt_tokens + r.output_tokens, 303);
+  }
+  EXPECT_GT(thirds[1], thirds[0] * 3 / 2);
+  EXPECT_GT(thirds[1], thirds[2] * 3 / 2);
+  EXPECT_EQ(Fig13Requests(SmallFig13())->size(), requests->size());
+}
+
+// By hand: a prompt of 100 tokens and 64 of output, 132 tokens long on average.
+TEST(SimulateFig13Test, LowerBoundIsTheFormula) {
+  simulate::StepModel steps;
+  steps.base = 0.32;
+  steps.sequence = 0.01;
+  steps.context_token = 0.001;
+  steps.prefill_token = 0.002;
+  const double step = 0.32 + 32 * (0.01 + 0.132);
+  EXPECT_NEAR(GpuHoursLowerBound({{.prompt_tokens = 100, .output_tokens = 64}}, steps),
+              (100 * 0.002 + 64 * step / 32) / 3600, 1e-12);
+}
+
+TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {
+  const TestDir dir;
+  SimulateFig13Options options = SmallFig13();
+  options.json_path = dir.path() + "/fig13.json";
+  options.svg_path = dir.path() + "/fig13.svg";
+  std::ostringstream out;
+  const Status status = SimulateFig13(options, out);
+  ASSERT_TRUE(status.ok()) << status;
+  const Json json = ReadJson(options.json_path);
+  EXPECT_LT(Number(json, "gpu_hours_lower_bound"), Number(json, "gpu_hours"));
+  const Json& variants = *json.Find("variants");
+  EXPECT_LT(Number(json, "gpu_hours"), Number(*variants.Find("least loaded"), "gpu_hours") * 0.7);
+  EXPECT_EQ(Number(*variants.Find("consolidating"), "failed"), 0);
+  const auto svg = ReadFile(options.svg_path, 16 << 20);
+  ASSERT_TRUE(svg.ok());
+  EXPECT_NE(svg->find("GPU 4"), std::string::npos);
+}
+
+TEST(SimulateFig13Test, AWrongStepModelIsAnErrorWithItsPath) {
+  const TestDir dir;
+  SimulateFig13Options options = SmallFig13();
+  options.step_model_path = dir.path() + "/none.json";
+  std::ostringstream out;
+  EXPECT_NE(Message(SimulateFig13(options, out)).find("none.json"), std::string::npos);
+}
+
+TEST(SimulateScaleTest, EveryNumberOfRunnersHasItsRow) {
+  const TestDir dir;
+  SimulateScaleOptions options;
+  options.num_runners = {2, 5};
+  options.num_adapters = 50;
+  options.num_requests = 300;
+  options.json_path = dir.path() + "/scale.json";
+  std::ostringstream out;
+  ASSERT_TRUE(SimulateScale(options, out, ManualClock()).ok());
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& results = *json.Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(Number(results[1], "live"), 144);
+  EXPECT_EQ(Number(results[1], "waited"), 0) << "nine tenths of the seats fit";
+}
+
+}  // namespace
+}  // namespace aril
