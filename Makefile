@@ -3,9 +3,10 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 10
 SOAK_SECONDS ?= 30
+CHAOS_SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo demo-eval bench check format tidy-full soak fuzz package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench check format tidy-full soak fuzz chaos chaos-full package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -53,6 +54,12 @@ tidy-full: deps ## clang-tidy with the static analyzer, over everything
 
 soak: build ## Random requests and disconnects; SOAK_SECONDS=30
 	@SOAK_SECONDS=$(SOAK_SECONDS) tools/soak.py
+
+chaos: build ## Simulated clusters under faults; CHAOS_SEEDS=1000
+	build/release/aril simulate --scenario chaos --seeds $(CHAOS_SEEDS)
+
+chaos-full: build ## 100,000 of them (an hour or two)
+	build/release/aril simulate --scenario chaos --seeds 100000
 
 fuzz: deps ## Every fuzz target for FUZZ_SECONDS=10
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tools/fuzz.sh
