@@ -40,6 +40,7 @@ if(ARIL_SERVER)
   find_package(prometheus-cpp REQUIRED)
 endif()
 if(ARIL_SERVER OR ARIL_FUZZ)
+  find_package(CURL 7.86 REQUIRED)
   find_package(SQLite3 REQUIRED)
 endif()
 

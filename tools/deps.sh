@@ -30,6 +30,7 @@ packages=(
   libutf8proc-dev
   prometheus-cpp-dev
   libssl-dev
+  libcurl4-openssl-dev
   libsqlite3-dev
   # tests and benchmarks
   libgtest-dev
