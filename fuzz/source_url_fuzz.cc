@@ -3,6 +3,7 @@
 // redirected to, the third what a range is answered with, the rest a body.
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +38,9 @@ aril::SourcePolicy Policy() {
   return policy;
 }
 
-bool IsAllowed(const std::string& url) {
+bool IsAllowed(std::string url) {
+  // Hosts are compared without case (RFC 3986, section 3.2.2).
+  std::ranges::transform(url, url.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const char* origin : {"https://a.example", "http://s3.example/bucket", "https://hub.example",
                              "https://cdn.example"}) {
     const std::string text = origin;

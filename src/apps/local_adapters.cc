@@ -105,7 +105,10 @@ StatusOr<std::string> FindBeneath(const std::vector<fs::path>& roots, const std:
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::string& source) {
   ASSIGN_OR_RETURN(const std::string dir, FindAdapter(options_.roots, source));
-  if (options_.store != nullptr) return TakeOver(dir);
+  if (options_.store != nullptr) {
+    ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, CopyIn(dir));
+    return Take(std::move(incoming), dir);
+  }
   ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
   if (GenerationPtr known = FindKnown(digest)) return known;
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
@@ -123,15 +126,16 @@ StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const std::string& dir
   return incoming;
 }
 
-StatusOr<std::shared_ptr<const Generation>> LocalAdapters::TakeOver(const std::string& dir) {
-  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, CopyIn(dir));
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Take(GenerationStore::Incoming incoming,
+                                                                const std::string& source) {
+  CHECK(options_.store != nullptr);
   const std::string digest = incoming.digest();
   GenerationPtr generation = FindKnown(digest);
   if (generation == nullptr) {
     const bool is_kept = options_.store->Has(digest);
     const std::string copy = is_kept ? options_.store->DirOf(digest) : incoming.dir();
     auto loaded = runner_.LoadAdapter(copy);
-    if (!loaded.ok()) return WithPath(loaded.status(), copy, dir);
+    if (!loaded.ok()) return WithPath(loaded.status(), copy, source);
     ReadTemplate(loaded->id, copy);
     generation = MakeKnown(*loaded, digest);
   }
@@ -151,8 +155,13 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& sourc
     return Describe(verified, digest);
   }
   ASSIGN_OR_RETURN(const GenerationStore::Incoming incoming, CopyIn(dir));
+  return Verify(incoming, dir);
+}
+
+StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::Incoming& incoming,
+                                                        const std::string& source) {
   const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
-  if (!verified.ok()) return WithPath(verified.status(), incoming.dir(), dir);
+  if (!verified.ok()) return WithPath(verified.status(), incoming.dir(), source);
   return Describe(*verified, incoming.digest());
 }
 

@@ -48,6 +48,14 @@ class LocalAdapters final : public gateway::AdapterLoader {
   StatusOr<Generation::Description> Verify(const std::string& source) override;
   StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
 
+  // What Load does with a copy of a source's files: verifies and keeps it. Only with a store.
+  // Errors name `source` in place of the copy.
+  StatusOr<std::shared_ptr<const Generation>> Take(GenerationStore::Incoming incoming,
+                                                   const std::string& source);
+  // What Take would say; nothing of it stays.
+  StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
+                                           const std::string& source);
+
   // A generation of an adapter that the runner has had from the start; if its files cannot be read
   // the runner has it no more.
   StatusOr<std::shared_ptr<const Generation>> Adopt(AdapterId adapter, const std::string& dir);
@@ -58,7 +66,6 @@ class LocalAdapters final : public gateway::AdapterLoader {
   using GenerationPtr = std::shared_ptr<const Generation>;
 
   StatusOr<GenerationStore::Incoming> CopyIn(const std::string& dir);
-  StatusOr<GenerationPtr> TakeOver(const std::string& dir);
   // The generation of that digest that somebody holds, or null.
   GenerationPtr FindKnown(const std::string& digest);
   // A new one, which FindKnown finds from now on.

@@ -17,6 +17,7 @@
 #include "apps/local_adapters.h"
 #include "apps/model_fingerprint.h"
 #include "apps/progress.h"
+#include "apps/remote_adapters.h"
 #include "apps/served_model.h"
 #include "apps/service_manager.h"
 #include "base/log.h"
@@ -25,6 +26,7 @@
 #include "catalog/state_dir.h"
 #include "gateway/gateway.h"
 #include "gateway/metrics.h"
+#include "sources/adapter_fetcher.h"
 #include "tokenizer/special_tokens.h"
 #include "wire/ports.h"
 
@@ -51,12 +53,21 @@ class Front {
                   .clock = &clock,
                   .metrics = &metrics_,
                   .post = [this](std::function<void()> f) { server_->Post(std::move(f)); },
+                  .post_after =
+                      [this](Duration after, std::function<void()> f) {
+                        server_->PostAfter(after, std::move(f));
+                      },
+                  .max_load_wait = options.adapter_load_wait,
+                  .max_upload_bytes = options.sources.max_bytes,
+                  .upload_timeout = options.sources.timeout,
                   .random = [this] { return Random64(); }}),
         thread_([this] {
-          server_->Run([this](gateway::HttpRequest request,
-                              std::shared_ptr<gateway::HttpResponder> responder) {
-            gateway_.Handle(std::move(request), std::move(responder));
-          });
+          server_->Run(
+              [this](gateway::HttpRequest request,
+                     std::shared_ptr<gateway::HttpResponder> responder) {
+                gateway_.Handle(std::move(request), std::move(responder));
+              },
+              [this](const gateway::HttpRequest& head) { return gateway_.PlanBody(head); });
         }) {}
   ~Front() {
     server_->Stop();
@@ -65,9 +76,10 @@ class Front {
 
   // Serves until a signal has come and what was in work is done.
   void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
-                        gateway::AdapterLoader* loader, Duration drain_timeout) {
-    server_->Post([this, model = std::move(model), port, loader, drain_timeout] {
-      gateway_.Serve(model, port, loader);
+                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote,
+                        Duration drain_timeout) {
+    server_->Post([this, model = std::move(model), port, loader, remote, drain_timeout] {
+      gateway_.Serve(model, port, loader, remote);
       server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
       service_manager_.Ready();
     });
@@ -304,6 +316,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   // Outlive everything that knows adapters, which are given back when nobody uses them any more.
   std::unique_ptr<LocalRunner> runner;
   std::optional<LocalAdapters> local_adapters;
+  std::optional<RemoteAdapters> remote_adapters;
   Front front(std::move(server), options, clock);
   // What can be wrong is found before the weights are read, which takes longest.
   const std::vector<std::string> base_names = BaseNames(options.text);
@@ -328,6 +341,9 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
     catalog_options.registry = state->registry.get();
     catalog_options.on_forgotten = [&state](const std::string& digest) { Forget(*state, digest); };
   }
+  if (state) {
+    remote_adapters.emplace(AdapterFetcher(options.sources, clock), *local_adapters, state->store);
+  }
   ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
@@ -338,7 +354,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
                  options.http.host, ":", front.port()));
   front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
                          &runner->port(), MayChangeAdapters(options) ? &*local_adapters : nullptr,
-                         options.drain_timeout);
+                         remote_adapters ? &*remote_adapters : nullptr, options.drain_timeout);
   runner->Stop();
   return OkStatus();
 }

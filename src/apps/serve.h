@@ -15,6 +15,7 @@
 #include "gateway/completion_request.h"
 #include "gateway/http_server.h"
 #include "runner/local_runner.h"
+#include "sources/source_policy.h"
 
 namespace aril {
 
@@ -27,6 +28,9 @@ struct ServeOptions {
   // Where what clients load is kept for the next start; empty: it is forgotten.
   std::string state_dir;
   bool skip_bad_adapters = false;
+  SourcePolicy sources;  // what may be fetched; needs a state_dir
+  // How long a request waits for an adapter that is being loaded for the first time.
+  Duration adapter_load_wait = std::chrono::seconds(60);
   TextSources text;
   gateway::HttpServerOptions http;
   gateway::CompletionLimits limits;

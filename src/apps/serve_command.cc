@@ -1,5 +1,6 @@
 // The flags of `aril serve`.
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "apps/demo_folder.h"
 #include "apps/flags.h"
 #include "apps/serve.h"
+#include "apps/source_flags.h"
 #include "gateway/auth.h"
 
 namespace aril {
@@ -22,6 +24,7 @@ struct ServeFlags {
   std::string api_key;
   std::string api_key_file;
   std::vector<std::string> allowed_origins;
+  SourceFlags sources;
 };
 
 void AddModelFlags(CLI::App& app, ServeFlags& flags) {
@@ -163,6 +166,12 @@ StatusOr<ServeOptions> Resolve(const ServeFlags& flags) {
     ASSIGN_OR_RETURN(options.api_keys, gateway::ReadApiKeyFile(flags.api_key_file));
   }
   ASSIGN_OR_RETURN(options.http.cors, MakeCorsPolicy(flags.allowed_origins));
+  ASSIGN_OR_RETURN(options.sources, MakeSourcePolicy(flags.sources, &std::getenv));
+  if (options.sources.allows_any() && options.state_dir.empty()) {
+    return InvalidArgument(
+        "--adapter-origin, --s3-endpoint and --hub-endpoint need --state-dir DIR: what is fetched "
+        "is kept there");
+  }
   return options;
 }
 
@@ -174,6 +183,9 @@ void AddServeCommand(CLI::App& app) {
   AddModelFlags(*serve, *flags);
   AddEngineFlags(*serve, *flags);
   AddHttpFlags(*serve, *flags);
+  AddSourceFlags(*serve, flags->sources);
+  AddDurationFlag(*serve, "--adapter-load-wait", flags->options.adapter_load_wait, "60s",
+                  "How long requests wait for an adapter that is being fetched for the first time");
   serve->callback([flags] {
     if (flags->options.runner.model_dir.empty() && !flags->demo) {
       ThrowUsageUnlessOk(InvalidArgument("--model is required (or --demo)"));

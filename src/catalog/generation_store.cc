@@ -24,13 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct FileKind {
-  const char* name;
-  bool required;
-  int64_t max_bytes;
-};
 // What an adapter is served from. The bounds of the small ones are those of who reads them.
-constexpr FileKind kFiles[] = {
+constexpr AdapterFile kFiles[] = {
     {"adapter_config.json", true, int64_t{4} << 20},
     {"adapter_model.safetensors", true, int64_t{64} << 30},
     {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
@@ -112,15 +107,17 @@ Status SyncFolder(const std::string& path) {
   return folder.is_open() && fsync(folder.get()) == 0 ? OkStatus() : StoreErrno(path);
 }
 
+std::span<const AdapterFile> AdapterFiles() { return kFiles; }
+
 std::vector<std::string> AdapterFileNames() {
   std::vector<std::string> names;
-  for (const FileKind& kind : kFiles) names.emplace_back(kind.name);
+  for (const AdapterFile& kind : kFiles) names.emplace_back(kind.name);
   return names;
 }
 
 StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
   std::string manifest;
-  for (const FileKind& kind : kFiles) {
+  for (const AdapterFile& kind : kFiles) {
     const std::string path = dir + "/" + kind.name;
     if (!kind.required && !FileExists(path)) continue;
     ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
@@ -151,11 +148,31 @@ StatusOr<GenerationStore> GenerationStore::Open(std::string dir) {
   return GenerationStore(std::move(dir));
 }
 
-StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& source) const {
+StatusOr<GenerationStore::Incoming> GenerationStore::Begin() const {
   std::string name = StrCat(dir_, "/", kIncomingPrefix, "XXXXXX");
   if (mkdtemp(name.data()) == nullptr) return StoreErrno(dir_);
-  Incoming incoming(std::move(name));
-  for (const FileKind& kind : kFiles) {
+  return Incoming(std::move(name));
+}
+
+Status GenerationStore::Seal(Incoming* incoming) {
+  for (const AdapterFile& kind : kFiles) {
+    const fs::path path = fs::path(incoming->dir()) / kind.name;
+    if (!FileExists(path)) {
+      if (!kind.required) continue;
+      return NotFound(StrCat("there is no ", kind.name, ", which an adapter must have"));
+    }
+    const File file(path, O_RDONLY);
+    if (file.fd() < 0 || fsync(file.fd()) != 0) return StoreErrno(path);
+    RETURN_IF_ERROR(SyncFolder(path.parent_path()));
+  }
+  RETURN_IF_ERROR(SyncFolder(incoming->dir()));
+  ASSIGN_OR_RETURN(incoming->digest_, DigestOfAdapter(incoming->dir()));
+  return OkStatus();
+}
+
+StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& source) const {
+  ASSIGN_OR_RETURN(Incoming incoming, Begin());
+  for (const AdapterFile& kind : kFiles) {
     const std::string from = source + "/" + kind.name;
     if (!kind.required && !FileExists(from)) continue;
     const fs::path to = fs::path(incoming.dir()) / kind.name;

@@ -8,6 +8,8 @@
 #ifndef ARIL_CATALOG_GENERATION_STORE_H_
 #define ARIL_CATALOG_GENERATION_STORE_H_
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +18,14 @@
 
 namespace aril {
 
-// All that an adapter may be read from, relative to its folder. Some need not be there.
+// What an adapter may be read from.
+struct AdapterFile {
+  const char* name;  // relative to its folder
+  bool required;
+  int64_t max_bytes;
+};
+std::span<const AdapterFile> AdapterFiles();
+// Their names.
 std::vector<std::string> AdapterFileNames();
 
 // The SHA-256, as 64 hexadecimal digits, of a line `NAME SHA-256\n` for each of an adapter's files,
@@ -57,6 +66,11 @@ class GenerationStore {
   // ResourceExhausted if the disk is full; NotFound or InvalidArgument for what is wrong with the
   // source.
   StatusOr<Incoming> Copy(const std::string& source) const;
+  // One without files, for whoever writes them there itself (AdapterFiles, and nothing else), and
+  // then has them sealed: they are on disk, and its digest is known, when Seal returns. NotFound
+  // if a file is missing that an adapter must have.
+  StatusOr<Incoming> Begin() const;
+  static Status Seal(Incoming* incoming);
   // Names a copy: on disk when this returns. One that is here already is left as it is.
   Status Keep(Incoming incoming) const;
 

@@ -1,7 +1,10 @@
 #include "gateway/adapters_api.h"
 
 #include <algorithm>
+#include <charconv>
+#include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/log.h"
@@ -14,7 +17,8 @@ namespace aril::gateway {
 namespace {
 
 constexpr int64_t kMaxTtlSeconds = int64_t{10} * 365 * 24 * 3600;
-constexpr size_t kShownDigits = 12;  // of a digest, in the log
+constexpr size_t kShownDigits = 12;              // of a digest, in the log
+constexpr const char* kUploadSource = "upload";  // of an adapter that a client has sent
 
 Json NullIf(bool is_null, Json json) { return is_null ? Json() : std::move(json); }
 
@@ -57,7 +61,37 @@ Json DescribeShares(const CatalogEntry& entry) {
   return shares;
 }
 
-Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
+using LoadStatus = std::optional<AdapterLoadStatus>;
+
+Json Describe(const LoadStatus& load) {
+  if (!load.has_value()) return Json();
+  constexpr const char* kStates[] = {"queued", "loading", "failed"};
+  const bool is_failed = load->state == AdapterLoadStatus::State::kFailed;
+  return Json::Object{
+      {"source", load->source},
+      {"status", kStates[static_cast<size_t>(load->state)]},
+      {"bytes_done", load->done_bytes},
+      {"bytes_total", NullIf(load->total_bytes == 0, load->total_bytes)},
+      {"error", NullIf(!is_failed, is_failed ? Message(load->error) : std::string())}};
+}
+
+// A name that has no generation yet.
+Json DescribeLoading(const std::string& name, const LoadStatus& load, const Catalog& catalog) {
+  const bool is_failed = load->state == AdapterLoadStatus::State::kFailed;
+  return Json::Object{{"id", name},
+                      {"object", "adapter"},
+                      {"status", is_failed ? "failed" : "loading"},
+                      {"parent", catalog.base_name()},
+                      {"source", load->source},
+                      {"generation", Json()},
+                      {"load", Describe(load)}};
+}
+
+LoadStatus FindLoad(const RequestContext& context, const std::string& name) {
+  return context.loads == nullptr ? std::nullopt : context.loads->Find(context.tenant, name);
+}
+
+Json Describe(const CatalogEntry& entry, const Catalog& catalog, const LoadStatus& load) {
   const Generation::Description& generation = **entry.generation;
   const NameUsage::Numbers usage = entry.usage->Read();
   Json::Array history;
@@ -68,6 +102,7 @@ Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
   }
   return Json::Object{{"id", entry.name},
                       {"object", "adapter"},
+                      {"status", "ready"},
                       {"parent", entry.parent},
                       {"source", NullIf(entry.is_split(), entry.root)},
                       {"generation", generation.digest},
@@ -82,7 +117,8 @@ Json Describe(const CatalogEntry& entry, const Catalog& catalog) {
                       {"requests", usage.requests},
                       {"last_used", NullIf(usage.last_used_unix == 0, usage.last_used_unix)},
                       {"error", NullIf(usage.error.empty(), usage.error)},
-                      {"history", std::move(history)}};
+                      {"history", std::move(history)},
+                      {"load", Describe(load)}};
 }
 
 ApiError AdapterNotFound(const std::string& name, std::string_view param) {
@@ -108,11 +144,13 @@ ApiError WithParam(ApiError error, std::string_view param) {
 ApiError ChangeError(const Status& status, std::string_view name_param) {
   ApiError error = WithParam(FromStatus(status), name_param);
   const bool is_conflict = status.code() == StatusCode::kAborted;
-  if (is_conflict || status.code() == StatusCode::kFailedPrecondition) error.status = 409;
-  if (is_conflict) {
-    error.type = "invalid_request_error";
-    error.code = "generation_conflict";
+  // Somebody changed the name while it was being loaded.
+  const bool is_cancelled = status.code() == StatusCode::kCancelled;
+  if (is_conflict || is_cancelled || status.code() == StatusCode::kFailedPrecondition) {
+    error.status = 409;
   }
+  if (is_conflict || is_cancelled) error.type = "invalid_request_error";
+  if (is_conflict) error.code = "generation_conflict";
   return error;
 }
 
@@ -140,6 +178,7 @@ struct Change {
   Catalog::Expected expected;
   int64_t ttl_seconds = 0;  // 0: it stays
   std::optional<bool> pin;  // absent: as it is
+  ExpectedDigests digests;  // of a source's files
 };
 
 bool HasTarget(const Change& change) {
@@ -273,8 +312,27 @@ std::optional<ApiError> Complete(const RequestContext& context, Change* change) 
   return std::nullopt;
 }
 
+int64_t ExpiryOf(const Change& change, int64_t now_unix) {
+  return change.ttl_seconds == 0 ? 0 : now_unix + change.ttl_seconds;
+}
+
+void LogChange(const CatalogEntry& entry) {
+  LogInfo(StrCat("adapter ", entry.name, " is generation ",
+                 (*entry.generation)->digest.substr(0, kShownDigits), " from ",
+                 JsonQuote(entry.root)));  // a client's text, on one line
+}
+
+// Pins what the change asks to be pinned; it is complete.
+Status PinIfWanted(const Change& change, CatalogEntry* wanted) {
+  wanted->is_pinned = *change.pin;
+  if (!wanted->is_pinned) return OkStatus();
+  ASSIGN_OR_RETURN(wanted->pin, wanted->generation->Pin());
+  return OkStatus();
+}
+
 ApiResult<CatalogEntryPtr> Apply(Change change, const RequestContext& context,
-                                 AdapterLoader& loader, const Params& params) {
+                                 AdapterLoader& loader, const RemoteAdapters& remote,
+                                 const Params& params) {
   Catalog& catalog = *context.model.catalog;
   // Before the adapter is read; Put decides.
   const Status allowed = catalog.CheckChange(context.tenant, change.name, change.expected);
@@ -283,19 +341,73 @@ ApiResult<CatalogEntryPtr> Apply(Change change, const RequestContext& context,
   auto obtained = Obtain(change, context, loader, params);
   if (!obtained.ok()) return obtained.error();
   CatalogEntry& wanted = obtained.value();
-  wanted.expires_unix = change.ttl_seconds == 0 ? 0 : context.unix_seconds + change.ttl_seconds;
-  wanted.is_pinned = *change.pin;
-  if (wanted.is_pinned) {
-    auto pinned = wanted.generation->Pin();
-    if (!pinned.ok()) return ChangeError(pinned.status(), "pin");
-    wanted.pin = *std::move(pinned);
-  }
+  wanted.expires_unix = ExpiryOf(change, context.unix_seconds);
+  const Status pinned = PinIfWanted(change, &wanted);
+  if (!pinned.ok()) return ChangeError(pinned, "pin");
   auto entry = catalog.Put(context.tenant, std::move(wanted), change.expected);
   if (!entry.ok()) return ChangeError(entry.status(), params.name);
-  LogInfo(StrCat("adapter ", change.name, " is generation ",
-                 (*(*entry)->generation)->digest.substr(0, kShownDigits), " from ",
-                 JsonQuote((*entry)->root)));  // a client's text, on one line
+  // The newest change is what the name is to stand for.
+  if (remote.loads != nullptr) remote.loads->Cancel(std::string(context.tenant), change.name);
+  LogChange(**entry);
   return *std::move(entry);
+}
+
+// Makes files that are here what the name stands for; the change is complete. Whoever calls holds
+// loads->changes().
+StatusOr<CatalogEntryPtr> TakeAndPut(const Change& change, std::string_view tenant,
+                                     GenerationStore::Incoming incoming, Catalog& catalog,
+                                     const RemoteAdapters& remote) {
+  RETURN_IF_ERROR(catalog.CheckChange(tenant, change.name, change.expected));
+  ASSIGN_OR_RETURN(auto generation, remote.loader->Take(std::move(incoming), change.source));
+  CatalogEntry wanted = {.name = change.name,
+                         .parent = catalog.base_name(),
+                         .root = change.source,
+                         .generation = std::move(generation),
+                         .expires_unix = ExpiryOf(change, remote.clock->UnixSeconds())};
+  RETURN_IF_ERROR(PinIfWanted(change, &wanted));
+  ASSIGN_OR_RETURN(CatalogEntryPtr entry, catalog.Put(tenant, std::move(wanted), change.expected));
+  LogChange(*entry);
+  return entry;
+}
+
+// What a load does, on a thread of its own.
+Status FetchAndPut(const Change& change, const std::string& tenant, Catalog& catalog,
+                   const RemoteAdapters& remote, TransferMonitor& monitor) {
+  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming,
+                   remote.loader->Fetch(change.source, monitor));
+  RETURN_IF_ERROR(CheckDigests(incoming, change.digests));
+  const std::lock_guard lock(remote.loads->changes());
+  if (monitor.IsCancelled()) return MakeStatus(StatusCode::kCancelled, "cancelled");
+  return TakeAndPut(change, tenant, std::move(incoming), catalog, remote).status();
+}
+
+// Begins to load what has to be fetched.
+std::optional<ApiError> StartLoad(Change change, const RequestContext& context,
+                                  const RemoteAdapters& remote, const Params& params,
+                                  AdapterLoads::Done done = nullptr) {
+  const std::shared_ptr<Catalog> catalog = context.model.catalog;
+  const std::string tenant(context.tenant);
+  const Status allowed = catalog->CheckChange(tenant, change.name, change.expected);
+  if (!allowed.ok()) return ChangeError(allowed, params.name);
+  const Status source = remote.loader->Check(change.source);
+  if (!source.ok()) return WithParam(FromStatus(source), params.source);
+  if (auto error = Complete(context, &change)) return error;
+  const auto work = [change, tenant, catalog, remote](TransferMonitor& monitor) {
+    Status status = FetchAndPut(change, tenant, *catalog, remote, monitor);
+    if (!status.ok() && status.code() != StatusCode::kCancelled) {
+      LogWarning(StrCat("adapter ", change.name, " could not be loaded from ",
+                        JsonQuote(change.source), ": ", JsonQuote(Message(status))));
+    }
+    return status;
+  };
+  const Status started =
+      remote.loads->Start(tenant, change.name, change.source, work, std::move(done));
+  if (!started.ok()) return FromStatus(started);
+  return std::nullopt;
+}
+
+bool IsRemote(const Change& change, const RemoteAdapters& remote) {
+  return remote.loader != nullptr && remote.loader->IsRemote(change.source);
 }
 
 Status Remove(const std::string& name, const Catalog::Expected& expected,
@@ -334,6 +446,27 @@ std::vector<ShareField> ReadSplit(JsonFields& fields) {
   return shares;
 }
 
+void ReadDigests(JsonFields& fields, Change* change) {
+  change->digests.generation = fields.GetString("digest", "");
+  if (!change->digests.generation.empty() && !IsDigest(change->digests.generation)) {
+    fields.Fail("digest",
+                "must be the generation expected: 64 hexadecimal digits in small letters");
+  }
+  const Json* files = fields.Find("sha256");
+  if (files == nullptr) return;
+  const std::vector<std::string> names = AdapterFileNames();
+  const Json::Object* members = files->AsObject();
+  if (members == nullptr) return fields.Fail("sha256", "must be an object of digests by file name");
+  for (const auto& [name, digest] : *members) {
+    const std::string* text = digest.AsString();
+    if (std::ranges::find(names, name) == names.end() || text == nullptr || !IsDigest(*text)) {
+      return fields.Fail("sha256", "must give 64 hexadecimal digits in small letters for each of " +
+                                       Join(names, ", ") + " that is named");
+    }
+    change->digests.files.emplace(name, *text);
+  }
+}
+
 ApiResult<Change> ParseChange(const std::string& name, const Json& body) {
   JsonFields fields(body);
   Change change = {.name = name,
@@ -352,6 +485,7 @@ ApiResult<Change> ParseChange(const std::string& name, const Json& body) {
   } else if (num_targets == 0 && !change.pin.has_value()) {
     fields.Fail("source", "or `generation` or `split` is required, one of them, or `pin` alone");
   }
+  ReadDigests(fields, &change);
   if (!fields.ok()) return *fields.error();
   return change;
 }
@@ -363,13 +497,9 @@ ApiResult<bool> ReadDryRun(std::string_view query) {
   return InvalidField("dry_run", "`dry_run` must be `true` or `false`.");
 }
 
-ApiResult<PutAnswer> DryRun(const Change& change, const RequestContext& context,
-                            AdapterLoader& loader) {
-  const Catalog& catalog = *context.model.catalog;
-  const Status allowed = catalog.CheckChange(context.tenant, change.name, change.expected);
-  if (!allowed.ok()) return ChangeError(allowed, kPutParams.name);
-  if (change.source.empty()) return InvalidField("dry_run", "`dry_run` needs a `source`.");
-  const auto verified = loader.Verify(change.source);
+// What would be there.
+ApiResult<PutAnswer> DescribeVerified(const Change& change, const Catalog& catalog,
+                                      const StatusOr<Generation::Description>& verified) {
   if (!verified.ok()) return WithParam(FromStatus(verified.status()), kPutParams.source);
   return PutAnswer{.adapter = Json::Object{{"id", change.name},
                                            {"object", "adapter"},
@@ -381,49 +511,149 @@ ApiResult<PutAnswer> DryRun(const Change& change, const RequestContext& context,
                                            {"bytes", verified->bytes}}};
 }
 
+ApiResult<PutAnswer> DryRun(const Change& change, const RequestContext& context,
+                            AdapterLoader& loader) {
+  const Catalog& catalog = *context.model.catalog;
+  const Status allowed = catalog.CheckChange(context.tenant, change.name, change.expected);
+  if (!allowed.ok()) return ChangeError(allowed, kPutParams.name);
+  if (change.source.empty()) return InvalidField("dry_run", "`dry_run` needs a `source`.");
+  return DescribeVerified(change, catalog, loader.Verify(change.source));
+}
+
+// The parameters of an upload.
+ApiResult<Change> ParseUpload(const std::string& name, std::string_view query) {
+  Change change = {.name = name,
+                   .source = kUploadSource,
+                   .expected = FindQueryParameter(query, "expected_generation")};
+  change.digests.generation = FindQueryParameter(query, "digest").value_or("");
+  if (!change.digests.IsEmpty() && !IsDigest(change.digests.generation)) {
+    return InvalidField("digest", "`digest` must be 64 hexadecimal digits in small letters.");
+  }
+  const auto ttl = FindQueryParameter(query, "ttl_seconds");
+  if (!ttl.has_value()) return change;
+  const auto [end, error] =
+      std::from_chars(ttl->data(), ttl->data() + ttl->size(), change.ttl_seconds);
+  if (error != std::errc() || end != ttl->data() + ttl->size() || change.ttl_seconds < 1 ||
+      change.ttl_seconds > kMaxTtlSeconds) {
+    return InvalidField("ttl_seconds",
+                        StrCat("`ttl_seconds` must be an integer from 1 to ", kMaxTtlSeconds, "."));
+  }
+  return change;
+}
+
 }  // namespace
 
-Json ListAdapters(const ServedModel& model, std::string_view tenant) {
-  Json::Array data;
-  for (const CatalogEntryPtr& entry : model.catalog->List(tenant)) {
-    if (entry->generation != nullptr) data.push_back(Describe(*entry, *model.catalog));
+Json ListAdapters(const RequestContext& context) {
+  const Catalog& catalog = *context.model.catalog;
+  std::map<std::string, AdapterLoadStatus> loads;
+  if (context.loads != nullptr) {
+    for (auto& [name, load] : context.loads->List(context.tenant)) loads.emplace(name, load);
   }
+  Json::Array data;
+  for (const CatalogEntryPtr& entry : catalog.List(context.tenant)) {
+    if (entry->generation == nullptr) continue;
+    const auto load = loads.extract(entry->name);
+    data.push_back(
+        Describe(*entry, catalog, load.empty() ? LoadStatus() : LoadStatus(load.mapped())));
+  }
+  for (const auto& [name, load] : loads) data.push_back(DescribeLoading(name, load, catalog));
   return Json::Object{{"object", "list"}, {"data", std::move(data)}};
 }
 
-ApiResult<Json> DescribeAdapter(const ServedModel& model, std::string_view tenant,
-                                const std::string& name) {
-  const CatalogEntryPtr entry = model.catalog->Resolve(tenant, name);
-  if (entry == nullptr || entry->generation == nullptr) return AdapterNotFound(name, "");
-  return Describe(*entry, *model.catalog);
+ApiResult<Json> DescribeAdapter(const std::string& name, const RequestContext& context) {
+  // Asked in this order, what is over is not missed.
+  const LoadStatus load = FindLoad(context, name);
+  const CatalogEntryPtr entry = Current(context, name);
+  if (entry != nullptr) return Describe(*entry, *context.model.catalog, load);
+  if (load.has_value()) return DescribeLoading(name, load, *context.model.catalog);
+  return AdapterNotFound(name, "");
 }
 
 ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
                                 std::string_view body, const RequestContext& context,
-                                AdapterLoader& loader) {
+                                AdapterLoader& loader, const RemoteAdapters& remote) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   const auto change = ParseChange(name, json.value());
   if (!change.ok()) return change.error();
   const auto dry_run = ReadDryRun(query);
   if (!dry_run.ok()) return dry_run.error();
+  if (IsRemote(change.value(), remote)) {
+    if (dry_run.value()) {
+      return InvalidField("dry_run",
+                          "`dry_run` needs a source that is here: a folder or an upload.");
+    }
+    if (auto error = StartLoad(change.value(), context, remote, kPutParams)) return *error;
+    auto adapter = DescribeAdapter(name, context);
+    if (!adapter.ok()) return adapter.error();  // it failed, or was cancelled, this very moment
+    return PutAnswer{.is_loading = true, .adapter = std::move(adapter.value())};
+  }
+  if (!change.value().digests.IsEmpty()) {
+    return InvalidField("digest", "`digest` and `sha256` are for sources that are fetched.");
+  }
   if (dry_run.value()) return DryRun(change.value(), context, loader);
   const bool is_new = Current(context, name) == nullptr;
-  const auto entry = Apply(change.value(), context, loader, kPutParams);
+  const auto entry = Apply(change.value(), context, loader, remote, kPutParams);
   if (!entry.ok()) return entry.error();
-  return PutAnswer{.is_new = is_new, .adapter = Describe(*entry.value(), *context.model.catalog)};
+  return PutAnswer{.is_new = is_new,
+                   .adapter = Describe(*entry.value(), *context.model.catalog, std::nullopt)};
+}
+
+std::optional<ApiError> CheckName(const std::string& name, const RequestContext& context) {
+  const Status allowed =
+      context.model.catalog->CheckChange(context.tenant, name, Catalog::Expected());
+  if (allowed.ok()) return std::nullopt;
+  return ChangeError(allowed, kPutParams.name);
+}
+
+ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
+                               StatusOr<GenerationStore::Incoming> upload,
+                               const RequestContext& context, const RemoteAdapters& remote) {
+  if (!upload.ok()) {
+    ApiError error = FromStatus(upload.status());
+    if (error.status == 404) error.status = 400;  // a part is missing, not what was asked for
+    return error;
+  }
+  auto change = ParseUpload(name, query);
+  if (!change.ok()) return change.error();
+  const auto dry_run = ReadDryRun(query);
+  if (!dry_run.ok()) return dry_run.error();
+  Catalog& catalog = *context.model.catalog;
+  const Status allowed = catalog.CheckChange(context.tenant, name, change.value().expected);
+  if (!allowed.ok()) return ChangeError(allowed, kPutParams.name);
+  const Status expected = CheckDigests(*upload, change.value().digests);
+  if (!expected.ok()) return WithParam(FromStatus(expected), "digest");
+  if (dry_run.value()) {
+    return DescribeVerified(change.value(), catalog, remote.loader->Verify(*upload, kUploadSource));
+  }
+  if (auto error = Complete(context, &change.value())) return *error;
+  const bool is_new = Current(context, name) == nullptr;
+  const auto entry =
+      TakeAndPut(change.value(), context.tenant, *std::move(upload), catalog, remote);
+  if (!entry.ok()) return ChangeError(entry.status(), "");
+  remote.loads->Cancel(std::string(context.tenant), name);
+  return PutAnswer{.is_new = is_new, .adapter = Describe(**entry, catalog, std::nullopt)};
 }
 
 ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
-                              const RequestContext& context) {
-  const Status removed = Remove(name, FindQueryParameter(query, "expected_generation"), context);
+                              const RequestContext& context, const RemoteAdapters& remote) {
+  const auto expected = FindQueryParameter(query, "expected_generation");
+  Status removed = Remove(name, expected, context);
+  const bool may_cancel =
+      removed.ok() || (removed.code() == StatusCode::kNotFound && expected.value_or("").empty());
+  const bool is_cancelled = may_cancel && remote.loads != nullptr &&
+                            remote.loads->Cancel(std::string(context.tenant), name);
+  if (is_cancelled) removed = OkStatus();
   if (removed.code() == StatusCode::kNotFound) return AdapterNotFound(name, "");
   if (!removed.ok()) return ChangeError(removed, "");
   return Json(Json::Object{{"id", name}, {"object", "adapter"}, {"deleted", true}});
 }
 
-ApiResult<std::string> LoadAdapter(std::string_view body, const RequestContext& context,
-                                   AdapterLoader& loader) {
+ApiResult<std::optional<std::string>> LoadAdapter(std::string_view body,
+                                                  const RequestContext& context,
+                                                  AdapterLoader& loader,
+                                                  const RemoteAdapters& remote,
+                                                  std::function<void(LoadOutcome)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());
@@ -441,18 +671,34 @@ ApiResult<std::string> LoadAdapter(std::string_view body, const RequestContext& 
                     .param = "lora_name",
                     .code = ""};
   }
-  const auto entry = Apply(change, context, loader, kVllmParams);
+  const std::string success =
+      StrCat("Success: LoRA adapter '", change.name, "' added successfully.");
+  if (IsRemote(change, remote)) {
+    const auto done = [later = std::move(later), success](const Status& status) {
+      later(status.ok() ? LoadOutcome(success)
+                        : LoadOutcome(WithParam(ChangeError(status, ""), kVllmParams.source)));
+    };
+    if (auto error = StartLoad(change, context, remote, kVllmParams, done)) return *error;
+    return std::optional<std::string>();
+  }
+  const auto entry = Apply(change, context, loader, remote, kVllmParams);
   if (!entry.ok()) return entry.error();
-  return StrCat("Success: LoRA adapter '", change.name, "' added successfully.");
+  return std::optional(success);
 }
 
-ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context) {
+ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context,
+                                     const RemoteAdapters& remote) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());
   const std::string name = GetRequired(fields, "lora_name");
   if (!fields.ok()) return *fields.error();
-  const Status removed = Remove(name, std::nullopt, context);
+  Status removed = Remove(name, std::nullopt, context);
+  const bool may_cancel = removed.ok() || removed.code() == StatusCode::kNotFound;
+  if (may_cancel && remote.loads != nullptr &&
+      remote.loads->Cancel(std::string(context.tenant), name)) {
+    removed = OkStatus();
+  }
   if (removed.code() == StatusCode::kNotFound) return AdapterNotFound(name, "lora_name");
   if (!removed.ok()) return ChangeError(removed, "lora_name");
   return StrCat("Success: LoRA adapter '", name, "' removed successfully.");

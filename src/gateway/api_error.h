@@ -18,6 +18,9 @@ struct ApiError {
   std::string type = "invalid_request_error";
   std::string param;  // the offending field; empty: null
   std::string code;   // empty: null
+  // An adapter that is being loaded, and why there is nothing else to say yet: whoever can wait for
+  // it may ask again then. Not shown.
+  std::string awaited_model = "";
 };
 
 // 400 about one field of a request.

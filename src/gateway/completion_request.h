@@ -15,6 +15,8 @@
 
 namespace aril::gateway {
 
+class AdapterLoads;
+
 enum class Endpoint { kCompletions, kChat };
 
 struct CompletionLimits {
@@ -28,8 +30,9 @@ struct RequestContext {
   const ServedModel& model;
   const CompletionLimits& limits;
   std::string_view tenant;
-  int64_t unix_seconds = 0;  // for chat templates that state the date
-  uint64_t draw = 0;         // random: the share of who has neither a key nor a seed
+  int64_t unix_seconds = 0;             // for chat templates that state the date
+  uint64_t draw = 0;                    // random: the share of who has neither a key nor a seed
+  const AdapterLoads* loads = nullptr;  // null: nothing is ever being loaded
 };
 
 struct CompletionPrompt {

@@ -1,5 +1,6 @@
 #include "gateway/completion_service.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -12,8 +13,8 @@
 namespace aril::gateway {
 namespace {
 
-ApiResult<CompletionRequest> Parse(Endpoint endpoint, const std::string& body,
-                                   const RequestContext& context) {
+ApiResult<CompletionRequest> ParseRequest(Endpoint endpoint, const std::string& body,
+                                          const RequestContext& context) {
   return endpoint == Endpoint::kChat ? ParseChatRequest(body, context)
                                      : ParseCompletionRequest(body, context);
 }
@@ -22,12 +23,15 @@ ApiResult<CompletionRequest> Parse(Endpoint endpoint, const std::string& body,
 ApiResult<CompletionRequest> ParseSafely(Endpoint endpoint, const std::string& body,
                                          const RequestContext& context) {
   try {
-    return Parse(endpoint, body, context);
+    return ParseRequest(endpoint, body, context);
   } catch (const std::exception& exception) {
     LogError(StrCat("a request could not be parsed: ", exception.what()));
     return FromStatus(Internal("The request could not be processed."));
   }
 }
+
+// Of the requests in work, how many may wait for adapters at most: the others go on.
+int64_t MaxWaiting(int64_t max_in_flight) { return std::max<int64_t>(1, max_in_flight / 4); }
 
 HttpResponse TooMany(int64_t num_in_flight) {
   return ErrorResponse(
@@ -40,17 +44,22 @@ struct CompletionService::Pending {
   Endpoint endpoint;
   ApiCall call;
   TimePoint arrival;
-  bool gone = false;  // the client went away
+  bool gone = false;                                       // the client went away
+  std::optional<LoadWaiters::Ticket> wait = std::nullopt;  // for an adapter
 };
 
 CompletionService::CompletionService(CompletionServiceOptions options)
     : options_(std::move(options)),
+      waiters_(static_cast<size_t>(MaxWaiting(options_.max_in_flight)), options_.post,
+               options_.post_after),
       inbox_(options_.post, *options_.metrics,
              [this](std::vector<wire::TokenEvent> events) { OnEvents(std::move(events)); }) {}
 
-void CompletionService::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port) {
+void CompletionService::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
+                              AdapterLoads* loads) {
   model_ = std::move(model);
   port_ = port;
+  loads_ = loads;
 }
 
 void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
@@ -60,32 +69,67 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   }
   auto pending =
       std::make_shared<Pending>(Pending{endpoint, std::move(call), options_.clock->Now()});
-  pending->call.responder->OnDisconnect([weak = std::weak_ptr(pending)] {
-    if (const auto gone = weak.lock()) gone->gone = true;
+  pending->call.responder->OnDisconnect([this, weak = std::weak_ptr(pending)] {
+    const auto gone = weak.lock();
+    if (gone == nullptr) return;
+    gone->gone = true;
+    if (!gone->wait.has_value()) return;
+    waiters_.Cancel(*gone->wait);
+    gone->wait.reset();
+    AddInFlight(-1);
+    options_.metrics->OnRequestCancelled();
   });
-  const bool queued = options_.work->TryPush([this, pending, model = model_,
-                                              draw = options_.random()] {
+  if (!Parse(pending)) return pending->call.responder->Respond(TooMany(num_in_flight_));
+  AddInFlight(1);
+}
+
+bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
+  return options_.work->TryPush([this, pending, model = model_, loads = loads_,
+                                 draw = options_.random()] {
     auto parsed = ParseSafely(pending->endpoint, pending->call.request.body,
                               {.model = *model,
                                .limits = options_.limits,
                                .tenant = pending->call.tenant,
                                .unix_seconds = options_.clock->UnixSeconds(),
-                               .draw = draw});
+                               .draw = draw,
+                               .loads = loads});
     options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
       OnParsed(pending, std::move(*parsed));
     });
   });
-  if (!queued) return pending->call.responder->Respond(TooMany(num_in_flight_));
-  AddInFlight(1);
 }
 
 void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
                                  ApiResult<CompletionRequest> parsed) {
   if (!pending->gone && parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
+  if (!pending->gone && WaitForLoad(pending, parsed.error())) return;
+  Refuse(pending, parsed.ok() ? ApiError() : parsed.error());
+}
+
+void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error) {
   AddInFlight(-1);
   if (pending->gone) return options_.metrics->OnRequestCancelled();
   options_.metrics->OnRequestFailed();
-  pending->call.responder->Respond(ErrorResponse(parsed.error()));
+  pending->call.responder->Respond(ErrorResponse(error));
+}
+
+bool CompletionService::WaitForLoad(const std::shared_ptr<Pending>& pending,
+                                    const ApiError& error) {
+  if (error.awaited_model.empty()) return false;
+  // A name whose loads replace one another is not waited for longer.
+  const Duration left = options_.max_load_wait - (options_.clock->Now() - pending->arrival);
+  if (left <= Duration::zero()) return false;
+  pending->wait = waiters_.Wait(
+      *loads_, pending->call.tenant, error.awaited_model, left,
+      [this, pending, error](LoadWaiters::Outcome outcome) { OnWaited(pending, error, outcome); });
+  return pending->wait.has_value();
+}
+
+void CompletionService::OnWaited(const std::shared_ptr<Pending>& pending, const ApiError& error,
+                                 LoadWaiters::Outcome outcome) {
+  pending->wait.reset();
+  const bool is_over = outcome == LoadWaiters::Outcome::kOver;
+  if (!is_over || !Parse(pending)) Refuse(pending, error);
 }
 
 void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionRequest request) {
@@ -154,6 +198,7 @@ void CompletionService::Release(const std::shared_ptr<Live>& live) {
 }
 
 void CompletionService::FailAll(const ApiError& error) {
+  waiters_.EndAll(LoadWaiters::Outcome::kTimeIsUp);
   while (!targets_.empty()) {
     const std::shared_ptr<Live> live = targets_.begin()->second.live;
     live->session.Fail(error);

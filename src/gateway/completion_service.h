@@ -18,6 +18,7 @@
 #include "gateway/completion_session.h"
 #include "gateway/event_inbox.h"
 #include "gateway/http_message.h"
+#include "gateway/load_waiters.h"
 #include "gateway/metrics.h"
 #include "gateway/served_model.h"
 #include "wire/ports.h"
@@ -30,6 +31,8 @@ struct CompletionServiceOptions {
   const Clock* clock = nullptr;  // these three outlive the service
   Metrics* metrics = nullptr;
   PostFunction post;
+  PostAfterFunction post_after;  // empty: nobody waits for adapters that are being loaded
+  Duration max_load_wait = std::chrono::seconds(60);
   WorkQueue* work = nullptr;         // for parsing and tokenizing
   std::function<uint64_t()> random;  // 64 unpredictable bits
 };
@@ -42,8 +45,10 @@ class CompletionService {
   CompletionService(const CompletionService&) = delete;
   CompletionService& operator=(const CompletionService&) = delete;
 
-  // From now on requests are accepted. `port` must outlive the service.
-  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port);
+  // From now on requests are accepted. `port` must outlive the service, and so must `loads`; null:
+  // nothing is ever being loaded.
+  void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
+             AdapterLoads* loads = nullptr);
 
   void Handle(Endpoint endpoint, ApiCall call);
 
@@ -69,7 +74,14 @@ class CompletionService {
     int64_t choice_idx = 0;
   };
 
+  // False if there is too much to do already.
+  bool Parse(const std::shared_ptr<Pending>& pending);
   void OnParsed(std::shared_ptr<Pending> pending, ApiResult<CompletionRequest> parsed);
+  // Parses it again when the adapter that it asks for has been loaded; false if it cannot wait.
+  bool WaitForLoad(const std::shared_ptr<Pending>& pending, const ApiError& error);
+  void OnWaited(const std::shared_ptr<Pending>& pending, const ApiError& error,
+                LoadWaiters::Outcome outcome);
+  void Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error);
   void Begin(std::shared_ptr<Pending> pending, CompletionRequest request);
   Status SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival);
   void OnEvents(std::vector<wire::TokenEvent> events);
@@ -84,6 +96,8 @@ class CompletionService {
   const CompletionServiceOptions options_;
   std::shared_ptr<const ServedModel> model_;
   wire::SequencePort* port_ = nullptr;
+  AdapterLoads* loads_ = nullptr;
+  LoadWaiters waiters_;
   int64_t next_sequence_ = 0;
   int64_t num_in_flight_ = 0;
   std::unordered_map<SequenceId, Target> targets_;

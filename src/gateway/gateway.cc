@@ -1,6 +1,7 @@
 #include "gateway/gateway.h"
 
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include "base/json.h"
@@ -10,6 +11,7 @@
 #include "gateway/openapi.h"
 #include "gateway/text.h"
 #include "gateway/tokenize_api.h"
+#include "gateway/upload.h"
 
 namespace aril::gateway {
 namespace {
@@ -18,6 +20,10 @@ constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kAdapterPrefix = "/v1/adapters/";
 // Adapters that wait to be loaded or unloaded; more are answered with 503.
 constexpr size_t kMaxAdapterChanges = 256;
+// Uploads at the same time; more are answered with 503.
+constexpr int kMaxUploads = 16;
+// What a multipart body has beyond its parts' bytes.
+constexpr size_t kMultipartBytes = 64 << 10;
 constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
@@ -31,10 +37,18 @@ HttpResponse ToResponse(const ApiResult<std::string>& result) {
   return {.content_type = "text/plain; charset=utf-8", .headers = {}, .body = result.value()};
 }
 
+HttpResponse ToResponse(const ApiResult<PutAnswer>& result) {
+  if (!result.ok()) return ErrorResponse(result.error());
+  HttpResponse response = JsonResponse(result.value().adapter);
+  if (result.value().is_new) response.status = 201;
+  if (result.value().is_loading) response.status = 202;
+  return response;
+}
+
 // What a library throws (out of memory above all) harms this request alone.
 template <typename Function>
-HttpResponse AnswerSafely(const Function& function, const std::string& body,
-                          const RequestContext& context) {
+std::optional<HttpResponse> AnswerSafely(const Function& function, const std::string& body,
+                                         const RequestContext& context) {
   try {
     return function(body, context);
   } catch (const std::exception& exception) {
@@ -155,17 +169,24 @@ Gateway::Gateway(GatewayOptions options)
                     .clock = options_.clock,
                     .metrics = options_.metrics,
                     .post = options_.post,
+                    .post_after = options_.post_after,
+                    .max_load_wait = options_.max_load_wait,
                     .work = &work_,
                     .random = options_.random}),
+      uploads_(kMaxUploads),  // of each, one piece at a time
       work_(static_cast<size_t>(options_.max_in_flight)),
       adapter_changes_(kMaxAdapterChanges) {}
 
 void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
-                    AdapterLoader* loader) {
+                    AdapterLoader* loader, RemoteLoader* remote) {
   options_.metrics->SetAdapters(
       [catalog = model->catalog](AdapterId adapter) { return catalog->NameOf(adapter); },
       [catalog = model->catalog] { return catalog->num_adapters(); });
-  completions_.Serve(model, port);
+  if (remote != nullptr) {
+    loads_ = std::make_unique<AdapterLoads>(options_.loads);
+    remote_ = {.loader = remote, .loads = loads_.get(), .clock = options_.clock};
+  }
+  completions_.Serve(model, port, loads_.get());
   model_ = std::move(model);
   loader_ = loader;
 }
@@ -235,46 +256,101 @@ void Gateway::HandleModel(ApiCall call) {
 }
 
 void Gateway::HandleAdapters(ApiCall call) {
-  call.responder->Respond(JsonResponse(ListAdapters(*model_, call.tenant)));
+  call.responder->Respond(JsonResponse(ListAdapters(ContextOf(call.tenant, *model_))));
 }
 
 void Gateway::HandleAdapter(ApiCall call) {
   call.responder->Respond(
-      ToResponse(DescribeAdapter(*model_, call.tenant, AdapterName(call.request))));
+      ToResponse(DescribeAdapter(AdapterName(call.request), ContextOf(call.tenant, *model_))));
+}
+
+BodyPlan Gateway::PlanBody(const HttpRequest& head) {
+  if (head.method != "PUT" || !head.path.starts_with(kAdapterPrefix)) return {};
+  const auto boundary = FindMultipartBoundary(FindHeader(head.headers, "Content-Type"));
+  if (boundary.ok() && !boundary->has_value()) return {};
+  const auto tenant = options_.api_keys.FindTenant(FindHeader(head.headers, "Authorization"));
+  if (!tenant) return {.refusal = WrongKey()};
+  if (!boundary.ok()) return {.refusal = FromStatus(boundary.status())};
+  if (auto error = CheckUpload(head, *tenant)) return {.refusal = std::move(error)};
+  ++*num_uploads_;
+  return {.sink = std::make_shared<UploadSink>(
+              UploadSink::Options{.boundary = **boundary,
+                                  .max_bytes = options_.max_upload_bytes,
+                                  .store = &remote_.loader->store(),
+                                  .queue = &uploads_,
+                                  .post = options_.post,
+                                  .on_end = [uploads = num_uploads_] { --*uploads; }}),
+          .max_bytes = static_cast<size_t>(options_.max_upload_bytes) + kMultipartBytes,
+          .timeout = options_.upload_timeout};
+}
+
+std::optional<ApiError> Gateway::CheckUpload(const HttpRequest& head,
+                                             const std::string& tenant) const {
+  if (model_ == nullptr) return Overloaded("The model is still being loaded.");
+  if (remote_.loader == nullptr || loader_ == nullptr) {
+    return ApiError{.status = 403,
+                    .message =
+                        "Adapters cannot be uploaded here: the server was started without "
+                        "--state-dir.",
+                    .param = "",
+                    .code = ""};
+  }
+  if (auto error = CheckName(AdapterName(head), ContextOf(tenant, *model_))) return error;
+  if (*num_uploads_ >= kMaxUploads) return Overloaded("There are too many uploads at the moment.");
+  return std::nullopt;
+}
+
+void Gateway::HandleUpload(ApiCall call) {
+  BodyFunction put = [remote = remote_, sink = call.request.sink, name = AdapterName(call.request),
+                      query = call.request.query](const std::string&,
+                                                  const RequestContext& context) {
+    auto& upload = static_cast<UploadSink&>(*sink);  // only PlanBody makes sinks
+    return ToResponse(PutUpload(name, query, upload.Finish(), context, remote));
+  };
+  ChangeAdapters(std::move(call), std::move(put));
 }
 
 void Gateway::HandlePutAdapter(ApiCall call) {
-  BodyFunction put = [loader = loader_, name = AdapterName(call.request),
+  if (call.request.sink != nullptr) return HandleUpload(std::move(call));
+  BodyFunction put = [loader = loader_, remote = remote_, name = AdapterName(call.request),
                       query = call.request.query](const std::string& body,
                                                   const RequestContext& context) {
-    const auto answer = PutAdapter(name, query, body, context, *loader);
-    if (!answer.ok()) return ErrorResponse(answer.error());
-    HttpResponse response = JsonResponse(answer.value().adapter);
-    if (answer.value().is_new) response.status = 201;
-    return response;
+    return ToResponse(PutAdapter(name, query, body, context, *loader, remote));
   };
   ChangeAdapters(std::move(call), std::move(put));
 }
 
 void Gateway::HandleDeleteAdapter(ApiCall call) {
-  BodyFunction remove = [name = AdapterName(call.request), query = call.request.query](
-                            const std::string&, const RequestContext& context) {
-    return ToResponse(DeleteAdapter(name, query, context));
+  BodyFunction remove = [remote = remote_, name = AdapterName(call.request),
+                         query = call.request.query](const std::string&,
+                                                     const RequestContext& context) {
+    return ToResponse(DeleteAdapter(name, query, context, remote));
   };
   ChangeAdapters(std::move(call), std::move(remove));
 }
 
 void Gateway::HandleLoadAdapter(ApiCall call) {
-  ChangeAdapters(std::move(call),
-                 [loader = loader_](const std::string& body, const RequestContext& context) {
-                   return ToResponse(LoadAdapter(body, context, *loader));
-                 });
+  // As in vLLM, the answer comes when the adapter is there.
+  const auto later = [post = options_.post,
+                      responder = call.responder](const LoadOutcome& outcome) {
+    post([responder, response = ToResponse(outcome)] { responder->Respond(response); });
+  };
+  BodyFunction load = [loader = loader_, remote = remote_, later](
+                          const std::string& body,
+                          const RequestContext& context) -> std::optional<HttpResponse> {
+    const auto answer = LoadAdapter(body, context, *loader, remote, later);
+    if (!answer.ok()) return ErrorResponse(answer.error());
+    if (!answer.value().has_value()) return std::nullopt;
+    return ToResponse(LoadOutcome(*answer.value()));
+  };
+  ChangeAdapters(std::move(call), std::move(load));
 }
 
 void Gateway::HandleUnloadAdapter(ApiCall call) {
-  ChangeAdapters(std::move(call), [](const std::string& body, const RequestContext& context) {
-    return ToResponse(UnloadAdapter(body, context));
-  });
+  ChangeAdapters(std::move(call),
+                 [remote = remote_](const std::string& body, const RequestContext& context) {
+                   return ToResponse(UnloadAdapter(body, context, remote));
+                 });
 }
 
 void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
@@ -286,7 +362,14 @@ void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
                        .param = "",
                        .code = ""}));
   }
-  AnswerOn(adapter_changes_, std::move(call), std::move(function));
+  AnswerOn(adapter_changes_, std::move(call),
+           [loads = loads_.get(), function = std::move(function)](const std::string& body,
+                                                                  const RequestContext& context) {
+             // Loads end between two changes.
+             std::unique_lock<std::mutex> lock;
+             if (loads != nullptr) lock = std::unique_lock(loads->changes());
+             return function(body, context);
+           });
 }
 
 void Gateway::HandleCompletions(ApiCall call) {
@@ -309,19 +392,23 @@ void Gateway::HandleDetokenize(ApiCall call) {
   });
 }
 
+RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& model) const {
+  return {.model = model,
+          .limits = options_.limits,
+          .tenant = tenant,
+          .unix_seconds = options_.clock->UnixSeconds(),
+          .loads = loads_.get()};
+}
+
 void Gateway::AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function) {
   const auto responder = call.responder;
   const bool queued = queue.TryPush([this, call = std::move(call), model = model_,
                                      function = std::move(function), draw = options_.random()] {
-    const RequestContext context = {.model = *model,
-                                    .limits = options_.limits,
-                                    .tenant = call.tenant,
-                                    .unix_seconds = options_.clock->UnixSeconds(),
-                                    .draw = draw};
-    options_.post([responder = call.responder,
-                   response = AnswerSafely(function, call.request.body, context)] {
-      responder->Respond(response);
-    });
+    RequestContext context = ContextOf(call.tenant, *model);
+    context.draw = draw;
+    const auto response = AnswerSafely(function, call.request.body, context);
+    if (!response.has_value()) return;
+    options_.post([responder = call.responder, response] { responder->Respond(*response); });
   });
   if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
 }

@@ -3,21 +3,28 @@
 #ifndef ARIL_GATEWAY_GATEWAY_H_
 #define ARIL_GATEWAY_GATEWAY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/work_queue.h"
+#include "gateway/adapter_loads.h"
 #include "gateway/adapters_api.h"
 #include "gateway/api_call.h"
 #include "gateway/api_error.h"
 #include "gateway/auth.h"
+#include "gateway/body_sink.h"
 #include "gateway/completion_service.h"
 #include "gateway/http_message.h"
+#include "gateway/load_waiters.h"
 #include "gateway/metrics.h"
+#include "gateway/remote_loader.h"
 #include "gateway/served_model.h"
 #include "wire/ports.h"
 
@@ -28,9 +35,15 @@ struct GatewayOptions {
   int64_t max_in_flight = 1024;
   ApiKeys api_keys;  // none: everybody may ask, as the default tenant
   std::string version;
-  const Clock* clock = nullptr;      // outlives the gateway
-  Metrics* metrics = nullptr;        // likewise
-  PostFunction post;                 // onto the server's thread
+  const Clock* clock = nullptr;  // outlives the gateway
+  Metrics* metrics = nullptr;    // likewise
+  PostFunction post;             // onto the server's thread
+  PostAfterFunction post_after;  // likewise; empty: requests wait for no adapter
+  // How long a request may wait for an adapter that is being loaded for the first time.
+  Duration max_load_wait = std::chrono::seconds(60);
+  AdapterLoads::Options loads;
+  int64_t max_upload_bytes = int64_t{4} << 30;  // of an adapter
+  Duration upload_timeout = std::chrono::minutes(10);
   std::function<uint64_t()> random;  // 64 unpredictable bits; on the server's thread
 };
 
@@ -40,11 +53,14 @@ class Gateway {
   explicit Gateway(GatewayOptions options);
 
   void Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder);
+  // Uploads are written while they arrive; everything else goes into the request.
+  BodyPlan PlanBody(const HttpRequest& head);
 
-  // Until Serve, everything that needs a model is answered with 503. `port` and `loader` must
-  // outlive the gateway; without a loader the adapters stay as they are.
+  // Until Serve, everything that needs a model is answered with 503. `port`, `loader` and `remote`
+  // must outlive the gateway; without a loader the adapters stay as they are, and without `remote`
+  // only folders can be loaded.
   void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
-             AdapterLoader* loader = nullptr);
+             AdapterLoader* loader = nullptr, RemoteLoader* remote = nullptr);
 
   // From now on /ready says no; requests are still answered.
   void SetDraining() { draining_ = true; }
@@ -57,15 +73,19 @@ class Gateway {
  private:
   struct Route;
   struct FoundRoute;
-  // What a request's body is answered with; takes time, and may run on any thread.
-  using BodyFunction =
-      std::function<HttpResponse(const std::string& body, const RequestContext& context)>;
+  // What a request's body is answered with; nullopt if the function answers itself. Takes time, and
+  // may run on any thread.
+  using BodyFunction = std::function<std::optional<HttpResponse>(const std::string& body,
+                                                                 const RequestContext& context)>;
   using RouteHandler = void (Gateway::*)(ApiCall);
   static FoundRoute FindRoute(const HttpRequest& request);
 
   void Dispatch(const FoundRoute& found, ApiCall call);
+  RequestContext ContextOf(std::string_view tenant, const ServedModel& model) const;
   // Answers on the queue's thread, or with 503 if it is full.
   void AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function);
+  // Why nobody can upload an adapter now as `tenant`, under the name in the path.
+  std::optional<ApiError> CheckUpload(const HttpRequest& head, const std::string& tenant) const;
   // The same for what changes the adapters, or 403 if they are fixed.
   void ChangeAdapters(ApiCall call, BodyFunction function);
 
@@ -80,6 +100,7 @@ class Gateway {
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
   void HandlePutAdapter(ApiCall call);
+  void HandleUpload(ApiCall call);
   void HandleDeleteAdapter(ApiCall call);
   void HandleLoadAdapter(ApiCall call);
   void HandleUnloadAdapter(ApiCall call);
@@ -90,9 +111,14 @@ class Gateway {
   const GatewayOptions options_;
   std::shared_ptr<const ServedModel> model_;  // null while it loads
   AdapterLoader* loader_ = nullptr;           // null: adapters cannot be changed
+  RemoteAdapters remote_;
   bool draining_ = false;
   CompletionService completions_;
+  // Uploads under way; they may outlast the gateway.
+  const std::shared_ptr<std::atomic<int>> num_uploads_ = std::make_shared<std::atomic<int>>(0);
   // Last: their threads must end before anything else does.
+  std::unique_ptr<AdapterLoads> loads_;  // null: there are none
+  WorkQueue uploads_;
   WorkQueue work_;
   WorkQueue adapter_changes_;
 };

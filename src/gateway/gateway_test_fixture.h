@@ -35,11 +35,13 @@ class GatewayTest : public ::testing::Test {
     options.random = [random = std::make_shared<std::mt19937_64>(7)] { return (*random)(); };
     gateway_ = std::make_unique<Gateway>(std::move(options));
     port_.set_sink(&gateway_->sink());
-    if (with_model) gateway_->Serve(MakeServedModel({.clock = &clock_}), &port_, loader_);
+    if (with_model) gateway_->Serve(MakeServedModel({.clock = &clock_}), &port_, loader_, remote_);
     thread_ = std::thread([this] {
-      server_->Run([this](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
-        gateway_->Handle(std::move(request), std::move(responder));
-      });
+      server_->Run(
+          [this](HttpRequest request, std::shared_ptr<HttpResponder> responder) {
+            gateway_->Handle(std::move(request), std::move(responder));
+          },
+          [this](const HttpRequest& head) { return gateway_->PlanBody(head); });
     });
   }
 
@@ -93,7 +95,8 @@ class GatewayTest : public ::testing::Test {
   ManualClock clock_;
   Metrics metrics_;
   FakePort port_;
-  AdapterLoader* loader_ = nullptr;  // set before Start
+  AdapterLoader* loader_ = nullptr;  // set before Start, and so is the next
+  RemoteLoader* remote_ = nullptr;
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<Gateway> gateway_;
   std::thread thread_;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/split.h"
+#include "gateway/adapter_loads.h"
 
 namespace aril::gateway {
 namespace {
@@ -218,12 +220,37 @@ uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
   return context.draw;
 }
 
+// Of a name that has no generation, but a load.
+ApiError NotLoaded(const std::string& name, const AdapterLoadStatus& load) {
+  if (load.state != AdapterLoadStatus::State::kFailed) {
+    ApiError error =
+        Overloaded(StrCat("The adapter `", name, "` is still being loaded (", load.done_bytes,
+                          " bytes so far); GET /v1/adapters/", name, " shows how far it is."));
+    error.code = "adapter_loading";
+    error.param = "model";
+    error.awaited_model = name;
+    return error;
+  }
+  const std::string message =
+      StrCat("The adapter `", name, "` could not be loaded: ", Message(load.error));
+  // A passing failure, or one of the adapter that was registered: there is no such model.
+  ApiError error = FromStatus(load.error);
+  if (error.status < 500) error = ModelNotFound(name);
+  error.message = message;
+  error.param = "model";
+  error.code = "adapter_load_failed";
+  return error;
+}
+
 }  // namespace
 
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
                                      const RequestContext& context) {
+  // Asked before the catalog is: what is over by the time that the catalog is asked is there.
+  const auto load =
+      context.loads == nullptr ? std::nullopt : context.loads->Find(context.tenant, name);
   const CatalogEntryPtr named = context.model.catalog->Resolve(context.tenant, name);
-  if (named == nullptr) return ModelNotFound(name);
+  if (named == nullptr) return load.has_value() ? NotLoaded(name, *load) : ModelNotFound(name);
   if (named->generation == nullptr) return named;
   const uint64_t point = ReadSplitPoint(name, fields, context);
   CatalogEntryPtr entry = named->is_split() ? ChooseShare(*named, point).entry : named;

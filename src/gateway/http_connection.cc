@@ -11,6 +11,7 @@
 #include "boost/asio/steady_timer.hpp"
 #include "boost/asio/use_awaitable.hpp"
 #include "gateway/api_error.h"
+#include "gateway/body_sink.h"
 #include "gateway/exchange.h"
 #include "gateway/http_parser.h"
 #include "gateway/http_syntax.h"
@@ -48,12 +49,13 @@ class Deadline {
 class Connection final : public HttpConnection, public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<HttpStream> stream, const HttpServerOptions& options,
-             const HttpHandler& handler)
+             const HttpHandler& handler, const BodyPlanner& planner)
       : stream_(std::move(stream)),
         deadline_(stream_),
         wake_(stream_->executor()),
         options_(options),
         handler_(handler),
+        planner_(planner),
         read_buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {}
 
   asio::awaitable<void> Run() override {
@@ -95,7 +97,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   // Reads and answers one request. False: the connection is at its end.
   asio::awaitable<bool> ServeOne() {
     if (!co_await WaitForRequest()) co_return false;
-    RequestParser parser(options_.request);
+    RequestParser parser(options_.request, planner_);
     if (!co_await ReadRequest(parser)) co_return false;
     co_return co_await Answer(parser);
   }
@@ -119,9 +121,14 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
         co_await Reject(*error, parser.request().headers);
         co_return false;
       }
+      if (parser.request().sink != nullptr) {
+        if (!co_await Deliver(parser)) co_return true;
+      }
       if (parser.done()) co_return true;
       if (parser.head_done() && !std::exchange(in_body, true)) {
-        end = std::chrono::steady_clock::now() + options_.body_timeout;
+        const bool is_sinks = parser.request().sink != nullptr;
+        end = std::chrono::steady_clock::now() +
+              (is_sinks ? parser.body_timeout() : options_.body_timeout);
         if (parser.expects_continue()) co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
       }
       if (co_await WaitForInput(end)) continue;
@@ -133,6 +140,25 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
     }
   }
 
+  // Hands what there is of a body to its sink. Meanwhile at most one read is in flight. False once
+  // the sink has failed: what is still to come is nobody's.
+  asio::awaitable<bool> Deliver(RequestParser& parser) {
+    std::string bytes = parser.TakeBodyBytes();
+    BodySink& sink = *parser.request().sink;
+    if (bytes.empty()) co_return !sink.has_failed();
+    const auto delivered = std::make_shared<bool>(false);
+    sink.Append(std::move(bytes), [self = shared_from_this(), delivered] {
+      *delivered = true;
+      self->wake_.cancel();
+    });
+    while (!*delivered) {
+      wake_.expires_at(asio::steady_timer::time_point::max());
+      error_code woken;
+      co_await wake_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    }
+    co_return !sink.has_failed();
+  }
+
   asio::awaitable<bool> Answer(RequestParser& parser) {
     const HttpRequest& request = parser.request();
     exchange_ = std::make_shared<Exchange>(
@@ -140,7 +166,8 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
         ExchangeOptions{.max_buffer_bytes = options_.max_stream_buffer_bytes,
                         .http_1_1 = parser.is_http_1_1(),
                         .head_only = parser.is_head(),
-                        .keep_alive = parser.keep_alive() && !draining_,
+                        // What follows a request that is not done is the rest of its body.
+                        .keep_alive = parser.keep_alive() && parser.done() && !draining_,
                         .extra_headers = options_.cors.FieldsFor(request.headers)});
     if (auto preflight = options_.cors.AnswerPreflight(request)) {
       exchange_->Respond(*std::move(preflight));
@@ -235,6 +262,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   asio::steady_timer wake_;  // cancelled when there is something to look at
   const HttpServerOptions& options_;
   const HttpHandler& handler_;
+  const BodyPlanner& planner_;
   const std::unique_ptr<char[]> read_buffer_;
   std::string input_;
   bool reading_ = false;
@@ -247,8 +275,9 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
 
 std::shared_ptr<HttpConnection> HttpConnection::Create(std::shared_ptr<HttpStream> stream,
                                                        const HttpServerOptions& options,
-                                                       const HttpHandler& handler) {
-  return std::make_shared<Connection>(std::move(stream), options, handler);
+                                                       const HttpHandler& handler,
+                                                       const BodyPlanner& planner) {
+  return std::make_shared<Connection>(std::move(stream), options, handler, planner);
 }
 
 }  // namespace aril::gateway

@@ -25,10 +25,11 @@ class HttpConnection {
   // No more requests: closes now if none is in work, else after its answer.
   virtual void Drain() = 0;
 
-  // `options` and `handler` must outlive it.
+  // `options`, `handler` and `planner` must outlive it.
   static std::shared_ptr<HttpConnection> Create(std::shared_ptr<HttpStream> stream,
                                                 const HttpServerOptions& options,
-                                                const HttpHandler& handler);
+                                                const HttpHandler& handler,
+                                                const BodyPlanner& planner);
 };
 
 }  // namespace aril::gateway

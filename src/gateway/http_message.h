@@ -17,12 +17,15 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 // The first value of a field, or "" if it is absent. Names are compared without case.
 std::string_view FindHeader(const HttpHeaders& headers, std::string_view name);
 
+class BodySink;
+
 struct HttpRequest {
   std::string method;  // "GET", …; a HEAD arrives as a GET
   std::string path;    // as sent, without the query
   std::string query;   // as sent, without the `?`
   HttpHeaders headers;
   std::string body;
+  std::shared_ptr<BodySink> sink = nullptr;  // has taken the body, if not null (body_sink.h)
 };
 
 struct HttpResponse {

@@ -89,7 +89,9 @@ bool RequestParser::TakeLine(std::string_view* rest) {
 
 bool RequestParser::TakeBody(std::string_view* rest) {
   const auto num_bytes = static_cast<size_t>(std::min<uint64_t>(rest->size(), remaining_bytes_));
-  request_.body.append(*rest, 0, num_bytes);
+  std::string& body = request_.sink != nullptr ? sink_bytes_ : request_.body;
+  body.append(*rest, 0, num_bytes);
+  body_bytes_ += num_bytes;
   rest->remove_prefix(num_bytes);
   remaining_bytes_ -= num_bytes;
   if (remaining_bytes_ > 0) return false;
@@ -151,7 +153,8 @@ bool RequestParser::OnFieldLine(std::string_view line) {
 bool RequestParser::OnHeaderEnd() {
   spent_bytes_ = 0;
   ReadConnection();
-  if (!ReadHost() || !ReadTransferEncoding() || !ReadContentLength() || !ReadExpectation()) {
+  if (!ReadHost() || !PlanBody() || !ReadTransferEncoding() || !ReadContentLength() ||
+      !ReadExpectation()) {
     return false;
   }
   state_ = is_chunked_ ? State::kChunkLine : State::kBody;
@@ -166,6 +169,17 @@ bool RequestParser::ReadHost() {
   if (!values.empty() && !IsHost(values[0])) {
     return Fail(MalformedRequest("its Host is not `name` or `name:port`"));
   }
+  return true;
+}
+
+bool RequestParser::PlanBody() {
+  if (!planner_) return true;
+  BodyPlan plan = planner_(request_);
+  if (plan.refusal.has_value()) return Fail(*std::move(plan.refusal));
+  if (plan.sink == nullptr) return true;
+  request_.sink = std::move(plan.sink);
+  max_body_bytes_ = plan.max_bytes;
+  body_timeout_ = plan.timeout;
   return true;
 }
 
@@ -209,7 +223,7 @@ bool RequestParser::ReadContentLength() {
   if (values.size() > 1) return Fail(MalformedRequest("it has more than one Content-Length"));
   const auto length = ParseDecimal(values[0]);
   if (!length) return Fail(MalformedRequest("its Content-Length is not a number"));
-  if (*length > limits_.max_body_bytes) return FailBody();
+  if (*length > max_body_bytes_) return FailBody();
   remaining_bytes_ = *length;
   return true;
 }
@@ -231,7 +245,7 @@ bool RequestParser::OnChunkLine(std::string_view line) {
   if (!parsed.ok()) return Fail(parsed.error());
   if (!Spend(line.size() - std::min(line.size(), kPlainChunkLineBytes))) return false;
   remaining_bytes_ = parsed.value();
-  if (remaining_bytes_ > limits_.max_body_bytes - request_.body.size()) return FailBody();
+  if (remaining_bytes_ > max_body_bytes_ - body_bytes_) return FailBody();
   state_ = remaining_bytes_ > 0 ? State::kChunk : State::kTrailerLine;
   return true;
 }
@@ -262,8 +276,8 @@ bool RequestParser::FailHeader() {
 }
 
 bool RequestParser::FailBody() {
-  return Fail(TransportError(413, StrCat("The request's body is larger than the ",
-                                         limits_.max_body_bytes, " bytes allowed.")));
+  return Fail(TransportError(
+      413, StrCat("The request's body is larger than the ", max_body_bytes_, " bytes allowed.")));
 }
 
 }  // namespace aril::gateway

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "gateway/api_error.h"
+#include "gateway/body_sink.h"
 #include "gateway/http_message.h"
 
 namespace aril::gateway {
@@ -26,7 +27,9 @@ struct RequestLimits {
 
 class RequestParser {
  public:
-  explicit RequestParser(const RequestLimits& limits) : limits_(limits) {}
+  // `planner` (may be empty) is asked once the head is there; it must outlive the parser.
+  explicit RequestParser(const RequestLimits& limits, const BodyPlanner& planner = kNoPlanner)
+      : limits_(limits), planner_(planner), max_body_bytes_(limits.max_body_bytes) {}
 
   // Removes from the front of `*input` what belongs to the request; what is left after its end is
   // the next one's. An error is final, and nothing that follows on the connection has a meaning.
@@ -44,7 +47,12 @@ class RequestParser {
   // The client waits for a 100 before it sends the body (RFC 9110, section 10.1.1).
   bool expects_continue() const { return expects_continue_; }
 
-  // Of a request that is done.
+  // What has been parsed of a body that is the sink's, since the last call.
+  std::string TakeBodyBytes() { return std::exchange(sink_bytes_, {}); }
+  // For all of that body.
+  Duration body_timeout() const { return body_timeout_; }
+
+  // Of a request that is done, or whose sink has failed.
   HttpRequest TakeRequest() { return std::move(request_); }
 
  private:
@@ -77,6 +85,7 @@ class RequestParser {
   bool ReadHost();
   void ReadConnection();
   bool ReadExpectation();
+  bool PlanBody();
   bool ReadTransferEncoding();
   bool ReadContentLength();
 
@@ -84,9 +93,16 @@ class RequestParser {
   bool Spend(size_t num_bytes);
   bool Fail(ApiError error);
   bool FailHeader();
-  bool FailBody();
+  bool FailBody();  // it is too large
+
+  static inline const BodyPlanner kNoPlanner;
 
   const RequestLimits limits_;
+  const BodyPlanner& planner_;
+  size_t max_body_bytes_;
+  Duration body_timeout_ = {};
+  size_t body_bytes_ = 0;  // so far
+  std::string sink_bytes_;
   State state_ = State::kRequestLine;
   std::optional<ApiError> error_;
   size_t spent_bytes_ = 0;

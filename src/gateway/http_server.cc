@@ -67,6 +67,7 @@ struct HttpServer::Impl {
 
   const HttpServerOptions options;
   HttpHandler handler;
+  BodyPlanner planner;
   std::unique_ptr<asio::ssl::context> tls;  // null: plain HTTP
   asio::io_context io{1};
   tcp::acceptor acceptor;
@@ -98,7 +99,7 @@ asio::awaitable<void> HttpServer::Impl::AcceptLoop() {
 std::shared_ptr<HttpConnection> HttpServer::Impl::MakeConnection(tcp::socket socket) {
   auto stream =
       tls == nullptr ? MakePlainStream(std::move(socket)) : MakeTlsStream(std::move(socket), *tls);
-  return HttpConnection::Create(std::move(stream), options, handler);
+  return HttpConnection::Create(std::move(stream), options, handler, planner);
 }
 
 asio::awaitable<void> HttpServer::Impl::Accepted(tcp::socket socket) {
@@ -153,8 +154,9 @@ uint16_t HttpServer::port() const {
   return impl_->acceptor.local_endpoint(ignored).port();
 }
 
-void HttpServer::Run(HttpHandler handler) {
+void HttpServer::Run(HttpHandler handler, BodyPlanner planner) {
   impl_->handler = std::move(handler);
+  impl_->planner = std::move(planner);
   asio::co_spawn(impl_->io, impl_->AcceptLoop(), asio::detached);
   while (true) {
     try {
@@ -169,6 +171,17 @@ void HttpServer::Run(HttpHandler handler) {
 
 void HttpServer::Post(std::function<void()> function) {
   asio::post(impl_->io, std::move(function));
+}
+
+void HttpServer::PostAfter(Duration after, std::function<void()> function) {
+  Post([this, after, function = std::move(function)]() mutable {
+    auto timer = std::make_unique<asio::steady_timer>(impl_->io, after);
+    asio::steady_timer& waiting = *timer;
+    waiting.async_wait(
+        [timer = std::move(timer), function = std::move(function)](error_code error) {
+          if (!error) function();
+        });
+  });
 }
 
 void HttpServer::Drain(Duration timeout, std::function<void()> on_timeout) {

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "gateway/body_sink.h"
 #include "gateway/cors.h"
 #include "gateway/http_message.h"
 #include "gateway/http_parser.h"
@@ -53,12 +54,16 @@ class HttpServer {
 
   uint16_t port() const;
 
-  // Serves on the calling thread until the end of a drain, or Stop. Call once.
-  void Run(HttpHandler handler);
+  // Serves on the calling thread until the end of a drain, or Stop. Call once. `planner` (may be
+  // empty) is asked, on this thread, about each request with a head that is not malformed.
+  void Run(HttpHandler handler, BodyPlanner planner = nullptr);
 
   // Runs `function` on the server's thread, soon; not at all if Run has returned. It must not
   // throw. Thread-safe.
   void Post(std::function<void()> function);
+
+  // The same, after a while.
+  void PostAfter(Duration after, std::function<void()> function);
 
   // Accepts no more, closes idle connections, and lets the others finish their answers. After
   // `timeout` calls `on_timeout` (which should end the answers that are left), and closes what is

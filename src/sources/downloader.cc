@@ -110,7 +110,12 @@ class FileOutput final : public DownloadOutput {
 
  private:
   // Of what is the store's own: nothing that a client could mend, and no reason to fetch again.
-  Status Errno() const { return ResourceExhausted(StrCat(path_, ": ", std::strerror(errno))); }
+  // The folder is no business of clients.
+  Status Errno() const {
+    const std::string reason = std::strerror(errno);
+    return ResourceExhausted(
+        StrCat("cannot write ", path_.substr(path_.rfind('/') + 1), " here: ", reason));
+  }
 
   const std::string path_;
   const int fd_;

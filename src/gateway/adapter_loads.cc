@@ -1,0 +1,244 @@
+#include "gateway/adapter_loads.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace aril::gateway {
+
+class AdapterLoads::Load final : public TransferMonitor {
+ public:
+  Load(Key key, std::string source, Work work, Done done)
+      : key_(std::move(key)),
+        source_(std::move(source)),
+        work_(std::move(work)),
+        done_(std::move(done)) {}
+
+  bool IsCancelled() const override { return cancelled_; }
+  void OnProgress(int64_t done_bytes, int64_t total_bytes) override {
+    done_bytes_ = done_bytes;
+    total_bytes_ = total_bytes;
+  }
+  bool Wait(Duration duration) override {
+    std::unique_lock lock(wait_mutex_);
+    return !wake_.wait_for(lock, duration, [this] { return cancelled_.load(); });
+  }
+  void Cancel() {
+    {
+      const std::lock_guard lock(wait_mutex_);
+      cancelled_ = true;
+    }
+    wake_.notify_all();
+  }
+
+  // What a library throws (out of memory above all) harms this load alone.
+  Status Run() {
+    try {
+      return work_(*this);
+    } catch (const std::exception& exception) {
+      LogError(StrCat("a load of an adapter ended: ", exception.what()));
+      return Internal("the adapter could not be loaded; the server's log says why");
+    }
+  }
+
+  const Key& key() const { return key_; }
+  const std::string& tenant() const { return key_.first; }
+  AdapterLoadStatus Read() const {
+    return {.state = state,
+            .source = source_,
+            .done_bytes = done_bytes_,
+            .total_bytes = total_bytes_,
+            .error = error};
+  }
+  Done TakeDone() { return std::exchange(done_, nullptr); }
+
+  // Guarded by the mutex of AdapterLoads.
+  AdapterLoadStatus::State state = AdapterLoadStatus::State::kQueued;
+  Status error;
+  std::vector<std::function<void()>> waiters;
+
+ private:
+  const Key key_;
+  const std::string source_;
+  const Work work_;
+  Done done_;  // taken once, by whoever ends it
+  std::atomic<int64_t> done_bytes_ = 0;
+  std::atomic<int64_t> total_bytes_ = 0;
+  std::mutex wait_mutex_;
+  std::condition_variable wake_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+namespace {
+
+Status Cancelled() {
+  return MakeStatus(StatusCode::kCancelled,
+                    "the load was cancelled: the adapter was changed or deleted meanwhile, or the "
+                    "server is shutting down");
+}
+
+}  // namespace
+
+AdapterLoads::AdapterLoads(Options options) : options_(options) {
+  for (size_t i = 0; i < options_.max_parallel; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+AdapterLoads::~AdapterLoads() {
+  std::map<Key, LoadPtr, std::less<>> loads;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    loads = loads_;
+    queue_.clear();
+  }
+  for (const auto& [key, load] : loads) load->Cancel();
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  // Those that had not begun; of the others somebody has been told.
+  for (const auto& [key, load] : loads) Finish(load, Cancelled());
+}
+
+size_t AdapterLoads::NumQueued(const std::string& tenant) const {
+  return static_cast<size_t>(std::ranges::count(queue_, tenant, &Load::tenant));
+}
+
+Status AdapterLoads::Start(const std::string& tenant, const std::string& name,
+                           const std::string& source, Work work, Done done) {
+  auto load = std::make_shared<Load>(Key(tenant, name), source, std::move(work), std::move(done));
+  LoadPtr replaced;
+  Done replaced_done;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() >= options_.max_queued ||
+        NumQueued(tenant) >= options_.max_queued_per_tenant) {
+      return ResourceExhausted(
+          StrCat(queue_.size(), " adapters wait to be loaded already; please try again"));
+    }
+    ForgetFailed(load->key());
+    LoadPtr& current = loads_[load->key()];
+    replaced = std::exchange(current, load);
+    if (replaced != nullptr) {
+      load->waiters = std::move(replaced->waiters);
+      replaced->waiters.clear();
+      replaced_done = replaced->TakeDone();
+      std::erase(queue_, replaced);
+    }
+    queue_.push_back(load);
+  }
+  wake_.notify_one();
+  if (replaced != nullptr) replaced->Cancel();
+  if (replaced_done) replaced_done(Cancelled());
+  return OkStatus();
+}
+
+bool AdapterLoads::Cancel(const std::string& tenant, const std::string& name) {
+  LoadPtr load;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = loads_.find(Key(tenant, name));
+    if (found == loads_.end()) return false;
+    load = found->second;
+    ForgetFailed(load->key());
+    std::erase(queue_, load);
+  }
+  load->Cancel();
+  Finish(load, Cancelled());
+  return true;
+}
+
+std::optional<AdapterLoadStatus> AdapterLoads::Find(std::string_view tenant,
+                                                    std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = loads_.find(Key(tenant, name));
+  if (found == loads_.end()) return std::nullopt;
+  return found->second->Read();
+}
+
+std::vector<std::pair<std::string, AdapterLoadStatus>> AdapterLoads::List(
+    std::string_view tenant) const {
+  std::vector<std::pair<std::string, AdapterLoadStatus>> result;
+  const std::lock_guard lock(mutex_);
+  for (auto it = loads_.lower_bound(Key(tenant, "")); it != loads_.end(); ++it) {
+    if (it->first.first != tenant) break;
+    result.emplace_back(it->first.second, it->second->Read());
+  }
+  return result;
+}
+
+bool AdapterLoads::WhenOver(const std::string& tenant, const std::string& name,
+                            std::function<void()> then) {
+  const std::lock_guard lock(mutex_);
+  const auto found = loads_.find(Key(tenant, name));
+  if (found == loads_.end() || found->second->state == AdapterLoadStatus::State::kFailed) {
+    return false;
+  }
+  found->second->waiters.push_back(std::move(then));
+  return true;
+}
+
+void AdapterLoads::Loop() {
+  while (true) {
+    LoadPtr load;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stop_ || (load = TakeNext()) != nullptr; });
+      if (load == nullptr) return;
+    }
+    const Status status = load->IsCancelled() ? Cancelled() : load->Run();
+    {
+      const std::lock_guard lock(mutex_);
+      const auto running = num_running_.find(load->tenant());
+      if (--running->second == 0) num_running_.erase(running);
+    }
+    // There may be one of the same tenant that had to wait.
+    wake_.notify_all();
+    Finish(load, status);
+  }
+}
+
+AdapterLoads::LoadPtr AdapterLoads::TakeNext() {
+  for (auto it = queue_.begin(); !stop_ && it != queue_.end(); ++it) {
+    const auto running = num_running_.find((*it)->tenant());
+    if (running != num_running_.end() && running->second >= options_.max_parallel_per_tenant) {
+      continue;
+    }
+    LoadPtr load = *it;
+    queue_.erase(it);
+    ++num_running_[load->tenant()];
+    load->state = AdapterLoadStatus::State::kLoading;
+    return load;
+  }
+  return nullptr;
+}
+
+void AdapterLoads::ForgetFailed(const Key& key) { std::erase(failed_, key); }
+
+void AdapterLoads::Finish(const LoadPtr& load, const Status& status) {
+  std::vector<std::function<void()>> waiters;
+  Done done;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = loads_.find(load->key());
+    const bool is_current = found != loads_.end() && found->second == load;
+    if (is_current && (status.ok() || status.code() == StatusCode::kCancelled)) {
+      loads_.erase(found);
+    } else if (is_current) {
+      load->state = AdapterLoadStatus::State::kFailed;
+      load->error = status;
+      failed_.push_back(load->key());
+    }
+    waiters = std::exchange(load->waiters, {});
+    done = load->TakeDone();
+    if (failed_.size() > options_.max_failed) {
+      loads_.erase(failed_.front());
+      failed_.pop_front();
+    }
+  }
+  if (done) done(status);
+  for (const auto& waiter : waiters) waiter();
+}
+
+}  // namespace aril::gateway
