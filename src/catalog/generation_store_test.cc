@@ -129,6 +129,23 @@ TEST_F(GenerationStoreTest, SaysWhatIsWrongWithTheSource) {
 
 // A disk that takes no more, as the limit on a file's size stands for it: writing fails in the
 // middle.
+TEST_F(GenerationStoreTest, FilesThatAreWrittenThereAreSealed) {
+  const GenerationStore store = Open();
+  const std::string expected = Import(store);
+  auto incoming = store.Begin();
+  ASSERT_TRUE(incoming.ok()) << incoming.status();
+  const std::string dir = incoming->dir();
+  fs::copy_file(dir_ / "source/adapter_config.json", dir + "/adapter_config.json");
+  const Status missing = GenerationStore::Seal(&*incoming);
+  EXPECT_EQ(missing.code(), StatusCode::kNotFound);
+  EXPECT_THAT(Message(missing), HasSubstr("there is no adapter_model.safetensors"));
+  fs::copy_file(dir_ / "source/adapter_model.safetensors", dir + "/adapter_model.safetensors");
+  ASSERT_TRUE(GenerationStore::Seal(&*incoming).ok());
+  EXPECT_EQ(incoming->digest(), expected);
+  EXPECT_TRUE(store.Keep(*std::move(incoming)).ok());
+  EXPECT_EQ(NumFiles(), 1);
+}
+
 TEST_F(GenerationStoreTest, AFullDiskLeavesNothing) {
   const GenerationStore store = Open();
   dir_.Write("source/adapter_model.safetensors", std::string(3 << 20, 'w'));

@@ -1,5 +1,8 @@
 #include "sources/downloader.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <functional>
 #include <optional>
 
@@ -283,8 +286,24 @@ TEST_F(DownloaderTest, AFileIsWrittenOrSaysWhyNot) {
   EXPECT_EQ(downloader.DownloadTo(dir / "b", file_).code(), StatusCode::kNotFound);
   EXPECT_FALSE(FileExists(dir / "b"));
   file_.url = kUrl;
-  const Status full = downloader.DownloadTo("/dev/full", file_);
-  EXPECT_FALSE(full.ok());
+}
+
+TEST_F(DownloaderTest, AFullDiskIsSaidAtOnce) {
+  const TestDir dir;
+  FakeTransport transport([](const HttpGet&) { return Whole(); }, &asked_);
+  Downloader downloader(transport, clock_, policy_, monitor_);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = 6, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = downloader.DownloadTo(dir / "a", file_);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(Message(status), HasSubstr("cannot write a here"));
+  EXPECT_THAT(Message(status), Not(HasSubstr(dir.path())));
+  EXPECT_EQ(asked_.size(), 1u) << "fetching again would not help";
 }
 
 }  // namespace
