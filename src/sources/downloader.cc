@@ -268,7 +268,7 @@ Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::
       get.headers.insert(get.headers.end(), file.headers.begin(), file.headers.end());
       get.sign = file.sign;
     }
-    const Status status = transport_.Get(get, attempt, monitor_);
+    Status status = transport_.Get(get, attempt, monitor_);
     if (attempt.location().empty()) {
       *retry_after = attempt.retry_after();
       return status;
@@ -289,7 +289,7 @@ Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::
 Status Downloader::DownloadTo(const std::string& path, const RemoteFile& file) {
   FileOutput output(path);
   RETURN_IF_ERROR(output.CheckOpen());
-  const Status status = Download(file, output);
+  Status status = Download(file, output);
   if (status.code() == StatusCode::kNotFound) unlink(path.c_str());
   return status;
 }
