@@ -161,8 +161,8 @@ Status GenerationStore::Seal(Incoming* incoming) {
       if (!kind.required) continue;
       return NotFound(StrCat("there is no ", kind.name, ", which an adapter must have"));
     }
-    const File file(path, O_RDONLY);
-    if (file.fd() < 0 || fsync(file.fd()) != 0) return StoreErrno(path);
+    const FileDescriptor file = OpenFile(path, O_RDONLY);
+    if (!file.is_open() || fsync(file.get()) != 0) return StoreErrno(path);
     RETURN_IF_ERROR(SyncFolder(path.parent_path()));
   }
   RETURN_IF_ERROR(SyncFolder(incoming->dir()));

@@ -180,8 +180,9 @@ std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
     return InvalidField(where + ".name",
                         StrCat("`", name, "` is in the list already: give it one weight"));
   }
+  if (weight == 0) return std::nullopt;
+  request->common.adapters.push_back({id, static_cast<float>(weight)});
   request->entries.push_back(std::move(entry.value()));
-  if (weight != 0) request->common.adapters.push_back({id, static_cast<float>(weight)});
   return std::nullopt;
 }
 
