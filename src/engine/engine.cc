@@ -422,15 +422,16 @@ wire::StepStats Engine::Stats() const {
   stats.adapter_loads = residency_.num_loads();
   stats.adapter_evictions = residency_.num_drops();
   std::map<AdapterId, wire::AdapterLoad> adapters;
+  const auto count = [&](AdapterId adapter, bool running) {
+    wire::AdapterLoad& load = adapters[adapter];
+    load.adapter = adapter;
+    ++(running ? load.num_running : load.num_waiting);
+  };
   for (const auto& [arrival, sequence] : sequences_) {
-    ++(sequence->running ? stats.num_running : stats.num_waiting);
-    const auto count = [&](AdapterId adapter) {
-      wire::AdapterLoad& load = adapters[adapter];
-      load.adapter = adapter;
-      ++(sequence->running ? load.num_running : load.num_waiting);
-    };
-    if (sequence->adapters.empty()) count(kBaseModel);
-    for (const Sequence::Adapter& adapter : sequence->adapters) count(adapter.ref.id);
+    const bool running = sequence->running;
+    ++(running ? stats.num_running : stats.num_waiting);
+    if (sequence->adapters.empty()) count(kBaseModel, running);
+    for (const Sequence::Adapter& adapter : sequence->adapters) count(adapter.ref.id, running);
   }
   for (const auto& [id, load] : adapters) stats.adapters.push_back(load);
   return stats;

@@ -357,7 +357,7 @@ TEST(EngineAccept, SaysWhatCanNeverRun) {
   EXPECT_THAT(message(GreedyRequest(0, kPrompt, std::numeric_limits<int32_t>::max())),
               HasSubstr("you requested 2147483654 tokens"));
   EXPECT_THAT(message(GreedyRequest(0, kPrompt, 100)),
-              HasSubstr("need 27 pages of 2048 bytes, but the whole pool has 20"));
+              HasSubstr("need 27 pages, but the whole pool has 20"));
   const int64_t adapter = engine->PagesFor(AdapterId(1));
   ASSERT_GT(adapter, 0);
   const auto fits = static_cast<int32_t>((20 - adapter) * engine.page_tokens() - 7);

@@ -137,7 +137,7 @@ class RemoteAdaptersApiTest : public GatewayTest {
   // Until the adapter is no longer being loaded.
   Json WaitUntilOver(const std::string& name) {
     while (true) {
-      const Json adapter = Get(name);
+      Json adapter = Get(name);
       const std::string load = Text(adapter, {"load", "status"});
       if (load != R"("queued")" && load != R"("loading")") return adapter;
       std::this_thread::yield();
@@ -414,7 +414,7 @@ TEST_F(UploadTest, OnlyFilesOfAnAdapterAreTaken) {
                                  "adapter_config.json/",
                                  "./adapter_config.json",
                                  "ADAPTER_CONFIG.JSON",
-                                 "adapter_config.json\0x"};
+                                 std::string("adapter_config.json") + '\0' + "x"};
   for (const auto& inputs : {HostileTraversals(2, "adapter_config.json"), HostileStrings()}) {
     names.insert(inputs.begin(), inputs.end());
   }
