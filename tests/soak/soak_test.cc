@@ -97,14 +97,15 @@ LocalRunnerOptions SoakOptions(const std::string& model) {
                              .max_queued = kMaxQueued};
   for (const auto& entry : std::filesystem::directory_iterator(options.model_dir + "/adapters"))
     options.adapter_dirs.push_back(entry.path());
-  // One and a half times what two adapters and one sequence need.
+  // What the two largest adapters and one sequence need: too little for all.
   const auto probe = OpenRunner(options);
-  int64_t largest = 0;
+  std::vector<int64_t> adapter_pages;
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i)
-    largest = std::max(largest, probe->engine().PagesFor(AdapterId(static_cast<int32_t>(i))));
+    adapter_pages.push_back(probe->engine().PagesFor(AdapterId(static_cast<int32_t>(i))));
+  std::ranges::sort(adapter_pages, std::ranges::greater());
   const kernels::KvLayout& layout = probe->engine().layout();
-  const int64_t pages = 2 * largest + kMaxTokens / layout.page_tokens + 1;
-  options.pool_bytes = pages * 3 / 2 * layout.page_bytes();
+  const int64_t pages = adapter_pages[0] + adapter_pages[1] + kMaxTokens / layout.page_tokens + 1;
+  options.pool_bytes = pages * layout.page_bytes();
   return options;
 }
 
