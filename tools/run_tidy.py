@@ -2,7 +2,8 @@
 """Runs clang-tidy over the translation units of a compilation database, several at a time.
 
 A unit that passed is not run again until it, a header of this repository that it reaches, its
-compile command or .clang-tidy changes: build/tidy/ holds one stamp per passed unit.
+compile command or .clang-tidy changes: ~/.cache/aril/tidy (or $XDG_CACHE_HOME) holds one stamp per
+passed unit, named by a digest of all that decides, as a compiler's cache does.
 Prints the findings of each unit that fails and exits 1 if there is any.
 """
 
@@ -62,7 +63,8 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     args = parser.parse_args()
 
-    stamps = ROOT / "build/tidy"
+    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    stamps = pathlib.Path(cache) / "aril/tidy"
     stamps.mkdir(parents=True, exist_ok=True)
     tidy = ["clang-tidy", "--quiet", "-p", str(args.build),
             "--extra-arg=-Wno-unknown-warning-option"]

@@ -16,13 +16,13 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 class TraceRun {
  public:
-  TraceRun(WorldOptions options, const std::vector<TraceRequest>& requests, int64_t adapter_pages,
-           Duration interval)
+  TraceRun(const WorldOptions& options, const std::vector<TraceRequest>& requests,
+           int64_t adapter_pages, Duration interval)
       : num_runners_(options.num_runners),
         requests_(requests),
         adapter_pages_(adapter_pages),
         interval_(interval),
-        world_(std::move(options)) {}
+        world_(options) {}
 
   TraceResult Run() {
     OpenNext();
@@ -122,7 +122,7 @@ TraceResult RunTrace(WorldOptions options, const std::vector<TraceRequest>& requ
   options.num_schedulers = 1;
   options.num_gateways = 1;
   options.checks_every_event = false;
-  return TraceRun(std::move(options), requests, adapter_pages, interval).Run();
+  return TraceRun(options, requests, adapter_pages, interval).Run();
 }
 
 }  // namespace aril::simulate

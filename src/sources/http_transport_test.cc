@@ -130,8 +130,8 @@ TEST_F(HttpTransportTest, AHeadIsBounded) {
 }
 
 TEST_F(HttpTransportTest, TheSinkEndsIt) {
-  const std::string answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nbody";
-  const ScriptServer server([&](const std::string&) { return answer; });
+  const ScriptServer server(
+      [](const std::string&) { return "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nbody"; });
   sink_.head_status = NotFound("by the head");
   EXPECT_EQ(Message(Get(server.url())), "by the head");
   EXPECT_EQ(sink_.text, "");
