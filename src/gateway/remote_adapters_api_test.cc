@@ -88,7 +88,10 @@ class FakeRemote final : public RemoteLoader {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return fetching_.contains(source); });
   }
-  bool IsStoreEmpty() const { return fs::is_empty(dir_.path()); }
+  // Nothing is left behind: what an answer was about goes on the server's thread, after it.
+  void WaitUntilStoreIsEmpty() const {
+    while (!fs::is_empty(dir_.path())) std::this_thread::yield();
+  }
 
  private:
   TestDir dir_;
@@ -336,7 +339,7 @@ TEST_F(RemoteAdaptersApiTest, AWrongDigestIsRefused) {
             202);
   EXPECT_THAT(Text(WaitUntilOver("sql"), {"load", "error"}),
               HasSubstr("adapter_model.safetensors has the SHA-256"));
-  EXPECT_TRUE(fake_.IsStoreEmpty());
+  fake_.WaitUntilStoreIsEmpty();
 }
 
 constexpr char kForm[] = "multipart/form-data; boundary=b0";
@@ -374,7 +377,7 @@ TEST_F(UploadTest, AnUploadIsAnAdapter) {
   EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=0").status, 400);
   EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=60").status, 200);
   EXPECT_EQ(Text(Get("new"), {"expires_at"}), "60");
-  EXPECT_TRUE(fake_.IsStoreEmpty()) << "nothing is left behind";
+  fake_.WaitUntilStoreIsEmpty();
 }
 
 TEST_F(UploadTest, WhatIsLargerThanABodyMayBeIsWrittenAsItArrives) {
@@ -394,7 +397,7 @@ TEST_F(UploadTest, UploadsAreBounded) {
   const HttpResponse over = Upload(barely);
   EXPECT_EQ(over.status, 400) << over.body;
   EXPECT_THAT(over.body, HasSubstr("--source-max-bytes"));
-  EXPECT_TRUE(fake_.IsStoreEmpty());
+  fake_.WaitUntilStoreIsEmpty();
 }
 
 TEST_F(UploadTest, AnIncompleteOneIsRefused) {
@@ -403,7 +406,7 @@ TEST_F(UploadTest, AnIncompleteOneIsRefused) {
   EXPECT_EQ(Upload("--b0--").status, 400);
   EXPECT_EQ(Upload("").status, 400);
   EXPECT_EQ(Upload(kGoodForm.substr(0, kGoodForm.size() - 10)).status, 400);
-  EXPECT_TRUE(fake_.IsStoreEmpty());
+  fake_.WaitUntilStoreIsEmpty();
 }
 
 TEST_F(UploadTest, OnlyFilesOfAnAdapterAreTaken) {
@@ -430,7 +433,7 @@ TEST_F(UploadTest, OnlyFilesOfAnAdapterAreTaken) {
     if (is_path) refused(FormPart("adapter_config.json", "{}", name) + "--b0--", name);
   }
   refused(FormPart("adapter_config.json", "{}") + kGoodForm, "twice");
-  EXPECT_TRUE(fake_.IsStoreEmpty());
+  fake_.WaitUntilStoreIsEmpty();
   EXPECT_EQ(Send("GET", "/v1/adapters/sql").status, 404);
 }
 
@@ -464,7 +467,7 @@ TEST_F(UploadTest, ABrokenOneLeavesNothing) {
         std::string(kForm) + "\r\n\r\n" + kGoodForm.substr(0, 100'000));
   }
   EXPECT_EQ(Upload(kGoodForm).status, 201);
-  while (!fake_.IsStoreEmpty()) std::this_thread::yield();
+  fake_.WaitUntilStoreIsEmpty();
 }
 
 }  // namespace
