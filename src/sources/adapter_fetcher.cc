@@ -70,10 +70,10 @@ StatusOr<Folder> Find(const SourceUrl& url, const SourcePolicy& policy, Download
     case SourceUrl::Kind::kHttps:
       return Folder{.folder = {.url = url.origin.Text() + url.path, .origin = url.origin}};
     case SourceUrl::Kind::kS3:
-      return Folder{
-          .folder = {.url = StrCat(policy.s3->endpoint.Text(), "/", url.bucket, url.path),
-                     .origin = policy.s3->endpoint,
-                     .sign = policy.s3->credentials ? &*policy.s3->credentials : nullptr}};
+      return Folder{.folder = {.url = StrCat(policy.s3->endpoint.Text(), "/", url.bucket, url.path),
+                               .origin = policy.s3->endpoint,
+                               .sign = policy.s3->credentials ? &*policy.s3->credentials : nullptr,
+                               .may_be_redirected = false}};
     case SourceUrl::Kind::kHub:
       break;
   }

@@ -273,6 +273,9 @@ Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::
       *retry_after = attempt.retry_after();
       return status;
     }
+    if (!file.may_be_redirected) {
+      return InvalidArgument("it is redirected, and objects of a bucket must not be");
+    }
     ASSIGN_OR_RETURN(at, ResolveUrl(at.url, attempt.location()));
     const bool is_allowed =
         at.origin == file.origin ||

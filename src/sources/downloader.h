@@ -23,6 +23,7 @@ struct RemoteFile {
   std::vector<std::string> headers;      // sent to that origin only
   const AwsCredentials* sign = nullptr;  // likewise
   std::vector<Origin> redirect_origins;  // where it may be redirected to, besides its own
+  bool may_be_redirected = true;         // not where the path says whose it is
   int64_t max_bytes = 0;
 };
 

@@ -226,10 +226,10 @@ TEST_F(DownloaderTest, RedirectsStayWhereTheyMay) {
   }
   for (const char* location :
        {"https://b.example/x", "http://a.example/x", "https://a.example:444/x", "//b.example/x",
-        "https://a.example@b.example/", "https://u:p@a.example/", "file:///etc/passwd",
-        "ftp://a.example/", "https://169.254.169.254/", "https://[::1]/", "gopher://a.example/",
-        "\\\\b.example\\x", "https://a.example.b.example/x", "https:///x", "https://",
-        "javascript:1"}) {
+        "https://a.example@b.example/", "https://@a.example/", "https://u:p@a.example/",
+        "file:///etc/passwd", "ftp://a.example/", "https://169.254.169.254/", "https://[::1]/",
+        "gopher://a.example/", "\\\\b.example\\x", "https://a.example.b.example/x", "https:///x",
+        "https://", "javascript:1"}) {
     asked_.clear();
     const Status status = Run({Redirect(location), Whole()}).status();
     if (asked_.size() > 1) {
@@ -256,6 +256,17 @@ TEST_F(DownloaderTest, CredentialsStayWithTheirOrigin) {
             kBytes);
   EXPECT_EQ(asked_[2].url, kUrl) << "each attempt begins where the file is";
   EXPECT_EQ(RangeOf(3), "bytes=7-");
+}
+
+// The path of an S3 store says whose an object is, and the same host has others' as well.
+TEST_F(DownloaderTest, WhatMayNotBeRedirectedIsNot) {
+  file_.may_be_redirected = false;
+  for (const char* location : {"/..", "/x", "https://a.example/x"}) {
+    asked_.clear();
+    EXPECT_THAT(Message(Run({Redirect(location), Whole()}).status()),
+                HasSubstr("objects of a bucket must not be"));
+    EXPECT_EQ(asked_.size(), 1u);
+  }
 }
 
 TEST_F(DownloaderTest, RedirectsAreFew) {

@@ -321,7 +321,13 @@ StatusOr<ResolvedUrl> ResolveUrl(const std::string& base, const std::string& loc
                                    url.Get(CURLUPART_PORT, CURLU_DEFAULT_PORT)),
                             /*allow_http=*/true);
   if (!origin.ok()) return error;
-  return ResolvedUrl{.url = url.Get(CURLUPART_URL), .origin = *std::move(origin)};
+  std::string text = url.Get(CURLUPART_URL);
+  const size_t host = text.find("://") + 3;
+  // An empty user is none to libcurl, but still stands there.
+  if (text.substr(host, text.find_first_of("/?#", host) - host).find('@') != std::string::npos) {
+    return error;
+  }
+  return ResolvedUrl{.url = std::move(text), .origin = *std::move(origin)};
 }
 
 }  // namespace aril
