@@ -183,8 +183,8 @@ class ModuleTable {
 };
 
 // The modules outside of the layers.
-Status ResolveOthers(const LoraConfig& config, const ModuleTable& modules, TargetFilter& targets,
-                     LoraSpec* spec) {
+Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const ModuleTable& modules,
+                     TargetFilter& targets, LoraSpec* spec) {
   const std::pair<std::string_view, LoraModule*> others[] = {{kEmbedding, &spec->embedding},
                                                              {kLmHead, &spec->lm_head}};
   for (const auto& [name, module] : others) {
@@ -194,6 +194,12 @@ Status ResolveOthers(const LoraConfig& config, const ModuleTable& modules, Targe
   if (config.use_dora && spec->embedding.rank > 0) {
     return Unimplemented(StrCat("\"use_dora\" together with ", kEmbedding,
                                 " in \"target_modules\" is not supported"));
+  }
+  // A row of the embedding's A is as long as the rank, and has to fit where rows of the layers do.
+  if (spec->embedding.rank > base.hidden_size) {
+    return InvalidArgument(StrCat("the rank of ", kEmbedding, " is ", spec->embedding.rank,
+                                  ", more than the base model's hidden_size of ",
+                                  base.hidden_size));
   }
   for (const std::string& saved : config.modules_to_save) {
     const auto is = [&](std::string_view module) {
@@ -238,7 +244,7 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) 
                        modules.Find(name));
     }
   }
-  RETURN_IF_ERROR(ResolveOthers(config, modules, targets, &spec));
+  RETURN_IF_ERROR(ResolveOthers(config, base, modules, targets, &spec));
   RETURN_IF_ERROR(targets.CheckMatched());
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
     return InvalidArgument(

@@ -16,6 +16,7 @@ using ::testing::HasSubstr;
 ModelSpec ModelOf(int64_t num_layers) {
   ModelSpec model;
   model.num_layers = num_layers;
+  model.hidden_size = 2048;
   return model;
 }
 
@@ -125,6 +126,19 @@ TEST(LoraSpec, FindsTheModulesOutsideOfTheLayers) {
   EXPECT_EQ(patterns.lm_head, (LoraModule{16, 0.5}));
   EXPECT_TRUE(patterns.use_dora);
   EXPECT_FALSE(patterns.can_be_weighted());
+}
+
+// It would not fit a page of the pool.
+TEST(LoraSpec, TheEmbeddingsRankIsBoundedByTheHiddenSize) {
+  const auto config = ParseLoraConfig(
+      *Json::Parse(R"({"peft_type":"LORA","r":65,"target_modules":["embed_tokens"]})"));
+  ASSERT_TRUE(config.ok());
+  ModelSpec base = ModelOf(2);
+  base.hidden_size = 64;
+  EXPECT_THAT(Message(ResolveLora(*config, base).status()),
+              HasSubstr("is 65, more than the base model's hidden_size of 64"));
+  base.hidden_size = 65;
+  EXPECT_TRUE(ResolveLora(*config, base).ok());
 }
 
 TEST(LoraSpec, FindsTheModulesThatAreSaved) {
