@@ -64,6 +64,9 @@ function(aril_test name)
                        DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT 900)
 endfunction()
 
+# All benchmark programs: `make test` builds them too, so that they are not broken unnoticed.
+add_custom_target(benchmarks)
+
 # aril_bench(<folder> SOURCES … [DEPS <folder>…]): <folder>_bench, which `make bench` runs.
 function(aril_bench name)
   if(NOT ARIL_BENCHMARKS)
@@ -73,6 +76,7 @@ function(aril_bench name)
   list(TRANSFORM ARG_DEPS PREPEND aril_)
   add_executable(${name}_bench ${ARG_SOURCES})
   target_link_libraries(${name}_bench PRIVATE aril_flags ${ARG_DEPS} benchmark::benchmark_main)
+  add_dependencies(benchmarks ${name}_bench)
 endfunction()
 
 # aril_fuzz(<name> [DEPS <folder>…]): <name>_fuzz from <name>_fuzz.cc, which `make fuzz` runs with

@@ -11,6 +11,7 @@ import re
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+GENERATED = re.compile(r"(\.grpc)?\.pb\.h$")  # headers that protoc writes
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 
 
@@ -94,7 +95,7 @@ class Checker:
                 self.report(path, line, f'"{target}" is no path below src/ and no known library')
             return
         folder = to.split("/")[0]
-        if not (self.root / "src" / target).is_file():
+        if not (self.root / "src" / GENERATED.sub(".proto", target)).is_file():
             self.report(path, line, f'"{target}" does not exist')
         if not is_test(inner) and folder != own:
             self.includes.setdefault(own, set()).add(folder)

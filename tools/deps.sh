@@ -32,7 +32,12 @@ packages=(
   libssl-dev
   libcurl4-openssl-dev
   libsqlite3-dev
+  libgrpc++-dev
+  libprotobuf-dev
+  protobuf-compiler
+  protobuf-compiler-grpc
   # tests and benchmarks
+  libboost-context1.81-dev\|libboost-context1.83-dev
   libgtest-dev
   libgmock-dev
   libbenchmark-dev
@@ -40,6 +45,7 @@ packages=(
   python3-venv
   python3-pip
   curl
+  etcd-server
   # checks and fuzzing
   clang
   clang-format

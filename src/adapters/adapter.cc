@@ -4,7 +4,6 @@
 #include <set>
 
 #include "adapters/dora.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
 
@@ -36,19 +35,19 @@ bool HaveEqualValues(const TensorView& a, const TensorView& b) {
   return true;
 }
 
-Status RefusePickle(const std::string& dir) {
+Status RefusePickle(const Folder& dir) {
   for (const char* name : {"adapter_model.bin", "adapter_model.pt"}) {
-    if (FileExists(dir + "/" + name)) {
+    if (dir.Has(name)) {
       return InvalidArgument(
-          StrCat(dir, "/", name,
+          StrCat(dir.PathOf(name),
                  ": pickle files can run code and are not read; save the adapter as safetensors"));
     }
   }
   return OkStatus();
 }
 
-StatusOr<LoraSpec> LoadSpec(const std::string& dir, const ModelSpec& base, int64_t max_rank) {
-  const std::string path = dir + "/adapter_config.json";
+StatusOr<LoraSpec> LoadSpec(const Folder& dir, const ModelSpec& base, int64_t max_rank) {
+  const std::string path = dir.PathOf("adapter_config.json");
   ASSIGN_OR_RETURN(const LoraConfig config, LoadLoraConfig(dir));
   StatusOr<LoraSpec> spec = ResolveLora(config, base);
   if (!spec.ok()) return Annotate(spec.status(), path);
@@ -81,8 +80,11 @@ class Adapter::Reader {
     if (!spec_.use_dora) return pair;
     ASSIGN_OR_RETURN(const TensorView magnitude, Take(module + ".lora_magnitude_vector", {out}));
     if (weights_ == nullptr) return pair;
-    ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(module, out, in));
-    auto gains = DoraGains({weight, pair.a, pair.b, magnitude, lora.scale}, weights_->isa);
+    ASSIGN_OR_RETURN(const TensorView weight,
+                     is_embedding ? BaseMatrix(module, in, out) : BaseMatrix(module, out, in));
+    const DoraModule dora{weight, pair.a, pair.b, magnitude, lora.scale};
+    auto gains =
+        is_embedding ? DoraEmbeddingGains(dora, weights_->isa) : DoraGains(dora, weights_->isa);
     if (!gains.ok()) return Annotate(gains.status(), module);
     pair.gains = *std::move(gains);
     return pair;
@@ -157,9 +159,10 @@ class Adapter::Reader {
     return tensor;
   }
 
-  StatusOr<TensorView> BaseMatrix(const std::string& module, int64_t out, int64_t in) const {
+  StatusOr<TensorView> BaseMatrix(const std::string& module, int64_t rows, int64_t cols) const {
     const bool is_tied = module == kLmHead && base_.tie_word_embeddings;
-    return weights_->checkpoint->Get(StrCat(is_tied ? kEmbedding : module, ".weight"), {out, in});
+    return weights_->checkpoint->Get(StrCat(is_tied ? kEmbedding : module, ".weight"),
+                                     {rows, cols});
   }
 
   const TensorMap& tensors_;
@@ -170,15 +173,17 @@ class Adapter::Reader {
   std::set<std::string, std::less<>> taken_;
 };
 
-StatusOr<Adapter> Adapter::Open(const std::string& dir, const ModelSpec& base, int64_t max_rank,
+StatusOr<Adapter> Adapter::Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
                                 Values values, const BaseWeights* weights) {
   Adapter adapter;
   ASSIGN_OR_RETURN(adapter.spec_, LoadSpec(dir, base, max_rank));
-  const std::string path = dir + "/adapter_model.safetensors";
-  if (!FileExists(path)) RETURN_IF_ERROR(RefusePickle(dir));
-  ASSIGN_OR_RETURN(adapter.file_, SafetensorsFile::Open(path));
+  constexpr const char* kWeights = "adapter_model.safetensors";
+  auto file = SafetensorsFile::Open(dir, kWeights);
+  if (file.status().code() == StatusCode::kNotFound) RETURN_IF_ERROR(RefusePickle(dir));
+  RETURN_IF_ERROR(file.status());
+  adapter.file_ = *std::move(file);
   const Status read = adapter.Read(base, values, weights);
-  if (!read.ok()) return Annotate(read, path);
+  if (!read.ok()) return Annotate(read, dir.PathOf(kWeights));
   return adapter;
 }
 
@@ -201,8 +206,12 @@ Status Adapter::Read(const ModelSpec& base, Values values, const BaseWeights* we
   ASSIGN_OR_RETURN(lm_head_table_, reader.Table(kLmHead, spec_.replaces_lm_head));
   spec_.replaces_embedding = embedding_table_.has_value();
   spec_.replaces_lm_head = lm_head_table_.has_value();
+  // Their lengths would be those of the adapter's own matrix.
   if (spec_.use_dora && lm_head_ && lm_head_table_) {
     return Unimplemented("DoRA on an lm_head of the adapter's own is not supported");
+  }
+  if (spec_.use_dora && embedding_ && embedding_table_) {
+    return Unimplemented("DoRA on an embedding of the adapter's own is not supported");
   }
   return reader.CheckAllTaken();
 }

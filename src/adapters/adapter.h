@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/status.h"
 #include "kernels/cpu/isa.h"
 #include "spec/lora_spec.h"
@@ -43,7 +44,7 @@ class Adapter {
   // Without the base's weights, an adapter can be looked at; to be used, one with DoRA needs them.
   // It takes the time of reading them and of the products in adapters/dora.h.
   enum class Values { kUnknown, kFinite };
-  static StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base, int64_t max_rank,
+  static StatusOr<Adapter> Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
                                 Values values = Values::kUnknown,
                                 const BaseWeights* weights = nullptr);
 

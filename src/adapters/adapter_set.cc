@@ -20,7 +20,7 @@ AdapterId AdapterSet::AddUnopened(Open open) {
 }
 
 AdapterId AdapterSet::Insert(std::shared_ptr<Entry> entry) {
-  std::vector<std::shared_ptr<const Adapter>> closed;
+  Closed closed;
   const std::lock_guard lock(mutex_);
   if (entry->adapter != nullptr) Opened(*entry, std::move(entry->adapter));
   const AdapterId id(next_id_++);
@@ -30,7 +30,7 @@ AdapterId AdapterSet::Insert(std::shared_ptr<Entry> entry) {
 }
 
 void AdapterSet::SetOpen(AdapterId id, Open open) {
-  std::vector<std::shared_ptr<const Adapter>> closed;
+  Closed closed;
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
   if (found == adapters_.end()) return;
@@ -39,7 +39,7 @@ void AdapterSet::SetOpen(AdapterId id, Open open) {
 }
 
 void AdapterSet::Remove(AdapterId id) {
-  std::vector<std::shared_ptr<const Adapter>> closed;
+  Closed closed;
   std::shared_ptr<Entry> last;
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
@@ -56,13 +56,13 @@ void AdapterSet::Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) co
   entry.use = uses_.insert(uses_.end(), &entry);
 }
 
-void AdapterSet::Close(Entry& entry, std::vector<std::shared_ptr<const Adapter>>& closed) const {
+void AdapterSet::Close(Entry& entry, Closed& closed) const {
   open_bytes_ -= entry.adapter->file_bytes();
   uses_.erase(entry.use);
   closed.push_back(std::move(entry.adapter));
 }
 
-void AdapterSet::CloseUnused(std::vector<std::shared_ptr<const Adapter>>& closed) const {
+void AdapterSet::CloseUnused(Closed& closed) const {
   for (auto it = uses_.begin(); it != uses_.end() && open_bytes_ > max_open_bytes_;) {
     Entry& entry = **it++;
     // Others get theirs from here only: whom nobody has now, nobody gets before the lock goes.
@@ -72,30 +72,30 @@ void AdapterSet::CloseUnused(std::vector<std::shared_ptr<const Adapter>>& closed
   }
 }
 
+std::shared_ptr<const Adapter> AdapterSet::Use(const Entry& entry, Closed& closed) const {
+  if (entry.adapter == nullptr) return nullptr;
+  if (entry.is_here) uses_.splice(uses_.end(), uses_, entry.use);
+  auto adapter = entry.adapter;
+  CloseUnused(closed);
+  return adapter;
+}
+
 StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
   if (id == kBaseModel) return AdapterRef();
-  std::vector<std::shared_ptr<const Adapter>> closed;
+  Closed closed;
   std::shared_ptr<Entry> entry;
-  // The adapter, if it is open.
-  const auto use = [&]() -> std::shared_ptr<const Adapter> {
-    if (entry->adapter == nullptr) return nullptr;
-    if (entry->is_here) uses_.splice(uses_.end(), uses_, entry->use);
-    auto adapter = entry->adapter;
-    CloseUnused(closed);
-    return adapter;
-  };
   {
     const std::lock_guard lock(mutex_);
     const auto found = adapters_.find(id);
     if (found == adapters_.end()) return NotFound(StrCat("there is no adapter ", id));
     entry = found->second;
-    if (auto adapter = use()) return AdapterRef{id, std::move(adapter)};
+    if (auto adapter = Use(*entry, closed)) return AdapterRef{id, std::move(adapter)};
   }
   const std::lock_guard opening(entry->opening);
   Open open;
   {
     const std::lock_guard lock(mutex_);
-    if (auto adapter = use()) return AdapterRef{id, std::move(adapter)};
+    if (auto adapter = Use(*entry, closed)) return AdapterRef{id, std::move(adapter)};
     open = entry->open;
   }
   // Removed, it stays closed for good.
@@ -108,6 +108,13 @@ StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
     CloseUnused(closed);
   }
   return AdapterRef{id, std::move(adapter)};
+}
+
+std::shared_ptr<const Adapter> AdapterSet::FindOpen(AdapterId id) const {
+  Closed closed;
+  const std::lock_guard lock(mutex_);
+  const auto found = adapters_.find(id);
+  return found == adapters_.end() ? nullptr : Use(*found->second, closed);
 }
 
 bool AdapterSet::IsOpen(AdapterId id) const {

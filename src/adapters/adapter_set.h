@@ -48,6 +48,8 @@ class AdapterSet {
   // The base model for its own id; NotFound for one that is not here. An adapter that cannot be
   // opened is tried again by the next call; only those that want the same one wait for it.
   StatusOr<AdapterRef> Find(AdapterId id) const;
+  // nullptr for one that is not here, or that is not open.
+  std::shared_ptr<const Adapter> FindOpen(AdapterId id) const;
   // False for one that is not here, or that is not open.
   bool IsOpen(AdapterId id) const;
   std::vector<AdapterId> Ids() const;
@@ -70,9 +72,12 @@ class AdapterSet {
 
   // mutex_ is held for these.
   void Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) const;
-  // Moves what it closes to `closed`, to be let go after the lock is.
-  void Close(Entry& entry, std::vector<std::shared_ptr<const Adapter>>& closed) const;
-  void CloseUnused(std::vector<std::shared_ptr<const Adapter>>& closed) const;
+  // What is closed is moved to `closed`, to be let go after the lock is.
+  using Closed = std::vector<std::shared_ptr<const Adapter>>;
+  // The entry's adapter, if it is open, as the last one used.
+  std::shared_ptr<const Adapter> Use(const Entry& entry, Closed& closed) const;
+  void Close(Entry& entry, Closed& closed) const;
+  void CloseUnused(Closed& closed) const;
 
   const int64_t max_open_bytes_;
   mutable std::mutex mutex_;

@@ -151,6 +151,18 @@ TEST_F(BoundedAdapterSetTest, WhatSomebodyHasStaysOpenAndCounts) {
   EXPECT_EQ(OpenIds(), (Ids{1, 2}));
 }
 
+TEST_F(BoundedAdapterSetTest, WhoMayNotWaitGetsWhatIsOpen) {
+  EXPECT_EQ(set_.FindOpen(AdapterId(0)), nullptr);
+  EXPECT_EQ(set_.FindOpen(AdapterId(99)), nullptr);
+  EXPECT_EQ(num_opened_, 0);
+  Find(0);
+  const auto held = set_.FindOpen(AdapterId(0));
+  EXPECT_NE(held, nullptr);
+  for (const int32_t id : {1, 2, 3}) Find(id);
+  EXPECT_EQ(OpenIds(), (Ids{0, 3}));
+  EXPECT_EQ(num_opened_, 4);
+}
+
 TEST_F(BoundedAdapterSetTest, WhatCannotBeOpenedAgainStaysOpen) {
   const AdapterId id = set_.Add(OpenIt());
   Find(0);

@@ -38,7 +38,7 @@ TEST(Adapter, OpensEveryGolden) {
     const auto base = LoadModelSpec(model.path());
     ASSERT_TRUE(base.ok()) << base.status();
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
-      const auto adapter = Adapter::Open(dir.path(), *base, kMaxLoraRank);
+      const auto adapter = Adapter::Open(dir.path().string(), *base, kMaxLoraRank);
       EXPECT_TRUE(adapter.ok()) << adapter.status();
     }
   }
@@ -267,6 +267,18 @@ TEST_F(OuterModules, AreFound) {
   ASSERT_TRUE(dora.ok()) << dora.status();
   EXPECT_EQ(dora->lm_head()->gains.size(), 171u);
   EXPECT_EQ(dora->Find(1, Projection::kV)->gains.size(), 32u);
+  const auto dora_embedding = Open(kModel + "/adapters/dora-embedding-r5");
+  ASSERT_TRUE(dora_embedding.ok()) << dora_embedding.status();
+  EXPECT_EQ(dora_embedding->embedding()->gains.size(), 64u) << "of the hidden values";
+}
+
+TEST_F(OuterModules, DoraOnAMatrixOfTheAdaptersOwnIsRefused) {
+  const auto add_embedding = [](Tensors& tensors) {
+    constexpr const char* kEmbedding = "base_model.model.model.embed_tokens.base_layer.weight";
+    tensors[kEmbedding] = EditableTensors::Tensor::Filled({171, 64}, 0.5f);
+  };
+  EXPECT_THAT(Message(OpenEdited("dora-embedding-r5", add_embedding).status()),
+              HasSubstr("DoRA on an embedding of the adapter's own is not supported"));
 }
 
 TEST_F(OuterModules, AMatrixThatTrainingChangedIsTheAdaptersOwn) {
@@ -297,6 +309,7 @@ TEST_F(OuterModules, APartThatTheConfigAsksForMustBeThere) {
   for (const auto& [adapter, tensor] :
        {std::pair("saved-r2", "base_model.model.lm_head.weight"),
         {"dora-head-r3", "base_model.model.lm_head.lora_magnitude_vector"},
+        {"dora-embedding-r5", "base_model.model.model.embed_tokens.lora_magnitude_vector"},
         {"head-embedding-r6", "base_model.model.model.embed_tokens.lora_embedding_B"}}) {
     const auto erase = [&tensor = tensor](Tensors& tensors) { tensors.erase(tensor); };
     EXPECT_THAT(Message(OpenEdited(adapter, erase).status()),

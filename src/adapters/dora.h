@@ -14,7 +14,7 @@ namespace aril {
 
 // One module, with the matrices as the files have them.
 struct DoraModule {
-  TensorView weight;     // W [out, in], of the base model
+  TensorView weight;     // W [out, in], of the base model; of the embedding Wᵀ, [vocab, hidden]
   TensorView a;          // lora_A [rank, in]
   TensorView b;          // lora_B [out, rank]
   TensorView magnitude;  // lora_magnitude_vector [out]
@@ -25,6 +25,10 @@ struct DoraModule {
 // is read once, on the calling thread: about 2 · out · in · rank operations, of the instruction
 // set. InvalidArgument if a row has no length.
 StatusOr<std::vector<float>> DoraGains(const DoraModule& module, kernels::Isa isa);
+
+// The same of the embedding, whose inputs are the tokens and whose outputs the hidden values
+// (peft's DoraEmbeddingLayer): each column of [vocab, hidden] has a length to learn, [hidden].
+StatusOr<std::vector<float>> DoraEmbeddingGains(const DoraModule& module, kernels::Isa isa);
 
 }  // namespace aril
 

@@ -60,6 +60,47 @@ TEST(Dora, GainsAreTheLearnedLengthOverTheOneThatIs) {
   }
 }
 
+// The embedding's outputs are the columns of its matrix. 600 tokens: more than two blocks; the
+// bound as above, of the blocks' 256.
+TEST(Dora, OfTheEmbeddingTheColumnsHaveLengths) {
+  constexpr uint64_t kSeed = 5;
+  std::mt19937_64 random(kSeed);
+  for (const kernels::Isa isa : kernels::AvailableIsas()) {
+    for (const auto& [vocab, rank] : {std::pair<int64_t, int64_t>{40, 1}, {256, 3}, {600, 33}}) {
+      constexpr int64_t kHidden = 70;
+      const Numbers w({vocab, kHidden}, random), a({rank, vocab}, random),
+          b({kHidden, rank}, random), magnitude({kHidden}, random);
+      const double scale = 0.3;
+      const auto gains = DoraEmbeddingGains({w.view, a.view, b.view, magnitude.view, scale}, isa);
+      ASSERT_TRUE(gains.ok()) << gains.status();
+      ASSERT_EQ(gains->size(), static_cast<size_t>(kHidden));
+      for (int64_t h = 0; h < kHidden; ++h) {
+        double square = 0;
+        for (int64_t v = 0; v < vocab; ++v) {
+          double value = w.At(v, h);
+          for (int64_t j = 0; j < rank; ++j) value += scale * b.At(h, j) * a.At(j, v);
+          square += value * value;
+        }
+        const double expected = magnitude.values[static_cast<size_t>(h)] / std::sqrt(square);
+        ASSERT_NEAR((*gains)[static_cast<size_t>(h)], expected, 1e-4 * std::fabs(expected) + 1e-7)
+            << isa << " vocab " << vocab << " rank " << rank << " column " << h << " seed "
+            << kSeed;
+      }
+    }
+  }
+}
+
+TEST(Dora, AColumnOfTheEmbeddingWithoutLengthIsRefused) {
+  std::mt19937_64 random(1);
+  Numbers w({8, 2}, random), a({1, 8}, random), b({2, 1}, random), magnitude({2}, random);
+  for (size_t token = 0; token < 8; ++token) w.values[2 * token + 1] = 0;
+  b.values[1] = 0;
+  const auto gains = DoraEmbeddingGains({w.view, a.view, b.view, magnitude.view, 1},
+                                        kernels::AvailableIsas().back());
+  ASSERT_FALSE(gains.ok());
+  EXPECT_THAT(Message(gains.status()), HasSubstr("output 1 of the adapted weight has no length"));
+}
+
 TEST(Dora, ARowWithoutLengthIsRefused) {
   std::mt19937_64 random(1);
   Numbers w({2, 8}, random), a({1, 8}, random), b({2, 1}, random), magnitude({2}, random);
@@ -68,7 +109,7 @@ TEST(Dora, ARowWithoutLengthIsRefused) {
   const auto gains =
       DoraGains({w.view, a.view, b.view, magnitude.view, 1}, kernels::AvailableIsas().back());
   ASSERT_FALSE(gains.ok());
-  EXPECT_THAT(Message(gains.status()), HasSubstr("row 1 of the adapted weight has no length"));
+  EXPECT_THAT(Message(gains.status()), HasSubstr("output 1 of the adapted weight has no length"));
 }
 
 }  // namespace

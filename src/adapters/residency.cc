@@ -53,6 +53,7 @@ Residency::Entry& Residency::Load(const AdapterRef& ref) {
   const auto [position, is_new] = resident_.emplace(ref.id, Entry{std::move(adapter)});
   CHECK(is_new);
   Entry& entry = position->second;
+  unused_bytes_ += entry.adapter.unused_bytes();
   ++num_loads_;
   ++num_loading_;
   {
@@ -133,6 +134,7 @@ void Residency::Drop(AdapterId id) {
   CHECK(found != resident_.end());
   CHECK_EQ(found->second.pins, 0);
   Withdraw(found->second);
+  unused_bytes_ -= found->second.adapter.unused_bytes();
   resident_.erase(found);
   ++num_drops_;
   const std::lock_guard lock(mutex_);

@@ -83,6 +83,11 @@ class Residency {
     const auto found = resident_.find(id);
     return found != resident_.end() && found->second.ready;
   }
+  // Ready, and pinned by nobody: its pages may go to others.
+  bool IsIdle(AdapterId id) const {
+    const auto found = resident_.find(id);
+    return found != resident_.end() && found->second.idle.has_value();
+  }
 
   // Pages that adapters may take besides those in use: what they have not, and idle ones'.
   int64_t available_pages() const {
@@ -109,6 +114,9 @@ class Residency {
   // Called whenever HasLoaded becomes true, on the thread that copies; null: nobody. Thread-safe;
   // the former one is not called any more when this returns.
   void SetListener(std::function<void()> listener);
+
+  // Of all adapters in the pool.
+  int64_t unused_bytes() const { return unused_bytes_; }
 
   int64_t num_loading() const { return num_loading_; }
   int64_t num_loads() const { return num_loads_; }
@@ -145,6 +153,7 @@ class Residency {
   const int64_t max_pages_;
   std::list<AdapterId> idle_;  // in the order of their offers, oldest first
   int64_t idle_pages_ = 0;
+  int64_t unused_bytes_ = 0;
   std::unordered_map<AdapterId, Entry> resident_;
   std::vector<Duration> load_times_;  // not yet returned by TakeLoaded
   int64_t num_loading_ = 0;

@@ -192,6 +192,29 @@ TEST_F(ResidencyTest, RandomUseAgreesWithAModel) {
   }
 }
 
+TEST_F(ResidencyTest, SaysWhatItsPagesDoNotHold) {
+  EXPECT_EQ(residency_.unused_bytes(), 0);
+  int64_t num_pages = 0;
+  int64_t held_bytes = 0;
+  for (const int32_t id : {0, 3}) {
+    Pin(id);
+    num_pages += residency_.PagesFor(Ref(id));
+    const ModelSpec base = *LoadModelSpec(kModel);
+    for (const auto& layer : Ref(id).adapter->spec().layers) {
+      for (const Projection p : kAllProjections) {
+        const LoraModule& module = layer[static_cast<size_t>(p)];
+        held_bytes += module.rank * (base.InFeatures(p) + base.OutFeatures(p)) *
+                      static_cast<int64_t>(sizeof(float));
+      }
+    }
+  }
+  EXPECT_EQ(residency_.unused_bytes(), num_pages * kPageBytes - held_bytes);
+  EXPECT_GT(residency_.unused_bytes(), 0);
+  std::vector<PageRef> all;
+  ASSERT_TRUE(pool_.Allocate(pool_.total(), PageUse::kKv, all));
+  EXPECT_EQ(residency_.unused_bytes(), 0);
+}
+
 // Adapters 0 and 1, and one page less than adapter 2 needs beside them.
 TEST_F(ResidencyTest, TheShareOfAdaptersIsKept) {
   const auto pages = [&](int32_t id) { return residency_.PagesFor(Ref(id)); };

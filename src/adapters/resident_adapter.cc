@@ -115,6 +115,9 @@ class Layout {
       outer.embedding_scale = static_cast<float>(adapter_.spec().embedding.scale);
       outer.embedding_a = place_(ColumnsOf(pair->a));
       outer.embedding_b = place_(ColumnsOf(pair->b));
+      if (adapter_.spec().use_dora) {
+        outer.embedding_gain = place_(GainsOf(pair->gains, 0, pair->b.shape[0]));
+      }
     }
     if (const LoraPair* pair = adapter_.lm_head()) {
       const int64_t vocab = pair->b.shape[0];
@@ -271,6 +274,7 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
       runs.push_back({page + p.offset_bytes, p.first_row, p.num_rows});
     }
     runs_.push_back(std::move(runs));
+    used_bytes_ += source.num_rows * row_bytes;
     return kernels::LoraMatrix{runs_.back(), row_bytes};
   });
   layout.Layers([this](int64_t layer, Projection projection, const kernels::LoraWeights& weights) {

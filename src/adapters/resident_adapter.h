@@ -7,9 +7,9 @@
 // ends of its pages.
 //
 // After the layers comes what some adapters have outside of them: of the embedding Aᵀ [vocab,
-// rank], of which a token reads one row, and Bᵀ [rank, hidden]; of lm_head A [rank, hidden], and
-// Bᵀ, whose rows would be longer than a page, in blocks of columns [rank, width], each with its
-// gains; and matrices [vocab, hidden] of the adapter's own.
+// rank], of which a token reads one row, Bᵀ [rank, hidden], and its gains; of lm_head A [rank,
+// hidden], and Bᵀ, whose rows would be longer than a page, in blocks of columns [rank, width], each
+// with its gains; and matrices [vocab, hidden] of the adapter's own.
 
 #ifndef ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
 #define ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
@@ -36,8 +36,9 @@ int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype);
 struct OuterWeights {
   int32_t embedding_rank = 0;
   float embedding_scale = 0;
-  kernels::LoraMatrix embedding_a;  // Aᵀ [vocab, rank]
-  kernels::LoraMatrix embedding_b;  // Bᵀ [rank, hidden]
+  kernels::LoraMatrix embedding_a;     // Aᵀ [vocab, rank]
+  kernels::LoraMatrix embedding_b;     // Bᵀ [rank, hidden]
+  kernels::LoraMatrix embedding_gain;  // [2, hidden] with DoRA
   kernels::LoraMatrix embedding_table;
   // A block of lm_head's columns; all have the same A.
   struct Block {
@@ -61,6 +62,8 @@ class ResidentAdapter {
   void Copy(const Adapter& adapter) const;
 
   int64_t num_pages() const { return static_cast<int64_t>(pages_.size()); }
+  // Of its pages, what holds nothing: less than a row at the end of each, and the rest of the last.
+  int64_t unused_bytes() const { return num_pages() * page_bytes_ - used_bytes_; }
 
   // The seven projections of a layer, in the order of kAllProjections; rank 0 where not targeted.
   std::span<const kernels::LoraWeights, kNumProjections> Layer(int64_t layer) const {
@@ -72,6 +75,7 @@ class ResidentAdapter {
   DType dtype_;
   int64_t page_bytes_;
   std::vector<PageRef> pages_;
+  int64_t used_bytes_ = 0;
   std::vector<std::array<kernels::LoraWeights, kNumProjections>> layers_;
   OuterWeights outer_;
   std::vector<std::vector<kernels::MatrixRun>> runs_;  // of all matrices, in order

@@ -28,8 +28,8 @@ std::vector<Golden> Goldens() {
     CHECK(checkpoint.ok());
     const BaseWeights weights{&*checkpoint, kernels::AvailableIsas().back()};
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
-      auto adapter =
-          Adapter::Open(dir.path(), *base, kMaxLoraRank, Adapter::Values::kUnknown, &weights);
+      auto adapter = Adapter::Open(dir.path().string(), *base, kMaxLoraRank,
+                                   Adapter::Values::kUnknown, &weights);
       CHECK(adapter.ok());
       goldens.push_back({dir.path(), *base, *std::move(adapter)});
     }
@@ -65,6 +65,7 @@ std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype, int64_t pag
   if (const LoraPair* pair = adapter.embedding()) {
     add(pair->a.shape[1], pair->a.shape[0]);
     add(pair->b.shape[1], pair->b.shape[0]);
+    if (!pair->gains.empty()) add(2, pair->b.shape[0]);
   }
   if (const LoraPair* pair = adapter.lm_head()) {
     add(pair->a.shape[0], pair->a.shape[1]);
@@ -138,6 +139,21 @@ float ValueAt(const TensorView& tensor, int64_t row, int64_t col) {
   return value;
 }
 
+// The gains of the columns from `first` on; none without DoRA.
+void CheckGains(const kernels::LoraMatrix& gain, const std::vector<float>& gains, int64_t first,
+                int64_t width, DType dtype, std::vector<Extent>& extents) {
+  EXPECT_EQ(gain.runs.empty(), gains.empty());
+  if (gains.empty()) return;
+  CheckMatrix(
+      gain, 2, width, dtype,
+      [&](int64_t r, int64_t i) {
+        const float exact = gains[static_cast<size_t>(first + i)];
+        if (r == 0) return exact;
+        return dtype == DType::kF32 ? 0 : exact - ToFloat(ToBF16(exact));
+      },
+      extents);
+}
+
 // B and the gains of the columns from `first` on.
 void CheckWeights(const kernels::LoraWeights& weights, const LoraPair& pair,
                   const LoraModule& module, int64_t first, int64_t width, DType dtype,
@@ -147,16 +163,7 @@ void CheckWeights(const kernels::LoraWeights& weights, const LoraPair& pair,
   CheckMatrix(
       weights.b, weights.rank, width, dtype,
       [&](int64_t r, int64_t i) { return ValueAt(pair.b, first + i, r); }, extents);
-  EXPECT_EQ(weights.gain.runs.empty(), pair.gains.empty());
-  if (pair.gains.empty()) return;
-  CheckMatrix(
-      weights.gain, 2, width, dtype,
-      [&](int64_t r, int64_t i) {
-        const float gain = pair.gains[static_cast<size_t>(first + i)];
-        if (r == 0) return gain;
-        return dtype == DType::kF32 ? 0 : gain - ToFloat(ToBF16(gain));
-      },
-      extents);
+  CheckGains(weights.gain, pair.gains, first, width, dtype, extents);
 }
 
 void CheckRows(const kernels::LoraMatrix& matrix, const TensorView& tensor, DType dtype,
@@ -181,6 +188,7 @@ void CheckOuter(const Adapter& adapter, const OuterWeights& outer, DType dtype,
     EXPECT_EQ(outer.embedding_scale, static_cast<float>(adapter.spec().embedding.scale));
     CheckColumns(outer.embedding_a, embedding->a, dtype, extents);
     CheckColumns(outer.embedding_b, embedding->b, dtype, extents);
+    CheckGains(outer.embedding_gain, embedding->gains, 0, embedding->b.shape[0], dtype, extents);
   }
   const LoraPair* head = adapter.lm_head();
   EXPECT_EQ(outer.lm_head.empty(), head == nullptr);

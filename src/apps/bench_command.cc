@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "apps/bench_ablation.h"
 #include "apps/bench_flags.h"
 #include "apps/bench_machine.h"
 #include "apps/bench_step.h"
@@ -73,6 +74,35 @@ void AddStep(CLI::App& bench) {
       [options] { ExitUnlessOk("bench step", BenchStep(*options, std::cout, RealClock())); });
 }
 
+void AddAblation(CLI::App& bench) {
+  CLI::App* ablation = bench.add_subcommand(
+      "ablation",
+      "Measure what one pool and mixed batches bring, against a split pool and merging");
+  auto options = std::make_shared<BenchAblationOptions>();
+  AddFlag(*ablation, "--shape", options->shape,
+          "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
+  AddMachineFlags(*ablation, *options);
+  AddFlag(*ablation, "--max-num-seqs", options->max_num_seqs, "Most sequences in a batch")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*ablation, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  AddFlag(*ablation, "--splits", options->splits, "Adapters' shares of the pools that are split")
+      ->delimiter(',');
+  AddSizeFlag(*ablation, "--pool-bytes", options->pool_bytes,
+              "Of the pool [what a batch of the longer requests takes]");
+  AddFlag(*ablation, "--merged-adapters", options->merged_adapters,
+          "Numbers of adapters that are served mixed, and merged one after the other")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*ablation, "--requests", options->merged_requests, "That they share")
+      ->check(AtLeastOne());
+  AddFlag(*ablation, "--phase-requests", options->phase_requests,
+          "Requests of each of the pools' four phases, short ones and long ones in turns")
+      ->check(AtLeastOne());
+  ablation->callback([options] {
+    ExitUnlessOk("bench ablation", BenchAblation(*options, std::cout, std::cerr, RealClock()));
+  });
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app) {
@@ -81,6 +111,7 @@ void AddBenchCommand(CLI::App& app) {
   AddServe(*bench);
   AddMachine(*bench);
   AddStep(*bench);
+  AddAblation(*bench);
 }
 
 }  // namespace aril

@@ -54,6 +54,14 @@ void AddContentFlags(CLI::App& app, BenchFlags& flags) {
           "Tokens of each answer: a number or uniform:MIN:MAX [64]");
   AddFlag(app, "--lengths", flags.lengths,
           "punica:MAX: prompt and output tokens as in Punica's evaluation, together below MAX");
+  AddFlag(
+      app, "--beside", flags.options.workload.beside_rate,
+      "Requests of one token per second beside an open load, which do not count: for adapters that "
+      "the load does not use, which are then loaded, or as --beside-cold says")
+      ->check(CLI::Range(0.0, 1e6));
+  AddFlag(app, "--beside-cold", flags.options.workload.beside_cold,
+          "The share of them for such adapters; the others are for the load's own")
+      ->check(CLI::Range(0.0, 1.0));
   AddFlag(app, "--max-token-id", flags.options.max_token_id, "Largest id in a prompt")
       ->check(CLI::Range(kMinTokenId, INT32_MAX));
   AddFlag(app, "--seed", flags.options.workload.seed, "Same seed, same requests");
@@ -63,6 +71,8 @@ void AddTraceFlags(CLI::App& app, BenchFlags& flags) {
   AddFlag(app, "--trace", flags.trace,
           "File of recorded requests (docs/benchmarks.md has the formats); what it does not record "
           "comes from the other flags, and what these say explicitly counts");
+  AddFlag(app, "--trace-adapters", flags.trace_adapters,
+          "Another trace, whose requests say in turn which adapters those of --trace ask for");
   AddFlag(app, "--trace-speed", flags.trace_speed, "How many times faster its requests arrive")
       ->check(CLI::Range(1e-3, 1e6));
   AddFlag(app, "--trace-max-tokens", flags.trace_max_tokens,
@@ -75,7 +85,8 @@ void AddRunFlags(CLI::App& app, BenchFlags& flags) {
   AddFlag(
       app, "--sweep", flags.sweep,
       "PARAMETER=VALUE,VALUE,…: a run and a row for each value of rate (requests/s), cv, "
-      "concurrency, adapters, alpha, prompt-tokens, prefix-tokens, output-tokens or trace-speed");
+      "concurrency, adapters, alpha, prompt-tokens, prefix-tokens, output-tokens, beside-cold or "
+      "trace-speed");
   AddFlag(app, "--repeat", options.repeat, "Runs of each row, interleaved; medians are shown")
       ->check(AtLeastOne());
   AddDurationFlag(app, "--slo", options.slo, "6s",
@@ -171,6 +182,8 @@ Status ResolveWorkload(const BenchFlags& flags, WorkloadSpec* spec) {
   RETURN_IF_ERROR(ParseFlag("--preset", flags.preset, FindPreset, spec));
   spec->seed = flags.options.workload.seed;
   spec->prefix_tokens = flags.options.workload.prefix_tokens;
+  spec->beside_rate = flags.options.workload.beside_rate;
+  spec->beside_cold = flags.options.workload.beside_cold;
   spec->trace_speed = flags.trace_speed;
   RETURN_IF_ERROR(ResolveArrivals(flags, spec));
   RETURN_IF_ERROR(ResolveCount(flags, spec));
@@ -200,8 +213,19 @@ StatusOr<BenchServeOptions> ResolveBenchFlags(const BenchFlags& flags) {
 }
 
 Status LoadBenchTrace(const BenchFlags& flags, BenchServeOptions* options) {
-  if (flags.trace.empty()) return OkStatus();
+  if (flags.trace.empty()) {
+    return flags.trace_adapters.empty()
+               ? OkStatus()
+               : InvalidArgument("--trace-adapters needs a --trace, for times or lengths");
+  }
   ASSIGN_OR_RETURN(Trace trace, ReadTrace(flags.trace, {.seed = options->workload.seed}));
+  if (!flags.trace_adapters.empty()) {
+    ASSIGN_OR_RETURN(const Trace adapters,
+                     ReadTrace(flags.trace_adapters, {.seed = options->workload.seed}));
+    if (const Status taken = TakeAdapters(adapters, &trace); !taken.ok()) {
+      return Annotate(taken, flags.trace_adapters);
+    }
+  }
   if (!flags.arrivals.empty() || flags.concurrency) trace.has_arrivals = false;
   if (!flags.popularities.empty()) trace.has_adapters = false;
   if (!flags.lengths.empty() || !flags.prompt_tokens.empty() || !flags.output_tokens.empty()) {

@@ -31,6 +31,7 @@ struct BenchFlags {
   std::optional<int64_t> num_adapters;
   std::string sweep;
   std::string trace;
+  std::string trace_adapters;
   double trace_speed = 1;
   std::optional<int64_t> trace_max_tokens;
 };

@@ -65,6 +65,28 @@ TEST(BenchFlags, WhatIsSaidWinsOverATrace) {
   EXPECT_EQ(said->popularities.size(), 2u);
 }
 
+TEST(BenchFlags, TakeAdaptersFromAnotherTrace) {
+  const std::string dir = std::string(ARIL_SOURCE_DIR) + "/src/apps/testdata/traces/";
+  const auto both = Resolve("--trace " + dir + "azure.csv --trace-adapters " + dir + "alibaba.csv");
+  ASSERT_TRUE(both.ok()) << Message(both.status());
+  const auto azure = Resolve("--trace " + dir + "azure.csv");
+  const auto alibaba = Resolve("--trace " + dir + "alibaba.csv");
+  EXPECT_EQ(both->popularities.size(), 1u);
+  const auto& requests = both->workload.trace->requests;
+  ASSERT_EQ(requests.size(), azure->workload.trace->requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(requests[i].prompt_tokens, azure->workload.trace->requests[i].prompt_tokens);
+    const auto& recorded = alibaba->workload.trace->requests;
+    EXPECT_EQ(requests[i].adapter, recorded[i % recorded.size()].adapter);
+  }
+  EXPECT_THAT(
+      Message(
+          Resolve("--trace " + dir + "azure.csv --trace-adapters " + dir + "azure.csv").status()),
+      HasSubstr("azure.csv: a trace of the format azure records no adapters"));
+  EXPECT_THAT(Message(Resolve("--trace-adapters " + dir + "alibaba.csv").status()),
+              HasSubstr("needs a --trace"));
+}
+
 TEST(BenchFlags, SayWhatIsAllowed) {
   const std::pair<const char*, const char*> kCases[] = {
       {"--arrivals soon", "--arrivals: `soon`: unknown arrivals; expected closed:CLIENTS"},

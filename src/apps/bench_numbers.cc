@@ -1,5 +1,6 @@
 #include "apps/bench_numbers.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -43,5 +44,12 @@ Duration ToDuration(double seconds) {
 }
 
 double ToSeconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+double Median(std::vector<double> values) {
+  CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 }  // namespace aril

@@ -23,6 +23,9 @@ std::vector<std::string_view> SplitText(std::string_view text, char separator);
 Duration ToDuration(double seconds);
 double ToSeconds(Duration duration);
 
+// Of at least one value; of an even number, the mean of the two in the middle.
+double Median(std::vector<double> values);
+
 }  // namespace aril
 
 #endif  // ARIL_APPS_BENCH_NUMBERS_H_

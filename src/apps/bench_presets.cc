@@ -94,6 +94,11 @@ constexpr SweepParameter kParameters[] = {
      [](double value, WorkloadSpec* spec) {
        return SetCount(value, INT32_MAX, &spec->prefix_tokens);
      }},
+    {"beside-cold", "--beside RATE", [](const WorkloadSpec& spec) { return spec.beside_rate > 0; },
+     [](double value, WorkloadSpec* spec) {
+       spec->beside_cold = value;
+       return value >= 0 && value <= 1 ? OkStatus() : InvalidArgument("a share is from 0 to 1");
+     }},
     {"trace-speed", "a --trace that records times",
      [](const WorkloadSpec& spec) { return spec.has_trace_arrivals(); },
      [](double value, WorkloadSpec* spec) {

@@ -24,7 +24,7 @@ struct Sweep {
 };
 
 // "rate=1,2,4". The parameters: rate, cv, concurrency, adapters, alpha, prompt-tokens,
-// output-tokens, trace-speed.
+// output-tokens, prefix-tokens, beside-cold, trace-speed.
 StatusOr<Sweep> ParseSweep(const std::string& text);
 
 // Sets the parameter in the spec. InvalidArgument if this workload has no such parameter, or the

@@ -31,7 +31,7 @@ constexpr double kNotableLatenessMs = 50;
 Workload WarmUpFor(const Workload& workload) {
   std::map<int64_t, WorkloadRequest> first_of;
   for (const WorkloadRequest& request : workload.requests) {
-    first_of.emplace(request.adapter, request);
+    if (request.counts) first_of.emplace(request.adapter, request);
   }
   Workload warm_up;
   warm_up.num_clients = workload.num_clients > 0 ? workload.num_clients : kWarmUpClients;
@@ -40,6 +40,16 @@ Workload WarmUpFor(const Workload& workload) {
     warm_up.requests.push_back(request);
   }
   return warm_up;
+}
+
+// Without what was only sent beside the load.
+LoadResult OnlyWhatCounts(const Workload& workload, LoadResult result) {
+  std::vector<RequestRecord> counting;
+  for (size_t i = 0; i < result.requests.size(); ++i) {
+    if (workload.requests[i].counts) counting.push_back(std::move(result.requests[i]));
+  }
+  result.requests = std::move(counting);
+  return result;
 }
 
 // "rate=2, power:1"
@@ -125,11 +135,11 @@ class Bench {
     const std::string where =
         StrCat(Label(options_.sweep, *result), ", run ", round + 1, " of ", options_.repeat);
     const auto before = ScrapeSteps(options_.target);
-    const LoadResult measured = RunShowingProgress(where, result->spec, workload);
-    BenchRun run = Summarize(measured, options_.slo);
+    LoadResult measured = RunShowingProgress(where, result->spec, workload);
+    CheckErrors(where, measured);
+    BenchRun run = Summarize(OnlyWhatCounts(workload, std::move(measured)), options_.slo);
     run.steps = StepsBetween(before, ScrapeSteps(options_.target));
     std::cerr << where << ": " << run.output_tokens_per_s << " output tok/s" << std::endl;
-    CheckErrors(where, measured);
     CheckSteps(where, *result, workload, run.steps);
     WarnIfLate(where, run);
     result->runs.push_back(std::move(run));

@@ -1,19 +1,14 @@
 #include "apps/bench_step.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "apps/bench_numbers.h"
+#include "apps/bench_synthetic.h"
 #include "apps/machine_limits.h"
 #include "apps/output_file.h"
 #include "apps/step_roofline.h"
-#include "apps/synth_adapters.h"
-#include "apps/synth_model.h"
 #include "apps/text_table.h"
 #include "base/strings.h"
 #include "runner/local_runner.h"
@@ -21,27 +16,8 @@
 namespace aril {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int kLowestToken = 10;  // below lie special tokens, as a rule
 // Long enough to tell a slow phase of the host's memory from a fast one.
 constexpr Duration kProbeDuration = std::chrono::milliseconds(200);
-
-// A folder for synthetic weights; deleted with its content.
-class WorkFolder {
- public:
-  WorkFolder() : path_(fs::temp_directory_path() / StrCat("aril-bench-", getpid())) {}
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string operator/(const char* name) const { return path_ / name; }
-
- private:
-  const fs::path path_;
-};
 
 // One row of the table.
 struct Case {
@@ -56,12 +32,6 @@ struct Timing {
   double seconds = 0;   // of a step, the median of the pass
   double roofline = 0;  // with the bandwidth probed before and after
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 class Bench {
  public:
@@ -86,18 +56,17 @@ class Bench {
 
  private:
   Status Load() {
-    out_ << "making " << options_.shape << " with random weights in " << folder_ / "" << std::endl;
+    out_ << "making " << options_.shape << " with random weights" << std::endl;
     ASSIGN_OR_RETURN(isa_, kernels::ChooseIsa(options_.isa));
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     probe_threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
-    SynthModelOptions model;
-    model.shape = options_.shape;
-    model.out_dir = folder_ / "model";
-    ASSIGN_OR_RETURN(const SynthModel plan, PlanSynthModel(model));
-    RETURN_IF_ERROR(WriteSynthModel(model, plan, *probe_threads_, [](uint64_t) {}));
-
+    ASSIGN_OR_RETURN(files_, SyntheticFiles::Create({.shape = options_.shape,
+                                                     .num_adapters = options_.num_adapters,
+                                                     .ranks = {options_.rank}},
+                                                    *probe_threads_));
     LocalRunnerOptions runner;
-    runner.model_dir = model.out_dir;
+    runner.model_dir = files_->model_dir();
+    runner.adapter_dirs = files_->adapter_dirs();
     runner.dtype = options_.dtype;
     runner.quantization = options_.quantization;
     runner.isa = options_.isa;
@@ -112,18 +81,6 @@ class Bench {
         std::max({runner.max_num_seqs, options_.prefill_tokens, int64_t{512}});
     runner.max_model_len =
         std::max(options_.context + options_.steps + 2, options_.prefill_tokens + 1);
-    if (options_.num_adapters > 0) {
-      SynthAdaptersOptions adapters;
-      adapters.model_dir = model.out_dir;
-      adapters.out_dir = folder_ / "adapters";
-      adapters.count = static_cast<int>(options_.num_adapters);
-      adapters.ranks = {options_.rank};
-      ASSIGN_OR_RETURN(const SynthAdapters adapter_plan, PlanSynthAdapters(adapters));
-      RETURN_IF_ERROR(WriteSynthAdapters(adapters, adapter_plan, *probe_threads_, [](uint64_t) {}));
-      for (const auto& entry : fs::directory_iterator(adapters.out_dir)) {
-        runner.adapter_dirs.push_back(entry.path());
-      }
-    }
     ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
     out_ << runner_->Description() << std::endl;
     return OkStatus();
@@ -166,16 +123,10 @@ class Bench {
     const int64_t prompt = which.prefill ? options_.prefill_tokens : options_.context;
     Engine& engine = runner_->engine();
     for (int64_t i = 0; i < which.sequences; ++i) {
-      wire::SequenceRequest request;
+      wire::SequenceRequest request = SyntheticRequest(runner_->spec().vocab_size, i,
+                                                       which.adapters ? AdapterId(i) : kBaseModel,
+                                                       prompt, which.prefill ? 1 : num_steps + 1);
       request.sequence = SequenceId(next_id_++);
-      request.adapters = MixOf(which.adapters ? AdapterId(i) : kBaseModel);
-      request.max_tokens = static_cast<int32_t>(which.prefill ? 1 : num_steps + 1);
-      request.sampling.temperature = 0;
-      const int64_t num_ids = runner_->spec().vocab_size - kLowestToken;
-      for (int64_t t = 0; t < prompt; ++t) {
-        request.prompt.push_back(
-            static_cast<int32_t>(kLowestToken + (i * 7919 + t * 104729) % num_ids));
-      }
       ASSIGN_OR_RETURN(AcceptedSequence accepted, engine.Accept(std::move(request)));
       engine.Add(std::move(accepted));
     }
@@ -250,9 +201,9 @@ class Bench {
   const BenchStepOptions& options_;
   std::ostream& out_;
   const Clock& clock_;
-  const WorkFolder folder_;
   kernels::Isa isa_ = kernels::Isa::kPortable;
   std::unique_ptr<ThreadPool> probe_threads_;
+  std::unique_ptr<SyntheticFiles> files_;
   std::unique_ptr<LocalRunner> runner_;
   MachineLimits limits_;
   int64_t next_id_ = 0;

@@ -86,4 +86,16 @@ StatusOr<int64_t> DropLongRequests(int64_t max_tokens, Trace* trace) {
   return static_cast<int64_t>(num_before - trace->requests.size());
 }
 
+Status TakeAdapters(const Trace& adapters, Trace* trace) {
+  if (!adapters.has_adapters) {
+    return InvalidArgument(StrCat("a trace of the format ", adapters.format,
+                                  " records no adapters; alibaba and alibaba-lora do"));
+  }
+  for (size_t i = 0; i < trace->requests.size(); ++i) {
+    trace->requests[i].adapter = adapters.requests[i % adapters.requests.size()].adapter;
+  }
+  trace->has_adapters = true;
+  return OkStatus();
+}
+
 }  // namespace aril

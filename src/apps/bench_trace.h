@@ -60,6 +60,10 @@ StatusOr<Trace> ReadTrace(const std::string& path, const TraceOptions& options);
 // many. InvalidArgument if none is left.
 StatusOr<int64_t> DropLongRequests(int64_t max_tokens, Trace* trace);
 
+// Each request's adapter becomes that of the request in the same place of `adapters`, from the
+// start again where that is shorter. InvalidArgument if it records no adapters.
+Status TakeAdapters(const Trace& adapters, Trace* trace);
+
 }  // namespace aril
 
 #endif  // ARIL_APPS_BENCH_TRACE_H_

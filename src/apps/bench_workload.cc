@@ -11,6 +11,8 @@ namespace aril {
 namespace {
 
 constexpr int64_t kMaxRequests = 1'000'000;
+constexpr int64_t kPromptBeside = 8;
+constexpr uint64_t kSeedBeside = 0x9e3779b97f4a7c15;  // not the arrivals of the load itself
 
 // The trace's arrivals by the spec's speed, up to its duration.
 std::vector<Duration> TraceArrivals(const WorkloadSpec& spec) {
@@ -81,6 +83,41 @@ StatusOr<std::vector<int64_t>> Adapters(const WorkloadSpec& spec, size_t num_req
   return adapters;
 }
 
+// From the first arrival to the last.
+StatusOr<std::vector<WorkloadRequest>> RequestsBeside(const WorkloadSpec& spec, Duration last,
+                                                      int64_t num_adapters,
+                                                      int64_t num_server_adapters) {
+  const int64_t num_others = num_server_adapters - num_adapters;
+  if (!spec.is_open()) {
+    return InvalidArgument("requests beside the load need an open one (--arrivals poisson:RATE)");
+  }
+  if (spec.beside_cold > 0 && num_others == 0) {
+    return InvalidArgument(StrCat("the load uses all ", num_server_adapters,
+                                  " adapters of the server; lower --adapters or --beside-cold"));
+  }
+  if (spec.beside_cold < 1 && num_adapters == 0) {
+    return InvalidArgument("the server has no adapters to ask for beside the load");
+  }
+  const double count = std::min(spec.beside_rate * ToSeconds(last), double{kMaxRequests});
+  const ArrivalSpec arrivals = {.kind = ArrivalKind::kPoisson, .rate = spec.beside_rate};
+  std::vector<WorkloadRequest> requests;
+  int64_t num_cold = 0;
+  for (const Duration arrival :
+       MakeArrivals(arrivals, static_cast<int64_t>(count), spec.seed ^ kSeedBeside)) {
+    const auto i = static_cast<int64_t>(requests.size());
+    // The cold ones lie evenly among the others.
+    const bool is_cold =
+        static_cast<double>(num_cold) < spec.beside_cold * static_cast<double>(i + 1);
+    requests.push_back(
+        {.arrival = arrival,
+         .adapter = is_cold ? num_adapters + num_cold % num_others : (i - num_cold) % num_adapters,
+         .prompt_tokens = kPromptBeside,
+         .counts = false});
+    if (is_cold) ++num_cold;
+  }
+  return requests;
+}
+
 }  // namespace
 
 StatusOr<Workload> MakeWorkload(const WorkloadSpec& spec, int64_t num_server_adapters) {
@@ -103,6 +140,13 @@ StatusOr<Workload> MakeWorkload(const WorkloadSpec& spec, int64_t num_server_ada
                                  .prompt_tokens = lengths.prompt_tokens,
                                  .output_tokens = lengths.output_tokens});
   }
+  if (spec.beside_rate == 0 || arrivals.empty()) return workload;
+  ASSIGN_OR_RETURN(const std::vector<WorkloadRequest> beside,
+                   RequestsBeside(spec, arrivals.back(), num_adapters, num_server_adapters));
+  workload.requests.insert(workload.requests.end(), beside.begin(), beside.end());
+  std::stable_sort(
+      workload.requests.begin(), workload.requests.end(),
+      [](const WorkloadRequest& a, const WorkloadRequest& b) { return a.arrival < b.arrival; });
   return workload;
 }
 
@@ -135,6 +179,10 @@ Json ToJson(const WorkloadSpec& spec) {
   object.emplace_back("adapters", spec.num_adapters);
   object.emplace_back("prefix_tokens", spec.prefix_tokens);
   object.emplace_back("seed", static_cast<int64_t>(spec.seed));
+  if (spec.beside_rate > 0) {
+    object.emplace_back("beside_rate", spec.beside_rate);
+    object.emplace_back("beside_cold", spec.beside_cold);
+  }
   return object;
 }
 

@@ -23,6 +23,7 @@ struct WorkloadRequest {
   int64_t adapter = -1;  // index; -1: the base model
   int64_t prompt_tokens = 1;
   int64_t output_tokens = 1;
+  bool counts = true;  // false: sent beside the load, and not part of what is measured
 
   bool operator==(const WorkloadRequest&) const = default;
 };
@@ -42,6 +43,10 @@ struct WorkloadSpec {
   int64_t num_adapters = 0;   // the first so many of the server's; 0: all
   int64_t prefix_tokens = 0;  // the first so many of a prompt are those of all prompts of a run
   uint64_t seed = 1;
+  // Requests of one token beside those of an open loop, per second: to the server's other adapters
+  // in turn, which are then loaded, or to those of the load, which shows what loading costs.
+  double beside_rate = 0;
+  double beside_cold = 1;  // the share of the former
   // What it records comes from it, the rest from the members above. May be null.
   std::shared_ptr<const Trace> trace;
   double trace_speed = 1;  // its arrivals come so many times faster
@@ -53,7 +58,7 @@ struct WorkloadSpec {
 };
 
 // For a server with `num_server_adapters`. InvalidArgument if it has too few, or the workload would
-// be too large.
+// be too large, or nothing can be sent beside it.
 StatusOr<Workload> MakeWorkload(const WorkloadSpec& spec, int64_t num_server_adapters);
 
 // How many different adapters are asked for; the base model is none.

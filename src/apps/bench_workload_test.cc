@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "apps/bench_numbers.h"
 #include "apps/bench_presets.h"
@@ -249,6 +250,38 @@ TEST(BenchWorkload, TakesFromATraceWhatItRecords) {
   EXPECT_THAT(Message(MakeWorkload(spec, 0).status()), HasSubstr("the server has none"));
 }
 
+TEST(BenchWorkload, HasRequestsBesideItThatDoNotCount) {
+  WorkloadSpec spec = Preset();
+  const auto alone = MakeWorkload(spec, 300);
+  ASSERT_TRUE(alone.ok());
+  spec.beside_rate = 3;
+  for (const double cold : {0.0, 0.25, 1.0}) {
+    spec.beside_cold = cold;
+    const auto workload = MakeWorkload(spec, 300);
+    ASSERT_TRUE(workload.ok());
+    std::vector<WorkloadRequest> counting;
+    int64_t num_beside = 0;
+    int64_t num_cold = 0;
+    Duration last{};
+    for (const WorkloadRequest& request : workload->requests) {
+      EXPECT_GE(request.arrival, std::exchange(last, request.arrival));
+      if (request.counts) {
+        counting.push_back(request);
+        continue;
+      }
+      ++num_beside;
+      num_cold += request.adapter >= spec.num_adapters ? 1 : 0;
+      EXPECT_LT(request.adapter, 300);
+      EXPECT_EQ(request.output_tokens, 1);
+    }
+    EXPECT_EQ(counting, alone->requests) << "the load itself stays as it is";
+    EXPECT_EQ(num_beside, 898) << "3/s until the last arrival, at 299.5 s";
+    EXPECT_EQ(num_cold, static_cast<int64_t>(std::ceil(cold * 898)));
+  }
+  EXPECT_THAT(Message(MakeWorkload(spec, 200).status()), HasSubstr("uses all 200 adapters"));
+  EXPECT_THAT(Message(MakeWorkload({.beside_rate = 1}, 2).status()), HasSubstr("an open one"));
+}
+
 TEST(BenchSweep, SetsOneParameter) {
   const auto sweep = ParseSweep("rate=1,2.5");
   ASSERT_TRUE(sweep.ok());
@@ -275,6 +308,9 @@ TEST(BenchSweep, RefusesWhatTheWorkloadLacks) {
   EXPECT_THAT(Message(ApplySweep("alpha", 1, &closed)), HasSubstr("power:ALPHA"));
   EXPECT_THAT(Message(ApplySweep("concurrency", 1, &open)), HasSubstr("closed:CLIENTS"));
   EXPECT_THAT(Message(ApplySweep("trace-speed", 1, &open)), HasSubstr("--trace"));
+  EXPECT_THAT(Message(ApplySweep("beside-cold", 1, &open)), HasSubstr("--beside RATE"));
+  open.beside_rate = 1;
+  EXPECT_THAT(Message(ApplySweep("beside-cold", 2, &open)), HasSubstr("from 0 to 1"));
   EXPECT_THAT(Message(ApplySweep("adapters", 1.5, &open)), HasSubstr("not an integer"));
   EXPECT_THAT(Message(ApplySweep("cv", -1, &open)), HasSubstr("cv=-1: the coefficient"));
   for (const char* text : {"", "rate", "rate=", "rate=1,,2", "speed=1"}) {

@@ -33,7 +33,8 @@ class HostileSourcesTest : public ::testing::Test {
   HostileSourcesTest()
       : store_(*GenerationStore::Open(dir_ / "store")),
         root_(MakeAdapter("root/good").parent_path()),
-        canary_(MakeAdapter("outside/canary")) {
+        canary_(MakeAdapter("outside/canary")),
+        roots_(std::vector<fs::path>{root_}) {
     auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
     EXPECT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
@@ -52,17 +53,16 @@ class HostileSourcesTest : public ::testing::Test {
   }
   std::unique_ptr<LocalAdapters> Make(std::vector<fs::path> roots, const GenerationStore* store) {
     return std::make_unique<LocalAdapters>(
-        *runner_,
-        LocalAdapters::Options{.roots = std::move(roots),
-                               .special_tokens = {},
-                               .templates = std::make_shared<gateway::AdapterChatTemplates>(),
-                               .store = store});
+        *runner_, LocalAdapters::Options{.roots = AdapterRoots(std::move(roots)),
+                                         .special_tokens = {},
+                                         .templates = templates_,
+                                         .store = store});
   }
 
   // What each way to name a source says, which must be an error for all of them.
   std::vector<Status> Errors(const std::string& source) {
     seen_.insert(source);
-    return {FindBeneath({root_}, source).status(), stored_->Load(source).status(),
+    return {roots_.Find(source).status(), stored_->Load(source).status(),
             in_place_->Load(source).status(), stored_->Verify(source).status()};
   }
   // The errors are those of a path that leads out, or of one that leads nowhere inside.
@@ -81,7 +81,7 @@ class HostileSourcesTest : public ::testing::Test {
     EXPECT_EQ(ExpectNoFolder(source), StatusCode::kInvalidArgument) << source;
   }
   // What is said of every path that leads out.
-  Status Outside() { return FindBeneath({root_}, "..").status(); }
+  Status Outside() { return roots_.Find("..").status(); }
 
   // The folder "root/NAME", a good adapter but for one file.
   fs::path Spoil(const std::string& name, const std::string& file) const {
@@ -94,6 +94,9 @@ class HostileSourcesTest : public ::testing::Test {
   const GenerationStore store_;
   const fs::path root_;
   const fs::path canary_;
+  const AdapterRoots roots_;
+  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
+      std::make_shared<gateway::AdapterChatTemplates>();
   std::unique_ptr<LocalRunner> runner_;
   std::unique_ptr<LocalAdapters> stored_, in_place_;
   std::set<std::string> seen_;
@@ -226,6 +229,19 @@ TEST_F(HostileSourcesTest, AnAdaptersFilesAreItsOwn) {
   fs::create_directory_symlink(canary_ / "additional_chat_templates", folder);
   EXPECT_THAT(Message(Errors("linked-folder")[1]), HasSubstr("must be a file beneath"));
   EXPECT_TRUE(fs::is_empty(dir_ / "store"));
+}
+
+// Served where it lies, it may have more files than are copied into a store.
+TEST_F(HostileSourcesTest, TheTokensOfItsTemplateAreItsOwn) {
+  const std::string secret = dir_.Write("outside/map.json", R"({"bos_token": "secret"})");
+  const fs::path link = Spoil("tokens", "special_tokens_map.json");
+  fs::create_symlink(secret, link);
+  dir_.Write("root/tokens/chat_template.jinja", "{{ bos_token }}");
+  const auto loaded = in_place_->Load("tokens");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const auto own = templates_->Find((**loaded)->adapter);
+  ASSERT_TRUE(own.has_value());
+  EXPECT_FALSE(own->ok()) << "chats are refused, and nothing is read";
 }
 
 TEST_F(HostileSourcesTest, AnAdaptersFilesAreFiles) {

@@ -3,7 +3,7 @@
 #ifndef ARIL_APPS_LOCAL_ADAPTERS_H_
 #define ARIL_APPS_LOCAL_ADAPTERS_H_
 
-#include <filesystem>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,47 +12,43 @@
 #include <utility>
 #include <vector>
 
+#include "apps/adapter_roots.h"
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "catalog/generation_store.h"
 #include "catalog/registry.h"
-#include "gateway/adapters_api.h"
+#include "gateway/adapter_loader.h"
 #include "gateway/served_model.h"
 #include "runner/local_runner.h"
 
 namespace aril {
-
-// The folder that `source` names beneath one of `roots` (canonical paths): an absolute path, or one
-// relative to a root. InvalidArgument if it leads out of all of them, by ".." or by a symbolic
-// link, whether there is something or not; NotFound if it is beneath one and there is no such
-// folder.
-StatusOr<std::string> FindBeneath(const std::vector<std::filesystem::path>& roots,
-                                  const std::string& source);
 
 // Thread-safe. The runner must outlive it, and this object its generations. The same bytes are one
 // generation, and one adapter of the runner, whoever asks for them.
 class LocalAdapters final : public gateway::AdapterLoader {
  public:
   struct Options {
-    std::vector<std::filesystem::path> roots;  // canonical
-    Json::Object special_tokens;               // of the base model, for chat templates
+    AdapterRoots roots;
+    Json::Object special_tokens;  // of the base model, for chat templates
     std::shared_ptr<gateway::AdapterChatTemplates> templates;
     const GenerationStore* store = nullptr;  // null: adapters are served where they lie
   };
   LocalAdapters(LocalRunner& runner, Options options)
       : runner_(runner), options_(std::move(options)) {}
 
-  // `source`: a folder beneath one of the roots, as are its files, where they are links. With a
-  // store its files are copied first, and the copy is verified and served.
+  // `source`: a folder beneath one of the roots (apps/adapter_roots.h). With a store its files are
+  // copied first, and the copy is verified and served.
   StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override;
   StatusOr<Generation::Description> Verify(const std::string& source) override;
   StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
 
-  // What Load does with a copy of a source's files: verifies and keeps it. Only with a store.
-  // Errors name `source` in place of the copy.
-  StatusOr<std::shared_ptr<const Generation>> Take(GenerationStore::Incoming incoming,
+  // What Load does with a copy of a source's files: verifies it, and then keeps it. Only with a
+  // store. Errors name `source` in place of the copy.
+  StatusOr<std::shared_ptr<const Generation>> Open(const GenerationStore::Incoming& incoming,
                                                    const std::string& source);
-  // What Take would say; nothing of it stays.
+  Status Keep(GenerationStore::Incoming incoming, const Generation& generation);
+  // What Open would say; nothing of it stays.
   StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
                                            const std::string& source);
 
@@ -64,18 +60,27 @@ class LocalAdapters final : public gateway::AdapterLoader {
 
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;
+  // The chat template of an adapter that is opened later: read with it, before anybody uses it.
+  struct UnreadTemplate {
+    explicit UnreadTemplate(std::string folder) : dir(std::move(folder)) {}
+    const std::string dir;
+    std::mutex mutex;
+    std::atomic<bool> is_read = false;
+  };
 
-  StatusOr<GenerationStore::Incoming> CopyIn(const std::string& dir);
+  StatusOr<GenerationStore::Incoming> CopyIn(const Folder& dir);
   // The generation of that digest that somebody holds, or null.
   GenerationPtr FindKnown(const std::string& digest);
-  // A new one, which FindKnown finds from now on.
+  // A new one, which FindKnown finds from now on; or the one that somebody else has made meanwhile.
   GenerationPtr MakeKnown(const LoadedAdapter& loaded, const std::string& digest,
-                          std::function<Status()> prepare = nullptr);
+                          const std::shared_ptr<UnreadTemplate>& unread = nullptr);
+  StatusOr<Generation::Opened> Prepare(AdapterId adapter, UnreadTemplate* unread);
   Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
-  // Lets an adapter that is served where it lies be closed and opened again.
-  void LetClose(AdapterId adapter, const std::string& dir, const std::string& digest);
-  void ReadTemplate(AdapterId adapter, const std::string& dir);
+  // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it.
+  void LetClose(AdapterId adapter, const std::string& digest,
+                std::function<StatusOr<Folder>()> find);
+  void ReadTemplate(AdapterId adapter, const Folder& dir);
 
   LocalRunner& runner_;
   const Options options_;

@@ -20,70 +20,17 @@ using ::testing::HasSubstr;
 
 const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 
-class FindBeneathTest : public ::testing::Test {
- protected:
-  FindBeneathTest() {
-    for (const char* folder : {"root/a", "root/deep/b", "root2/c", "rootless/d", "outside/e"}) {
-      fs::create_directories(dir_ / folder);
-    }
-    fs::create_symlink(dir_ / "outside", dir_ / "root/link");
-    fs::create_symlink(dir_ / "root/a", dir_ / "root/inner");
-    dir_.Write("root/file", "x");
-    roots_ = {fs::canonical(dir_ / "root"), fs::canonical(dir_ / "root2")};
-  }
-  StatusOr<std::string> Find(const std::string& source) { return FindBeneath(roots_, source); }
-
-  TestDir dir_;
-  std::vector<fs::path> roots_;
-};
-
-TEST_F(FindBeneathTest, FindsFoldersOfTheRoots) {
-  for (const auto& [source, folder] : std::vector<std::pair<std::string, std::string>>{
-           {"a", "root/a"},
-           {"./a/", "root/a"},
-           {"deep/b", "root/deep/b"},
-           {"deep/../a", "root/a"},
-           {"c", "root2/c"},
-           {"inner", "root/a"},
-           {(roots_[0] / "a").string(), "root/a"},
-           {(roots_[1] / "../root/a").string(), "root/a"}}) {
-    const auto found = Find(source);
-    ASSERT_TRUE(found.ok()) << source << ": " << found.status();
-    EXPECT_EQ(fs::path(*found).lexically_normal() / "", fs::canonical(dir_ / folder) / "")
-        << source;
-  }
-}
-
-TEST_F(FindBeneathTest, NothingLeadsOut) {
-  const std::string outside = fs::canonical(dir_ / "outside").string();
-  for (const std::string& source :
-       {std::string("../outside/e"), std::string("../rootless/d"), std::string("link/e"),
-        std::string("link"), std::string("a/../../outside/e"), std::string("/etc"),
-        std::string("/"), outside + "/e", outside + "/nothing", std::string("../nothing"),
-        roots_[0].string() + "less/d", std::string("a\0/../../../etc", 15), std::string("//etc"),
-        std::string("a/../../../../../../../../etc")}) {
-    EXPECT_FALSE(Find(source).ok()) << source;
-    const auto found = FindBeneath({roots_[0]}, source);
-    EXPECT_EQ(found.status().code(), StatusCode::kInvalidArgument) << source;
-    EXPECT_THAT(Message(found.status()), HasSubstr("--adapter-root")) << source;
-  }
-}
-
-TEST_F(FindBeneathTest, SaysThatThereIsNoSuchFolder) {
-  for (const std::string& source : {std::string("nothing"), std::string("file"),
-                                    (roots_[0] / "nothing").string(), std::string("a/nothing")}) {
-    EXPECT_EQ(Find(source).status().code(), StatusCode::kNotFound) << source;
-  }
-  EXPECT_FALSE(FindBeneath({}, "a").ok());
+AdapterRoots Roots(const std::string& dir) {
+  return AdapterRoots(std::vector<fs::path>{fs::canonical(dir)});
 }
 
 TEST(LocalAdapters, AGenerationIsTheRunnersUntilNobodyHasIt) {
   auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
   ASSERT_TRUE(runner.ok()) << runner.status();
   const auto templates = std::make_shared<gateway::AdapterChatTemplates>();
-  LocalAdapters adapters(**runner, {.roots = {fs::canonical(kModel + "/adapters")},
-                                    .special_tokens = {},
-                                    .templates = templates});
+  LocalAdapters adapters(
+      **runner,
+      {.roots = Roots(kModel + "/adapters"), .special_tokens = {}, .templates = templates});
   auto loaded = adapters.Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((**loaded)->rank, 4);
@@ -114,7 +61,7 @@ TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
       {.model_dir = kModel, .threads = 1, .max_model_len = 8, .pool_bytes = 8 * 2048}, RealClock());
   ASSERT_TRUE(runner.ok()) << runner.status();
   LocalAdapters adapters(**runner,
-                         {.roots = {fs::canonical(kModel + "/adapters")},
+                         {.roots = Roots(kModel + "/adapters"),
                           .special_tokens = {},
                           .templates = std::make_shared<gateway::AdapterChatTemplates>()});
   EXPECT_THAT(Message(adapters.Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
@@ -131,13 +78,19 @@ TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
       {.model_dir = kModel, .threads = 1, .adapter_host_cache_bytes = 0}, RealClock());
   ASSERT_TRUE(runner.ok()) << runner.status();
   LocalAdapters adapters(**runner,
-                         {.roots = {fs::canonical(dir / "root")},
+                         {.roots = Roots(dir / "root"),
                           .special_tokens = {},
                           .templates = std::make_shared<gateway::AdapterChatTemplates>()});
   const auto loaded = adapters.Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->residence(), Generation::Residence::kDisk);
-  EXPECT_TRUE((*loaded)->Prepare().ok());
+  EXPECT_EQ((*loaded)->FindPrepared(), nullptr);
+  {
+    const auto opened = (*loaded)->Prepare();
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    ASSERT_TRUE(adapters.Load("down-r1").ok());
+    EXPECT_NE((*loaded)->FindPrepared(), nullptr) << "a request has it";
+  }
   EXPECT_EQ((*runner)->CountAdapters().on_disk + (*runner)->CountAdapters().on_host, 1);
   EXPECT_GT((*runner)->CountAdapters().num_closed, 0);
 
@@ -147,12 +100,20 @@ TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
   dir.Write("root/all-r4/adapter_config.json", *text + " ");
   // Another one, so that the first is closed.
   ASSERT_TRUE(adapters.Load("down-r1").ok());
-  const Status changed = (*loaded)->Prepare();
+  const Status changed = (*loaded)->Prepare().status();
   EXPECT_EQ(changed.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(changed), HasSubstr("the files are not those that were loaded"));
   EXPECT_THAT(Message(changed), HasSubstr((**loaded)->digest));
   dir.Write("root/all-r4/adapter_config.json", *text);
   EXPECT_TRUE((*loaded)->Prepare().ok());
+
+  // The same bytes, but where the operator has allowed nothing.
+  fs::rename(dir / "root/all-r4", dir / "outside");
+  fs::create_directory_symlink(dir / "outside", dir / "root/all-r4");
+  ASSERT_TRUE(adapters.Load("down-r1").ok());
+  const Status outside = (*loaded)->Prepare().status();
+  EXPECT_EQ(outside.code(), StatusCode::kInvalidArgument) << outside;
+  EXPECT_THAT(Message(outside), HasSubstr("--adapter-root"));
 }
 
 class StoredAdaptersTest : public ::testing::Test {
@@ -167,7 +128,7 @@ class StoredAdaptersTest : public ::testing::Test {
     auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
     ASSERT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
-    adapters_.emplace(*runner_, LocalAdapters::Options{.roots = {fs::canonical(dir_ / "root")},
+    adapters_.emplace(*runner_, LocalAdapters::Options{.roots = Roots(dir_ / "root"),
                                                        .special_tokens = {},
                                                        .templates = templates_,
                                                        .store = &store_});
@@ -207,7 +168,10 @@ TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
   EXPECT_FALSE(templates_->Find((*restored)->adapter).has_value()) << "nothing has been opened";
   EXPECT_EQ(adapters_->Restore(row), restored) << "one name or two, one adapter";
   EXPECT_EQ(restored->residence(), Generation::Residence::kDisk);
+  EXPECT_TRUE(Accepts((*restored)->adapter)) << "which opens it";
+  EXPECT_EQ(restored->FindPrepared(), nullptr) << "its template has not been read";
   EXPECT_TRUE(restored->Prepare().ok());
+  EXPECT_NE(restored->FindPrepared(), nullptr);
   EXPECT_EQ(restored->residence(), Generation::Residence::kHost);
   EXPECT_TRUE(templates_->Find((*restored)->adapter).has_value());
   EXPECT_TRUE(Accepts((*restored)->adapter));
@@ -242,7 +206,7 @@ TEST_F(StoredAdaptersTest, FilesThatGoAreSaidAndMayComeBack) {
   const std::string files = store_.DirOf(row.history.back().digest);
   fs::rename(files, dir_ / "away");
   const auto restored = adapters_->Restore(row);
-  EXPECT_EQ(restored->Prepare().code(), StatusCode::kNotFound);
+  EXPECT_EQ(restored->Prepare().status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(Accepts((*restored)->adapter));
   fs::rename(dir_ / "away", files);
   EXPECT_TRUE(restored->Prepare().ok());

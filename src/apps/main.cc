@@ -24,6 +24,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "aril " ARIL_VERSION);
   app.require_subcommand(1);
   aril::AddServeCommand(app);
+  aril::AddGatewayCommand(app);
+  aril::AddSchedulerCommand(app);
+  aril::AddRunnerCommand(app);
   aril::AddSynthCommand(app);
   aril::AddAdapterCommand(app);
   aril::AddBenchCommand(app);

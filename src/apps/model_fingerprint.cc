@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -15,8 +16,26 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of each end of a file of weights: the header, which holds all names and shapes, and some values.
+constexpr size_t kWholeBytes = size_t{64} << 20;
+// The header, which holds all names and shapes, and some values.
 constexpr size_t kEndBytes = 64 << 10;
+constexpr size_t kSampleBytes = 4 << 10;
+constexpr size_t kMaxSamples = 4096;
+
+std::string DigestOf(std::span<const std::byte> bytes) {
+  if (bytes.size() <= kWholeBytes) return Sha256(bytes);
+  const size_t stride = std::max(size_t{1} << 20, bytes.size() / kMaxSamples);
+  std::vector<std::byte> sampled;
+  const auto add = [&](std::span<const std::byte> part) {
+    sampled.insert(sampled.end(), part.begin(), part.end());
+  };
+  add(bytes.first(kEndBytes));
+  for (size_t at = stride; at + kSampleBytes <= bytes.size(); at += stride) {
+    add(bytes.subspan(at, kSampleBytes));
+  }
+  add(bytes.last(kEndBytes));
+  return Sha256(sampled);
+}
 
 StatusOr<std::vector<std::string>> WeightFiles(const std::string& model_dir) {
   std::vector<std::string> names;
@@ -37,10 +56,7 @@ StatusOr<std::string> ModelFingerprint(const std::string& model_dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, WeightFiles(model_dir));
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(model_dir + "/" + name));
-    const auto bytes = file.bytes();
-    const size_t end_bytes = std::min(kEndBytes, bytes.size());
-    manifest += StrCat(name, " ", bytes.size(), " ", Sha256(bytes.first(end_bytes)), " ",
-                       Sha256(bytes.last(end_bytes)), "\n");
+    manifest += StrCat(name, " ", file.bytes().size(), " ", DigestOf(file.bytes()), "\n");
   }
   return Sha256(manifest);
 }

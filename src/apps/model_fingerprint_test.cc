@@ -1,5 +1,7 @@
 #include "apps/model_fingerprint.h"
 
+#include <algorithm>
+
 #include "base/test_dir.h"
 #include "gtest/gtest.h"
 
@@ -32,6 +34,21 @@ TEST(ModelFingerprint, IsAnotherOneForAnotherModel) {
   EXPECT_EQ(fingerprint(), first);
   dir.Write("model-2.safetensors", "");
   EXPECT_NE(fingerprint(), first);
+}
+
+// As when an adapter is merged: sizes, names and ends stay the same.
+TEST(ModelFingerprint, SeesWhatChangedInTheMiddle) {
+  const TestDir dir;
+  dir.Write("config.json", "{}");
+  for (const size_t size : {size_t{1} << 20, size_t{80} << 20}) {
+    std::string weights(size, 'a');
+    dir.Write("model.safetensors", weights);
+    const auto before = ModelFingerprint(dir.path());
+    const size_t changed = std::min(size / 2, (size_t{1} << 20) + (4 << 10));
+    weights.replace(size / 4, changed, changed, 'b');
+    dir.Write("model.safetensors", weights);
+    EXPECT_NE(*ModelFingerprint(dir.path()), *before) << size;
+  }
 }
 
 TEST(ModelFingerprint, NeedsAModel) {

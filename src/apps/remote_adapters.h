@@ -27,9 +27,12 @@ class RemoteAdapters final : public gateway::RemoteLoader {
   Status Check(const std::string& source) const override { return fetcher_.Check(source); }
   StatusOr<GenerationStore::Incoming> Fetch(const std::string& source,
                                             TransferMonitor& monitor) override;
-  StatusOr<std::shared_ptr<const Generation>> Take(GenerationStore::Incoming incoming,
+  StatusOr<std::shared_ptr<const Generation>> Open(const GenerationStore::Incoming& incoming,
                                                    const std::string& source) override {
-    return local_.Take(std::move(incoming), source);
+    return local_.Open(incoming, source);
+  }
+  Status Keep(GenerationStore::Incoming incoming, const Generation& generation) override {
+    return local_.Keep(std::move(incoming), generation);
   }
   StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
                                            const std::string& source) override {

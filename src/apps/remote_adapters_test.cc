@@ -62,7 +62,9 @@ class RemoteAdaptersTest : public ::testing::Test {
   StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source = kSource) {
     RETURN_IF_ERROR(remote_->Check(source));
     ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, remote_->Fetch(source, monitor_));
-    return remote_->Take(std::move(incoming), source);
+    ASSIGN_OR_RETURN(auto generation, remote_->Open(incoming, source));
+    RETURN_IF_ERROR(remote_->Keep(std::move(incoming), *generation));
+    return generation;
   }
   std::string& Served(const std::string& name) { return served_[StrCat(kSource, "/", name)]; }
   // Nothing stays of what failed.

@@ -1,134 +1,30 @@
 #include "apps/serve.h"
 
-#include <unistd.h>
-
 #include <filesystem>
-#include <functional>
-#include <iostream>
 #include <memory>
 #include <optional>
-#include <random>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "apps/adapter_list.h"
 #include "apps/fd_limit.h"
+#include "apps/front.h"
 #include "apps/local_adapters.h"
 #include "apps/model_fingerprint.h"
-#include "apps/progress.h"
 #include "apps/remote_adapters.h"
 #include "apps/served_model.h"
-#include "apps/service_manager.h"
+#include "apps/start_up.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/split.h"
 #include "catalog/state_dir.h"
-#include "gateway/gateway.h"
-#include "gateway/metrics.h"
 #include "sources/adapter_fetcher.h"
 #include "tokenizer/special_tokens.h"
-#include "wire/ports.h"
 
 namespace aril {
 namespace {
 
-using gateway::Gateway;
 using gateway::HttpServer;
-
-// What ending takes beyond the drain: answers that are left are ended, threads are joined, and
-// gigabytes of memory given back.
-constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
-
-// The HTTP server on a thread of its own, with the gateway behind it. It answers from the start, so
-// that probes can tell loading from broken.
-class Front {
- public:
-  Front(std::unique_ptr<HttpServer> server, const ServeOptions& options, const Clock& clock)
-      : server_(std::move(server)),
-        gateway_({.limits = options.limits,
-                  .max_in_flight = options.max_in_flight,
-                  .api_keys = gateway::ApiKeys(options.api_keys),
-                  .version = ARIL_VERSION,
-                  .clock = &clock,
-                  .metrics = &metrics_,
-                  .post = [this](std::function<void()> f) { server_->Post(std::move(f)); },
-                  .post_after =
-                      [this](Duration after, std::function<void()> f) {
-                        server_->PostAfter(after, std::move(f));
-                      },
-                  .max_load_wait = options.adapter_load_wait,
-                  .max_upload_bytes = options.sources.max_bytes,
-                  .upload_timeout = options.sources.timeout,
-                  .random = [this] { return Random64(); }}),
-        thread_([this] {
-          server_->Run(
-              [this](gateway::HttpRequest request,
-                     std::shared_ptr<gateway::HttpResponder> responder) {
-                gateway_.Handle(std::move(request), std::move(responder));
-              },
-              [this](const gateway::HttpRequest& head) { return gateway_.PlanBody(head); });
-        }) {}
-  ~Front() {
-    server_->Stop();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  // Serves until a signal has come and what was in work is done.
-  void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
-                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote,
-                        Duration drain_timeout) {
-    server_->Post([this, model = std::move(model), port, loader, remote, drain_timeout] {
-      gateway_.Serve(model, port, loader, remote);
-      server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
-      service_manager_.Ready();
-    });
-    thread_.join();
-  }
-
-  void SetAdapterTiers(std::function<gateway::AdapterTiers()> count) {
-    metrics_.SetAdapterTiers(std::move(count));
-  }
-  wire::EventSink& sink() { return gateway_.sink(); }
-  uint16_t port() const { return server_->port(); }
-
- private:
-  void Drain(Duration timeout) {
-    LogInfo("Shutting down: finishing the requests in work. A second signal ends at once.");
-    service_manager_.Stopping(duration_cast<std::chrono::microseconds>(timeout) + kEndGrace);
-    gateway_.SetDraining();
-    server_->Drain(timeout, [this] { gateway_.FailAll("The server is shutting down."); });
-  }
-
-  uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
-
-  const ServiceManager service_manager_ = ServiceManager::FromEnvironment();
-  std::random_device random_;  // of the operating system; used on the server's thread only
-  gateway::Metrics metrics_;
-  const std::unique_ptr<HttpServer> server_;  // outlives the gateway, whose sessions hold its parts
-  Gateway gateway_;
-  std::thread thread_;
-};
-
-Status CheckModelDir(const std::string& dir) {
-  std::error_code error;
-  if (std::filesystem::is_directory(dir, error)) return OkStatus();
-  return NotFound(StrCat("--model ", dir,
-                         ": no such folder; name one that holds config.json, the weights and the "
-                         "tokenizer"));
-}
-
-StatusOr<std::vector<NamedAdapter>> ListAdapters(const ServeOptions& options) {
-  std::vector<NamedAdapter> adapters;
-  if (!options.adapters_dir.empty()) {
-    ASSIGN_OR_RETURN(adapters, FindAdapters(options.adapters_dir));
-  }
-  for (const std::string& text : options.lora_modules) {
-    ASSIGN_OR_RETURN(NamedAdapter adapter, ParseLoraModule(text));
-    adapters.push_back(std::move(adapter));
-  }
-  return adapters;
-}
 
 StatusOr<std::vector<std::filesystem::path>> CanonicalRoots(const std::vector<std::string>& dirs) {
   std::vector<std::filesystem::path> roots;
@@ -140,72 +36,6 @@ StatusOr<std::vector<std::filesystem::path>> CanonicalRoots(const std::vector<st
     }
   }
   return roots;
-}
-
-// Generations that stand for nothing, to check names with.
-std::vector<std::shared_ptr<const Generation>> Placeholders(size_t count) {
-  return {count, std::make_shared<const Generation>(Generation::Description{})};
-}
-
-// Draws the progress of loading; its total is known with the first report.
-LoadProgress ShowProgress(const Clock& clock) {
-  struct State {
-    std::unique_ptr<Progress> progress;
-    size_t done_bytes = 0;
-  };
-  auto state = std::make_shared<State>();
-  return [state, &clock](size_t done_bytes, size_t total_bytes) {
-    if (state->progress == nullptr) {
-      state->progress =
-          std::make_unique<Progress>(Progress::Options{.label = "loading the model",
-                                                       .total = total_bytes,
-                                                       .is_terminal = isatty(STDERR_FILENO) == 1},
-                                     std::cerr, clock);
-    }
-    state->progress->Add(done_bytes - std::exchange(state->done_bytes, done_bytes));
-    if (done_bytes == total_bytes) state->progress->Finish();
-  };
-}
-
-Status DescribeFailures(const std::vector<AdapterFailure>& failures,
-                        const std::vector<NamedAdapter>& adapters) {
-  std::string message =
-      StrCat(failures.size(), " of ", adapters.size(), " adapters cannot be served:\n");
-  for (const AdapterFailure& failure : failures) {
-    message += StrCat("  ", adapters[failure.index].name, ": ", Message(failure.error), "\n");
-  }
-  return InvalidArgument(message +
-                         "Repair or remove them, or leave them out with --skip-bad-adapters.");
-}
-
-void RemoveFailed(const std::vector<AdapterFailure>& failures,
-                  std::vector<NamedAdapter>* adapters) {
-  for (auto failure = failures.rbegin(); failure != failures.rend(); ++failure) {
-    LogWarning(StrCat("adapter ", (*adapters)[failure->index].name,
-                      " is not served: ", Message(failure->error)));
-    adapters->erase(adapters->begin() + static_cast<std::ptrdiff_t>(failure->index));
-  }
-}
-
-bool MayChangeAdapters(const ServeOptions& options) {
-  return !options.adapter_roots.empty() || !options.state_dir.empty();
-}
-
-// Adapters are checked before the model is loaded, so that a second attempt costs little.
-StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, const Clock& clock,
-                                                  std::vector<NamedAdapter>* adapters) {
-  while (true) {
-    LocalRunnerOptions runner_options = options.runner;
-    runner_options.more_adapters = MayChangeAdapters(options);
-    for (const NamedAdapter& adapter : *adapters)
-      runner_options.adapter_dirs.push_back(adapter.dir);
-    runner_options.progress = ShowProgress(clock);
-    std::vector<AdapterFailure> failures;
-    auto runner = LocalRunner::Create(runner_options, clock, &failures);
-    if (failures.empty()) return runner;
-    if (!options.skip_bad_adapters) return DescribeFailures(failures, *adapters);
-    RemoveFailed(failures, adapters);
-  }
 }
 
 // The base model, and the adapters that the command line gave, in the order of the runner's.
@@ -233,7 +63,7 @@ StatusOr<std::vector<CatalogEntry>> AdoptAdapters(const std::vector<std::string>
 // The pool may be smaller than when it was pinned, or the files gone: it is served as well as it
 // can be, and says so.
 void RestorePin(CatalogEntry* entry) {
-  auto pin = entry->generation->Pin();
+  auto pin = entry->generation->Pin(entry->owner.empty() ? kDefaultTenant : entry->owner);
   if (pin.ok()) {
     entry->pin = *std::move(pin);
     return;
@@ -291,7 +121,8 @@ gateway::AdapterTiers TiersOf(const LocalRunner& runner) {
           .on_host = tiers.on_host,
           .on_disk = tiers.on_disk,
           .open_bytes = tiers.open_bytes,
-          .num_closed = tiers.num_closed};
+          .num_closed = tiers.num_closed,
+          .pinned_bytes = runner.PinnedBytesByTenant()};
 }
 
 // Disk space is all that is lost if this fails; the next start tries again.
@@ -328,7 +159,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
   ASSIGN_OR_RETURN(runner, MakeRunner(options, clock, &adapters));
   local_adapters.emplace(*runner,
-                         LocalAdapters::Options{.roots = std::move(roots),
+                         LocalAdapters::Options{.roots = AdapterRoots(std::move(roots)),
                                                 .special_tokens = std::move(special_tokens),
                                                 .templates = model.adapter_chat_templates,
                                                 .store = state ? &state->store : nullptr});

@@ -1,186 +1,21 @@
-// The flags of `aril serve`.
+// The command `aril serve`.
 
-#include <cstdlib>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "apps/commands.h"
-#include "apps/demo_folder.h"
 #include "apps/flags.h"
 #include "apps/serve.h"
+#include "apps/serve_flags.h"
 #include "apps/source_flags.h"
-#include "gateway/auth.h"
 
 namespace aril {
-namespace {
-
-struct ServeFlags {
-  ServeOptions options;
-  bool demo = false;
-  int64_t max_model_len = 0;
-  std::optional<int64_t> max_body_bytes;
-  std::string api_key;
-  std::string api_key_file;
-  std::vector<std::string> allowed_origins;
-  SourceFlags sources;
-};
-
-void AddModelFlags(CLI::App& app, ServeFlags& flags) {
-  ServeOptions& options = flags.options;
-  app.option_defaults()->group("Models");
-  AddFlag(app, "--model", options.runner.model_dir,
-          "Folder of the base model (Hugging Face layout)");
-  AddFlag(app, "--adapters", options.adapters_dir,
-          "Folder of adapters: each sub-folder with an adapter_config.json, under its name");
-  AddFlag(app, "--lora-modules", options.lora_modules, "More adapters, as name=path")
-      ->type_name("NAME=PATH");
-  AddFlag(app, "--adapter-root", options.adapter_roots,
-          "Folders beneath which clients may load adapters at run time [none: they may not]")
-      ->type_name("DIR");
-  AddFlag(app, "--state-dir", options.state_dir,
-          "Folder in which the adapters that clients load are kept for the next start [none: they "
-          "are forgotten]")
-      ->type_name("DIR");
-  AddSwitch(app, "--demo", flags.demo,
-            "Serve the small model that comes with Aril, and its eight adapters unless there is "
-            "--adapters")
-      ->excludes("--model");
-  AddSwitch(app, "--skip-bad-adapters", options.skip_bad_adapters,
-            "Leave out adapters that cannot be served, instead of ending");
-  AddFlag(app, "--served-model-name", options.text.names,
-          "Names of the base model in requests [the folder's name]");
-  AddFlag(app, "--chat-template", options.text.chat_template_file,
-          "File with a chat template (Jinja) in place of the base model's")
-      ->type_name("FILE");
-}
-
-void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
-  LocalRunnerOptions& runner = flags.options.runner;
-  app.option_defaults()->group("Engine");
-  AddFlag(app, "--max-model-len", flags.max_model_len,
-          "Longest prompt with its completion, in tokens [what the model allows]")
-      ->check(AtLeastOne())
-      ->default_str("");
-  AddFlag(app, "--max-num-seqs", runner.max_num_seqs, "Most sequences in a batch");
-  AddFlag(app, "--max-num-batched-tokens", runner.max_num_batched_tokens,
-          "Most tokens computed in a step");
-  AddFlag(app, "--max-lora-rank", runner.max_lora_rank, "Refuse adapters of a larger rank")
-      ->check(CLI::Range(1, 512));
-  AddFlag(app, "--device", runner.device, "auto or cpu");
-  AddFlag(app, "--dtype", runner.dtype, "auto, float32 or bfloat16");
-  AddFlag(
-      app, "--quantization", runner.quantization,
-      "Of the base model's matrices: none or int8 (half the memory, not quite the same answers)");
-  AddFlag(app, "--isa", runner.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
-  AddSizeFlag(
-      app, "--pool-bytes", runner.pool_bytes,
-      "Memory for KV cache and adapters, e.g. 4GiB [what is useful, at most 40 % of what is "
-      "free]");
-  AddFlag(app, "--adapter-pool-share", runner.adapter_pool_share,
-          "Most of the pool that adapters may take, used or idle, e.g. 0.5 for a half")
-      ->type_name("FRACTION");
-  AddSizeFlag(
-      app, "--adapter-host-cache", runner.adapter_host_cache_bytes,
-      "Most bytes of adapters' files that stay open while nobody uses them, e.g. 8GiB; least "
-      "recently used ones are closed [no bound]");
-  AddOnOffSwitch(app, "--enable-prefix-caching", runner.enable_prefix_caching,
-                 "Keep the KV pages of prompts and answers for requests that begin alike [on]");
-  AddFlag(app, "--threads", runner.threads, "Threads that compute; 0: one per core")
-      ->check(CLI::Range(0, 1024));
-}
-
-void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
-  ServeOptions& options = flags.options;
-  app.option_defaults()->group("HTTP");
-  AddFlag(app, "--host", options.http.host, "Address to listen on");
-  AddFlag(app, "--port", options.http.port, "Port to listen on; 0: any free one")
-      ->check(CLI::Range(0, 65535));
-  CLI::Option* key = AddFlag(app, "--api-key", flags.api_key, "Key that requests must carry");
-  AddFlag(app, "--api-key-file", flags.api_key_file,
-          "File of keys, one per line, each with its tenant after a space")
-      ->excludes(key);
-  AddFlag(app, "--ssl-certfile", options.http.ssl_certfile,
-          "Serve over TLS with this certificate chain (PEM)");
-  AddFlag(app, "--ssl-keyfile", options.http.ssl_keyfile,
-          "The certificate's private key (PEM) [in the certificate's file]")
-      ->needs("--ssl-certfile");
-  AddFlag(app, "--allowed-origins", flags.allowed_origins,
-          "Origins whose pages may use the API from a browser, or `*` [none]")
-      ->type_name("ORIGIN");
-  AddFlag(app, "--max-connections", options.http.max_connections, "More are answered with 503")
-      ->check(AtLeastOne());
-  AddFlag(app, "--max-requests", options.max_in_flight,
-          "Most requests in work or waiting; more are answered with 503")
-      ->check(AtLeastOne());
-  AddFlag(app, "--max-sequences-per-request", options.limits.max_sequences,
-          "Most prompts times n of one request")
-      ->check(AtLeastOne());
-  AddSizeFlag(app, "--max-body-bytes", flags.max_body_bytes,
-              "Largest request body; larger ones are answered with 413")
-      ->default_str("16MiB");
-  AddDurationFlag(app, "--drain-timeout", options.drain_timeout, "30s",
-                  "How long requests in work may take after SIGTERM");
-}
-
-// vLLM takes a JSON list here. CLI11 takes such a list apart, but leaves spaces and quotes.
-std::string Unquote(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \"");
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \"") + 1 - begin);
-}
-
-StatusOr<gateway::CorsPolicy> MakeCorsPolicy(const std::vector<std::string>& texts) {
-  std::vector<std::string> origins;
-  for (const std::string& text : texts) origins.push_back(Unquote(text));
-  auto policy = gateway::CorsPolicy::Create(std::move(origins));
-  if (!policy.ok()) return InvalidArgument("--allowed-origins: " + Message(policy.status()));
-  return policy;
-}
-
-Status ResolveModel(const ServeFlags& flags, ServeOptions& options) {
-  if (flags.demo) {
-    ASSIGN_OR_RETURN(const std::string folder, FindDemoFolder());
-    options.runner.model_dir = folder + "/base";
-    if (options.adapters_dir.empty()) options.adapters_dir = folder + "/adapters";
-    if (options.text.names.empty()) options.text.names = {"demo"};
-  }
-  options.text.model_dir = options.runner.model_dir;
-  return OkStatus();
-}
-
-StatusOr<ServeOptions> Resolve(const ServeFlags& flags) {
-  ServeOptions options = flags.options;
-  RETURN_IF_ERROR(ResolveModel(flags, options));
-  if (flags.max_model_len > 0) options.runner.max_model_len = flags.max_model_len;
-  if (flags.max_body_bytes == 0) {
-    return InvalidArgument("--max-body-bytes is 0, which no request fits; give for example 16MiB");
-  }
-  if (flags.max_body_bytes) {
-    options.limits.max_body_bytes = static_cast<size_t>(*flags.max_body_bytes);
-    options.http.request.max_body_bytes = options.limits.max_body_bytes;
-  }
-  if (!flags.api_key.empty()) options.api_keys = {{.key = flags.api_key}};
-  if (!flags.api_key_file.empty()) {
-    ASSIGN_OR_RETURN(options.api_keys, gateway::ReadApiKeyFile(flags.api_key_file));
-  }
-  ASSIGN_OR_RETURN(options.http.cors, MakeCorsPolicy(flags.allowed_origins));
-  ASSIGN_OR_RETURN(options.sources, MakeSourcePolicy(flags.sources, &std::getenv));
-  if (options.sources.allows_any() && options.state_dir.empty()) {
-    return InvalidArgument(
-        "--adapter-origin, --s3-endpoint and --hub-endpoint need --state-dir DIR: what is fetched "
-        "is kept there");
-  }
-  return options;
-}
-
-}  // namespace
 
 void AddServeCommand(CLI::App& app) {
   CLI::App* serve = app.add_subcommand("serve", "Serve a base model and its adapters over HTTP");
   auto flags = std::make_shared<ServeFlags>();
   AddModelFlags(*serve, *flags);
+  AddAdapterChangeFlags(*serve, *flags);
+  AddNameFlags(*serve, *flags);
   AddEngineFlags(*serve, *flags);
   AddHttpFlags(*serve, *flags);
   AddSourceFlags(*serve, flags->sources);
@@ -190,7 +25,7 @@ void AddServeCommand(CLI::App& app) {
     if (flags->options.runner.model_dir.empty() && !flags->demo) {
       ThrowUsageUnlessOk(InvalidArgument("--model is required (or --demo)"));
     }
-    const auto options = Resolve(*flags);
+    const auto options = ResolveServeOptions(*flags);
     ExitUnlessOk("serve", options.status());
     ExitUnlessOk("serve", Serve(*options, RealClock()));
   });

@@ -58,7 +58,7 @@ std::vector<std::string> BaseNames(const TextSources& sources) {
   return {DefaultModelName(sources.model_dir)};
 }
 
-std::optional<ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,
+std::optional<ChatTemplateOr> ReadAdapterTemplate(const Folder& dir,
                                                   const Json::Object& special_tokens) {
   return Use(ChatTemplate::Load(dir, special_tokens));
 }

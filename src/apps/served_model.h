@@ -30,7 +30,7 @@ StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
 std::vector<std::string> BaseNames(const TextSources& sources);
 
 // The chat template that an adapter's folder brings, or what is wrong with it; nullopt without one.
-std::optional<gateway::ChatTemplateOr> ReadAdapterTemplate(const std::string& dir,
+std::optional<gateway::ChatTemplateOr> ReadAdapterTemplate(const Folder& dir,
                                                            const Json::Object& special_tokens);
 
 // Adds what the loaded model says.

@@ -31,6 +31,11 @@ StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return ErrnoStatus(path);
+  return ReadFile(file, path, max_bytes);
+}
+
+StatusOr<std::string> ReadFile(const FileDescriptor& file, const std::string& path,
+                               size_t max_bytes) {
   ASSIGN_OR_RETURN(const size_t size, RegularFileSize(file.get(), path));
   if (size > max_bytes) {
     return InvalidArgument(StrCat(path, ": ", size, " bytes, more than the ", max_bytes,
@@ -58,6 +63,10 @@ bool FileExists(const std::string& path) { return access(path.c_str(), F_OK) == 
 StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) return ErrnoStatus(path);
+  return Map(file, path);
+}
+
+StatusOr<MappedFile> MappedFile::Map(const FileDescriptor& file, const std::string& path) {
   ASSIGN_OR_RETURN(const size_t size, RegularFileSize(file.get(), path));
   MappedFile mapped;
   if (size == 0) return mapped;

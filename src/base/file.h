@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "base/status.h"
 
 namespace aril {
@@ -20,6 +21,9 @@ bool IsGitLfsPointer(std::string_view contents);
 // The bytes of a regular file of at most `max_bytes`. NotFound if there is no such file,
 // InvalidArgument if it is larger, not a regular file, or a Git LFS pointer.
 StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
+// The same of one that is open; `path` stands in errors.
+StatusOr<std::string> ReadFile(const FileDescriptor& file, const std::string& path,
+                               size_t max_bytes);
 
 bool FileExists(const std::string& path);
 
@@ -28,6 +32,8 @@ bool FileExists(const std::string& path);
 class MappedFile {
  public:
   static StatusOr<MappedFile> Open(const std::string& path);
+  // Of a file that is open, and may be closed then; `path` stands in errors.
+  static StatusOr<MappedFile> Map(const FileDescriptor& file, const std::string& path);
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -4,15 +4,17 @@
 
 namespace aril {
 
-WorkQueue::WorkQueue(size_t max_length) : max_length_(max_length), thread_([this] { Loop(); }) {}
+WorkQueue::WorkQueue(size_t max_length, size_t num_threads) : max_length_(max_length) {
+  for (size_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
 
 WorkQueue::~WorkQueue() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_one();
-  thread_.join();
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool WorkQueue::TryPush(std::function<void()> work) {

@@ -38,16 +38,20 @@ class Generation {
   };
   // Where its weights are.
   enum class Residence { kUnknown, kDisk, kHost, kPool };
+  // Keeps its files open.
+  using Opened = std::shared_ptr<const void>;
   // Each may be empty.
   struct Hooks {
     // Makes it ready for a request; called before each, on any thread but the server's.
-    std::function<Status()> prepare;
+    std::function<StatusOr<Opened>()> prepare;
+    // The same without reading files: nullptr if that would be needed. Cheap; any thread.
+    std::function<Opened()> find_prepared;
     // Runs once, on whatever thread lets go last.
     std::function<void()> release;
     // Cheap; any thread.
     std::function<Residence()> residence;
     // Keeps it where requests use it at once, while what this returns exists. Any thread.
-    std::function<StatusOr<std::shared_ptr<const void>>()> pin;
+    std::function<StatusOr<std::shared_ptr<const void>>(const std::string& tenant)> pin;
   };
   explicit Generation(Description description, Hooks hooks = {})
       : description_(std::move(description)), hooks_(std::move(hooks)) {}
@@ -60,19 +64,25 @@ class Generation {
   const Description& operator*() const { return description_; }
   const Description* operator->() const { return &description_; }
 
-  // Cheap once it has succeeded; may read files before. Thread-safe.
-  Status Prepare() const { return hooks_.prepare ? hooks_.prepare() : OkStatus(); }
-  // Prepares it. FailedPrecondition if there is no room for that.
-  StatusOr<std::shared_ptr<const void>> Pin() const {
-    RETURN_IF_ERROR(Prepare());
+  // Makes it ready for the requests that come while what this returns exists; may read files.
+  // Thread-safe.
+  StatusOr<Opened> Prepare() const { return hooks_.prepare ? hooks_.prepare() : Nothing(); }
+  // As Prepare, but without reading files: nullptr if they would have to be. Thread-safe.
+  Opened FindPrepared() const { return hooks_.find_prepared ? hooks_.find_prepared() : Nothing(); }
+  // Prepares it. FailedPrecondition if there is no room for that, or none of the tenant's.
+  StatusOr<std::shared_ptr<const void>> Pin(const std::string& tenant) const {
+    RETURN_IF_ERROR(Prepare().status());
     if (!hooks_.pin) return FailedPrecondition("this generation cannot be pinned");
-    return hooks_.pin();
+    return hooks_.pin(tenant);
   }
   Residence residence() const {
     return hooks_.residence ? hooks_.residence() : Residence::kUnknown;
   }
 
  private:
+  // What keeps nothing open, where there is nothing to open.
+  static Opened Nothing() { return std::make_shared<char>(); }
+
   const Description description_;
   const Hooks hooks_;
 };

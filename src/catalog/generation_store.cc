@@ -57,11 +57,11 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return OkStatus();
 }
 
-Status CopyFile(const std::string& from, const std::string& to, int64_t max_bytes) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const FileDescriptor in = OpenFile(from, O_RDONLY | O_NONBLOCK);
+// `from` is the path of `in`, for errors.
+Status CopyFile(const FileDescriptor& in, const std::string& from, const std::string& to,
+                int64_t max_bytes) {
   struct stat info;
-  if (!in.is_open() || fstat(in.get(), &info) != 0) return ErrnoStatus(from);
+  if (fstat(in.get(), &info) != 0) return ErrnoStatus(from);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(from + ": not a regular file");
   const FileDescriptor out = OpenFile(to, O_WRONLY | O_CREAT | O_EXCL);
   if (!out.is_open()) return StoreErrno(to);
@@ -115,13 +115,13 @@ std::vector<std::string> AdapterFileNames() {
   return names;
 }
 
-StatusOr<std::string> DigestOfAdapter(const std::string& dir) {
+StatusOr<std::string> DigestOfAdapter(const Folder& dir) {
   std::string manifest;
   for (const AdapterFile& kind : kFiles) {
-    const std::string path = dir + "/" + kind.name;
-    if (!kind.required && !FileExists(path)) continue;
-    ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-    manifest += StrCat(kind.name, " ", Sha256(file.bytes()), "\n");
+    const auto file = MapFile(dir, kind.name);
+    if (!kind.required && file.status().code() == StatusCode::kNotFound) continue;
+    RETURN_IF_ERROR(file.status());
+    manifest += StrCat(kind.name, " ", Sha256(file->bytes()), "\n");
   }
   return Sha256(manifest);
 }
@@ -170,16 +170,17 @@ Status GenerationStore::Seal(Incoming* incoming) {
   return OkStatus();
 }
 
-StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const std::string& source) const {
+StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const Folder& source) const {
   ASSIGN_OR_RETURN(Incoming incoming, Begin());
   for (const AdapterFile& kind : kFiles) {
-    const std::string from = source + "/" + kind.name;
-    if (!kind.required && !FileExists(from)) continue;
+    const auto from = source.Open(kind.name);
+    if (!kind.required && from.status().code() == StatusCode::kNotFound) continue;
+    RETURN_IF_ERROR(from.status());
     const fs::path to = fs::path(incoming.dir()) / kind.name;
     if (to.parent_path() != incoming.dir() && mkdir(to.parent_path().c_str(), 0755) != 0) {
       return StoreErrno(to.parent_path());
     }
-    RETURN_IF_ERROR(CopyFile(from, to, kind.max_bytes));
+    RETURN_IF_ERROR(CopyFile(*from, source.PathOf(kind.name), to, kind.max_bytes));
     RETURN_IF_ERROR(SyncFolder(to.parent_path()));
   }
   ASSIGN_OR_RETURN(incoming.digest_, DigestOfAdapter(incoming.dir()));

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/status.h"
 
 namespace aril {
@@ -30,7 +31,7 @@ std::vector<std::string> AdapterFileNames();
 
 // The SHA-256, as 64 hexadecimal digits, of a line `NAME SHA-256\n` for each of an adapter's files,
 // in the order above: the same for the same bytes, wherever they lie.
-StatusOr<std::string> DigestOfAdapter(const std::string& dir);
+StatusOr<std::string> DigestOfAdapter(const Folder& dir);
 
 // What a folder lists is on disk when this returns.
 Status SyncFolder(const std::string& path);
@@ -63,9 +64,9 @@ class GenerationStore {
     std::string dir_;
     std::string digest_;
   };
-  // ResourceExhausted if the disk is full; NotFound or InvalidArgument for what is wrong with the
-  // source.
-  StatusOr<Incoming> Copy(const std::string& source) const;
+  // What the source's folder opens is what is copied. ResourceExhausted if the disk is full;
+  // NotFound or InvalidArgument for what is wrong with the source.
+  StatusOr<Incoming> Copy(const Folder& source) const;
   // One without files, for whoever writes them there itself (AdapterFiles, and nothing else), and
   // then has them sealed: they are on disk, and its digest is known, when Seal returns. NotFound
   // if a file is missing that an adapter must have.

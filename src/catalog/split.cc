@@ -49,10 +49,10 @@ std::shared_ptr<const Generation> Combine(const std::vector<SplitTarget>& target
     for (const auto& part : parts) least = std::min(least, part->residence());
     return least;
   };
-  const auto pin = [parts]() -> StatusOr<std::shared_ptr<const void>> {
+  const auto pin = [parts](const std::string& tenant) -> StatusOr<std::shared_ptr<const void>> {
     auto pins = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (const auto& part : parts) {
-      ASSIGN_OR_RETURN(auto part_pin, part->Pin());
+      ASSIGN_OR_RETURN(auto part_pin, part->Pin(tenant));
       pins->push_back(std::move(part_pin));
     }
     return pins;

@@ -120,13 +120,16 @@ TEST(Split, SaysWhatIsWrong) {
 TEST(Split, IsWhatItsSharesAreTogether) {
   int num_pins = 0;
   const auto part = [&](int32_t id, Generation::Residence residence, bool fits) {
-    return MakeGeneration(id, {.residence = [residence] { return residence; },
-                               .pin = [&num_pins, fits]() -> StatusOr<std::shared_ptr<const void>> {
-                                 if (!fits) return FailedPrecondition("no room");
-                                 ++num_pins;
-                                 return std::shared_ptr<const void>(
-                                     &num_pins, [](const int* n) { --*const_cast<int*>(n); });
-                               }});
+    return MakeGeneration(
+        id, {.residence = [residence] { return residence; },
+             .pin = [&num_pins,
+                     fits](const std::string& tenant) -> StatusOr<std::shared_ptr<const void>> {
+               EXPECT_EQ(tenant, "acme");
+               if (!fits) return FailedPrecondition("no room");
+               ++num_pins;
+               return std::shared_ptr<const void>(&num_pins,
+                                                  [](const int* n) { --*const_cast<int*>(n); });
+             }});
   };
   const auto split = [&](bool fits) {
     return *MakeSplit("prod", "base",
@@ -139,12 +142,12 @@ TEST(Split, IsWhatItsSharesAreTogether) {
   EXPECT_EQ(entry.adapter(), kNoAdapter) << "no request may use it";
   EXPECT_EQ(entry.generation->residence(), Generation::Residence::kHost);
   {
-    const auto pin = entry.generation->Pin();
+    const auto pin = entry.generation->Pin("acme");
     ASSERT_TRUE(pin.ok());
     EXPECT_EQ(num_pins, 2);
   }
   EXPECT_EQ(num_pins, 0);
-  EXPECT_FALSE(split(false).generation->Pin().ok());
+  EXPECT_FALSE(split(false).generation->Pin("acme").ok());
   EXPECT_EQ(num_pins, 0) << "all or none";
 }
 

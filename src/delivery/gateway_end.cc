@@ -39,6 +39,11 @@ Effects GatewayEnd::Cancel(SequenceId sequence) {
   return effects;
 }
 
+size_t GatewayEnd::CountPlaced() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(live_, [](const auto& entry) { return entry.second.runner.valid(); }));
+}
+
 wire::Submission GatewayEnd::SubmissionOf(const Live& live) const {
   const auto num_prompt = static_cast<int32_t>(live.request.prompt.size());
   const auto num_output = static_cast<int32_t>(live.output.size());
@@ -57,8 +62,14 @@ wire::Submission GatewayEnd::SubmissionOf(const Live& live) const {
           .failed_on = live.failed_on};
 }
 
+bool GatewayEnd::IsAbandoned(TimePoint now) const {
+  return without_scheduler_since_ &&
+         now - *without_scheduler_since_ > options_.max_without_scheduler;
+}
+
 void GatewayEnd::Submit(Live& live, TimePoint now, Effects& effects) {
   live.heard = now;
+  live.retry_at.reset();
   if (has_scheduler_) effects.emplace_back(SubmissionOf(live));
 }
 
@@ -79,6 +90,7 @@ Effects GatewayEnd::OnPlacement(const wire::Placement& placement, TimePoint now)
   live.attempt = placement.attempt;
   live.runner = placement.runner;
   live.heard = now;
+  live.retry_at.reset();
   StartAttempt start = {.epoch = placement.epoch,
                         .gateway = options_.gateway,
                         .request = live.request,
@@ -140,7 +152,10 @@ Effects GatewayEnd::OnToken(RunnerId runner, const wire::TokenEvent& event, Time
     FailAttempt(live, now, effects);
     return effects;
   }
-  if (event.token) live.output.push_back(*event.token);
+  if (event.token) {
+    live.output.push_back(*event.token);
+    live.num_failures = 0;
+  }
   if (event.finish) {
     End(live, event, effects);
   } else {
@@ -174,13 +189,13 @@ Effects GatewayEnd::OnRunnerBroken(RunnerId runner, TimePoint now) {
 
 Effects GatewayEnd::OnTick(TimePoint now) {
   Effects effects;
-  const bool is_abandoned =
-      without_scheduler_since_ && now - *without_scheduler_since_ > options_.max_without_scheduler;
+  const bool is_abandoned = IsAbandoned(now);
   std::vector<SequenceId> due;
   for (const auto& [id, live] : live_) {
     const Duration limit = live.runner.valid() ? options_.silence_limit : options_.resubmit_after;
+    const bool is_due = live.retry_at ? now >= *live.retry_at : now - live.heard > limit;
     const bool is_new = !live.runner.valid() && live.output.empty();
-    if (now - live.heard > limit || (is_abandoned && is_new)) due.push_back(id);
+    if (is_due || (is_abandoned && is_new)) due.push_back(id);
   }
   std::sort(due.begin(), due.end());
   for (const SequenceId id : due) {
@@ -189,7 +204,9 @@ Effects GatewayEnd::OnTick(TimePoint now) {
       effects.emplace_back(ReleaseOn{live.runner, {id, live.attempt}});
       FailAttempt(live, now, effects);
     } else if (is_abandoned && live.output.empty()) {
-      EndWithError(live, Unavailable("there is no scheduler at present; try again later"), effects);
+      EndWithError(live,
+                   Unavailable("there is no scheduler, or no runner, at present; try again later"),
+                   effects);
     } else {
       Submit(live, now, effects);
     }
@@ -205,7 +222,8 @@ void GatewayEnd::FailAttempt(Live& live, TimePoint now, Effects& effects) {
                                            " runners, one after the other; try again later")),
                         effects);
   }
-  Submit(live, now, effects);
+  if (live.num_failures == 1) return Submit(live, now, effects);
+  live.retry_at = now + options_.retry_after * (1 << std::min(live.num_failures - 2, 10));
 }
 
 void GatewayEnd::EndWithError(Live& live, const Status& status, Effects& effects) {

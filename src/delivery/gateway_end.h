@@ -25,14 +25,17 @@ namespace aril::delivery {
 
 struct GatewayEndOptions {
   GatewayId gateway;
-  // Failed attempts (a runner that died, a broken connection, a gap) before the client gets an
-  // error. Migrations are none.
+  // Failed attempts (a runner that died or refused, a broken connection, a gap) with no token
+  // between them before the client gets an error. Migrations are none.
   int32_t max_failures = 5;
+  // After the first of them the sequence is submitted again at once, after the others when this has
+  // passed, then twice this, and so on: what is broken may be mended, a new scheduler be heard of.
+  Duration retry_after = std::chrono::milliseconds(500);
   // A submission without an answer is repeated.
   Duration resubmit_after = std::chrono::seconds(2);
-  // An attempt of which nothing is heard has failed. More than the longest wait for pages and an
-  // adapter on a healthy runner; what breaks a connection is noticed at once.
-  Duration silence_limit = std::chrono::seconds(30);
+  // An attempt of which nothing is heard has failed. More than the longest prompt takes, or waiting
+  // for pages on a healthy runner: whatever breaks a connection is noticed by other means.
+  Duration silence_limit = std::chrono::minutes(10);
   // What has not begun fails with Unavailable when there has been no scheduler for this long: twice
   // its lease.
   Duration max_without_scheduler = std::chrono::seconds(10);
@@ -91,6 +94,10 @@ class GatewayEnd {
   Effects OnTick(TimePoint now);
 
   size_t num_live() const { return live_.size(); }
+  // Of them, those with an attempt on a runner. Linear in their number.
+  size_t CountPlaced() const;
+  // There has been no scheduler for so long that new sequences fail.
+  bool IsAbandoned(TimePoint now) const;
   Epoch epoch() const { return epoch_; }
 
  private:
@@ -99,10 +106,11 @@ class GatewayEnd {
     SequenceCosts costs;
     std::vector<int32_t> output;
     uint32_t attempt = 0;
-    int32_t num_failures = 0;
-    RunnerId runner;  // of the attempt; invalid: it waits to be placed
+    int32_t num_failures = 0;  // since its last token
+    RunnerId runner;           // of the attempt; invalid: it waits to be placed
     RunnerId failed_on;
-    TimePoint heard;  // of the attempt, or submitted at
+    TimePoint heard;                    // of the attempt, or submitted at
+    std::optional<TimePoint> retry_at;  // it is not submitted before
   };
 
   wire::Submission SubmissionOf(const Live& live) const;

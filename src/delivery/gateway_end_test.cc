@@ -5,6 +5,7 @@
 namespace aril::delivery {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 const SequenceId kSequence(1);
@@ -122,18 +123,41 @@ TEST_F(GatewayEndTest, ALostFinishIsAGap) {
   EXPECT_EQ(Of<wire::Submission>(end_.OnToken(RunnerId(7), finish, now_)).size(), 1u);
 }
 
+// Once at once, so that a stream goes on quickly; then slower and slower.
 TEST_F(GatewayEndTest, TooManyFailuresAreAnExplicitError) {
   Open();
-  for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
-    Place(attempt, 7);
-    EXPECT_EQ(Of<wire::Submission>(end_.OnRunnerBroken(RunnerId(7), now_)).size(), 1u);
-  }
+  Place(1, 7);
+  EXPECT_EQ(Of<wire::Submission>(end_.OnRunnerBroken(RunnerId(7), now_)).size(), 1u);
+  Place(2, 7);
+  EXPECT_TRUE(end_.OnRunnerBroken(RunnerId(7), now_).empty());
+  EXPECT_TRUE(end_.OnTick(now_ + milliseconds(499)).empty());
+  EXPECT_EQ(Of<wire::Submission>(end_.OnTick(now_ += milliseconds(500))).size(), 1u);
   Place(3, 8);
   const Effects last = end_.OnRunnerBroken(RunnerId(8), now_);
   const auto delivered = Of<Deliver>(last);
   ASSERT_EQ(delivered.size(), 1u);
   EXPECT_EQ(delivered[0].event.error.code(), StatusCode::kUnavailable);
   EXPECT_EQ(Of<CloseSequence>(last).size(), 1u);
+}
+
+TEST_F(GatewayEndTest, OnlyFailuresWithoutATokenBetweenThemCount) {
+  Open();
+  for (int32_t i = 0; i < 7; ++i) {
+    const auto attempt = static_cast<uint32_t>(i + 1);
+    Place(attempt, 7);
+    EXPECT_EQ(Of<Deliver>(Token(7, attempt, i)).size(), 1u);
+    EXPECT_EQ(Of<wire::Submission>(end_.OnRunnerBroken(RunnerId(7), now_)).size(), 1u);
+  }
+}
+
+TEST_F(GatewayEndTest, APlacementComesBeforeARetry) {
+  Open();
+  Place(1, 7);
+  end_.OnRunnerBroken(RunnerId(7), now_);
+  Place(2, 7);
+  end_.OnRunnerBroken(RunnerId(7), now_);
+  EXPECT_EQ(Of<StartOn>(Place(3, 8)).size(), 1u) << "the scheduler has moved it meanwhile";
+  EXPECT_TRUE(end_.OnTick(now_ += seconds(1)).empty());
 }
 
 TEST_F(GatewayEndTest, MigrationsAreNoFailures) {
@@ -189,7 +213,9 @@ TEST_F(GatewayEndTest, SilenceEndsAnAttemptAndASubmissionIsRepeated) {
   EXPECT_EQ(Of<wire::Submission>(end_.OnTick(now_)).size(), 1u);
   EXPECT_TRUE(end_.OnTick(now_).empty());
   Place(1, 7);
-  now_ += seconds(31);
+  now_ += seconds(599);
+  EXPECT_TRUE(end_.OnTick(now_).empty()) << "a long prompt is no failure";
+  now_ += seconds(2);
   const Effects effects = end_.OnTick(now_);
   EXPECT_EQ(Of<ReleaseOn>(effects).size(), 1u);
   EXPECT_EQ(Of<wire::Submission>(effects).at(0).attempt, 1u);

@@ -82,20 +82,17 @@ Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& ada
                  options.max_adapter_pages),
       standing_pins_({.num_pages = options.num_pages,
                       .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens),
-                      .max_adapter_pages = options.max_adapter_pages}),
+                      .max_adapter_pages = options.max_adapter_pages,
+                      .max_owner_pages = options.max_owner_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, arena_, context) {}
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
-  for (const int32_t token : request.prompt) {
-    if (token < 0 || token >= model_.spec().vocab_size) {
-      return InvalidArgument(StrCat("token id ", token, " is outside the vocabulary of ",
-                                    model_.spec().vocab_size, " tokens"));
-    }
-  }
+  RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
+  RETURN_IF_ERROR(CheckOutput(request));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
@@ -112,6 +109,25 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
       StandingPins::Room room,
       standing_pins_.Reserve(std::move(adapter_pages), CeilDiv(tokens, limits_.page_tokens)));
   return AcceptedSequence{std::move(request), std::move(adapters), std::move(room)};
+}
+
+Status Engine::CheckTokens(std::span<const int32_t> tokens) const {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < model_.spec().vocab_size) continue;
+    return InvalidArgument(StrCat("token id ", token, " is outside the vocabulary of ",
+                                  model_.spec().vocab_size, " tokens"));
+  }
+  return OkStatus();
+}
+
+Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
+  const auto num_output = static_cast<int64_t>(request.output.size());
+  if (num_output > 0 && num_output >= request.max_tokens) {
+    return InvalidArgument(StrCat("the sequence has ", num_output,
+                                  " tokens of output already, and max_tokens is ",
+                                  request.max_tokens));
+  }
+  return CheckTokens(request.output);
 }
 
 StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
@@ -144,9 +160,9 @@ StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) co
   return found;
 }
 
-StatusOr<std::shared_ptr<const void>> Engine::Pin(AdapterId adapter) {
+StatusOr<std::shared_ptr<const void>> Engine::Pin(AdapterId adapter, const std::string& owner) {
   ASSIGN_OR_RETURN(const AdapterRef ref, adapters_.Find(adapter));
-  return standing_pins_.Pin(ref, residency_.PagesFor(ref));
+  return standing_pins_.Pin(ref, residency_.PagesFor(ref), owner);
 }
 
 void Engine::SetListener(const std::function<void()>& listener) {
@@ -187,11 +203,14 @@ std::vector<wire::TokenEvent> Engine::Step() {
   ReportCancelled(events);
   TakeLoaded();
   const int64_t num_loaded = residency_.num_loaded();
-  standing_pins_.Apply(residency_, pool_);
+  standing_pins_.Apply(residency_, pool_.available() - PagesToCome());
   const Plan plan = MakePlan(View(), limits_);
   const std::vector<StepItem> items = Apply(plan);
-  stalled_ = items.empty() && events.empty() && plan.admit.empty() && plan.evict.empty() &&
-             residency_.num_loading() > 0 && residency_.num_loaded() == num_loaded;
+  const bool did_nothing = items.empty() && events.empty() && plan.admit.empty() &&
+                           plan.evict.empty() && residency_.num_loaded() == num_loaded;
+  stalled_ = did_nothing && residency_.num_loading() > 0;
+  // Whoever was accepted can run: here, none ever would.
+  if (kDebug) CHECK(!did_nothing || stalled_ || !HasSequences());
   executor_.Submit(items);
   Advance(items, executor_.Collect(), events);
   if (kDebug) pool_.CheckConservation();
@@ -215,6 +234,7 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
 PlanView Engine::View() {
   PlanView view{.available_pages = pool_.available(),
                 .available_adapter_pages = residency_.available_pages(),
+                .available_kv_pages = options_.max_kv_pages - num_kv_pages(),
                 .promised_pages = standing_pins_.pages_waited_for(),
                 .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;
@@ -223,7 +243,7 @@ PlanView Engine::View() {
   // and so may the prompts that are looked up.
   int64_t seats = options_.max_num_seqs;
   int64_t rows = limits_.max_rows;
-  int64_t pages = pool_.available();
+  int64_t pages = std::min(pool_.available(), view.available_kv_pages);
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
   const auto add_adapters = [&](const Sequence& s) {
     for (const Sequence::Adapter& adapter : s.adapters) {
@@ -270,6 +290,16 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
           .num_computed = s.running ? s.num_computed : num_pages * limits_.page_tokens,
           .num_pages = num_pages,
           .num_own_pages = tally.CountNew(pages)};
+}
+
+int64_t Engine::PagesToCome() const {
+  int64_t pages = 0;
+  for (const auto& [arrival, sequence] : sequences_) {
+    if (!sequence->running) break;
+    const auto taken = static_cast<int64_t>(sequence->pages.size());
+    pages += std::max<int64_t>(0, CeilDiv(sequence->num_tokens(), limits_.page_tokens) - taken);
+  }
+  return pages;
 }
 
 std::vector<int32_t> Engine::ReusableTokens(const Sequence& sequence) const {
@@ -338,7 +368,7 @@ void Engine::Start(Sequence& sequence) {
   sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
-  sequence.num_cached = sequence.num_computed;
+  sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
   stats_.prefix_hits += sequence.num_cached;
 }
@@ -415,10 +445,14 @@ wire::StepStats Engine::Stats() const {
   stats.pages_total = pool_.total();
   stats.pages_free = pool_.free();
   stats.pages_prefix = prefix_cache_.num_idle_pages();
-  stats.pages_kv = pool_.used(PageUse::kKv) - stats.pages_prefix;
+  stats.pages_kv = num_kv_pages();
   stats.pages_adapter = pool_.used(PageUse::kAdapter);
+  stats.pages_available = std::min(pool_.available() - standing_pins_.pages_waited_for(),
+                                   options_.max_kv_pages - num_kv_pages()) -
+                          PagesToCome();
   stats.page_tokens = limits_.page_tokens;
   stats.page_bytes = arena_.page_bytes();
+  stats.unused_adapter_bytes = residency_.unused_bytes();
   stats.adapter_loads = residency_.num_loads();
   stats.adapter_evictions = residency_.num_drops();
   std::map<AdapterId, wire::AdapterLoad> adapters;
@@ -427,9 +461,19 @@ wire::StepStats Engine::Stats() const {
     load.adapter = adapter;
     ++(running ? load.num_running : load.num_waiting);
   };
+  const int64_t token_bytes = arena_.page_bytes() / limits_.page_tokens;
   for (const auto& [arrival, sequence] : sequences_) {
     const bool running = sequence->running;
+    // Pages that sequences share are full.
+    const auto slots = static_cast<int64_t>(sequence->pages.size()) * limits_.page_tokens;
+    if (running) stats.unused_kv_bytes += (slots - sequence->num_computed) * token_bytes;
     ++(running ? stats.num_running : stats.num_waiting);
+    if (options_.lists_sequences) {
+      stats.sequences.push_back({.sequence = sequence->id(),
+                                 .is_running = running,
+                                 .has_started = sequence->has_started,
+                                 .num_tokens = static_cast<int32_t>(sequence->num_tokens())});
+    }
     if (sequence->adapters.empty()) count(kBaseModel, running);
     for (const Sequence::Adapter& adapter : sequence->adapters) count(adapter.ref.id, running);
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -35,7 +36,12 @@ struct EngineOptions {
   int32_t num_pages = 0;
   // That adapters may take, used or idle.
   int64_t max_adapter_pages = Residency::kUnbounded;
+  // That sequences may take. Cached ones that none of them uses do not count.
+  int64_t max_kv_pages = std::numeric_limits<int64_t>::max();
+  // That adapters which one owner has pinned may take.
+  int64_t max_owner_pinned_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
+  bool lists_sequences = false;  // in Stats(), for a scheduler
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;
 };
@@ -59,7 +65,12 @@ class Engine {
   // Keeps an adapter of the set in the pool while what this returns exists, which the engine must
   // outlive (engine/standing_pins.h). FailedPrecondition says for what no room would be left;
   // NotFound or InvalidArgument what is wrong with the adapter. Thread-safe.
-  StatusOr<std::shared_ptr<const void>> Pin(AdapterId adapter);
+  // `owner`: whose pin it is, and who has a share for that.
+  StatusOr<std::shared_ptr<const void>> Pin(AdapterId adapter, const std::string& owner = "");
+  // What each owner's pinned adapters take. Thread-safe.
+  std::map<std::string, int64_t> PinnedPagesByOwner() const {
+    return standing_pins_.PagesByOwner();
+  }
 
   // Queues a sequence whose id is not in use.
   void Add(AcceptedSequence accepted);
@@ -68,14 +79,17 @@ class Engine {
   void Cancel(SequenceId id);
 
   bool HasSequences() const { return !sequences_.empty(); }
-  // Sequences, or pins that begin or end.
-  bool HasWork() const { return HasSequences() || standing_pins_.HasWork(); }
-  // The last step did nothing, and neither would another: all wait for adapters that are being
-  // loaded. Ends with one of them, with Pin and its end, with Add and with Cancel.
+  // Sequences, pins that begin or end, or loads that have ended: their pages are others' again if
+  // nobody wants them any more.
+  bool HasWork() const {
+    return HasSequences() || standing_pins_.HasWork() || residency_.HasLoaded();
+  }
+  // The last step did nothing, and neither would another: whoever is left waits for adapters that
+  // are being loaded. Ends with one of them, with Pin and its end, with Add and with Cancel.
   bool IsStalled() const {
     return stalled_ && !residency_.HasLoaded() && !standing_pins_.HasChanged();
   }
-  // Called when HasWork may have begun by a pin or IsStalled may have ended by a load, on another
+  // Called when HasWork may have begun, or IsStalled may have ended, by a pin or a load, on another
   // thread; null: nobody. Thread-safe; the former one is not called any more when this returns.
   void SetListener(const std::function<void()>& listener);
 
@@ -95,9 +109,13 @@ class Engine {
 
  private:
   class PageTally;
+  Status CheckTokens(std::span<const int32_t> tokens) const;
+  Status CheckOutput(const wire::SequenceRequest& request) const;
   StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
+  // Pages that the running sequences lack for all their tokens.
+  int64_t PagesToCome() const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
   // Carries a plan out up to the model run: evictions, adapters, pages. Returns the rows to run.
@@ -117,6 +135,8 @@ class Engine {
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 
   Sequence& Get(SequenceId id) { return *by_id_.at(id); }
+  // Pages that sequences have.
+  int64_t num_kv_pages() const { return pool_.used(PageUse::kKv) - prefix_cache_.num_idle_pages(); }
 
   const EngineOptions options_;
   Model& model_;

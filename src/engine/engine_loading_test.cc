@@ -46,6 +46,7 @@ class EngineLoadingTest : public ::testing::Test {
     return streams;
   }
 
+  std::mt19937_64 random_{5};
   std::deque<std::function<void()>> aside_;
 };
 
@@ -93,6 +94,7 @@ TEST_F(EngineLoadingTest, ACancelledSequenceLeavesItsAdapterToOthers) {
   EXPECT_FALSE(engine->IsStalled());
   EXPECT_THAT(engine->Step(), SizeIs(1));
   EXPECT_FALSE(engine->HasWork());
+  EXPECT_LT(engine->Stats().pages_available, engine->Stats().pages_total);
   Add(*engine, GreedyRequest(1, kPrompt, 4, AdapterId(0)));
   engine->Step();
   EXPECT_THAT(aside_, SizeIs(1)) << "it is on its way already";
@@ -100,6 +102,30 @@ TEST_F(EngineLoadingTest, ACancelledSequenceLeavesItsAdapterToOthers) {
   Streams streams;
   while (engine->HasWork()) streams.Take(engine->Step());
   EXPECT_THAT(streams[1].tokens, SizeIs(4));
+}
+
+TEST_F(EngineLoadingTest, TheOldestWaitsForPagesThatALoadHas) {
+  TestEngineOptions options = Options(1);
+  const auto a = GreedyRequest(0, RandomPrompt(random_, 16), 60);
+  const auto b = GreedyRequest(1, kPrompt, 1, AdapterId(0));
+  TestEngine any({});
+  // What a needs to join and to grow by while the adapter of b comes, not what it needs in the end.
+  options.engine.num_pages = static_cast<int32_t>(any->PagesFor(AdapterId(0))) + 4 + 4 + 2;
+  ASSERT_GE(options.engine.num_pages, (16 + 60) / 4);
+  TestEngine engine(options);
+  Streams streams;
+  for (const auto& request : {a, b}) Add(*engine, request);
+  while (!engine->IsStalled()) streams.Take(engine->Step());
+  EXPECT_THAT(aside_, SizeIs(1));
+  EXPECT_EQ(engine->Stats().num_running, 1);
+  CopyAll();
+  while (engine->HasWork()) {
+    streams.Take(engine->Step());
+    CopyAll();
+  }
+  EXPECT_EQ(engine->Stats().evictions, 0);
+  Streams expected = Expected({a, b});
+  for (const int64_t id : {0, 1}) EXPECT_EQ(streams[id].tokens, expected[id].tokens) << id;
 }
 
 TEST_F(EngineLoadingTest, WhatTheQueueNeedsNextIsLoadedAhead) {

@@ -31,6 +31,20 @@ TEST(EnginePool, OneSequenceMayTakeAllOfIt) {
   EXPECT_EQ(engine->Stats().pages_free + engine->Stats().pages_prefix, 10);
 }
 
+TEST(EnginePool, SaysWhatThePagesOfRunningSequencesDoNotHold) {
+  TestEngine engine({});
+  const int64_t page_tokens = engine.page_tokens();
+  engine->Add(*engine->Accept(
+      GreedyRequest(0, std::vector<int32_t>(static_cast<size_t>(page_tokens + 1), 5), 3)));
+  engine->Step();
+  const wire::StepStats stats = engine->Stats();
+  EXPECT_EQ(stats.pages_kv, 2);
+  EXPECT_EQ(stats.unused_kv_bytes, (page_tokens - 1) * stats.page_bytes / page_tokens);
+  engine->Cancel(SequenceId(0));
+  engine->Step();
+  EXPECT_EQ(engine->Stats().unused_kv_bytes, 0);
+}
+
 TEST(EnginePool, TheNewestIsEvictedAndGoesOnWhereItWas) {
   TestEngineOptions options;
   options.engine.num_pages = 12;

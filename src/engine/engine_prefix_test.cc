@@ -201,6 +201,26 @@ TEST_F(EnginePrefix, OffMeansOff) {
   EXPECT_EQ(stats.prefix_queries, 0);
 }
 
+TEST_F(EnginePrefix, CachedPagesDoNotCountAgainstWhatSequencesMayTake) {
+  TestEngineOptions options;
+  options.engine.num_pages = 20;
+  for (const int64_t max_kv_pages : {20, 10}) {
+    options.engine.max_kv_pages = max_kv_pages;
+    TestEngine engine(options);
+    // Cached pages fill the pool.
+    for (int64_t id = 0; id < 4; ++id) Run(engine, Request(id, Prompt(33)));
+    ASSERT_LT(engine->Stats().pages_free, 4);
+    Streams streams;
+    EXPECT_EQ(engine->Stats().pages_available, max_kv_pages);
+    for (int64_t id = 4; id < 6; ++id) Add(*engine, Request(id, Prompt(33)));
+    for (int step = 0; step < 20; ++step) {
+      streams.Take(engine->Step());
+      EXPECT_LE(engine->Stats().pages_kv, max_kv_pages);
+    }
+    EXPECT_EQ(streams[5].finish, wire::FinishReason::kLength) << max_kv_pages;
+  }
+}
+
 // Idle adapters and cached prefixes go in one order of last use.
 TEST_F(EnginePrefix, WhatWasNotUsedForLongestGivesWayFirst) {
   const AdapterId kAdapter(0);

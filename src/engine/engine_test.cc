@@ -61,6 +61,77 @@ TEST(Engine, AStopTokenAtTheVeryEndIsAStop) {
   EXPECT_EQ(RunAlone(engine, request).finish, FinishReason::kStop);
 }
 
+// What a cluster promises when a runner dies: the next attempt, with the tokens so far, goes on as
+// if nothing had been, whatever depends on positions and on what has been said.
+TEST(Engine, GoesOnBehindTheOutputOfAnEarlierAttempt) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 12, AdapterId(0));
+  request.sampling = {.temperature = 0.9f,
+                      .repetition_penalty = 1.1f,
+                      .presence_penalty = 0.3f,
+                      .frequency_penalty = 0.2f,
+                      .seed = 7,
+                      .num_logprobs = 2,
+                      .prompt_logprobs = true};
+  request.min_tokens = 9;
+  request.stop_token_ids = {3};
+  const Stream whole = RunAlone(engine, request);
+  ASSERT_GE(whole.tokens.size(), 9u);
+  const auto num_tokens = static_cast<int64_t>(whole.tokens.size());
+  for (int64_t cut = 1; cut < num_tokens; ++cut) {
+    auto resumed = request;
+    resumed.sequence = SequenceId(cut);
+    resumed.output.assign(whole.tokens.begin(), whole.tokens.begin() + cut);
+    engine->Add(*engine->Accept(resumed));
+    std::vector<int32_t> tokens;
+    std::optional<FinishReason> finish;
+    while (engine->HasWork()) {
+      for (const wire::TokenEvent& event : engine->Step()) {
+        EXPECT_EQ(event.index, cut + static_cast<int64_t>(tokens.size()));
+        EXPECT_THAT(event.prompt_logprobs, IsEmpty()) << "they went with the first token";
+        EXPECT_LE(event.num_cached, static_cast<int32_t>(kPrompt.size()));
+        tokens.push_back(*event.token);
+        finish = event.finish;
+      }
+    }
+    EXPECT_EQ(tokens, std::vector(whole.tokens.begin() + cut, whole.tokens.end())) << cut;
+    EXPECT_EQ(finish, whole.finish);
+  }
+  ExpectAllPagesBack(engine);
+}
+
+TEST(Engine, RefusesAnOutputThatLeavesNothingToDo) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 3);
+  request.output = {1, 2, 3};
+  EXPECT_THAT(Message(engine->Accept(request).status()),
+              HasSubstr("has 3 tokens of output already, and max_tokens is 3"));
+  request.output = {1, 1'000'000};
+  EXPECT_THAT(Message(engine->Accept(request).status()), HasSubstr("outside the vocabulary"));
+}
+
+TEST(Engine, ListsItsSequencesForAScheduler) {
+  TestEngineOptions options;
+  options.engine.lists_sequences = true;
+  options.engine.max_num_seqs = 1;
+  TestEngine engine(options);
+  EXPECT_EQ(engine->Stats().pages_available, engine->Stats().pages_total);
+  engine->Add(*engine->Accept(GreedyRequest(4, kPrompt, 3)));
+  engine->Add(*engine->Accept(GreedyRequest(2, kPrompt, 3)));
+  engine->Step();
+  const auto num_prompt = static_cast<int32_t>(kPrompt.size());
+  const wire::StepStats stats = engine->Stats();
+  EXPECT_THAT(stats.sequences,
+              ElementsAre(wire::SequenceState{SequenceId(4), true, true, num_prompt + 1},
+                          wire::SequenceState{SequenceId(2), false, false, num_prompt}));
+  EXPECT_LT(stats.pages_available, stats.pages_total);
+  engine->Cancel(SequenceId(4));
+  engine->Cancel(SequenceId(2));
+  engine->Step();
+  EXPECT_THAT(engine->Stats().sequences, IsEmpty());
+  EXPECT_EQ(engine->Stats().pages_available, engine->Stats().pages_total);
+}
+
 TEST(Engine, DoesNotStopBeforeMinTokens) {
   TestEngine engine({});
   const std::vector<int32_t> tokens = RunAlone(engine, GreedyRequest(0, kPrompt, 12)).tokens;

@@ -25,6 +25,7 @@ class Planner {
         available_(view.available_pages),
         available_to_adapters_(std::min(view.available_adapter_pages, kManyPages) -
                                view.promised_pages),
+        available_to_kv_(std::min(view.available_kv_pages, kManyPages)),
         rows_left_(limits.max_rows) {
     CHECK_GE(limits.max_rows, limits.max_running);
     for (const PlanAdapter& adapter : view.adapters) {
@@ -46,7 +47,7 @@ class Planner {
     ShareRows();
     GivePages();
     // Who has just been evicted would only come back to be evicted again.
-    if (plan_.evict.empty() && Admit()) Prefetch();
+    if (plan_.evict.empty() && !oldest_waits_ && Admit()) Prefetch();
     OrderItems();
     return std::move(plan_);
   }
@@ -94,21 +95,36 @@ class Planner {
       const PlanSequence& s = *running_[i].sequence;
       if (IsLoading(s)) continue;
       const int64_t need = MissingPages(s, s.num_computed + running_[i].rows);
-      while (i < running_.size() && available_ < need) EvictNewest();
-      if (i < running_.size()) available_ -= need;
+      while (i < running_.size() && running_.size() > 1 && AvailableToKv() < need) EvictNewest();
+      if (i >= running_.size()) break;
+      if (AvailableToKv() < need) {
+        // An adapter that is being loaded has them: without its users it gives way when it is
+        // there.
+        oldest_waits_ = true;
+        running_[i].rows = 0;
+      } else {
+        TakeForKv(need);
+      }
     }
     // Promised, as far as there is room: nobody is evicted for who cannot run yet.
     for (const Running& r : running_) {
       if (!IsLoading(*r.sequence)) continue;
-      available_ -= std::min(available_, MissingPages(*r.sequence, r.sequence->num_tokens));
+      TakeForKv(std::min(AvailableToKv(), MissingPages(*r.sequence, r.sequence->num_tokens)));
     }
+  }
+
+  int64_t AvailableToKv() const { return std::min(available_, available_to_kv_); }
+
+  void TakeForKv(int64_t pages) {
+    available_ -= pages;
+    available_to_kv_ -= pages;
   }
 
   void EvictNewest() {
     const Running victim = running_.back();
     running_.pop_back();
     plan_.evict.push_back(victim.sequence->id);
-    available_ += victim.sequence->num_own_pages;
+    TakeForKv(-victim.sequence->num_own_pages);
     for (const AdapterUse& use : victim.sequence->adapters) {
       AdapterState& adapter = adapters_[use.id];
       if (--adapter.users > 0 || adapter.loading()) continue;
@@ -124,23 +140,29 @@ class Planner {
     while (!waiting_.empty() && rows_left_ > 0 &&
            static_cast<int64_t>(running_.size()) < limits_.max_running) {
       const PlanSequence& s = *waiting_.front();
-      const int64_t need = NewlyUsedPages(s);
+      // With all its tokens.
+      const int64_t need = s.num_own_pages + MissingPages(s, s.num_tokens);
       const int64_t need_of_adapter = NewlyUsedAdapterPages(s);
-      if (available_ < need + Headroom() || !AdaptersMayTake(need_of_adapter)) return false;
+      if (available_ < need + need_of_adapter + Headroom() ||
+          available_to_kv_ < need + HeadroomOfRunning() || !AdaptersMayTake(need_of_adapter)) {
+        return false;
+      }
       waiting_.pop_front();
-      available_ -= need;
+      TakeForKv(need);
+      available_ -= need_of_adapter;
       available_to_adapters_ -= need_of_adapter;
       Start(s);
     }
     return true;
   }
 
-  bool AdaptersMayTake(int64_t pages) const {
-    return pages == 0 || pages <= available_to_adapters_;
-  }
+  // Negative while a standing pin waits for more than the adapters' share has left: then nobody
+  // joins.
+  bool AdaptersMayTake(int64_t pages) const { return pages <= available_to_adapters_; }
 
-  int64_t Headroom() const {
-    return promised_ + static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
+  int64_t Headroom() const { return promised_ + HeadroomOfRunning(); }
+  int64_t HeadroomOfRunning() const {
+    return static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
   }
 
   // In the order in which they will be wanted: what is in the pool is to stay there, what is not is
@@ -153,7 +175,7 @@ class Planner {
     for (const Running& r : running_) {
       const PlanSequence& s = *r.sequence;
       if (!s.running || IsLoading(s)) continue;
-      available_ -= MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows);
+      TakeForKv(MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows));
     }
     std::set<AdapterId> seen;
     for (const PlanUpcoming& s : next) {
@@ -170,11 +192,7 @@ class Planner {
     }
   }
 
-  // By a sequence that joins, with all its tokens.
-  int64_t NewlyUsedPages(const PlanSequence& s) {
-    return NewlyUsedAdapterPages(s) + s.num_own_pages + MissingPages(s, s.num_tokens);
-  }
-
+  // By a sequence that joins.
   int64_t NewlyUsedAdapterPages(const PlanSequence& s) {
     int64_t pages = 0;
     for (const AdapterUse& use : s.adapters) {
@@ -231,7 +249,9 @@ class Planner {
   const int64_t promised_;
   int64_t available_;
   int64_t available_to_adapters_;
+  int64_t available_to_kv_;
   int64_t rows_left_;
+  bool oldest_waits_ = false;     // for pages
   std::vector<Running> running_;  // oldest first
   std::deque<const PlanSequence*> waiting_;
   std::map<AdapterId, AdapterState> adapters_;

@@ -2,7 +2,8 @@
 //
 // Policy. First come, first served. Every running sequence that decodes gets its row; what is left
 // of the row budget goes to prefills, oldest first, in chunks. When pages run out, the newest
-// running sequence is evicted, again and again, until the older ones fit. A waiting sequence joins,
+// running sequence is evicted, again and again, until the older ones fit; the oldest waits for an
+// adapter that is being loaded into the pages it needs. A waiting sequence joins,
 // in order of arrival, when there is room for its adapters, for all its tokens, and for some more
 // tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens there), so
 // that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
@@ -14,6 +15,7 @@
 //
 // Adapters may have a share of the pool that they must not exceed together. Who needs an absent one
 // that the share has no room for waits until those that are used leave it; alone it always fits.
+// Sequences may have a share for their KV cache, too: as good as a smaller pool for them.
 //
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
 // idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a
@@ -78,6 +80,8 @@ struct PlanView {
   int64_t available_pages = 0;
   // That adapters may take besides those that are used, as far as they are available.
   int64_t available_adapter_pages = std::numeric_limits<int64_t>::max();
+  // That sequences may take besides those they have, as far as they are available.
+  int64_t available_kv_pages = std::numeric_limits<int64_t>::max();
   // Those of both that nobody who joins may take: something else waits for them.
   int64_t promised_pages = 0;
   int64_t max_prefetches = 0;

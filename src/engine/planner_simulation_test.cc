@@ -3,6 +3,7 @@
 // row, that its page still holds what was computed from the same tokens, tenant and adapter.
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -41,7 +42,8 @@ class ToyWorld {
         pool_(static_cast<int32_t>(DrawPages())),
         cache_(pool_, limits_.page_tokens),
         adapters_(adapter_pages_.size()),
-        slowness_(Draw(0, 1) == 0 ? 1 : Draw(2, 6)),
+        slowness_(DrawSlowness()),
+        max_kv_pages_(DrawMaxKvPages()),
         rows_(static_cast<size_t>(pool_.total() * limits_.page_tokens)) {
     for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
@@ -91,6 +93,7 @@ class ToyWorld {
 
  private:
   static constexpr int64_t kMaxTokens = 70;
+  static constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 
   int64_t Draw(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
@@ -121,6 +124,21 @@ class ToyWorld {
     return 2 * *std::max_element(adapter_pages_.begin(), adapter_pages_.end()) + Pages(kMaxTokens) +
            Draw(0, 30);
   }
+  int64_t DrawSlowness() {
+    const int64_t longest[] = {1, 6, 40};
+    return Draw(1, longest[Draw(0, 2)]);
+  }
+  // Often all, as a runner does.
+  int64_t DrawMaxKvPages() {
+    switch (Draw(0, 3)) {
+      case 0:
+        return Pages(kMaxTokens) + Draw(0, 15);
+      case 1:
+        return kUnbounded;
+      default:
+        return pool_.total();
+    }
+  }
   // Of an alphabet of two, so that sequences meet.
   std::vector<int32_t> RandomTokens(int64_t count) {
     std::vector<int32_t> tokens(static_cast<size_t>(count));
@@ -144,6 +162,8 @@ class ToyWorld {
   }
   ToyAdapter& Get(AdapterId id) { return adapters_[static_cast<size_t>(id.value())]; }
   int64_t PagesFor(AdapterId id) const { return adapter_pages_[static_cast<size_t>(id.value())]; }
+  int64_t num_kv_pages() const { return pool_.used(PageUse::kKv) - cache_.num_idle_pages(); }
+
   ToySequence& Get(SequenceId id) { return sequences_.at(static_cast<uint64_t>(id.value())); }
 
   bool IsPinned(AdapterId id) const {
@@ -158,7 +178,8 @@ class ToyWorld {
   }
 
   PlanView View() {
-    PlanView view{.available_pages = pool_.available()};
+    PlanView view{.available_pages = pool_.available(),
+                  .available_kv_pages = max_kv_pages_ - num_kv_pages()};
     std::set<PageId> seen;
     for (auto& [arrival, s] : sequences_) {
       std::vector<PageId> pages;
@@ -337,8 +358,8 @@ class ToyWorld {
   }
 
   // Nobody starves: the oldest sequence gets ahead in every step but those in which an adapter
-  // of its own is being loaded, so that each becomes the oldest within a bounded number of steps.
-  // Every running decode gets its row.
+  // of its own is being loaded, or one that has the pages it needs, so that each becomes the oldest
+  // within a bounded number of steps. Every running decode gets its row.
   void ExpectProgress(const std::set<SequenceId>& ran) {
     int64_t running = 0;
     for (const auto& [arrival, sequence] : sequences_) {
@@ -347,10 +368,25 @@ class ToyWorld {
       if (s.running && !AreReady(s.adapters)) continue;
       const bool decodes = s.running && s.num_tokens - s.num_computed == 1;
       if (decodes || arrival == sequences_.begin()->first) {
-        EXPECT_TRUE(ran.contains(s.id)) << "sequence " << s.id;
+        EXPECT_TRUE(ran.contains(s.id) || WaitsForALoad(sequence)) << "sequence " << s.id;
       }
     }
     EXPECT_LE(running, limits_.max_running);
+  }
+
+  // Nobody else runs, and an adapter that is being loaded for others has the pages it needs.
+  bool WaitsForALoad(const ToySequence& s) const {
+    int64_t others = 0;
+    for (const auto& [arrival, sequence] : sequences_) {
+      others += sequence.plan.running && sequence.plan.id != s.plan.id ? 1 : 0;
+    }
+    int64_t pages = Pages(s.plan.num_tokens) - static_cast<int64_t>(s.pages.size());
+    if (!s.plan.running) {
+      for (const AdapterUse& use : s.plan.adapters) pages += PagesFor(use.id);
+    }
+    return others == 0 && pool_.available() < pages &&
+           std::ranges::any_of(adapters_,
+                               [](const ToyAdapter& a) { return !a.pages.empty() && !a.ready; });
   }
 
   // One segment per mix among the prefills and one among the decodes; one for both where a mix of
@@ -405,8 +441,9 @@ class ToyWorld {
     }
     const auto num_used = static_cast<int64_t>(used.size());
     EXPECT_EQ(pool_.used(PageUse::kAdapter), adapter_pages);
-    EXPECT_EQ(pool_.used(PageUse::kKv), num_used + cache_.num_idle_pages());
+    EXPECT_EQ(num_kv_pages(), num_used);
     EXPECT_EQ(pool_.available(), pool_.total() - num_used - pinned_pages);
+    EXPECT_LE(num_used, max_kv_pages_);
   }
 
   std::mt19937_64 random_;
@@ -415,7 +452,8 @@ class ToyWorld {
   PagePool pool_;
   PrefixCache cache_;
   std::vector<ToyAdapter> adapters_;
-  const int64_t slowness_;      // steps that a load takes on average
+  const int64_t slowness_;  // steps that a load takes on average
+  const int64_t max_kv_pages_;
   std::vector<uint64_t> rows_;  // of every page: the history that each was computed from
   std::vector<int32_t> openings_[3];
   std::map<uint64_t, ToySequence> sequences_;

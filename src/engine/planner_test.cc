@@ -224,7 +224,7 @@ TEST(Planner, AnEvictedSequenceMakesItsOwnPagesAndItsAdapterAvailable) {
                       .evict);
   };
   EXPECT_THAT(evicts(kBaseModel, 1), ElementsAre(2));
-  EXPECT_THAT(evicts(kA, 1), ElementsAre(2, 1, 0)) << "the adapter is used by 0";
+  EXPECT_THAT(evicts(kA, 1), ElementsAre(2, 1)) << "the adapter is used by 0, which waits";
   EXPECT_THAT(evicts(kBaseModel, 0), ElementsAre(2, 1)) << "the page is used by an older one";
 }
 
@@ -428,6 +428,20 @@ TEST(Planner, EvictionFreesOnlyAdaptersThatNobodyElseUses) {
   EXPECT_THAT(NewPages(plan), ElementsAre(3));
 }
 
+TEST(Planner, TheOldestWaitsForPagesAndIsNotEvicted) {
+  PlanView view{.sequences = {Running(0, 16, 1), Decoding(1, 5), Waiting(2, 1)},
+                .available_pages = 0};
+  Plan plan = MakePlan(view, kLimits);
+  EXPECT_THAT(Values(plan.evict), ElementsAre(1));
+  EXPECT_THAT(plan.items, IsEmpty()) << "that was not enough";
+  view.sequences = {Running(0, 16, 1), Waiting(1, 5), Waiting(2, 1)};
+  view.available_pages = 2;
+  plan = MakePlan(view, kLimits);
+  EXPECT_THAT(plan.evict, IsEmpty());
+  EXPECT_THAT(plan.items, IsEmpty());
+  EXPECT_THAT(plan.admit, IsEmpty()) << "nobody joins into what it waits for";
+}
+
 TEST(Planner, ASequenceWaitsForTheLastOfItsAdapters) {
   PlanSequence mixed = Running(0, 4, 1);
   mixed.adapters = {{kA}, {kB}};
@@ -469,6 +483,31 @@ TEST(Planner, WhoNeedsMoreThanTheAdaptersShareWaits) {
   view.sequences = {Decoding(0, 3, kA), Waiting(1, 4, kA), Waiting(2, 4)};
   view.available_adapter_pages = 0;
   EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(1, 2));
+}
+
+TEST(Planner, NobodyJoinsWhileAPinWaitsForTheAdaptersShare) {
+  PlanView view{.sequences = {Decoding(0, 3, kA), Waiting(1, 4, kA), Waiting(2, 4)},
+                .adapters = {{kA, 3}},
+                .available_pages = 100,
+                .available_adapter_pages = 5,
+                .promised_pages = 6};
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty()) << "or kA might never be idle";
+  view.available_adapter_pages = 6;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(1, 2));
+}
+
+TEST(Planner, SequencesKeepToTheirShareWhateverElseIsFree) {
+  PlanView view{.sequences = {Decoding(0, 5), Decoding(1, 5), Waiting(2, 3, kA)},
+                .adapters = {{kA, 3, PlanAdapter::State::kAbsent}},
+                .available_pages = 100,
+                .available_kv_pages = 5};
+  // A page for each that runs, one to join with, and one for each of the others to grow by.
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), ElementsAre(2))
+      << "its adapter is no KV cache";
+  view.available_kv_pages = 4;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).admit), IsEmpty());
+  view.available_kv_pages = 1;
+  EXPECT_THAT(Values(MakePlan(view, kLimits).evict), ElementsAre(1));
 }
 
 TEST(Planner, LoadsAheadWithinTheAdaptersShare) {

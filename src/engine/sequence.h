@@ -16,7 +16,8 @@
 
 namespace aril {
 
-// Waiting: no pages, its adapters not pinned. Running: in the working set, in every step.
+// Waiting: no pages, its adapters not pinned. Running: in the working set, and in every step that
+// has rows for it once its adapters are loaded.
 struct Sequence {
   struct Adapter {
     AdapterRef ref;
@@ -29,8 +30,10 @@ struct Sequence {
       : request(std::move(r)),
         adapters(std::move(used)),
         room(std::move(its_room)),
-        arrival(arrival_number) {
-    if (request.sampling.prompt_logprobs) prompt_logprobs.emplace_back();
+        arrival(arrival_number),
+        output(std::move(request.output)) {
+    // They go with the first token, which an earlier attempt has given.
+    if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
   }
 
   wire::SequenceRequest request;

@@ -78,24 +78,52 @@ Status StandingPins::CheckPin(AdapterId id, int64_t num_pages) const {
   return OkStatus();
 }
 
-StatusOr<std::shared_ptr<const void>> StandingPins::Pin(const AdapterRef& ref, int64_t num_pages) {
-  const std::lock_guard lock(mutex_);
-  const auto found = pinned_.find(ref.id);
-  if (found == pinned_.end()) {
-    RETURN_IF_ERROR(CheckPin(ref.id, num_pages));
-    pinned_.emplace(ref.id, Pinned{ref.adapter, num_pages, 1});
-    pinned_pages_ += num_pages;
-    Changed();
-  } else {
-    ++found->second.count;
-  }
-  return std::shared_ptr<const void>(this, [this, id = ref.id](const void*) { Unpin(id); });
+Status StandingPins::CheckOwner(AdapterId id, int64_t num_pages, const std::string& owner) const {
+  const auto pinned = pinned_.find(id);
+  if (pinned != pinned_.end() && pinned->second.by_owner.contains(owner)) return OkStatus();
+  const auto pages = owner_pages_.find(owner);
+  const int64_t others = pages == owner_pages_.end() ? 0 : pages->second;
+  if (others + num_pages <= limits_.max_owner_pages) return OkStatus();
+  return FailedPrecondition(StrCat(
+      "pinned, the adapter would keep ", num_pages, " pages of the pool's ", limits_.num_pages,
+      "; beside ", others, " pages of other adapters that the tenant has pinned that is more than ",
+      "the ", limits_.max_owner_pages,
+      " that one tenant may pin; unpin another adapter, or start the server with a larger "
+      "--tenant-pin-share"));
 }
 
-void StandingPins::Unpin(AdapterId id) {
+StatusOr<std::shared_ptr<const void>> StandingPins::Pin(const AdapterRef& ref, int64_t num_pages,
+                                                        const std::string& owner) {
+  const std::lock_guard lock(mutex_);
+  RETURN_IF_ERROR(CheckOwner(ref.id, num_pages, owner));
+  auto found = pinned_.find(ref.id);
+  if (found == pinned_.end()) {
+    RETURN_IF_ERROR(CheckPin(ref.id, num_pages));
+    found = pinned_.emplace(ref.id, Pinned{ref.adapter, num_pages}).first;
+    pinned_pages_ += num_pages;
+    Changed();
+  }
+  ++found->second.count;
+  if (++found->second.by_owner[owner] == 1) owner_pages_[owner] += num_pages;
+  return std::shared_ptr<const void>(this,
+                                     [this, id = ref.id, owner](const void*) { Unpin(id, owner); });
+}
+
+std::map<std::string, int64_t> StandingPins::PagesByOwner() const {
+  const std::lock_guard lock(mutex_);
+  return owner_pages_;
+}
+
+void StandingPins::Unpin(AdapterId id, const std::string& owner) {
   std::shared_ptr<const Adapter> last;  // its files are closed after the lock is released
   const std::lock_guard lock(mutex_);
   Pinned& pinned = pinned_.at(id);
+  if (--pinned.by_owner.at(owner) == 0) {
+    pinned.by_owner.erase(owner);
+    int64_t& pages = owner_pages_.at(owner);
+    pages -= pinned.num_pages;
+    if (pages == 0) owner_pages_.erase(owner);
+  }
   if (--pinned.count > 0) return;
   last = std::move(pinned.adapter);
   pinned_pages_ -= pinned.num_pages;
@@ -113,7 +141,7 @@ void StandingPins::SetListener(std::function<void()> listener) {
   listener_ = std::move(listener);
 }
 
-void StandingPins::Apply(Residency& residency, const PagePool& pool) {
+void StandingPins::Apply(Residency& residency, int64_t available_pages) {
   if (has_changed_.exchange(false)) {
     const std::lock_guard lock(mutex_);
     std::erase_if(held_, [&](const auto& held) { return !pinned_.contains(held.first); });
@@ -130,8 +158,10 @@ void StandingPins::Apply(Residency& residency, const PagePool& pool) {
   }
   std::erase_if(waiting_, [&](const Waiting& waiting) {
     const AdapterId id = waiting.ref.id;
-    const int64_t room = std::min(pool.available(), residency.available_pages());
-    if (!residency.IsResident(id) && room < waiting.num_pages) return false;
+    if (!residency.IsResident(id) || residency.IsIdle(id)) {
+      if (std::min(available_pages, residency.available_pages()) < waiting.num_pages) return false;
+      available_pages -= waiting.num_pages;
+    }
     held_.emplace(id, residency.Pin(waiting.ref));
     loading_.insert(id);
     return true;

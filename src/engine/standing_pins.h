@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ class StandingPins {
     int64_t max_context_pages = 0;  // of a sequence of the longest context, without its adapter
     // Of all adapters in the pool.
     int64_t max_adapter_pages = Residency::kUnbounded;
+    // That one owner may pin.
+    int64_t max_owner_pages = Residency::kUnbounded;
   };
   explicit StandingPins(const Limits& limits) : limits_(limits) {}
   StandingPins(const StandingPins&) = delete;
@@ -54,8 +57,13 @@ class StandingPins {
   // Keeps an adapter in the pool while what this returns exists; several times is like once. Its
   // copy begins when its pages are free, and nobody joins the running sequences before.
   // FailedPrecondition if the longest context, or a sequence that was accepted, would not fit any
-  // more.
-  StatusOr<std::shared_ptr<const void>> Pin(const AdapterRef& ref, int64_t num_pages);
+  // more, or `owner` (a tenant) would pin more than its share; an adapter that several have pinned
+  // counts for each.
+  StatusOr<std::shared_ptr<const void>> Pin(const AdapterRef& ref, int64_t num_pages,
+                                            const std::string& owner = "");
+
+  // Pages that each owner has pinned; those who have none are left out.
+  std::map<std::string, int64_t> PagesByOwner() const;
 
   // Called after a change, on the thread that makes it; null: nobody. The former one is not called
   // any more when this returns.
@@ -65,8 +73,9 @@ class StandingPins {
   bool HasChanged() const { return has_changed_; }
   // Whether pinned adapters are not in the pool yet, or others still are.
   bool HasWork() const { return has_changed_ || !waiting_.empty() || !loading_.empty(); }
-  // Pins and unpins at the residency what has changed, as far as `pool` has room.
-  void Apply(Residency& residency, const PagePool& pool);
+  // Pins and unpins at the residency what has changed, as far as there is room: `available_pages`
+  // are the pool's, without those that running sequences are to get.
+  void Apply(Residency& residency, int64_t available_pages);
   // Pages that pinned adapters wait for.
   int64_t pages_waited_for() const;
   // Pinned, and in the pool or on its way there.
@@ -81,22 +90,25 @@ class StandingPins {
     std::shared_ptr<const Adapter> adapter;  // null once Apply has it
     int64_t num_pages = 0;
     int64_t count = 0;
+    std::map<std::string, int64_t> by_owner;  // counts
   };
   // mutex_ is held for these.
   // Of those of them that are neither pinned nor `id`.
   int64_t UnpinnedPages(const std::vector<AdapterPages>& adapters, AdapterId id) const;
   Status CheckPin(AdapterId id, int64_t num_pages) const;
+  Status CheckOwner(AdapterId id, int64_t num_pages, const std::string& owner) const;
   void Changed();
 
-  void Unpin(AdapterId id);
+  void Unpin(AdapterId id, const std::string& owner);
 
   const Limits limits_;
   mutable std::mutex mutex_;
-  std::list<Need> needs_;                  // guarded by mutex_
-  std::map<AdapterId, Pinned> pinned_;     // guarded by mutex_
-  int64_t pinned_pages_ = 0;               // guarded by mutex_; of pinned_
-  std::function<void()> listener_;         // guarded by mutex_
-  std::atomic<bool> has_changed_ = false;  // since Apply
+  std::list<Need> needs_;                       // guarded by mutex_
+  std::map<AdapterId, Pinned> pinned_;          // guarded by mutex_
+  int64_t pinned_pages_ = 0;                    // guarded by mutex_; of pinned_
+  std::map<std::string, int64_t> owner_pages_;  // guarded by mutex_; likewise
+  std::function<void()> listener_;              // guarded by mutex_
+  std::atomic<bool> has_changed_ = false;       // since Apply
 
   // The engine's thread.
   struct Waiting {

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
@@ -103,6 +105,41 @@ TEST(PinLedger, TheAdaptersShareIsKept) {
   EXPECT_THAT(Message(pins.Reserve({{AdapterId(2), 31}}, 1).status()),
               HasSubstr("take 31 pages, but adapters may take 50, of which pinned ones keep 20"));
   EXPECT_TRUE(pins.Reserve({{AdapterId(2), 30}}, 1).ok());
+}
+
+TEST(PinShare, OneOwnersPinsAreBounded) {
+  StandingPins pins({.num_pages = 100, .max_context_pages = 40, .max_owner_pages = 30});
+  const auto a = pins.Pin({kA, nullptr}, 20, "acme");
+  ASSERT_TRUE(a.ok()) << a.status();
+  const auto refused = pins.Pin({kB, nullptr}, 11, "acme");
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(refused.status()),
+            "pinned, the adapter would keep 11 pages of the pool's 100; beside 20 pages of other "
+            "adapters that the tenant has pinned that is more than the 30 that one tenant may pin; "
+            "unpin another adapter, or start the server with a larger --tenant-pin-share");
+  auto again = pins.Pin({kA, nullptr}, 20, "acme");
+  EXPECT_TRUE(again.ok()) << "once or twice, it is one";
+  auto b = pins.Pin({kB, nullptr}, 11, "zeta");
+  ASSERT_TRUE(b.ok()) << "others have their own share: " << b.status();
+  EXPECT_FALSE(pins.Pin({kB, nullptr}, 11, "acme").ok()) << "what others have pinned counts, too";
+  EXPECT_EQ(pins.PagesByOwner(), (std::map<std::string, int64_t>{{"acme", 20}, {"zeta", 11}}));
+  again->reset();
+  EXPECT_EQ(pins.PagesByOwner().at("acme"), 20);
+  b->reset();
+  EXPECT_EQ(pins.PagesByOwner(), (std::map<std::string, int64_t>{{"acme", 20}}));
+}
+
+TEST(PinShare, AnAdapterOfTwoOwnersIsHeldByEither) {
+  StandingPins pins({.num_pages = 100, .max_context_pages = 40, .max_owner_pages = 30});
+  auto first = pins.Pin({kA, nullptr}, 30, "acme");
+  auto second = pins.Pin({kA, nullptr}, 30, "zeta");
+  ASSERT_TRUE(first.ok() && second.ok());
+  first->reset();
+  EXPECT_TRUE(pins.Pin({kB, nullptr}, 30, "acme").ok());
+  EXPECT_FALSE(pins.Pin({kB, nullptr}, 31, "acme").ok());
+  EXPECT_FALSE(pins.Pin({AdapterId(2), nullptr}, 1, "zeta").ok());
+  second->reset();
+  EXPECT_TRUE(pins.PagesByOwner().empty());
 }
 
 // In an engine, whose pool holds the largest adapter and little else.
@@ -210,6 +247,25 @@ TEST_F(StandingPinsTest, APinWaitsForWhatRunsAndBeforeWhatWaits) {
   for (; id < 5; ++id) Add(*engine, Request(id, kLarge));
   RunDry(*engine);
   for (int64_t i = 0; i < id; ++i) EXPECT_EQ(streams_[i].tokens.size(), 8u) << i;
+}
+
+TEST_F(StandingPinsTest, APinLeavesARunningPromptThePagesItIsToGet) {
+  TestEngineOptions options = Options({kLarge}, 1);
+  options.engine.max_num_seqs = 2;
+  options.engine.max_num_batched_tokens = 4;
+  TestEngine engine(options);
+  Add(*engine, Request(0, kBaseModel));
+  streams_.Take(engine->Step());
+  Add(*engine, GreedyRequest(1, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 4));
+  streams_.Take(engine->Step());
+  ASSERT_EQ(engine->Stats().num_running, 2);
+  // Two pages of three are still to come, and one more than the adapter takes is there.
+  auto pin = engine->Pin(kLarge);
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  RunDry(*engine);
+  EXPECT_EQ(engine->Stats().evictions, 0);
+  EXPECT_TRUE(engine->IsInPool(kLarge));
+  EXPECT_THAT(streams_.problems(), IsEmpty());
 }
 
 // Whatever is pinned and unpinned while sequences run: all end, with the tokens that they give

@@ -1,50 +1,23 @@
-// Adapters that come, change and go while the server runs: /v1/adapters, and vLLM's
-// /v1/load_lora_adapter and /v1/unload_lora_adapter.
+// Adapters that come, change and go while the server runs: what changes them beneath /v1/adapters,
+// and vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter.
 
 #ifndef ARIL_GATEWAY_ADAPTERS_API_H_
 #define ARIL_GATEWAY_ADAPTERS_API_H_
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
 #include "base/json.h"
-#include "catalog/catalog.h"
-#include "gateway/adapter_loads.h"
+#include "base/status.h"
+#include "catalog/generation_store.h"
+#include "gateway/adapter_changes.h"
+#include "gateway/adapter_loader.h"
 #include "gateway/api_error.h"
 #include "gateway/completion_request.h"
-#include "gateway/remote_loader.h"
-#include "gateway/served_model.h"
 
 namespace aril::gateway {
-
-// Makes adapters ready for requests. Thread-safe.
-class AdapterLoader {
- public:
-  virtual ~AdapterLoader() = default;
-  // Verifies the adapter at `source` completely; takes as long as reading it. Where changes survive
-  // a restart its files have been taken over when this returns. InvalidArgument or NotFound says
-  // what is wrong with it.
-  virtual StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) = 0;
-  // What Load would give or say; nothing of it stays.
-  virtual StatusOr<Generation::Description> Verify(const std::string& source) = 0;
-  // A generation that a name has stood for, by its digest. NotFound if its files are not kept.
-  virtual StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) = 0;
-};
-
-// How adapters get here that are not in a folder of this machine. All of it outlives the loads.
-struct RemoteAdapters {
-  RemoteLoader* loader = nullptr;  // null: only adapters in folders can be loaded
-  AdapterLoads* loads = nullptr;   // null as well, then
-  const Clock* clock = nullptr;
-};
-
-// The adapters that the tenant may use, those that are being loaded included.
-Json ListAdapters(const RequestContext& context);
-ApiResult<Json> DescribeAdapter(const std::string& name, const RequestContext& context);
 
 // What changes adapters takes time, and may run on any thread. What runs goes on with the
 // generation that it began with.

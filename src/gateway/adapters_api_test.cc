@@ -2,94 +2,19 @@
 
 #include "gateway/adapters_api.h"
 
-#include <map>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "base/strings.h"
-#include "gateway/gateway_test_fixture.h"
-#include "gmock/gmock.h"
+#include "gateway/adapters_api_test_fixture.h"
 
 namespace aril::gateway {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Loads every source but "/bad" and "/none", as adapters 10, 11, …; a source's generation is
-// "digest of " it. All but "/broken" can be used.
-class FakeLoader final : public AdapterLoader {
- public:
-  StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override {
-    ASSIGN_OR_RETURN(Generation::Description description, Verify(source));
-    description.adapter = AdapterId(10 + num_loads_++);
-    return std::make_shared<const Generation>(
-        description, Generation::Hooks{.prepare = [source] { return CanBeUsed(source); },
-                                       .release = [this] { ++num_released_; },
-                                       .residence = [] { return Generation::Residence::kHost; },
-                                       .pin = [this, source] { return Pin(source); }});
-  }
-  StatusOr<Generation::Description> Verify(const std::string& source) override {
-    if (source == "/bad") return InvalidArgument("tensor x is missing");
-    if (source == "/none") return NotFound("there is no folder /none");
-    return Generation::Description{.digest = "digest of " + source, .rank = 8, .bytes = 4096};
-  }
-  StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override {
-    if (digest == "digest of /forgotten") return NotFound("the files are not kept");
-    return Load(digest.substr(std::string("digest of ").size()));
-  }
-  // Of everything but "/large".
-  StatusOr<std::shared_ptr<const void>> Pin(const std::string& source) {
-    if (source == "/large") return FailedPrecondition("12 pages would be left");
-    ++num_pins_;
-    return std::shared_ptr<const void>(this, [this](const void*) { --num_pins_; });
-  }
-  int num_pins() const { return num_pins_; }
-  int num_loads() const { return num_loads_; }
-  int num_released() const { return num_released_; }
-
- private:
-  static Status CanBeUsed(const std::string& source) {
-    return source == "/broken" ? NotFound("/state/adapters/1: no such file") : OkStatus();
-  }
-
-  std::atomic<int> num_loads_ = 0;
-  std::atomic<int> num_released_ = 0;
-  std::atomic<int> num_pins_ = 0;
-};
-
-class AdaptersApiTest : public GatewayTest {
- protected:
-  AdaptersApiTest() { loader_ = &fake_; }
-
-  HttpResponse Load(const std::string& fields) {
-    return Send("POST", "/v1/load_lora_adapter", "{" + fields + "}");
-  }
-  HttpResponse Put(const std::string& name, const std::string& fields,
-                   const std::string& query = "") {
-    return Send("PUT", "/v1/adapters/" + name + query, "{" + fields + "}");
-  }
-  HttpResponse Unload(const std::string& name) {
-    return Send("POST", "/v1/unload_lora_adapter", R"({"lora_name":")" + name + R"("})");
-  }
-  std::vector<std::string> Names() {
-    std::vector<std::string> names;
-    const Json list = Ask("GET", "/v1/adapters");
-    for (const Json& adapter : *At(list, {"data"}).AsArray()) {
-      names.push_back(*At(adapter, {"id"}).AsString());
-    }
-    return names;
-  }
-
-  FakeLoader fake_;
-};
-
-// {"message", "param"} of an error.
-std::pair<std::string, std::string> ErrorOf(const HttpResponse& response) {
-  const auto json = Json::Parse(response.body);
-  EXPECT_TRUE(json.ok()) << response.body;
-  const Json& param = At(*json, {"error", "param"});
-  return {*At(*json, {"error", "message"}).AsString(),
-          param.AsString() != nullptr ? *param.AsString() : ""};
-}
 
 TEST_F(AdaptersApiTest, AnAdapterIsLoadedUsedAndUnloaded) {
   Start();
@@ -257,168 +182,6 @@ TEST_F(AdaptersApiTest, ANameHasAnEnd) {
   EXPECT_EQ(Put("sql", R"("source":"/v1","expected_generation":"")").status, 201);
 }
 
-TEST_F(AdaptersApiTest, APinMovesWithTheName) {
-  Start();
-  ASSERT_EQ(Put("sql", R"("source":"/v1")").status, 201);
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"pin"}), "false");
-  EXPECT_EQ(fake_.num_pins(), 0);
-  const HttpResponse pinned = Put("sql", R"("pin":true)");
-  EXPECT_EQ(pinned.status, 200) << pinned.body;
-  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"pin"}), "true");
-  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"generation"}), R"("digest of /v1")");
-  EXPECT_EQ(Text(*Json::Parse(pinned.body), {"source"}), R"("/v1")");
-  EXPECT_EQ(fake_.num_pins(), 1);
-  ASSERT_EQ(Put("sql", R"("source":"/v2")").status, 200);
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"pin"}), "true") << "where it is not named";
-  EXPECT_EQ(fake_.num_pins(), 1);
-  ASSERT_EQ(Put("sql", R"("pin":false)").status, 200);
-  EXPECT_EQ(fake_.num_pins(), 0);
-  ASSERT_EQ(Put("other", R"("source":"/v3","pin":true)").status, 201);
-  Ask("DELETE", "/v1/adapters/other");
-  EXPECT_EQ(fake_.num_pins(), 0);
-}
-
-TEST_F(AdaptersApiTest, SaysWhatIsWrongWithAPin) {
-  Start();
-  ASSERT_EQ(Put("sql", R"("source":"/v1","pin":true)").status, 201);
-  const auto expect = [&](const HttpResponse& response, int status, const std::string& param,
-                          const std::string& message) {
-    EXPECT_EQ(response.status, status) << response.body;
-    EXPECT_EQ(ErrorOf(response).second, param);
-    EXPECT_THAT(ErrorOf(response).first, HasSubstr(message));
-  };
-  expect(Put("sql", R"("source":"/large")"), 409, "pin", "12 pages would be left");
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/sql"), {"generation"}), R"("digest of /v1")");
-  expect(Put("sql", R"("source":"/v2","ttl_seconds":5)"), 400, "ttl_seconds", "`pin`: false");
-  expect(Put("x", R"("source":"/v2","ttl_seconds":5,"pin":true)"), 400, "ttl_seconds", "stays");
-  expect(Put("x", R"("source":"/v2","pin":1)"), 400, "pin", "boolean");
-  expect(Put("x", R"("pin":true)"), 404, "", "`x` does not exist");
-  EXPECT_EQ(fake_.num_pins(), 1);
-  EXPECT_EQ(Put("sql", R"("source":"/large","pin":false)").status, 200);
-  EXPECT_EQ(fake_.num_pins(), 0);
-}
-
-TEST_F(AdaptersApiTest, ASplitDividesItsRequestsByWhoAsks) {
-  Start();
-  port_.AnswerWith("x");
-  ASSERT_EQ(Put("new", R"("source":"/v2")").status, 201);
-  ASSERT_EQ(Put("prod", R"("source":"/v1")").status, 201);
-  const HttpResponse split =
-      Put("prod",
-          R"("split":[{"generation":"digest of /v1","weight":2},{"adapter":"new","weight":1}])");
-  ASSERT_EQ(split.status, 200) << split.body;
-  std::map<std::string, int> counts;
-  std::map<std::string, std::string> generations;
-  const auto ask = [&](const std::string& fields) {
-    const HttpResponse response =
-        Send("POST", "/v1/completions",
-             R"({"model":"prod","prompt":"hi","max_tokens":1,)" + fields + "}");
-    EXPECT_EQ(response.status, 200) << response.body;
-    EXPECT_EQ(Text(*Json::Parse(response.body), {"model"}), R"("prod")");
-    return std::string(FindHeader(response.headers, "Aril-Generation"));
-  };
-  for (int user = 0; user < 12; ++user) {
-    const std::string field = StrCat(R"("user":"u)", user, R"(")");
-    const std::string generation = ask(field);
-    ++counts[generation];
-    EXPECT_EQ(ask(field + R"(,"seed":7)"), generation) << "who asks comes before the seed";
-    EXPECT_EQ(ask(StrCat(R"("safety_identifier":"u)", user, R"(")")), generation);
-    EXPECT_EQ(ask(StrCat(R"("prompt_cache_key":"u)", user, R"(")")), generation);
-  }
-  EXPECT_EQ(counts.size(), 2u) << "12 users, of whom two thirds go to the one";
-  EXPECT_EQ(ask(R"("seed":7)"), ask(R"("seed":7)"));
-  const Json described = Ask("GET", "/v1/adapters/prod");
-  const auto requests = [&](const char* share) {
-    return std::stoi(Text(described, {"split", share, "requests"}));
-  };
-  EXPECT_EQ(Text(described, {"requests"}), "50");
-  EXPECT_EQ(requests("0") + requests("1"), 50);
-  EXPECT_EQ(Text(described, {"split", "1", "adapter"}), R"("new")");
-  EXPECT_EQ(Text(described, {"source"}), "null");
-
-  // It stands for what the other name stood for then.
-  ASSERT_EQ(Put("new", R"("source":"/v3")").status, 200);
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/prod"), {"split", "1", "generation"}),
-            R"("digest of /v2")");
-}
-
-TEST_F(AdaptersApiTest, ASplitIsMovedBack) {
-  Start();
-  ASSERT_EQ(Put("new", R"("source":"/v2")").status, 201);
-  ASSERT_EQ(Put("prod", R"("source":"/v1","pin":true)").status, 201);
-  ASSERT_EQ(
-      Put("prod", R"("split":[{"adapter":"prod","weight":9},{"adapter":"new","weight":1}])").status,
-      200);
-  EXPECT_EQ(fake_.num_pins(), 2);
-  const std::string split = Text(Ask("GET", "/v1/adapters/prod"), {"generation"});
-  EXPECT_THAT(split, HasSubstr("split:"));
-  ASSERT_EQ(Put("prod", R"("generation":"digest of /v2","expected_generation":)" + split).status,
-            200)
-      << "a share alone";
-  EXPECT_EQ(fake_.num_pins(), 1);
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/prod"), {"split"}), "null");
-  EXPECT_EQ(Put("prod", R"("generation":"digest of /v1","expected_generation":)" + split).status,
-            409);
-  const HttpResponse back = Put("prod", R"("generation":)" + split);
-  ASSERT_EQ(back.status, 200) << back.body;
-  EXPECT_EQ(Text(*Json::Parse(back.body), {"generation"}), split);
-  EXPECT_EQ(Text(*Json::Parse(back.body), {"split", "0", "weight"}), "9");
-  EXPECT_EQ(Text(*Json::Parse(back.body), {"history", "3", "split", "1", "generation"}),
-            R"("digest of /v2")");
-  EXPECT_EQ(fake_.num_pins(), 2);
-  ASSERT_EQ(Put("prod", R"("pin":false)").status, 200);
-  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/prod"), {"generation"}), split);
-  EXPECT_EQ(fake_.num_pins(), 0);
-}
-
-TEST_F(AdaptersApiTest, SaysWhatIsWrongWithASplit) {
-  Start({.api_keys = ApiKeys({{.key = "a", .tenant = "acme"}, {.key = "z", .tenant = "zeta"}})});
-  const auto put = [&](const std::string& key, const std::string& name, const std::string& fields) {
-    return Send("PUT", "/v1/adapters/" + name, "{" + fields + "}",
-                {{"Authorization", "Bearer " + key}});
-  };
-  ASSERT_EQ(put("z", "theirs", R"("source":"/v9")").status, 201);
-  ASSERT_EQ(put("a", "one", R"("source":"/v1")").status, 201);
-  ASSERT_EQ(put("a", "two", R"("source":"/v2")").status, 201);
-  ASSERT_EQ(put("a", "old", R"("source":"/forgotten")").status, 201);
-  ASSERT_EQ(
-      put("a", "both", R"("split":[{"adapter":"one","weight":1},{"adapter":"two","weight":1}])")
-          .status,
-      201);
-  const auto expect = [&](const std::string& fields, int status, const std::string& param,
-                          const std::string& message) {
-    const HttpResponse response = put("a", "prod", fields);
-    EXPECT_EQ(response.status, status) << response.body;
-    EXPECT_EQ(ErrorOf(response).second, param);
-    EXPECT_THAT(ErrorOf(response).first, HasSubstr(message));
-  };
-  const std::string one = R"({"adapter":"one","weight":1})";
-  const auto with = [&](const std::string& share) {
-    return R"("split":[)" + one + "," + share + "]";
-  };
-  expect(R"("split":7)", 400, "split", "array of 2 to 16 shares");
-  expect(R"("split":[])", 400, "split", "array of 2 to 16 shares");
-  expect(R"("split":[)" + one + "]", 400, "split", "array of 2 to 16 shares");
-  expect(with("7"), 400, "split[1]", "must be an object");
-  expect(with(R"({"adapter":"two"})"), 400, "split[1].weight", "is required");
-  expect(with(R"({"adapter":"two","weight":0})"), 400, "split[1].weight", "between 1 and 1000000");
-  expect(with(R"({"adapter":"two","weight":0.5})"), 400, "split[1].weight", "integer");
-  expect(with(R"({"weight":1})"), 400, "split[1].generation", "or `adapter` is required");
-  expect(with(R"({"adapter":"two","generation":"x","weight":1})"), 400, "split[1].generation",
-         "one of them");
-  expect(with(R"({"adapter":"nobody","weight":1})"), 404, "split[1].adapter", "does not exist");
-  expect(with(R"({"adapter":"theirs","weight":1})"), 404, "split[1].adapter", "does not exist");
-  expect(with(R"({"adapter":"base","weight":1})"), 400, "split[1].adapter", "not the base model");
-  expect(with(R"({"adapter":"both","weight":1})"), 400, "split[1].adapter", "split itself");
-  expect(with(R"({"adapter":"old","weight":1})"), 404, "split[1].adapter", "not kept");
-  expect(with(one), 400, "split", "has two shares");
-  expect(with(R"({"generation":"digest of /v1","weight":1})"), 404, "split[1].generation",
-         "has not stood for");
-  expect(with(one) + R"(,"source":"/v1")", 400, "source", "exclude each other");
-  const HttpResponse theirs = put("z", "both", "\"pin\":true");
-  EXPECT_EQ(theirs.status, 404) << theirs.body;
-}
-
 TEST_F(AdaptersApiTest, ADryRunVerifiesAndChangesNothing) {
   Start();
   const HttpResponse dry = Put("sql", R"("source":"/v1")", "?dry_run=true");
@@ -490,6 +253,70 @@ TEST_F(AdaptersApiTest, FilesThatAreGoneHarmTheirOwnRequestsOnly) {
   EXPECT_EQ(Text(adapter, {"requests"}), "2");
   EXPECT_EQ(Text(adapter, {"last_used"}), "5");
   EXPECT_EQ(Send("POST", "/tokenize", R"({"model":"poet","prompt":"hi"})").status, 200);
+}
+
+TEST_F(AdaptersApiTest, NobodyElseWaitsForFilesThatAreOpened) {
+  Start();
+  port_.AnswerWith("ok");
+  ASSERT_EQ(Put("slow", R"("source":"/slow")").status, 201);
+  std::promise<void> open;
+  fake_.OpenSlowlyUntil([future = open.get_future().share()] { future.wait(); });
+  const auto ask = [this](const std::string& path, const std::string& model) {
+    return Send("POST", path, R"({"prompt":"hi","tokens":[1],"model":")" + model + R"("})");
+  };
+  std::vector<std::future<HttpResponse>> slow;
+  for (const char* path : {"/v1/completions", "/tokenize", "/detokenize"}) {
+    slow.push_back(std::async(std::launch::async, ask, path, "slow"));
+  }
+  for (const char* path : {"/v1/completions", "/tokenize", "/detokenize"}) {
+    EXPECT_EQ(ask(path, "poet").status, 200) << path;
+    EXPECT_EQ(ask(path, "base").status, 200) << path;
+  }
+  open.set_value();
+  for (auto& answer : slow) {
+    const HttpResponse response = answer.get();
+    EXPECT_EQ(response.status, 200) << response.body;
+  }
+  EXPECT_EQ(Text(Ask("GET", "/v1/adapters/slow"), {"requests"}), "3") << "each counts once";
+}
+
+TEST_F(AdaptersApiTest, ARequestKeepsItsAdaptersFilesOpen) {
+  Start();
+  ASSERT_EQ(Put("sql", R"("source":"/v1")").status, 201);
+  auto answer = std::async(std::launch::async, [this] {
+    return Send("POST", "/v1/completions", R"({"prompt":"hi","model":"sql"})");
+  });
+  const auto requests = port_.WaitForRequests(1);
+  EXPECT_EQ(fake_.num_held(), 1);
+  port_.Emit(requests[0].sequence, "ok", wire::FinishReason::kLength);
+  EXPECT_EQ(answer.get().status, 200);
+  EXPECT_EQ(Send("GET", "/health").status, 200) << "by the thread that lets go of the other";
+  EXPECT_EQ(fake_.num_held(), 0);
+}
+
+TEST_F(AdaptersApiTest, WhoLeavesWhileFilesAreOpenedIsForgotten) {
+  Start();
+  port_.AnswerWith("ok");
+  ASSERT_EQ(Put("slow", R"("source":"/slow")").status, 201);
+  std::promise<void> begun;
+  std::promise<void> open;
+  fake_.OpenSlowlyUntil([&begun, future = open.get_future().share()] {
+    begun.set_value();
+    future.wait();
+  });
+  {
+    RawClient client(server_->port());
+    const std::string body = R"({"prompt":"hi","model":"slow"})";
+    client.Send(StrCat("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(),
+                       "\r\n\r\n", body));
+    begun.get_future().wait();
+  }
+  open.set_value();
+  while (Send("GET", "/metrics").body.find("aril_requests_in_flight 0") == std::string::npos) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(Send("GET", "/metrics").body,
+              HasSubstr(R"(aril_requests_total{outcome="cancelled"} 1)"));
 }
 
 TEST_F(AdaptersApiTest, TenantsHaveNamesOfTheirOwn) {

@@ -21,6 +21,9 @@ struct ApiError {
   // An adapter that is being loaded, and why there is nothing else to say yet: whoever can wait for
   // it may ask again then. Not shown.
   std::string awaited_model = "";
+  // An adapter's files have to be opened first, which takes time: it is to be asked again where it
+  // may (RequestContext::may_open). Not shown.
+  bool must_open = false;
 };
 
 // 400 about one field of a request.

@@ -83,16 +83,18 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   AddInFlight(1);
 }
 
-bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
-  return options_.work->TryPush([this, pending, model = model_, loads = loads_,
-                                 draw = options_.random()] {
+bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending) {
+  const bool may_open = &queue == options_.openings;
+  return queue.TryPush([this, pending, may_open, model = model_, loads = loads_,
+                        draw = options_.random()] {
     auto parsed = ParseSafely(pending->endpoint, pending->call.request.body,
                               {.model = *model,
                                .limits = options_.limits,
                                .tenant = pending->call.tenant,
                                .unix_seconds = options_.clock->UnixSeconds(),
                                .draw = draw,
-                               .loads = loads});
+                               .loads = loads,
+                               .may_open = may_open});
     options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
       OnParsed(pending, std::move(*parsed));
     });
@@ -103,6 +105,7 @@ void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
                                  ApiResult<CompletionRequest> parsed) {
   if (!pending->gone && parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
   if (!pending->gone && WaitForLoad(pending, parsed.error())) return;
+  if (!pending->gone && parsed.error().must_open && ParseOn(*options_.openings, pending)) return;
   Refuse(pending, parsed.ok() ? ApiError() : parsed.error());
 }
 

@@ -34,6 +34,7 @@ struct CompletionServiceOptions {
   PostAfterFunction post_after;  // empty: nobody waits for adapters that are being loaded
   Duration max_load_wait = std::chrono::seconds(60);
   WorkQueue* work = nullptr;         // for parsing and tokenizing
+  WorkQueue* openings = nullptr;     // the same, of requests whose adapters' files are closed
   std::function<uint64_t()> random;  // 64 unpredictable bits
 };
 
@@ -74,8 +75,9 @@ class CompletionService {
     int64_t choice_idx = 0;
   };
 
-  // False if there is too much to do already.
-  bool Parse(const std::shared_ptr<Pending>& pending);
+  // False if there is too much to do already. Opens no adapter's files if others would wait.
+  bool Parse(const std::shared_ptr<Pending>& pending) { return ParseOn(*options_.work, pending); }
+  bool ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending);
   void OnParsed(std::shared_ptr<Pending> pending, ApiResult<CompletionRequest> parsed);
   // Parses it again when the adapter that it asks for has been loaded; false if it cannot wait.
   bool WaitForLoad(const std::shared_ptr<Pending>& pending, const ApiError& error);

@@ -89,7 +89,8 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
     return false;
   }
   if (!AcceptIndex(choice, event)) return false;
-  choice.num_cached = event.num_cached;
+  // Of the attempt that began with the prompt: a later one finds tokens of the answer, too.
+  if (event.index == 0) choice.num_cached = event.num_cached;
   if (event.token) RecordToken(choice);
   if (event.logprobs) choice.sum_logprobs += double{event.logprobs->logprob};
   ChoiceDelta delta = choice.output.Append(std::move(event));

@@ -7,6 +7,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "gateway/adapter_description.h"
+#include "gateway/adapters_api.h"
 #include "gateway/models_api.h"
 #include "gateway/openapi.h"
 #include "gateway/text.h"
@@ -22,9 +24,11 @@ constexpr std::string_view kAdapterPrefix = "/v1/adapters/";
 constexpr size_t kMaxAdapterChanges = 256;
 // Uploads at the same time; more are answered with 503.
 constexpr int kMaxUploads = 16;
+// Threads that open the files of adapters whose requests wait for that: a folder that is served
+// where it lies is digested, and DoRA reads what it adapts of the base model, about a second each.
+constexpr size_t kOpeningThreads = 4;
 // What a multipart body has beyond its parts' bytes.
 constexpr size_t kMultipartBytes = 64 << 10;
-constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
 
@@ -172,8 +176,10 @@ Gateway::Gateway(GatewayOptions options)
                     .post_after = options_.post_after,
                     .max_load_wait = options_.max_load_wait,
                     .work = &work_,
+                    .openings = &openings_,
                     .random = options_.random}),
       uploads_(kMaxUploads),  // of each, one piece at a time
+      openings_(static_cast<size_t>(options_.max_in_flight), kOpeningThreads),
       work_(static_cast<size_t>(options_.max_in_flight)),
       adapter_changes_(kMaxAdapterChanges) {}
 
@@ -184,9 +190,15 @@ void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort
       [catalog = model->catalog] { return catalog->num_adapters(); });
   if (remote != nullptr) {
     loads_ = std::make_unique<AdapterLoads>(options_.loads);
-    remote_ = {.loader = remote, .loads = loads_.get(), .clock = options_.clock};
+    remote_ = {.loader = remote,
+               .loads = loads_.get(),
+               .clock = options_.clock,
+               .on_fetch = [metrics = options_.metrics](
+                               std::string_view source, const Status& outcome, int64_t bytes,
+                               Duration took) { metrics->OnFetch(source, outcome, bytes, took); }};
   }
   completions_.Serve(model, port, loads_.get());
+  port_ = port;
   model_ = std::move(model);
   loader_ = loader;
 }
@@ -228,6 +240,11 @@ void Gateway::HandleHealth(ApiCall call) {
 void Gateway::HandleReady(ApiCall call) {
   if (draining_) {
     return call.responder->Respond(ErrorResponse(Overloaded("The server is shutting down.")));
+  }
+  if (port_ != nullptr) {
+    if (const Status status = port_->Readiness(); !status.ok()) {
+      return call.responder->Respond(ErrorResponse(Overloaded(Message(status))));
+    }
   }
   HandleHealth(std::move(call));
 }
@@ -288,12 +305,15 @@ std::optional<ApiError> Gateway::CheckUpload(const HttpRequest& head,
                                              const std::string& tenant) const {
   if (model_ == nullptr) return Overloaded("The model is still being loaded.");
   if (remote_.loader == nullptr || loader_ == nullptr) {
-    return ApiError{.status = 403,
-                    .message =
-                        "Adapters cannot be uploaded here: the server was started without "
-                        "--state-dir.",
-                    .param = "",
-                    .code = ""};
+    return ApiError{
+        .status = 403,
+        .message = options_.is_in_cluster
+                       ? "Adapters cannot be uploaded to a cluster: its gateways and runners "
+                         "serve those that they were started with."
+                       : "Adapters cannot be uploaded here: the server was started without "
+                         "--state-dir.",
+        .param = "",
+        .code = ""};
   }
   if (auto error = CheckName(AdapterName(head), ContextOf(tenant, *model_))) return error;
   if (*num_uploads_ >= kMaxUploads) return Overloaded("There are too many uploads at the moment.");
@@ -357,8 +377,11 @@ void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
   if (loader_ == nullptr) {
     return call.responder->Respond(
         ErrorResponse({.status = 403,
-                       .message = "Adapters cannot be changed here: the server was started without "
-                                  "--adapter-root and without --state-dir.",
+                       .message = options_.is_in_cluster
+                                      ? "Adapters cannot be changed in a cluster: its gateways and "
+                                        "runners serve those that they were started with."
+                                      : "Adapters cannot be changed here: the server was started "
+                                        "without --adapter-root and without --state-dir.",
                        .param = "",
                        .code = ""}));
   }
@@ -380,16 +403,23 @@ void Gateway::HandleChatCompletions(ApiCall call) {
   completions_.Handle(Endpoint::kChat, std::move(call));
 }
 
-void Gateway::HandleTokenize(ApiCall call) {
-  AnswerOn(work_, std::move(call), [](const std::string& body, const RequestContext& context) {
-    return ToResponse(Tokenize(body, context));
-  });
-}
+void Gateway::HandleTokenize(ApiCall call) { AnswerWithModel(std::move(call), Tokenize); }
 
-void Gateway::HandleDetokenize(ApiCall call) {
-  AnswerOn(work_, std::move(call), [](const std::string& body, const RequestContext& context) {
-    return ToResponse(Detokenize(body, context));
-  });
+void Gateway::HandleDetokenize(ApiCall call) { AnswerWithModel(std::move(call), Detokenize); }
+
+void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
+  BodyFunction opened = [function](const std::string& body, const RequestContext& context) {
+    return ToResponse(function(body, context));
+  };
+  BodyFunction answer = [this, call, function, opened = std::move(opened)](
+                            const std::string& body,
+                            const RequestContext& context) -> std::optional<HttpResponse> {
+    const auto result = function(body, context);
+    if (result.ok() || !result.error().must_open) return ToResponse(result);
+    options_.post([this, call, opened] { AnswerOn(openings_, call, opened); });
+    return std::nullopt;
+  };
+  AnswerOn(work_, std::move(call), std::move(answer));
 }
 
 RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& model) const {
@@ -402,14 +432,17 @@ RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& mo
 
 void Gateway::AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function) {
   const auto responder = call.responder;
-  const bool queued = queue.TryPush([this, call = std::move(call), model = model_,
-                                     function = std::move(function), draw = options_.random()] {
-    RequestContext context = ContextOf(call.tenant, *model);
-    context.draw = draw;
-    const auto response = AnswerSafely(function, call.request.body, context);
-    if (!response.has_value()) return;
-    options_.post([responder = call.responder, response] { responder->Respond(*response); });
-  });
+  const bool may_open = &queue != &work_;
+  const bool queued =
+      queue.TryPush([this, call = std::move(call), model = model_, function = std::move(function),
+                     may_open, draw = options_.random()] {
+        RequestContext context = ContextOf(call.tenant, *model);
+        context.draw = draw;
+        context.may_open = may_open;
+        const auto response = AnswerSafely(function, call.request.body, context);
+        if (!response.has_value()) return;
+        options_.post([responder = call.responder, response] { responder->Respond(*response); });
+      });
   if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
 }
 

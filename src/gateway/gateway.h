@@ -14,8 +14,9 @@
 
 #include "base/clock.h"
 #include "base/work_queue.h"
+#include "gateway/adapter_changes.h"
+#include "gateway/adapter_loader.h"
 #include "gateway/adapter_loads.h"
-#include "gateway/adapters_api.h"
 #include "gateway/api_call.h"
 #include "gateway/api_error.h"
 #include "gateway/auth.h"
@@ -45,6 +46,8 @@ struct GatewayOptions {
   int64_t max_upload_bytes = int64_t{4} << 30;  // of an adapter
   Duration upload_timeout = std::chrono::minutes(10);
   std::function<uint64_t()> random;  // 64 unpredictable bits; on the server's thread
+  // The runners are other processes, and there is no way yet to give them adapters at run time.
+  bool is_in_cluster = false;
 };
 
 // On the server's thread, unless a method says otherwise.
@@ -84,6 +87,10 @@ class Gateway {
   RequestContext ContextOf(std::string_view tenant, const ServedModel& model) const;
   // Answers on the queue's thread, or with 503 if it is full.
   void AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function);
+  // The same for what uses a model: at once, or, if its files have to be opened, where nobody else
+  // waits.
+  using ModelFunction = ApiResult<Json> (*)(std::string_view body, const RequestContext& context);
+  void AnswerWithModel(ApiCall call, ModelFunction function);
   // Why nobody can upload an adapter now as `tenant`, under the name in the path.
   std::optional<ApiError> CheckUpload(const HttpRequest& head, const std::string& tenant) const;
   // The same for what changes the adapters, or 403 if they are fixed.
@@ -110,6 +117,7 @@ class Gateway {
 
   const GatewayOptions options_;
   std::shared_ptr<const ServedModel> model_;  // null while it loads
+  const wire::SequencePort* port_ = nullptr;  // null while it loads
   AdapterLoader* loader_ = nullptr;           // null: adapters cannot be changed
   RemoteAdapters remote_;
   bool draining_ = false;
@@ -119,6 +127,7 @@ class Gateway {
   // Last: their threads must end before anything else does.
   std::unique_ptr<AdapterLoads> loads_;  // null: there are none
   WorkQueue uploads_;
+  WorkQueue openings_;
   WorkQueue work_;
   WorkQueue adapter_changes_;
 };

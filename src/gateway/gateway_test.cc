@@ -86,6 +86,15 @@ TEST_F(GatewayTest, SaysThatItLoads) {
   EXPECT_EQ(Send("GET", "/version").status, 200);
 }
 
+TEST_F(GatewayTest, IsReadyWhenItsRunnersAre) {
+  port_.readiness = Unavailable("There is no runner.");
+  Start();
+  const HttpResponse response = Send("GET", "/ready");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_THAT(response.body, HasSubstr("There is no runner."));
+  EXPECT_EQ(Send("GET", "/health").status, 200) << "the process is well";
+}
+
 TEST_F(GatewayTest, ChecksKeys) {
   Start({.api_keys = ApiKeys({{"sesame"}, {"other", "acme"}})});
   EXPECT_EQ(Send("GET", "/v1/models").status, 401);
@@ -114,6 +123,8 @@ TEST_F(GatewayTest, CountsInMetrics) {
        .pages_prefix = 3,
        .pages_free = 1,
        .page_tokens = 16,
+       .unused_kv_bytes = 7,
+       .unused_adapter_bytes = 8,
        .prefix_queries = 100,
        .prefix_hits = 48,
        .queue_times = {std::chrono::seconds(3)},
@@ -134,6 +145,8 @@ TEST_F(GatewayTest, CountsInMetrics) {
         "vllm:generation_tokens_total 1",
         R"(aril_pool_pages{use="prefix"} 3)",
         R"(aril_pool_pages{use="free"} 1)",
+        R"(aril_pool_unused_bytes{use="kv"} 7)",
+        R"(aril_pool_unused_bytes{use="adapter"} 8)",
         "vllm:prefix_cache_queries_total 100",
         "vllm:prefix_cache_hits_total 48",
         R"(aril_tokens_total{kind="generated",tenant="default"} 6)",

@@ -221,6 +221,13 @@ uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
   return context.draw;
 }
 
+// Of an adapter whose files are closed, where nobody may wait for that.
+ApiError MustOpen(const std::string& name) {
+  ApiError error = Overloaded(StrCat("The files of the adapter `", name, "` have to be opened."));
+  error.must_open = true;
+  return error;
+}
+
 // Of a name that has no generation, but a load.
 ApiError NotLoaded(const std::string& name, const AdapterLoadStatus& load) {
   if (load.state != AdapterLoadStatus::State::kFailed) {
@@ -243,6 +250,16 @@ ApiError NotLoaded(const std::string& name, const AdapterLoadStatus& load) {
   return error;
 }
 
+// An entry that keeps its adapter's files open.
+CatalogEntryPtr KeepOpen(CatalogEntryPtr entry, Generation::Opened opened) {
+  struct Kept {
+    CatalogEntryPtr entry;
+    Generation::Opened opened;
+  };
+  const auto kept = std::make_shared<const Kept>(Kept{std::move(entry), std::move(opened)});
+  return {kept, kept->entry.get()};
+}
+
 }  // namespace
 
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
@@ -255,13 +272,17 @@ ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields
   if (named->generation == nullptr) return named;
   const uint64_t point = ReadSplitPoint(name, fields, context);
   CatalogEntryPtr entry = named->is_split() ? ChooseShare(*named, point).entry : named;
-  const Status prepared = entry->generation->Prepare();
+  StatusOr<Generation::Opened> opened = entry->generation->FindPrepared();
+  if (*opened == nullptr) {
+    if (!context.may_open) return MustOpen(name);
+    opened = entry->generation->Prepare();
+  }
   // What is wrong with our own files, and where they are, is no business of clients.
   constexpr const char* kReason = "its files cannot be read; the server's log says why";
-  entry->usage->OnRequest(context.unix_seconds, prepared.ok() ? "" : kReason);
-  if (entry != named) named->usage->OnRequest(context.unix_seconds, prepared.ok() ? "" : kReason);
-  if (prepared.ok()) return entry;
-  LogError(StrCat("adapter ", name, " cannot be served: ", Message(prepared)));
+  entry->usage->OnRequest(context.unix_seconds, opened.ok() ? "" : kReason);
+  if (entry != named) named->usage->OnRequest(context.unix_seconds, opened.ok() ? "" : kReason);
+  if (opened.ok()) return KeepOpen(std::move(entry), *std::move(opened));
+  LogError(StrCat("adapter ", name, " cannot be served: ", Message(opened.status())));
   ApiError error =
       FromStatus(Internal(StrCat("The adapter `", name, "` cannot be served: ", kReason)));
   error.param = "model";

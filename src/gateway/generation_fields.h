@@ -24,7 +24,8 @@ inline constexpr int64_t kMaxLogprobs = 20;
 // its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the
 // errors of these fields stay in `fields`. 404 if the tenant may not use it; 500 if the files of a
 // registered adapter cannot be read any more; while it is loaded for the first time, 503 with
-// `awaited_model`, and afterwards, if that failed, why. May take as long as opening the files.
+// `awaited_model`, and afterwards, if that failed, why. Takes as long as opening the files, or,
+// where that is not allowed, ends with `must_open`.
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
                                      const RequestContext& context);
 

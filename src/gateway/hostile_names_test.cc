@@ -10,7 +10,7 @@
 #include "base/hostile_inputs.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "gateway/adapters_api.h"
+#include "gateway/adapter_loader.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gateway/text.h"
 #include "gmock/gmock.h"

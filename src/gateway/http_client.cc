@@ -28,6 +28,7 @@ using tcp = asio::ip::tcp;
 using ResponseParser = http::response_parser<http::buffer_body>;
 
 constexpr uint16_t kHttpsPort = 443;
+constexpr uint32_t kMaxHeadBytes = 64 << 10;
 
 std::string Serialize(const HttpUrl& url, const HttpRequest& request) {
   std::string text =
@@ -82,6 +83,7 @@ StatusOr<HttpUrl> ParseHttpUrl(const std::string& url) {
 struct HttpClient::Impl {
   HttpUrl url;
   Duration timeout{};
+  uint64_t max_body_bytes = 0;
   asio::io_context io{1};
   tcp::socket socket{io};
   // For https: TLS over the socket.
@@ -116,7 +118,12 @@ struct HttpClient::Impl {
     buffer.clear();
   }
 
-  Status Fail(const error_code& error) { return Fail(error.message()); }
+  Status Fail(const error_code& error) {
+    if (error == http::error::body_limit) {
+      return Fail(StrCat("its answer is longer than the ", max_body_bytes, " bytes that are read"));
+    }
+    return Fail(error.message());
+  }
   Status Fail(const std::string& reason) {
     Close();
     return Unavailable(StrCat(url.host, ":", url.port, ": ", reason));
@@ -157,7 +164,8 @@ struct HttpClient::Impl {
     });
     if (error) return Fail(error);
     ResponseParser parser;
-    parser.body_limit(boost::none);
+    parser.header_limit(kMaxHeadBytes);
+    parser.body_limit(max_body_bytes);
     error = AwaitStream([&](auto& stream, auto done) {
       http::async_read_header(stream, buffer, parser, std::move(done));
     });
@@ -185,9 +193,11 @@ struct HttpClient::Impl {
   }
 };
 
-HttpClient::HttpClient(HttpUrl url, Duration timeout) : impl_(std::make_unique<Impl>()) {
+HttpClient::HttpClient(HttpUrl url, Duration timeout, uint64_t max_body_bytes)
+    : impl_(std::make_unique<Impl>()) {
   impl_->url = std::move(url);
   impl_->timeout = timeout;
+  impl_->max_body_bytes = max_body_bytes;
 }
 HttpClient::~HttpClient() = default;
 

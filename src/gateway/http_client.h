@@ -30,12 +30,14 @@ StatusOr<HttpUrl> ParseHttpUrl(const std::string& url);
 // thread-safe.
 class HttpClient {
  public:
+  // Of the body of an answer, streams included: more than any of ours has.
+  static constexpr uint64_t kMaxBodyBytes = uint64_t{256} << 20;
   // `timeout` is for each wait: to connect, to send, and for the next bytes of an answer.
-  HttpClient(HttpUrl url, Duration timeout);
+  HttpClient(HttpUrl url, Duration timeout, uint64_t max_body_bytes = kMaxBodyBytes);
   ~HttpClient();
 
-  // The request's path is appended to the URL's. Unavailable if the server cannot be reached, or
-  // breaks off.
+  // The request's path is appended to the URL's. Unavailable if the server cannot be reached,
+  // breaks off, or answers with more than `max_body_bytes`, or a head of more than 64 KiB.
   StatusOr<HttpResponse> Send(const HttpRequest& request);
 
   // Calls `on_data` with each piece of the body as it arrives; the response returned has none. If

@@ -347,6 +347,28 @@ TEST(HttpClient, ReadsUrls) {
   }
 }
 
+TEST(HttpClient, ReadsABoundedAnswer) {
+  RunningServer server({}, [](const HttpRequest& request, const Responder& responder) {
+    if (request.path == "/whole") return responder->Respond({.body = std::string(1001, 'x')});
+    responder->StartStream({}, "");
+    for (int i = 0; i < 11; ++i) responder->Write(std::string(100, 'x'));
+    responder->Finish();
+  });
+  const auto ask = [&](const std::string& path, uint64_t max_body_bytes) {
+    HttpClient client({.host = "127.0.0.1", .port = server->port(), .path = ""},
+                      std::chrono::seconds(60), max_body_bytes);
+    return client.Send({.method = "GET", .path = path});
+  };
+  EXPECT_EQ(ask("/whole", 1001)->body.size(), 1001u);
+  EXPECT_EQ(ask("/stream", 1100)->body.size(), 1100u);
+  for (const char* path : {"/whole", "/stream"}) {
+    const auto response = ask(path, 1000);
+    EXPECT_EQ(response.status().code(), StatusCode::kUnavailable) << path;
+    EXPECT_NE(Message(response.status()).find("longer than the 1000 bytes"), std::string::npos)
+        << response.status();
+  }
+}
+
 TEST(HttpClient, SaysWhenNobodyAnswers) {
   const auto server = HttpServer::Listen({.port = 0});
   ASSERT_TRUE(server.ok());  // listens, but never answers

@@ -1,6 +1,7 @@
 #include "gateway/metrics.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "gateway/metric_family.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
@@ -22,12 +24,22 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
+// Adapters that are named in one scrape, in each list and family: waiting sequences alone may want
+// thousands. Prometheus keeps a series for every name that it has ever seen.
+constexpr size_t kMaxNames = 256;
+constexpr const char* kOthers = "(others)";  // no adapter is called so
+
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // From 1 ms, where a token of a small model lies, to 5 minutes, where clients give up.
 Buckets TimeBuckets() {
   return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3,
           0.5,   0.75,   1,     2.5,  5,     10,   20,    40,  80,   160, 300};
+}
+
+// Up to 20 minutes: --source-timeout is 10 unless it is said.
+Buckets FetchBuckets() {
+  return {0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200};
 }
 
 // Exact up to 32, so that a benchmark can tell how many adapters shared a step.
@@ -39,24 +51,29 @@ Buckets CountBuckets() {
   return buckets;
 }
 
-MetricFamily MakeFamily(std::string name, std::string help, MetricType type,
-                        std::vector<ClientMetric::Label> labels, double value) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  if (type == MetricType::Counter) {
-    metric.counter.value = value;
-  } else {
-    metric.gauge.value = value;
+// Of the schemes that there are: a client's text must not become a label.
+std::string SchemeOf(std::string_view source) {
+  for (const char* scheme : {"https", "s3", "hf"}) {
+    if (source.starts_with(StrCat(scheme, "://"))) return scheme;
   }
-  return {std::move(name), std::move(help), type, {std::move(metric)}};
+  return "other";
 }
 
-MetricFamily Gauge(std::string name, std::string help, double value) {
-  return MakeFamily(std::move(name), std::move(help), MetricType::Gauge, {}, value);
-}
-
-MetricFamily Counter(std::string name, std::string help, double value) {
-  return MakeFamily(std::move(name), std::move(help), MetricType::Counter, {}, value);
+std::string OutcomeOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return "success";
+    case StatusCode::kCancelled:
+      return "cancelled";
+    case StatusCode::kNotFound:
+      return "not_found";
+    case StatusCode::kInvalidArgument:
+      return "refused";
+    case StatusCode::kUnavailable:
+      return "unavailable";
+    default:
+      return "error";
+  }
 }
 
 // A gauge for each value of one label.
@@ -79,6 +96,12 @@ MetricFamily PoolPages(const wire::StepStats& stats) {
                    {"adapter", stats.pages_adapter},
                    {"prefix", stats.pages_prefix},
                    {"free", stats.pages_free}});
+}
+
+MetricFamily UnusedBytes(const wire::StepStats& stats) {
+  return GaugesBy("use", "aril_pool_unused_bytes",
+                  "Bytes of pages in use that hold nothing, by use",
+                  {{"kv", stats.unused_kv_bytes}, {"adapter", stats.unused_adapter_bytes}});
 }
 
 // The share of the pages that could hold KV now (those not held by adapters) that do, for sequences
@@ -132,6 +155,15 @@ struct Metrics::Impl {
       "aril_inter_token_latency_seconds", "Between a sequence's successive tokens", TimeBuckets());
   prometheus::Histogram& latency = Histogram(
       "aril_request_latency_seconds", "From arrival to the end of a sequence", TimeBuckets());
+  prometheus::Family<prometheus::Counter>& fetches =
+      Counters("aril_source_fetches_total", "Adapters fetched, by scheme and outcome");
+  prometheus::Family<prometheus::Counter>& fetched_bytes =
+      Counters("aril_source_bytes_total", "Bytes of adapters that arrived, by scheme");
+  prometheus::Family<prometheus::Histogram>& fetch_seconds =
+      prometheus::BuildHistogram()
+          .Name("aril_source_fetch_seconds")
+          .Help("Fetching one adapter's files, by scheme")
+          .Register(registry);
   prometheus::Histogram& step_seconds =
       Histogram("aril_step_seconds", "Time of one engine step", TimeBuckets());
   prometheus::Histogram& step_rows =
@@ -158,11 +190,12 @@ std::string Metrics::Impl::NameOf(AdapterId adapter) const {
   return name_of ? name_of(adapter) : "";
 }
 
-// Of the adapters for which `count` is not 0, separated by commas.
+// Of the adapters for which `count` is not 0, separated by commas; of too many, the first.
 std::string Metrics::Impl::NamesOf(int32_t wire::AdapterLoad::*count) const {
   std::vector<std::string> names;
   for (const wire::AdapterLoad& load : last->adapters) {
     if (load.adapter == kBaseModel || load.*count == 0) continue;
+    if (names.size() == kMaxNames) break;
     std::string name = NameOf(load.adapter);
     // A name that has just moved stands for two adapters.
     if (!name.empty() && std::ranges::find(names, name) == names.end()) {
@@ -181,7 +214,8 @@ MetricFamily Metrics::Impl::LoraInfo(int64_t now) const {
                     static_cast<double>(now));
 }
 
-// Of models with live sequences only: the number of series does not grow with that of adapters.
+// Of models with live sequences only, and of those with the most: the number of series does not
+// grow with that of adapters.
 MetricFamily Metrics::Impl::ModelSequences() const {
   MetricFamily family{"aril_model_sequences",
                       "Live sequences, by model (an adapter or the base model) and state",
@@ -197,7 +231,21 @@ MetricFamily Metrics::Impl::ModelSequences() const {
     counts.running += load.num_running;
     counts.waiting += load.num_waiting;
   }
-  for (const auto& [name, counts] : by_name) {
+  std::vector<std::pair<std::string, Counts>> shown(by_name.begin(), by_name.end());
+  if (shown.size() > kMaxNames) {
+    // Of as many, the first by name, so that a series does not come and go.
+    std::ranges::stable_sort(shown, std::greater(), [](const auto& entry) {
+      return entry.second.running + entry.second.waiting;
+    });
+    Counts others;
+    for (size_t i = kMaxNames; i < shown.size(); ++i) {
+      others.running += shown[i].second.running;
+      others.waiting += shown[i].second.waiting;
+    }
+    shown.resize(kMaxNames);
+    shown.emplace_back(kOthers, others);
+  }
+  for (const auto& [name, counts] : shown) {
     const std::pair<const char*, int32_t> states[] = {{"running", counts.running},
                                                       {"waiting", counts.waiting}};
     for (const auto& [state, count] : states) {
@@ -227,6 +275,7 @@ std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
                   {"num_gpu_blocks", std::to_string(last->pages_total)}},
                  1),
       PoolPages(*last),
+      UnusedBytes(*last),
       Counter("vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache",
               number(last->prefix_queries)),
       Counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache",
@@ -250,7 +299,11 @@ std::vector<MetricFamily> Metrics::Impl::CollectAdapters() const {
   }
   if (!count) return {};
   const AdapterTiers tiers = count();
-  return {GaugesBy("residence", "aril_adapters", "Adapters, by where their weights are",
+  std::vector<std::pair<const char*, int64_t>> pinned;
+  for (const auto& [tenant, bytes] : tiers.pinned_bytes) pinned.emplace_back(tenant.c_str(), bytes);
+  return {GaugesBy("tenant", "aril_adapter_pinned_bytes",
+                   "Bytes of the pool that pinned adapters keep, by tenant", pinned),
+          GaugesBy("residence", "aril_adapters", "Adapters, by where their weights are",
                    {{"pool", tiers.in_pool}, {"host", tiers.on_host}, {"disk", tiers.on_disk}}),
           Gauge("aril_adapter_host_bytes", "Size of the adapters' files that are open",
                 static_cast<double>(tiers.open_bytes)),
@@ -272,6 +325,14 @@ void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of,
 void Metrics::SetAdapterTiers(std::function<AdapterTiers()> count) {
   const std::lock_guard lock(impl_->mutex);
   impl_->count_adapters = std::move(count);
+}
+
+void Metrics::OnFetch(std::string_view source, const Status& outcome, int64_t bytes,
+                      Duration took) {
+  const std::string scheme = SchemeOf(source);
+  impl_->fetches.Add({{"scheme", scheme}, {"outcome", OutcomeOf(outcome)}}).Increment();
+  impl_->fetched_bytes.Add({{"scheme", scheme}}).Increment(static_cast<double>(bytes));
+  impl_->fetch_seconds.Add({{"scheme", scheme}}, FetchBuckets()).Observe(Seconds(took));
 }
 
 void Metrics::OnStep(const wire::StepStats& stats) {

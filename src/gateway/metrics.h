@@ -7,15 +7,20 @@
 #define ARIL_GATEWAY_METRICS_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/status.h"
 #include "wire/messages.h"
 
 namespace aril::gateway {
+
+// Of what is scraped.
+inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 // Where the adapters' weights are (docs/api.md).
 struct AdapterTiers {
@@ -24,6 +29,7 @@ struct AdapterTiers {
   int64_t on_disk = 0;
   int64_t open_bytes = 0;
   int64_t num_closed = 0;
+  std::map<std::string, int64_t> pinned_bytes = {};  // in the pool, by tenant
 };
 
 // Thread-safe.
@@ -39,6 +45,10 @@ class Metrics {
 
   // Asked at each scrape; until then there is nothing of it.
   void SetAdapterTiers(std::function<AdapterTiers()> count);
+
+  // An adapter's files were fetched, or could not be: verifying them comes after. `source`: as the
+  // client named it; only its scheme becomes a label.
+  void OnFetch(std::string_view source, const Status& outcome, int64_t bytes, Duration took);
 
   // After each step of the runner.
   void OnStep(const wire::StepStats& stats);

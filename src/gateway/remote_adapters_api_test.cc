@@ -1,158 +1,18 @@
-// Adapters that are fetched while requests wait for them, and adapters that clients send.
+// Adapters that are fetched while requests wait for them.
 
-#include <condition_variable>
-#include <filesystem>
 #include <future>
-#include <mutex>
-#include <set>
+#include <string>
+#include <thread>
 
 #include "base/adapter_mix.h"
-#include "base/hostile_inputs.h"
-#include "base/test_dir.h"
-#include "gateway/adapters_api.h"
-#include "gateway/gateway_test_fixture.h"
+#include "base/strings.h"
+#include "gateway/remote_adapters_test_fixture.h"
 #include "gmock/gmock.h"
 
 namespace aril::gateway {
 namespace {
 
-namespace fs = std::filesystem;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-// Adapters in folders: none.
-class NoFolders final : public AdapterLoader {
- public:
-  StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override {
-    if (source != "here") return NotFound("there is no folder " + source);
-    return std::make_shared<const Generation>(
-        Generation::Description{.adapter = AdapterId(50), .digest = "here", .rank = 1, .bytes = 1});
-  }
-  StatusOr<Generation::Description> Verify(const std::string&) override { return NotFound("none"); }
-  StatusOr<std::shared_ptr<const Generation>> Recall(const std::string&) override {
-    return NotFound("none");
-  }
-};
-
-// Fetches "https://…" when the test lets it. What it fetches is the source itself.
-class FakeRemote final : public RemoteLoader {
- public:
-  bool IsRemote(const std::string& source) const override { return source.starts_with("https://"); }
-  Status Check(const std::string& source) const override {
-    return source == "https://evil" ? InvalidArgument("nothing is fetched from there") : OkStatus();
-  }
-  StatusOr<GenerationStore::Incoming> Fetch(const std::string& source,
-                                            TransferMonitor& monitor) override {
-    monitor.OnProgress(10, 20);
-    {
-      std::unique_lock lock(mutex_);
-      fetching_.insert(source);
-      changed_.notify_all();
-      while (!released_.contains(source) && !monitor.IsCancelled()) {
-        changed_.wait_for(lock, std::chrono::milliseconds(1));  // to see that it is cancelled
-      }
-      fetching_.erase(source);
-    }
-    if (monitor.IsCancelled()) return MakeStatus(StatusCode::kCancelled, "cancelled");
-    if (source.find("missing") != std::string::npos) return NotFound(source + " has no weights");
-    if (source.find("down") != std::string::npos) return Unavailable(source + " does not answer");
-    ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, store_.Begin());
-    for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
-      std::ofstream(incoming.dir() + "/" + name) << source << name;
-    }
-    RETURN_IF_ERROR(GenerationStore::Seal(&incoming));
-    return incoming;
-  }
-  StatusOr<std::shared_ptr<const Generation>> Take(GenerationStore::Incoming incoming,
-                                                   const std::string& source) override {
-    ASSIGN_OR_RETURN(Generation::Description description, Verify(incoming, source));
-    return std::make_shared<const Generation>(description);
-  }
-  StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
-                                           const std::string& source) override {
-    const std::lock_guard lock(mutex_);
-    if (source.find("broken") != std::string::npos) return InvalidArgument("tensor x is missing");
-    return Generation::Description{.adapter = AdapterId(20 + num_taken_++),
-                                   .digest = incoming.digest(),
-                                   .rank = 8,
-                                   .bytes = 4096};
-  }
-  const GenerationStore& store() const override { return store_; }
-
-  void Release(const std::string& source) {
-    const std::lock_guard lock(mutex_);
-    released_.insert(source);
-    changed_.notify_all();
-  }
-  void WaitUntilFetching(const std::string& source) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return fetching_.contains(source); });
-  }
-  // Nothing is left behind: what an answer was about goes on the server's thread, after it.
-  void WaitUntilStoreIsEmpty() const {
-    while (!fs::is_empty(dir_.path())) std::this_thread::yield();
-  }
-
- private:
-  TestDir dir_;
-  const GenerationStore store_ = *GenerationStore::Open(dir_.path());
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<std::string> fetching_, released_;
-  int num_taken_ = 0;
-};
-
-class RemoteAdaptersApiTest : public GatewayTest {
- protected:
-  RemoteAdaptersApiTest() {
-    loader_ = &folders_;
-    remote_ = &fake_;
-  }
-  // Timers run when the test says so.
-  void StartWithTimers(GatewayOptions options = {}) {
-    options.post_after = [this](Duration, std::function<void()> function) {
-      const std::lock_guard lock(timers_mutex_);
-      timers_.push_back(std::move(function));
-      timers_changed_.notify_all();
-    };
-    Start(std::move(options));
-  }
-  void FireTimer(size_t index) {
-    std::unique_lock lock(timers_mutex_);
-    timers_changed_.wait(lock, [&] { return timers_.size() > index; });
-    server_->Post(timers_[index]);
-  }
-  void WaitForTimers(size_t count) {
-    std::unique_lock lock(timers_mutex_);
-    timers_changed_.wait(lock, [&] { return timers_.size() >= count; });
-  }
-  HttpResponse Put(const std::string& name, const std::string& fields,
-                   const std::string& query = "") {
-    return Send("PUT", "/v1/adapters/" + name + query, "{" + fields + "}");
-  }
-  std::future<HttpResponse> AskLater(const std::string& model) {
-    return std::async(std::launch::async, [this, model] { return AskModel(model); });
-  }
-  HttpResponse AskModel(const std::string& model) {
-    return Send("POST", "/v1/completions", R"({"prompt":"hi","model":")" + model + R"("})");
-  }
-  Json Get(const std::string& name) { return Ask("GET", "/v1/adapters/" + name); }
-  // Until the adapter is no longer being loaded.
-  Json WaitUntilOver(const std::string& name) {
-    while (true) {
-      Json adapter = Get(name);
-      const std::string load = Text(adapter, {"load", "status"});
-      if (load != R"("queued")" && load != R"("loading")") return adapter;
-      std::this_thread::yield();
-    }
-  }
-
-  NoFolders folders_;
-  FakeRemote fake_;
-  std::mutex timers_mutex_;
-  std::condition_variable timers_changed_;
-  std::vector<std::function<void()>> timers_;
-};
 
 TEST_F(RemoteAdaptersApiTest, AnAdapterIsThereWhenItHasBeenFetched) {
   StartWithTimers();
@@ -285,6 +145,53 @@ TEST_F(RemoteAdaptersApiTest, TheLastChangeWins) {
   EXPECT_EQ(Text(adapter, {"load"}), "null");
 }
 
+TEST_F(RemoteAdaptersApiTest, NoOtherChangeWaitsWhileItIsVerified) {
+  StartWithTimers();
+  fake_.HoldVerifying("https://a/large", true);
+  fake_.Release("https://a/large");
+  ASSERT_EQ(Put("large", R"("source":"https://a/large")").status, 202);
+  fake_.WaitUntilVerifying("https://a/large");
+  EXPECT_EQ(Put("sql", R"("source":"here")").status, 201);
+  fake_.Release("https://a/small");
+  ASSERT_EQ(Put("small", R"("source":"https://a/small")").status, 202);
+  EXPECT_EQ(Text(WaitUntilOver("small"), {"status"}), R"("ready")");
+  EXPECT_EQ(Text(Get("large"), {"status"}), R"("loading")");
+  // What is changed meanwhile stays as it was changed.
+  ASSERT_EQ(Put("other", R"("source":"https://a/large")").status, 202);
+  EXPECT_EQ(Send("DELETE", "/v1/adapters/large").status, 200);
+  fake_.HoldVerifying("https://a/large", false);
+  EXPECT_EQ(Text(WaitUntilOver("other"), {"status"}), R"("ready")");
+  EXPECT_EQ(Send("GET", "/v1/adapters/large").status, 404);
+  fake_.WaitUntilStoreIsEmpty();
+}
+
+TEST_F(RemoteAdaptersApiTest, FetchesAreCountedByScheme) {
+  StartWithTimers();
+  EXPECT_THAT(Send("GET", "/metrics").body, Not(HasSubstr("aril_source_fetches_total{")));
+  for (const char* source : {"https://a/1", "https://a/2", "https://a/missing", "https://a/down"}) {
+    fake_.Release(source);
+    ASSERT_EQ(Put("sql", StrCat(R"("source":")", source, "\"")).status, 202);
+    WaitUntilOver("sql");
+  }
+  ASSERT_EQ(Put("sql", R"("source":"https://a/slow")").status, 202);
+  fake_.WaitUntilFetching("https://a/slow");
+  Send("DELETE", "/v1/adapters/sql");
+  fake_.WaitUntilStoreIsEmpty();
+  const auto scrape_has = [&](const char* line) {
+    return Send("GET", "/metrics").body.find(line) != std::string::npos;
+  };
+  while (!scrape_has(R"(aril_source_fetches_total{outcome="cancelled",scheme="https"} 1)")) {
+    std::this_thread::yield();
+  }
+  for (const char* line : {R"(aril_source_fetches_total{outcome="success",scheme="https"} 2)",
+                           R"(aril_source_fetches_total{outcome="not_found",scheme="https"} 1)",
+                           R"(aril_source_fetches_total{outcome="unavailable",scheme="https"} 1)",
+                           R"(aril_source_bytes_total{scheme="https"} 50)",
+                           R"(aril_source_fetch_seconds_count{scheme="https"} 5)"}) {
+    EXPECT_TRUE(scrape_has(line)) << line;
+  }
+}
+
 TEST_F(RemoteAdaptersApiTest, VllmsRequestIsAnsweredWhenTheAdapterIsThere) {
   StartWithTimers();
   const auto load = [this](const std::string& source) {
@@ -339,134 +246,6 @@ TEST_F(RemoteAdaptersApiTest, AWrongDigestIsRefused) {
             202);
   EXPECT_THAT(Text(WaitUntilOver("sql"), {"load", "error"}),
               HasSubstr("adapter_model.safetensors has the SHA-256"));
-  fake_.WaitUntilStoreIsEmpty();
-}
-
-constexpr char kForm[] = "multipart/form-data; boundary=b0";
-
-std::string FormPart(const std::string& name, const std::string& data,
-                     const std::string& filename = "") {
-  return StrCat("--b0\r\nContent-Disposition: form-data; name=\"", name, "\"",
-                filename.empty() ? "" : StrCat("; filename=\"", filename, "\""), "\r\n\r\n", data,
-                "\r\n");
-}
-const std::string kGoodForm = FormPart("adapter_config.json", "{}", "adapter_config.json") +
-                              FormPart("adapter_model.safetensors", std::string(300'000, 'w')) +
-                              "--b0--\r\n";
-
-class UploadTest : public RemoteAdaptersApiTest {
- protected:
-  HttpResponse Upload(const std::string& body, const std::string& path = "sql") {
-    return Send("PUT", "/v1/adapters/" + path, body, {{"Content-Type", kForm}});
-  }
-};
-
-TEST_F(UploadTest, AnUploadIsAnAdapter) {
-  StartWithTimers();
-  const HttpResponse put = Upload(kGoodForm);
-  EXPECT_EQ(put.status, 201) << put.body;
-  const Json adapter = Get("sql");
-  EXPECT_EQ(Text(adapter, {"source"}), R"("upload")");
-  EXPECT_EQ(Text(adapter, {"status"}), R"("ready")");
-  EXPECT_EQ(Upload(kGoodForm).status, 200);
-  EXPECT_EQ(Upload(kGoodForm, "new?dry_run=true").status, 200);
-  EXPECT_EQ(Send("GET", "/v1/adapters/new").status, 404);
-  EXPECT_EQ(Upload(kGoodForm, "new?digest=" + *At(adapter, {"generation"}).AsString()).status, 201);
-  EXPECT_EQ(Upload(kGoodForm, "new?digest=" + std::string(64, 'a')).status, 400);
-  EXPECT_EQ(Upload(kGoodForm, "new?expected_generation=").status, 409);
-  EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=0").status, 400);
-  EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=60").status, 200);
-  EXPECT_EQ(Text(Get("new"), {"expires_at"}), "60");
-  fake_.WaitUntilStoreIsEmpty();
-}
-
-TEST_F(UploadTest, WhatIsLargerThanABodyMayBeIsWrittenAsItArrives) {
-  http_options_.request.max_body_bytes = 1000;
-  StartWithTimers();
-  EXPECT_EQ(Upload(kGoodForm).status, 201);
-}
-
-TEST_F(UploadTest, UploadsAreBounded) {
-  GatewayOptions options;
-  options.max_upload_bytes = 200'000;
-  StartWithTimers(std::move(options));
-  EXPECT_EQ(Upload(kGoodForm).status, 413);
-  const std::string barely = FormPart("adapter_config.json", "{}") +
-                             FormPart("adapter_model.safetensors", std::string(199'999, 'w')) +
-                             "--b0--";
-  const HttpResponse over = Upload(barely);
-  EXPECT_EQ(over.status, 400) << over.body;
-  EXPECT_THAT(over.body, HasSubstr("--source-max-bytes"));
-  fake_.WaitUntilStoreIsEmpty();
-}
-
-TEST_F(UploadTest, AnIncompleteOneIsRefused) {
-  StartWithTimers();
-  EXPECT_EQ(Upload(FormPart("adapter_config.json", "{}") + "--b0--").status, 400);
-  EXPECT_EQ(Upload("--b0--").status, 400);
-  EXPECT_EQ(Upload("").status, 400);
-  EXPECT_EQ(Upload(kGoodForm.substr(0, kGoodForm.size() - 10)).status, 400);
-  fake_.WaitUntilStoreIsEmpty();
-}
-
-TEST_F(UploadTest, OnlyFilesOfAnAdapterAreTaken) {
-  StartWithTimers();
-  std::set<std::string> names = {"",
-                                 "adapter_model.bin",
-                                 "README.md",
-                                 "adapter_config.json/",
-                                 "./adapter_config.json",
-                                 "ADAPTER_CONFIG.JSON",
-                                 std::string("adapter_config.json") + '\0' + "x"};
-  for (const auto& inputs : {HostileTraversals(2, "adapter_config.json"), HostileStrings()}) {
-    names.insert(inputs.begin(), inputs.end());
-  }
-  EXPECT_GE(names.size(), 150u);
-  const auto refused = [&](const std::string& form, const std::string& what) {
-    const HttpResponse response = Upload(form);
-    EXPECT_EQ(response.status, 400) << JsonQuote(what) << response.body;
-    EXPECT_TRUE(Json::Parse(response.body).ok()) << response.body;
-  };
-  for (const std::string& name : names) {
-    refused(FormPart(name, "x") + kGoodForm, name);
-    const bool is_path = name.find_first_of("/\\") != std::string::npos;
-    if (is_path) refused(FormPart("adapter_config.json", "{}", name) + "--b0--", name);
-  }
-  refused(FormPart("adapter_config.json", "{}") + kGoodForm, "twice");
-  fake_.WaitUntilStoreIsEmpty();
-  EXPECT_EQ(Send("GET", "/v1/adapters/sql").status, 404);
-}
-
-TEST_F(UploadTest, WhoMayNotIsToldBeforeTheBody) {
-  GatewayOptions options;
-  options.api_keys = ApiKeys(std::vector<ApiKey>{{.key = "k", .tenant = "acme"}});
-  StartWithTimers(std::move(options));
-  EXPECT_EQ(Upload(kGoodForm).status, 401);
-  const HttpHeaders headers = {{"Content-Type", kForm}, {"Authorization", "Bearer k"}};
-  EXPECT_EQ(Send("PUT", "/v1/adapters/poet", kGoodForm, headers).status, 409) << "everybody's";
-  EXPECT_EQ(Send("PUT", "/v1/adapters/..", kGoodForm, headers).status, 400);
-  EXPECT_EQ(Send("PUT", "/v1/adapters/mine", kGoodForm, headers).status, 201);
-  EXPECT_EQ(Send("PUT", "/v1/adapters/mine", kGoodForm,
-                 {{"Content-Type", "multipart/form-data"}, {"Authorization", "Bearer k"}})
-                .status,
-            400);
-}
-
-TEST_F(UploadTest, WithoutAStoreThereIsNone) {
-  remote_ = nullptr;
-  StartWithTimers();
-  EXPECT_EQ(Upload(kGoodForm).status, 403);
-}
-
-TEST_F(UploadTest, ABrokenOneLeavesNothing) {
-  StartWithTimers();
-  {
-    RawClient client(server_->port());
-    client.Send(
-        "PUT /v1/adapters/sql HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\nContent-Type: " +
-        std::string(kForm) + "\r\n\r\n" + kGoodForm.substr(0, 100'000));
-  }
-  EXPECT_EQ(Upload(kGoodForm).status, 201);
   fake_.WaitUntilStoreIsEmpty();
 }
 

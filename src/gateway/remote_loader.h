@@ -34,11 +34,14 @@ class RemoteLoader {
   // source, Unavailable and ResourceExhausted that it may be otherwise later; kCancelled.
   virtual StatusOr<GenerationStore::Incoming> Fetch(const std::string& source,
                                                     TransferMonitor& monitor) = 0;
-  // Verifies the files completely; they have been taken over when this returns. Errors name
-  // `source`.
-  virtual StatusOr<std::shared_ptr<const Generation>> Take(GenerationStore::Incoming incoming,
-                                                           const std::string& source) = 0;
-  // What Take would say; nothing of it stays.
+  // Verifies the files completely, which takes as long as reading them. A name may stand for the
+  // generation once Keep has taken them over. Errors name `source`.
+  virtual StatusOr<std::shared_ptr<const Generation>> Open(
+      const GenerationStore::Incoming& incoming, const std::string& source) = 0;
+  // They are on disk under their digest when this returns, as long as a name stands for them: no
+  // other change may run until then.
+  virtual Status Keep(GenerationStore::Incoming incoming, const Generation& generation) = 0;
+  // What Open would say; nothing of it stays.
   virtual StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
                                                    const std::string& source) = 0;
   // Where what clients send is gathered.

@@ -48,6 +48,9 @@ class FakePort final : public wire::SequencePort {
  public:
   Status Submit(wire::SequenceRequest request) override;
   void Cancel(SequenceId sequence) override;
+  Status Readiness() const override { return readiness; }
+
+  Status readiness;  // to be set while no server runs
 
   void set_sink(wire::EventSink* sink) { sink_ = sink; }
   // From now on each sequence gets these tokens as soon as it is submitted, and ends with kLength.

@@ -1,11 +1,14 @@
-// Operands for the kernel benchmarks: weights that rotate through more memory than the caches hold.
+// What the kernel benchmarks share: weights that rotate through more memory than the caches hold,
+// and batches whose rows are shared out among adapters.
 
 #ifndef ARIL_KERNELS_BENCH_SUPPORT_H_
 #define ARIL_KERNELS_BENCH_SUPPORT_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "base/thread_pool.h"
 #include "kernels/cpu/context.h"
@@ -26,6 +29,23 @@ inline void FillSmall(Buffer& buffer) {
     state = state * 1664525 + 1013904223;
     values[i] = static_cast<uint16_t>(0x3C00 | (state >> 16 & 0x80FF));
   }
+}
+
+enum Popularity { kDistinct, kUniform, kSkewed, kIdentical };
+inline constexpr const char* kPopularityNames[] = {"distinct", "uniform", "skewed", "identical"};
+
+// Rows per adapter (Punica, section 7): all different; ⌈√n⌉ adapters alike; each 1.5 times as
+// popular as the next; one.
+inline std::vector<int32_t> SegmentLengths(Popularity popularity, int32_t rows) {
+  if (popularity == kDistinct) return std::vector<int32_t>(static_cast<size_t>(rows), 1);
+  if (popularity == kIdentical) return {rows};
+  std::vector<int32_t> lengths;
+  const auto adapters = static_cast<int32_t>(std::ceil(std::sqrt(rows)));
+  for (int32_t left = rows; left > 0; left -= lengths.back()) {
+    const double share = popularity == kUniform ? static_cast<double>(rows) / adapters : left / 3.0;
+    lengths.push_back(std::min(left, std::max(1, static_cast<int32_t>(std::ceil(share)))));
+  }
+  return lengths;
 }
 
 }  // namespace aril::kernels

@@ -120,7 +120,8 @@ void Model::EmbedWithAdapter(std::span<const int32_t> tokens, const BatchSegment
   const kernels::LoraWeights weights{.rank = outer.embedding_rank,
                                      .scale = outer.embedding_scale,
                                      .a = {},
-                                     .b = outer.embedding_b};
+                                     .b = outer.embedding_b,
+                                     .gain = outer.embedding_gain};
   const kernels::LoraSegment lora{
       segment.first_row, segment.num_rows, {&weights, 1}, segment.weight};
   const kernels::LoraTarget target{0, spec_.hidden_size};

@@ -46,10 +46,17 @@ Status CheckOptions(const LocalRunnerOptions& options) {
                                   ", but this machine has ", MachineMemory(),
                                   " bytes of memory; give what the model leaves of it"));
   }
-  // Not a number is not more than 0 either.
-  if (!(options.adapter_pool_share > 0) || options.adapter_pool_share > 1) {
-    return InvalidArgument(StrCat("--adapter-pool-share is ", options.adapter_pool_share,
-                                  "; it must be more than 0 and at most 1, as 0.5 for a half"));
+  for (const auto& [flag, share] : {std::pair{"--adapter-pool-share", options.adapter_pool_share},
+                                    std::pair{"--kv-pool-share", options.kv_pool_share}}) {
+    // Not a number is not more than 0 either.
+    if (!(share > 0) || share > 1) {
+      return InvalidArgument(
+          StrCat(flag, " is ", share, "; it must be more than 0 and at most 1, as 0.5 for a half"));
+    }
+  }
+  if (!(options.tenant_pin_share >= 0) || options.tenant_pin_share > 1) {
+    return InvalidArgument(StrCat("--tenant-pin-share is ", options.tenant_pin_share,
+                                  "; it must be from 0 to 1, as 0.5 for a half"));
   }
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return InvalidArgument(StrCat("--threads is ", options.threads, "; it must be from 1 to ",
@@ -113,7 +120,10 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
                                      .max_model_len = runner->max_model_len_,
                                      .num_pages = runner->num_pages_,
                                      .max_adapter_pages = runner->max_adapter_pages_,
+                                     .max_kv_pages = runner->max_kv_pages_,
+                                     .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
                                      .enable_prefix_caching = options.enable_prefix_caching,
+                                     .lists_sequences = options.lists_sequences,
                                      .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
                                              runner->context_, clock);
@@ -140,42 +150,42 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options, const Checkp
   return failed ? InvalidArgument("some adapters cannot be served") : OkStatus();
 }
 
-StatusOr<Adapter> LocalRunner::Open(const std::string& dir, Adapter::Values values) const {
+StatusOr<Adapter> LocalRunner::Open(const Folder& dir, Adapter::Values values) const {
   const BaseWeights weights{&model_->checkpoint(), context_.isa()};
   ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_, values, &weights));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
   if (pages >= num_pages_) {
-    return InvalidArgument(StrCat(dir, ": the adapter takes ", pages, " pages of ",
+    return InvalidArgument(StrCat(dir.path(), ": the adapter takes ", pages, " pages of ",
                                   layout.page_bytes(), " bytes, and the whole pool has ",
                                   num_pages_, "; start the server with a larger --pool-bytes"));
   }
   if (pages > max_adapter_pages_) {
-    return InvalidArgument(StrCat(dir, ": the adapter takes ", pages,
+    return InvalidArgument(StrCat(dir.path(), ": the adapter takes ", pages,
                                   " pages, and all adapters together may take ", max_adapter_pages_,
                                   "; start the server with a larger --adapter-pool-share"));
   }
   return adapter;
 }
 
-StatusOr<LoadedAdapter> LocalRunner::VerifyAdapter(const std::string& dir,
+StatusOr<LoadedAdapter> LocalRunner::VerifyAdapter(const Folder& dir,
                                                    Adapter::Values values) const {
   ASSIGN_OR_RETURN(const Adapter adapter, Open(dir, values));
   return DescribeAs(kBaseModel, adapter);
 }
 
-StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const std::string& dir) {
+StatusOr<LoadedAdapter> LocalRunner::LoadAdapter(const Folder& dir) {
   ASSIGN_OR_RETURN(Adapter adapter, Open(dir, Adapter::Values::kUnknown));
   return Describe(adapters_.Add(std::move(adapter)));
 }
 
-AdapterId LocalRunner::AddAdapter(const std::string& dir) {
+AdapterId LocalRunner::AddAdapter(const Folder& dir) {
   return adapters_.AddUnopened([this, dir] { return Open(dir, Adapter::Values::kFinite); });
 }
 
-void LocalRunner::LetClose(AdapterId id, const std::string& dir, std::function<Status()> check) {
-  adapters_.SetOpen(id, [this, dir, check = std::move(check)]() -> StatusOr<Adapter> {
-    RETURN_IF_ERROR(check());
+void LocalRunner::LetClose(AdapterId id, std::function<StatusOr<Folder>()> find) {
+  adapters_.SetOpen(id, [this, find = std::move(find)]() -> StatusOr<Adapter> {
+    ASSIGN_OR_RETURN(const Folder dir, find());
     return Open(dir, Adapter::Values::kFinite);
   });
 }
@@ -186,6 +196,12 @@ AdapterTiers LocalRunner::CountAdapters() const {
     ++(IsInPool(id) ? tiers.in_pool : IsOpen(id) ? tiers.on_host : tiers.on_disk);
   }
   return tiers;
+}
+
+std::map<std::string, int64_t> LocalRunner::PinnedBytesByTenant() const {
+  std::map<std::string, int64_t> bytes = engine_->PinnedPagesByOwner();
+  for (auto& [tenant, pages] : bytes) pages *= model_->layout().page_bytes();
+  return bytes;
 }
 
 LoadedAdapter LocalRunner::Describe(AdapterId id) const {
@@ -222,13 +238,14 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
         static_cast<int64_t>(kPoolShareOfFreeMemory * static_cast<double>(memory)) / page_bytes);
   }
   pages = std::min<int64_t>(pages, std::numeric_limits<int32_t>::max());
-  const int64_t longest = (pages - largest_adapter) * layout.page_tokens;
+  max_kv_pages_ = static_cast<int64_t>(options.kv_pool_share * static_cast<double>(pages));
+  const int64_t longest = std::min(pages - largest_adapter, max_kv_pages_) * layout.page_tokens;
   if (longest < 1 || (options.max_model_len.has_value() && longest < model_len)) {
     return InvalidArgument(StrCat(
         "the pool of ", pages, " pages of ", page_bytes, " bytes is too small: one sequence of ",
         options.max_model_len.value_or(1), " tokens and the largest adapter need ",
         largest_adapter + CeilDiv(options.max_model_len.value_or(1), layout.page_tokens),
-        " pages; raise --pool-bytes or lower --max-model-len"));
+        " pages; raise --pool-bytes or --kv-pool-share, or lower --max-model-len"));
   }
   max_adapter_pages_ =
       static_cast<int64_t>(options.adapter_pool_share * static_cast<double>(pages));
@@ -240,7 +257,15 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
   }
   max_model_len_ = std::min(model_len, longest);
   num_pages_ = static_cast<int32_t>(pages);
+  const int64_t beside_context = pages - CeilDiv(max_model_len_, layout.page_tokens);
+  max_tenant_pinned_pages_ =
+      static_cast<int64_t>(options.tenant_pin_share * static_cast<double>(beside_context));
   return OkStatus();
+}
+
+std::string LocalRunner::NumericClass() const {
+  return StrCat(context_.isa(), "/", model_->layout().dtype, "/",
+                quantization_ == Quantization::kInt8 ? "int8" : "none");
 }
 
 std::string LocalRunner::Description() const {

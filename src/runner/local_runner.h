@@ -5,6 +5,8 @@
 #define ARIL_RUNNER_LOCAL_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "adapters/adapter_set.h"
 #include "base/clock.h"
+#include "base/folder.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "base/work_queue.h"
@@ -43,7 +46,13 @@ struct LocalRunnerOptions {
   // recently used first. nullopt: no bound.
   std::optional<int64_t> adapter_host_cache_bytes;
   double adapter_pool_share = 1;  // of the pool's pages, that adapters may take, used or idle
+  // Of the pool's pages, that sequences may take; cached prefixes that none of them uses do not
+  // count. With adapter_pool_share it splits the pool, as other servers do.
+  double kv_pool_share = 1;
+  // Of the pages beside the longest context, that one tenant's pinned adapters may take.
+  double tenant_pin_share = 1;
   bool enable_prefix_caching = true;
+  bool lists_sequences = false;  // in each step's statistics, for a scheduler
   size_t max_queued = 4096;
   bool more_adapters = false;  // come at run time, and want room in the pool
   // Where adapters are copied into the pool; empty: on a thread of the runner's. Whoever drives the
@@ -87,29 +96,43 @@ class LocalRunner {
   // One line on what was chosen: dtype, instruction set, threads, pool.
   std::string Description() const;
 
+  // Runners of one class give the same text: model, instruction set, number format, quantization.
+  std::string NumericClass() const;
+
   wire::SequencePort& port() { return *runner_; }
 
   // Verifies an adapter and says what it is; it stays unknown. InvalidArgument or NotFound says
   // what is wrong with it. Reads all its bytes, or with kFinite little; any thread.
-  StatusOr<LoadedAdapter> VerifyAdapter(const std::string& dir, Adapter::Values values) const;
+  StatusOr<LoadedAdapter> VerifyAdapter(const Folder& dir, Adapter::Values values) const;
   // Verifies an adapter completely and makes it known.
-  StatusOr<LoadedAdapter> LoadAdapter(const std::string& dir);
+  StatusOr<LoadedAdapter> LoadAdapter(const Folder& dir);
   // Makes an adapter known that LoadAdapter has verified before, in an earlier process perhaps. Its
   // files are opened when it is wanted first.
-  AdapterId AddAdapter(const std::string& dir);
-  // Opens what AddAdapter has made known; does nothing if it is open. What is wrong with its files
-  // is InvalidArgument or NotFound. Any thread.
-  Status OpenAdapter(AdapterId id) const { return adapters_.Find(id).status(); }
+  AdapterId AddAdapter(const Folder& dir);
+  // Opens an adapter, if it is not open, and keeps it so while what this returns exists. What is
+  // wrong with its files is InvalidArgument or NotFound. Any thread.
+  using OpenedAdapter = std::shared_ptr<const void>;
+  StatusOr<OpenedAdapter> OpenAdapter(AdapterId id) const {
+    ASSIGN_OR_RETURN(AdapterRef ref, adapters_.Find(id));
+    return std::move(ref.adapter);
+  }
+  // Keeps it open if it is; else nullptr, without reading files. Any thread.
+  OpenedAdapter FindOpenAdapter(AdapterId id) const { return adapters_.FindOpen(id); }
   // Lets an adapter be closed when it is not used (adapter_host_cache_bytes), and opened again from
-  // `dir` once `check` finds there what it was. Any thread.
-  void LetClose(AdapterId id, const std::string& dir, std::function<Status()> check);
+  // where `find` finds the same files. Any thread.
+  void LetClose(AdapterId id, std::function<StatusOr<Folder>()> find);
   // Whether sequences may use it at once; whether its files are open. Any thread.
   bool IsInPool(AdapterId id) const { return engine_->IsInPool(id); }
   bool IsOpen(AdapterId id) const { return adapters_.IsOpen(id); }
   AdapterTiers CountAdapters() const;
   // Keeps an adapter in the pool while what this returns exists, which this object must outlive.
-  // FailedPrecondition says what no room would be left for; else as OpenAdapter. Any thread.
-  StatusOr<std::shared_ptr<const void>> PinAdapter(AdapterId id) { return engine_->Pin(id); }
+  // FailedPrecondition says what no room would be left for, or that the tenant has no share left;
+  // else as OpenAdapter. Any thread.
+  StatusOr<std::shared_ptr<const void>> PinAdapter(AdapterId id, const std::string& tenant) {
+    return engine_->Pin(id, tenant);
+  }
+  // Bytes of the pool that each tenant's pinned adapters take. Any thread.
+  std::map<std::string, int64_t> PinnedBytesByTenant() const;
   // Sequences that were accepted before run to their end. Any thread.
   void UnloadAdapter(AdapterId id) { adapters_.Remove(id); }
   // An adapter of the options, or that LoadAdapter has made known; it must not be unloaded.
@@ -124,10 +147,11 @@ class LocalRunner {
   LocalRunner(std::unique_ptr<ThreadPool> threads, kernels::Isa isa, int64_t max_open_bytes)
       : threads_(std::move(threads)), context_(*threads_, isa), adapters_(max_open_bytes) {}
 
-  StatusOr<Adapter> Open(const std::string& dir, Adapter::Values values) const;
+  StatusOr<Adapter> Open(const Folder& dir, Adapter::Values values) const;
   Status OpenAdapters(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
                       std::vector<AdapterFailure>* failures);
-  // Sets max_model_len_, num_pages_ and max_adapter_pages_.
+  // Sets max_model_len_, num_pages_, max_adapter_pages_, max_kv_pages_ and
+  // max_tenant_pinned_pages_.
   Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);
 
   std::unique_ptr<ThreadPool> threads_;
@@ -139,6 +163,8 @@ class LocalRunner {
   int64_t max_model_len_ = 0;
   int32_t num_pages_ = 0;
   int64_t max_adapter_pages_ = 0;
+  int64_t max_kv_pages_ = 0;
+  int64_t max_tenant_pinned_pages_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<WorkQueue>
       copies_;  // of adapters into the pool; may be null; outlives the engine

@@ -108,9 +108,23 @@ TEST(LocalRunner, RefusesAShareThatHoldsNoAdapter) {
     EXPECT_THAT(ErrorWith([&](O& o) { o.adapter_pool_share = share; }),
                 AllOf(HasSubstr("--adapter-pool-share is"), HasSubstr("at most 1")));
   }
+  for (const double share : {-0.1, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(ErrorWith([&](O& o) { o.tenant_pin_share = share; }),
+                AllOf(HasSubstr("--tenant-pin-share is"), HasSubstr("from 0 to 1")));
+  }
   EXPECT_THAT(ErrorWith([](O& o) { o.adapter_pool_share = 0.001; }),
               AllOf(HasSubstr("--adapter-pool-share 0.001 of the pool's"),
                     HasSubstr("the largest adapter takes")));
+}
+
+TEST(LocalRunner, GivesSequencesAShareOfThePool) {
+  EXPECT_THAT(ErrorWith([](LocalRunnerOptions& o) { o.kv_pool_share = 0; }),
+              HasSubstr("--kv-pool-share is 0; it must be more than 0"));
+  LocalRunnerOptions options = Options();
+  options.pool_bytes = 400 * 2048;
+  const int64_t whole = Create(options).value()->max_model_len();
+  options.kv_pool_share = 0.01;
+  EXPECT_LT(Create(options).value()->max_model_len(), whole);
 }
 
 TEST(LocalRunner, RefusesAPoolLargerThanTheMachine) {

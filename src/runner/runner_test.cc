@@ -100,6 +100,30 @@ TEST(Runner, SleepsUntilAnAdapterIsLoaded) {
   for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(sink.streams()[i].tokens, expected[i].tokens);
 }
 
+// Its pages are available again, and whoever asks is told.
+TEST(Runner, StepsWhenALoadHasEndedThatNobodyWantsAnyMore) {
+  TestEngineOptions options;
+  std::promise<std::function<void()>> begun;
+  options.engine.run_aside = [&](auto copy) { begun.set_value(std::move(copy)); };
+  TestEngine engine(options);
+  std::promise<void> loaded;
+  RecordingSink sink;
+  bool has_ended = false;
+  sink.on_step = [&](const std::vector<wire::TokenEvent>& events) {
+    if (!std::exchange(has_ended, has_ended || !events.empty())) return;
+    if (engine->Stats().pages_available == options.engine.num_pages) loaded.set_value();
+  };
+  Runner runner(*engine, 10);
+  runner.Start(sink);
+  ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 4, AdapterId(0))).ok());
+  const std::function<void()> copy = begun.get_future().get();
+  runner.Cancel(SequenceId(0));
+  sink.WaitForFinished(1);
+  copy();
+  loaded.get_future().wait();
+  runner.Stop();
+}
+
 TEST(Runner, RefusesMoreThanItsQueueHolds) {
   TestEngine engine({});
   RecordingSink sink;

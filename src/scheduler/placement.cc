@@ -27,8 +27,9 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record, int64_t max_
     if (index_.HasRoom(reserved->second, need)) return reserved->second;
   }
   std::optional<RunnerId> runner = index_.Find(need);
-  // A second time on the runner where it failed rather than nowhere.
-  if (!runner && need.avoid.valid() && !record.runner.valid()) {
+  // A second time on the runner where it failed rather than nowhere, but not at once.
+  if (!runner && need.avoid.valid() && !record.runner.valid() &&
+      now_ - record.failed_at >= options_.retry_failed_after) {
     need.avoid = RunnerId();
     runner = index_.Find(need);
   }

@@ -21,6 +21,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Policies policies, Epoch e
 Actions Scheduler::Handle(const Event& event, TimePoint now) {
   CHECK(now >= now_);
   now_ = now;
+  if (!began_at_) began_at_ = now;
   rates_.Advance(now);
   actions_.clear();
   std::visit([this](const auto& e) { On(e); }, event);
@@ -39,9 +40,12 @@ void Scheduler::On(const wire::Submission& submission) {
 
 void Scheduler::Admit(const wire::Submission& submission) {
   rates_.OnArrival(now_);
-  if (!CanEverRun(submission)) {
+  // What has had an attempt fits a runner, which may come back.
+  if (submission.attempt == 0 && !CanEverRun(submission)) {
+    const bool is_settled = now_ - *began_at_ >= options_.settle_time;
     return Refuse(
-        submission.sequence, submission.gateway, Duration(),
+        submission.sequence, submission.gateway,
+        is_settled ? Duration() : Duration(std::chrono::seconds(1)),
         StrCat("a sequence of up to ", submission.max_tokens, " tokens and its adapter need ",
                CeilDiv<int64_t>(submission.max_tokens, options_.page_tokens) +
                    submission.adapter_pages,
@@ -59,6 +63,7 @@ void Scheduler::Admit(const wire::Submission& submission) {
   record.adapter = submission.adapter;
   record.adapter_pages = submission.adapter_pages;
   record.failed_on = submission.failed_on;
+  record.failed_at = now_;
   record.tenant = TenantOf(submission.tenant);
   record.priority = submission.priority;
   record.num_tokens = submission.num_tokens;
@@ -80,11 +85,14 @@ void Scheduler::Update(Record& record, const wire::Submission& submission) {
     }
     return;
   }
+  // Nothing is new: it keeps its place, how often it was overtaken, and the runner kept for it.
+  if (!record.runner.valid() && record.is_queued && submission.attempt == record.attempt) return;
   if (record.runner.valid()) Detach(record);  // that attempt has failed
   if (record.is_queued) Dequeue(record);
   record.tenant = TenantOf(submission.tenant);
   record.attempt = submission.attempt;
   record.failed_on = submission.failed_on;
+  record.failed_at = now_;
   record.num_tokens = submission.num_tokens;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;

@@ -58,6 +58,12 @@ struct SchedulerOptions {
   int32_t max_overtakes = 64;
   // A placement that no report shows after this is taken to be lost; its gateway will say.
   Duration start_timeout = std::chrono::seconds(5);
+  // A sequence whose attempt failed on a runner is placed there again, rather than nowhere, after
+  // this: its gateway may have no connection to it.
+  Duration retry_failed_after = std::chrono::seconds(1);
+  // A reign does not say of any request that it fits no runner before the runners have had this
+  // long to come.
+  Duration settle_time = std::chrono::seconds(5);
   size_t max_prefetches = 2;  // at a time
   // What a lost runner ran is forgotten after this. (Should it come back, its report tells.)
   Duration forget_lost_after = std::chrono::seconds(30);
@@ -108,6 +114,7 @@ class Scheduler {
     AdapterId adapter;
     RunnerId runner;  // that runs it, or will; invalid: none
     RunnerId failed_on;
+    TimePoint failed_at;
     int32_t tenant = kNoTenant;
     int32_t priority = 0;
     int32_t num_tokens = 0;
@@ -186,6 +193,7 @@ class Scheduler {
   const Policies policies_;
   const Epoch epoch_;
   TimePoint now_;
+  std::optional<TimePoint> began_at_;
   Actions actions_;  // of the event at hand
 
   RunnerIndex index_;

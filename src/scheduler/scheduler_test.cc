@@ -82,7 +82,8 @@ TEST(SchedulerTest, HeadOfLineNeitherBlocksNorStarves) {
   int64_t next = 1;
   for (; next <= 8; ++next) cluster.Submit(next, 16 * 8);
   const int64_t large = next++;
-  cluster.Submit(large, 16 * 30);
+  const wire::Submission waiting = cluster.Make(large, 16 * 30);
+  cluster.Submit(waiting);
   int64_t oldest = 1, overtook = 0;
   while (cluster.Where(large) == RunnerId() && next < 200) {
     cluster.Advance(seconds(1));
@@ -90,6 +91,7 @@ TEST(SchedulerTest, HeadOfLineNeitherBlocksNorStarves) {
     while (oldest == large) ++oldest;
     cluster.End(oldest++);
     cluster.ReportAll();
+    cluster.Submit(waiting);  // as its gateway does while it waits
     if (cluster.Where(next - 1).valid()) ++overtook;
   }
   EXPECT_TRUE(cluster.Where(large).valid());
@@ -101,11 +103,19 @@ TEST(SchedulerTest, HeadOfLineNeitherBlocksNorStarves) {
 TEST(SchedulerTest, RefusesWhatFitsNoRunner) {
   TestCluster cluster;
   cluster.Join(1, 10);
+  const auto early = Of<Refuse>(cluster.Submit(1, 16 * 11));
+  ASSERT_EQ(early.size(), 1u);
+  EXPECT_GT(early[0].retry_after, Duration(0)) << "a larger runner may be about to come";
+  cluster.Advance(seconds(5));
   const auto refusals = Of<Refuse>(cluster.Submit(1, 16 * 11));
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_EQ(refusals[0].retry_after, Duration(0));
   EXPECT_NE(refusals[0].reason.find("no runner has more than 10"), std::string::npos);
   EXPECT_EQ(cluster.scheduler.num_sequences(), 0u);
+  // What has had an attempt fits a runner that may come back.
+  wire::Submission failed = cluster.Make(2, 16 * 11);
+  failed.attempt = 1;
+  EXPECT_TRUE(Of<Refuse>(cluster.Submit(failed)).empty());
 }
 
 TEST(SchedulerTest, QueueIsBounded) {
@@ -202,7 +212,9 @@ TEST(SchedulerTest, AFailedAttemptIsPlacedElsewhere) {
   failed.attempt = 2;
   failed.failed_on = RunnerId(1);
   cluster.Do(RunnerLost{RunnerId(2)});
-  EXPECT_EQ(Of<wire::Placement>(cluster.Submit(failed)).at(0).runner, RunnerId(1));
+  EXPECT_TRUE(Of<wire::Placement>(cluster.Submit(failed)).empty()) << "but not at once";
+  cluster.Advance(seconds(1));
+  EXPECT_EQ(Of<wire::Placement>(cluster.Do(Tick{})).at(0).runner, RunnerId(1));
 }
 
 TEST(SchedulerTest, ALostRunnerGetsNothingAndKeepsItsStreams) {

@@ -60,6 +60,7 @@ StatusOr<Folder> FindInHub(const SourceUrl& url, const Hub& hub, Downloader& dow
                                     ? std::vector<std::string>()
                                     : std::vector{"Authorization: Bearer " + hub.token},
                      .redirect_origins = hub.redirect_origins,
+                     .shown = StrCat("hf://", url.repo, "@", url.revision),
                      .max_bytes = kMaxHubAnswerBytes};
   ASSIGN_OR_RETURN(const std::string text, downloader.DownloadText(file));
   return ReadHubAnswer(text, std::move(file), base, url);
@@ -73,7 +74,8 @@ StatusOr<Folder> Find(const SourceUrl& url, const SourcePolicy& policy, Download
       return Folder{.folder = {.url = StrCat(policy.s3->endpoint.Text(), "/", url.bucket, url.path),
                                .origin = policy.s3->endpoint,
                                .sign = policy.s3->credentials ? &*policy.s3->credentials : nullptr,
-                               .may_be_redirected = false}};
+                               .may_be_redirected = false,
+                               .shown = StrCat("s3://", url.bucket, url.path)}};
     case SourceUrl::Kind::kHub:
       break;
   }
@@ -93,6 +95,7 @@ Status FetchOne(const Folder& folder, const WantedFile& wanted, const std::strin
   }
   RemoteFile file = folder.folder;
   file.url += "/" + wanted.name;
+  if (!file.shown.empty()) file.shown += "/" + wanted.name;
   file.max_bytes = wanted.max_bytes;
   const std::string path = StrCat(dir, "/", wanted.name);
   RETURN_IF_ERROR(MakeParent(path));

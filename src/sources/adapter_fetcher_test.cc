@@ -1,7 +1,10 @@
 #include "sources/adapter_fetcher.h"
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -15,6 +18,8 @@ namespace aril {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 const std::string kCommit(40, 'a');
 const std::vector<WantedFile> kWanted = {{"adapter_config.json", true, 100},
@@ -34,6 +39,9 @@ class AdapterFetcherTest : public ::testing::Test {
     const AdapterFetcher fetcher(policy_, clock_, [this](const SourcePolicy&) {
       return std::make_unique<FakeTransport>(
           [this](const HttpGet& get) -> FakeReply {
+            if (const auto reply = replies_.find(get.url); reply != replies_.end()) {
+              return reply->second;
+            }
             const auto found = served_.find(get.url);
             if (found == served_.end()) return {.head = {.status = 404}};
             return {.head = {.status = 200}, .body = found->second};
@@ -55,6 +63,7 @@ class AdapterFetcherTest : public ::testing::Test {
   FakeMonitor monitor_{&clock_};
   SourcePolicy policy_;
   std::map<std::string, std::string> served_;
+  std::map<std::string, FakeReply> replies_;  // in place of what is served
   std::vector<HttpGet> asked_;
 };
 
@@ -87,6 +96,37 @@ TEST_F(AdapterFetcherTest, S3IsAskedPathStyleAndSigned) {
   for (const HttpGet& get : asked_) {
     ASSERT_NE(get.sign, nullptr);
     EXPECT_EQ(get.sign->access_key_id, "id");
+  }
+}
+
+// Where the operator's stores are is no business of clients.
+TEST_F(AdapterFetcherTest, ErrorsNameTheSourceNotTheEndpoint) {
+  const std::string hub = "https://hub.example/api/models/org/name/revision/main";
+  const std::string s3 = "http://s3.example:9000/bucket/sql/adapter_config.json";
+  const std::string detail = "Failed to connect to s3.example port 9000 (10.1.2.3)";
+  const std::vector<std::pair<FakeReply, std::string>> cases = {
+      {{.end = Unavailable(detail)}, "cannot be reached, or breaks off"},
+      {{.end = InvalidArgument(detail)}, "the log says why"},
+      {{.head = {.status = 403}}, "the server answers 403"},
+      {{.head = {.status = 503}}, "the server answers 503"},
+      {{.head = {.status = 302, .location = "https://elsewhere.example/x"}}, ""},
+      {{.head = {.status = 200}, .body = std::string(200, 'x')}, "larger than the 100 bytes"},
+      {{.head = {.status = 200}, .body = "x", .end = Unavailable(detail)}, "breaks off"}};
+  for (const auto& [reply, expected] : cases) {
+    replies_ = {{hub, reply}, {s3, reply}};
+    for (const auto& [source, shown] :
+         {std::pair("s3://bucket/sql", "s3://bucket/sql/adapter_config.json: "),
+          {"hf://org/name", ""}}) {
+      std::filesystem::remove(dir_ / "adapter_config.json");
+      const std::string message = Message(Fetch(source));
+      EXPECT_THAT(message, StartsWith(shown));
+      if (source == std::string_view("s3://bucket/sql")) {
+        EXPECT_THAT(message, HasSubstr(expected));
+      }
+      for (const char* secret : {"s3.example", "hub.example", "elsewhere", "10.1.2.3", "9000"}) {
+        EXPECT_THAT(message, Not(HasSubstr(secret))) << source;
+      }
+    }
   }
 }
 

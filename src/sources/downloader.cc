@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -17,7 +19,7 @@ namespace {
 
 // What a file is called in messages: queries may hold signatures, so only what we made ourselves.
 std::string Where(const RemoteFile& file, const std::string& what) {
-  return StrCat(file.url, ": ", what);
+  return StrCat(file.shown.empty() ? file.url : file.shown, ": ", what);
 }
 
 std::optional<int64_t> ParseInt(std::string_view text) {
@@ -139,11 +141,15 @@ class Downloader::Attempt final : public HttpReplySink {
 
   // Asks for what is missing, if the answer is to the same bytes.
   std::vector<std::string> RangeHeaders();
+  // Whether an error was said here, of the answer, rather than by the transport, of the host.
+  bool has_refused() const { return has_refused_; }
   // Where the answer leads instead of being one; empty: nowhere.
   const std::string& location() const { return location_; }
   Duration retry_after() const { return retry_after_; }
 
  private:
+  Status TakeHead(const HttpReplyHead& head);
+  Status TakeBody(std::string_view bytes);
   Status Begin(const HttpReplyHead& head);
   Status Continue(const HttpReplyHead& head);
   Status CheckSize(int64_t size_bytes) const;
@@ -153,6 +159,7 @@ class Downloader::Attempt final : public HttpReplySink {
   std::string* const etag_;
   TransferMonitor& monitor_;
   bool asked_for_range_ = false;
+  bool has_refused_ = false;
   std::string location_;
   Duration retry_after_ = {};
   int64_t total_bytes_ = 0;
@@ -165,6 +172,18 @@ std::vector<std::string> Downloader::Attempt::RangeHeaders() {
 }
 
 Status Downloader::Attempt::OnHead(const HttpReplyHead& head) {
+  Status status = TakeHead(head);
+  has_refused_ = !status.ok();
+  return status;
+}
+
+Status Downloader::Attempt::OnBody(std::string_view bytes) {
+  Status status = TakeBody(bytes);
+  has_refused_ = !status.ok();
+  return status;
+}
+
+Status Downloader::Attempt::TakeHead(const HttpReplyHead& head) {
   if (IsRedirect(head.status) && !head.location.empty()) {
     location_ = head.location;
     return Cancelled();
@@ -212,7 +231,7 @@ Status Downloader::Attempt::CheckSize(int64_t size_bytes) const {
                                 "with --source-max-bytes, for a source"));
 }
 
-Status Downloader::Attempt::OnBody(std::string_view bytes) {
+Status Downloader::Attempt::TakeBody(std::string_view bytes) {
   RETURN_IF_ERROR(CheckSize(output_.size_bytes() + static_cast<int64_t>(bytes.size())));
   RETURN_IF_ERROR(output_.Append(bytes));
   monitor_.OnProgress(bounds_.done_bytes + output_.size_bytes(),
@@ -255,6 +274,15 @@ Status Downloader::Download(const RemoteFile& file, DownloadOutput& output) {
   }
 }
 
+Status Downloader::Tell(const RemoteFile& file, const Status& status) const {
+  if (file.shown.empty() || status.ok() || status.code() == StatusCode::kCancelled) return status;
+  LogWarning(StrCat(file.shown, " is ", file.url, ": ", JsonQuote(Message(status))));
+  const char* reason = status.code() == StatusCode::kUnavailable
+                           ? "the server cannot be reached, or breaks off; the log says more"
+                           : "the server cannot be used; the log says why";
+  return MakeStatus(status.code(), reason);
+}
+
 Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::string* etag,
                            Duration* retry_after) {
   const int64_t max_bytes = std::min(file.max_bytes, policy_.max_bytes - done_bytes_);
@@ -271,7 +299,7 @@ Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::
     Status status = transport_.Get(get, attempt, monitor_);
     if (attempt.location().empty()) {
       *retry_after = attempt.retry_after();
-      return status;
+      return attempt.has_refused() ? status : Tell(file, status);
     }
     if (!file.may_be_redirected) {
       return InvalidArgument("it is redirected, and objects of a bucket must not be");
@@ -281,9 +309,10 @@ Status Downloader::TryOnce(const RemoteFile& file, DownloadOutput& output, std::
         at.origin == file.origin ||
         std::ranges::find(file.redirect_origins, at.origin) != file.redirect_origins.end();
     if (!is_allowed) {
-      return InvalidArgument(StrCat("it is redirected to ", at.origin.Text(),
-                                    ", which is another host (--hub-redirect-origin allows a "
-                                    "hub's; other sources must not be redirected)"));
+      return Tell(file, InvalidArgument(StrCat(
+                            "it is redirected to ", at.origin.Text(),
+                            ", which is another host (--hub-redirect-origin allows a hub's; other "
+                            "sources must not be redirected)")));
     }
   }
   return InvalidArgument(StrCat("it is redirected more than ", kMaxRedirects, " times"));

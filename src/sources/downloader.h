@@ -24,6 +24,9 @@ struct RemoteFile {
   const AwsCredentials* sign = nullptr;  // likewise
   std::vector<Origin> redirect_origins;  // where it may be redirected to, besides its own
   bool may_be_redirected = true;         // not where the path says whose it is
+  // What clients know it by, where the URL's host is the operator's: then errors do not show that,
+  // and what shows it is logged. Empty: `url`.
+  std::string shown = "";
   int64_t max_bytes = 0;
 };
 
@@ -61,6 +64,8 @@ class Downloader {
  private:
   class Attempt;
 
+  // What clients are told of `file`; logs what they are not.
+  Status Tell(const RemoteFile& file, const Status& status) const;
   // One attempt, over all its redirects.
   Status TryOnce(const RemoteFile& file, DownloadOutput& output, std::string* etag,
                  Duration* retry_after);

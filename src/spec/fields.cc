@@ -23,16 +23,25 @@ std::string Describe(const Json& object, std::string_view key) {
   return StrCat("\"", key, "\" is ", Found(object, key));
 }
 
-}  // namespace
-
-StatusOr<Json> ReadConfigFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
+StatusOr<Json> ParseConfigFile(const std::string& text, const std::string& path) {
   StatusOr<Json> json = Json::Parse(text, {.max_bytes = kMaxConfigBytes});
   if (!json.ok()) return Annotate(json.status(), path);
   if (json->AsObject() == nullptr) {
     return InvalidArgument(StrCat(path, ": must hold a JSON object, not ", json->KindName()));
   }
   return json;
+}
+
+}  // namespace
+
+StatusOr<Json> ReadConfigFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
+  return ParseConfigFile(text, path);
+}
+
+StatusOr<Json> ReadConfigFile(const Folder& folder, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, name, kMaxConfigBytes));
+  return ParseConfigFile(text, folder.PathOf(name));
 }
 
 const Json* FindField(const Json& object, std::string_view key) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -21,6 +22,7 @@ inline constexpr size_t kMaxConfigBytes = 4 << 20;
 // The JSON object in a small configuration file (at most kMaxConfigBytes). The path stands in the
 // error.
 StatusOr<Json> ReadConfigFile(const std::string& path);
+StatusOr<Json> ReadConfigFile(const Folder& folder, const std::string& name);
 
 // The member, or nullptr if it is absent or null.
 const Json* FindField(const Json& object, std::string_view key);

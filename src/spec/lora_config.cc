@@ -177,11 +177,11 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
   return result;
 }
 
-StatusOr<LoraConfig> LoadLoraConfig(const std::string& adapter_dir) {
-  const std::string path = adapter_dir + "/adapter_config.json";
-  ASSIGN_OR_RETURN(const Json config, internal::ReadConfigFile(path));
+StatusOr<LoraConfig> LoadLoraConfig(const Folder& adapter_dir) {
+  constexpr const char* kFile = "adapter_config.json";
+  ASSIGN_OR_RETURN(const Json config, internal::ReadConfigFile(adapter_dir, kFile));
   StatusOr<LoraConfig> result = ParseLoraConfig(config);
-  if (!result.ok()) return Annotate(result.status(), path);
+  if (!result.ok()) return Annotate(result.status(), adapter_dir.PathOf(kFile));
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "spec/module_names.h"
@@ -43,8 +44,8 @@ struct LoraConfig {
 // Refuses, naming the field, what is not a LoRA configuration, and what would change the result and
 // is not supported. Unknown keys are ignored.
 StatusOr<LoraConfig> ParseLoraConfig(const Json& config);
-// `adapter_dir`/adapter_config.json.
-StatusOr<LoraConfig> LoadLoraConfig(const std::string& adapter_dir);
+// The folder's adapter_config.json.
+StatusOr<LoraConfig> LoadLoraConfig(const Folder& adapter_dir);
 
 }  // namespace aril
 

@@ -191,10 +191,6 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
     if (!targets.TargetsOther(std::string(name))) continue;
     ASSIGN_OR_RETURN(*module, modules.Find(std::string(name)));
   }
-  if (config.use_dora && spec->embedding.rank > 0) {
-    return Unimplemented(StrCat("\"use_dora\" together with ", kEmbedding,
-                                " in \"target_modules\" is not supported"));
-  }
   // A row of the embedding's A is as long as the rank, and has to fit where rows of the layers do.
   if (spec->embedding.rank > base.hidden_size) {
     return InvalidArgument(StrCat("the rank of ", kEmbedding, " is ", spec->embedding.rank,

@@ -161,8 +161,6 @@ TEST(LoraSpec, FindsTheModulesThatAreSaved) {
   EXPECT_THAT(Message(resolve(R"("lm_head")").status()), HasSubstr("a list of names"));
   EXPECT_THAT(ErrorOf(R"("target_modules":["lm_head"],"modules_to_save":["lm_head"])"),
               HasSubstr("name the same module"));
-  EXPECT_THAT(ErrorOf(R"("target_modules":["embed_tokens"],"use_dora":true)"),
-              HasSubstr(R"("use_dora" together with model.embed_tokens)"));
 }
 
 TEST(LoraSpec, RefusesBadExpressions) {

@@ -249,8 +249,18 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const std::byte> file) {
 }
 
 StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  return Parse(std::move(file), path);
+}
+
+StatusOr<SafetensorsFile> SafetensorsFile::Open(const Folder& folder, const std::string& name) {
+  ASSIGN_OR_RETURN(MappedFile file, MapFile(folder, name));
+  return Parse(std::move(file), folder.PathOf(name));
+}
+
+StatusOr<SafetensorsFile> SafetensorsFile::Parse(MappedFile file, const std::string& path) {
   SafetensorsFile result;
-  ASSIGN_OR_RETURN(result.file_, MappedFile::Open(path));
+  result.file_ = std::move(file);
   StatusOr<Safetensors> content = ParseSafetensors(result.file_.bytes());
   if (!content.ok()) return Annotate(content.status(), path);
   result.content_ = *std::move(content);

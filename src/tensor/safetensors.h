@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
 
@@ -35,11 +36,15 @@ StatusOr<Safetensors> ParseSafetensors(std::span<const std::byte> file);
 class SafetensorsFile {
  public:
   static StatusOr<SafetensorsFile> Open(const std::string& path);
+  static StatusOr<SafetensorsFile> Open(const Folder& folder, const std::string& name);
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   const TensorMap& tensors() const { return content_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
 
  private:
+  // `path` stands in errors.
+  static StatusOr<SafetensorsFile> Parse(MappedFile file, const std::string& path);
+
   MappedFile file_;
   Safetensors content_;
 };

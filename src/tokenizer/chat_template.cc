@@ -13,6 +13,7 @@
 namespace aril {
 namespace {
 
+constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr size_t kMaxTemplateBytes = 1 << 20;
 // Marks where the last message ends. No message holds it by accident.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -23,12 +24,12 @@ struct Sources {
   std::string where;  // for errors
 };
 
-StatusOr<Sources> ReadJinjaFiles(const std::string& dir) {
-  Sources sources = {.where = dir + "/chat_template.jinja"};
-  ASSIGN_OR_RETURN(sources.main, ReadFile(sources.where, kMaxTemplateBytes));
-  const std::string tool_use = dir + "/additional_chat_templates/tool_use.jinja";
-  if (FileExists(tool_use)) {
-    ASSIGN_OR_RETURN(sources.tool_use, ReadFile(tool_use, kMaxTemplateBytes));
+StatusOr<Sources> ReadJinjaFiles(const Folder& dir) {
+  Sources sources = {.where = dir.PathOf(kTemplateFile)};
+  ASSIGN_OR_RETURN(sources.main, ReadFile(dir, kTemplateFile, kMaxTemplateBytes));
+  constexpr const char* kToolUse = "additional_chat_templates/tool_use.jinja";
+  if (dir.Has(kToolUse)) {
+    ASSIGN_OR_RETURN(sources.tool_use, ReadFile(dir, kToolUse, kMaxTemplateBytes));
   }
   return sources;
 }
@@ -50,10 +51,11 @@ Status ReadNamedTemplates(const Json::Array& list, const JsonFields& fields, Sou
   return InvalidArgument(fields.PathOf("chat_template") + " has no template named \"default\"");
 }
 
-StatusOr<Sources> ReadTokenizerConfigTemplate(const std::string& dir) {
-  Sources sources = {.where = dir + "/tokenizer_config.json: chat_template"};
-  const std::string path = dir + "/tokenizer_config.json";
-  ASSIGN_OR_RETURN(const auto json, ReadOptionalObject(path));
+StatusOr<Sources> ReadTokenizerConfigTemplate(const Folder& dir) {
+  constexpr const char* kConfig = "tokenizer_config.json";
+  const std::string path = dir.PathOf(kConfig);
+  Sources sources = {.where = path + ": chat_template"};
+  ASSIGN_OR_RETURN(const auto json, ReadOptionalObject(dir, kConfig));
   if (!json.has_value()) return sources;
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));
   const Json* member = fields.Find("chat_template");
@@ -94,11 +96,10 @@ StatusOr<std::string> CutAtMark(std::string text) {
 
 }  // namespace
 
-StatusOr<std::optional<ChatTemplate>> ChatTemplate::Load(const std::string& dir,
+StatusOr<std::optional<ChatTemplate>> ChatTemplate::Load(const Folder& dir,
                                                          const Json::Object& special_tokens) {
-  ASSIGN_OR_RETURN(const Sources sources, FileExists(dir + "/chat_template.jinja")
-                                              ? ReadJinjaFiles(dir)
-                                              : ReadTokenizerConfigTemplate(dir));
+  ASSIGN_OR_RETURN(const Sources sources,
+                   dir.Has(kTemplateFile) ? ReadJinjaFiles(dir) : ReadTokenizerConfigTemplate(dir));
   if (!sources.main.has_value()) return std::optional<ChatTemplate>();
   ASSIGN_OR_RETURN(const Json::Object tokens, ReadSpecialTokens(dir, special_tokens));
   auto result = Parse(*sources.main, tokens);

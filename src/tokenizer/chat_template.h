@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "jinja/template.h"
@@ -34,7 +35,7 @@ class ChatTemplate {
   // additional_chat_templates/tool_use.jinja, else "chat_template" in tokenizer_config.json (a
   // string, or a list of named ones). nullopt if there is none. `special_tokens`: for what the
   // folder does not say of them (tokenizer/special_tokens.h).
-  static StatusOr<std::optional<ChatTemplate>> Load(const std::string& dir,
+  static StatusOr<std::optional<ChatTemplate>> Load(const Folder& dir,
                                                     const Json::Object& special_tokens);
   static StatusOr<ChatTemplate> FromFile(const std::string& path,
                                          const Json::Object& special_tokens);

@@ -83,10 +83,12 @@ StatusOr<JsonFields> JsonFields::Object(std::string_view key) const {
   return Of(*member, PathOf(key));
 }
 
-StatusOr<std::optional<Json>> ReadOptionalObject(const std::string& path) {
-  if (!FileExists(path)) return std::optional<Json>();
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
-  auto json = Json::Parse(text, {.max_bytes = kMaxConfigBytes});
+StatusOr<std::optional<Json>> ReadOptionalObject(const Folder& folder, const std::string& name) {
+  const std::string path = folder.PathOf(name);
+  const auto text = ReadFile(folder, name, kMaxConfigBytes);
+  if (text.status().code() == StatusCode::kNotFound) return std::optional<Json>();
+  RETURN_IF_ERROR(text.status());
+  auto json = Json::Parse(*text, {.max_bytes = kMaxConfigBytes});
   if (!json.ok()) return Annotate(json.status(), path);
   RETURN_IF_ERROR(JsonFields::Of(*json, path).status());
   return std::optional<Json>(*std::move(json));

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -49,7 +50,7 @@ class JsonFields {
 };
 
 // Parses a JSON file whose root is an object; nullopt if there is no such file.
-StatusOr<std::optional<Json>> ReadOptionalObject(const std::string& path);
+StatusOr<std::optional<Json>> ReadOptionalObject(const Folder& folder, const std::string& name);
 
 // "<where>[<index>]".
 std::string ElementPath(std::string_view where, size_t index);

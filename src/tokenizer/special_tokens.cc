@@ -54,19 +54,19 @@ Status Update(const Json& file, const std::string& path, std::string_view role, 
 
 }  // namespace
 
-StatusOr<Json::Object> ReadSpecialTokens(const std::string& dir, const Json::Object& fallback) {
-  const std::string config_path = dir + "/tokenizer_config.json";
-  const std::string map_path = dir + "/special_tokens_map.json";
-  ASSIGN_OR_RETURN(const std::optional<Json> config, ReadOptionalObject(config_path));
-  ASSIGN_OR_RETURN(const std::optional<Json> map, ReadOptionalObject(map_path));
+StatusOr<Json::Object> ReadSpecialTokens(const Folder& dir, const Json::Object& fallback) {
+  constexpr const char* kConfig = "tokenizer_config.json";
+  constexpr const char* kMap = "special_tokens_map.json";
+  ASSIGN_OR_RETURN(const std::optional<Json> config, ReadOptionalObject(dir, kConfig));
+  ASSIGN_OR_RETURN(const std::optional<Json> map, ReadOptionalObject(dir, kMap));
   const bool has_old_config = !config || config->Find("added_tokens_decoder") == nullptr;
   const Json base(fallback);
   Json::Object result;
   for (const std::string_view role : kRoles) {
     Json tokens;
     if (const Json* member = base.Find(role)) tokens = *member;
-    if (config) RETURN_IF_ERROR(Update(*config, config_path, role, &tokens));
-    if (map && has_old_config) RETURN_IF_ERROR(Update(*map, map_path, role, &tokens));
+    if (config) RETURN_IF_ERROR(Update(*config, dir.PathOf(kConfig), role, &tokens));
+    if (map && has_old_config) RETURN_IF_ERROR(Update(*map, dir.PathOf(kMap), role, &tokens));
     if (!IsEmpty(tokens)) result.emplace_back(role, std::move(tokens));
   }
   return result;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -16,7 +17,7 @@ namespace aril {
 // From tokenizer_config.json; from special_tokens_map.json as well, which wins unless the config
 // has added_tokens_decoder (that is how transformers tells old folders). What neither file
 // mentions is as in `fallback`: the base model's for an adapter's folder. A null unsets it.
-StatusOr<Json::Object> ReadSpecialTokens(const std::string& dir, const Json::Object& fallback = {});
+StatusOr<Json::Object> ReadSpecialTokens(const Folder& dir, const Json::Object& fallback = {});
 
 }  // namespace aril
 

@@ -99,18 +99,19 @@ void SetEnd(const std::optional<int32_t>& id, bool wanted, std::vector<int32_t>*
 
 }  // namespace
 
-StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& model_dir) {
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir) {
   TokenizerConfig config;
-  config.path = model_dir + "/tokenizer_config.json";
-  ASSIGN_OR_RETURN(const std::optional<Json> json, ReadOptionalObject(config.path));
+  constexpr const char* kConfig = "tokenizer_config.json";
+  config.path = model_dir.PathOf(kConfig);
+  ASSIGN_OR_RETURN(const std::optional<Json> json, ReadOptionalObject(model_dir, kConfig));
   if (json) {
     ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, config.path));
     RETURN_IF_ERROR(ReadConfigFile(fields, &config));
   }
-  const std::string added_path = model_dir + "/added_tokens.json";
-  ASSIGN_OR_RETURN(const std::optional<Json> added, ReadOptionalObject(added_path));
+  constexpr const char* kAdded = "added_tokens.json";
+  ASSIGN_OR_RETURN(const std::optional<Json> added, ReadOptionalObject(model_dir, kAdded));
   if (added) {
-    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*added, added_path));
+    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*added, model_dir.PathOf(kAdded)));
     RETURN_IF_ERROR(ReadAddedTokensFile(fields, &config));
   }
   return config;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/folder.h"
 #include "base/status.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/pipeline.h"
@@ -31,7 +32,7 @@ struct TokenizerConfig {
 };
 
 // Reads tokenizer_config.json and added_tokens.json of a model directory; both may be absent.
-StatusOr<TokenizerConfig> ReadTokenizerConfig(const std::string& model_dir);
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir);
 
 // Completes `tokens`, as read from the tokenizer's own file, with those of the config: adds the
 // missing ones to the list and to `vocabulary`, and the named special tokens that the vocabulary

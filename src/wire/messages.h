@@ -22,6 +22,9 @@ struct SequenceRequest {
   std::string tenant = "default";
   AdapterMix adapters;
   std::vector<int32_t> prompt;
+  // Of an earlier attempt: the sequence goes on behind them. max_tokens and the events' indices
+  // count them; they are fewer than max_tokens.
+  std::vector<int32_t> output;
   int32_t choice = 0;  // part of the sampling key: choices of one request differ
   int32_t max_tokens = 16;
   int32_t min_tokens = 0;
@@ -58,7 +61,17 @@ struct AdapterLoad {
   bool operator==(const AdapterLoad&) const = default;
 };
 
-// The state of a runner after a step; for metrics.
+// A live sequence after a step.
+struct SequenceState {
+  SequenceId sequence;
+  bool is_running = false;
+  bool has_started = false;  // waits again if it is not running
+  int32_t num_tokens = 0;    // prompt and output so far
+
+  bool operator==(const SequenceState&) const = default;
+};
+
+// The state of a runner after a step; for metrics, and for the scheduler of a cluster.
 struct StepStats {
   int64_t step = 0;      // number of steps run so far
   int32_t num_rows = 0;  // of this step
@@ -74,8 +87,13 @@ struct StepStats {
   int64_t pages_adapter = 0;
   int64_t pages_prefix = 0;  // cached, used by no sequence
   int64_t pages_free = 0;
+  // Free, or idle and as good as free, less those that running sequences and pinned adapters have
+  // been promised and have not taken yet. Negative: promised more than once.
+  int64_t pages_available = 0;
   int64_t page_tokens = 0;  // tokens per page
   int64_t page_bytes = 0;
+  int64_t unused_kv_bytes = 0;  // of the pages above, what holds nothing: behind the last tokens,
+  int64_t unused_adapter_bytes = 0;          // and where an adapter's next row did not fit
   int64_t evictions = 0;                     // sequences evicted so far
   int64_t prefix_queries = 0;                // prompt tokens looked up in the prefix cache so far
   int64_t prefix_hits = 0;                   // those of them that were there
@@ -84,6 +102,7 @@ struct StepStats {
   std::vector<Duration> queue_times;         // of sequences that started in this step, from arrival
   std::vector<Duration> adapter_load_times;  // of adapters copied into the pool in this step
   std::vector<AdapterLoad> adapters;         // by id, each with at least one live sequence
+  std::vector<SequenceState> sequences;      // by arrival; only if the engine was asked for them
 };
 
 }  // namespace aril::wire

@@ -30,6 +30,8 @@ class SequencePort {
   // Ends a sequence at the next step boundary (finish = kCancelled). Unknown or finished: no
   // effect.
   virtual void Cancel(SequenceId sequence) = 0;
+  // Why no sequence can be begun at present, for whoever balances load; OK if one can.
+  virtual Status Readiness() const { return OkStatus(); }
 };
 
 }  // namespace aril::wire

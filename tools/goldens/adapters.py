@@ -42,6 +42,7 @@ ADAPTERS = {
         Adapter("saved-r2", 2, 4, ("q_proj", "o_proj"),
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
+        Adapter("dora-embedding-r5", 5, 7, ("embed_tokens", "k_proj"), more={"use_dora": True}),
     ),
     "llama3-rope-bf16": (
         Adapter("all-r8-bf16", 8, 16, ALL_LINEAR, torch.bfloat16),
@@ -71,6 +72,8 @@ ADAPTERS = {
         Adapter("k-o-r64-rslora-bf16", 64, 16, ("k_proj", "o_proj"), torch.bfloat16, rslora=True),
         Adapter("dora-r8-rslora", 8, 6, ALL_LINEAR, rslora=True, more={"use_dora": True}),
         Adapter("embedding-r4", 4, 8, ("embed_tokens", "q_proj")),
+        Adapter("dora-embedding-r4-bf16", 4, 8, ("embed_tokens", "v_proj"), torch.bfloat16,
+                more={"use_dora": True}),
     ),
     "qwen2-bf16": (
         Adapter("all-r4-rslora-bf16", 4, 3, ALL_LINEAR, torch.bfloat16, rslora=True),

@@ -69,7 +69,12 @@ class Model:
             target = f"{module}.weight"
             if kind == "embedding_A":
                 b = tensors[f"{module}.lora_embedding_B"]
-                self.weights[target] = self.weights[target] + scale * (b @ a).T
+                update = scale * (b @ a).T
+                self.weights[target] = self.weights[target] + update
+                if config["use_dora"]:  # of the outputs, which are columns here
+                    length = (base[target] + update).norm(dim=0)
+                    gain = tensors[f"{module}.lora_magnitude_vector"] / length
+                    self.weights[target] = gain * self.weights[target]
             if kind != "A.weight":
                 continue
             update = scale * tensors[f"{module}.lora_B.weight"] @ a

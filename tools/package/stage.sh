@@ -33,7 +33,7 @@ notice() {
   if [[ -f $file ]]; then cp "$file" "$stage/share/doc/aril/licenses/$name.txt"; fi
 }
 # Linked statically or by header: what the build needs that is no tool and no test.
-{ tools/deps.sh --list; echo libfmt-dev; } | tr '|' '\n' | grep -- '-dev$' |
+{ tools/deps.sh --list; printf '%s\n' libfmt-dev libc-ares-dev libre2-dev; } | tr '|' '\n' | grep -- '-dev$' |
   grep -Ev '^lib(gtest|gmock|benchmark|clang-rt)' | while read -r package; do notice "$package"; done
 notice libstdc++6
 

@@ -29,17 +29,10 @@
 #include <vector>
 
 #include "kernels/cpu/context.h"
+#include "kernels/lora/matrix_run.h"
 #include "kernels/matrix.h"
 
 namespace aril::kernels {
-
-// Consecutive rows of a rank-major matrix: row `first_row + i` starts at data + i *
-// row_stride_bytes.
-struct MatrixRun {
-  const std::byte* data = nullptr;
-  int32_t first_row = 0;
-  int32_t num_rows = 0;
-};
 
 // A [rank, width] or Bᵀ [rank, width] in the pool.
 struct LoraMatrix {

@@ -1,10 +1,12 @@
 // The LoRA operator against its two obvious alternatives, in one run: a loop over adapters, each
-// with its own matrix products, and gathering every row's adapter into one dense batch first. Rank
-// 16, 2048 → 2048, BF16. Counter: bytes of the different adapters in the batch per second.
+// with its own matrix products, and gathering every row's adapter into one dense batch first,
+// padded to the largest rank there. 2048 → 2048, BF16; rank 16, or 8, 16, 32 and 64 in turns.
+// Counter: bytes of the different adapters in the batch per second.
 
 #include <benchmark/benchmark.h>
 
-#include <cmath>
+#include <algorithm>
+#include <cstring>
 
 #include "kernels/bench_support.h"
 #include "kernels/gemm/gemm.h"
@@ -13,42 +15,44 @@
 namespace aril::kernels {
 namespace {
 
-constexpr int32_t kRank = 16;
 constexpr int64_t kIn = 2048, kOut = 2048;
-constexpr int64_t kAdapterBytes = kRank * (kIn + kOut) * 2;
+constexpr int64_t kRankBytes = (kIn + kOut) * 2;  // of an adapter, for each of its ranks
 
-enum Popularity { kDistinct, kUniform, kSkewed, kIdentical };
+enum Ranks { kSixteen, kMixed };
 
-// Rows per adapter (Punica, section 7): all different; ⌈√n⌉ adapters alike; each 1.5 times as
-// popular as the next; one.
-std::vector<int32_t> SegmentLengths(Popularity popularity, int32_t rows) {
-  if (popularity == kDistinct) return std::vector<int32_t>(static_cast<size_t>(rows), 1);
-  if (popularity == kIdentical) return {rows};
-  std::vector<int32_t> lengths;
-  const auto adapters = static_cast<int32_t>(std::ceil(std::sqrt(rows)));
-  for (int32_t left = rows; left > 0; left -= lengths.back()) {
-    const double share = popularity == kUniform ? static_cast<double>(rows) / adapters : left / 3.0;
-    lengths.push_back(std::min(left, std::max(1, static_cast<int32_t>(std::ceil(share)))));
-  }
-  return lengths;
+std::vector<int32_t> RanksOf(Ranks ranks) {
+  return ranks == kSixteen ? std::vector<int32_t>{16} : std::vector<int32_t>{8, 16, 32, 64};
 }
+
+// The two matrices of an adapter of that rank, one after the other from `data`.
+struct BenchAdapter {
+  BenchAdapter(const std::byte* data, int32_t rank)
+      : a{data, 0, rank}, b{data + rank * kIn * 2, 0, rank} {}
+
+  LoraWeights weights() const {
+    return {b.num_rows, 1.0f, {{&a, 1}, kIn * 2}, {{&b, 1}, kOut * 2}};
+  }
+
+  MatrixRun a, b;
+};
 
 // Adapters that rotate through cold memory, and the call of the n-th batch.
 class Batches {
  public:
-  Batches(Popularity popularity, int32_t rows)
+  Batches(Popularity popularity, int32_t rows, Ranks ranks)
       : lengths_(SegmentLengths(popularity, rows)), pool_(kColdBytes) {
     FillSmall(pool_);
-    const int64_t adapters = kColdBytes / kAdapterBytes;
-    for (int64_t i = 0; i < adapters; ++i) {
-      const std::byte* a = pool_.data() + i * kAdapterBytes;
-      runs_.push_back({a, 0, kRank});
-      runs_.push_back({a + kRank * kIn * 2, 0, kRank});
+    const std::vector<int32_t> cycle = RanksOf(ranks);
+    const std::byte* data = pool_.data();
+    while (true) {
+      const int32_t rank = cycle[adapters_.size() % cycle.size()];
+      if (data + rank * kRankBytes > pool_.data() + kColdBytes) break;
+      adapters_.emplace_back(data, rank);
+      data += rank * kRankBytes;
     }
-    for (size_t i = 0; i < static_cast<size_t>(adapters); ++i) {
-      weights_.push_back(
-          {kRank, 1.0f, {{&runs_[2 * i], 1}, kIn * 2}, {{&runs_[2 * i + 1], 1}, kOut * 2}});
-    }
+    for (const BenchAdapter& adapter : adapters_) weights_.push_back(adapter.weights());
+    bytes_ = static_cast<int64_t>(lengths_.size()) * (data - pool_.data()) /
+             static_cast<int64_t>(adapters_.size());
   }
 
   const std::vector<LoraSegment>& Next() {
@@ -61,14 +65,16 @@ class Batches {
     return segments_;
   }
 
-  int64_t bytes() const { return static_cast<int64_t>(lengths_.size()) * kAdapterBytes; }
+  // Of a batch's different adapters, on average.
+  int64_t bytes() const { return bytes_; }
 
  private:
   std::vector<int32_t> lengths_;
   Buffer pool_;
-  std::vector<MatrixRun> runs_;
+  std::vector<BenchAdapter> adapters_;
   std::vector<LoraWeights> weights_;
   std::vector<LoraSegment> segments_;
+  int64_t bytes_ = 0;
   size_t next_ = 0;
 };
 
@@ -98,7 +104,8 @@ void RunSegments(CpuContext& context, const Operands& operands,
 void Segmented(benchmark::State& state) {
   ThreadPool threads(BenchThreads());
   CpuContext context(threads, AvailableIsas().back());
-  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)));
+  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)),
+                  static_cast<Ranks>(state.range(2)));
   const Operands operands(state.range(1));
   std::vector<float> v;
   for (auto _ : state) RunSegments(context, operands, batches.Next(), v);
@@ -109,7 +116,8 @@ void Segmented(benchmark::State& state) {
 void LoopOverAdapters(benchmark::State& state) {
   ThreadPool threads(BenchThreads());
   CpuContext context(threads, AvailableIsas().back());
-  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)));
+  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)),
+                  static_cast<Ranks>(state.range(2)));
   const Operands operands(state.range(1));
   std::vector<float> v;
   for (auto _ : state) {
@@ -119,27 +127,37 @@ void LoopOverAdapters(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * batches.bytes());
 }
 
-// Copies every row's adapter into a dense [rows, …] batch, then one product per row.
+// Copies every row's adapter into a dense [rows, …] batch, then one product per row. The padding is
+// not copied, but multiplied.
 void GatherThenBatched(benchmark::State& state) {
   ThreadPool threads(BenchThreads());
   CpuContext context(threads, AvailableIsas().back());
-  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)));
+  Batches batches(static_cast<Popularity>(state.range(0)), static_cast<int32_t>(state.range(1)),
+                  static_cast<Ranks>(state.range(2)));
   const Operands operands(state.range(1));
-  Buffer gathered(static_cast<size_t>(state.range(1) * kAdapterBytes));
-  std::vector<MatrixRun> runs(static_cast<size_t>(2 * state.range(1)));
-  std::vector<LoraWeights> weights(static_cast<size_t>(state.range(1)));
-  std::vector<LoraSegment> rows(static_cast<size_t>(state.range(1)));
+  const std::vector<int32_t> ranks = RanksOf(static_cast<Ranks>(state.range(2)));
+  const int32_t padded = *std::max_element(ranks.begin(), ranks.end());
+  Buffer gathered(static_cast<size_t>(state.range(1) * padded * kRankBytes));
+  FillSmall(gathered);
+  std::vector<BenchAdapter> copies;
+  for (int64_t row = 0; row < state.range(1); ++row) {
+    copies.emplace_back(gathered.data() + row * padded * kRankBytes, padded);
+  }
+  std::vector<LoraWeights> weights;
+  for (const BenchAdapter& copy : copies) weights.push_back(copy.weights());
+  std::vector<LoraSegment> rows;
+  for (int32_t row = 0; row < state.range(1); ++row) {
+    rows.push_back({row, 1, {&weights[static_cast<size_t>(row)], 1}});
+  }
   std::vector<float> v;
   for (auto _ : state) {
     for (const LoraSegment& segment : batches.Next()) {
       for (int32_t row = segment.first_row; row < segment.first_row + segment.num_rows; ++row) {
-        const auto r = static_cast<size_t>(row);
-        std::byte* copy = gathered.data() + row * kAdapterBytes;
-        std::memcpy(copy, segment.targets[0].a.runs[0].data, kAdapterBytes);
-        runs[2 * r] = {copy, 0, kRank};
-        runs[2 * r + 1] = {copy + kRank * kIn * 2, 0, kRank};
-        weights[r] = {kRank, 1.0f, {{&runs[2 * r], 1}, kIn * 2}, {{&runs[2 * r + 1], 1}, kOut * 2}};
-        rows[r] = {row, 1, {&weights[r], 1}};
+        const LoraWeights& from = segment.targets[0];
+        std::byte* const copy = gathered.data() + row * padded * kRankBytes;
+        std::memcpy(copy, from.a.runs[0].data, static_cast<size_t>(from.rank * kIn * 2));
+        std::memcpy(copy + padded * kIn * 2, from.b.runs[0].data,
+                    static_cast<size_t>(from.rank * kOut * 2));
       }
     }
     RunSegments(context, operands, rows, v);
@@ -148,8 +166,9 @@ void GatherThenBatched(benchmark::State& state) {
 }
 
 void Cases(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"popularity", "rows"})
-      ->ArgsProduct({{kDistinct, kUniform, kSkewed, kIdentical}, {1, 4, 16, 64}})
+  b->ArgNames({"popularity", "rows", "mixed"})
+      ->ArgsProduct(
+          {{kDistinct, kUniform, kSkewed, kIdentical}, {1, 4, 16, 64}, {kSixteen, kMixed}})
       ->UseRealTime()
       ->Unit(benchmark::kMicrosecond);
 }

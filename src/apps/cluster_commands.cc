@@ -1,0 +1,129 @@
+// The flags of `aril scheduler`, `aril runner` and `aril gateway`.
+
+#include <memory>
+
+#include "apps/cluster_processes.h"
+#include "apps/commands.h"
+#include "apps/flags.h"
+#include "apps/serve_flags.h"
+
+namespace aril {
+namespace {
+
+void AddTlsFlags(CLI::App& app, ClusterOptions& options) {
+  app.option_defaults()->group("Cluster");
+  AddFlag(app, "--cluster-cert", options.tls.cert_file,
+          "This process' certificate (PEM), for links to others [none: loopback only]")
+      ->type_name("FILE");
+  AddFlag(app, "--cluster-key", options.tls.key_file, "The certificate's private key (PEM)")
+      ->type_name("FILE");
+  AddFlag(app, "--cluster-ca", options.tls.ca_file,
+          "The authority that signs the cluster's certificates (PEM)")
+      ->type_name("FILE");
+  AddSwitch(
+      app, "--cluster-insecure", options.allows_insecure,
+      "Links to other machines, etcd's too, without TLS: for networks that nobody else can reach");
+}
+
+void AddSchedulerFlag(CLI::App& app, ClusterOptions& options) {
+  app.option_defaults()->group("Cluster");
+  AddFlag(app, "--scheduler", options.schedulers, "Where the cluster's schedulers listen")
+      ->delimiter(',')
+      ->type_name("HOST:PORT,...");
+}
+
+void AddListenFlag(CLI::App& app, ClusterOptions& options) {
+  app.option_defaults()->group("Cluster");
+  AddFlag(app, "--listen", options.listen, "Address for links from other processes")
+      ->type_name("HOST:PORT");
+}
+
+void AddStatusFlag(CLI::App& app, ClusterOptions& options) {
+  app.option_defaults()->group("Cluster");
+  AddFlag(app, "--status-listen", options.status_listen,
+          "Address for /health, /ready and /metrics over HTTP, without TLS or keys [none]")
+      ->type_name("HOST:PORT");
+}
+
+}  // namespace
+
+void AddSchedulerCommand(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("scheduler", "Place a cluster's requests on its runners");
+  auto options = std::make_shared<SchedulerProcessOptions>();
+  options->cluster.listen = "127.0.0.1:7400";
+  AddListenFlag(*command, options->cluster);
+  AddStatusFlag(*command, options->cluster);
+  AddTlsFlags(*command, options->cluster);
+  AddFlag(*command, "--etcd", options->etcd,
+          "Members of the etcd that elects one of several schedulers [none: this one is alone]")
+      ->delimiter(',')
+      ->type_name("HOST:PORT,...");
+  AddFlag(*command, "--etcd-cert", options->etcd_tls.cert_file, "Certificate for etcd (PEM)")
+      ->type_name("FILE");
+  AddFlag(*command, "--etcd-key", options->etcd_tls.key_file, "The certificate's private key (PEM)")
+      ->type_name("FILE");
+  AddFlag(*command, "--etcd-ca", options->etcd_tls.ca_file,
+          "The authority that signs etcd's certificate (PEM)")
+      ->type_name("FILE");
+  AddFlag(*command, "--election-key", options->election_key,
+          "etcd's key of the leader: one for each cluster");
+  AddFlag(*command, "--lease-seconds", options->lease_seconds,
+          "After which a leader that is not heard of is replaced")
+      ->check(CLI::Range(2, 600));
+  command->option_defaults()->group("Policy");
+  AddFlag(*command, "--max-waiting", options->max_waiting,
+          "Most sequences that wait for a runner; more are answered with 503")
+      ->check(AtLeastOne());
+  AddFlag(
+      *command, "--flat-batch", options->scheduler.flat_batch,
+      "Sequences up to which a step costs about the same: lightly loaded runners are emptied into "
+      "others up to it; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([options] { ExitUnlessOk("scheduler", RunScheduler(*options, RealClock())); });
+}
+
+void AddRunnerCommand(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("runner", "Run a cluster's requests on this machine");
+  auto flags = std::make_shared<ServeFlags>();
+  auto options = std::make_shared<RunnerProcessOptions>();
+  options->cluster.listen = "127.0.0.1:0";
+  AddSchedulerFlag(*command, options->cluster);
+  AddListenFlag(*command, options->cluster);
+  AddFlag(*command, "--advertise", options->cluster.advertise,
+          "Where gateways find this runner [where it listens]")
+      ->type_name("HOST:PORT");
+  AddStatusFlag(*command, options->cluster);
+  AddTlsFlags(*command, options->cluster);
+  AddModelFlags(*command, *flags);
+  AddEngineFlags(*command, *flags);
+  AddFlag(*command, "--max-live", options->max_live, "Most sequences that run or wait here")
+      ->check(AtLeastOne());
+  AddDurationFlag(*command, "--drain-timeout", flags->options.drain_timeout, "30s",
+                  "How long sequences may take to move or to end after SIGTERM");
+  command->callback([flags, options] {
+    auto serve = ResolveServeOptions(*flags);
+    ThrowUsageUnlessOk(serve.status());
+    options->serve = *std::move(serve);
+    ExitUnlessOk("runner", RunRunner(*options, RealClock()));
+  });
+}
+
+void AddGatewayCommand(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("gateway", "Serve a cluster's models over HTTP");
+  auto flags = std::make_shared<ServeFlags>();
+  auto options = std::make_shared<GatewayProcessOptions>();
+  AddSchedulerFlag(*command, options->cluster);
+  AddTlsFlags(*command, options->cluster);
+  AddModelFlags(*command, *flags);
+  AddNameFlags(*command, *flags);
+  AddContextFlag(*command, *flags);
+  AddHttpFlags(*command, *flags);
+  command->callback([flags, options] {
+    auto serve = ResolveServeOptions(*flags);
+    ThrowUsageUnlessOk(serve.status());
+    options->serve = *std::move(serve);
+    ExitUnlessOk("gateway", RunGateway(*options, RealClock()));
+  });
+}
+
+}  // namespace aril

@@ -1,0 +1,133 @@
+// `aril gateway`.
+
+#include <memory>
+#include <utility>
+
+#include "adapters/adapter.h"
+#include "apps/cluster_processes.h"
+#include "apps/fd_limit.h"
+#include "apps/front.h"
+#include "apps/served_model.h"
+#include "apps/start_up.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "catalog/catalog.h"
+#include "cluster/gateway_node.h"
+#include "cluster/grpc_links.h"
+#include "cluster/node_loop.h"
+#include "tokenizer/special_tokens.h"
+
+namespace aril {
+namespace {
+
+// Hands requests to the node's thread. What it refuses comes back as an event.
+class ClusterPort final : public wire::SequencePort {
+ public:
+  ClusterPort(cluster::NodeLoop& loop, cluster::GatewayNode& node) : loop_(loop), node_(node) {}
+
+  // How many are on their way is bounded by the requests that the gateway takes.
+  Status Submit(wire::SequenceRequest request) override {
+    loop_.Post([node = &node_, request = std::move(request)](TimePoint now) {
+      node->Submit(request, now);
+    });
+    return OkStatus();
+  }
+  void Cancel(SequenceId sequence) override {
+    loop_.Post([node = &node_, sequence](TimePoint now) { node->Cancel(sequence, now); });
+  }
+  Status Readiness() const override {
+    if (node_.is_serving()) return OkStatus();
+    return Unavailable("There is no scheduler, or no runner, at present.");
+  }
+
+ private:
+  cluster::NodeLoop& loop_;
+  cluster::GatewayNode& node_;
+};
+
+// What the runners verify completely is described from its header here.
+StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
+    const std::vector<NamedAdapter>& adapters, const cluster::Deployment& deployment,
+    const ModelSpec& spec, int64_t max_rank) {
+  std::vector<std::shared_ptr<const Generation>> generations;
+  std::vector<AdapterFailure> failures;
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    const auto adapter = Adapter::Open(adapters[i].dir, spec, max_rank, Adapter::Values::kFinite);
+    if (!adapter.ok()) {
+      failures.push_back({i, adapter.status()});
+      continue;
+    }
+    generations.push_back(std::make_shared<const Generation>(
+        Generation::Description{.adapter = AdapterId(static_cast<int32_t>(i)),
+                                .digest = deployment.adapters[i].digest,
+                                .rank = adapter->spec().MaxRank(),
+                                .bytes = adapter->file_bytes()}));
+  }
+  if (!failures.empty()) return DescribeFailures(failures, adapters);
+  return generations;
+}
+
+// Everything about the model that answering requests takes, but for its weights.
+StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
+                                             const std::vector<NamedAdapter>& adapters,
+                                             const cluster::Deployment& deployment,
+                                             const Clock& clock) {
+  const std::string& model_dir = options.text.model_dir;
+  ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
+  ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(model_dir));
+  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(model_dir));
+  ASSIGN_OR_RETURN(const auto generations,
+                   DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank));
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    if (auto own = ReadAdapterTemplate(adapters[i].dir, special_tokens)) {
+      model.adapter_chat_templates->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
+    }
+  }
+  const int64_t allowed = spec.max_position_embeddings;
+  const int64_t max_model_len = options.runner.max_model_len.value_or(allowed);
+  if (max_model_len > allowed) {
+    return InvalidArgument(StrCat("--max-model-len is ", max_model_len,
+                                  "; the model's max_position_embeddings is ", allowed));
+  }
+  DescribeRunner(spec, max_model_len, &model);
+  model.created = clock.UnixSeconds();
+  ASSIGN_OR_RETURN(model.catalog,
+                   Catalog::Create(EntriesOf(BaseNames(options.text), model_dir, adapters,
+                                             generations, clock.UnixSeconds()),
+                                   {.clock = &clock}));
+  return model;
+}
+
+}  // namespace
+
+Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
+  const ServeOptions& serve = options.serve;
+  RETURN_IF_ERROR(CheckSchedulers(options.cluster));
+  RETURN_IF_ERROR(RaiseFdLimit(serve.http.max_connections));
+  RETURN_IF_ERROR(CheckModelDir(serve.runner.model_dir));
+  ASSIGN_OR_RETURN(const std::vector<NamedAdapter> adapters, ListAdapters(serve));
+  ASSIGN_OR_RETURN(auto server, gateway::HttpServer::Listen(serve.http));
+  Front front(std::move(server), serve, clock, Front::Place::kCluster);
+  cluster::Hello hello = MakeHello(cluster::Role::kGateway);
+  ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.text.model_dir, adapters));
+  ASSIGN_OR_RETURN(auto model, DescribeModel(serve, adapters, hello.deployment, clock));
+
+  cluster::NodeLoop loop(clock);
+  ASSIGN_OR_RETURN(const auto links,
+                   cluster::GrpcLinks::Create(LinkOptions(options.cluster), loop, clock));
+  LogInfo(StrCat("Gateway ", hello.id, " of ", options.cluster.schedulers.size(), " schedulers"));
+  cluster::GatewayNode node({.hello = std::move(hello),
+                             .schedulers = options.cluster.schedulers,
+                             .max_model_len = model.max_model_len},
+                            *links, front.sink());
+  ClusterPort port(loop, node);
+  loop.Start(node);
+  LogInfo(StrCat("Serving on ", serve.http.ssl_certfile.empty() ? "http" : "https", "://",
+                 serve.http.host, ":", front.port()));
+  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)), &port,
+                         nullptr, nullptr, serve.drain_timeout);
+  loop.Stop();
+  return OkStatus();
+}
+
+}  // namespace aril

@@ -1,0 +1,46 @@
+// The processes of a cluster: `aril scheduler`, `aril runner` and `aril gateway`. Each runs until
+// SIGTERM or SIGINT, then ends in good order; an error says why it cannot start.
+
+#ifndef ARIL_APPS_CLUSTER_PROCESSES_H_
+#define ARIL_APPS_CLUSTER_PROCESSES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/cluster_options.h"
+#include "apps/serve.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "scheduler/scheduler.h"
+
+namespace aril {
+
+struct SchedulerProcessOptions {
+  ClusterOptions cluster;
+  scheduler::SchedulerOptions scheduler;
+  size_t max_waiting = 16'384;
+  std::vector<std::string> etcd;  // "HOST:PORT" of its members; empty: no other scheduler
+  cluster::TlsFiles etcd_tls;
+  std::string election_key = "/aril/leader";
+  int64_t lease_seconds = 5;
+};
+Status RunScheduler(const SchedulerProcessOptions& options, const Clock& clock);
+
+struct RunnerProcessOptions {
+  ClusterOptions cluster;
+  ServeOptions serve;      // the model, the adapters and the engine
+  size_t max_live = 1024;  // attempts, running or waiting
+};
+Status RunRunner(const RunnerProcessOptions& options, const Clock& clock);
+
+struct GatewayProcessOptions {
+  ClusterOptions cluster;
+  ServeOptions serve;  // the model's and the adapters' names, and HTTP
+};
+Status RunGateway(const GatewayProcessOptions& options, const Clock& clock);
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_CLUSTER_PROCESSES_H_

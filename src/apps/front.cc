@@ -1,0 +1,68 @@
+#include "apps/front.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace aril {
+namespace {
+
+// What ending takes beyond the drain: answers that are left are ended, threads are joined, and
+// gigabytes of memory given back.
+constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
+
+}  // namespace
+
+Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
+             const Clock& clock, Place place)
+    : server_(std::move(server)),
+      gateway_({.limits = options.limits,
+                .max_in_flight = options.max_in_flight,
+                .api_keys = gateway::ApiKeys(options.api_keys),
+                .version = ARIL_VERSION,
+                .clock = &clock,
+                .metrics = &metrics_,
+                .post = [this](std::function<void()> f) { server_->Post(std::move(f)); },
+                .post_after =
+                    [this](Duration after, std::function<void()> f) {
+                      server_->PostAfter(after, std::move(f));
+                    },
+                .max_load_wait = options.adapter_load_wait,
+                .max_upload_bytes = options.sources.max_bytes,
+                .upload_timeout = options.sources.timeout,
+                .random = [this] { return Random64(); },
+                .is_in_cluster = place == Place::kCluster}),
+      thread_([this] {
+        server_->Run(
+            [this](gateway::HttpRequest request,
+                   std::shared_ptr<gateway::HttpResponder> responder) {
+              gateway_.Handle(std::move(request), std::move(responder));
+            },
+            [this](const gateway::HttpRequest& head) { return gateway_.PlanBody(head); });
+      }) {}
+
+Front::~Front() {
+  server_->Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Front::ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model,
+                             wire::SequencePort* port, gateway::AdapterLoader* loader,
+                             gateway::RemoteLoader* remote, Duration drain_timeout) {
+  server_->Post([this, model = std::move(model), port, loader, remote, drain_timeout] {
+    gateway_.Serve(model, port, loader, remote);
+    server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
+    service_manager_.Ready();
+  });
+  thread_.join();
+}
+
+void Front::Drain(Duration timeout) {
+  LogInfo("Shutting down: finishing the requests in work. A second signal ends at once.");
+  service_manager_.Stopping(std::chrono::duration_cast<std::chrono::microseconds>(timeout) +
+                            kEndGrace);
+  gateway_.SetDraining();
+  server_->Drain(timeout, [this] { gateway_.FailAll("The server is shutting down."); });
+}
+
+}  // namespace aril

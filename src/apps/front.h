@@ -1,0 +1,63 @@
+// The HTTP side of a process: `aril serve` and `aril gateway` have the same.
+
+#ifndef ARIL_APPS_FRONT_H_
+#define ARIL_APPS_FRONT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "apps/serve.h"
+#include "apps/service_manager.h"
+#include "base/clock.h"
+#include "gateway/gateway.h"
+#include "gateway/http_server.h"
+#include "gateway/metrics.h"
+#include "wire/ports.h"
+
+namespace aril {
+
+// The HTTP server on a thread of its own, with the gateway behind it. It answers from the start, so
+// that probes can tell loading from broken.
+class Front {
+ public:
+  // The runners are in this process, or elsewhere.
+  enum class Place { kOneProcess, kCluster };
+
+  Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
+        const Clock& clock, Place place = Place::kOneProcess);
+  Front(const Front&) = delete;
+  Front& operator=(const Front&) = delete;
+  ~Front();
+
+  // Serves until a signal has come and what was in work is done. Each but the model may be null
+  // except `port`, and must outlive this call.
+  void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
+                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote,
+                        Duration drain_timeout);
+
+  void SetAdapterTiers(std::function<gateway::AdapterTiers()> count) {
+    metrics_.SetAdapterTiers(std::move(count));
+  }
+  // Where tokens go in. Any thread.
+  wire::EventSink& sink() { return gateway_.sink(); }
+  uint16_t port() const { return server_->port(); }
+
+ private:
+  void Drain(Duration timeout);
+  uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
+
+  const ServiceManager service_manager_ = ServiceManager::FromEnvironment();
+  std::random_device random_;  // of the operating system; used on the server's thread only
+  gateway::Metrics metrics_;
+  // Outlives the gateway, whose sessions hold its parts.
+  const std::unique_ptr<gateway::HttpServer> server_;
+  gateway::Gateway gateway_;
+  std::thread thread_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_FRONT_H_

@@ -1,0 +1,68 @@
+#include "base/work_queue.h"
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+TEST(WorkQueue, OneThreadRunsOneAfterTheOther) {
+  std::vector<int> order;
+  std::promise<void> done;
+  {
+    WorkQueue queue(100);
+    for (int i = 0; i < 100; ++i) {
+      // Pushed faster than they run, they wait.
+      while (!queue.TryPush([&order, &done, i] {
+        order.push_back(i);
+        if (i == 99) done.set_value();
+      })) {
+        std::this_thread::yield();
+      }
+    }
+    done.get_future().wait();
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
+}
+
+TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
+  WorkQueue queue(10, 2);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  ASSERT_TRUE(queue.TryPush([&] {
+    begun.set_value();
+    go_on.get_future().wait();
+  }));
+  begun.get_future().wait();
+  std::promise<void> other;
+  ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }));
+  other.get_future().wait();
+  go_on.set_value();
+}
+
+TEST(WorkQueue, AFullQueueSaysSo) {
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  std::atomic<int> num_run = 0;
+  {
+    WorkQueue queue(1);
+    ASSERT_TRUE(queue.TryPush([&] {
+      begun.set_value();
+      go_on.get_future().wait();
+      ++num_run;
+    }));
+    begun.get_future().wait();
+    EXPECT_TRUE(queue.TryPush([&] { ++num_run; }));
+    EXPECT_FALSE(queue.TryPush([&] { ++num_run; }));
+    go_on.set_value();
+  }
+  EXPECT_GE(num_run, 1) << "what has begun is waited for";
+  EXPECT_LE(num_run, 2);
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,242 @@
+#include "cluster/codec_bodies.h"
+
+#include <optional>
+#include <string>
+
+#include "base/strings.h"
+#include "cluster/aril.pb.h"
+#include "cluster/field_reader.h"
+
+namespace aril::cluster {
+
+namespace {
+
+void Write(const wire::SamplingParams& params, v1::Sampling* out) {
+  out->set_temperature(params.temperature);
+  out->set_top_k(params.top_k);
+  out->set_top_p(params.top_p);
+  out->set_min_p(params.min_p);
+  out->set_repetition_penalty(params.repetition_penalty);
+  out->set_presence_penalty(params.presence_penalty);
+  out->set_frequency_penalty(params.frequency_penalty);
+  for (const auto& [token, bias] : params.logit_bias) {
+    auto& entry = *out->add_logit_bias();
+    entry.set_token(token);
+    entry.set_bias(bias);
+  }
+  out->set_seed(params.seed);
+  if (params.num_logprobs) out->set_num_logprobs(*params.num_logprobs);
+  out->set_prompt_logprobs(params.prompt_logprobs);
+}
+
+wire::SamplingParams Read(const v1::Sampling& in, FieldReader& reader) {
+  wire::SamplingParams out;
+  out.temperature = reader.Finite("temperature", in.temperature(), 0);
+  out.top_k = reader.Int32("top_k", in.top_k(), 0, kInt32Max);
+  out.top_p = reader.Finite("top_p", in.top_p(), kSmallest, 1);
+  out.min_p = reader.Finite("min_p", in.min_p(), 0, 1);
+  out.repetition_penalty = reader.Finite("repetition_penalty", in.repetition_penalty(), kSmallest);
+  out.presence_penalty = reader.Finite("presence_penalty", in.presence_penalty());
+  out.frequency_penalty = reader.Finite("frequency_penalty", in.frequency_penalty());
+  for (const auto& entry : in.logit_bias()) {
+    out.logit_bias.emplace_back(reader.Int32("logit_bias token", entry.token(), 0, kInt32Max),
+                                reader.Finite("logit_bias", entry.bias()));
+  }
+  out.seed = in.seed();
+  if (in.has_num_logprobs()) {
+    out.num_logprobs = reader.Int32("num_logprobs", in.num_logprobs(), 0, kMaxLogprobs);
+  }
+  out.prompt_logprobs = in.prompt_logprobs();
+  if (out.prompt_logprobs && !out.num_logprobs) {
+    reader.Fail("prompt_logprobs is set without num_logprobs");
+  }
+  return out;
+}
+
+}  // namespace
+
+void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame) {
+  v1::StartAttempt& out = *frame->mutable_start_attempt();
+  const wire::SequenceRequest& request = start.request;
+  out.set_epoch(start.epoch.value());
+  out.set_gateway(start.gateway.value());
+  out.set_adapter_pages(start.adapter_pages);
+  out.mutable_output()->Assign(start.output.begin(), start.output.end());
+  out.set_sequence(request.sequence.value());
+  out.set_tenant(request.tenant);
+  for (const AdapterUse& use : request.adapters) {
+    auto& entry = *out.add_adapters();
+    entry.set_adapter(use.id.value());
+    entry.set_weight(use.weight);
+  }
+  out.mutable_prompt()->Assign(request.prompt.begin(), request.prompt.end());
+  out.set_choice(request.choice);
+  out.set_max_tokens(request.max_tokens);
+  out.set_min_tokens(request.min_tokens);
+  out.mutable_stop_token_ids()->Assign(request.stop_token_ids.begin(),
+                                       request.stop_token_ids.end());
+  Write(request.sampling, out.mutable_sampling());
+  out.set_attempt(request.attempt);
+  out.set_age_us(AgeOf(request.arrival, now));
+}
+
+Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
+  delivery::StartAttempt out;
+  out.epoch = reader.EpochOf(in.epoch());
+  out.gateway = reader.Gateway(in.gateway());
+  out.adapter_pages = reader.Pages("adapter_pages", in.adapter_pages());
+  out.output = ToVector(in.output());
+  wire::SequenceRequest& request = out.request;
+  request.sequence = reader.Sequence(in.sequence());
+  request.tenant = reader.Text("tenant", in.tenant(), kMaxName);
+  if (reader.Count("adapters", in.adapters_size(), kMaxAdaptersPerSequence)) {
+    for (const auto& use : in.adapters()) {
+      request.adapters.push_back(
+          {.id = AdapterId(reader.Int32("adapter", use.adapter(), 0, kInt32Max)),
+           .weight = reader.Finite("weight", use.weight())});
+    }
+  }
+  request.prompt = ToVector(in.prompt());
+  request.choice = reader.Int32("choice", in.choice(), 0, kInt32Max);
+  request.max_tokens = reader.Tokens("max_tokens", in.max_tokens());
+  request.min_tokens = reader.Tokens("min_tokens", in.min_tokens());
+  request.stop_token_ids = ToVector(in.stop_token_ids());
+  request.sampling = Read(in.sampling(), reader);
+  request.attempt = reader.Attempt(in.attempt());
+  request.arrival = reader.Time("age_us", in.age_us());
+  return out;
+}
+
+void Write(const delivery::ReleaseAttempt& release, TimePoint, v1::Frame* frame) {
+  frame->mutable_release_attempt()->set_sequence(release.sequence.value());
+  frame->mutable_release_attempt()->set_attempt(release.attempt);
+}
+
+Frame Read(const v1::ReleaseAttempt& in, FieldReader& reader) {
+  return delivery::ReleaseAttempt{reader.Sequence(in.sequence()), reader.Attempt(in.attempt())};
+}
+
+void Write(const delivery::AttemptRefused& refused, TimePoint, v1::Frame* frame) {
+  frame->mutable_attempt_refused()->set_sequence(refused.sequence.value());
+  frame->mutable_attempt_refused()->set_attempt(refused.attempt);
+}
+
+Frame Read(const v1::AttemptRefused& in, FieldReader& reader) {
+  return delivery::AttemptRefused{reader.Sequence(in.sequence()), reader.Attempt(in.attempt())};
+}
+
+namespace {
+
+void Write(const wire::Logprobs& logprobs, v1::Logprobs* out) {
+  out->set_logprob(logprobs.logprob);
+  out->set_rank(logprobs.rank);
+  for (const wire::TokenLogprob& top : logprobs.top) {
+    out->add_top_tokens(top.token);
+    out->add_top_logprobs(top.logprob);
+  }
+}
+
+wire::Logprobs Read(const v1::Logprobs& in, FieldReader& reader) {
+  wire::Logprobs out{.logprob = in.logprob(), .rank = in.rank()};
+  if (in.top_tokens_size() != in.top_logprobs_size()) {
+    reader.Fail(StrCat("top_tokens has ", in.top_tokens_size(), " entries, and top_logprobs ",
+                       in.top_logprobs_size()));
+    return out;
+  }
+  for (int i = 0; i < in.top_tokens_size(); ++i) {
+    out.top.push_back({in.top_tokens(i), in.top_logprobs(i)});
+  }
+  return out;
+}
+
+v1::TokenEvents::Finish FinishOf(const std::optional<wire::FinishReason>& finish) {
+  if (!finish) return v1::TokenEvents::NOT_FINISHED;
+  switch (*finish) {
+    case wire::FinishReason::kStop:
+      return v1::TokenEvents::STOP;
+    case wire::FinishReason::kLength:
+      return v1::TokenEvents::LENGTH;
+    case wire::FinishReason::kCancelled:
+      return v1::TokenEvents::CANCELLED;
+    case wire::FinishReason::kError:
+      break;
+  }
+  return v1::TokenEvents::ERROR;
+}
+
+std::optional<wire::FinishReason> FinishOf(v1::TokenEvents::Finish finish, FieldReader& reader) {
+  switch (finish) {
+    case v1::TokenEvents::NOT_FINISHED:
+      return std::nullopt;
+    case v1::TokenEvents::STOP:
+      return wire::FinishReason::kStop;
+    case v1::TokenEvents::LENGTH:
+      return wire::FinishReason::kLength;
+    case v1::TokenEvents::CANCELLED:
+      return wire::FinishReason::kCancelled;
+    case v1::TokenEvents::ERROR:
+      return wire::FinishReason::kError;
+    default:
+      reader.Fail(
+          StrCat("finish is ", static_cast<int>(finish), ", which this release does not know"));
+      return wire::FinishReason::kError;
+  }
+}
+
+}  // namespace
+
+void Write(const TokenEvents& events, TimePoint, v1::Frame* frame) {
+  v1::TokenEvents& out = *frame->mutable_token_events();
+  for (const wire::TokenEvent& event : events.events) {
+    auto& entry = *out.add_events();
+    entry.set_sequence(event.sequence.value());
+    entry.set_attempt(event.attempt);
+    entry.set_index(event.index);
+    if (event.token) entry.set_token(*event.token);
+    if (event.logprobs) Write(*event.logprobs, entry.mutable_logprobs());
+    for (const wire::Logprobs& logprobs : event.prompt_logprobs) {
+      Write(logprobs, entry.add_prompt_logprobs());
+    }
+    entry.set_finish(FinishOf(event.finish));
+    if (event.stop_token) entry.set_stop_token(*event.stop_token);
+    entry.set_num_cached(event.num_cached);
+    if (event.error.ok()) continue;
+    entry.set_error_code(static_cast<uint32_t>(event.error.code()));
+    entry.set_error_message(Message(event.error).substr(0, kMaxReason));
+  }
+}
+
+namespace {
+
+wire::TokenEvent Read(const v1::TokenEvents::Event& in, FieldReader& reader) {
+  wire::TokenEvent out;
+  out.sequence = reader.Sequence(in.sequence());
+  out.attempt = reader.Attempt(in.attempt());
+  out.index = reader.Tokens("index", in.index());
+  if (in.has_token()) out.token = reader.Int32("token", in.token(), 0, kInt32Max);
+  if (in.has_logprobs()) out.logprobs = Read(in.logprobs(), reader);
+  for (const v1::Logprobs& logprobs : in.prompt_logprobs()) {
+    out.prompt_logprobs.push_back(Read(logprobs, reader));
+  }
+  out.finish = FinishOf(in.finish(), reader);
+  if (!out.token && !out.finish) reader.Fail("an event has neither a token nor an end");
+  if (in.has_stop_token()) out.stop_token = in.stop_token();
+  out.num_cached = reader.Tokens("num_cached", in.num_cached());
+  const auto code = static_cast<int>(reader.Int("error_code", in.error_code(), 0, 16));
+  if (code != 0) {
+    out.error = MakeStatus(static_cast<StatusCode>(code),
+                           reader.Text("error_message", in.error_message(), kMaxReason));
+  }
+  return out;
+}
+
+}  // namespace
+
+Frame Read(const v1::TokenEvents& in, FieldReader& reader) {
+  TokenEvents out;
+  if (!reader.Count("events", in.events_size(), kMaxSequences)) return out;
+  for (const auto& event : in.events()) out.events.push_back(Read(event, reader));
+  return out;
+}
+
+}  // namespace aril::cluster

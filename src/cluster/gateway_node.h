@@ -1,0 +1,112 @@
+// The shell around delivery::GatewayEnd in a gateway's process: links to the schedulers, of which
+// one leads, and to all runners that it has told of.
+
+#ifndef ARIL_CLUSTER_GATEWAY_NODE_H_
+#define ARIL_CLUSTER_GATEWAY_NODE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "cluster/frames.h"
+#include "cluster/links.h"
+#include "cluster/peer.h"
+#include "delivery/gateway_end.h"
+#include "wire/ports.h"
+
+namespace aril::cluster {
+
+struct GatewayNodeOptions {
+  Hello hello;                          // its own
+  std::vector<std::string> schedulers;  // "HOST:PORT"
+  // What clients are promised; runners that hold less are refused.
+  int64_t max_model_len = 0;
+  delivery::GatewayEndOptions end;  // `gateway` is filled in
+  Duration redial_after = std::chrono::milliseconds(500);
+};
+
+// Not thread-safe.
+class GatewayNode final : public Node {
+ public:
+  // `links` and `sink` must outlive it. The sink gets events under the ids of Submit.
+  GatewayNode(GatewayNodeOptions options, Links& links, wire::EventSink& sink);
+
+  // As wire::SequencePort has them, but that what is wrong comes as an event.
+  void Submit(wire::SequenceRequest request, TimePoint now);
+  void Cancel(SequenceId sequence, TimePoint now);
+
+  void OnAccepted(LinkId link, TimePoint now) override;
+  void OnFrame(LinkId link, Frame frame, TimePoint now) override;
+  void OnBroken(LinkId link, const Status& why, TimePoint now) override;
+  void OnTick(TimePoint now) override;
+
+  const delivery::GatewayEnd& end() const { return end_; }
+  // To which attempts can be sent.
+  size_t num_runners() const { return runners_.size(); }
+  bool has_scheduler() const { return leader_.has_value(); }
+  // New requests are placed, or wait for a while: there is a leader with a runner, or was one a
+  // moment ago. Thread-safe.
+  bool is_serving() const { return is_serving_.load(std::memory_order_relaxed); }
+
+ private:
+  void Handle(LinkId link, const Hello& hello, TimePoint now);
+  void Handle(LinkId link, const Welcome& welcome, TimePoint now);
+  void Handle(LinkId link, const RunnerList& list, TimePoint now);
+  void Handle(LinkId link, const wire::Placement& placement, TimePoint now);
+  void Handle(LinkId link, const Refusal& refusal, TimePoint now);
+  void Handle(LinkId link, const TokenEvents& events, TimePoint now);
+  void Handle(LinkId link, const delivery::AttemptRefused& refused, TimePoint now);
+  template <typename Unexpected>
+  void Handle(LinkId link, const Unexpected& body, TimePoint now);
+
+  void HandleRunnerHello(LinkId link, const Hello& hello, TimePoint now);
+  Status CheckRunner(const Hello& hello) const;
+  // Closes a link for what came over it; the log says why.
+  void Refuse(LinkId link, const Status& why, TimePoint now);
+  void FailHeld(const std::string& address, TimePoint now);
+  void FailStarts(const std::vector<RunnerId>& runners, TimePoint now);
+  void Perform(const delivery::Effects& effects, TimePoint now);
+  void Start(const delivery::StartOn& start, TimePoint now);
+  void Release(const delivery::ReleaseOn& release);
+  void ToScheduler(const Frame& frame);
+  void Deliver(wire::TokenEvent event);
+  // Hands what has been delivered to the sink.
+  void Flush(bool counts);
+  int64_t PagesFor(const AdapterMix& mix) const;
+  Hello OwnHello() const;
+
+  const GatewayNodeOptions options_;
+  Links& links_;
+  wire::EventSink& sink_;
+  delivery::GatewayEnd end_;
+  Dialler scheduler_links_;
+  Dialler runner_links_;
+  std::optional<LinkId> leader_;
+  std::map<RunnerId, std::string> listed_;   // by the last scheduler
+  std::map<RunnerId, LinkId> runners_;       // that have said Hello
+  std::map<LinkId, RunnerId> runner_of_;     // the same
+  std::map<RunnerId, std::string> classes_;  // numeric ones, of the same
+  // For runners that are being dialled, or will be again.
+  std::map<RunnerId, std::vector<delivery::StartAttempt>> held_;
+  std::map<std::string, std::string> refused_;  // what the log says already, by address
+  std::vector<RunnerId> unreachable_;           // attempts were to begin there
+  std::vector<int64_t> adapter_pages_;          // as runners count them; empty before the first
+  uint32_t next_number_ = 0;
+  // Of live sequences: their ids in the process and in the cluster.
+  std::unordered_map<SequenceId, SequenceId> in_cluster_, in_process_;
+  // The numeric class of what their clients have, by their ids in the cluster.
+  std::unordered_map<SequenceId, std::string> class_of_;
+  std::vector<wire::TokenEvent> delivered_;
+  wire::StepStats stats_;
+  std::atomic<bool> is_serving_ = false;
+};
+
+}  // namespace aril::cluster
+
+#endif  // ARIL_CLUSTER_GATEWAY_NODE_H_

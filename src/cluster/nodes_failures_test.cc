@@ -1,0 +1,247 @@
+// What goes on when processes and links of a cluster fail (docs/failures.md).
+
+#include "base/strings.h"
+#include "cluster/nodes_test_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::cluster {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST_F(NodesTest, ADeadRunnersStreamsGoOnElsewhere) {
+  StartScheduler("scheduler:1");
+  StartRunner();
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  for (int32_t id = 0; id < 4; ++id) Submit(gateway, id, 20, {id, 5});
+  for (int i = 0; i < 7; ++i) Step();
+  Runner& busy = Busy();
+  EXPECT_THAT(busy.engine.sequences, SizeIs(4)) << "they are consolidated";
+  busy.engine.sequences.clear();
+  Kill(busy);
+  StepToEnd();
+  for (int32_t id = 0; id < 4; ++id) {
+    EXPECT_EQ(gateway.client.streams[id].tokens, Expected({id, 5}, 20));
+    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kLength);
+  }
+}
+
+TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {
+  StartScheduler("scheduler:1");
+  StartRunner();
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 30, {3});
+  Step();
+  network_.Cut(*gateway.links, *Busy().links);
+  network_.Pump();
+  EXPECT_LE(NumRunning(runners_), 1u);
+  StepToEnd();
+  EXPECT_EQ(gateway.client.streams[0].tokens, Expected({3}, 30));
+  EXPECT_EQ(NumRunning(runners_), 0u);
+}
+
+TEST_F(NodesTest, ADeadGatewaysSequencesAreReleasedAtOnce) {
+  StartScheduler("scheduler:1");
+  StartRunner();
+  Gateway& first = StartGateway();
+  Gateway& second = StartGateway();
+  network_.Run(seconds(1));
+  Submit(first, 0, 30, {3});
+  Submit(second, 0, 30, {4});
+  Step();
+  EXPECT_EQ(NumRunning(runners_), 2u);
+  Kill(first);
+  EXPECT_EQ(NumRunning(runners_), 1u);
+  StepToEnd(40);
+  EXPECT_EQ(second.client.streams[0].tokens, Expected({4}, 30)) << "the other is untouched";
+  EXPECT_EQ(schedulers_[0]->node->reign()->num_sequences(), 0u);
+}
+
+TEST_F(NodesTest, AStartedAgainSchedulerRulesAboveItsEarlierLife) {
+  Scheduler& old = StartScheduler("scheduler:1", true, Epoch(7));
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 40, {3});
+  Step();
+  Kill(old);
+  for (int i = 0; i < 5; ++i) Step();
+  EXPECT_THAT(gateway.client.streams[0].tokens, SizeIs(6)) << "streams go on without a scheduler";
+  Submit(gateway, 1, 3, {9});
+  Step();
+  EXPECT_THAT(gateway.client.streams[1].tokens, IsEmpty()) << "new ones wait for it";
+  // Its clock went back, or it would know by itself.
+  Scheduler& successor = StartScheduler("scheduler:1", true, Epoch(3));
+  network_.Run(seconds(1));
+  EXPECT_EQ(successor.node->reign()->epoch(), Epoch(8));
+  EXPECT_EQ(runners_[0]->node->end().epoch(), Epoch(8));
+  StepToEnd(40);
+  EXPECT_EQ(gateway.client.streams[0].tokens, Expected({3}, 40));
+  EXPECT_EQ(gateway.client.streams[1].tokens, Expected({9}, 3));
+}
+
+TEST_F(NodesTest, OnlyTheElectedSchedulerIsObeyed) {
+  addresses_ = {"scheduler:1", "scheduler:2"};
+  Scheduler& first = StartScheduler("scheduler:1", false);
+  Scheduler& second = StartScheduler("scheduler:2", false);
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  EXPECT_FALSE(gateway.node->has_scheduler());
+  first.node->Lead(Epoch(5), network_.now());
+  network_.Run(seconds(1));
+  EXPECT_EQ(gateway.node->end().epoch(), Epoch(5));
+  // The first one is paused, the second one elected, and the first one wakes up late.
+  second.node->Lead(Epoch(8), network_.now());
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 3, {9});
+  EXPECT_EQ(first.node->reign()->num_sequences(), 0u) << "the second was asked";
+  first.node->Lead(Epoch(5), network_.now());
+  network_.Run(seconds(1));
+  EXPECT_EQ(gateway.node->end().epoch(), Epoch(8));
+  EXPECT_EQ(runners_[0]->node->end().epoch(), Epoch(8));
+  first.node->StepDown(network_.now());
+  StepToEnd(5);
+  EXPECT_EQ(gateway.client.streams[0].tokens, Expected({9}, 3));
+}
+
+TEST_F(NodesTest, WithoutASchedulerOrARunnerNewRequestsFailAfterAWhile) {
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 3, {9});
+  network_.Run(seconds(5));
+  EXPECT_FALSE(gateway.client.streams[0].finish.has_value());
+  StartScheduler("scheduler:1");
+  network_.Run(seconds(10));
+  EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("no scheduler, or no runner"));
+  Runner& runner = StartRunner();
+  network_.Run(seconds(1));
+  Submit(gateway, 1, 3, {9});
+  EXPECT_THAT(runner.engine.sequences, SizeIs(1));
+}
+
+TEST_F(NodesTest, WithoutARunnerAnyMoreNewRequestsFailAfterAWhile) {
+  StartScheduler("scheduler:1");
+  Runner& runner = StartRunner();
+  Gateway& gateway = StartGateway();
+  EXPECT_FALSE(gateway.node->is_serving()) << "there is nobody yet";
+  network_.Run(seconds(1));
+  EXPECT_TRUE(gateway.node->is_serving());
+  Kill(runner);
+  network_.Run(seconds(1));
+  EXPECT_FALSE(gateway.node->has_scheduler()) << "a leader without a runner is none";
+  EXPECT_TRUE(gateway.node->is_serving()) << "it may come back";
+  Submit(gateway, 0, 3, {9});
+  network_.Run(seconds(11));
+  EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
+  EXPECT_FALSE(gateway.node->is_serving());
+  StartRunner();
+  network_.Run(seconds(1));
+  EXPECT_TRUE(gateway.node->is_serving());
+  Submit(gateway, 1, 3, {9});
+  EXPECT_THAT(runners_[1]->engine.sequences, SizeIs(1));
+}
+
+TEST_F(NodesTest, WhoDoesNotLeadAnyMoreTellsItsGateways) {
+  Scheduler& scheduler = StartScheduler("scheduler:1", false);
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  scheduler.node->Lead(Epoch(5), network_.now());
+  network_.Run(seconds(1));
+  EXPECT_TRUE(gateway.node->has_scheduler());
+  scheduler.node->StepDown(network_.now());
+  network_.Run(seconds(1));
+  EXPECT_FALSE(gateway.node->has_scheduler());
+  Submit(gateway, 0, 3, {9});
+  network_.Run(seconds(11));
+  EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
+}
+
+TEST_F(NodesTest, ABrokenLinkToTheOnlyRunnerIsMended) {
+  StartScheduler("scheduler:1");
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 60, {3});
+  for (int i = 0; i < 3; ++i) {
+    Step();
+    network_.Cut(*gateway.links, *runners_[0]->links);
+    StepToEnd(25);
+  }
+  StepToEnd();
+  EXPECT_EQ(gateway.client.streams[0].tokens, Expected({3}, 60));
+  EXPECT_EQ(NumRunning(runners_), 0u);
+}
+
+TEST_F(NodesTest, AReconnectionDoesNotBeginANewReign) {
+  Scheduler& scheduler = StartScheduler("scheduler:1");
+  Runner& runner = StartRunner();
+  StartRunner();
+  StartGateway();
+  network_.Run(seconds(1));
+  const auto* const reign = scheduler.node->reign();
+  network_.Cut(*runner.links, *scheduler.links);
+  network_.Run(seconds(2));
+  EXPECT_EQ(scheduler.node->reign(), reign);
+  EXPECT_EQ(reign->epoch(), Epoch(1));
+  EXPECT_EQ(reign->runners().size(), 2u);
+}
+
+TEST_F(NodesTest, ALeavingRunnersSequencesMove) {
+  StartScheduler("scheduler:1");
+  StartRunner();
+  StartRunner();
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  for (int32_t id = 0; id < 3; ++id) Submit(gateway, id, 60, {id, 5});
+  Step();
+  Runner& leaving = Busy();
+  leaving.node->Leave(network_.now());
+  StepToEnd(20);
+  EXPECT_THAT(leaving.engine.sequences, IsEmpty());
+  EXPECT_EQ(leaving.node->end().num_live(), 0u);
+  StepToEnd(60);
+  for (int32_t id = 0; id < 3; ++id) {
+    EXPECT_EQ(gateway.client.streams[id].tokens, Expected({id, 5}, 60));
+  }
+}
+
+TEST_F(NodesTest, AFullRunnerIsTriedAgainUntilTheAttemptsAreUsedUp) {
+  StartScheduler("scheduler:1");
+  StartRunner().engine.is_full = true;
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  Submit(gateway, 0, 3, {1});
+  network_.Run(seconds(30));
+  EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("failed on 6 runners"));
+}
+
+TEST_F(NodesTest, WhoSaysNothingIsDisconnected) {
+  struct Silent final : public Node {
+    void OnAccepted(LinkId, TimePoint) override {}
+    void OnFrame(LinkId, Frame, TimePoint) override {}
+    void OnBroken(LinkId, const Status& status, TimePoint) override { why = Message(status); }
+    void OnTick(TimePoint) override {}
+    std::string why;
+  } silent;
+  StartScheduler("scheduler:1");
+  Links& links = network_.LinksOf("runner-77:1");
+  network_.SetNode(links, &silent);
+  links.Dial("scheduler:1");
+  network_.Run(kHelloTimeout + seconds(1));
+  EXPECT_EQ(silent.why, "no Hello came in time");
+}
+
+}  // namespace
+}  // namespace aril::cluster

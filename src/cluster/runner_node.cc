@@ -1,0 +1,301 @@
+#include "cluster/runner_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/log.h"
+#include "base/strings.h"
+
+namespace aril::cluster {
+namespace {
+
+// Logprobs of one event, alternatives included: about 12 bytes each in a frame, of which 64 MiB are
+// the limit.
+constexpr size_t kMaxLogprobs = size_t{2} << 20;
+
+size_t CountLogprobs(const wire::TokenEvent& event) {
+  size_t count = 0;
+  for (const wire::Logprobs& logprobs : event.prompt_logprobs) count += 1 + logprobs.top.size();
+  return count;
+}
+
+}  // namespace
+
+RunnerNode::RunnerNode(RunnerNodeOptions options, Links& links, wire::SequencePort& engine)
+    : options_(std::move(options)),
+      links_(links),
+      engine_(engine),
+      end_(options_.max_live),
+      scheduler_links_(links, options_.redial_after),
+      pages_available_(options_.hello.runner.pages_total) {
+  for (const std::string& address : options_.schedulers) scheduler_links_.Add(address);
+}
+
+Hello RunnerNode::OwnHello() const {
+  Hello hello = options_.hello;
+  hello.epoch = std::max(Epoch(0), end_.epoch());
+  return hello;
+}
+
+void RunnerNode::Leave(TimePoint now) {
+  is_leaving_ = true;
+  end_.SetDraining(true);
+  if (leader_) links_.Send(*leader_, RunnerLeaving{});
+  Report(true, now);
+}
+
+Status RunnerNode::Readiness() const {
+  if (is_leaving_) return Unavailable("The runner is shutting down.");
+  if (!leader_) return Unavailable("The runner has no scheduler.");
+  return OkStatus();
+}
+
+void RunnerNode::OnAccepted(LinkId link, TimePoint now) { gateways_[link] = {now, std::nullopt}; }
+
+void RunnerNode::OnFrame(LinkId link, Frame frame, TimePoint now) {
+  std::visit([&](auto& body) { Handle(link, body, now); }, frame);
+}
+
+template <typename Unexpected>
+void RunnerNode::Handle(LinkId link, const Unexpected& body, TimePoint now) {
+  Refuse(link, InvalidArgument(StrCat("a ", NameOf(Frame(body)), " is not for a runner")), now);
+}
+
+void RunnerNode::Refuse(LinkId link, const Status& why, TimePoint now) {
+  LogWarning(StrCat("a link is refused: ", Message(why)));
+  links_.Close(link, why);
+  OnBroken(link, why, now);
+}
+
+Status RunnerNode::CheckGateway(const Hello& hello) const {
+  RETURN_IF_ERROR(CheckPeer(options_.hello, hello, Role::kGateway));
+  for (const auto& [link, gateway] : gateways_) {
+    if (gateway.id != GatewayId(hello.id)) continue;
+    return FailedPrecondition(StrCat("gateway ", hello.id, " is connected already"));
+  }
+  return OkStatus();
+}
+
+void RunnerNode::Handle(LinkId link, const Hello& hello, TimePoint now) {
+  if (scheduler_links_.Find(link) != nullptr) {
+    const Status status = CheckPeer(options_.hello, hello, Role::kScheduler);
+    if (!status.ok()) return Refuse(link, status, now);
+    return scheduler_links_.OnHello(link);
+  }
+  const auto gateway = gateways_.find(link);
+  if (gateway == gateways_.end()) return;
+  if (const Status status = CheckGateway(hello); !status.ok()) return Refuse(link, status, now);
+  gateway->second.id = GatewayId(hello.id);
+  links_.Send(link, OwnHello());
+}
+
+void RunnerNode::Handle(LinkId link, const Welcome& welcome, TimePoint now) {
+  if (scheduler_links_.Find(link) == nullptr || !end_.OnEpoch(welcome.epoch)) return;
+  leader_ = link;
+  refused_.erase(*scheduler_links_.Find(link));
+  LogInfo(StrCat("the scheduler at ", *scheduler_links_.Find(link), " leads, under epoch ",
+                 welcome.epoch));
+  if (is_leaving_) links_.Send(link, RunnerLeaving{});
+  Report(true, now);
+}
+
+void RunnerNode::Handle(LinkId link, delivery::StartAttempt& start, TimePoint now) {
+  const auto gateway = gateways_.find(link);
+  if (gateway == gateways_.end()) return;
+  const bool is_its_own =
+      gateway->second.id == start.gateway && GatewayOf(start.request.sequence) == start.gateway;
+  if (!is_its_own) {
+    return Refuse(link, InvalidArgument("an attempt of another gateway's, or before Hello"), now);
+  }
+  const delivery::RunnerEnd::StartResult result = end_.OnStart(start, link);
+  for (const delivery::ReleaseAttempt& old : result.superseded) Drop(old);
+  if (result.verdict == delivery::StartVerdict::kAccepted) {
+    Begin(start, link);
+    return Report(false, now);
+  }
+  // Of an attempt that runs, tokens come; a later one is its gateway's business.
+  if (result.verdict == delivery::StartVerdict::kStaleAttempt) return;
+  links_.Send(link, delivery::AttemptRefused{start.request.sequence, start.request.attempt});
+}
+
+void RunnerNode::Begin(delivery::StartAttempt& start, LinkId link) {
+  wire::SequenceRequest& request = start.request;
+  const SequenceId sequence = request.sequence;
+  const SequenceId engine_id(next_engine_id_++);
+  const auto num_tokens = static_cast<int32_t>(request.prompt.size() + start.output.size());
+  const delivery::ReleaseAttempt attempt = {sequence, request.attempt};
+  running_[engine_id] = {
+      .sequence = sequence,
+      .attempt = request.attempt,
+      .gateway = start.gateway,
+      .link = link,
+      .adapter = request.adapters.empty() ? kBaseModel : request.adapters.front().id,
+      .adapter_pages = PagesFor(request.adapters),
+      .num_at_start = num_tokens,
+      .state = {.sequence = engine_id, .num_tokens = num_tokens},
+      .arrival = request.arrival};
+  engine_ids_[sequence] = engine_id;
+  wire::TokenEvent refused;
+  refused.sequence = sequence;
+  refused.attempt = request.attempt;
+  refused.index = static_cast<int32_t>(start.output.size());
+  refused.finish = wire::FinishReason::kError;
+  request.sequence = engine_id;
+  request.output = std::move(start.output);
+  refused.error = engine_.Submit(std::move(request));
+  if (refused.error.ok()) return;
+  end_.OnFinished(attempt);
+  running_.erase(engine_id);
+  engine_ids_.erase(sequence);
+  // Another runner might take it, unless it can run nowhere.
+  const StatusCode code = refused.error.code();
+  const bool is_hopeless = code == StatusCode::kInvalidArgument || code == StatusCode::kNotFound;
+  if (is_hopeless) return SendEvents(link, {std::move(refused)});
+  links_.Send(link, delivery::AttemptRefused{attempt.sequence, attempt.attempt});
+}
+
+int64_t RunnerNode::PagesFor(const AdapterMix& mix) const {
+  const std::vector<int64_t>& adapter_pages = options_.hello.runner.adapter_pages;
+  int64_t pages = 0;
+  for (const AdapterUse& use : mix) {
+    const auto index = static_cast<size_t>(use.id.value());
+    if (index < adapter_pages.size()) pages += adapter_pages[index];
+  }
+  return pages;
+}
+
+void RunnerNode::Handle(LinkId link, const delivery::ReleaseAttempt& release, TimePoint now) {
+  const auto gateway = gateways_.find(link);
+  if (gateway == gateways_.end() || gateway->second.id != GatewayOf(release.sequence)) return;
+  if (end_.OnRelease(release)) Drop(release);
+  Report(false, now);
+}
+
+void RunnerNode::Drop(const delivery::ReleaseAttempt& attempt) {
+  const auto found = engine_ids_.find(attempt.sequence);
+  if (found == engine_ids_.end()) return;
+  engine_.Cancel(found->second);
+  running_.erase(found->second);
+  engine_ids_.erase(found);
+}
+
+void RunnerNode::OnBroken(LinkId link, const Status& why, TimePoint now) {
+  if (const std::string* const scheduler = scheduler_links_.Find(link)) {
+    if (std::exchange(refused_[*scheduler], Message(why)) != Message(why)) {
+      LogWarning(StrCat("no scheduler at ", *scheduler, ": ", Message(why)));
+    }
+    scheduler_links_.OnBroken(link, now);
+    if (leader_ == link) leader_.reset();
+    return;
+  }
+  const auto gateway = gateways_.find(link);
+  if (gateway == gateways_.end()) return;
+  const std::vector<delivery::ReleaseAttempt> released = end_.OnConnectionBroken(link);
+  for (const delivery::ReleaseAttempt& attempt : released) Drop(attempt);
+  if (gateway->second.id) {
+    LogInfo(StrCat("gateway ", *gateway->second.id, " has gone: ", released.size(),
+                   " sequences are released"));
+  }
+  gateways_.erase(gateway);
+  Report(false, now);
+}
+
+void RunnerNode::OnTick(TimePoint now) {
+  scheduler_links_.OnTick(OwnHello(), now);
+  std::vector<LinkId> silent;
+  for (const auto& [link, gateway] : gateways_) {
+    if (!gateway.id && now - gateway.since > kHelloTimeout) silent.push_back(link);
+  }
+  for (const LinkId link : silent) Refuse(link, Unavailable("no Hello came in time"), now);
+  if (now - last_report_ >= options_.report_interval) Report(true, now);
+}
+
+void RunnerNode::OnStep(const wire::StepStats& stats, const std::vector<wire::TokenEvent>& events,
+                        TimePoint now) {
+  pages_available_ = stats.pages_available;
+  for (const wire::SequenceState& state : stats.sequences) {
+    const auto running = running_.find(state.sequence);
+    if (running != running_.end()) running->second.state = state;
+  }
+  bool has_ended = false;
+  std::map<LinkId, std::vector<wire::TokenEvent>> by_link;
+  for (const wire::TokenEvent& event : events) {
+    const auto found = running_.find(event.sequence);
+    if (found == running_.end()) continue;  // dropped meanwhile
+    const Running& running = found->second;
+    wire::TokenEvent sent = event;
+    sent.sequence = running.sequence;
+    sent.attempt = running.attempt;
+    const LinkId link = running.link;
+    if (CountLogprobs(sent) > kMaxLogprobs) {
+      sent = {.sequence = sent.sequence, .attempt = sent.attempt, .index = sent.index};
+      sent.finish = wire::FinishReason::kError;
+      sent.error = InvalidArgument(
+          StrCat("the logprobs of the prompt are too many for a cluster (", kMaxLogprobs,
+                 " may be): ask for fewer alternatives, or for a shorter prompt's"));
+      engine_.Cancel(event.sequence);
+    }
+    if (sent.finish) {
+      has_ended = true;
+      end_.OnFinished({running.sequence, running.attempt});
+      engine_ids_.erase(running.sequence);
+      running_.erase(found);
+    }
+    by_link[link].push_back(std::move(sent));
+  }
+  for (auto& [link, batch] : by_link) SendEvents(link, std::move(batch));
+  Report(has_ended, now);
+}
+
+void RunnerNode::SendEvents(LinkId link, std::vector<wire::TokenEvent> events) {
+  // What is large goes alone.
+  TokenEvents small;
+  for (wire::TokenEvent& event : events) {
+    if (event.prompt_logprobs.empty()) {
+      small.events.push_back(std::move(event));
+    } else {
+      links_.Send(link, TokenEvents{{std::move(event)}});
+    }
+  }
+  if (!small.events.empty()) links_.Send(link, small);
+}
+
+wire::RunnerReport RunnerNode::MakeReport() const {
+  wire::RunnerReport report;
+  report.runner = RunnerId(options_.hello.id);
+  report.number = report_number_;
+  report.available_pages = pages_available_;
+  report.sequences.reserve(running_.size());
+  for (const auto& [id, running] : running_) {
+    const wire::SequenceState& state = running.state;
+    using State = wire::RunnerSequenceState;
+    const State waiting = state.has_started ? State::kEvicted : State::kPending;
+    report.sequences.push_back({.sequence = running.sequence,
+                                .gateway = running.gateway,
+                                .attempt = running.attempt,
+                                .state = state.is_running ? State::kRunning : waiting,
+                                .adapter = running.adapter,
+                                .adapter_pages = running.adapter_pages,
+                                .num_tokens = state.num_tokens,
+                                .num_generated = state.num_tokens - running.num_at_start,
+                                .arrival = running.arrival});
+    // What waits to start has been promised its pages, too.
+    if (report.sequences.back().state == State::kPending) {
+      report.available_pages -=
+          CeilDiv<int64_t>(state.num_tokens, options_.hello.runner.page_tokens);
+    }
+  }
+  report.available_pages = std::max<int64_t>(0, report.available_pages);
+  return report;
+}
+
+void RunnerNode::Report(bool at_once, TimePoint now) {
+  if (!leader_) return;
+  if (!at_once && now - last_report_ < options_.min_report_interval) return;
+  last_report_ = now;
+  ++report_number_;
+  links_.Send(*leader_, MakeReport());
+}
+
+}  // namespace aril::cluster

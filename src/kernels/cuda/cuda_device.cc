@@ -1,0 +1,178 @@
+// The GPU behind CudaDevice: the CUDA runtime, linked statically. It loads the driver when it is
+// first called, so that this program starts on a machine without one.
+//
+// Errors of what frees something are not looked at: an error of the device has been reported where
+// it was seen first, and comes back from every later call.
+
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/empty_cuda.h"
+
+namespace aril::kernels {
+namespace {
+
+// Of the compute capability: programmatic dependent launch.
+constexpr int kFirstMajorWithOverlap = 9;
+
+std::string Describe(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
+
+class GpuGraph final : public CudaGraph {
+ public:
+  GpuGraph(const CudaDevice& device, cudaGraphExec_t graph, cudaStream_t stream)
+      : device_(device), graph_(graph), stream_(stream) {}
+  ~GpuGraph() override { (void)cudaGraphExecDestroy(graph_); }
+  Status Replay() override {
+    return device_.Check(cudaGraphLaunch(graph_, stream_), "launching a graph");
+  }
+
+ private:
+  const CudaDevice& device_;
+  cudaGraphExec_t graph_;
+  cudaStream_t stream_;
+};
+
+struct DestroyEvent {
+  void operator()(CUevent_st* event) const { (void)cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+
+struct DestroyStream {
+  void operator()(CUstream_st* stream) const { (void)cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
+
+struct DestroyGraph {
+  void operator()(CUgraph_st* graph) const { (void)cudaGraphDestroy(graph); }
+};
+using Graph = std::unique_ptr<CUgraph_st, DestroyGraph>;
+
+class Gpu final : public CudaDevice {
+ public:
+  Gpu(const cudaDeviceProp& properties, Stream stream, Event begin, Event end)
+      : name_(properties.name),
+        owned_stream_(std::move(stream)),
+        stream_(owned_stream_.get()),
+        begin_(std::move(begin)),
+        end_(std::move(end)) {
+    context_ = {.stream = stream_,
+                .num_multiprocessors = properties.multiProcessorCount,
+                .overlap = properties.major >= kFirstMajorWithOverlap};
+  }
+
+  std::string name() const override { return name_; }
+  const CudaKernels& kernels() const override {
+    static constexpr CudaKernels kKernels = ARIL_CUDA_KERNELS(cuda);
+    return kKernels;
+  }
+
+  StatusOr<void*> Allocate(size_t size_bytes) override {
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, size_bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();  // the device goes on
+      size_t free = 0, total = 0;
+      RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "asking for free memory"));
+      return ResourceExhausted("the GPU has no " + std::to_string(size_bytes >> 20) +
+                               " MiB in one piece: " + std::to_string(free >> 20) + " MiB of " +
+                               std::to_string(total >> 20) + " MiB are free");
+    }
+    RETURN_IF_ERROR(Check(error, "allocating device memory"));
+    return memory;
+  }
+  void Free(void* memory) override { (void)cudaFree(memory); }
+
+  Status CopyToDevice(void* to, const void* from, size_t size_bytes) override {
+    return Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyHostToDevice, stream_),
+                 "copying to the device");
+  }
+  Status CopyToHost(void* to, const void* from, size_t size_bytes) override {
+    return Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToHost, stream_),
+                 "copying from the device");
+  }
+  Status CopyWithin(void* to, const void* from, size_t size_bytes) override {
+    return Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToDevice, stream_),
+                 "copying on the device");
+  }
+  Status Synchronize() override {
+    return Check(cudaStreamSynchronize(stream_), "waiting for the device");
+  }
+  StatusOr<std::unique_ptr<CudaGraph>> Capture(const Work& enqueue) override {
+    // Calls of other threads are none of this capture's business.
+    RETURN_IF_ERROR(Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                          "beginning a capture"));
+    const Status enqueued = enqueue();
+    cudaGraph_t captured = nullptr;
+    const Status ended = Check(cudaStreamEndCapture(stream_, &captured), "ending a capture");
+    const Graph graph(captured);
+    RETURN_IF_ERROR(enqueued);
+    RETURN_IF_ERROR(ended);
+    cudaGraphExec_t executable = nullptr;
+    RETURN_IF_ERROR(Check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph"));
+    return std::unique_ptr<CudaGraph>(std::make_unique<GpuGraph>(*this, executable, stream_));
+  }
+  StatusOr<double> TimeUs(const Work& enqueue) override {
+    RETURN_IF_ERROR(Check(cudaEventRecord(begin_.get(), stream_), "recording an event"));
+    RETURN_IF_ERROR(enqueue());
+    RETURN_IF_ERROR(Check(cudaEventRecord(end_.get(), stream_), "recording an event"));
+    RETURN_IF_ERROR(Check(cudaEventSynchronize(end_.get()), "waiting for an event"));
+    float ms = 0;
+    RETURN_IF_ERROR(Check(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "reading events"));
+    return static_cast<double>(ms) * 1000;
+  }
+  Status Check(int cuda_error, const std::string& what) const override {
+    const auto error = static_cast<cudaError_t>(cuda_error);
+    if (error == cudaSuccess) return OkStatus();
+    return Internal(what + " (" + name_ + "): " + Describe(error));
+  }
+
+ private:
+  std::string name_;
+  Stream owned_stream_;
+  cudaStream_t stream_;
+  Event begin_, end_;
+};
+
+Status NotUsable(const std::string& why) { return Unavailable("no CUDA device: " + why); }
+
+}  // namespace
+
+StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    return NotUsable(Describe(error));
+  }
+  if (count == 0) return NotUsable("the driver lists none");
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {
+    return NotUsable(Describe(error));
+  }
+  if (const int error = cuda::FindEmpty(); error != 0) {
+    return NotUsable(std::string(properties.name) + ", compute capability " +
+                     std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                     ", is not what this program was built for (ARIL_CUDA_ARCHITECTURES): " +
+                     Describe(static_cast<cudaError_t>(error)));
+  }
+  cudaStream_t stream = nullptr;
+  // Not the default stream: that one cannot be captured, and waits for others.
+  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      error != cudaSuccess) {
+    return NotUsable(Describe(error));
+  }
+  Stream owned(stream);
+  Event events[2];
+  for (Event& event : events) {
+    cudaEvent_t created = nullptr;
+    if (const cudaError_t error = cudaEventCreate(&created); error != cudaSuccess) {
+      return NotUsable(Describe(error));
+    }
+    event.reset(created);
+  }
+  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(
+      properties, std::move(owned), std::move(events[0]), std::move(events[1])));
+}
+
+}  // namespace aril::kernels

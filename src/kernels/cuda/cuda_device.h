@@ -1,0 +1,113 @@
+// A place where CUDA kernels run: a GPU, or the emulator on the host.
+//
+// Everything that it does is in the order of its one stream. Used by one thread at a time.
+
+#ifndef ARIL_KERNELS_CUDA_CUDA_DEVICE_H_
+#define ARIL_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/kernel_table.h"
+
+namespace aril::kernels {
+
+// Launches with all their arguments, to be run again and again: what they read, tables too, is what
+// lies at those addresses then. Must not outlive its device.
+class CudaGraph {
+ public:
+  virtual ~CudaGraph() = default;
+  virtual Status Replay() = 0;
+};
+
+class CudaDevice {
+ public:
+  using Work = std::function<Status()>;
+
+  virtual ~CudaDevice() = default;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  // For people: "NVIDIA H200".
+  virtual std::string name() const = 0;
+  virtual const CudaKernels& kernels() const = 0;
+  // For launches on this device's stream.
+  const CudaContext& context() const { return context_; }
+
+  // Memory aligned to 256 bytes, not initialized. ResourceExhausted if there is not enough, with
+  // what there is.
+  virtual StatusOr<void*> Allocate(size_t size_bytes) = 0;
+  virtual void Free(void* memory) = 0;
+
+  // Copies between host and device. The host's memory may be used again after Synchronize.
+  virtual Status CopyToDevice(void* to, const void* from, size_t size_bytes) = 0;
+  virtual Status CopyToHost(void* to, const void* from, size_t size_bytes) = 0;
+
+  virtual Status CopyWithin(void* to, const void* from, size_t size_bytes) = 0;
+
+  // Waits for all work of the stream. Internal if a kernel failed: the device can then not be used
+  // any more by this process.
+  virtual Status Synchronize() = 0;
+
+  // Records what `enqueue` puts into the stream, without running it. It must launch kernels and
+  // copy within the device, and nothing else.
+  virtual StatusOr<std::unique_ptr<CudaGraph>> Capture(const Work& enqueue) = 0;
+  // The time that the device takes for what `enqueue` puts into the stream, in microseconds.
+  // Unimplemented in the emulator, where time means nothing.
+  virtual StatusOr<double> TimeUs(const Work& enqueue) = 0;
+
+  // The Status of what a kernel's launch returned; `what` names it.
+  virtual Status Check(int cuda_error, const std::string& what) const = 0;
+
+ protected:
+  CudaDevice() = default;
+  CudaContext context_;
+};
+
+// Owns memory of a device, which must outlive it.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  static StatusOr<DeviceBuffer> Allocate(CudaDevice& device, size_t size_bytes) {
+    ASSIGN_OR_RETURN(void* memory, device.Allocate(size_bytes));
+    return DeviceBuffer(device, memory, size_bytes);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (memory_ != nullptr) device_->Free(memory_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+  size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  DeviceBuffer(CudaDevice& device, void* memory, size_t size_bytes)
+      : device_(&device), memory_(memory), size_bytes_(size_bytes) {}
+
+  CudaDevice* device_ = nullptr;
+  void* memory_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+// The first GPU of this machine. Unavailable, saying why, if there is none that can be used: no
+// driver, no device, no code for this device in the program, or a program built without CUDA.
+StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice();
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_CUDA_CUDA_DEVICE_H_

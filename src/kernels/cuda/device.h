@@ -1,0 +1,323 @@
+// What CUDA kernels are written with: the few things that only a device has, behind functions, so
+// that the same .cu source runs on the host in the emulator. Only .cu files include this.
+//
+// Everything is in a namespace that says for what it was compiled, `cuda` or `emulated`, as each
+// CPU instruction set has its own: both may be in one program.
+//
+// Matrix instructions: the PTX manual's "Matrix Fragments for mma.m16n8k16 with floating point
+// type". With g = lane / 4 and t = lane % 4, and two elements in a register, the lower index in the
+// lower half:
+//   A [16, 16]: a[0] = (row g, cols 2t, 2t+1), a[1] = (g + 8, 2t…), a[2] = (g, 2t + 8…), a[3] =
+//   (g + 8, 2t + 8…) B [16, 8]: b[0] = (rows 2t, 2t+1, col g), b[1] = (rows 2t + 8…, col g) C [16,
+//   8]: c[0], c[1] = (row g, cols 2t, 2t+1), c[2], c[3] = (row g + 8, …)
+
+#ifndef ARIL_KERNELS_CUDA_DEVICE_H_
+#define ARIL_KERNELS_CUDA_DEVICE_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#include <cstddef>
+
+#include "kernels/cuda/context.h"
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define ARIL_CUDA_TARGET cuda
+#define ARIL_DEVICE __device__ __forceinline__
+// Declares a kernel whose blocks have at most `threads` threads.
+#define ARIL_KERNEL(threads) __global__ void __launch_bounds__(threads)
+// A kernel's one parameter is read where the launch put it, not copied.
+#define ARIL_PARAMETER const __grid_constant__
+#else
+#include "kernels/cuda/emulator.h"
+#define ARIL_CUDA_TARGET emulated
+#define ARIL_DEVICE inline
+#define ARIL_KERNEL(threads) void
+#define ARIL_PARAMETER const
+#endif
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+
+inline constexpr int kWarpSize = 32;
+
+struct alignas(16) Vector16 {
+  uint32_t words[4];
+};
+
+struct alignas(16) Float4 {
+  float values[4];
+};
+
+// How a kernel is launched.
+struct LaunchShape {
+  int num_blocks;
+  int num_threads;
+  size_t shared_bytes;
+};
+
+// --- Threads ---
+
+ARIL_DEVICE int ThreadIdx() {
+#ifdef __CUDACC__
+  return static_cast<int>(threadIdx.x);
+#else
+  return emulator::ThreadIdx();
+#endif
+}
+
+ARIL_DEVICE int BlockIdx() {
+#ifdef __CUDACC__
+  return static_cast<int>(blockIdx.x);
+#else
+  return emulator::BlockIdx();
+#endif
+}
+
+ARIL_DEVICE int GridDim() {
+#ifdef __CUDACC__
+  return static_cast<int>(gridDim.x);
+#else
+  return emulator::GridDim();
+#endif
+}
+
+ARIL_DEVICE void SyncThreads() {
+#ifdef __CUDACC__
+  __syncthreads();
+#else
+  emulator::SyncThreads();
+#endif
+}
+
+// For what a launch must not find: the device stops, and every later call says so.
+ARIL_DEVICE void TrapUnless(bool condition, [[maybe_unused]] const char* what) {
+  if (condition) return;
+#ifdef __CUDACC__
+  __trap();
+#else
+  emulator::Trap(what);
+#endif
+}
+
+// The block's shared memory, of the size that the launch asked for.
+template <typename T>
+ARIL_DEVICE T* SharedMemory() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  return reinterpret_cast<T*>(shared_memory);
+#else
+  return reinterpret_cast<T*>(emulator::SharedMemory());
+#endif
+}
+
+// Waits until the kernels before this one in the stream are complete, and what they wrote is
+// visible. Every kernel calls it, whether it has work or not: the next one relies on that.
+ARIL_DEVICE void WaitForPreviousKernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets the next kernel of the stream start as soon as there is room for its blocks.
+ARIL_DEVICE void LetNextKernelStart() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// --- Bits ---
+
+template <typename To, typename From>
+ARIL_DEVICE To BitCast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+ARIL_DEVICE bool IsAligned16(const void* p) { return (reinterpret_cast<uintptr_t>(p) & 15) == 0; }
+
+// The lower (upper) halves of two words, `first` below.
+ARIL_DEVICE uint32_t LowerHalves(uint32_t first, uint32_t second) {
+#ifdef __CUDACC__
+  return __byte_perm(first, second, 0x5410);
+#else
+  return (first & 0xFFFF) | second << 16;
+#endif
+}
+ARIL_DEVICE uint32_t UpperHalves(uint32_t first, uint32_t second) {
+#ifdef __CUDACC__
+  return __byte_perm(first, second, 0x7632);
+#else
+  return first >> 16 | (second & 0xFFFF0000u);
+#endif
+}
+
+ARIL_DEVICE float F16ToFloat(uint16_t bits) {
+#ifdef __CUDACC__
+  return __half2float(__ushort_as_half(bits));
+#else
+  return emulator::F16ToFloat(bits);
+#endif
+}
+
+// To nearest, ties to even.
+ARIL_DEVICE uint16_t FloatToF16(float value) {
+#ifdef __CUDACC__
+  return __half_as_ushort(__float2half_rn(value));
+#else
+  return emulator::FloatToF16(value);
+#endif
+}
+
+ARIL_DEVICE float MultiplyAdd(float a, float b, float c) {
+#ifdef __CUDACC__
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
+// --- Memory ---
+
+// 16 bytes of weights, which the grid never writes and reads once: they pass L1 by.
+ARIL_DEVICE Vector16 LoadWeights16(const void* p) {
+#ifdef __CUDACC__
+  Vector16 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
+               : "l"(p));
+  return v;
+#else
+  return *static_cast<const Vector16*>(p);
+#endif
+}
+
+ARIL_DEVICE Vector16 Load16(const void* p) { return *static_cast<const Vector16*>(p); }
+
+// --- Instructions of a whole warp: all its lanes must take part ---
+
+// The value, of 4 bytes, of the lane whose number differs in the bits of `mask`.
+template <typename T>
+ARIL_DEVICE T ShuffleXor(T value, int mask) {
+  static_assert(sizeof(T) == 4);
+#ifdef __CUDACC__
+  return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
+#else
+  struct Slot {
+    T value;
+    int mask;
+  } slot{value, mask};
+  emulator::WarpCollective("shuffle", &slot, [](emulator::WarpSlots slots) {
+    T values[kWarpSize];
+    for (int i = 0; i < kWarpSize; ++i) values[i] = static_cast<const Slot*>(slots[i])->value;
+    for (int i = 0; i < kWarpSize; ++i) {
+      Slot* of_lane = static_cast<Slot*>(slots[i]);
+      of_lane->value = values[i ^ of_lane->mask];
+    }
+  });
+  return slot.value;
+#endif
+}
+
+#ifndef __CUDACC__
+// c += a · b by the layouts above; `to_float` widens an element.
+template <float (*to_float)(uint16_t)>
+void EmulateMma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  struct Slot {
+    float (&c)[4];
+    const uint32_t (&a)[4];
+    const uint32_t (&b)[2];
+  } slot{c, a, b};
+  emulator::WarpCollective("mma", &slot, [](emulator::WarpSlots slots) {
+    double left[16][16], right[16][8];
+    const auto half = [](uint32_t word, int i) {
+      return static_cast<double>(to_float(static_cast<uint16_t>(word >> 16 * i)));
+    };
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      const Slot& s = *static_cast<const Slot*>(slots[lane]);
+      const int g = lane / 4, t = lane % 4;
+      for (int i = 0; i < 2; ++i) {
+        for (int r = 0; r < 4; ++r) left[g + r % 2 * 8][2 * t + i + r / 2 * 8] = half(s.a[r], i);
+        for (int r = 0; r < 2; ++r) right[2 * t + i + r * 8][g] = half(s.b[r], i);
+      }
+    }
+    for (int lane = 0; lane < kWarpSize; ++lane) {
+      const Slot& s = *static_cast<const Slot*>(slots[lane]);
+      for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
+        for (int first = 0; first < 16; first += 8) {
+          double products[8];
+          for (int k = 0; k < 8; ++k) products[k] = left[row][first + k] * right[first + k][col];
+          s.c[i] = emulator::AddInTensorCore(s.c[i], products);
+        }
+      }
+    }
+  });
+}
+#endif
+
+// c [16, 8] fp32 += a [16, 16] · b [16, 8] in BF16.
+ARIL_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  EmulateMma<emulator::Bf16ToFloat>(c, a, b);
+#endif
+}
+
+// The same in F16.
+ARIL_DEVICE void MmaF16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+#ifdef __CUDACC__
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  EmulateMma<emulator::F16ToFloat>(c, a, b);
+#endif
+}
+
+// --- Launching, on the host ---
+
+// The only place where a kernel is launched. Returns the CUDA error, 0 if there is none; as always
+// with CUDA, an error inside the kernel comes out of a later call.
+template <typename Args>
+int LaunchKernel(const CudaContext& context, const LaunchShape& shape, void (*kernel)(Args),
+                 const Args& args) {
+#ifdef __CUDACC__
+  constexpr size_t kWithoutAsking = 48 << 10;
+  if (shape.shared_bytes > kWithoutAsking) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+    if (error != cudaSuccess) return static_cast<int>(error);
+  }
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.num_blocks));
+  config.blockDim = dim3(static_cast<unsigned>(shape.num_threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(context.stream);
+  config.attrs = &overlap;
+  config.numAttrs = context.overlap ? 1 : 0;
+  return static_cast<int>(cudaLaunchKernelEx(&config, kernel, args));
+#else
+  emulator::Launch(*static_cast<const emulator::Stream*>(context.stream),
+                   {shape.num_blocks, shape.num_threads, shape.shared_bytes},
+                   [kernel, args] { kernel(args); });
+  return 0;
+#endif
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
+
+#endif  // ARIL_KERNELS_CUDA_DEVICE_H_

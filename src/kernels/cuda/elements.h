@@ -1,0 +1,68 @@
+// The element types of activations and weights, as CUDA kernels see them. Only .cu files include
+// this.
+
+#ifndef ARIL_KERNELS_CUDA_ELEMENTS_H_
+#define ARIL_KERNELS_CUDA_ELEMENTS_H_
+
+#include "kernels/cuda/device.h"
+#include "tensor/dtype.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+
+struct F32 {
+  using Element = float;
+  static ARIL_DEVICE float Widen(float value) { return value; }
+  static ARIL_DEVICE float Narrow(float value) { return value; }
+};
+
+struct Bf16 {
+  using Element = uint16_t;
+  static ARIL_DEVICE float Widen(uint16_t bits) {
+    return BitCast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+  // To nearest, ties to even; NaN stays NaN.
+  static ARIL_DEVICE uint16_t Narrow(float value) {
+    const uint32_t bits = BitCast<uint32_t>(value);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<uint16_t>(bits >> 16 | 0x40);
+    return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  }
+  static ARIL_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    MmaBf16(c, a, b);
+  }
+};
+
+struct F16 {
+  using Element = uint16_t;
+  static ARIL_DEVICE float Widen(uint16_t bits) { return F16ToFloat(bits); }
+  static ARIL_DEVICE uint16_t Narrow(float value) { return FloatToF16(value); }
+  static ARIL_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    MmaF16(c, a, b);
+  }
+};
+
+// Elements first, first + kStride, … of a row of `size`, zeros behind its end. All are on their way
+// before one is used: loads that stand behind a store of a loop's last step wait for it, as the
+// compiler cannot know that they are of other memory.
+template <int kStride, int kCount, typename Element>
+ARIL_DEVICE void LoadStrided(const Element* row, int first, int size, Element (&to)[kCount]) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int i = first + k * kStride;
+    to[k] = i < size ? row[i] : Element{};
+  }
+}
+
+// The kernel for one of the three dtypes that activations have.
+template <typename Args>
+int LaunchFor(DType dtype, const CudaContext& context, const LaunchShape& shape, void (*f32)(Args),
+              void (*bf16)(Args), void (*f16)(Args), const Args& args) {
+  return LaunchKernel(context, shape,
+                      dtype == DType::kF32   ? f32
+                      : dtype == DType::kF16 ? f16
+                                             : bf16,
+                      args);
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
+
+#endif  // ARIL_KERNELS_CUDA_ELEMENTS_H_

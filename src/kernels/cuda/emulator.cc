@@ -1,0 +1,306 @@
+#include "kernels/cuda/emulator.h"
+
+#include <algorithm>
+#include <bit>
+#include <boost/context/fiber.hpp>
+#include <boost/context/stack_context.hpp>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "tensor/dtype.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ARIL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARIL_ASAN 1
+#endif
+#endif
+#ifdef ARIL_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace aril::kernels::emulator {
+namespace {
+
+namespace context = boost::context;
+
+// A kernel's thread has at most 255 registers, and what our host build makes of it (no register
+// allocation across -O0, ASan's red zones) stays far below this.
+constexpr size_t kStackBytes = size_t{256} << 10;
+constexpr size_t kSharedAlignment = 128;
+constexpr int kPoison = 0xFF;  // NaN as F32, BF16 and F16
+
+// Hands every fiber the stack that its thread owns.
+struct StackOfThread {
+  std::byte* base;
+  context::stack_context allocate() const {
+    context::stack_context stack;
+    stack.size = kStackBytes;
+    stack.sp = base + kStackBytes;
+    return stack;
+  }
+  void deallocate(context::stack_context&) const noexcept {}
+};
+
+// Tells ASan on which stack we are, around each switch.
+class StackSwitch {
+ public:
+#ifdef ARIL_ASAN
+  void Leave(const void* to_bottom, size_t to_size) {
+    __sanitizer_start_switch_fiber(&fake_stack_, to_bottom, to_size);
+  }
+  // Its fake stack is not needed any more.
+  static void LeaveForGood(const void* to_bottom, size_t to_size) {
+    __sanitizer_start_switch_fiber(nullptr, to_bottom, to_size);
+  }
+  void Arrive(const void** from_bottom, size_t* from_size) {
+    __sanitizer_finish_switch_fiber(fake_stack_, from_bottom, from_size);
+    fake_stack_ = nullptr;
+  }
+
+ private:
+  void* fake_stack_ = nullptr;
+#else
+  void Leave(const void*, size_t) {}
+  static void LeaveForGood(const void*, size_t) {}
+  void Arrive(const void**, size_t*) {}
+#endif
+};
+
+enum class State { kReady, kAtBarrier, kInWarp, kReturned };
+
+struct Thread {
+  int index = 0;
+  State state = State::kReady;
+  const char* waits_in = nullptr;
+  std::unique_ptr<std::byte[]> stack;
+  context::fiber fiber;
+  StackSwitch stack_switch;
+};
+
+struct Warp {
+  const char* name = nullptr;
+  int arrived = 0;
+  void* slots[kWarpSize] = {};
+};
+
+struct AlignedDelete {
+  void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{kSharedAlignment}); }
+};
+
+// All blocks of one launch, one after the other, on the same fibers' stacks.
+class Blocks {
+ public:
+  Blocks(Order order, const Grid& grid, const std::function<void()>& body)
+      : order_(order), grid_(grid), body_(body) {
+    CHECK_GT(grid.num_threads, 0);
+    CHECK_LE(grid.num_threads, 1024);
+    CHECK_EQ(grid.num_threads % kWarpSize, 0);
+    for (int i = 0; i < grid.num_threads; ++i) {
+      threads_.emplace_back().index = i;
+      threads_.back().stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    }
+    shared_.reset(static_cast<std::byte*>(::operator new (std::max<size_t>(grid.shared_bytes, 1),
+                                                          std::align_val_t{kSharedAlignment})));
+  }
+
+  void RunAll() {
+    for (int i = 0; i < grid_.num_blocks; ++i) RunBlock(InOrder(i, grid_.num_blocks));
+  }
+
+  int block() const { return block_; }
+  int num_blocks() const { return grid_.num_blocks; }
+  std::byte* shared() const { return shared_.get(); }
+  Thread& running() { return *running_; }
+
+  // Called on the running thread's fiber.
+  void Barrier() {
+    Thread& thread = running();
+    thread.waits_in = "a barrier of the block";
+    if (++at_barrier_ < grid_.num_threads) return Wait(State::kAtBarrier);
+    at_barrier_ = 0;
+    for (Thread& other : threads_) {
+      if (other.state == State::kAtBarrier) other.state = State::kReady;
+    }
+    // The others get their turns in order, too.
+    Wait(State::kReady);
+  }
+
+  void Collective(const char* name, void* slot, void (*combine)(WarpSlots)) {
+    Thread& thread = running();
+    const int first = thread.index / kWarpSize * kWarpSize;
+    Warp& warp = warps_[static_cast<size_t>(first / kWarpSize)];
+    if (warp.arrived > 0 && std::strcmp(warp.name, name) != 0) {
+      Die("thread " + std::to_string(thread.index) + " is in " + name + ", others of its warp in " +
+          warp.name);
+    }
+    warp.name = name;
+    warp.slots[thread.index - first] = slot;
+    thread.waits_in = name;
+    if (++warp.arrived < kWarpSize) return Wait(State::kInWarp);
+    warp.arrived = 0;
+    combine(warp.slots);
+    for (int i = first; i < first + kWarpSize; ++i) {
+      threads_[static_cast<size_t>(i)].state = State::kReady;
+    }
+  }
+
+  [[noreturn]] void Die(const std::string& what) const {
+    internal::CheckFailed(__FILE__, __LINE__, "kernel on the emulator",
+                          "block " + std::to_string(block_) + ": " + what);
+  }
+
+ private:
+  int InOrder(int i, int count) const { return order_ == Order::kForward ? i : count - 1 - i; }
+
+  void RunBlock(int block) {
+    block_ = block;
+    std::memset(shared_.get(), kPoison, grid_.shared_bytes);
+    warps_.assign(threads_.size() / kWarpSize, {});
+    at_barrier_ = 0;
+    for (Thread& thread : threads_) Start(thread);
+    size_t returned = 0;
+    while (returned < threads_.size()) {
+      bool progress = false;
+      for (size_t i = 0; i < threads_.size(); ++i) {
+        Thread& thread = threads_[static_cast<size_t>(
+            InOrder(static_cast<int>(i), static_cast<int>(threads_.size())))];
+        if (thread.state != State::kReady) continue;
+        progress = true;
+        Resume(thread);
+        if (thread.state == State::kReturned) ++returned;
+      }
+      if (!progress) Die("threads wait for others that will not come:" + Waiting());
+    }
+  }
+
+  void Start(Thread& thread) {
+    thread.state = State::kReady;
+    thread.stack_switch = {};
+    thread.fiber =
+        context::fiber(std::allocator_arg, StackOfThread{thread.stack.get()},
+                       [this, &thread](context::fiber&& scheduler) {
+                         thread.stack_switch.Arrive(&scheduler_bottom_, &scheduler_size_);
+                         scheduler_ = std::move(scheduler);
+                         body_();
+                         thread.state = State::kReturned;
+                         StackSwitch::LeaveForGood(scheduler_bottom_, scheduler_size_);
+                         return std::move(scheduler_);
+                       });
+  }
+
+  void Resume(Thread& thread) {
+    running_ = &thread;
+    scheduler_switch_.Leave(thread.stack.get(), kStackBytes);
+    thread.fiber = std::move(thread.fiber).resume();
+    scheduler_switch_.Arrive(nullptr, nullptr);
+  }
+
+  // Lets the other threads run until this one is ready.
+  void Wait(State state) {
+    Thread& thread = running();
+    thread.state = state;
+    thread.stack_switch.Leave(scheduler_bottom_, scheduler_size_);
+    scheduler_ = std::move(scheduler_).resume();
+    thread.stack_switch.Arrive(&scheduler_bottom_, &scheduler_size_);
+  }
+
+  // Ranges of threads that are in the same place.
+  std::string Waiting() const {
+    const auto place = [](const Thread& thread) {
+      return thread.state == State::kReturned ? std::string("returned")
+                                              : std::string("in ") + thread.waits_in;
+    };
+    std::string out;
+    for (size_t i = 0; i < threads_.size();) {
+      size_t end = i + 1;
+      while (end < threads_.size() && place(threads_[end]) == place(threads_[i])) ++end;
+      out += " " + std::to_string(i) + "-" + std::to_string(end - 1) + " " + place(threads_[i]);
+      i = end;
+    }
+    return out;
+  }
+
+  Order order_;
+  Grid grid_;
+  const std::function<void()>& body_;
+  std::deque<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::unique_ptr<std::byte, AlignedDelete> shared_;
+  int block_ = 0;
+  int at_barrier_ = 0;
+  Thread* running_ = nullptr;
+  context::fiber scheduler_;
+  StackSwitch scheduler_switch_;
+  const void* scheduler_bottom_ = nullptr;
+  size_t scheduler_size_ = 0;
+};
+
+// As threadIdx and its kind are to a kernel: what runs on this thread of the host.
+thread_local Blocks* current = nullptr;
+
+Blocks& Current() {
+  CHECK(current != nullptr);  // else: outside of a kernel
+  return *current;
+}
+
+constexpr int kDoubleBits = 52;  // behind the leading one
+
+int ExponentOf(double value) {
+  return static_cast<int>(std::bit_cast<uint64_t>(value) >> kDoubleBits & 0x7FF);
+}
+
+// The value without what is below 2^(exponent - bits), with exponents as ExponentOf has them.
+double CutOff(double value, int exponent, int bits) {
+  const int dropped = kDoubleBits - bits + exponent - ExponentOf(value);
+  if (dropped <= 0) return value;
+  if (dropped > kDoubleBits) return 0;
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(value) >> dropped << dropped);
+}
+
+void Run(Order order, const Grid& grid, const std::function<void()>& body) {
+  CHECK(current == nullptr);  // a kernel cannot launch another
+  Blocks blocks(order, grid, body);
+  current = &blocks;
+  blocks.RunAll();
+  current = nullptr;
+}
+
+}  // namespace
+
+void Launch(const Stream& stream, const Grid& grid, const std::function<void()>& body) {
+  if (stream.captured == nullptr) return Run(stream.order, grid, body);
+  stream.captured->push_back([order = stream.order, grid, body] { Run(order, grid, body); });
+}
+
+int ThreadIdx() { return Current().running().index; }
+int BlockIdx() { return Current().block(); }
+int GridDim() { return Current().num_blocks(); }
+std::byte* SharedMemory() { return Current().shared(); }
+void SyncThreads() { Current().Barrier(); }
+void Trap(const char* what) { Current().Die(what); }
+
+void WarpCollective(const char* name, void* slot, void (*combine)(WarpSlots)) {
+  Current().Collective(name, slot, combine);
+}
+
+float AddInTensorCore(float c, const double (&products)[8]) {
+  constexpr int kFloatBits = 23;
+  int largest = ExponentOf(static_cast<double>(c));
+  for (const double product : products) largest = std::max(largest, ExponentOf(product));
+  double sum = CutOff(static_cast<double>(c), largest, kFloatBits + 1);
+  for (const double product : products) sum += CutOff(product, largest, kFloatBits + 1);
+  return static_cast<float>(CutOff(sum, ExponentOf(sum), kFloatBits));
+}
+
+float Bf16ToFloat(uint16_t bits) { return ToFloat(BF16{bits}); }
+float F16ToFloat(uint16_t bits) { return ToFloat(F16{bits}); }
+uint16_t FloatToF16(float value) { return ToF16(value).bits; }
+
+}  // namespace aril::kernels::emulator

@@ -1,0 +1,187 @@
+// The emulator itself: that it does what the PTX manual says of an instruction, and that it finds
+// the mistakes that it is there for.
+
+#include "kernels/cuda/emulator.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/device.h"
+#include "tensor/dtype.h"
+
+namespace aril::kernels::emulated {
+namespace {
+
+using emulator::Order;
+
+template <typename Args>
+void RunKernel(Order order, const LaunchShape& shape, void (*kernel)(Args), const Args& args) {
+  emulator::Stream stream{order};
+  CudaContext context;
+  context.stream = &stream;
+  ASSERT_EQ(LaunchKernel(context, shape, kernel, args), 0);
+}
+
+// Every thread leaves its number in shared memory, and reads its neighbour's.
+struct RotateArgs {
+  int* out;
+  bool with_barrier;
+};
+void Rotate(const RotateArgs args) {
+  int* shared = SharedMemory<int>();
+  const int n = 64;
+  shared[ThreadIdx()] = BlockIdx() * 1000 + ThreadIdx();
+  if (args.with_barrier) SyncThreads();
+  args.out[BlockIdx() * n + ThreadIdx()] = shared[(ThreadIdx() + 1) % n];
+}
+
+std::vector<int> RunRotate(Order order, bool with_barrier) {
+  std::vector<int> out(3 * 64);
+  RunKernel<RotateArgs>(order, {3, 64, 64 * sizeof(int)}, Rotate,
+                        RotateArgs{out.data(), with_barrier});
+  return out;
+}
+
+TEST(Emulator, SharesMemoryWithinABlockAndWaitsAtBarriers) {
+  for (const Order order : {Order::kForward, Order::kBackward}) {
+    const std::vector<int> out = RunRotate(order, true);
+    for (int i = 0; i < 3 * 64; ++i) {
+      EXPECT_EQ(out[static_cast<size_t>(i)], i / 64 * 1000 + (i + 1) % 64);
+    }
+  }
+}
+
+TEST(Emulator, AMissingBarrierShowsInOneOfTheOrders) {
+  EXPECT_NE(RunRotate(Order::kForward, false), RunRotate(Order::kBackward, false));
+}
+
+TEST(Emulator, SharedMemoryBeginsAsNaNInEveryBlock) {
+  std::vector<float> seen(2);
+  RunKernel<float*>(
+      Order::kForward, {2, 32, sizeof(float)},
+      [](float* const out) {
+        if (ThreadIdx() != 0) return;
+        out[BlockIdx()] = *SharedMemory<float>();
+        *SharedMemory<float>() = 1;
+      },
+      seen.data());
+  EXPECT_TRUE(std::isnan(seen[0]) && std::isnan(seen[1]));
+}
+
+TEST(Emulator, ShufflesAcrossLanes) {
+  std::vector<float> out(32);
+  RunKernel<float*>(
+      Order::kForward, {1, 32, 0},
+      [](float* const values) {
+        float sum = static_cast<float>(ThreadIdx());
+        for (int mask = 16; mask > 0; mask /= 2) sum += ShuffleXor(sum, mask);
+        values[ThreadIdx()] = sum;
+      },
+      out.data());
+  for (const float value : out) EXPECT_EQ(value, 31 * 32 / 2);
+}
+
+// A [16, 16] holds 1 at one place, B [16, 8] a number of its own everywhere: the product is that
+// row of B. Where each lane holds what was copied from the manual's formulas, which this test
+// writes once more, element by element rather than register by register.
+struct MmaArgs {
+  int row;
+  int k;
+  float* c;
+};
+
+int ElementRowOfA(int lane, int i) { return i < 2 || (4 <= i && i < 6) ? lane / 4 : lane / 4 + 8; }
+int ElementColOfA(int lane, int i) { return lane % 4 * 2 + (i & 1) + (i >= 4 ? 8 : 0); }
+int ElementRowOfB(int lane, int i) { return lane % 4 * 2 + (i & 1) + (i >= 2 ? 8 : 0); }
+int ElementRowOfC(int lane, int i) { return i < 2 ? lane / 4 : lane / 4 + 8; }
+int ElementColOfC(int lane, int i) { return lane % 4 * 2 + (i & 1); }
+
+template <bool kHalf>
+void MultiplyUnit(const MmaArgs args) {
+  const int lane = ThreadIdx();
+  const auto bits = [](float value) -> uint32_t {
+    return kHalf ? ToF16(value).bits : ToBF16(value).bits;
+  };
+  uint32_t a[4] = {}, b[2] = {};
+  for (int i = 0; i < 8; ++i) {
+    const bool one = ElementRowOfA(lane, i) == args.row && ElementColOfA(lane, i) == args.k;
+    a[i / 2] |= bits(one ? 1.0f : 0.0f) << 16 * (i % 2);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const int number = ElementRowOfB(lane, i) * 8 + lane / 4;
+    b[i / 2] |= bits(static_cast<float>(number)) << 16 * (i % 2);
+  }
+  float c[4] = {1, 1, 1, 1};
+  if (kHalf) {
+    MmaF16(c, a, b);
+  } else {
+    MmaBf16(c, a, b);
+  }
+  for (int i = 0; i < 4; ++i) args.c[ElementRowOfC(lane, i) * 8 + ElementColOfC(lane, i)] = c[i];
+}
+
+TEST(Emulator, MatrixInstructionsHaveTheManualsLayout) {
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) {
+      for (const auto kernel : {MultiplyUnit<false>, MultiplyUnit<true>}) {
+        std::vector<float> c(16 * 8);
+        RunKernel<MmaArgs>(Order::kBackward, {1, 32, 0}, kernel, MmaArgs{row, k, c.data()});
+        for (int i = 0; i < 16 * 8; ++i) {
+          const int expected = i / 8 == row ? 1 + k * 8 + i % 8 : 1;
+          ASSERT_EQ(c[static_cast<size_t>(i)], static_cast<float>(expected));
+        }
+      }
+    }
+  }
+}
+
+TEST(Emulator, ATensorCoreCutsOffInsteadOfRounding) {
+  constexpr double kUlp = 0x1p-23;
+  EXPECT_EQ(emulator::AddInTensorCore(1, {0.75 * kUlp}), 1);
+  EXPECT_EQ(emulator::AddInTensorCore(-1, {-0.75 * kUlp}), -1);
+  EXPECT_EQ(emulator::AddInTensorCore(1, {0.5 * kUlp, 0.5 * kUlp}), 1 + 0x1p-23f);
+  // Below the last bit that is kept of the largest addend, each is nothing.
+  EXPECT_EQ(emulator::AddInTensorCore(1, {kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4}), 1);
+  // What is left of a difference is exact.
+  EXPECT_EQ(emulator::AddInTensorCore(1, {-1, 3}), 3);
+  EXPECT_EQ(emulator::AddInTensorCore(0, {}), 0);
+  EXPECT_TRUE(std::isinf(emulator::AddInTensorCore(INFINITY, {1, 2})));
+  EXPECT_TRUE(std::isnan(emulator::AddInTensorCore(NAN, {1, 2})));
+}
+
+using EmulatorDeathTest = ::testing::Test;
+
+TEST(EmulatorDeathTest, ABarrierThatSomeThreadsNeverReachEndsTheProgram) {
+  const auto kernel = [](const int) {
+    if (ThreadIdx() < 40) SyncThreads();
+  };
+  EXPECT_DEATH(RunKernel<int>(Order::kForward, {1, 64, 0}, kernel, 0),
+               "block 0: threads wait for others that will not come: 0-39 in a barrier of the "
+               "block 40-63 returned");
+}
+
+TEST(EmulatorDeathTest, LanesInDifferentInstructionsEndTheProgram) {
+  const auto kernel = [](const int) {
+    if (ThreadIdx() < 16) {
+      ShuffleXor(0, 1);
+    } else {
+      float c[4] = {};
+      const uint32_t a[4] = {}, b[2] = {};
+      MmaBf16(c, a, b);
+    }
+  };
+  EXPECT_DEATH(RunKernel<int>(Order::kForward, {1, 32, 0}, kernel, 0),
+               "thread 16 is in mma, others of its warp in shuffle");
+}
+
+#ifdef __SANITIZE_ADDRESS__
+TEST(EmulatorDeathTest, WritingBehindSharedMemoryIsSeenByAsan) {
+  const auto kernel = [](const int) { SharedMemory<float>()[ThreadIdx()] = 1; };
+  EXPECT_DEATH(RunKernel<int>(Order::kForward, {1, 32, 31 * sizeof(float)}, kernel, 0),
+               "heap-buffer-overflow");
+}
+#endif
+
+}  // namespace
+}  // namespace aril::kernels::emulated

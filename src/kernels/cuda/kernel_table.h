@@ -1,0 +1,38 @@
+// The CUDA kernels of one target: compiled for a device, or for the emulator.
+
+#ifndef ARIL_KERNELS_CUDA_KERNEL_TABLE_H_
+#define ARIL_KERNELS_CUDA_KERNEL_TABLE_H_
+
+#include "kernels/activation/activation_cuda.h"
+#include "kernels/attention/attention_cuda.h"
+#include "kernels/cuda/context.h"
+#include "kernels/embedding/embedding_cuda.h"
+#include "kernels/lora/lora_cuda.h"
+#include "kernels/norm/norm_cuda.h"
+#include "kernels/rope/rope_cuda.h"
+#include "kernels/sampling/greedy_cuda.h"
+
+namespace aril::kernels {
+
+// Each returns a CUDA error, or 0; CudaDevice::Check makes a Status of it.
+struct CudaKernels {
+  int (*embed)(const CudaContext&, DType dtype, const EmbedArgs&);
+  int (*add_rms_norm)(const CudaContext&, DType dtype, const AddRmsNormArgs&);
+  int (*silu_mul)(const CudaContext&, DType dtype, const SiluMulArgs&);
+  int (*rope_append)(const CudaContext&, DType dtype, const RopeAppendArgs&);
+  int (*attention)(const CudaContext&, DType dtype, const AttentionArgs&);
+  int (*greedy)(const CudaContext&, const GreedyArgs&);
+  int (*lora_shrink)(const CudaContext&, DType dtype, const LoraShrinkArgs&);
+  int (*lora_expand)(const CudaContext&, DType dtype, const LoraExpandArgs&);
+};
+
+#define ARIL_CUDA_KERNELS(target)                                                                \
+  ::aril::kernels::CudaKernels {                                                                 \
+    .embed = target::Embed, .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,     \
+    .rope_append = target::RopeAppend, .attention = target::Attention, .greedy = target::Greedy, \
+    .lora_shrink = target::LoraShrink, .lora_expand = target::LoraExpand,                        \
+  }
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_CUDA_KERNEL_TABLE_H_

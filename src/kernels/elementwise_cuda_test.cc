@@ -1,0 +1,284 @@
+// RMSNorm, SiLU·mul and the rotary embedding on CUDA, in the emulator and on a GPU, against their
+// oracles.
+
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "kernels/activation/activation.h"
+#include "kernels/activation/activation_cuda.h"
+#include "kernels/cuda/test_support.h"
+#include "kernels/norm/norm.h"
+#include "kernels/norm/norm_cuda.h"
+#include "kernels/rope/rope.h"
+#include "kernels/rope/rope_cuda.h"
+#include "kernels/sampling/sampling.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 23;
+constexpr DType kOutputs[] = {DType::kF32, DType::kBF16, DType::kF16};
+
+// Rounding of the result to its dtype, on top of `fp32_steps` rounded fp32 operations.
+double Tolerance(DType dtype, double magnitude, double fp32_steps) {
+  return std::fabs(magnitude) * (EpsOf(dtype) + fp32_steps * kFloatEps) * 2;
+}
+
+class CudaElementwise : public CudaTest {};
+
+// The floats of a matrix, its padding too.
+std::vector<float> Floats(const TestMatrix& matrix) {
+  const MatrixView<float> view = matrix.floats();
+  return {view.data, view.data + view.rows * view.stride};
+}
+
+TEST_P(CudaElementwise, AddsNormalizesAndMatchesTheReference) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kRows = 3;
+  for (const DType dtype : kOutputs) {
+    for (const int32_t size : {1, 17, 256, 700}) {
+      const TestMatrix residual(DType::kF32, kRows, size, 2.0, random),
+          add(DType::kF32, kRows, size, 1.0, random), weight(DType::kF32, 1, size, 1.0, random);
+      std::vector<std::byte> first;
+      std::vector<float> sum;
+      for (const auto& device : devices()) {
+        const DeviceBuffer r = Upload(*device, Floats(residual)), a = Upload(*device, Floats(add)),
+                           w = Upload(*device, Floats(weight));
+        const DeviceBuffer out =
+            Allocate(*device, static_cast<size_t>(kRows * size) * SizeOf(dtype));
+        Require(
+            device->Check(device->kernels().add_rms_norm(device->context(), dtype,
+                                                         {.residual = r.as<float>(),
+                                                          .residual_stride = residual.view().stride,
+                                                          .add = a.as<float>(),
+                                                          .add_stride = add.view().stride,
+                                                          .weight = w.as<float>(),
+                                                          .eps = 1e-5f,
+                                                          .rows = kRows,
+                                                          .size = size,
+                                                          .out = out.data(),
+                                                          .out_stride = size}),
+                          "norm"));
+        const std::vector<std::byte> bytes = Download<std::byte>(*device, out);
+        sum = Download<float>(*device, r);
+        if (first.empty()) first = bytes;
+        ASSERT_EQ(bytes, first) << "two runs differ";
+      }
+      for (int32_t row = 0; row < kRows; ++row) {
+        const auto offset = static_cast<size_t>(row * residual.view().stride);
+        std::vector<double> expected(static_cast<size_t>(size));
+        RmsNormRef(&sum[offset], weight.floats().data, 1e-5, size, expected.data());
+        for (size_t c = 0; c < expected.size(); ++c) {
+          ASSERT_EQ(sum[offset + c], residual.floats().row(row)[c] + add.floats().row(row)[c]);
+          ASSERT_NEAR(ElementOf(first, static_cast<size_t>(row * size) + c, dtype), expected[c],
+                      Tolerance(dtype, expected[c], size + 6) + 1e-7)
+              << dtype << " size " << size << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CudaElementwise, SiluMulMatchesTheReferenceFromDeepNegativeToLarge) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kRows = 2;
+  for (const DType dtype : kOutputs) {
+    for (const int32_t size : {1, 173, 1030}) {
+      const TestMatrix in(DType::kF32, kRows, 2 * size, 20.0, random);
+      for (const auto& device : devices()) {
+        const DeviceBuffer gate_up = Upload(*device, Floats(in));
+        const DeviceBuffer out =
+            Allocate(*device, static_cast<size_t>(kRows * size) * SizeOf(dtype));
+        Require(device->Check(device->kernels().silu_mul(device->context(), dtype,
+                                                         {.gate_up = gate_up.as<float>(),
+                                                          .gate_up_stride = in.view().stride,
+                                                          .rows = kRows,
+                                                          .size = size,
+                                                          .out = out.data(),
+                                                          .out_stride = size}),
+                              "silu"));
+        const std::vector<std::byte> bytes = Download<std::byte>(*device, out);
+        for (int32_t i = 0; i < kRows * size; ++i) {
+          const float* row = in.floats().row(i / size);
+          const double e = SiluMulRef(row[i % size], row[size + i % size]);
+          // e^x underflows below -87.3; F16 has steps of 2^-24 near zero.
+          ASSERT_NEAR(ElementOf(bytes, static_cast<size_t>(i), dtype), e,
+                      Tolerance(dtype, e, 8) + (dtype == DType::kF16 ? 0x1p-24 : 1e-34))
+              << dtype << " size " << size << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CudaElementwise, EmbedsExactly) {
+  std::mt19937_64 random(kSeed);
+  const std::vector<int32_t> tokens = {6, 0, 3, 6};
+  constexpr int64_t kSize = 300;
+  for (const TestDType dtype : kDTypes) {
+    const TestMatrix table(dtype.host, 7, kSize, 1.0, random, 0);
+    RoundTo(dtype.device, table);
+    const std::vector<std::byte> bytes =
+        ToDeviceDType(table.view().data, 7 * kSize * SizeOf(dtype.host), dtype);
+    for (const auto& device : devices()) {
+      const DeviceBuffer on_device = Upload(*device, bytes), ids = Upload(*device, tokens);
+      const DeviceBuffer out = Allocate(*device, tokens.size() * kSize * sizeof(float));
+      Require(device->Check(device->kernels().embed(device->context(), dtype.device,
+                                                    {.tokens = ids.as<int32_t>(),
+                                                     .table = on_device.data(),
+                                                     .rows = static_cast<int32_t>(tokens.size()),
+                                                     .size = kSize,
+                                                     .out = out.as<float>(),
+                                                     .out_stride = kSize}),
+                            "embed"));
+      const std::vector<float> values = Download<float>(*device, out);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(values[i], table.view().At(tokens[i / kSize], static_cast<int64_t>(i % kSize)))
+            << dtype.device << " seed " << kSeed;
+      }
+    }
+  }
+}
+
+// The same choices, and the same rows that have none, as the sampler makes on the CPU.
+TEST_P(CudaElementwise, GreedyChoosesAsTheSamplerDoes) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kVocab = 1300, kRows = 8;
+  const TestMatrix logits(DType::kF32, kRows, kVocab, 1.0, random);
+  const MatrixView<float> view = logits.floats();
+  view.row(1)[700] = view.row(1)[1299] = view.row(1)[33] = 50;  // ties: the lowest id
+  std::fill_n(view.row(2), kVocab, -INFINITY);
+  view.row(2)[1298] = -3;
+  std::fill_n(view.row(3), kVocab, -INFINITY);
+  view.row(4)[5] = NAN;
+  view.row(5)[1000] = INFINITY;
+  std::fill_n(view.row(6), kVocab, 2.0f);
+  for (const auto& device : devices()) {
+    const DeviceBuffer on_device = Upload(*device, Floats(logits));
+    const DeviceBuffer tokens = Allocate(*device, kRows * sizeof(int32_t));
+    Require(
+        device->Check(device->kernels().greedy(device->context(), {.logits = on_device.as<float>(),
+                                                                   .stride = view.stride,
+                                                                   .rows = kRows,
+                                                                   .vocab = kVocab,
+                                                                   .tokens = tokens.as<int32_t>()}),
+                      "greedy"));
+    const std::vector<int32_t> chosen = Download<int32_t>(*device, tokens);
+    wire::SamplingParams params;
+    params.temperature = 0;
+    SamplingScratch scratch;
+    for (int64_t r = 0; r < kRows; ++r) {
+      const auto expected = Sample(
+          {.logits = {view.row(r), static_cast<size_t>(kVocab)}, .params = &params}, scratch);
+      EXPECT_EQ(chosen[static_cast<size_t>(r)], expected.ok() ? expected->token : -1)
+          << "row " << r << " seed " << kSeed;
+    }
+  }
+}
+
+// One sequence whose pages lie in reverse order, and a row of none.
+class CudaRope : public CudaTest {
+ protected:
+  static constexpr int32_t kHeads = 3, kKvHeads = 2, kRows = 6, kStart = 5, kPages = 4;
+
+  void Check(DType dtype, int64_t head_dim, bool norms, std::mt19937_64& random) {
+    std::vector<double> frequencies;
+    for (int64_t i = 0; i < head_dim / 2; ++i) {
+      frequencies.push_back(
+          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
+    }
+    const RopeTable table(frequencies, kStart + kRows);
+    const KvLayout layout{2, kKvHeads, 4, head_dim, dtype};
+    const TestMatrix qkv(DType::kF32, kRows + 1, (kHeads + 2 * kKvHeads) * head_dim, 1.0, random),
+        weight(DType::kF32, 2, head_dim, 1.0, random, 0);
+    for (const auto& device : devices()) {
+      const auto page_bytes = static_cast<size_t>(layout.page_bytes());
+      const DeviceBuffer pool = Allocate(*device, kPages * page_bytes);
+      std::vector<std::byte*> pages;
+      for (size_t i = 0; i < kPages; ++i) {
+        pages.push_back(pool.data() + (kPages - 1 - i) * page_bytes);
+      }
+      const DeviceBuffer device_pages = Upload(*device, pages);
+      std::vector<KvRow> rows(kRows + 1);
+      for (int32_t r = 0; r < kRows; ++r) {
+        rows[static_cast<size_t>(r)] = {device_pages.as<std::byte*>(), kStart + r};
+      }
+      const DeviceBuffer device_rows = Upload(*device, rows), in = Upload(*device, Floats(qkv)),
+                         norm = Upload(*device, Floats(weight));
+      const auto positions = static_cast<size_t>((kStart + kRows) * head_dim / 2);
+      const DeviceBuffer cos =
+          Upload(*device, std::vector<float>(table.Cos(0), table.Cos(0) + positions));
+      const DeviceBuffer sin =
+          Upload(*device, std::vector<float>(table.Sin(0), table.Sin(0) + positions));
+      const DeviceBuffer q =
+          Allocate(*device, static_cast<size_t>((kRows + 1) * kHeads * head_dim) * SizeOf(dtype));
+      Require(device->Check(
+          device->kernels().rope_append(device->context(), dtype,
+                                        {.qkv = in.as<float>(),
+                                         .qkv_stride = qkv.view().stride,
+                                         .sequence_rows = device_rows.as<KvRow>(),
+                                         .cos = cos.as<float>(),
+                                         .sin = sin.as<float>(),
+                                         .q_norm = norms ? norm.as<float>() : nullptr,
+                                         .k_norm = norms ? norm.as<float>() + head_dim : nullptr,
+                                         .norm_eps = 1e-6f,
+                                         .rows = kRows + 1,
+                                         .num_heads = kHeads,
+                                         .layer = LayerOf(layout, 1),
+                                         .q = q.data(),
+                                         .q_stride = kHeads * head_dim}),
+          "rope"));
+      const std::vector<std::byte> q_bytes = Download<std::byte>(*device, q);
+      const std::vector<std::byte> pool_bytes = Download<std::byte>(*device, pool);
+      for (int32_t r = 0; r < kRows; ++r) {
+        for (int32_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
+          const float* x = qkv.floats().row(r) + head * head_dim;
+          std::vector<double> expected(x, x + head_dim), rotated(expected);
+          const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
+          if (norms && !is_value) {
+            RmsNormRef(x, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
+          }
+          rotated = expected;
+          if (!is_value) RopeRef(expected.data(), frequencies, kStart + r, rotated.data());
+          const int64_t kv_head = (head - kHeads) % kKvHeads, position = kStart + r;
+          const int64_t in_page =
+              (is_value ? layout.ValueOffset(1, kv_head) : layout.KeyOffset(1, kv_head)) +
+              position % 4 * layout.row_bytes();
+          const size_t stored = (kPages - 1 - static_cast<size_t>(position / 4)) * page_bytes +
+                                static_cast<size_t>(in_page);
+          for (int64_t d = 0; d < head_dim; ++d) {
+            const auto i = static_cast<size_t>(d);
+            const float got =
+                is_query ? ElementOf(q_bytes,
+                                     static_cast<size_t>((r * kHeads + head) * head_dim + d), dtype)
+                         : ElementOf(pool_bytes, stored / SizeOf(dtype) + i, dtype);
+            // Cancellation in a·cos - b·sin: the error is relative to the pair's size.
+            const double size = std::hypot(
+                expected[i], expected[static_cast<size_t>((d + head_dim / 2) % head_dim)]);
+            ASSERT_NEAR(
+                got, rotated[i],
+                Tolerance(dtype, size, 5 + (norms ? static_cast<double>(head_dim) : 0)) + 0x1p-24)
+                << dtype << " head_dim " << head_dim << " head " << head << " row " << r;
+          }
+        }
+      }
+    }
+  }
+};
+
+TEST_P(CudaRope, RotatesNormalizesAndAppends) {
+  std::mt19937_64 random(kSeed);
+  for (const DType dtype : kOutputs) {
+    for (const int64_t head_dim : {8, 64, 80, 256}) {
+      for (const bool norms : {false, true}) {
+        ASSERT_NO_FATAL_FAILURE(Check(dtype, head_dim, norms, random));
+      }
+    }
+  }
+}
+
+ARIL_INSTANTIATE_CUDA_TEST(CudaElementwise);
+ARIL_INSTANTIATE_CUDA_TEST(CudaRope);
+
+}  // namespace
+}  // namespace aril::kernels

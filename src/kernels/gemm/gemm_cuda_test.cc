@@ -1,0 +1,112 @@
+// Matrix products by cuBLASLt against the oracle: on a GPU only, but for what happens without the
+// library.
+
+#include "kernels/gemm/gemm_cuda.h"
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/test_support.h"
+#include "kernels/gemm/gemm.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 29;
+
+class CudaMatrixProduct : public CudaTest {
+ protected:
+  // y [rows, n] of one call.
+  std::vector<float> Run(CudaGemm& gemm, CudaDevice& device, const TestMatrix& x,
+                         const TestMatrix& w, const TestMatrix& bias) {
+    const DType dtype = x.view().dtype;
+    const auto upload = [&](const Matrix& m) {
+      const auto bytes = static_cast<size_t>(m.rows * m.stride) * SizeOf(m.dtype);
+      return Upload(device, std::vector<std::byte>(m.data, m.data + bytes));
+    };
+    const DeviceBuffer device_x = upload(x.view()), device_w = upload(w.view()),
+                       device_bias = upload(bias.view());
+    const int64_t rows = x.view().rows, n = w.view().rows;
+    const DeviceBuffer y = Allocate(device, static_cast<size_t>(rows * n) * sizeof(float));
+    Require(gemm.Run({.dtype = dtype,
+                      .rows = rows,
+                      .n = n,
+                      .k = x.view().cols,
+                      .x = device_x.data(),
+                      .x_stride = x.view().stride,
+                      .w = device_w.data(),
+                      .bias = device_bias.as<float>(),
+                      .y = y.as<float>(),
+                      .y_stride = n}));
+    return Download<float>(device, y);
+  }
+};
+
+TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
+  if (emulated()) GTEST_SKIP() << "cuBLASLt has no emulator";
+  std::mt19937_64 random(kSeed);
+  CudaDevice& device = *devices()[0];
+  auto fastest = OpenCudaGemm(device, GemmChoice::kFastest);
+  if (fastest.status().code() == StatusCode::kUnavailable) {
+    GTEST_SKIP() << Message(fastest.status());
+  }
+  auto fixed = OpenCudaGemm(device, GemmChoice::kFixed);
+  Require(fastest.status());
+  Require(fixed.status());
+  constexpr int64_t kN = 256, kK = 512, kRows = 70;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const TestMatrix x(dtype, kRows, kK, 1.0, random, 0), w(dtype, kN, kK, 1.0, random, 0),
+        bias(DType::kF32, 1, kN, 1.0, random, 0);
+    std::vector<double> expected(static_cast<size_t>(kRows * kN));
+    GemmRef(x.view(), {w.view().data, dtype, {kN, kK}}, bias.floats().data,
+            {expected.data(), kRows, kN, kN});
+    const std::vector<float> all = Run(**fixed, device, x, w, bias);
+    for (const std::vector<float>& y : {all, Run(**fastest, device, x, w, bias)}) {
+      for (size_t i = 0; i < y.size(); ++i) {
+        // Sums of kK products of unit normals in fp32: as in gemm_test.cc, with a tensor core's
+        // truncation.
+        ASSERT_NEAR(y[i], expected[i], 4 * kK * kFloatEps * 40) << dtype << " seed " << kSeed;
+      }
+    }
+    // One row alone.
+    const TestMatrix first(dtype, 1, kK, 1.0, random, 0);
+    std::memcpy(first.view().data, x.view().data, static_cast<size_t>(kK) * SizeOf(dtype));
+    const std::vector<float> alone = Run(**fixed, device, first, w, bias);
+    EXPECT_TRUE(BitwiseEqual(alone.data(), all.data(), kN * sizeof(float))) << dtype;
+  }
+}
+
+ARIL_INSTANTIATE_CUDA_TEST(CudaMatrixProduct);
+
+TEST(CudaGemm, SaysWhichLibraryIsMissing) {
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1);
+  const auto gemm = OpenCudaGemm(*device, GemmChoice::kFastest, "libno-such-library.so");
+  ASSERT_FALSE(gemm.ok());
+  EXPECT_EQ(gemm.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(gemm.status()).find("libno-such-library.so"), std::string::npos)
+      << Message(gemm.status());
+}
+
+// A library of that name that is something else.
+TEST(CudaGemm, SaysWhatALibraryLacks) {
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1);
+  const auto gemm = OpenCudaGemm(*device, GemmChoice::kFastest, "libc.so.6");
+  ASSERT_FALSE(gemm.ok());
+  EXPECT_EQ(Message(gemm.status()), "cuBLASLt has no cublasLtCreate");
+}
+
+#ifndef __SANITIZE_ADDRESS__  // the library leaks when it fails
+// Where the library is installed without a device: every function that is wanted is there.
+TEST(CudaGemm, SaysThatTheLibraryCannotBeUsedWithoutADevice) {
+  if (OpenCudaDevice().ok()) GTEST_SKIP() << "there is a device";
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1);
+  const auto gemm = OpenCudaGemm(*device, GemmChoice::kFastest);
+  ASSERT_FALSE(gemm.ok());
+  if (Message(gemm.status()).find("cannot be loaded") != std::string::npos) {
+    GTEST_SKIP() << Message(gemm.status());
+  }
+  EXPECT_NE(Message(gemm.status()).find("cuBLASLt cannot be used: "), std::string::npos)
+      << Message(gemm.status());
+}
+#endif
+
+}  // namespace
+}  // namespace aril::kernels

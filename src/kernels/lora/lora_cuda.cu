@@ -1,0 +1,494 @@
+// The LoRA kernels. Both are bound by memory: what counts is how many bytes of the adapters are
+// under way, so that weights go from global memory straight into the registers of the matrix
+// instructions, 16 bytes for each load, without shared memory or a barrier between.
+//
+// That is possible because a matrix instruction does not care which k or column it is given, as
+// long as its operands agree. Shrink: a lane's 8 neighbours of `in` in one row of A stand for its
+// columns 2t, 2t+1, 2t+8, 2t+9 of two instructions; x is loaded alike. Expand: a lane's 8
+// neighbours in one row of Bᵀ are column g of eight instructions.
+//
+// No block waits for another. A grid is a few blocks for each multiprocessor, which take the items
+// of the tables in turn: one captured launch fits every batch. What a reference leads to is read
+// again after every store and barrier: of an entry and of B's description loops have copies; of
+// items, too, and ptxas 13.0 would spill registers.
+
+#include "kernels/cuda/elements.h"
+#include "kernels/lora/lora_cuda.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / kWarpSize;
+static_assert(kWarps * kLoraSlice == kLoraChunk);
+
+// Registers allow four blocks of either kernel on a multiprocessor, which makes 64 KB of loads that
+// are under way there: the latency of the memory times its bandwidth is about 25 KB.
+constexpr int kBlocksPerMultiprocessor = 4;
+
+// Null for a row that the matrix does not have.
+template <typename Element>
+ARIL_DEVICE const Element* RowOf(const LoraDeviceMatrix& matrix, int num_rows, int row) {
+  if (row >= num_rows) return nullptr;
+  const std::byte* data = matrix.first_data;
+  int first_row = 0;
+  if (row >= matrix.first_num_rows) {
+    const MatrixRun* run = matrix.runs + 1;
+    while (row >= run->first_row + run->num_rows) ++run;
+    data = run->data;
+    first_row = run->first_row;
+  }
+  return reinterpret_cast<const Element*>(data + (row - first_row) * matrix.row_stride_bytes);
+}
+
+// row[first … first + 8) with zeros from `end` on; for rows that are not aligned, and last columns.
+ARIL_DEVICE Vector16 LoadEight(const uint16_t* row, int first, int end) {
+  Vector16 v = {};
+  if (row == nullptr) return v;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (first + i < end) v.words[i / 2] |= static_cast<uint32_t>(row[first + i]) << 16 * (i % 2);
+  }
+  return v;
+}
+
+// --- Shrink ---
+
+constexpr int kSlots = kLoraShrinkRows / 8;  // instructions of 8 rows
+constexpr int kSteps = kLoraSlice / 32;      // two instructions each
+// Floats from one row of a tile in shared memory to the next: with 20 no two lanes of a store share
+// a bank.
+constexpr int kTileStride = 20;
+constexpr int kTileFloats = 8 * kTileStride;
+
+// One slice of the products of up to 16 ranks with up to 32 rows.
+template <typename Element>
+struct Slice {
+  const Element* a[2];  // ranks g and g + 8 of the tile, or null
+  const Element* x;     // the item's first row
+  int64_t x_stride;
+  int num_rows;
+  int first;  // of `in`
+  int in;
+  bool aligned;
+
+  ARIL_DEVICE const Element* Row(int row) const {
+    return row < num_rows ? x + row * x_stride : nullptr;
+  }
+};
+
+template <typename T>
+ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, const Vector16& x,
+                                 float (&sum)[4]) {
+  const uint32_t a0[4] = {low.words[0], high.words[0], low.words[1], high.words[1]};
+  const uint32_t b0[2] = {x.words[0], x.words[1]};
+  T::Mma(sum, a0, b0);
+  const uint32_t a1[4] = {low.words[2], high.words[2], low.words[3], high.words[3]};
+  const uint32_t b1[2] = {x.words[2], x.words[3]};
+  T::Mma(sum, a1, b1);
+}
+
+// All of A is on its way before the first product. The same arithmetic as below.
+template <typename T>
+ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  const int lane = ThreadIdx() % kWarpSize;
+  const int first = slice.first + lane % 4 * 8;
+  Vector16 a[2][kSteps];
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      a[i][s] = {};
+      if (slice.a[i] != nullptr) a[i][s] = LoadWeights16(slice.a[i] + first + 32 * s);
+    }
+  }
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= slice.num_rows) break;
+    const uint16_t* row = slice.Row(slot * 8 + lane / 4);
+    Vector16 x[kSteps];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      x[s] = {};
+      if (row != nullptr) x[s] = Load16(row + first + 32 * s);
+    }
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) TwoInstructions<T>(a[0][s], a[1][s], x[s], sums[slot]);
+  }
+}
+
+// For the end of `in`, and rows that are not aligned.
+template <typename T>
+ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  const int lane = ThreadIdx() % kWarpSize;
+#pragma unroll 1
+  for (int s = 0; s < kSteps; ++s) {
+    const int first = slice.first + 32 * s + lane % 4 * 8;
+    const Vector16 low = LoadEight(slice.a[0], first, slice.in);
+    const Vector16 high = LoadEight(slice.a[1], first, slice.in);
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slot * 8 >= slice.num_rows) break;
+      const Vector16 x = LoadEight(slice.Row(slot * 8 + lane / 4), first, slice.in);
+      TwoInstructions<T>(low, high, x, sums[slot]);
+    }
+  }
+}
+
+template <typename T>
+ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  if (slice.aligned && slice.first + kLoraSlice <= slice.in) {
+    MultiplyWholeSlice<T>(slice, sums);
+  } else {
+    MultiplyRaggedSlice<T>(slice, sums);
+  }
+}
+
+// In fp32 there is no matrix instruction that keeps all bits; each lane adds up, in order, what it
+// would hold after one.
+ARIL_DEVICE void Multiply(F32, const Slice<float>& slice, float (&sums)[kSlots][4]) {
+  const int lane = ThreadIdx() % kWarpSize;
+  const int end = slice.first + kLoraSlice < slice.in ? slice.first + kLoraSlice : slice.in;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= slice.num_rows) break;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* a = slice.a[i / 2];
+      const float* x = slice.Row(slot * 8 + lane % 4 * 2 + i % 2);
+      if (a == nullptr || x == nullptr) continue;
+      for (int k = slice.first; k < end; ++k)
+        sums[slot][i] = MultiplyAdd(a[k], x[k], sums[slot][i]);
+    }
+  }
+}
+
+// The sums of this warp's slice, as [row, rank] tiles of 8 rows, where the other warps find them.
+ARIL_DEVICE void StoreTiles(const float (&sums)[kSlots][4], int num_rows, float* tiles) {
+  const int lane = ThreadIdx() % kWarpSize;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= num_rows) break;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane % 4 * 2 + i % 2, rank = lane / 4 + i / 2 * 8;
+      tiles[slot * kTileFloats + row * kTileStride + rank] = sums[slot][i];
+    }
+  }
+}
+
+template <typename T>
+ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& item, float* tiles) {
+  using Element = typename T::Element;
+  const LoraDeviceWeights& weights = item.weights[args.weights_offset];
+  const int rank = weights.rank;
+  TrapUnless(rank <= item.v_stride, "a rank of at most the plan's");
+  if (item.first_rank >= rank) return;  // the same for all threads of the block
+  const int thread = ThreadIdx(), warp = thread / kWarpSize, group = thread % kWarpSize / 4;
+  const Element* x = reinterpret_cast<const Element*>(args.x) + item.first_row * args.x_stride;
+  Slice<Element> slice = {
+      {RowOf<Element>(weights.a, rank, item.first_rank + group),
+       RowOf<Element>(weights.a, rank, item.first_rank + group + 8)},
+      x,
+      args.x_stride,
+      item.num_rows,
+      0,
+      args.in,
+      weights.a.aligned16 != 0 && IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0};
+  // This thread's element of each tile: rank `thread % 16` of row `thread / 16`.
+  float totals[kSlots] = {};
+  for (int chunk = item.first_chunk; chunk < item.first_chunk + item.num_chunks; ++chunk) {
+    float sums[kSlots][4] = {};
+    slice.first = chunk * kLoraChunk + warp * kLoraSlice;
+    if (slice.first < args.in) Multiply(T{}, slice, sums);
+    StoreTiles(sums, item.num_rows, tiles + warp * kSlots * kTileFloats);
+    SyncThreads();
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slot * 8 >= item.num_rows) break;
+      const float* tile = tiles + slot * kTileFloats + thread / 16 * kTileStride + thread % 16;
+      float sum = tile[0];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) sum += tile[w * kSlots * kTileFloats];
+      totals[slot] += sum;
+    }
+    SyncThreads();
+  }
+  const int of_rank = item.first_rank + thread % 16;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const int row = slot * 8 + thread / 16;
+    if (row < item.num_rows && of_rank < rank) {
+      args.v[item.v_offset + static_cast<int64_t>(row) * item.v_stride + of_rank] = totals[slot];
+    }
+  }
+}
+
+template <typename T>
+ARIL_KERNEL(kThreads)
+ShrinkKernel(ARIL_PARAMETER LoraShrinkArgs args) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const auto* items = reinterpret_cast<const LoraShrinkItem*>(args.tables + 1);
+  const int num_items = args.tables->num_shrink_items;
+  float* tiles = SharedMemory<float>();
+  for (int i = BlockIdx(); i < num_items; i += GridDim()) ShrinkItem<T>(args, items[i], tiles);
+}
+
+// --- Expand ---
+
+static_assert(kLoraExpandRows == 16);  // of y, in one matrix instruction
+constexpr int kTileCols = 64;          // of y, in eight
+constexpr int kTileInstructions = kTileCols / 8;
+
+// Floats from one row of V in shared memory to the next: 8 more than a multiple of 16, so that the
+// lanes' pairs lie in different banks.
+ARIL_DEVICE int StagedStride(int rank) {
+  return (rank + kLoraRankTile - 1) / kLoraRankTile * kLoraRankTile + 8;
+}
+
+// An item's rows of V, all partials added, times the scale; zeros where there is no row or rank.
+ARIL_DEVICE void StageV(const float* v, const LoraExpandEntry& entry, float scale, int rank,
+                        int num_rows, float* staged) {
+  const int stride = StagedStride(rank);
+  for (int i = ThreadIdx(); i < kLoraExpandRows * stride; i += kThreads) {
+    const int row = i / stride, j = i % stride;
+    float sum = 0;
+    if (row < num_rows && j < rank) {
+      const float* p = v + entry.v_offset + static_cast<int64_t>(row) * entry.v_stride + j;
+      for (int k = 0; k < entry.num_partials; ++k) sum += p[k * entry.v_partial_stride];
+    }
+    staged[i] = sum * scale;
+  }
+}
+
+// Four rows of Bᵀ, ranks 2t, 2t+1, 2t+8, 2t+9 of a tile, 8 columns each.
+ARIL_DEVICE void LoadB(const LoraDeviceMatrix& b, int rank, int first_rank, int col, int end,
+                       Vector16 (&rows)[4]) {
+  const int t = ThreadIdx() % 4;
+  const bool whole = b.aligned16 != 0 && col + 8 <= end;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint16_t* row = RowOf<uint16_t>(b, rank, first_rank + 2 * t + i % 2 + i / 2 * 8);
+    rows[i] = {};
+    if (row != nullptr) rows[i] = whole ? LoadWeights16(row + col) : LoadEight(row, col, end);
+  }
+}
+
+// Two floats as three words of two BF16, which add up to all their bits: eight of the 24 each.
+ARIL_DEVICE void SplitInThree(float first, float second, uint32_t (&terms)[3]) {
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t low = BitCast<uint32_t>(first) & 0xFFFF0000u;
+    const uint32_t high = BitCast<uint32_t>(second) & 0xFFFF0000u;
+    terms[i] = UpperHalves(low, high);
+    first -= BitCast<float>(low);
+    second -= BitCast<float>(high);
+  }
+}
+
+// V's operand for 16 ranks: of each of the three terms, smallest last.
+ARIL_DEVICE void LoadTerms(const float* staged, int stride, int first_rank,
+                           uint32_t (&terms)[3][4]) {
+  const int lane = ThreadIdx() % kWarpSize;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float* p =
+        staged + (lane / 4 + i % 2 * 8) * stride + first_rank + lane % 4 * 2 + i / 2 * 8;
+    uint32_t words[3];
+    SplitInThree(p[0], p[1], words);
+#pragma unroll
+    for (int k = 0; k < 3; ++k) terms[k][i] = words[k];
+  }
+}
+
+// F16 as a sum of two BF16: eight bits of its eleven, and the rest.
+ARIL_DEVICE void SplitF16(uint32_t word, uint32_t& high, uint32_t& low) {
+  const float first = F16ToFloat(static_cast<uint16_t>(word));
+  const float second = F16ToFloat(static_cast<uint16_t>(word >> 16));
+  uint32_t terms[3];
+  SplitInThree(first, second, terms);
+  high = terms[0];
+  low = terms[1];
+}
+
+ARIL_DEVICE void MultiplyTerms(Bf16, const uint32_t (&v)[3][4], const uint32_t (&b)[2],
+                               float (&sum)[4]) {
+#pragma unroll
+  for (int k = 2; k >= 0; --k) MmaBf16(sum, v[k], b);
+}
+ARIL_DEVICE void MultiplyTerms(F16, const uint32_t (&v)[3][4], const uint32_t (&b)[2],
+                               float (&sum)[4]) {
+  uint32_t high[2], low[2];
+  SplitF16(b[0], high[0], low[0]);
+  SplitF16(b[1], high[1], low[1]);
+#pragma unroll
+  for (int k = 2; k >= 0; --k) {
+    MmaBf16(sum, v[k], low);
+    MmaBf16(sum, v[k], high);
+  }
+}
+
+// sums += V · B for a tile of 16 rows and 64 columns from `col` on. sums[i][0] is row g, column
+// 16t + i, sums[i][1] row g, column 16t + 8 + i; [2] and [3] the same of row g + 8.
+//
+// Each rank tile begins from zero, and is added outside of the tensor core, which does not round:
+// every instruction would cut off half an ulp of the whole sum on average, always towards zero, and
+// there are three or six for each tile.
+template <typename T>
+ARIL_DEVICE void MultiplyTile(T, const LoraDeviceMatrix& b, int rank, const float* staged, int col,
+                              int end, float (&sums)[kTileInstructions][4]) {
+  const int stride = StagedStride(rank);
+  const int group = ThreadIdx() % kWarpSize / 4;
+#pragma unroll 1
+  for (int first = 0; first < rank; first += kLoraRankTile) {
+    Vector16 rows[4];
+    LoadB(b, rank, first, col + 8 * group, end, rows);
+    uint32_t terms[3][4];
+    LoadTerms(staged, stride, first, terms);
+#pragma unroll
+    for (int i = 0; i < kTileInstructions; ++i) {
+      const uint32_t w[4] = {rows[0].words[i / 2], rows[1].words[i / 2], rows[2].words[i / 2],
+                             rows[3].words[i / 2]};
+      const uint32_t pairs[2] = {i % 2 == 0 ? LowerHalves(w[0], w[1]) : UpperHalves(w[0], w[1]),
+                                 i % 2 == 0 ? LowerHalves(w[2], w[3]) : UpperHalves(w[2], w[3])};
+      float of_tile[4] = {};
+      MultiplyTerms(T{}, terms, pairs, of_tile);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) sums[i][k] += of_tile[k];
+    }
+  }
+}
+ARIL_DEVICE void MultiplyTile(F32, const LoraDeviceMatrix& b, int rank, const float* staged,
+                              int col, int end, float (&sums)[kTileInstructions][4]) {
+  const int lane = ThreadIdx() % kWarpSize, stride = StagedStride(rank);
+  for (int j = 0; j < rank; ++j) {
+    const float* row = RowOf<float>(b, rank, j);
+    const float v[2] = {staged[lane / 4 * stride + j], staged[(lane / 4 + 8) * stride + j]};
+#pragma unroll
+    for (int i = 0; i < kTileInstructions; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int c = col + lane % 4 * 16 + half * 8 + i;
+        const float value = c < end ? row[c] : 0;
+        sums[i][half] = MultiplyAdd(v[0], value, sums[i][half]);
+        sums[i][2 + half] = MultiplyAdd(v[1], value, sums[i][2 + half]);
+      }
+    }
+  }
+}
+
+// y += sum, and the gain if there is one, for 8 neighbours of a row. `col` counts in the target.
+template <typename T>
+struct Gain {
+  const typename T::Element* high;  // null: none
+  const typename T::Element* low;
+  const float* bias;
+
+  ARIL_DEVICE float Apply(float y, int col) const {
+    if (high == nullptr) return y;
+    const float of_bias = bias == nullptr ? 0.0f : bias[col];
+    return MultiplyAdd(T::Widen(high[col]) + T::Widen(low[col]), y - of_bias, of_bias);
+  }
+};
+
+template <typename T>
+ARIL_DEVICE void AddEight(const float (&sums)[8], const Gain<T>& gain, int col, int end, float* y) {
+  if (col + 8 <= end && IsAligned16(y)) {
+    auto* vectors = reinterpret_cast<Float4*>(y);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      Float4 v = vectors[half];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        v.values[i] = gain.Apply(v.values[i] + sums[half * 4 + i], col + half * 4 + i);
+      }
+      vectors[half] = v;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (col + i < end) y[i] = gain.Apply(y[i] + sums[i], col + i);
+  }
+}
+
+// Adds one segment's part to the item's rows and columns. Each element of y is one thread's, for
+// all segments of the item: they need no barrier between them.
+template <typename T>
+ARIL_DEVICE void AddEntry(const LoraExpandArgs& args, const LoraExpandItem& item,
+                          const LoraDeviceWeights& weights, const float* staged) {
+  using Element = typename T::Element;
+  const int warp = ThreadIdx() / kWarpSize, lane = ThreadIdx() % kWarpSize;
+  const LoraExpandTarget& target = args.targets[item.target];
+  const bool gains = weights.gain.num_runs > 0;
+  const Gain<T> gain = {gains ? RowOf<Element>(weights.gain, 2, 0) : nullptr,
+                        gains ? RowOf<Element>(weights.gain, 2, 1) : nullptr, target.bias};
+  const LoraDeviceMatrix b = weights.b;
+  const int rank = weights.rank, end = item.first_col + item.num_cols;
+  for (int col = item.first_col + warp * kTileCols; col < end; col += kWarps * kTileCols) {
+    float sums[kTileInstructions][4] = {};
+    MultiplyTile(T{}, b, rank, staged, col, end, sums);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4 + i / 2 * 8;
+      if (row >= item.num_rows) continue;
+      const int first = col + lane % 4 * 16 + i % 2 * 8;
+      const float eight[8] = {sums[0][i], sums[1][i], sums[2][i], sums[3][i],
+                              sums[4][i], sums[5][i], sums[6][i], sums[7][i]};
+      AddEight<T>(eight, gain, first, end,
+                  args.y + (item.first_row + row) * args.y_stride + target.first_col + first);
+    }
+  }
+}
+
+template <typename T>
+ARIL_DEVICE void ExpandItem(const LoraExpandArgs& args, const LoraExpandItem& item,
+                            const LoraExpandEntry* entries, float* staged) {
+  for (int e = 0; e < item.num_entries; ++e) {
+    const LoraExpandEntry entry = entries[item.first_entry + e];
+    const LoraDeviceWeights& weights = entry.weights[args.weights_offset];
+    TrapUnless(weights.rank <= entry.v_stride, "a rank of at most the plan's");
+    if (weights.rank == 0) continue;
+    StageV(args.v, entry, entry.weight * weights.scale, weights.rank, item.num_rows, staged);
+    SyncThreads();
+    AddEntry<T>(args, item, weights, staged);
+    SyncThreads();
+  }
+}
+
+template <typename T>
+ARIL_KERNEL(kThreads)
+ExpandKernel(ARIL_PARAMETER LoraExpandArgs args) {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+  const auto* base = reinterpret_cast<const std::byte*>(args.tables);
+  const LoraTables tables = *args.tables;
+  TrapUnless(tables.max_rank <= args.max_rank, "ranks of at most the launch's max_rank");
+  const auto* items = reinterpret_cast<const LoraExpandItem*>(base + tables.expand_items_offset);
+  const auto* entries = reinterpret_cast<const LoraExpandEntry*>(base + tables.entries_offset);
+  float* staged = SharedMemory<float>();
+  for (int i = BlockIdx(); i < tables.num_expand_items; i += GridDim()) {
+    ExpandItem<T>(args, items[i], entries, staged);
+  }
+}
+
+}  // namespace
+
+int LoraShrink(const CudaContext& context, DType dtype, const LoraShrinkArgs& args) {
+  const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
+                             kWarps * kSlots * kTileFloats * sizeof(float)};
+  return LaunchFor(dtype, context, shape, ShrinkKernel<F32>, ShrinkKernel<Bf16>, ShrinkKernel<F16>,
+                   args);
+}
+
+int LoraExpand(const CudaContext& context, DType dtype, const LoraExpandArgs& args) {
+  const int rank_tiles = (args.max_rank + kLoraRankTile - 1) / kLoraRankTile;
+  const LaunchShape shape = {
+      context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
+      static_cast<size_t>(kLoraExpandRows * (rank_tiles * kLoraRankTile + 8)) * sizeof(float)};
+  return LaunchFor(dtype, context, shape, ExpandKernel<F32>, ExpandKernel<Bf16>, ExpandKernel<F16>,
+                   args);
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
