@@ -60,8 +60,13 @@ function(aril_test name)
                         GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE ARIL_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                              ARIL_SHARED_DIR="${CMAKE_SOURCE_DIR}/../shared")
+  set(environment "")
+  if(ARIL_SANITIZE STREQUAL thread)
+    set(environment TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tools/tsan_suppressions.txt)
+  endif()
   gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 120
-                       DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT 900)
+                       DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
+                       PROPERTIES TIMEOUT 900 ENVIRONMENT "${environment}")
 endfunction()
 
 # All benchmark programs: `make test` builds them too, so that they are not broken unnoticed.

@@ -44,7 +44,7 @@ configure() { cmake --preset "$1" >build/configure.log 2>&1 || { cat build/confi
 
 check_headers() {
   configure debug && cmake --build build/debug --target check_headers -j "$jobs" -- --quiet &&
-    echo "headers: each compiles alone"
+    echo "headers: those that no source includes first compile alone"
 }
 
 check_isa() {
