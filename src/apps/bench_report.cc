@@ -43,7 +43,8 @@ StepShape MedianSteps(const std::vector<BenchRun>& runs) {
   };
   return {.max_adapters = median(&StepShape::max_adapters),
           .mean_adapters = median(&StepShape::mean_adapters),
-          .mean_rows = median(&StepShape::mean_rows)};
+          .mean_rows = median(&StepShape::mean_rows),
+          .adapter_loads = median(&StepShape::adapter_loads)};
 }
 
 Json ToJson(const Latency& latency) {
@@ -63,13 +64,16 @@ Json ToJson(const BenchRun& run) {
                          {"lateness", ToJson(run.lateness)},
                          {"slo_attainment", run.slo_attainment},
                          {"satisfaction", run.satisfaction},
+                         {"adapters_asked_for", run.adapters_asked_for},
                          {"requests", run.num_requests},
                          {"errors", run.num_errors}};
   if (run.steps) {
     object.emplace_back("steps", Json::Object{{"max_adapters", run.steps->max_adapters},
                                               {"mean_adapters", run.steps->mean_adapters},
-                                              {"mean_rows", run.steps->mean_rows}});
+                                              {"mean_rows", run.steps->mean_rows},
+                                              {"adapter_loads", run.steps->adapter_loads}});
   }
+  if (run.found_in_pool) object.emplace_back("found_in_pool", *run.found_in_pool);
   return object;
 }
 
@@ -156,12 +160,18 @@ BenchRun Median(const std::vector<BenchRun>& runs) {
                      .lateness = MedianLatency(runs, &BenchRun::lateness),
                      .slo_attainment = median(&BenchRun::slo_attainment),
                      .satisfaction = median(&BenchRun::satisfaction),
+                     .adapters_asked_for = median(&BenchRun::adapters_asked_for),
                      .num_requests = runs.front().num_requests,
                      .timeline = runs.front().timeline};
   for (const BenchRun& run : runs) result.num_errors += run.num_errors;
   const bool all_tell =
       std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.steps; });
   if (all_tell) result.steps = MedianSteps(runs);
+  const bool all_found =
+      std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.found_in_pool; });
+  if (all_found) {
+    result.found_in_pool = MedianOf(runs, [](const BenchRun& run) { return *run.found_in_pool; });
+  }
   return result;
 }
 

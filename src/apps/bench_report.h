@@ -43,6 +43,9 @@ struct BenchRun {
   double slo_attainment = 0;       // the share whose first token came within the SLO
   double satisfaction = 0;         // mean
   std::optional<StepShape> steps;  // if the server tells
+  double adapters_asked_for = 0;   // different ones
+  // The share of the requests whose adapter was in the pool: for the others it was loaded.
+  std::optional<double> found_in_pool;
   int64_t num_requests = 0;
   int64_t num_errors = 0;
   Timeline timeline;

@@ -126,7 +126,9 @@ BenchResult ResultOf(PopularityKind kind, const std::vector<double>& output_toke
   for (const double rate : output_tokens_per_s) {
     result.runs.push_back(
         {.output_tokens_per_s = rate,
-         .steps = StepShape{.max_adapters = 4, .mean_adapters = 3, .mean_rows = 8}});
+         .steps = StepShape{.max_adapters = 4, .mean_adapters = 3, .mean_rows = 8},
+         .adapters_asked_for = 4});
+    if (kind != PopularityKind::kBase) result.runs.back().found_in_pool = 0.25;
   }
   return result;
 }
@@ -137,6 +139,8 @@ TEST(BenchReport, ShowsMediansRelativeToBase) {
   const std::string table = FormatTable("", results);
   EXPECT_THAT(table, MatchesRegex("(.|\n)*\nbase  *0.00  *10.0  *0.0  *1.00 (.|\n)*"));
   EXPECT_THAT(table, MatchesRegex("(.|\n)*\ndistinct  *0.00  *7.5  *0.0  *0.75 (.|\n)*"));
+  EXPECT_THAT(table, HasSubstr("4       0        -       0\n")) << "the base model is no adapter";
+  EXPECT_THAT(table, HasSubstr("4       0    0.250       0\n"));
   const Json json = ToJson(results);
   EXPECT_EQ(json.AsArray()->size(), 2u);
   EXPECT_EQ(json.AsArray()->front().Find("runs")->AsArray()->size(), 3u);

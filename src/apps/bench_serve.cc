@@ -139,6 +139,11 @@ class Bench {
     CheckErrors(where, measured);
     BenchRun run = Summarize(OnlyWhatCounts(workload, std::move(measured)), options_.slo);
     run.steps = StepsBetween(before, ScrapeSteps(options_.target));
+    run.adapters_asked_for = static_cast<double>(CountAdapters(workload));
+    if (run.steps && run.adapters_asked_for > 0) {
+      run.found_in_pool =
+          1 - run.steps->adapter_loads / static_cast<double>(workload.requests.size());
+    }
     std::cerr << where << ": " << run.output_tokens_per_s << " output tok/s" << std::endl;
     CheckSteps(where, *result, workload, run.steps);
     WarnIfLate(where, run);

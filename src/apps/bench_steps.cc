@@ -42,8 +42,9 @@ std::optional<StepScrape> ScrapeSteps(const BenchTarget& target) {
   const std::vector<MetricSample> samples = ParseMetrics(*text);
   auto adapters = FindHistogram(samples, "aril_step_adapters");
   auto rows = FindHistogram(samples, "aril_step_rows");
-  if (!adapters || !rows) return std::nullopt;
-  return StepScrape{*std::move(adapters), *std::move(rows)};
+  const auto loads = FindValue(samples, "aril_adapter_loads_total");
+  if (!adapters || !rows || !loads) return std::nullopt;
+  return StepScrape{*std::move(adapters), *std::move(rows), *loads};
 }
 
 std::optional<StepShape> StepsBetween(const std::optional<StepScrape>& before,
@@ -52,7 +53,8 @@ std::optional<StepShape> StepsBetween(const std::optional<StepScrape>& before,
   const HistogramChange adapters = Difference(before->adapters, after->adapters);
   return StepShape{.max_adapters = adapters.max,
                    .mean_adapters = adapters.mean,
-                   .mean_rows = Difference(before->rows, after->rows).mean};
+                   .mean_rows = Difference(before->rows, after->rows).mean,
+                   .adapter_loads = after->adapter_loads - before->adapter_loads};
 }
 
 std::string JudgeSteps(const StepShape& steps, const WorkloadSpec& spec, const Workload& workload) {

@@ -13,16 +13,18 @@
 
 namespace aril {
 
-// The step histograms of one scrape.
+// What one scrape says about the steps so far.
 struct StepScrape {
   MetricHistogram adapters;
   MetricHistogram rows;
+  double adapter_loads = 0;
 };
 
 struct StepShape {
   double max_adapters = 0;  // different ones in one step
   double mean_adapters = 0;
   double mean_rows = 0;
+  double adapter_loads = 0;  // adapters copied into the pool
 };
 
 // nullopt if the server has no such metrics.

@@ -42,6 +42,10 @@ std::string OfBase(const Row& row) {
   return Decimal(row.median.output_tokens_per_s / row.base_output_tokens_per_s, 2);
 }
 
+std::string FoundInPool(const Row& row) {
+  return row.median.found_in_pool ? Decimal(*row.median.found_in_pool, 3) : kMissing;
+}
+
 std::vector<Column> Columns() {
   return {RunColumn("", "req/s", &BenchRun::requests_per_s, 2),
           RunColumn("output", "tok/s", &BenchRun::output_tokens_per_s, 1),
@@ -60,6 +64,9 @@ std::vector<Column> Columns() {
           StepColumn("adapters", "max", &StepShape::max_adapters, 0),
           StepColumn("/step", "mean", &StepShape::mean_adapters, 1),
           StepColumn("rows", "/step", &StepShape::mean_rows, 1),
+          RunColumn("adapters", "asked for", &BenchRun::adapters_asked_for, 0),
+          StepColumn("", "loaded", &StepShape::adapter_loads, 0),
+          {"found", "in pool", FoundInPool},
           {"", "errors", [](const Row& row) { return std::to_string(row.median.num_errors); }}};
 }
 
