@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/sha256.h"
 #include "base/strings.h"
 #include "sources/ip_address.h"
 
@@ -245,6 +246,7 @@ Status CurlTransport::Get(const HttpGet& get, HttpReplySink& sink, const Transfe
   for (const std::string& header : get.headers) headers.Append(header);
   if (get.sign != nullptr) {
     Sign(*get.sign);
+    headers.Append("x-amz-content-sha256: " + Sha256(std::string()));  // of no body; S3 insists
     if (!get.sign->session_token.empty()) {
       headers.Append("X-Amz-Security-Token: " + get.sign->session_token);
     }

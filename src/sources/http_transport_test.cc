@@ -102,6 +102,10 @@ TEST_F(HttpTransportTest, SignsForS3) {
   EXPECT_THAT(asked, HasSubstr("Authorization: AWS4-HMAC-SHA256 Credential=AKID/"));
   EXPECT_THAT(asked, HasSubstr("/eu-west-1/s3/aws4_request"));
   EXPECT_THAT(asked, HasSubstr("x-amz-security-token"));
+  EXPECT_THAT(asked,
+              HasSubstr("x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b93"
+                        "4ca495991b7852b855\r\n"));
+  EXPECT_THAT(asked, HasSubstr("SignedHeaders=host;x-amz-content-sha256;"));
   EXPECT_THAT(asked, Not(HasSubstr("se:cret")));
 }
 

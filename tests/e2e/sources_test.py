@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -17,9 +18,20 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+VENV = ROOT / "build/venv"
+if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
+    os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
+try:
+    import boto3
+    import botocore.exceptions
+    import moto.core.authorization
+    import moto.server
+except ImportError:
+    boto3 = None
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
 
@@ -27,6 +39,9 @@ ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 ADAPTERS = ROOT / "models/demo/adapters"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 KEY_ID, SECRET, TOKEN = "AKIDEXAMPLE", "sec/ret+key", "session-token"
+REGION = "eu-west-1"
+MAY_READ_LORAS = json.dumps({"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::loras/*"}]})
 READY_SECONDS = 120
 
 
@@ -95,9 +110,9 @@ class FileServer:
             self.go_on.wait(READY_SECONDS)
         if kind == "changed" and path.suffix == ".safetensors":
             content = content[:-1] + bytes([content[-1] ^ 1])
-        if kind == "half":
+        if kind == "half" or (kind == "short" and path.suffix == ".safetensors"):
             content = content[:len(content) // 2]
-        return self.send(request, content, breaks=kind == "flaky")
+        return self.send(request, content, breaks=kind in ("flaky", "stuck"))
 
     @staticmethod
     def redirect(request, location):
@@ -118,7 +133,7 @@ class FileServer:
         request.send_header("ETag", etag)
         request.end_headers()
         end = len(content)
-        if breaks and request.path not in self.broken:
+        if breaks and (request.path not in self.broken or "/stuck/" in request.path):
             self.broken.add(request.path)
             end = len(content) // 2
             request.close_connection = True
@@ -126,17 +141,19 @@ class FileServer:
 
 
 def is_signed(request) -> bool:
-    """AWS Signature Version 4, as Amazon's "Create a signed AWS API request" has it."""
+    """AWS Signature Version 4, as Amazon's "Create a signed AWS API request" has it, and with the
+    digest of the body in a header, which S3 wants."""
     algorithm, _, fields = request.headers.get("Authorization", "").partition(" ")
     if algorithm != "AWS4-HMAC-SHA256":
         return False
     given = dict(field.strip().split("=", 1) for field in fields.split(","))
     key_id, date, region, service, last = given["Credential"].split("/")
     signed = given["SignedHeaders"].split(";")
-    if key_id != KEY_ID or service != "s3" or not {"host", "x-amz-date"} <= set(signed):
+    needed = {"host", "x-amz-content-sha256", "x-amz-date"}
+    if key_id != KEY_ID or service != "s3" or not needed <= set(signed):
         return False
     headers = "".join(f"{name}:{' '.join(request.headers[name].split())}\n" for name in signed)
-    payload = request.headers.get("x-amz-content-sha256", hashlib.sha256(b"").hexdigest())
+    payload = request.headers["x-amz-content-sha256"]
     canonical = "\n".join(["GET", request.path, "", headers, ";".join(signed), payload])
     scope = f"{date}/{region}/{service}/{last}"
     text = "\n".join([algorithm, request.headers["x-amz-date"], scope,
@@ -149,36 +166,10 @@ def is_signed(request) -> bool:
             request.headers.get("x-amz-security-token") == TOKEN)
 
 
-class SourcesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        shutil.rmtree(WORK, ignore_errors=True)
-        WORK.mkdir(parents=True)
-        certificate = WORK / "certificate.pem"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
-                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
-                        "-keyout", WORK / "key.pem", "-out", certificate],
-                       check=True, capture_output=True)
-        both = WORK / "both.pem"
-        both.write_text(certificate.read_text() + (WORK / "key.pem").read_text())
-        cls.files, cls.cdn, cls.s3 = FileServer(both), FileServer(both), FileServer()
-        cls.stranger = FileServer(both)
-        cls.files.elsewhere = cls.cdn.origin
-        os.environ.update(SSL_CERT_FILE=str(certificate), AWS_ACCESS_KEY_ID=KEY_ID,
-                          AWS_SECRET_ACCESS_KEY=SECRET, AWS_SESSION_TOKEN=TOKEN,
-                          AWS_REGION="eu-west-1")
-        cls.server = aril_server.Server(
-            ["--demo", "--state-dir", WORK / "state", "--adapter-origin", cls.files.origin,
-             "--s3-endpoint", cls.s3.origin, "--s3-bucket", "loras",
-             "--hub-endpoint", cls.files.origin, "--hub-redirect-origin", cls.cdn.origin,
-             "--source-timeout", "20s", "--adapter-load-wait", "60s", "--allow-private-sources"],
-            WORK / "serve.log", ARIL)
+class Sources(unittest.TestCase):
+    """What is asked of `server`, an `aril serve --demo`."""
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-        for server in (cls.files, cls.cdn, cls.s3, cls.stranger):
-            server.close()
+    server = None
 
     def ask(self, method, path, body=None):
         status, text = aril_server.request(self.server.url + path, method, body)
@@ -196,13 +187,128 @@ class SourcesTest(unittest.TestCase):
             time.sleep(0.02)
         raise AssertionError(f"{name} is still being loaded: {adapter}")
 
-    def complete(self, model):
-        return self.ask("POST", "/v1/completions", {"model": model, "prompt": "a", "max_tokens": 1})
+    def complete(self, model, max_tokens=1):
+        return self.ask("POST", "/v1/completions", {"model": model, "prompt": "a", "temperature": 0,
+                                                    "max_tokens": max_tokens})
 
     def assert_is(self, adapter, demo_name):
         self.assertEqual(adapter["status"], "ready", adapter)
         _, own = self.ask("GET", f"/v1/adapters/{demo_name}")
         self.assertEqual(adapter["generation"], own["generation"])
+
+
+@unittest.skipUnless(boto3, "there is no moto, an S3 to test with (tools/venv.sh)")
+class S3Test(Sources):
+    """A store that is not ours, and lets in only who signs right and may read."""
+
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK / "s3", ignore_errors=True)
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else a line for each request
+        store = moto.server.ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+        store.start()
+        cls.addClassCleanup(store.stop)
+        cls.endpoint = "http://{}:{}".format(*store.get_host_and_port())
+        s3 = cls.client("s3")
+        for bucket in ("loras", "secrets"):
+            s3.create_bucket(Bucket=bucket,
+                             CreateBucketConfiguration={"LocationConstraint": REGION})
+            for path in (ADAPTERS / "sql").iterdir():
+                s3.upload_file(str(path), bucket, f"team-1/sql/{path.name}")
+        cls.keys = {"user": cls.user_keys(), "role": cls.role_keys()}
+        cls.enterClassContext(moto.core.authorization.enable_iam_authentication())
+
+    @classmethod
+    def client(cls, service, key_id="any", secret="any", token=None):
+        return boto3.client(service, endpoint_url=cls.endpoint, region_name=REGION,
+                            aws_access_key_id=key_id, aws_secret_access_key=secret,
+                            aws_session_token=token)
+
+    @classmethod
+    def user_keys(cls):
+        iam = cls.client("iam")
+        iam.create_user(UserName="aril")
+        iam.put_user_policy(UserName="aril", PolicyName="read", PolicyDocument=MAY_READ_LORAS)
+        key = iam.create_access_key(UserName="aril")["AccessKey"]
+        return key["AccessKeyId"], key["SecretAccessKey"], ""
+
+    @classmethod
+    def role_keys(cls):
+        iam = cls.client("iam")
+        role = iam.create_role(RoleName="aril", AssumeRolePolicyDocument="{}")["Role"]
+        iam.put_role_policy(RoleName="aril", PolicyName="read", PolicyDocument=MAY_READ_LORAS)
+        key = cls.client("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="test")["Credentials"]
+        return key["AccessKeyId"], key["SecretAccessKey"], key["SessionToken"]
+
+    def start(self, key_id, secret, token):
+        names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION")
+        # An empty variable is none.
+        with unittest.mock.patch.dict(os.environ, zip(names, (key_id, secret, token, REGION))):
+            self.server = aril_server.Server(
+                ["--demo", "--state-dir", WORK / "s3/state", "--s3-endpoint", self.endpoint,
+                 "--s3-bucket", "loras", "--s3-bucket", "secrets", "--allow-private-sources"],
+                WORK / "s3/serve.log", ARIL)
+        return self.server
+
+    def assert_fails(self, source, message):
+        adapter = self.load("failing", source)
+        self.assertEqual(adapter["status"], "failed", adapter)
+        self.assertIn(message, adapter["load"]["error"])
+
+    def test_keys_of_users_and_roles_open_it(self):
+        for kind, keys in self.keys.items():
+            with self.subTest(kind), self.start(*keys):
+                self.assert_is(self.load(kind, "s3://loras/team-1/sql"), "sql")
+                texts = [self.complete(model, max_tokens=16)[1]["choices"][0]["text"]
+                         for model in (kind, "sql", "demo")]
+                self.assertEqual(texts[0], texts[1])
+                self.assertNotEqual(texts[0], texts[2])
+                self.assert_fails("s3://loras/team-2/sql", "has no adapter_config.json")
+                self.assert_fails("s3://secrets/team-1/sql", "answers 403")
+
+    def test_other_keys_do_not(self):
+        key_id, secret, token = self.keys["role"]
+        # The store does look at signatures.
+        with self.assertRaisesRegex(botocore.exceptions.ClientError, "SignatureDoesNotMatch"):
+            self.client("s3", key_id, secret + "x", token).get_object(
+                Bucket="loras", Key="team-1/sql/adapter_config.json")
+        for kind, keys, status in (("secret", (key_id, secret + "x", token), 403),
+                                   ("token", (key_id, secret, token + "x"), 400),
+                                   ("none", ("", "", ""), 403)):
+            with self.subTest(kind), self.start(*keys):
+                self.assert_fails("s3://loras/team-1/sql", f"the server answers {status}")
+
+
+class SourcesTest(Sources):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir(parents=True)
+        certificate = WORK / "certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+                        "-keyout", WORK / "key.pem", "-out", certificate],
+                       check=True, capture_output=True)
+        both = WORK / "both.pem"
+        both.write_text(certificate.read_text() + (WORK / "key.pem").read_text())
+        cls.files, cls.cdn, cls.s3 = FileServer(both), FileServer(both), FileServer()
+        cls.stranger = FileServer(both)
+        cls.files.elsewhere = cls.cdn.origin
+        os.environ.update(SSL_CERT_FILE=str(certificate), AWS_ACCESS_KEY_ID=KEY_ID,
+                          AWS_SECRET_ACCESS_KEY=SECRET, AWS_SESSION_TOKEN=TOKEN,
+                          AWS_REGION=REGION)
+        cls.server = aril_server.Server(
+            ["--demo", "--state-dir", WORK / "state", "--adapter-origin", cls.files.origin,
+             "--s3-endpoint", cls.s3.origin, "--s3-bucket", "loras",
+             "--hub-endpoint", cls.files.origin, "--hub-redirect-origin", cls.cdn.origin,
+             "--source-timeout", "20s", "--adapter-load-wait", "60s", "--allow-private-sources"],
+            WORK / "serve.log", ARIL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+        for server in (cls.files, cls.cdn, cls.s3, cls.stranger):
+            server.close()
 
     def test_over_tls(self):
         self.assert_is(self.load("tls", f"{self.files.origin}/good/sql"), "sql")
@@ -246,7 +352,9 @@ class SourcesTest(unittest.TestCase):
         for kind, fields, message in (
                 ("nothing", {}, "has no adapter_config.json"),
                 ("down", {}, "answers 503"),
-                ("half", {}, ""),
+                ("half", {}, "/half/sql/adapter_config.json: invalid JSON"),
+                ("short", {}, "truncated download?"),
+                ("stuck", {}, "(5 attempts)"),
                 ("redirect", {}, "redirected"),
                 ("changed", {"digest": sql["generation"]}, "the files are generation"),
                 ("changed", {"sha256": {"adapter_model.safetensors": weights}}, "SHA-256")):
@@ -254,7 +362,7 @@ class SourcesTest(unittest.TestCase):
             self.assertEqual(adapter["status"], "failed", (kind, adapter))
             self.assertIn(message, adapter["load"]["error"])
             status, answer = self.complete("failing")
-            self.assertEqual(status, 503 if kind == "down" else 404, answer)
+            self.assertEqual(status, 503 if kind in ("down", "stuck") else 404, answer)
             self.assertIn(message, answer["error"]["message"])
             self.assertEqual(self.complete("sql")[0], 200)
         self.assertEqual(self.ask("DELETE", "/v1/adapters/failing")[0], 200)
