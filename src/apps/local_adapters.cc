@@ -62,9 +62,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Open(
 Status LocalAdapters::Keep(GenerationStore::Incoming incoming, const Generation& generation) {
   CHECK(options_.store != nullptr);
   RETURN_IF_ERROR(options_.store->Keep(std::move(incoming)));
-  // What is in the store is what it was.
-  runner_.LetClose(generation->adapter,
-                   [dir = Folder(options_.store->DirOf(generation->digest))] { return dir; });
+  LetCloseStored(generation->adapter, generation->digest);
   return OkStatus();
 }
 
@@ -113,13 +111,18 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapt
   ReadTemplate(adapter, dir);
   auto generation = MakeKnown(runner_.Describe(adapter), digest);
   LetClose(adapter, digest, [folder = Folder(dir)] { return folder; });
+  const std::lock_guard lock(mutex_);
+  given_.emplace(digest, dir);
   return generation;
 }
 
 std::shared_ptr<const Generation> LocalAdapters::Restore(const RegisteredAdapter& registered) {
   CHECK(options_.store != nullptr);
   const std::string& digest = registered.history.back().digest;
-  if (GenerationPtr known = FindKnown(digest)) return known;
+  if (GenerationPtr known = FindKnown(digest)) {
+    LetCloseStored((*known)->adapter, digest);
+    return known;
+  }
   const std::string dir = options_.store->DirOf(digest);
   const LoadedAdapter loaded = {
       .id = runner_.AddAdapter(dir), .rank = registered.rank, .bytes = registered.bytes};
@@ -188,6 +191,20 @@ void LocalAdapters::LetClose(AdapterId adapter, const std::string& digest,
     return FailedPrecondition(
         StrCat(dir.path(), ": the files are not those that were loaded: they are generation ", now,
                " now, not ", digest, "; load the adapter again, or put the files back"));
+  });
+}
+
+// What is in the store is what it was, but goes with the last name that stands for it.
+void LocalAdapters::LetCloseStored(AdapterId adapter, const std::string& digest) {
+  std::string given;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = given_.find(digest); found != given_.end()) given = found->second;
+  }
+  const Folder stored(options_.store->DirOf(digest));
+  if (given.empty()) return runner_.LetClose(adapter, [stored] { return stored; });
+  LetClose(adapter, digest, [store = options_.store, digest, stored, folder = Folder(given)] {
+    return store->Has(digest) ? stored : folder;
   });
 }
 

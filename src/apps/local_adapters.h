@@ -80,12 +80,17 @@ class LocalAdapters final : public gateway::AdapterLoader {
   // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it.
   void LetClose(AdapterId adapter, const std::string& digest,
                 std::function<StatusOr<Folder>()> find);
+  // Lets one that is in the store be closed, and opened again there, or where it was given.
+  void LetCloseStored(AdapterId adapter, const std::string& digest);
   void ReadTemplate(AdapterId adapter, const Folder& dir);
 
   LocalRunner& runner_;
   const Options options_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<const Generation>> known_;  // by digest
+  // Of Adopt's, by digest: their folders. Names may come and go that keep the same bytes in the
+  // store.
+  std::unordered_map<std::string, std::string> given_;
 };
 
 }  // namespace aril

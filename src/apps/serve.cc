@@ -171,8 +171,6 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
     RETURN_IF_ERROR(RestoreAdapters(base_names.front(), *state, *local_adapters, &entries));
     catalog_options.registry = state->registry.get();
     catalog_options.on_forgotten = [&state](const std::string& digest) { Forget(*state, digest); };
-  }
-  if (state) {
     remote_adapters.emplace(AdapterFetcher(options.sources, clock), *local_adapters, state->store);
   }
   ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));

@@ -52,13 +52,6 @@ void Remember(const Clock* clock, CatalogEntry* entry) {
                      .split = SharesOf(*entry)});
 }
 
-bool Remembers(const CatalogEntry& entry, const std::string& digest) {
-  const auto is_it = [&](const auto& past) { return past.digest == digest; };
-  return std::ranges::any_of(entry.history, [&](const PastGeneration& past) {
-    return is_it(past) || std::ranges::any_of(past.split, is_it);
-  });
-}
-
 // The same share, counted on where one of `current` has its generation.
 CatalogShare WithUsage(const CatalogShare& share, const CatalogEntry* current) {
   CatalogEntry entry = *share.entry;
@@ -68,6 +61,15 @@ CatalogShare WithUsage(const CatalogShare& share, const CatalogEntry* current) {
     }
   }
   return {share.share, std::make_shared<const CatalogEntry>(std::move(entry))};
+}
+
+// Whether `known` is that entry, or what a share of it uses. Compares without taking a reference,
+// which might be the last one.
+bool IsPartOf(const CatalogEntryPtr& entry, const std::weak_ptr<const CatalogEntry>& known) {
+  const auto is_it = [&](const CatalogEntryPtr& part) {
+    return !known.owner_before(part) && !part.owner_before(known);
+  };
+  return is_it(entry) || std::ranges::any_of(entry->shares, is_it, &CatalogShare::entry);
 }
 
 std::string GivenByCommandLine(const std::string& name) {
@@ -92,6 +94,13 @@ std::vector<SplitShare> SharesOf(const CatalogEntry& entry) {
   std::vector<SplitShare> shares;
   for (const CatalogShare& share : entry.shares) shares.push_back(share.share);
   return shares;
+}
+
+bool HasStoodFor(const CatalogEntry& entry, const std::string& digest) {
+  const auto is_it = [&](const auto& past) { return past.digest == digest; };
+  return std::ranges::any_of(entry.history, [&](const PastGeneration& past) {
+    return is_it(past) || std::ranges::any_of(past.split, is_it);
+  });
 }
 
 bool IsValidName(std::string_view name) {
@@ -144,15 +153,15 @@ Catalog::Key Catalog::KeyFor(std::string_view tenant, const std::string& name) c
   return is_everybodys ? everybodys : own;
 }
 
-void Catalog::Index(const CatalogEntryPtr& entry) {
-  for (const CatalogShare& share : entry->shares) Index(share.entry);
+void Catalog::Index(const CatalogEntryPtr& entry, const CatalogEntryPtr& replaced) {
+  for (const CatalogShare& share : entry->shares) Index(share.entry, replaced);
   if (entry->is_split()) return;
   auto& known = by_adapter_[entry->adapter()];
-  if (known.expired()) known = entry;
+  if (known.expired() || (replaced != nullptr && IsPartOf(replaced, known))) known = entry;
 }
 
-void Catalog::Insert(CatalogEntryPtr entry) {
-  Index(entry);
+void Catalog::Insert(CatalogEntryPtr entry, const CatalogEntryPtr& replaced) {
+  Index(entry, replaced);
   if (entry->generation == nullptr) {
     bases_[entry->name] = std::move(entry);
     return;
@@ -262,12 +271,23 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   // What the new entry needs may have been let go a moment ago, with a name that had expired; and
   // what was stored for an entry that could not be added nobody needs.
   if (added.ok()) {
-    std::erase_if(forgotten, [&](const std::string& old) { return Remembers(**added, old); });
-  } else if (!is_split && options_.registry != nullptr && !options_.registry->Has(digest)) {
+    std::erase_if(forgotten, [&](const std::string& old) { return HasStoodFor(**added, old); });
+  } else if (!is_split && IsUnused(digest)) {
     forgotten.push_back(digest);
   }
   TellForgotten(forgotten);
   return added;
+}
+
+void Catalog::Discard(const CatalogEntry& entry) {
+  if (entry.is_split()) return;
+  const std::lock_guard changes_lock(changes_mutex_);
+  const std::string& digest = (*entry.generation)->digest;
+  if (IsUnused(digest)) TellForgotten({digest});
+}
+
+bool Catalog::IsUnused(const std::string& digest) const {
+  return options_.registry != nullptr && !options_.registry->Has(digest);
 }
 
 StatusOr<CatalogEntryPtr> Catalog::PutLocked(std::string_view tenant, CatalogEntry entry,
@@ -307,7 +327,7 @@ StatusOr<CatalogEntryPtr> Catalog::PutLocked(std::string_view tenant, CatalogEnt
   const std::lock_guard lock(mutex_);
   const CatalogEntryPtr replaced = Take(key);
   if (current == nullptr) current = replaced;
-  Insert(added);
+  Insert(added, replaced);
   return added;
 }
 

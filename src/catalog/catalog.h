@@ -152,6 +152,9 @@ using CatalogEntryPtr = std::shared_ptr<const CatalogEntry>;
 
 std::vector<SplitShare> SharesOf(const CatalogEntry& entry);
 
+// Whether the name has stood for a generation, alone or as one of several, and remembers it.
+bool HasStoodFor(const CatalogEntry& entry, const std::string& digest);
+
 // True for 1–128 characters of [A-Za-z0-9._/:@-], starting with a letter or digit: names never
 // become paths, and commas would break metrics.
 bool IsValidName(std::string_view name);
@@ -208,6 +211,8 @@ class Catalog {
   // Returns the entry as others see it now. Takes as long as writing to disk.
   StatusOr<CatalogEntryPtr> Put(std::string_view tenant, CatalogEntry entry,
                                 const Expected& expected);
+  // Lets go of what was stored for an entry that is not going to be put.
+  void Discard(const CatalogEntry& entry);
   // NotFound if there is no such name; else as Put. FailedPrecondition for a name that the command
   // line gave, where changes are to survive: it would be back after a restart.
   Status Remove(std::string_view tenant, const std::string& name, const Expected& expected);
@@ -224,8 +229,8 @@ class Catalog {
   // mutex_ is held, or nobody else is there yet, for all of these.
   CatalogEntryPtr Find(const Key& key) const;  // null also if it has expired
   Key KeyFor(std::string_view tenant, const std::string& name) const;
-  void Insert(CatalogEntryPtr entry);
-  void Index(const CatalogEntryPtr& entry);
+  void Insert(CatalogEntryPtr entry, const CatalogEntryPtr& replaced = nullptr);
+  void Index(const CatalogEntryPtr& entry, const CatalogEntryPtr& replaced);
   CatalogEntryPtr Take(const Key& key);
   void ForgetUnused();
 
@@ -237,6 +242,7 @@ class Catalog {
                       CatalogEntryPtr* removed, std::vector<std::string>* forgotten);
   Status RemoveKey(const Key& key, std::vector<std::string>* forgotten);
   Status RemoveExpired(std::vector<std::string>* forgotten);
+  bool IsUnused(const std::string& digest) const;  // by any name that is on disk
   void TellForgotten(const std::vector<std::string>& digests) const;
 
   const Options options_;

@@ -144,6 +144,14 @@ TEST(Catalog, AGenerationStaysAsLongAsSomebodyUsesIt) {
   EXPECT_EQ(catalog->NameOf(AdapterId(0)), "");
 }
 
+TEST(Catalog, ANameThatWasPutAgainIsShownAsLongAsItIsUsed) {
+  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  ASSERT_TRUE(Put(*catalog, Adapter("a", 0)).ok());
+  const CatalogEntryPtr in_use = catalog->Resolve("default", "a");
+  ASSERT_TRUE(Remove(*catalog, "a").ok());
+  EXPECT_EQ(catalog->NameOf(AdapterId(0)), "a");
+}
+
 TEST(Catalog, TheReleaseMayUseTheCatalog) {
   const auto catalog = Make({Base("base")});
   std::string name = "?";
@@ -378,6 +386,14 @@ TEST_F(DurableCatalogTest, WhatCouldNotBeAddedIsForgotten) {
   ASSERT_TRUE(Put(*catalog_, Adapter("a", 1)).ok());
   EXPECT_FALSE(Put(*catalog_, Adapter("a", 2), kFree).ok());
   EXPECT_FALSE(Put(*catalog_, Adapter("a", 1), kFree).ok());
+  EXPECT_THAT(forgotten_, ElementsAre("g2"));
+}
+
+TEST_F(DurableCatalogTest, WhatIsDiscardedIsForgottenUnlessANameHasIt) {
+  Restart({});
+  ASSERT_TRUE(Put(*catalog_, Adapter("a", 1)).ok());
+  catalog_->Discard(Adapter("b", 1));
+  catalog_->Discard(Adapter("b", 2));
   EXPECT_THAT(forgotten_, ElementsAre("g2"));
 }
 

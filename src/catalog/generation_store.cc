@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/file_descriptor.h"
+#include "base/log.h"
 #include "base/sha256.h"
 #include "base/strings.h"
 
@@ -36,10 +37,14 @@ constexpr AdapterFile kFiles[] = {
 constexpr std::string_view kIncomingPrefix = "incoming-";
 constexpr size_t kDigestDigits = 64;
 
-// Of what is the store's own: nothing that a client could mend.
+// Of what is the store's own: nothing that a client could mend, so that the log alone has the path.
 Status StoreErrno(const std::string& path) {
+  const std::string reason = std::generic_category().message(errno);
   const Status status = ErrnoStatus(path);
-  return status.code() == StatusCode::kResourceExhausted ? status : Unavailable(Message(status));
+  LogError("the store of adapters: " + Message(status));
+  const std::string what = "the adapter cannot be stored here: " + reason;
+  return status.code() == StatusCode::kResourceExhausted ? ResourceExhausted(what)
+                                                         : Unavailable(what);
 }
 
 FileDescriptor OpenFile(const std::string& path, int flags) {

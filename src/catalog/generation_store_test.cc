@@ -157,7 +157,7 @@ TEST_F(GenerationStoreTest, AFullDiskLeavesNothing) {
   const Status status = store.Copy(dir_ / "source").status();
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   signal(SIGXFSZ, ignored);
-  EXPECT_THAT(Message(status), HasSubstr("adapter_model.safetensors: File too large"));
+  EXPECT_THAT(Message(status), HasSubstr("cannot be stored here: File too large"));
   EXPECT_EQ(NumFiles(), 0);
 }
 

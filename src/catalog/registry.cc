@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -110,10 +111,11 @@ std::string Quoted(const std::string& path) { return StrCat("the registry ", pat
 }  // namespace
 
 Status Registry::Error(int code) const {
-  const std::string what = StrCat(Quoted(path_), ": ", sqlite3_errmsg(db_));
+  if (code == SQLITE_OK) return OkStatus();
+  // Clients are told what went wrong, and the log where.
+  LogError(StrCat(Quoted(path_), ": ", sqlite3_errmsg(db_)));
+  const std::string what = StrCat("the registry of adapters: ", sqlite3_errmsg(db_));
   switch (code & 0xFF) {
-    case SQLITE_OK:
-      return OkStatus();
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return Unavailable(Quoted(path_) + " is in use by another process; give each server a " +

@@ -182,8 +182,9 @@ TEST_F(RegistryTest, AFullFileKeepsWhatItHas) {
     failed = registry_->Put(Adapter(StrCat("name-", i), {"v1", StrCat("v", i)})).status();
   }
   EXPECT_EQ(failed.code(), StatusCode::kResourceExhausted);
-  EXPECT_THAT(Message(failed), HasSubstr(path_ + ": database or disk is full: nothing was changed; "
-                                                 "make room on the disk, or unload adapters"));
+  EXPECT_THAT(Message(failed),
+              HasSubstr("registry of adapters: database or disk is full: nothing was "
+                        "changed; make room on the disk, or unload adapters"));
   EXPECT_EQ(Rows(), before);
   // What needs no room still works, and makes some.
   EXPECT_TRUE(registry_->Remove("", "name-0").ok());

@@ -87,13 +87,14 @@ StatusOr<CatalogEntryPtr> KeepAndPut(const AdapterChange& change, std::string_vi
                                      OpenedFiles opened, Catalog& catalog,
                                      const RemoteAdapters& remote) {
   RETURN_IF_ERROR(catalog.CheckChange(tenant, change.name, change.expected));
-  RETURN_IF_ERROR(remote.loader->Keep(std::move(opened.incoming), *opened.generation));
   CatalogEntry wanted = {.name = change.name,
                          .parent = catalog.base_name(),
                          .root = change.source,
                          .generation = std::move(opened.generation),
                          .expires_unix = ExpiryOf(change, remote.clock->UnixSeconds())};
+  // Before anything is kept: what cannot be pinned leaves nothing behind.
   RETURN_IF_ERROR(PinIfWanted(change, tenant, &wanted));
+  RETURN_IF_ERROR(remote.loader->Keep(std::move(opened.incoming), *wanted.generation));
   ASSIGN_OR_RETURN(CatalogEntryPtr entry, catalog.Put(tenant, std::move(wanted), change.expected));
   LogChange(*entry);
   return entry;
@@ -158,7 +159,10 @@ ApiResult<CatalogEntryPtr> ApplyChange(AdapterChange change, const RequestContex
   CatalogEntry& wanted = obtained.value();
   wanted.expires_unix = ExpiryOf(change, context.unix_seconds);
   const Status pinned = PinIfWanted(change, context.tenant, &wanted);
-  if (!pinned.ok()) return ChangeError(pinned, "pin");
+  if (!pinned.ok()) {
+    catalog.Discard(wanted);
+    return ChangeError(pinned, "pin");
+  }
   auto entry = catalog.Put(context.tenant, std::move(wanted), change.expected);
   if (!entry.ok()) return ChangeError(entry.status(), params.name);
   // The newest change is what the name is to stand for.

@@ -49,13 +49,6 @@ ApiResult<std::shared_ptr<const Generation>> ObtainShare(const ShareField& share
 
 }  // namespace
 
-bool HasStoodFor(const CatalogEntry& entry, const std::string& digest) {
-  const auto is_it = [&](const auto& past) { return past.digest == digest; };
-  return std::ranges::any_of(entry.history, [&](const PastGeneration& past) {
-    return is_it(past) || std::ranges::any_of(past.split, is_it);
-  });
-}
-
 ApiResult<CatalogEntry> ObtainSplit(const AdapterChange& change, const RequestContext& context,
                                     AdapterLoader& loader) {
   std::vector<SplitTarget> targets;

@@ -14,9 +14,6 @@
 
 namespace aril::gateway {
 
-// Whether a name has stood for a generation, alone or as one of several.
-bool HasStoodFor(const CatalogEntry& entry, const std::string& digest);
-
 // What a name is to stand for that is divided as `change.split` says. Errors name the share's
 // field.
 ApiResult<CatalogEntry> ObtainSplit(const AdapterChange& change, const RequestContext& context,

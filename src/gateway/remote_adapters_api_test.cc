@@ -165,6 +165,19 @@ TEST_F(RemoteAdaptersApiTest, NoOtherChangeWaitsWhileItIsVerified) {
   fake_.WaitUntilStoreIsEmpty();
 }
 
+TEST_F(RemoteAdaptersApiTest, WhatCannotBePinnedIsNotKept) {
+  StartWithTimers();
+  fake_.Release("https://a/huge");
+  ASSERT_EQ(Put("sql", R"("source":"https://a/huge","pin":true)").status, 202);
+  EXPECT_EQ(Text(WaitUntilOver("sql"), {"load", "status"}), R"("failed")");
+  EXPECT_EQ(fake_.num_kept(), 0);
+  fake_.Release("https://a/small");
+  ASSERT_EQ(Put("sql", R"("source":"https://a/small","pin":true)").status, 202);
+  EXPECT_EQ(Text(WaitUntilOver("sql"), {"status"}), R"("ready")");
+  EXPECT_EQ(fake_.num_kept(), 1);
+  fake_.WaitUntilStoreIsEmpty();
+}
+
 TEST_F(RemoteAdaptersApiTest, FetchesAreCountedByScheme) {
   StartWithTimers();
   EXPECT_THAT(Send("GET", "/metrics").body, Not(HasSubstr("aril_source_fetches_total{")));

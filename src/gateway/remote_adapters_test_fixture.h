@@ -3,6 +3,7 @@
 #ifndef ARIL_GATEWAY_REMOTE_ADAPTERS_TEST_FIXTURE_H_
 #define ARIL_GATEWAY_REMOTE_ADAPTERS_TEST_FIXTURE_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -73,9 +74,14 @@ class FakeRemote final : public RemoteLoader {
       changed_.wait(lock, [&] { return !held_.contains(source); });
     }
     ASSIGN_OR_RETURN(Generation::Description description, Verify(incoming, source));
-    return std::make_shared<const Generation>(description);
+    return std::make_shared<const Generation>(
+        description,
+        Generation::Hooks{.pin = [source](const std::string&) { return Pin(source); }});
   }
-  Status Keep(GenerationStore::Incoming, const Generation&) override { return OkStatus(); }
+  Status Keep(GenerationStore::Incoming, const Generation&) override {
+    ++num_kept_;
+    return OkStatus();
+  }
   StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
                                            const std::string& source) override {
     const std::lock_guard lock(mutex_);
@@ -86,6 +92,8 @@ class FakeRemote final : public RemoteLoader {
                                    .bytes = 4096};
   }
   const GenerationStore& store() const override { return store_; }
+
+  int num_kept() const { return num_kept_; }
 
   void Release(const std::string& source) {
     const std::lock_guard lock(mutex_);
@@ -116,12 +124,18 @@ class FakeRemote final : public RemoteLoader {
   }
 
  private:
+  static StatusOr<std::shared_ptr<const void>> Pin(const std::string& source) {
+    if (source.find("huge") != std::string::npos) return FailedPrecondition("no pages are left");
+    return std::make_shared<const int>(1);
+  }
+
   TestDir dir_;
   const GenerationStore store_ = *GenerationStore::Open(dir_.path());
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::string> fetching_, released_, opening_, held_;
   int num_taken_ = 0;
+  std::atomic<int> num_kept_ = 0;
 };
 
 class RemoteAdaptersApiTest : public GatewayTest {
