@@ -141,6 +141,8 @@ bool AdapterLoads::Cancel(const std::string& tenant, const std::string& name) {
     const auto found = loads_.find(Key(tenant, name));
     if (found == loads_.end()) return false;
     load = found->second;
+    // Here already: whatever its own thread reports meanwhile is of a load that is no more.
+    loads_.erase(found);
     ForgetFailed(load->key());
     std::erase(queue_, load);
   }

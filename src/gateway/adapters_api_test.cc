@@ -319,6 +319,32 @@ TEST_F(AdaptersApiTest, WhoLeavesWhileFilesAreOpenedIsForgotten) {
               HasSubstr(R"(aril_requests_total{outcome="cancelled"} 1)"));
 }
 
+TEST_F(AdaptersApiTest, WhatIsBeingParsedWhenAllIsEndedIsEnded) {
+  Start();
+  port_.AnswerWith("ok");
+  ASSERT_EQ(Put("slow", R"("source":"/slow")").status, 201);
+  std::promise<void> begun;
+  std::promise<void> open;
+  fake_.OpenSlowlyUntil([&begun, future = open.get_future().share()] {
+    begun.set_value();
+    future.wait();
+  });
+  auto answer = std::async(std::launch::async, [this] {
+    return Send("POST", "/v1/completions", R"({"prompt":"hi","model":"slow"})");
+  });
+  begun.get_future().wait();
+  std::promise<void> ended;
+  server_->Post([&] {
+    gateway_->FailAll("closing");
+    ended.set_value();
+  });
+  ended.get_future().wait();
+  open.set_value();
+  const HttpResponse response = answer.get();
+  EXPECT_EQ(response.status, 503);
+  EXPECT_THAT(response.body, HasSubstr(R"("message":"closing")"));
+}
+
 TEST_F(AdaptersApiTest, TenantsHaveNamesOfTheirOwn) {
   Start({.api_keys = ApiKeys({{.key = "a", .tenant = "acme"}, {.key = "z", .tenant = "zeta"}})});
   const auto as = [&](const std::string& key, const std::string& method, const std::string& path,

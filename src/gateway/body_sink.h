@@ -24,6 +24,9 @@ class BodySink {
   virtual void Append(std::string bytes, std::function<void()> done) = 0;
   // What follows makes no difference any more: the request is handed over as it is.
   virtual bool has_failed() const = 0;
+  // The rest will never come. `self` is the sink, and is let go of where what it has can be removed
+  // without holding up the server's thread.
+  virtual void Abandon(std::shared_ptr<BodySink> self) = 0;
 };
 
 // What a server does with the body of a request whose head is there.

@@ -8,8 +8,7 @@
 namespace aril::gateway {
 namespace {
 
-// One token with its bytes: together the bytes of all tokens are the text, also where a token holds
-// only a part of a character.
+// One token with its bytes, also where it holds only a part of a character.
 Json::Object Token(const std::string& bytes, float logprob) {
   Json::Array array;
   for (const char c : bytes) array.push_back(int64_t{static_cast<unsigned char>(c)});

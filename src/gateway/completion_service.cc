@@ -1,6 +1,7 @@
 #include "gateway/completion_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <utility>
 
@@ -33,6 +34,15 @@ ApiResult<CompletionRequest> ParseSafely(Endpoint endpoint, const std::string& b
 // Of the requests in work, how many may wait for adapters at most: the others go on.
 int64_t MaxWaiting(int64_t max_in_flight) { return std::max<int64_t>(1, max_in_flight / 4); }
 
+HttpResponse AnswerSafely(const CompletionSession& session) {
+  try {
+    return session.MakeAnswer();
+  } catch (const std::exception& exception) {
+    LogError(StrCat("an answer could not be put together: ", exception.what()));
+    return ErrorResponse(FromStatus(Internal("The answer could not be put together.")));
+  }
+}
+
 HttpResponse TooMany(int64_t num_in_flight) {
   return ErrorResponse(
       Overloaded(StrCat("The server has ", num_in_flight, " requests in work. Please try again.")));
@@ -41,11 +51,14 @@ HttpResponse TooMany(int64_t num_in_flight) {
 }  // namespace
 
 struct CompletionService::Pending {
-  Endpoint endpoint;
-  ApiCall call;
-  TimePoint arrival;
-  bool gone = false;                                       // the client went away
-  std::optional<LoadWaiters::Ticket> wait = std::nullopt;  // for an adapter
+  Pending(Endpoint its_endpoint, ApiCall its_call, TimePoint its_arrival)
+      : endpoint(its_endpoint), call(std::move(its_call)), arrival(its_arrival) {}
+
+  const Endpoint endpoint;
+  const ApiCall call;
+  const TimePoint arrival;
+  std::atomic<bool> gone = false;           // the client went away
+  std::optional<LoadWaiters::Ticket> wait;  // for an adapter
 };
 
 CompletionService::CompletionService(CompletionServiceOptions options)
@@ -67,8 +80,7 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   if (num_in_flight_ >= options_.max_in_flight) {
     return call.responder->Respond(TooMany(num_in_flight_));
   }
-  auto pending =
-      std::make_shared<Pending>(Pending{endpoint, std::move(call), options_.clock->Now()});
+  auto pending = std::make_shared<Pending>(endpoint, std::move(call), options_.clock->Now());
   pending->call.responder->OnDisconnect([this, weak = std::weak_ptr(pending)] {
     const auto gone = weak.lock();
     if (gone == nullptr) return;
@@ -83,18 +95,26 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   AddInFlight(1);
 }
 
-bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending) {
-  const bool may_open = &queue == options_.openings;
+bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
+  WorkQueue& queue = options_.work->ForBody(pending->call.request.body.size());
+  return ParseOn(queue, pending, /*may_open=*/false);
+}
+
+bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending,
+                                bool may_open) {
   return queue.TryPush([this, pending, may_open, model = model_, loads = loads_,
                         draw = options_.random()] {
-    auto parsed = ParseSafely(pending->endpoint, pending->call.request.body,
-                              {.model = *model,
-                               .limits = options_.limits,
-                               .tenant = pending->call.tenant,
-                               .unix_seconds = options_.clock->UnixSeconds(),
-                               .draw = draw,
-                               .loads = loads,
-                               .may_open = may_open});
+    ApiResult<CompletionRequest> parsed = ApiError();  // if nobody wants to know any more
+    if (!pending->gone) {
+      parsed = ParseSafely(pending->endpoint, pending->call.request.body,
+                           {.model = *model,
+                            .limits = options_.limits,
+                            .tenant = pending->call.tenant,
+                            .unix_seconds = options_.clock->UnixSeconds(),
+                            .draw = draw,
+                            .loads = loads,
+                            .may_open = may_open});
+    }
     options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
       OnParsed(pending, std::move(*parsed));
     });
@@ -103,10 +123,11 @@ bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>
 
 void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
                                  ApiResult<CompletionRequest> parsed) {
-  if (!pending->gone && parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
-  if (!pending->gone && WaitForLoad(pending, parsed.error())) return;
-  if (!pending->gone && parsed.error().must_open && ParseOn(*options_.openings, pending)) return;
-  Refuse(pending, parsed.ok() ? ApiError() : parsed.error());
+  if (pending->gone || closed_.has_value()) return Refuse(pending, closed_.value_or(ApiError()));
+  if (parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
+  if (WaitForLoad(pending, parsed.error())) return;
+  if (parsed.error().must_open && ParseOn(*options_.openings, pending, /*may_open=*/true)) return;
+  Refuse(pending, parsed.error());
 }
 
 void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error) {
@@ -170,7 +191,23 @@ Status CompletionService::SubmitAll(const std::shared_ptr<Live>& live, TimePoint
 }
 
 void CompletionService::OnEvents(std::vector<wire::TokenEvent> events) {
-  for (wire::TokenEvent& event : events) OnEvent(std::move(event));
+  for (wire::TokenEvent& event : events) {
+    const SequenceId sequence = event.sequence;
+    try {
+      OnEvent(std::move(event));
+    } catch (const std::exception& exception) {
+      OnBadEvent(sequence, exception);
+    }
+  }
+}
+
+void CompletionService::OnBadEvent(SequenceId sequence, const std::exception& exception) {
+  LogError(StrCat("a request had to be ended: ", exception.what()));
+  const auto found = targets_.find(sequence);
+  if (found == targets_.end()) return;
+  const std::shared_ptr<Live> live = found->second.live;
+  Release(live);
+  live->session.Fail(FromStatus(Internal("The request could not be processed.")));
 }
 
 void CompletionService::OnEvent(wire::TokenEvent event) {
@@ -182,7 +219,21 @@ void CompletionService::OnEvent(wire::TokenEvent event) {
   const bool ended = event.finish.has_value();
   if (session.OnEvent(target.choice_idx, std::move(event))) port_->Cancel(sequence);
   if (ended || session.choice_ended(target.choice_idx)) targets_.erase(sequence);
-  if (session.done()) Release(target.live);
+  if (!session.done()) return;
+  if (session.owes_answer()) return AnswerLater(target.live);
+  Release(target.live);
+}
+
+void CompletionService::AnswerLater(const std::shared_ptr<Live>& live) {
+  const auto respond = [this, live](HttpResponse response) {
+    live->session.responder()->Respond(std::move(response));
+    Release(live);
+  };
+  const bool queued = options_.work->ForLongWork().TryPush([this, live, respond] {
+    const auto response = std::make_shared<HttpResponse>(AnswerSafely(live->session));
+    options_.post([respond, response] { respond(std::move(*response)); });
+  });
+  if (!queued) respond(AnswerSafely(live->session));
 }
 
 void CompletionService::OnDisconnect(const std::shared_ptr<Live>& live) {
@@ -201,6 +252,7 @@ void CompletionService::Release(const std::shared_ptr<Live>& live) {
 }
 
 void CompletionService::FailAll(const ApiError& error) {
+  closed_ = error;
   waiters_.EndAll(LoadWaiters::Outcome::kTimeIsUp);
   while (!targets_.empty()) {
     const std::shared_ptr<Live> live = targets_.begin()->second.live;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "gateway/http_message.h"
 #include "gateway/load_waiters.h"
 #include "gateway/metrics.h"
+#include "gateway/request_queues.h"
 #include "gateway/served_model.h"
 #include "wire/ports.h"
 
@@ -33,7 +35,7 @@ struct CompletionServiceOptions {
   PostFunction post;
   PostAfterFunction post_after;  // empty: nobody waits for adapters that are being loaded
   Duration max_load_wait = std::chrono::seconds(60);
-  WorkQueue* work = nullptr;         // for parsing and tokenizing
+  RequestQueues* work = nullptr;     // for parsing and tokenizing, and for long answers
   WorkQueue* openings = nullptr;     // the same, of requests whose adapters' files are closed
   std::function<uint64_t()> random;  // 64 unpredictable bits
 };
@@ -53,7 +55,7 @@ class CompletionService {
 
   void Handle(Endpoint endpoint, ApiCall call);
 
-  // Ends every request in flight with `error`.
+  // Ends every request in flight with `error`, those that are still being parsed when they are.
   void FailAll(const ApiError& error);
 
   // Where the runner's events go in.
@@ -76,8 +78,8 @@ class CompletionService {
   };
 
   // False if there is too much to do already. Opens no adapter's files if others would wait.
-  bool Parse(const std::shared_ptr<Pending>& pending) { return ParseOn(*options_.work, pending); }
-  bool ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending);
+  bool Parse(const std::shared_ptr<Pending>& pending);
+  bool ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending, bool may_open);
   void OnParsed(std::shared_ptr<Pending> pending, ApiResult<CompletionRequest> parsed);
   // Parses it again when the adapter that it asks for has been loaded; false if it cannot wait.
   bool WaitForLoad(const std::shared_ptr<Pending>& pending, const ApiError& error);
@@ -88,6 +90,9 @@ class CompletionService {
   Status SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival);
   void OnEvents(std::vector<wire::TokenEvent> events);
   void OnEvent(wire::TokenEvent event);
+  // What a library threw ends this request alone.
+  void OnBadEvent(SequenceId sequence, const std::exception& exception);
+  void AnswerLater(const std::shared_ptr<Live>& live);
   void OnDisconnect(const std::shared_ptr<Live>& live);
   // Cancels what still runs and forgets the request. Once is enough: an answer whose last event
   // finds its client gone both ends and is disconnected.
@@ -102,6 +107,7 @@ class CompletionService {
   LoadWaiters waiters_;
   int64_t next_sequence_ = 0;
   int64_t num_in_flight_ = 0;
+  std::optional<ApiError> closed_;  // since FailAll: what becomes of requests
   std::unordered_map<SequenceId, Target> targets_;
   EventInbox inbox_;
 };

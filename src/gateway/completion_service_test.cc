@@ -304,6 +304,34 @@ TEST_F(CompletionServiceTest, EndsEverythingAtTheEndOfADrain) {
   port_.WaitForCancels(2);
 }
 
+TEST_F(CompletionServiceTest, PutsLongAnswersTogetherOnTheSide) {
+  Start();
+  // With their alternatives, more than are put together at once.
+  constexpr int kChoices = 4;
+  constexpr int kTokens = 60;
+  auto answer =
+      CompleteLater(StrCat(R"("logprobs":20,"n":)", kChoices, R"(,"max_tokens":)", kTokens));
+  const auto requests = port_.WaitForRequests(kChoices);
+  std::vector<wire::TokenEvent> events;
+  for (const auto& request : requests) {
+    for (int i = 0; i < kTokens; ++i) {
+      wire::TokenEvent event = {.sequence = request.sequence, .index = i, .token = 'a'};
+      event.logprobs = wire::Logprobs{.logprob = -1, .rank = 1};
+      for (int32_t k = 0; k < 20; ++k) {
+        event.logprobs->top.push_back({.token = 'a' + k, .logprob = -1});
+      }
+      events.push_back(std::move(event));
+    }
+    events.back().finish = wire::FinishReason::kLength;
+  }
+  port_.EmitEvents(std::move(events));
+  const Json json = answer.get();
+  EXPECT_EQ(At(json, {"choices", "3", "text"}).AsString()->size(), size_t{kTokens});
+  EXPECT_EQ(At(json, {"choices", "3", "logprobs", "tokens"}).AsArray()->size(), size_t{kTokens});
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), StrCat(kChoices * kTokens));
+  EXPECT_THAT(Send("GET", "/metrics").body, HasSubstr("aril_requests_in_flight 0"));
+}
+
 TEST_F(CompletionServiceTest, AnswersTheLikeliestCandidates) {
   Start();
   auto answer = CompleteLater(R"("n":2,"best_of":3,"max_tokens":1)");

@@ -13,6 +13,9 @@
 namespace aril::gateway {
 namespace {
 
+// Some milliseconds' worth.
+constexpr size_t kMaxLogprobsAtOnce = 4096;
+
 template <typename T>
 void MoveAppend(std::vector<T>&& from, std::vector<T>* to) {
   to->insert(to->end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -140,16 +143,30 @@ void CompletionSession::Deliver(int64_t choice_idx, ChoiceDelta delta) {
 }
 
 void CompletionSession::Complete() {
-  done_ = true;
   const Usage usage = CountUsage();
+  owes_answer_ = !streaming_ && IsLong();
+  HttpResponse answer;
+  if (!streaming_ && !owes_answer_) answer = MakeAnswer();
+  // What could throw without an answer lies behind, so that Fail can still give one.
+  done_ = true;
   metrics_.OnRequestFinished(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
-  if (streaming_) {
-    if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
-    responder_->Write(kSseDone);
-    return responder_->Finish();
-  }
-  responder_->Respond(
-      {.headers = GenerationHeader(request_), .body = format_->Full(BestChoices(), usage)});
+  if (owes_answer_) return;
+  if (!streaming_) return responder_->Respond(std::move(answer));
+  if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
+  responder_->Write(kSseDone);
+  responder_->Finish();
+}
+
+bool CompletionSession::IsLong() const {
+  size_t num_logprobs = 0;  // of tokens, and of what else could have been there
+  const auto of_token = static_cast<size_t>(request_.common.sampling.num_logprobs.value_or(0)) + 1;
+  for (const Choice& choice : choices_) num_logprobs += choice.whole.logprobs.size() * of_token;
+  return num_logprobs > kMaxLogprobsAtOnce;
+}
+
+HttpResponse CompletionSession::MakeAnswer() const {
+  return {.headers = GenerationHeader(request_),
+          .body = format_->Full(BestChoices(), CountUsage())};
 }
 
 // Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in

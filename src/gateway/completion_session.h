@@ -29,7 +29,7 @@ struct CompletionSessionOptions {
   Metrics* metrics = nullptr;    // likewise
 };
 
-// On the server's thread only.
+// On the server's thread, unless a method says otherwise.
 class CompletionSession {
  public:
   explicit CompletionSession(CompletionSessionOptions options);
@@ -53,6 +53,12 @@ class CompletionSession {
   // The answer is complete, or was ended by an error.
   bool done() const { return done_; }
 
+  // The answer is complete but so long that whoever else the thread serves should not wait for it
+  // to be put together: the responder has not got it.
+  bool owes_answer() const { return owes_answer_; }
+  // What it is owed. On any thread, once done.
+  HttpResponse MakeAnswer() const;
+
   const CompletionRequest& request() const { return request_; }
   const std::shared_ptr<HttpResponder>& responder() const { return responder_; }
 
@@ -75,6 +81,7 @@ class CompletionSession {
   void Complete();
   std::vector<ChoiceView> BestChoices() const;
   Usage CountUsage() const;
+  bool IsLong() const;
   ChoiceView View(int64_t index, const ChoiceDelta& delta) const;
 
   const CompletionRequest request_;
@@ -89,6 +96,7 @@ class CompletionSession {
   int64_t num_ended_ = 0;
   bool streaming_ = false;
   bool done_ = false;
+  bool owes_answer_ = false;
 };
 
 }  // namespace aril::gateway

@@ -52,7 +52,8 @@ std::vector<const Json*> PromptItems(const Json& prompt) {
 }
 
 std::optional<ApiError> ReadPrompts(const JsonFields& fields, const PromptReader& reader,
-                                    const CompletionLimits& limits, CompletionRequest* request) {
+                                    const CompletionLimits& limits,
+                                    std::optional<int64_t> max_tokens, CompletionRequest* request) {
   const Json* prompt = fields.Find("prompt");
   if (prompt == nullptr) return InvalidField("prompt", "`prompt` is required.");
   const std::vector<const Json*> items = PromptItems(*prompt);
@@ -66,6 +67,11 @@ std::optional<ApiError> ReadPrompts(const JsonFields& fields, const PromptReader
     if (read.value().tokens.empty()) {
       return InvalidField("prompt", "`prompt` must have at least one token.");
     }
+    // Before the next one is read: a list of long ones ends with the first that is too long.
+    auto resolved = ResolveMaxTokens(static_cast<int64_t>(read.value().tokens.size()), max_tokens,
+                                     kDefaultMaxTokens, reader.model.max_model_len, "prompt");
+    if (!resolved.ok()) return resolved.error();
+    read.value().max_tokens = resolved.value();
     request->prompts.push_back(std::move(read.value()));
   }
   return std::nullopt;
@@ -116,12 +122,8 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
 
   const PromptReader reader = {context.model, add_special_tokens, request.echo,
                                request.skip_special_tokens};
-  if (auto error = ReadPrompts(fields, reader, context.limits, &request)) return *error;
-  for (CompletionPrompt& prompt : request.prompts) {
-    auto resolved = ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), max_tokens,
-                                     kDefaultMaxTokens, context.model.max_model_len, "prompt");
-    if (!resolved.ok()) return resolved.error();
-    prompt.max_tokens = resolved.value();
+  if (auto error = ReadPrompts(fields, reader, context.limits, max_tokens, &request)) {
+    return *error;
   }
   return request;
 }

@@ -38,8 +38,10 @@ void Exchange::StartStream(HttpResponse head, std::string heartbeat) {
 void Exchange::Write(std::string_view bytes) {
   if (disconnected_ || options_.head_only) return;
   CHECK(streaming_ && !complete_);
+  // Who has taken everything so far is not slow, however much comes at once.
+  const bool is_behind = sending_ && !queue_.empty();
   Queue(bytes);
-  if (queue_.size() > options_.max_buffer_bytes) return Disconnect();
+  if (is_behind && queue_.size() > options_.max_buffer_bytes) return Disconnect();
   wake_.cancel();
 }
 
@@ -55,6 +57,7 @@ void Exchange::OnDisconnect(std::function<void()> callback) {
 }
 
 asio::awaitable<std::string> Exchange::NextBytes(Duration heartbeat_interval) {
+  sending_ = false;
   while (queue_.empty() && !complete_ && !disconnected_) {
     wake_.expires_after(heartbeat_interval);
     boost::system::error_code error;
@@ -62,6 +65,7 @@ asio::awaitable<std::string> Exchange::NextBytes(Duration heartbeat_interval) {
     if (!error && queue_.empty() && streaming_ && !complete_) Queue(heartbeat_);
   }
   if (disconnected_) co_return std::string();
+  sending_ = true;
   co_return std::exchange(queue_, {});
 }
 

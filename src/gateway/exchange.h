@@ -16,9 +16,10 @@
 namespace aril::gateway {
 
 struct ExchangeOptions {
-  size_t max_buffer_bytes = 0;  // of a stream
-  bool http_1_1 = true;         // chunks are understood
-  bool head_only = false;       // the request was a HEAD
+  // What may wait of a stream while something else is being sent; a single event always may.
+  size_t max_buffer_bytes = 0;
+  bool http_1_1 = true;    // chunks are understood
+  bool head_only = false;  // the request was a HEAD
   bool keep_alive = true;
   HttpHeaders extra_headers;  // for the head of the answer, whatever it is
 };
@@ -58,6 +59,7 @@ class Exchange final : public HttpResponder {
   std::string heartbeat_;
   bool chunked_ = false;
   bool streaming_ = false;
+  bool sending_ = false;  // the connection has not come back for more
   bool complete_ = false;
   bool disconnected_ = false;
   std::function<void()> on_disconnect_;

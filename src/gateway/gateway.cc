@@ -22,8 +22,9 @@ constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kAdapterPrefix = "/v1/adapters/";
 // Adapters that wait to be loaded or unloaded; more are answered with 503.
 constexpr size_t kMaxAdapterChanges = 256;
-// Uploads at the same time; more are answered with 503.
+// Uploads at the same time, of all tenants and of one; more are answered with 503.
 constexpr int kMaxUploads = 16;
+constexpr int kMaxUploadsOfTenant = 4;
 // Threads that open the files of adapters whose requests wait for that: a folder that is served
 // where it lies is digested, and DoRA reads what it adapts of the base model, about a second each.
 constexpr size_t kOpeningThreads = 4;
@@ -86,6 +87,12 @@ class CountingResponder final : public HttpResponder {
   Metrics& metrics_;
   const std::string_view route_;
 };
+
+bool HasBody(const HttpRequest& head) {
+  const std::string_view length = FindHeader(head.headers, "Content-Length");
+  return (!length.empty() && length != "0") ||
+         !FindHeader(head.headers, "Transfer-Encoding").empty();
+}
 
 std::string AdapterName(const HttpRequest& request) {
   return PercentDecode(std::string_view(request.path).substr(kAdapterPrefix.size())).value_or("");
@@ -178,6 +185,7 @@ Gateway::Gateway(GatewayOptions options)
                     .work = &work_,
                     .openings = &openings_,
                     .random = options_.random}),
+      upload_slots_(kMaxUploads, kMaxUploadsOfTenant),
       uploads_(kMaxUploads),  // of each, one piece at a time
       openings_(static_cast<size_t>(options_.max_in_flight), kOpeningThreads),
       work_(static_cast<size_t>(options_.max_in_flight)),
@@ -264,7 +272,10 @@ void Gateway::HandleOpenApi(ApiCall call) {
 }
 
 void Gateway::HandleModels(ApiCall call) {
-  call.responder->Respond(JsonResponse(ListModels(*model_, call.tenant)));
+  AnswerOn(work_.ForShortWork(), std::make_shared<ApiCall>(std::move(call)),
+           [](const std::string&, const RequestContext& context) {
+             return JsonResponse(ListModels(context.model, context.tenant));
+           });
 }
 
 void Gateway::HandleModel(ApiCall call) {
@@ -273,7 +284,10 @@ void Gateway::HandleModel(ApiCall call) {
 }
 
 void Gateway::HandleAdapters(ApiCall call) {
-  call.responder->Respond(JsonResponse(ListAdapters(ContextOf(call.tenant, *model_))));
+  AnswerOn(work_.ForShortWork(), std::make_shared<ApiCall>(std::move(call)),
+           [](const std::string&, const RequestContext& context) {
+             return JsonResponse(ListAdapters(context));
+           });
 }
 
 void Gateway::HandleAdapter(ApiCall call) {
@@ -282,21 +296,38 @@ void Gateway::HandleAdapter(ApiCall call) {
 }
 
 BodyPlan Gateway::PlanBody(const HttpRequest& head) {
-  if (head.method != "PUT" || !head.path.starts_with(kAdapterPrefix)) return {};
+  if (!HasBody(head)) return {};
+  const FoundRoute found = FindRoute(head);
+  const auto tenant = options_.api_keys.FindTenant(FindHeader(head.headers, "Authorization"));
+  BodyPlan plan;
+  if (!tenant) {
+    plan.refusal = found.route == nullptr ? UnknownPath(head) : WrongKey();
+  } else if (head.method == "PUT" && head.path.starts_with(kAdapterPrefix)) {
+    plan = PlanUpload(head, *tenant);
+  }
+  if (plan.refusal.has_value()) {
+    options_.metrics->OnResponse(found.route != nullptr ? found.route->path : "other",
+                                 plan.refusal->status);
+  }
+  return plan;
+}
+
+BodyPlan Gateway::PlanUpload(const HttpRequest& head, const std::string& tenant) {
   const auto boundary = FindMultipartBoundary(FindHeader(head.headers, "Content-Type"));
   if (boundary.ok() && !boundary->has_value()) return {};
-  const auto tenant = options_.api_keys.FindTenant(FindHeader(head.headers, "Authorization"));
-  if (!tenant) return {.refusal = WrongKey()};
   if (!boundary.ok()) return {.refusal = FromStatus(boundary.status())};
-  if (auto error = CheckUpload(head, *tenant)) return {.refusal = std::move(error)};
-  ++*num_uploads_;
+  if (auto error = CheckUpload(head, tenant)) return {.refusal = std::move(error)};
+  auto slot = upload_slots_.Take(tenant);
+  if (slot == nullptr) {
+    return {.refusal = Overloaded("There are too many uploads at the moment.")};
+  }
   return {.sink = std::make_shared<UploadSink>(
               UploadSink::Options{.boundary = **boundary,
                                   .max_bytes = options_.max_upload_bytes,
                                   .store = &remote_.loader->store(),
                                   .queue = &uploads_,
                                   .post = options_.post,
-                                  .on_end = [uploads = num_uploads_] { --*uploads; }}),
+                                  .slot = std::move(slot)}),
           .max_bytes = static_cast<size_t>(options_.max_upload_bytes) + kMultipartBytes,
           .timeout = options_.upload_timeout};
 }
@@ -316,7 +347,6 @@ std::optional<ApiError> Gateway::CheckUpload(const HttpRequest& head,
         .code = ""};
   }
   if (auto error = CheckName(AdapterName(head), ContextOf(tenant, *model_))) return error;
-  if (*num_uploads_ >= kMaxUploads) return Overloaded("There are too many uploads at the moment.");
   return std::nullopt;
 }
 
@@ -385,14 +415,15 @@ void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
                        .param = "",
                        .code = ""}));
   }
-  AnswerOn(adapter_changes_, std::move(call),
-           [loads = loads_.get(), function = std::move(function)](const std::string& body,
-                                                                  const RequestContext& context) {
-             // Loads end between two changes.
-             std::unique_lock<std::mutex> lock;
-             if (loads != nullptr) lock = std::unique_lock(loads->changes());
-             return function(body, context);
-           });
+  BodyFunction change = [loads = loads_.get(), function = std::move(function)](
+                            const std::string& body, const RequestContext& context) {
+    // Loads end between two changes.
+    std::unique_lock<std::mutex> lock;
+    if (loads != nullptr) lock = std::unique_lock(loads->changes());
+    return function(body, context);
+  };
+  AnswerOn(adapter_changes_, std::make_shared<ApiCall>(std::move(call)), std::move(change),
+           /*may_open=*/true);
 }
 
 void Gateway::HandleCompletions(ApiCall call) {
@@ -408,18 +439,20 @@ void Gateway::HandleTokenize(ApiCall call) { AnswerWithModel(std::move(call), To
 void Gateway::HandleDetokenize(ApiCall call) { AnswerWithModel(std::move(call), Detokenize); }
 
 void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
+  const auto shared = std::make_shared<const ApiCall>(std::move(call));
   BodyFunction opened = [function](const std::string& body, const RequestContext& context) {
     return ToResponse(function(body, context));
   };
-  BodyFunction answer = [this, call, function, opened = std::move(opened)](
+  BodyFunction answer = [this, shared, function, opened = std::move(opened)](
                             const std::string& body,
                             const RequestContext& context) -> std::optional<HttpResponse> {
     const auto result = function(body, context);
     if (result.ok() || !result.error().must_open) return ToResponse(result);
-    options_.post([this, call, opened] { AnswerOn(openings_, call, opened); });
+    options_.post(
+        [this, shared, opened] { AnswerOn(openings_, shared, opened, /*may_open=*/true); });
     return std::nullopt;
   };
-  AnswerOn(work_, std::move(call), std::move(answer));
+  AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer));
 }
 
 RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& model) const {
@@ -430,20 +463,19 @@ RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& mo
           .loads = loads_.get()};
 }
 
-void Gateway::AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function) {
-  const auto responder = call.responder;
-  const bool may_open = &queue != &work_;
-  const bool queued =
-      queue.TryPush([this, call = std::move(call), model = model_, function = std::move(function),
-                     may_open, draw = options_.random()] {
-        RequestContext context = ContextOf(call.tenant, *model);
-        context.draw = draw;
-        context.may_open = may_open;
-        const auto response = AnswerSafely(function, call.request.body, context);
-        if (!response.has_value()) return;
-        options_.post([responder = call.responder, response] { responder->Respond(*response); });
-      });
-  if (!queued) responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
+void Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
+                       bool may_open) {
+  const bool queued = queue.TryPush([this, call, model = model_, function = std::move(function),
+                                     may_open, draw = options_.random()] {
+    RequestContext context = ContextOf(call->tenant, *model);
+    context.draw = draw;
+    context.may_open = may_open;
+    const auto response = AnswerSafely(function, call->request.body, context);
+    if (!response.has_value()) return;
+    options_.post([responder = call->responder, response] { responder->Respond(*response); });
+  });
+  if (!queued)
+    call->responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
 }
 
 }  // namespace aril::gateway

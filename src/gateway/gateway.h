@@ -26,7 +26,9 @@
 #include "gateway/load_waiters.h"
 #include "gateway/metrics.h"
 #include "gateway/remote_loader.h"
+#include "gateway/request_queues.h"
 #include "gateway/served_model.h"
+#include "gateway/upload_slots.h"
 #include "wire/ports.h"
 
 namespace aril::gateway {
@@ -57,6 +59,7 @@ class Gateway {
 
   void Handle(HttpRequest request, std::shared_ptr<HttpResponder> responder);
   // Uploads are written while they arrive; everything else goes into the request.
+  // A body that nobody may send is not read.
   BodyPlan PlanBody(const HttpRequest& head);
 
   // Until Serve, everything that needs a model is answered with 503. `port`, `loader` and `remote`
@@ -84,14 +87,16 @@ class Gateway {
   static FoundRoute FindRoute(const HttpRequest& request);
 
   void Dispatch(const FoundRoute& found, ApiCall call);
+  BodyPlan PlanUpload(const HttpRequest& head, const std::string& tenant);
   RequestContext ContextOf(std::string_view tenant, const ServedModel& model) const;
   // Answers on the queue's thread, or with 503 if it is full.
-  void AnswerOn(WorkQueue& queue, ApiCall call, BodyFunction function);
+  void AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
+                bool may_open = false);
   // The same for what uses a model: at once, or, if its files have to be opened, where nobody else
   // waits.
   using ModelFunction = ApiResult<Json> (*)(std::string_view body, const RequestContext& context);
   void AnswerWithModel(ApiCall call, ModelFunction function);
-  // Why nobody can upload an adapter now as `tenant`, under the name in the path.
+  // Why nobody can upload an adapter as `tenant`, under the name in the path.
   std::optional<ApiError> CheckUpload(const HttpRequest& head, const std::string& tenant) const;
   // The same for what changes the adapters, or 403 if they are fixed.
   void ChangeAdapters(ApiCall call, BodyFunction function);
@@ -122,13 +127,12 @@ class Gateway {
   RemoteAdapters remote_;
   bool draining_ = false;
   CompletionService completions_;
-  // Uploads under way; they may outlast the gateway.
-  const std::shared_ptr<std::atomic<int>> num_uploads_ = std::make_shared<std::atomic<int>>(0);
+  UploadSlots upload_slots_;
   // Last: their threads must end before anything else does.
   std::unique_ptr<AdapterLoads> loads_;  // null: there are none
   WorkQueue uploads_;
   WorkQueue openings_;
-  WorkQueue work_;
+  RequestQueues work_;
   WorkQueue adapter_changes_;
 };
 

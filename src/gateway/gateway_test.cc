@@ -1,5 +1,6 @@
 #include "gateway/gateway.h"
 
+#include "base/strings.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -102,6 +103,23 @@ TEST_F(GatewayTest, ChecksKeys) {
   EXPECT_EQ(Send("GET", "/v1/models", "", {{"Authorization", "Bearer other"}}).status, 200);
   EXPECT_EQ(Send("POST", "/v1/completions", "{").status, 401);
   EXPECT_EQ(Send("GET", "/health").status, 200);
+}
+
+TEST_F(GatewayTest, ReadsNoBodyFromWhoHasNoKey) {
+  Start({.api_keys = ApiKeys({{"sesame"}})});
+  const auto first_line = [&](const std::string& method, const std::string& path) {
+    RawClient client(server_->port());
+    // The body never comes.
+    EXPECT_TRUE(client.Send(
+        StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")));
+    return client.ReadUntil("\r\n");
+  };
+  EXPECT_EQ(first_line("POST", "/v1/completions"), "HTTP/1.1 401 Unauthorized\r\n");
+  EXPECT_EQ(first_line("PUT", "/v1/adapters/sql"), "HTTP/1.1 401 Unauthorized\r\n");
+  EXPECT_EQ(first_line("GET", "/health"), "HTTP/1.1 401 Unauthorized\r\n");
+  EXPECT_EQ(first_line("POST", "/nowhere"), "HTTP/1.1 404 Not Found\r\n");
+  EXPECT_THAT(Send("GET", "/metrics").body,
+              HasSubstr(R"(aril_http_responses_total{route="/v1/completions",status="401"} 1)"));
 }
 
 TEST_F(GatewayTest, CountsInMetrics) {

@@ -24,6 +24,8 @@ using boost::system::error_code;
 
 // What a TLS record holds at most. Memory that no byte has been read to is not resident.
 constexpr size_t kReadBytes = 16 << 10;
+// A client that takes this much in the time of a write is alive.
+constexpr size_t kWriteBytes = 64 << 10;
 // At most this much is read after the last answer of a connection.
 constexpr size_t kLingerBytes = 64 << 20;
 
@@ -98,8 +100,12 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   asio::awaitable<bool> ServeOne() {
     if (!co_await WaitForRequest()) co_return false;
     RequestParser parser(options_.request, planner_);
-    if (!co_await ReadRequest(parser)) co_return false;
-    co_return co_await Answer(parser);
+    if (co_await ReadRequest(parser)) co_return co_await Answer(parser);
+    if (auto sink = parser.TakeRequest().sink) {
+      BodySink& abandoned = *sink;
+      abandoned.Abandon(std::move(sink));
+    }
+    co_return false;
   }
 
   // True when the first bytes of a request are there. Between requests a connection may be closed
@@ -121,6 +127,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
         co_await Reject(*error, parser.request().headers);
         co_return false;
       }
+      const size_t left_bytes = input_.size();
       if (parser.request().sink != nullptr) {
         if (!co_await Deliver(parser)) co_return true;
       }
@@ -131,6 +138,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
               (is_sinks ? parser.body_timeout() : options_.body_timeout);
         if (parser.expects_continue()) co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
       }
+      if (input_.size() > left_bytes) continue;  // arrived meanwhile
       if (co_await WaitForInput(end)) continue;
       if (!input_ended_) {
         co_await Reject(TransportError(408, "The request did not arrive in time."),
@@ -192,10 +200,15 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   }
 
   asio::awaitable<bool> Write(std::string_view bytes) {
-    deadline_.Set(options_.write_timeout);
-    const error_code error = co_await stream_->Write(bytes);
-    deadline_.Clear();
-    co_return !error;
+    while (!bytes.empty()) {
+      const std::string_view piece = bytes.substr(0, kWriteBytes);
+      deadline_.Set(options_.write_timeout);
+      const error_code error = co_await stream_->Write(piece);
+      deadline_.Clear();
+      if (error) co_return false;
+      bytes.remove_prefix(piece.size());
+    }
+    co_return true;
   }
 
   // Answers what was not a request, and ends the connection.

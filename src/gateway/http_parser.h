@@ -52,7 +52,7 @@ class RequestParser {
   // For all of that body.
   Duration body_timeout() const { return body_timeout_; }
 
-  // Of a request that is done, or whose sink has failed.
+  // Of a request that is done, or whose sink has failed; of any other, only the sink is of use.
   HttpRequest TakeRequest() { return std::move(request_); }
 
  private:

@@ -57,6 +57,7 @@ struct HttpServer::Impl {
       : options(server_options), acceptor(io), signals(io), drain_timer(io) {}
 
   asio::awaitable<void> AcceptLoop();
+  asio::awaitable<void> AcceptOne();
   asio::awaitable<void> Accepted(tcp::socket socket);
   asio::awaitable<void> Refuse(tcp::socket socket);
   std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket);
@@ -79,20 +80,30 @@ struct HttpServer::Impl {
 };
 
 asio::awaitable<void> HttpServer::Impl::AcceptLoop() {
+  asio::steady_timer backoff(io);
   while (!draining) {
-    error_code error;
-    tcp::socket socket(io);
-    co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (draining) co_return;
-    if (error) {
-      LogWarning("cannot accept a connection: " + error.message());
-      asio::steady_timer backoff(io, kAcceptBackoff);
-      co_await backoff.async_wait(asio::redirect_error(asio::use_awaitable, error));
-    } else if (connections.size() < options.max_connections) {
-      asio::co_spawn(io, Accepted(std::move(socket)), asio::detached);
-    } else if (num_refusals < kMaxRefusals) {
-      asio::co_spawn(io, Refuse(std::move(socket)), asio::detached);
+    bool failed = false;
+    try {
+      co_await AcceptOne();
+    } catch (const std::exception& exception) {  // an exception here would end the loop silently
+      failed = !draining;
+      if (failed) LogWarning(StrCat("cannot accept a connection: ", exception.what()));
     }
+    if (!failed) continue;
+    error_code ignored;
+    backoff.expires_after(kAcceptBackoff);
+    co_await backoff.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
+}
+
+asio::awaitable<void> HttpServer::Impl::AcceptOne() {
+  tcp::socket socket(io);
+  co_await acceptor.async_accept(socket, asio::use_awaitable);
+  if (draining) co_return;
+  if (connections.size() < options.max_connections) {
+    asio::co_spawn(io, Accepted(std::move(socket)), asio::detached);
+  } else if (num_refusals < kMaxRefusals) {
+    asio::co_spawn(io, Refuse(std::move(socket)), asio::detached);
   }
 }
 

@@ -31,13 +31,14 @@ struct HttpServerOptions {
   CorsPolicy cors;
   size_t max_connections = 4096;
   RequestLimits request;
-  // What may wait for a client that reads more slowly than it is written to.
+  // What may wait for a client that reads more slowly than it is written to; one that has taken
+  // all that came before may be given more at once.
   size_t max_stream_buffer_bytes = 1 << 20;
   Duration idle_timeout = std::chrono::seconds(75);  // between requests of a connection
   Duration handshake_timeout = std::chrono::seconds(10);
   Duration header_timeout = std::chrono::seconds(10);  // for a whole head
   Duration body_timeout = std::chrono::seconds(60);    // for a whole body
-  Duration write_timeout = std::chrono::seconds(30);   // for what is queued to be taken
+  Duration write_timeout = std::chrono::seconds(30);   // for the next 64 KiB to be taken
   // How long what a client still sends is read after the last answer of a connection: closing with
   // unread bytes resets the connection, and the client might never see that answer.
   Duration linger_timeout = std::chrono::seconds(2);

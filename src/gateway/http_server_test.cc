@@ -158,6 +158,97 @@ TEST(HttpServer, DisconnectsAClientThatDoesNotRead) {
   disconnected.get();
 }
 
+TEST(HttpServer, WhoKeepsUpGetsMoreAtOnceThanMayWait) {
+  RunningServer server({.max_stream_buffer_bytes = 1000}, [](HttpRequest, Responder responder) {
+    responder->StartStream({.headers = {}, .body = ""}, "");
+    responder->Write(std::string(5000, 'x'));
+    responder->Write(std::string(5000, 'y'));
+    responder->Finish();
+  });
+  RawClient client(server->port());
+  ASSERT_TRUE(client.Send(kGet));
+  EXPECT_THAT(client.ReadUntil("0\r\n\r\n"),
+              AllOf(HasSubstr(std::string(5000, 'x')), HasSubstr(std::string(5000, 'y'))));
+}
+
+// Takes what comes, the first time not before the test says so.
+class HeldSink final : public BodySink {
+ public:
+  HeldSink(HttpServer& server, std::future<void> released, std::function<void()> on_begin)
+      : server_(server), released_(std::move(released)), on_begin_(std::move(on_begin)) {}
+
+  void Append(std::string bytes, std::function<void()> done) override {
+    size_ += bytes.size();
+    if (!std::exchange(is_begun_, true)) {
+      waiting_ = std::async(std::launch::async, [this, done]() mutable {
+        on_begin_();
+        released_.get();
+        server_.Post(std::exchange(done, nullptr));  // it must not outlive the server
+      });
+      return;
+    }
+    server_.Post(std::move(done));
+  }
+  bool has_failed() const override { return false; }
+  void Abandon(std::shared_ptr<BodySink>) override {}
+
+  size_t size() const { return size_; }
+
+ private:
+  HttpServer& server_;
+  std::future<void> released_;
+  const std::function<void()> on_begin_;
+  std::future<void> waiting_;
+  size_t size_ = 0;
+  bool is_begun_ = false;
+};
+
+TEST(HttpServer, WhatArrivesWhileASinkIsBusyIsNotWaitedForAgain) {
+  std::promise<void> release;
+  std::promise<Responder> first;
+  std::shared_ptr<HeldSink> sink;  // the server's thread's, until it is begun
+  std::promise<void> begun;
+  RunningServer server(
+      {.body_timeout = std::chrono::hours(1)},
+      [&](HttpRequest request, Responder responder) {
+        if (request.path == "/first") return first.set_value(responder);
+        const auto size = request.sink != nullptr ? sink->size() : 0;
+        responder->Respond({.headers = {}, .body = StrCat("took ", size, "!")});
+      },
+      [&](const HttpRequest& head) -> BodyPlan {
+        if (head.path != "/sink") return {};
+        sink =
+            std::make_shared<HeldSink>(*server, release.get_future(), [&] { begun.set_value(); });
+        return {.sink = sink, .max_bytes = 1000, .timeout = std::chrono::hours(1)};
+      });
+  RawClient client(server->port());
+  // The upload begins while the first request is in work, so that a read is in flight when the sink
+  // gets its first bytes.
+  ASSERT_TRUE(
+      client.Send("GET /first HTTP/1.1\r\nHost: x\r\n\r\n"
+                  "PUT /sink HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc"));
+  const Responder responder = first.get_future().get();
+  const auto ask_on_another = [&] {  // what was sent before has been read when this returns
+    RawClient other(server->port());
+    ASSERT_TRUE(other.Send(kGet));
+    EXPECT_THAT(other.ReadUntil("!"), EndsWith("took 0!"));
+  };
+  ask_on_another();
+  std::promise<void> answered;
+  server->Post([&] {
+    responder->Respond({.headers = {}, .body = "one!"});
+    answered.set_value();
+  });
+  answered.get_future().get();
+  EXPECT_THAT(client.ReadUntil("one!"), EndsWith("one!"));
+  begun.get_future().get();
+  ASSERT_TRUE(client.Send("def"));
+  ask_on_another();
+  ask_on_another();
+  release.set_value();
+  EXPECT_THAT(client.ReadUntil("!"), EndsWith("took 6!"));
+}
+
 TEST(HttpServer, EndsAWriteThatTheClientDoesNotTake) {
   std::promise<void> gone;
   // More than the kernel's buffers take.

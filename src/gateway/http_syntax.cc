@@ -35,12 +35,6 @@ bool All(std::string_view text, Predicate predicate) {
   return std::all_of(text.begin(), text.end(), predicate);
 }
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 // A byte as an error message shows it.
 std::string Quote(char c) {
   if (c > ' ' && c < 0x7f) return StrCat("`", c, "`");
@@ -108,7 +102,7 @@ ApiResult<Target> ParseTarget(std::string_view method, std::string_view target) 
 bool TakeExtensionValue(std::string_view* text) {
   if (text->empty() || text->front() != '=') return true;
   text->remove_prefix(1);
-  *text = Trim(*text);
+  *text = TrimBlanks(*text);
   if (text->empty() || text->front() != '"') {
     const size_t size = static_cast<size_t>(
         std::find_if_not(text->begin(), text->end(), IsTokenByte) - text->begin());
@@ -124,14 +118,14 @@ bool TakeExtensionValue(std::string_view* text) {
 
 // *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 bool AreExtensions(std::string_view text) {
-  for (text = Trim(text); !text.empty(); text = Trim(text)) {
+  for (text = TrimBlanks(text); !text.empty(); text = TrimBlanks(text)) {
     if (text.front() != ';') return false;
     text.remove_prefix(1);
-    text = Trim(text);
+    text = TrimBlanks(text);
     const auto name_end = std::find_if_not(text.begin(), text.end(), IsTokenByte);
     if (name_end == text.begin()) return false;
     text.remove_prefix(static_cast<size_t>(name_end - text.begin()));
-    text = Trim(text);
+    text = TrimBlanks(text);
     if (!TakeExtensionValue(&text)) return false;
   }
   return true;
@@ -200,14 +194,14 @@ ApiResult<std::pair<std::string_view, std::string_view>> ParseFieldLine(std::str
     return MalformedRequest(StrCat("the value of the header field `", name.substr(0, 100), "` has ",
                                    QuoteFirstNot(value, IsFieldByte), " in it"));
   }
-  return std::pair(name, Trim(value));
+  return std::pair(name, TrimBlanks(value));
 }
 
 std::vector<std::string_view> SplitList(std::string_view value) {
   std::vector<std::string_view> elements;
   while (!value.empty()) {
     const size_t end = std::min(value.find(','), value.size());
-    const std::string_view element = Trim(value.substr(0, end));
+    const std::string_view element = TrimBlanks(value.substr(0, end));
     if (!element.empty()) elements.push_back(element);
     value.remove_prefix(std::min(end + 1, value.size()));
   }
@@ -230,7 +224,7 @@ ApiResult<uint64_t> ParseChunkLine(std::string_view line) {
   if (!size_bytes) return MalformedRequest("a chunk of its body has no size");
   // "5 " without an extension is one of the sizes that servers disagree about.
   const bool is_good =
-      extensions.empty() || (AreExtensions(extensions) && !Trim(extensions).empty());
+      extensions.empty() || (AreExtensions(extensions) && !TrimBlanks(extensions).empty());
   if (!is_good || !All(extensions, IsFieldByte)) {
     return MalformedRequest("the size of a chunk of its body is followed by something else");
   }

@@ -15,12 +15,14 @@ namespace aril::gateway {
 
 class RunningServer {
  public:
-  RunningServer(HttpServerOptions options, HttpHandler handler) {
+  RunningServer(HttpServerOptions options, HttpHandler handler, BodyPlanner planner = nullptr) {
     options.port = 0;
     auto server = HttpServer::Listen(options);
     CHECK(server.ok());
     server_ = *std::move(server);
-    thread_ = std::thread([this, handler = std::move(handler)] { server_->Run(handler); });
+    thread_ = std::thread([this, handler = std::move(handler), planner = std::move(planner)] {
+      server_->Run(handler, planner);
+    });
   }
   RunningServer(const RunningServer&) = delete;
   RunningServer& operator=(const RunningServer&) = delete;

@@ -19,12 +19,6 @@ bool IsBoundaryByte(char c) {
   return is_alphanumeric || std::string_view("'()+_,-./:=?").find(c) != std::string_view::npos;
 }
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 // What stands before the first `separator`, which is taken from `*text` as well.
 std::string_view TakeUntil(char separator, std::string_view* text) {
   const size_t end = std::min(text->find(separator), text->size());
@@ -40,10 +34,10 @@ struct Parameter {
   std::string_view value;
 };
 std::optional<Parameter> TakeParameter(std::string_view* text) {
-  Parameter parameter = {.name = Trim(TakeUntil('=', text)), .value = {}};
+  Parameter parameter = {.name = TrimBlanks(TakeUntil('=', text)), .value = {}};
   if (parameter.name.empty() || text->empty()) return std::nullopt;
   if (text->front() != '"') {
-    parameter.value = Trim(TakeUntil(';', text));
+    parameter.value = TrimBlanks(TakeUntil(';', text));
     return parameter;
   }
   text->remove_prefix(1);
@@ -51,7 +45,7 @@ std::optional<Parameter> TakeParameter(std::string_view* text) {
   if (end == std::string_view::npos) return std::nullopt;
   parameter.value = TakeUntil('"', text);
   if (parameter.value.find('\\') != std::string_view::npos) return std::nullopt;
-  if (!Trim(TakeUntil(';', text)).empty()) return std::nullopt;
+  if (!TrimBlanks(TakeUntil(';', text)).empty()) return std::nullopt;
   return parameter;
 }
 
@@ -63,8 +57,8 @@ struct PartHeader {
 // False for what is not `form-data; name="…"`, with a `filename` or without.
 bool ReadDisposition(std::string_view value, PartHeader* header) {
   if (header->name.has_value()) return false;
-  if (!EqualsIgnoreCase(Trim(TakeUntil(';', &value)), "form-data")) return false;
-  while (!Trim(value).empty()) {
+  if (!EqualsIgnoreCase(TrimBlanks(TakeUntil(';', &value)), "form-data")) return false;
+  while (!TrimBlanks(value).empty()) {
     const auto parameter = TakeParameter(&value);
     if (!parameter.has_value()) return false;
     const bool is_name = EqualsIgnoreCase(parameter->name, "name");
@@ -87,9 +81,9 @@ std::optional<PartHeader> ReadHeader(std::string_view lines) {
     const std::string_view name = TakeUntil(':', &line);
     if (!has_colon) return std::nullopt;
     if (EqualsIgnoreCase(name, "Content-Disposition")) {
-      if (!ReadDisposition(Trim(line), &header)) return std::nullopt;
+      if (!ReadDisposition(TrimBlanks(line), &header)) return std::nullopt;
     } else if (EqualsIgnoreCase(name, "Content-Transfer-Encoding")) {
-      const std::string_view coding = Trim(line);
+      const std::string_view coding = TrimBlanks(line);
       if (!EqualsIgnoreCase(coding, "binary") && !EqualsIgnoreCase(coding, "8bit")) {
         return std::nullopt;
       }
@@ -105,11 +99,11 @@ std::optional<PartHeader> ReadHeader(std::string_view lines) {
 }  // namespace
 
 StatusOr<std::optional<std::string>> FindMultipartBoundary(std::string_view content_type) {
-  if (!EqualsIgnoreCase(Trim(TakeUntil(';', &content_type)), "multipart/form-data")) {
+  if (!EqualsIgnoreCase(TrimBlanks(TakeUntil(';', &content_type)), "multipart/form-data")) {
     return std::optional<std::string>();
   }
   std::optional<std::string> boundary;
-  while (!Trim(content_type).empty()) {
+  while (!TrimBlanks(content_type).empty()) {
     const auto parameter = TakeParameter(&content_type);
     const bool is_boundary = parameter.has_value() && EqualsIgnoreCase(parameter->name, "boundary");
     if (!parameter.has_value() || (is_boundary && boundary.has_value())) {
@@ -198,7 +192,7 @@ bool MultipartParser::TakeHeader() {
   buffer_.erase(0, end + kEnd.size());
   // Data may be empty, and its end the line end that the boundary begins with.
   state_ = State::kData;
-  return Fail(sink_.OnPart(*header->name, header->filename));
+  return Passes(sink_.OnPart(*header->name, header->filename));
 }
 
 bool MultipartParser::TakeData() {
@@ -206,11 +200,11 @@ bool MultipartParser::TakeData() {
   const bool is_end = found != std::string::npos;
   const size_t kept = std::min(buffer_.size(), delimiter_.size() - 1);
   const size_t size = is_end ? found : buffer_.size() - kept;
-  if (size > 0 && !Fail(sink_.OnData(std::string_view(buffer_).substr(0, size)))) return false;
+  if (size > 0 && !Passes(sink_.OnData(std::string_view(buffer_).substr(0, size)))) return false;
   buffer_.erase(0, is_end ? size + delimiter_.size() : size);
   if (!is_end) return false;
   state_ = State::kAfterDelimiter;
-  return Fail(sink_.OnPartEnd());
+  return Passes(sink_.OnPartEnd());
 }
 
 bool MultipartParser::TakeEpilogue() {
@@ -220,13 +214,13 @@ bool MultipartParser::TakeEpilogue() {
 }
 
 // True if there is nothing wrong.
-bool MultipartParser::Fail(Status status) {
+bool MultipartParser::Passes(Status status) {
   status_ = std::move(status);
   return status_.ok();
 }
 
 bool MultipartParser::Malformed(const std::string& what) {
-  return Fail(InvalidArgument("the multipart body is malformed: " + what));
+  return Passes(InvalidArgument("the multipart body is malformed: " + what));
 }
 
 }  // namespace aril::gateway

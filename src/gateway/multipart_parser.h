@@ -50,7 +50,7 @@ class MultipartParser {
   bool TakeHeader();
   bool TakeData();
   bool TakeEpilogue();
-  bool Fail(Status status);
+  bool Passes(Status status);
   bool Malformed(const std::string& what);
 
   const std::string delimiter_;  // CR LF "--" boundary

@@ -21,6 +21,9 @@ std::optional<std::string> PercentDecode(std::string_view text);
 // sent if that cannot be, and empty without `=`. nullopt if there is none.
 std::optional<std::string> FindQueryParameter(std::string_view query, std::string_view name);
 
+// `text` without the spaces and tabs around it (the optional whitespace of RFC 9110).
+std::string_view TrimBlanks(std::string_view text);
+
 // ASCII only: HTTP field names and tokens.
 bool EqualsIgnoreCase(std::string_view a, std::string_view b);
 

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril::gateway {
@@ -95,9 +97,18 @@ StatusOr<GenerationStore::Incoming> UploadFiles::Finish() {
   return incoming;
 }
 
+Status UploadSink::TryAppend(std::string_view bytes) {
+  try {
+    return parser_.Append(bytes);
+  } catch (const std::exception& exception) {
+    LogError(StrCat("an upload could not be taken: ", exception.what()));
+    return Internal("the upload could not be taken");
+  }
+}
+
 void UploadSink::Append(std::string bytes, std::function<void()> done) {
   auto work = [self = shared_from_this(), bytes = std::move(bytes), done] {
-    self->status_ = self->parser_.Append(bytes);
+    self->status_ = self->TryAppend(bytes);
     self->has_failed_ = !self->status_.ok();
     self->options_.post(done);
   };
@@ -106,6 +117,11 @@ void UploadSink::Append(std::string bytes, std::function<void()> done) {
   status_ = ResourceExhausted("there are too many uploads; please try again");
   has_failed_ = true;
   options_.post(std::move(done));
+}
+
+void UploadSink::Abandon(std::shared_ptr<BodySink> self) {
+  // If the queue is full, here: a slow disk is then what everybody waits for, anyway.
+  (void)options_.queue->TryPush([self = std::move(self)]() mutable { self = nullptr; });
 }
 
 StatusOr<GenerationStore::Incoming> UploadSink::Finish() {

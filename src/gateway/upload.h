@@ -58,26 +58,27 @@ class UploadSink final : public BodySink, public std::enable_shared_from_this<Up
   struct Options {
     std::string boundary;
     int64_t max_bytes = 0;
-    const GenerationStore* store = nullptr;  // these two outlive it
-    WorkQueue* queue = nullptr;
+    const GenerationStore* store = nullptr;  // outlives it
+    WorkQueue* queue = nullptr;              // as long as the server's thread runs
     PostFunction post;
-    std::function<void()> on_end;  // when it is destroyed, on whatever thread
+    std::shared_ptr<const void> slot;  // held until it is destroyed, on whatever thread
   };
   explicit UploadSink(Options options)
       : options_(std::move(options)),
         files_(*options_.store, options_.max_bytes),
         parser_(options_.boundary, files_) {}
-  ~UploadSink() override {
-    if (options_.on_end) options_.on_end();
-  }
 
   void Append(std::string bytes, std::function<void()> done) override;
   bool has_failed() const override { return has_failed_; }
+  void Abandon(std::shared_ptr<BodySink> self) override;
 
   // What has arrived; on any thread, once the body is over.
   StatusOr<GenerationStore::Incoming> Finish();
 
  private:
+  // What a library throws harms this upload alone.
+  Status TryAppend(std::string_view bytes);
+
   const Options options_;
   UploadFiles files_;
   MultipartParser parser_;

@@ -125,6 +125,29 @@ TEST_F(UploadTest, WhoMayNotIsToldBeforeTheBody) {
             400);
 }
 
+TEST_F(UploadTest, OneTenantDoesNotTakeAllPlaces) {
+  GatewayOptions options;
+  options.api_keys = ApiKeys(
+      std::vector<ApiKey>{{.key = "k", .tenant = "acme"}, {.key = "other", .tenant = "zen"}});
+  StartWithTimers(std::move(options));
+  const std::string head = StrCat(
+      "PUT /v1/adapters/sql HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\nContent-Length: "
+      "400000"
+      "\r\nExpect: 100-continue\r\nContent-Type: ",
+      kForm, "\r\n\r\n");
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::string answer;
+  do {  // until there is no place left
+    clients.push_back(std::make_unique<RawClient>(server_->port()));
+    ASSERT_TRUE(clients.back()->Send(head));
+    answer = clients.back()->ReadUntil("\r\n\r\n");
+  } while (answer.starts_with("HTTP/1.1 100") && clients.size() < 100);
+  EXPECT_THAT(answer, HasSubstr("HTTP/1.1 503"));
+  EXPECT_EQ(clients.size(), 5u);
+  const HttpHeaders headers = {{"Content-Type", kForm}, {"Authorization", "Bearer other"}};
+  EXPECT_EQ(Send("PUT", "/v1/adapters/mine", kGoodForm, headers).status, 201);
+}
+
 TEST_F(UploadTest, WithoutAStoreThereIsNone) {
   remote_ = nullptr;
   StartWithTimers();

@@ -1,0 +1,31 @@
+// Where requests are parsed and tokenized, and long answers put together.
+
+#ifndef ARIL_GATEWAY_REQUEST_QUEUES_H_
+#define ARIL_GATEWAY_REQUEST_QUEUES_H_
+
+#include <cstddef>
+
+#include "base/work_queue.h"
+
+namespace aril::gateway {
+
+// A thread for what is short and one for the rest: tokenizing megabytes takes a second, and nobody
+// else's request should wait for that. Thread-safe.
+class RequestQueues {
+ public:
+  explicit RequestQueues(size_t max_length) : short_(max_length), long_(max_length) {}
+
+  WorkQueue& ForBody(size_t num_bytes) { return num_bytes > kMaxShortBytes ? long_ : short_; }
+  WorkQueue& ForLongWork() { return long_; }
+  WorkQueue& ForShortWork() { return short_; }
+
+ private:
+  static constexpr size_t kMaxShortBytes = 128 << 10;
+
+  WorkQueue short_;
+  WorkQueue long_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_REQUEST_QUEUES_H_
