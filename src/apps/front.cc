@@ -10,6 +10,7 @@ namespace {
 // What ending takes beyond the drain: answers that are left are ended, threads are joined, and
 // gigabytes of memory given back.
 constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
+constexpr Duration kSweepInterval = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -30,6 +31,7 @@ Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& op
                 .max_load_wait = options.adapter_load_wait,
                 .max_upload_bytes = options.sources.max_bytes,
                 .upload_timeout = options.sources.timeout,
+                .sweep_interval = kSweepInterval,
                 .random = [this] { return Random64(); },
                 .is_in_cluster = place == Place::kCluster}),
       thread_([this] {

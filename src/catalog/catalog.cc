@@ -279,6 +279,14 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   return added;
 }
 
+Status Catalog::Sweep() {
+  const std::lock_guard changes_lock(changes_mutex_);
+  std::vector<std::string> forgotten;
+  const Status status = RemoveExpired(&forgotten);
+  TellForgotten(forgotten);
+  return status;
+}
+
 void Catalog::Discard(const CatalogEntry& entry) {
   if (entry.is_split()) return;
   const std::lock_guard changes_lock(changes_mutex_);

@@ -211,6 +211,8 @@ class Catalog {
   // Returns the entry as others see it now. Takes as long as writing to disk.
   StatusOr<CatalogEntryPtr> Put(std::string_view tenant, CatalogEntry entry,
                                 const Expected& expected);
+  // Removes what has expired, which every change does as well. The errors of the registry.
+  Status Sweep();
   // Lets go of what was stored for an entry that is not going to be put.
   void Discard(const CatalogEntry& entry);
   // NotFound if there is no such name; else as Put. FailedPrecondition for a name that the command

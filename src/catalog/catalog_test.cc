@@ -370,6 +370,20 @@ TEST_F(DurableCatalogTest, ExpiredNamesLeaveTheRegistry) {
   EXPECT_THAT(Names(*catalog_), ElementsAre("base", "b"));
 }
 
+TEST_F(DurableCatalogTest, WhatHasExpiredIsSweptAlsoAfterARestart) {
+  Restart({});
+  CatalogEntry entry = Adapter("a", 1);
+  entry.expires_unix = 10;
+  ASSERT_TRUE(Put(*catalog_, std::move(entry)).ok());
+  EXPECT_TRUE(catalog_->Sweep().ok());
+  EXPECT_THAT(forgotten_, ElementsAre());
+  clock_.Advance(std::chrono::seconds(10));
+  Restart({});
+  EXPECT_TRUE(catalog_->Sweep().ok());
+  EXPECT_THAT(forgotten_, ElementsAre("g1"));
+  EXPECT_FALSE(registry_->Has("g1"));
+}
+
 TEST_F(DurableCatalogTest, AnExpiredNameThatIsRenewedKeepsItsFiles) {
   Restart({});
   CatalogEntry entry = Adapter("a", 1);

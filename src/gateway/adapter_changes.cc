@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/split.h"
@@ -144,6 +145,21 @@ Status FetchAndPut(const AdapterChange& change, const std::string& tenant, Catal
       .status();
 }
 
+// All of a change whose files are known by their digests: elsewhere there may be other files by the
+// time that somebody asks again. The change is complete.
+std::string IdentityOf(const AdapterChange& change) {
+  if (change.digests.IsEmpty()) return "";
+  Json::Object files;
+  for (const auto& [name, digest] : change.digests.files) files.emplace_back(name, digest);
+  Json::Object identity = {{"source", change.source},
+                           {"digest", change.digests.generation},
+                           {"files", std::move(files)},
+                           {"ttl_seconds", change.ttl_seconds},
+                           {"pin", *change.pin}};
+  if (change.expected.has_value()) identity.emplace_back("expected", *change.expected);
+  return Json(std::move(identity)).Dump();
+}
+
 }  // namespace
 
 ApiResult<CatalogEntryPtr> ApplyChange(AdapterChange change, const RequestContext& context,
@@ -213,8 +229,11 @@ std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& co
     }
     return status;
   };
-  const Status started =
-      remote.loads->Start(tenant, change.name, change.source, work, std::move(done));
+  const Status started = remote.loads->Start({.tenant = tenant,
+                                              .name = change.name,
+                                              .source = change.source,
+                                              .identity = IdentityOf(change)},
+                                             work, std::move(done));
   if (!started.ok()) return FromStatus(started);
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -11,11 +12,8 @@ namespace aril::gateway {
 
 class AdapterLoads::Load final : public TransferMonitor {
  public:
-  Load(Key key, std::string source, Work work, Done done)
-      : key_(std::move(key)),
-        source_(std::move(source)),
-        work_(std::move(work)),
-        done_(std::move(done)) {}
+  Load(Request request, Work work)
+      : key_(request.tenant, request.name), request_(std::move(request)), work_(std::move(work)) {}
 
   bool IsCancelled() const override { return cancelled_; }
   void OnProgress(int64_t done_bytes, int64_t total_bytes) override {
@@ -46,25 +44,25 @@ class AdapterLoads::Load final : public TransferMonitor {
 
   const Key& key() const { return key_; }
   const std::string& tenant() const { return key_.first; }
+  const std::string& identity() const { return request_.identity; }
   AdapterLoadStatus Read() const {
     return {.state = state,
-            .source = source_,
+            .source = request_.source,
             .done_bytes = done_bytes_,
             .total_bytes = total_bytes_,
             .error = error};
   }
-  Done TakeDone() { return std::exchange(done_, nullptr); }
 
   // Guarded by the mutex of AdapterLoads.
   AdapterLoadStatus::State state = AdapterLoadStatus::State::kQueued;
   Status error;
   std::vector<std::function<void()>> waiters;
+  std::vector<Done> dones;  // taken once, by whoever ends it
 
  private:
   const Key key_;
-  const std::string source_;
+  const Request request_;
   const Work work_;
-  Done done_;  // taken once, by whoever ends it
   std::atomic<int64_t> done_bytes_ = 0;
   std::atomic<int64_t> total_bytes_ = 0;
   std::mutex wait_mutex_;
@@ -105,13 +103,15 @@ size_t AdapterLoads::NumQueued(const std::string& tenant) const {
   return static_cast<size_t>(std::ranges::count(queue_, tenant, &Load::tenant));
 }
 
-Status AdapterLoads::Start(const std::string& tenant, const std::string& name,
-                           const std::string& source, Work work, Done done) {
-  auto load = std::make_shared<Load>(Key(tenant, name), source, std::move(work), std::move(done));
+Status AdapterLoads::Start(Request request, Work work, Done done) {
+  auto load = std::make_shared<Load>(std::move(request), std::move(work));
+  if (done) load->dones.push_back(std::move(done));
+  const std::string& tenant = load->tenant();
   LoadPtr replaced;
-  Done replaced_done;
+  std::vector<Done> replaced_dones;
   {
     const std::lock_guard lock(mutex_);
+    if (Join(*load)) return OkStatus();
     if (queue_.size() >= options_.max_queued ||
         NumQueued(tenant) >= options_.max_queued_per_tenant) {
       return ResourceExhausted(
@@ -123,15 +123,25 @@ Status AdapterLoads::Start(const std::string& tenant, const std::string& name,
     if (replaced != nullptr) {
       load->waiters = std::move(replaced->waiters);
       replaced->waiters.clear();
-      replaced_done = replaced->TakeDone();
+      replaced_dones = std::exchange(replaced->dones, {});
       std::erase(queue_, replaced);
     }
     queue_.push_back(load);
   }
   wake_.notify_one();
   if (replaced != nullptr) replaced->Cancel();
-  if (replaced_done) replaced_done(Cancelled());
+  for (const Done& replaced_done : replaced_dones) replaced_done(Cancelled());
   return OkStatus();
+}
+
+bool AdapterLoads::Join(Load& load) {
+  const auto found = loads_.find(load.key());
+  if (found == loads_.end() || load.identity().empty()) return false;
+  Load& current = *found->second;
+  if (current.state == AdapterLoadStatus::State::kFailed || current.IsCancelled()) return false;
+  if (current.identity() != load.identity()) return false;
+  std::ranges::move(load.dones, std::back_inserter(current.dones));
+  return true;
 }
 
 bool AdapterLoads::Cancel(const std::string& tenant, const std::string& name) {
@@ -220,7 +230,7 @@ void AdapterLoads::ForgetFailed(const Key& key) { std::erase(failed_, key); }
 
 void AdapterLoads::Finish(const LoadPtr& load, const Status& status) {
   std::vector<std::function<void()>> waiters;
-  Done done;
+  std::vector<Done> dones;
   {
     const std::lock_guard lock(mutex_);
     const auto found = loads_.find(load->key());
@@ -233,13 +243,13 @@ void AdapterLoads::Finish(const LoadPtr& load, const Status& status) {
       failed_.push_back(load->key());
     }
     waiters = std::exchange(load->waiters, {});
-    done = load->TakeDone();
+    dones = std::exchange(load->dones, {});
     if (failed_.size() > options_.max_failed) {
       loads_.erase(failed_.front());
       failed_.pop_front();
     }
   }
-  if (done) done(status);
+  for (const Done& done : dones) done(status);
   for (const auto& waiter : waiters) waiter();
 }
 

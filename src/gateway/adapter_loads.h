@@ -57,11 +57,19 @@ class AdapterLoads {
   // Cancels what there is and waits until it has ended.
   ~AdapterLoads();
 
+  struct Request {
+    std::string tenant;
+    std::string name;
+    std::string source;
+    // Two loads of a name with the same one give the same; empty: nobody knows what is fetched.
+    std::string identity;
+  };
   // Begins a load, in place of one of the same name, which is cancelled; whoever waits for that one
-  // waits for this. ResourceExhausted if too many are queued. `done` (may be empty) is called once,
-  // when it is over, on any thread but never before Start returns on its own.
-  Status Start(const std::string& tenant, const std::string& name, const std::string& source,
-               Work work, Done done = nullptr);
+  // waits for this. One that would give the same goes on instead: who asks again and again, until
+  // it is there, does not begin again and again. ResourceExhausted if too many are queued. `done`
+  // (may be empty) is called once, when it is over, on any thread but never before Start returns on
+  // its own.
+  Status Start(Request request, Work work, Done done = nullptr);
   // Cancels a load, or forgets one that failed. False if there is neither.
   bool Cancel(const std::string& tenant, const std::string& name);
 
@@ -86,6 +94,8 @@ class AdapterLoads {
   // mutex_ is held for these.
   LoadPtr TakeNext();
   void ForgetFailed(const Key& key);
+  // Whether what `load` asks for is under way already: its `dones` are that one's then.
+  bool Join(Load& load);
   size_t NumQueued(const std::string& tenant) const;
   // Not held. Tells whoever waits.
   void Finish(const LoadPtr& load, const Status& status);

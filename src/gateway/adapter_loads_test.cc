@@ -25,10 +25,11 @@ class Loads {
   explicit Loads(AdapterLoads::Options options = {}) : loads(options) {}
   ~Loads() { ReleaseAll(); }
 
-  Status Start(const std::string& tenant, const std::string& name, Status end = OkStatus()) {
+  Status Start(const std::string& tenant, const std::string& name, Status end = OkStatus(),
+               const std::string& identity = "") {
     const std::string key = tenant + "/" + name;
     return loads.Start(
-        tenant, name, "https://" + key,
+        {.tenant = tenant, .name = name, .source = "https://" + key, .identity = identity},
         [this, key, end](TransferMonitor& monitor) {
           monitor.OnProgress(3, 7);
           std::unique_lock lock(mutex_);
@@ -167,6 +168,26 @@ TEST(AdapterLoads, TheNextLoadOfANameTakesItsPlace) {
   future.wait();
 }
 
+TEST(AdapterLoads, WhatIsUnderWayIsNotBegunAgain) {
+  Loads fake({.max_parallel = 1, .max_parallel_per_tenant = 1});
+  ASSERT_TRUE(fake.Start("t", "a", OkStatus(), "v1").ok());
+  fake.WaitForRunning(1);
+  ASSERT_TRUE(fake.Start("t", "a", OkStatus(), "v1").ok());
+  fake.Release("t/a");
+  EXPECT_THAT(fake.WaitForEnd("t/a", 2), ElementsAre(StatusCode::kOk, StatusCode::kOk));
+  EXPECT_TRUE(fake.loads.List("t").empty());
+
+  ASSERT_TRUE(fake.Start("t", "b", NotFound("no"), "v1").ok());
+  fake.WaitForRunning(1);
+  ASSERT_TRUE(fake.Start("t", "b", NotFound("no"), "v2").ok());
+  EXPECT_THAT(fake.WaitForEnd("t/b"), ElementsAre(StatusCode::kCancelled)) << "another one";
+  fake.Release("t/b");
+  EXPECT_THAT(fake.WaitForEnd("t/b", 2),
+              ElementsAre(StatusCode::kCancelled, StatusCode::kNotFound));
+  ASSERT_TRUE(fake.Start("t", "b", OkStatus(), "v2").ok()) << "one that failed is begun again";
+  fake.WaitForEnd("t/b", 3);
+}
+
 TEST(AdapterLoads, CancellingEndsWhatRunsAndWhatWaits) {
   Loads fake({.max_parallel = 1, .max_parallel_per_tenant = 1});
   ASSERT_TRUE(fake.Start("t", "a").ok());
@@ -192,7 +213,8 @@ TEST(AdapterLoads, EndsAllWhenItGoes) {
     fake.WaitForRunning(1);
     ASSERT_TRUE(fake.loads
                     .Start(
-                        "t", "b", "x", [](TransferMonitor&) { return OkStatus(); },
+                        {.tenant = "t", .name = "b", .source = "x", .identity = ""},
+                        [](TransferMonitor&) { return OkStatus(); },
                         [&](const Status& status) { ended.push_back(status.code()); })
                     .ok());
     ASSERT_TRUE(fake.loads.WhenOver("t", "b", [&] { ++num_over; }));
@@ -206,7 +228,7 @@ TEST(AdapterLoads, WhatIsThrownFailsOneLoad) {
   std::promise<Status> end;
   ASSERT_TRUE(loads
                   .Start(
-                      "t", "a", "x",
+                      {.tenant = "t", .name = "a", .source = "x", .identity = ""},
                       [](TransferMonitor&) -> Status { throw std::runtime_error("out of memory"); },
                       [&](const Status& status) { end.set_value(status); })
                   .ok());

@@ -209,6 +209,18 @@ void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort
   port_ = port;
   model_ = std::move(model);
   loader_ = loader;
+  if (options_.sweep_interval > Duration::zero()) SweepExpired();
+}
+
+void Gateway::SweepExpired() {
+  const bool queued = adapter_changes_.TryPush([catalog = model_->catalog, loads = loads_.get()] {
+    std::unique_lock<std::mutex> lock;
+    if (loads != nullptr) lock = std::unique_lock(loads->changes());
+    const Status swept = catalog->Sweep();
+    if (!swept.ok()) LogWarning("names that have expired could not be removed: " + Message(swept));
+  });
+  if (!queued) LogInfo("names that have expired are removed later: too many changes wait");
+  options_.post_after(options_.sweep_interval, [this] { SweepExpired(); });
 }
 
 void Gateway::FailAll(const std::string& reason) { completions_.FailAll(Overloaded(reason)); }

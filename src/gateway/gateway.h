@@ -47,6 +47,8 @@ struct GatewayOptions {
   AdapterLoads::Options loads;
   int64_t max_upload_bytes = int64_t{4} << 30;  // of an adapter
   Duration upload_timeout = std::chrono::minutes(10);
+  // How often names that have expired are removed; zero: when others change.
+  Duration sweep_interval = Duration::zero();
   std::function<uint64_t()> random;  // 64 unpredictable bits; on the server's thread
   // The runners are other processes, and there is no way yet to give them adapters at run time.
   bool is_in_cluster = false;
@@ -100,6 +102,8 @@ class Gateway {
   std::optional<ApiError> CheckUpload(const HttpRequest& head, const std::string& tenant) const;
   // The same for what changes the adapters, or 403 if they are fixed.
   void ChangeAdapters(ApiCall call, BodyFunction function);
+  // Removes what has expired, now and then again.
+  void SweepExpired();
 
   void HandleHealth(ApiCall call);
   void HandleReady(ApiCall call);
