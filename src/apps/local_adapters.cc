@@ -202,7 +202,7 @@ void LocalAdapters::LetCloseStored(AdapterId adapter, const std::string& digest)
     if (const auto found = given_.find(digest); found != given_.end()) given = found->second;
   }
   const Folder stored(options_.store->DirOf(digest));
-  if (given.empty()) return runner_.LetClose(adapter, [stored] { return stored; });
+  if (given.empty()) return runner_.LetClose(adapter, [dir = stored] { return dir; });
   LetClose(adapter, digest, [store = options_.store, digest, stored, folder = Folder(given)] {
     return store->Has(digest) ? stored : folder;
   });

@@ -130,7 +130,7 @@ StatusOr<std::shared_ptr<Catalog>> Catalog::Create(std::vector<CatalogEntry> ent
       catalog->base_name_ = entry.name;
     }
     entry.is_given |= is_moved;
-    catalog->Insert(std::make_shared<const CatalogEntry>(std::move(entry)));
+    catalog->Insert(std::make_shared<const CatalogEntry>(std::move(entry)), known);
   }
   return catalog;
 }

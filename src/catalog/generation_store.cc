@@ -197,8 +197,10 @@ Status GenerationStore::Keep(Incoming incoming) const {
   if (rename(incoming.dir().c_str(), to.c_str()) != 0) {
     return errno == ENOTEMPTY || errno == EEXIST ? OkStatus() : StoreErrno(to);
   }
+  incoming.dir_ = to;  // to be removed, unless its name is on disk
+  RETURN_IF_ERROR(SyncFolder(dir_));
   incoming.dir_.clear();
-  return SyncFolder(dir_);
+  return OkStatus();
 }
 
 bool GenerationStore::Has(const std::string& digest) const {
@@ -216,7 +218,7 @@ Status GenerationStore::Remove(const std::string& digest) const {
   // Renamed first: a folder that has the name is always complete.
   const std::string doomed = StrCat(dir_, "/", kIncomingPrefix, digest);
   if (rename(DirOf(digest).c_str(), doomed.c_str()) != 0) {
-    return errno == ENOENT ? OkStatus() : StoreErrno(doomed);
+    return errno == ENOENT ? OkStatus() : Unavailable(Message(ErrnoStatus(doomed)));
   }
   return RemoveFolder(doomed);
 }

@@ -32,8 +32,8 @@ class BodySink {
 // What a server does with the body of a request whose head is there.
 struct BodyPlan {
   std::shared_ptr<BodySink> sink;   // null: into the request, within the server's own limits
-  size_t max_bytes = 0;             // with a sink
-  Duration timeout = {};            // likewise, for all of the body
+  size_t max_bytes = 0;             // with a sink; else 0: the server's own limit
+  Duration timeout = {};            // with a sink, for all of the body
   std::optional<ApiError> refusal;  // answered at once, and the body is not read
 };
 using BodyPlanner = std::function<BodyPlan(const HttpRequest& head)>;

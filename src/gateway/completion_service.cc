@@ -57,7 +57,8 @@ struct CompletionService::Pending {
   const Endpoint endpoint;
   const ApiCall call;
   const TimePoint arrival;
-  std::atomic<bool> gone = false;           // the client went away
+  std::atomic<bool> gone = false;  // the client went away, or has its answer
+  bool answered = false;
   std::optional<LoadWaiters::Ticket> wait;  // for an adapter
 };
 
@@ -88,10 +89,12 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
     if (!gone->wait.has_value()) return;
     waiters_.Cancel(*gone->wait);
     gone->wait.reset();
+    pending_.erase(gone);
     AddInFlight(-1);
     options_.metrics->OnRequestCancelled();
   });
   if (!Parse(pending)) return pending->call.responder->Respond(TooMany(num_in_flight_));
+  pending_.insert(pending);
   AddInFlight(1);
 }
 
@@ -131,7 +134,9 @@ void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
 }
 
 void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error) {
+  pending_.erase(pending);
   AddInFlight(-1);
+  if (pending->answered) return;
   if (pending->gone) return options_.metrics->OnRequestCancelled();
   options_.metrics->OnRequestFailed();
   pending->call.responder->Respond(ErrorResponse(error));
@@ -157,6 +162,7 @@ void CompletionService::OnWaited(const std::shared_ptr<Pending>& pending, const 
 }
 
 void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionRequest request) {
+  pending_.erase(pending);
   auto live = std::make_shared<Live>(CompletionSessionOptions{.request = std::move(request),
                                                               .model = model_,
                                                               .responder = pending->call.responder,
@@ -192,29 +198,31 @@ Status CompletionService::SubmitAll(const std::shared_ptr<Live>& live, TimePoint
 
 void CompletionService::OnEvents(std::vector<wire::TokenEvent> events) {
   for (wire::TokenEvent& event : events) {
-    const SequenceId sequence = event.sequence;
+    const auto found = targets_.find(event.sequence);
+    if (found == targets_.end()) continue;  // cancelled meanwhile
+    const Target target = found->second;
     try {
-      OnEvent(std::move(event));
+      OnEvent(target, std::move(event));
     } catch (const std::exception& exception) {
-      OnBadEvent(sequence, exception);
+      OnBadEvent(target.live, exception);
     }
   }
 }
 
-void CompletionService::OnBadEvent(SequenceId sequence, const std::exception& exception) {
-  LogError(StrCat("a request had to be ended: ", exception.what()));
-  const auto found = targets_.find(sequence);
-  if (found == targets_.end()) return;
-  const std::shared_ptr<Live> live = found->second.live;
-  Release(live);
-  live->session.Fail(FromStatus(Internal("The request could not be processed.")));
+void CompletionService::OnBadEvent(const std::shared_ptr<Live>& live,
+                                   const std::exception& exception) {
+  try {
+    owed_.erase(live);
+    Release(live);
+    LogError(StrCat("a request had to be ended: ", exception.what()));
+    live->session.Fail(FromStatus(Internal("The request could not be processed.")));
+  } catch (const std::exception& again) {  // the other requests' events go on
+    LogError(again.what());
+  }
 }
 
-void CompletionService::OnEvent(wire::TokenEvent event) {
-  const auto found = targets_.find(event.sequence);
-  if (found == targets_.end()) return;  // cancelled meanwhile
+void CompletionService::OnEvent(const Target& target, wire::TokenEvent event) {
   const SequenceId sequence = event.sequence;
-  const Target target = found->second;
   CompletionSession& session = target.live->session;
   const bool ended = event.finish.has_value();
   if (session.OnEvent(target.choice_idx, std::move(event))) port_->Cancel(sequence);
@@ -225,11 +233,13 @@ void CompletionService::OnEvent(wire::TokenEvent event) {
 }
 
 void CompletionService::AnswerLater(const std::shared_ptr<Live>& live) {
+  owed_.insert(live);
   const auto respond = [this, live](HttpResponse response) {
-    live->session.responder()->Respond(std::move(response));
+    if (owed_.erase(live) == 0) return;  // it has been told something else
     Release(live);
+    live->session.responder()->Respond(std::move(response));
   };
-  const bool queued = options_.work->ForLongWork().TryPush([this, live, respond] {
+  const bool queued = options_.work->ForAnswers().TryPush([this, live, respond] {
     const auto response = std::make_shared<HttpResponse>(AnswerSafely(live->session));
     options_.post([respond, response] { respond(std::move(*response)); });
   });
@@ -258,6 +268,17 @@ void CompletionService::FailAll(const ApiError& error) {
     const std::shared_ptr<Live> live = targets_.begin()->second.live;
     live->session.Fail(error);
     Release(live);
+  }
+  for (const auto& live : std::exchange(owed_, {})) {
+    Release(live);
+    live->session.responder()->Respond(ErrorResponse(error));
+  }
+  // What still parses them finds that nobody waits.
+  for (const auto& pending : pending_) {
+    if (pending->gone.exchange(true)) continue;
+    pending->answered = true;
+    options_.metrics->OnRequestFailed();
+    pending->call.responder->Respond(ErrorResponse(error));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -89,9 +90,9 @@ class CompletionService {
   void Begin(std::shared_ptr<Pending> pending, CompletionRequest request);
   Status SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival);
   void OnEvents(std::vector<wire::TokenEvent> events);
-  void OnEvent(wire::TokenEvent event);
+  void OnEvent(const Target& target, wire::TokenEvent event);
   // What a library threw ends this request alone.
-  void OnBadEvent(SequenceId sequence, const std::exception& exception);
+  void OnBadEvent(const std::shared_ptr<Live>& live, const std::exception& exception);
   void AnswerLater(const std::shared_ptr<Live>& live);
   void OnDisconnect(const std::shared_ptr<Live>& live);
   // Cancels what still runs and forgets the request. Once is enough: an answer whose last event
@@ -108,7 +109,9 @@ class CompletionService {
   int64_t next_sequence_ = 0;
   int64_t num_in_flight_ = 0;
   std::optional<ApiError> closed_;  // since FailAll: what becomes of requests
+  std::set<std::shared_ptr<Pending>> pending_;
   std::unordered_map<SequenceId, Target> targets_;
+  std::set<std::shared_ptr<Live>> owed_;  // their sequences have ended
   EventInbox inbox_;
 };
 

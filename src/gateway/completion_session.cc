@@ -13,8 +13,9 @@
 namespace aril::gateway {
 namespace {
 
-// Some milliseconds' worth.
-constexpr size_t kMaxLogprobsAtOnce = 4096;
+// What takes some milliseconds to put together.
+constexpr size_t kMaxNumbersAtOnce = 4096;
+constexpr size_t kMaxTextAtOnce = 256 << 10;  // bytes
 
 template <typename T>
 void MoveAppend(std::vector<T>&& from, std::vector<T>* to) {
@@ -145,23 +146,26 @@ void CompletionSession::Deliver(int64_t choice_idx, ChoiceDelta delta) {
 void CompletionSession::Complete() {
   const Usage usage = CountUsage();
   owes_answer_ = !streaming_ && IsLong();
-  HttpResponse answer;
-  if (!streaming_ && !owes_answer_) answer = MakeAnswer();
-  // What could throw without an answer lies behind, so that Fail can still give one.
+  // If this throws, Fail can still give an answer.
+  if (!streaming_ && !owes_answer_) responder_->Respond(MakeAnswer());
   done_ = true;
   metrics_.OnRequestFinished(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
-  if (owes_answer_) return;
-  if (!streaming_) return responder_->Respond(std::move(answer));
+  if (!streaming_) return;
   if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
   responder_->Write(kSseDone);
   responder_->Finish();
 }
 
 bool CompletionSession::IsLong() const {
-  size_t num_logprobs = 0;  // of tokens, and of what else could have been there
+  size_t num_numbers = 0;
+  size_t num_bytes = 0;
+  // Logprobs are of tokens, and of what else could have been there.
   const auto of_token = static_cast<size_t>(request_.common.sampling.num_logprobs.value_or(0)) + 1;
-  for (const Choice& choice : choices_) num_logprobs += choice.whole.logprobs.size() * of_token;
-  return num_logprobs > kMaxLogprobsAtOnce;
+  for (const Choice& choice : choices_) {
+    num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
+    num_bytes += choice.whole.text.size();
+  }
+  return num_numbers > kMaxNumbersAtOnce || num_bytes > kMaxTextAtOnce;
 }
 
 HttpResponse CompletionSession::MakeAnswer() const {

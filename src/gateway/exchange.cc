@@ -16,9 +16,10 @@ Exchange::Exchange(const asio::any_io_executor& executor, ExchangeOptions option
 void Exchange::Respond(HttpResponse response) {
   if (disconnected_) return;
   CHECK(!streaming_ && !complete_);
-  queue_ = SerializeHead(response, options_.extra_headers, HttpFraming::kContentLength,
-                         options_.keep_alive);
-  if (!options_.head_only) queue_ += response.body;
+  std::string bytes = SerializeHead(response, options_.extra_headers, HttpFraming::kContentLength,
+                                    options_.keep_alive);
+  if (!options_.head_only) bytes += response.body;
+  queue_ = std::move(bytes);
   Complete();
 }
 
@@ -38,10 +39,9 @@ void Exchange::StartStream(HttpResponse head, std::string heartbeat) {
 void Exchange::Write(std::string_view bytes) {
   if (disconnected_ || options_.head_only) return;
   CHECK(streaming_ && !complete_);
-  // Who has taken everything so far is not slow, however much comes at once.
-  const bool is_behind = sending_ && !queue_.empty();
+  // Who has nothing left to take is not slow, however much comes at once.
+  if (sending_ && queue_.size() > options_.max_buffer_bytes) return Disconnect();
   Queue(bytes);
-  if (is_behind && queue_.size() > options_.max_buffer_bytes) return Disconnect();
   wake_.cancel();
 }
 

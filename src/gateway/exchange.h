@@ -16,7 +16,7 @@
 namespace aril::gateway {
 
 struct ExchangeOptions {
-  // What may wait of a stream while something else is being sent; a single event always may.
+  // What may wait of a stream while something else is being sent, and one event more.
   size_t max_buffer_bytes = 0;
   bool http_1_1 = true;    // chunks are understood
   bool head_only = false;  // the request was a HEAD

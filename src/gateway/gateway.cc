@@ -28,6 +28,8 @@ constexpr int kMaxUploadsOfTenant = 4;
 // Threads that open the files of adapters whose requests wait for that: a folder that is served
 // where it lies is digested, and DoRA reads what it adapts of the base model, about a second each.
 constexpr size_t kOpeningThreads = 4;
+// Of a body that nobody asked for: some clients and proxies add one to probes and preflights.
+constexpr size_t kMaxUselessBytes = 4 << 10;
 // What a multipart body has beyond its parts' bytes.
 constexpr size_t kMultipartBytes = 64 << 10;
 
@@ -284,7 +286,7 @@ void Gateway::HandleOpenApi(ApiCall call) {
 }
 
 void Gateway::HandleModels(ApiCall call) {
-  AnswerOn(work_.ForShortWork(), std::make_shared<ApiCall>(std::move(call)),
+  AnswerOn(work_.ForAnswers(), std::make_shared<ApiCall>(std::move(call)),
            [](const std::string&, const RequestContext& context) {
              return JsonResponse(ListModels(context.model, context.tenant));
            });
@@ -296,7 +298,7 @@ void Gateway::HandleModel(ApiCall call) {
 }
 
 void Gateway::HandleAdapters(ApiCall call) {
-  AnswerOn(work_.ForShortWork(), std::make_shared<ApiCall>(std::move(call)),
+  AnswerOn(work_.ForAnswers(), std::make_shared<ApiCall>(std::move(call)),
            [](const std::string&, const RequestContext& context) {
              return JsonResponse(ListAdapters(context));
            });
@@ -312,8 +314,12 @@ BodyPlan Gateway::PlanBody(const HttpRequest& head) {
   const FoundRoute found = FindRoute(head);
   const auto tenant = options_.api_keys.FindTenant(FindHeader(head.headers, "Authorization"));
   BodyPlan plan;
-  if (!tenant) {
-    plan.refusal = found.route == nullptr ? UnknownPath(head) : WrongKey();
+  if (!tenant && found.route == nullptr) {
+    plan.refusal = UnknownPath(head);
+  } else if (!tenant && (!found.route->needs_key || head.method == "OPTIONS")) {
+    plan.max_bytes = kMaxUselessBytes;
+  } else if (!tenant) {
+    plan.refusal = WrongKey();
   } else if (head.method == "PUT" && head.path.starts_with(kAdapterPrefix)) {
     plan = PlanUpload(head, *tenant);
   }
@@ -363,9 +369,12 @@ std::optional<ApiError> Gateway::CheckUpload(const HttpRequest& head,
 }
 
 void Gateway::HandleUpload(ApiCall call) {
-  BodyFunction put = [remote = remote_, sink = call.request.sink, name = AdapterName(call.request),
+  // Given up, with its slot and what is left of its files, before the client has its answer.
+  const auto held = std::make_shared<std::shared_ptr<BodySink>>(std::move(call.request.sink));
+  BodyFunction put = [remote = remote_, held, name = AdapterName(call.request),
                       query = call.request.query](const std::string&,
                                                   const RequestContext& context) {
+    const std::shared_ptr<BodySink> sink = std::exchange(*held, nullptr);
     auto& upload = static_cast<UploadSink&>(*sink);  // only PlanBody makes sinks
     return ToResponse(PutUpload(name, query, upload.Finish(), context, remote));
   };
@@ -482,9 +491,11 @@ void Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
     RequestContext context = ContextOf(call->tenant, *model);
     context.draw = draw;
     context.may_open = may_open;
-    const auto response = AnswerSafely(function, call->request.body, context);
+    auto response = AnswerSafely(function, call->request.body, context);
     if (!response.has_value()) return;
-    options_.post([responder = call->responder, response] { responder->Respond(*response); });
+    const auto answer = std::make_shared<HttpResponse>(*std::move(response));
+    options_.post(
+        [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
   });
   if (!queued)
     call->responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));

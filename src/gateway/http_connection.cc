@@ -206,6 +206,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
       const error_code error = co_await stream_->Write(piece);
       deadline_.Clear();
       if (error) co_return false;
+      if (exchange_ != nullptr && exchange_->disconnected()) co_return false;
       bytes.remove_prefix(piece.size());
     }
     co_return true;

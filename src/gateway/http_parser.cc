@@ -176,9 +176,9 @@ bool RequestParser::PlanBody() {
   if (!planner_) return true;
   BodyPlan plan = planner_(request_);
   if (plan.refusal.has_value()) return Fail(*std::move(plan.refusal));
+  if (plan.max_bytes > 0) max_body_bytes_ = plan.max_bytes;
   if (plan.sink == nullptr) return true;
   request_.sink = std::move(plan.sink);
-  max_body_bytes_ = plan.max_bytes;
   body_timeout_ = plan.timeout;
   return true;
 }

@@ -1,4 +1,4 @@
-// Where requests are parsed and tokenized, and long answers put together.
+// Where requests are parsed and tokenized, and long answers and lists put together.
 
 #ifndef ARIL_GATEWAY_REQUEST_QUEUES_H_
 #define ARIL_GATEWAY_REQUEST_QUEUES_H_
@@ -9,21 +9,22 @@
 
 namespace aril::gateway {
 
-// A thread for what is short and one for the rest: tokenizing megabytes takes a second, and nobody
-// else's request should wait for that. Thread-safe.
+// A thread for short requests and one for long ones: tokenizing megabytes takes a second, and
+// nobody else's request should wait for that, nor an answer that is there. Thread-safe.
 class RequestQueues {
  public:
-  explicit RequestQueues(size_t max_length) : short_(max_length), long_(max_length) {}
+  explicit RequestQueues(size_t max_length)
+      : short_(max_length), long_(max_length), answers_(max_length) {}
 
   WorkQueue& ForBody(size_t num_bytes) { return num_bytes > kMaxShortBytes ? long_ : short_; }
-  WorkQueue& ForLongWork() { return long_; }
-  WorkQueue& ForShortWork() { return short_; }
+  WorkQueue& ForAnswers() { return answers_; }
 
  private:
   static constexpr size_t kMaxShortBytes = 128 << 10;
 
   WorkQueue short_;
   WorkQueue long_;
+  WorkQueue answers_;
 };
 
 }  // namespace aril::gateway
