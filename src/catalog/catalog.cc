@@ -282,7 +282,7 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
 Status Catalog::Sweep() {
   const std::lock_guard changes_lock(changes_mutex_);
   std::vector<std::string> forgotten;
-  const Status status = RemoveExpired(&forgotten);
+  Status status = RemoveExpired(&forgotten);
   TellForgotten(forgotten);
   return status;
 }
