@@ -1,5 +1,7 @@
 """An `aril serve` of one's own, for tests and tools: on a free port, ready, and ended again."""
 
+import contextlib
+import http.client
 import json
 import pathlib
 import socket
@@ -85,3 +87,18 @@ class Server:
             self.process.wait()
         elif self.process.poll() is None:
             self.stop()
+
+
+def connect(server: Server):
+    """A connection that is kept, for a `with` statement and `call`."""
+    return contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=READY_SECONDS))
+
+
+def call(connection, method: str, path: str, body=None, content_type="application/json") -> tuple:
+    """(status, body) of an answer in JSON, to what is JSON or bytes."""
+    is_raw = body is None or isinstance(body, bytes)
+    connection.request(method, path, body if is_raw else json.dumps(body),
+                       {"Content-Type": content_type})
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())

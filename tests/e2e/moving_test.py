@@ -4,8 +4,6 @@
 usage: moving_test.py ARIL_BINARY WORK_DIR
 """
 
-import contextlib
-import http.client
 import itertools
 import json
 import pathlib
@@ -21,6 +19,7 @@ import aril_server
 import client
 import evaluate
 import soak
+from aril_server import call, connect
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 ADAPTERS = ROOT / "models/demo/adapters"
@@ -33,19 +32,6 @@ REFUSED_EVERY = 50
 CLIENTS = 8
 MAX_TOKENS = 8
 SEED = 20261122
-TIMEOUT_SECONDS = 120
-
-
-def connect(server: aril_server.Server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_SECONDS)
-    return contextlib.closing(connection)
-
-
-def call(connection, method: str, path: str, body=None) -> tuple:
-    """(status, body) of an answer in JSON."""
-    connection.request(method, path, None if body is None else json.dumps(body))
-    response = connection.getresponse()
-    return response.status, json.loads(response.read())
 
 
 def ask(connection, model: str, question: str) -> tuple:

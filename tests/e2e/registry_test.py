@@ -5,8 +5,6 @@ usage: registry_test.py ARIL_BINARY WORK_DIR
 """
 
 import concurrent.futures
-import contextlib
-import http.client
 import itertools
 import json
 import os
@@ -23,6 +21,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
 import client
 import evaluate
+from aril_server import call, connect
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 ADAPTERS = ROOT / "models/demo/adapters"
@@ -33,19 +32,6 @@ NAMES = int(os.environ.get("ARIL_TEST_NAMES", "10000"))
 CONNECTIONS = 4
 # Less than sql has, and more than the other files of a small state folder. In the shell's blocks.
 MOST_BYTES, BLOCK_BYTES = 512 << 10, 512
-
-
-def connect(server: aril_server.Server):
-    return contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120))
-
-
-def call(connection, method: str, path: str, body=None, content_type="application/json") -> tuple:
-    """(status, body) of an answer in JSON."""
-    is_raw = body is None or isinstance(body, bytes)
-    connection.request(method, path, body if is_raw else json.dumps(body),
-                       {"Content-Type": content_type})
-    response = connection.getresponse()
-    return response.status, json.loads(response.read())
 
 
 def multipart(folder: pathlib.Path) -> bytes:
