@@ -5,6 +5,7 @@
 #include "apps/cluster_processes.h"
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/policy_flags.h"
 #include "apps/serve_flags.h"
 
 namespace aril {
@@ -70,10 +71,7 @@ void AddSchedulerCommand(CLI::App& app) {
   AddFlag(*command, "--lease-seconds", options->lease_seconds,
           "After which a leader that is not heard of is replaced")
       ->check(CLI::Range(2, 600));
-  command->option_defaults()->group("Policy");
-  AddFlag(*command, "--max-waiting", options->max_waiting,
-          "Most sequences that wait for a runner; more are answered with 503")
-      ->check(AtLeastOne());
+  AddPolicyFlags(*command, options->policies);
   AddFlag(
       *command, "--flat-batch", options->scheduler.flat_batch,
       "Sequences up to which a step costs about the same: lightly loaded runners are emptied into "

@@ -20,7 +20,7 @@ namespace aril {
 struct SchedulerProcessOptions {
   ClusterOptions cluster;
   scheduler::SchedulerOptions scheduler;
-  size_t max_waiting = 16'384;
+  scheduler::PolicyOptions policies;
   std::vector<std::string> etcd;  // "HOST:PORT" of its members; empty: no other scheduler
   cluster::TlsFiles etcd_tls;
   std::string election_key = "/aril/leader";

@@ -111,12 +111,6 @@ class Candidate {
   std::thread thread_;
 };
 
-scheduler::Policies MakePolicies(size_t max_waiting) {
-  scheduler::Policies policies;
-  policies.bound = std::make_unique<scheduler::FixedBound>(max_waiting);
-  return policies;
-}
-
 gateway::SchedulerCounts CountsOf(const cluster::SchedulerNode& node) {
   gateway::SchedulerCounts counts = {.leads = node.epoch().has_value(),
                                      .epoch = node.epoch().value_or(Epoch(0)).value(),
@@ -145,7 +139,7 @@ Status RunScheduler(const SchedulerProcessOptions& options, const Clock& clock) 
   cluster::SchedulerNode node(
       {.hello = hello,
        .scheduler = options.scheduler,
-       .policies = [max_waiting = options.max_waiting] { return MakePolicies(max_waiting); },
+       .policies = [policies = options.policies] { return scheduler::MakePolicies(policies); },
        .is_alone = options.etcd.empty()},
       *links);
   std::unique_ptr<Candidate> candidate;

@@ -15,6 +15,7 @@
 #include "gateway/completion_request.h"
 #include "gateway/http_server.h"
 #include "runner/local_runner.h"
+#include "scheduler/policies.h"
 #include "sources/source_policy.h"
 
 namespace aril {
@@ -35,6 +36,7 @@ struct ServeOptions {
   gateway::HttpServerOptions http;
   gateway::CompletionLimits limits;
   int64_t max_in_flight = 1024;
+  scheduler::PolicyOptions policies;
   std::vector<gateway::ApiKey> api_keys;  // none: everybody may ask
   Duration drain_timeout = std::chrono::seconds(30);
 };

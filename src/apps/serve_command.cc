@@ -4,6 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/policy_flags.h"
 #include "apps/serve.h"
 #include "apps/serve_flags.h"
 #include "apps/source_flags.h"
@@ -18,6 +19,7 @@ void AddServeCommand(CLI::App& app) {
   AddNameFlags(*serve, *flags);
   AddEngineFlags(*serve, *flags);
   AddHttpFlags(*serve, *flags);
+  AddPolicyFlags(*serve, flags->options.policies);
   AddSourceFlags(*serve, flags->sources);
   AddDurationFlag(*serve, "--adapter-load-wait", flags->options.adapter_load_wait, "60s",
                   "How long requests wait for an adapter that is being fetched for the first time");

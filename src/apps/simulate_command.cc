@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "apps/commands.h"
@@ -10,6 +11,7 @@
 #include "apps/simulate_chaos.h"
 #include "apps/simulate_fig13.h"
 #include "apps/simulate_scale.h"
+#include "apps/simulate_slora.h"
 #include "base/strings.h"
 #include "simulate/planted_bug.h"
 
@@ -18,10 +20,13 @@ namespace {
 
 struct SimulateFlags {
   std::string scenario;
-  std::string json_path;
+  std::string json_path, svg_path, step_model_path;
+  std::optional<Duration> duration;
+  uint64_t seed = 1;
   SimulateChaosOptions chaos;
   SimulateFig13Options fig13;
   SimulateScaleOptions scale;
+  SimulateSloraOptions slora;
 };
 
 // A flag that another scenario has is wrong usage, rather than ignored.
@@ -32,12 +37,13 @@ Status CheckScenario(const CLI::App& app, const std::string& scenario) {
       {"--planted-bug", {"chaos"}},
       {"--threads", {"chaos"}},
       {"--gpus", {"punica-fig13"}},
-      {"--duration", {"punica-fig13"}},
+      {"--duration", {"punica-fig13", "s-lora-policies"}},
       {"--peak-rate", {"punica-fig13"}},
       {"--max-tokens", {"punica-fig13"}},
-      {"--step-model", {"punica-fig13"}},
-      {"--svg", {"punica-fig13"}},
-      {"--seed", {"punica-fig13", "scale"}},
+      {"--step-model", {"punica-fig13", "s-lora-policies"}},
+      {"--svg", {"punica-fig13", "s-lora-policies"}},
+      {"--seed", {"punica-fig13", "s-lora-policies", "scale"}},
+      {"--repeat", {"s-lora-policies"}},
       {"--runners", {"scale"}},
       {"--adapters", {"scale"}},
       {"--requests", {"scale"}}};
@@ -49,6 +55,16 @@ Status CheckScenario(const CLI::App& app, const std::string& scenario) {
   return OkStatus();
 }
 
+// What two scenarios have in common.
+template <typename Options>
+void SetShared(const SimulateFlags& flags, Options& options) {
+  options.json_path = flags.json_path;
+  options.svg_path = flags.svg_path;
+  options.step_model_path = flags.step_model_path;
+  options.duration = flags.duration.value_or(options.duration);
+  options.seed = flags.seed;
+}
+
 Status RunScenario(SimulateFlags& flags) {
   if (flags.scenario == "chaos") {
     flags.chaos.json_path = flags.json_path;
@@ -56,10 +72,14 @@ Status RunScenario(SimulateFlags& flags) {
   }
   if (flags.scenario == "scale") {
     flags.scale.json_path = flags.json_path;
-    flags.scale.seed = flags.fig13.seed;
+    flags.scale.seed = flags.seed;
     return SimulateScale(flags.scale, std::cout, RealClock());
   }
-  flags.fig13.json_path = flags.json_path;
+  if (flags.scenario == "s-lora-policies") {
+    SetShared(flags, flags.slora);
+    return SimulateSlora(flags.slora, std::cout);
+  }
+  SetShared(flags, flags.fig13);
   return SimulateFig13(flags.fig13, std::cout);
 }
 
@@ -71,9 +91,10 @@ void AddSimulateCommand(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   AddFlag(*simulate, "--scenario", flags->scenario,
           "chaos: faults from seeds, invariants checked; punica-fig13: an hour of rising and "
-          "falling load, GPU hours; scale: what decisions cost")
+          "falling load, GPU hours; s-lora-policies: orders, early abort and clusters of adapters "
+          "under bursts; scale: what decisions cost")
       ->required()
-      ->check(CLI::IsMember({"chaos", "punica-fig13", "scale"}));
+      ->check(CLI::IsMember({"chaos", "punica-fig13", "s-lora-policies", "scale"}));
   AddFlag(*simulate, "--json", flags->json_path, "File to write all numbers to");
   AddFlag(*simulate, "--seeds", flags->chaos.num_seeds, "chaos: how many seeds")
       ->check(AtLeastOne());
@@ -89,18 +110,22 @@ void AddSimulateCommand(CLI::App& app) {
           "chaos: a bug that the checker is to find: " + Join(bugs, ", "));
   AddFlag(*simulate, "--gpus", flags->fig13.num_gpus, "punica-fig13: runners")
       ->check(CLI::Range(1, 4096));
-  AddDurationFlag(*simulate, "--duration", flags->fig13.duration, "1h",
-                  "punica-fig13: of the arrivals");
+  AddDurationFlag(*simulate, "--duration", flags->duration,
+                  "Of the arrivals [punica-fig13: 1h, s-lora-policies: 300s]");
   AddFlag(*simulate, "--peak-rate", flags->fig13.peak_rate,
           "punica-fig13: requests per second in the middle")
       ->check(CLI::Range(0.01, 1e5));
   AddFlag(*simulate, "--max-tokens", flags->fig13.max_tokens,
           "punica-fig13: of prompt and output together")
       ->check(CLI::Range(3, 100'000));
-  AddFlag(*simulate, "--step-model", flags->fig13.step_model_path,
-          "punica-fig13: JSON file with the coefficients of step times");
-  AddFlag(*simulate, "--svg", flags->fig13.svg_path, "punica-fig13: file to draw the figure to");
-  AddFlag(*simulate, "--seed", flags->fig13.seed, "punica-fig13, scale: of the load");
+  AddFlag(*simulate, "--repeat", flags->slora.repeat,
+          "s-lora-policies: workloads with successive seeds, of which means are shown")
+      ->check(CLI::Range(1, 1000));
+  AddFlag(*simulate, "--step-model", flags->step_model_path,
+          "punica-fig13, s-lora-policies: JSON file with the coefficients of step times");
+  AddFlag(*simulate, "--svg", flags->svg_path,
+          "punica-fig13, s-lora-policies: file to draw the figure to");
+  AddFlag(*simulate, "--seed", flags->seed, "punica-fig13, s-lora-policies, scale: of the load");
   AddFlag(*simulate, "--runners", flags->scale.num_runners, "scale: numbers of runners, in turn")
       ->delimiter(',')
       ->check(CLI::Range(1, 65'536));

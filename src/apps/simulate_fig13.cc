@@ -9,9 +9,9 @@
 #include "apps/bench_popularity.h"
 #include "apps/bench_random.h"
 #include "apps/output_file.h"
+#include "apps/step_model_file.h"
 #include "apps/svg_plot.h"
 #include "apps/text_table.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
 
@@ -125,14 +125,6 @@ std::string Svg(const TraceResult& result) {
                     {"Throughput", "minutes", "tokens/s", {std::move(tokens)}}});
 }
 
-StatusOr<simulate::StepModel> LoadStepModel(const std::string& path) {
-  if (path.empty()) return simulate::StepModel();
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 1 << 20));
-  auto model = simulate::ParseStepModel(text);
-  if (!model.ok()) return Annotate(model.status(), path);
-  return model;
-}
-
 }  // namespace
 
 StatusOr<std::vector<TraceRequest>> Fig13Requests(const SimulateFig13Options& options) {
@@ -175,7 +167,7 @@ double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
 }
 
 Status SimulateFig13(const SimulateFig13Options& options, std::ostream& out) {
-  ASSIGN_OR_RETURN(const simulate::StepModel steps, LoadStepModel(options.step_model_path));
+  ASSIGN_OR_RETURN(const simulate::StepModel steps, ReadStepModelFile(options.step_model_path, {}));
   ASSIGN_OR_RETURN(const std::vector<TraceRequest> requests, Fig13Requests(options));
   const double bound = GpuHoursLowerBound(requests, steps);
   const double hours = ToSeconds(options.duration) / 3600;

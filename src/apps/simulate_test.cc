@@ -5,6 +5,7 @@
 #include "apps/simulate_chaos.h"
 #include "apps/simulate_fig13.h"
 #include "apps/simulate_scale.h"
+#include "apps/simulate_slora.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
@@ -117,6 +118,30 @@ TEST(SimulateFig13Test, AWrongStepModelIsAnErrorWithItsPath) {
   options.step_model_path = dir.path() + "/none.json";
   std::ostringstream out;
   EXPECT_NE(Message(SimulateFig13(options, out)).find("none.json"), std::string::npos);
+}
+
+TEST(SimulateSloraTest, EarlyAbortSatisfiesMoreUsersUnderBursts) {
+  const TestDir dir;
+  SimulateSloraOptions options;
+  options.cvs = {6};
+  options.alphas = {1};
+  options.clusters = {2};
+  options.repeat = 2;
+  options.json_path = dir.path() + "/slora.json";
+  options.svg_path = dir.path() + "/slora.svg";
+  std::ostringstream out;
+  const Status status = SimulateSlora(options, out);
+  ASSERT_TRUE(status.ok()) << status;
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& orders = *json.Find("figure_10")->AsArray();
+  ASSERT_EQ(orders.size(), 3u);
+  const double fcfs = Number(orders[0], "satisfaction"), early = Number(orders[2], "satisfaction");
+  EXPECT_GT(early, fcfs * 1.2) << "newest first while overloaded, and no work for who has given up";
+  EXPECT_EQ(Number(orders[0], "failed"), 0);
+  EXPECT_GT(Number(orders[2], "failed"), 0);
+  EXPECT_EQ(json.Find("figure_11")->AsArray()->size(), 2u);
+  EXPECT_EQ(json.Find("figure_12")->AsArray()->size(), 2u);
+  EXPECT_TRUE(ReadFile(options.svg_path, 1 << 20).ok());
 }
 
 TEST(SimulateScaleTest, EveryNumberOfRunnersHasItsRow) {

@@ -10,6 +10,7 @@
 #include "apps/progress.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "scheduler/one_runner.h"
 
 namespace aril {
 namespace {
@@ -31,6 +32,21 @@ LoadProgress ShowProgress(const Clock& clock) {
     }
     state->progress->Add(done_bytes - std::exchange(state->done_bytes, done_bytes));
     if (done_bytes == total_bytes) state->progress->Finish();
+  };
+}
+
+// Without a policy, the engine's own queue is first come, first served.
+decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& options,
+                                                         const Clock& clock) {
+  if (options.policies == scheduler::PolicyOptions()) return nullptr;
+  return [&clock, policies = options.policies, max_running = options.runner.max_num_seqs](
+             int64_t pages_total, int64_t page_tokens) {
+    return std::make_unique<scheduler::OneRunner>(
+        scheduler::OneRunnerOptions{.max_running = max_running,
+                                    .pages_total = pages_total,
+                                    .page_tokens = page_tokens,
+                                    .policies = policies},
+        clock.Now());
   };
 }
 
@@ -89,6 +105,7 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, c
   while (true) {
     LocalRunnerOptions runner_options = options.runner;
     runner_options.more_adapters = MayChangeAdapters(options);
+    runner_options.make_admission = AdmissionOf(options, clock);
     for (const NamedAdapter& adapter : *adapters)
       runner_options.adapter_dirs.push_back(adapter.dir);
     runner_options.progress = ShowProgress(clock);

@@ -115,19 +115,25 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       CHECK(copies->TryPush(std::move(copy)));
     };
   }
-  const EngineOptions engine_options{.max_num_seqs = options.max_num_seqs,
-                                     .max_num_batched_tokens = options.max_num_batched_tokens,
-                                     .max_model_len = runner->max_model_len_,
-                                     .num_pages = runner->num_pages_,
-                                     .max_adapter_pages = runner->max_adapter_pages_,
-                                     .max_kv_pages = runner->max_kv_pages_,
-                                     .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
-                                     .enable_prefix_caching = options.enable_prefix_caching,
-                                     .lists_sequences = options.lists_sequences,
-                                     .run_aside = std::move(run_aside)};
+  const EngineOptions engine_options{
+      .max_num_seqs = options.max_num_seqs,
+      .max_num_batched_tokens = options.max_num_batched_tokens,
+      .max_model_len = runner->max_model_len_,
+      .num_pages = runner->num_pages_,
+      .max_adapter_pages = runner->max_adapter_pages_,
+      .max_kv_pages = runner->max_kv_pages_,
+      .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
+      .enable_prefix_caching = options.enable_prefix_caching,
+      .lists_sequences = options.lists_sequences || options.make_admission,
+      .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
                                              runner->context_, clock);
-  runner->runner_ = std::make_unique<Runner>(*runner->engine_, options.max_queued);
+  std::unique_ptr<wire::AdmissionControl> admission;
+  if (options.make_admission) {
+    admission = options.make_admission(runner->num_pages_, layout.page_tokens);
+  }
+  runner->runner_ =
+      std::make_unique<Runner>(*runner->engine_, options.max_queued, clock, std::move(admission));
   return runner;
 }
 

@@ -25,6 +25,7 @@
 #include "model/weights.h"
 #include "runner/runner.h"
 #include "spec/model_spec.h"
+#include "wire/admission.h"
 
 namespace aril {
 
@@ -54,6 +55,9 @@ struct LocalRunnerOptions {
   bool enable_prefix_caching = true;
   bool lists_sequences = false;  // in each step's statistics, for a scheduler
   size_t max_queued = 4096;
+  // Who is next, and who is turned away; empty: first come, first served.
+  std::function<std::unique_ptr<wire::AdmissionControl>(int64_t pages_total, int64_t page_tokens)>
+      make_admission;
   bool more_adapters = false;  // come at run time, and want room in the pool
   // Where adapters are copied into the pool; empty: on a thread of the runner's. Whoever drives the
   // engine step by step wants them there at once.

@@ -1,7 +1,11 @@
 #include "runner/runner.h"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <utility>
 
+#include "adapters/resident_adapter.h"
 #include "base/check.h"
 #include "base/strings.h"
 
@@ -29,10 +33,58 @@ Status Runner::Submit(wire::SequenceRequest request) {
     if (!live_.insert(sequence).second) {
       return InvalidArgument(StrCat("sequence ", sequence, " is already running"));
     }
-    submitted_.push_back(std::move(accepted));
+    if (admission_ == nullptr) {
+      submitted_.push_back(std::move(accepted));
+    } else {
+      const int64_t pages = AdapterPages(accepted);
+      auto decisions = admission_->OnSubmitted(accepted.request, pages, clock_.Now());
+      const auto own = std::find_if(decisions.refuse.begin(), decisions.refuse.end(),
+                                    [&](const auto& refused) { return refused.first == sequence; });
+      if (own != decisions.refuse.end()) {
+        live_.erase(sequence);
+        const Status why = own->second;
+        decisions.refuse.erase(own);
+        Obey(decisions);
+        return why;
+      }
+      held_.emplace(sequence, std::move(accepted));
+      Obey(decisions);
+    }
   }
   wake_.notify_one();
   return OkStatus();
+}
+
+int64_t Runner::AdapterPages(const AcceptedSequence& accepted) const {
+  const kernels::KvLayout& layout = engine_.layout();
+  int64_t pages = 0;
+  for (const AdapterRef& ref : accepted.adapters) {
+    pages += PagesForAdapter(*ref.adapter, layout.dtype, layout.page_bytes());
+  }
+  return pages;
+}
+
+void Runner::Obey(const wire::AdmissionControl::Decisions& decisions) {
+  for (const SequenceId id : decisions.begin) {
+    auto held = held_.extract(id);
+    CHECK(!held.empty());
+    submitted_.push_back(std::move(held.mapped()));
+  }
+  for (const auto& [id, why] : decisions.refuse) EndHeld(id, wire::FinishReason::kError, why);
+}
+
+void Runner::EndHeld(SequenceId sequence, wire::FinishReason reason, const Status& error) {
+  const auto held = held_.find(sequence);
+  CHECK(held != held_.end());
+  const wire::SequenceRequest& request = held->second.request;
+  wire::TokenEvent event;
+  event.sequence = sequence;
+  event.attempt = request.attempt;
+  event.index = static_cast<int32_t>(request.output.size());
+  event.finish = reason;
+  event.error = error;
+  ended_.push_back(std::move(event));
+  held_.erase(held);
 }
 
 void Runner::Cancel(SequenceId sequence) {
@@ -63,15 +115,40 @@ bool Runner::TakeMail() {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [this] {
       return stopping_ || (engine_.HasWork() && !engine_.IsStalled()) || !submitted_.empty() ||
-             !cancelled_.empty();
+             !cancelled_.empty() || !ended_.empty();
     });
-    submitted.swap(submitted_);
     cancelled.swap(cancelled_);
-    if (stopping_ && submitted.empty() && !engine_.HasSequences()) return false;
+    if (admission_ != nullptr) {
+      for (const SequenceId id : cancelled) {
+        if (!held_.contains(id)) continue;
+        EndHeld(id, wire::FinishReason::kCancelled, OkStatus());
+        Obey(admission_->OnClosed(id, clock_.Now()));
+      }
+    }
+    submitted.swap(submitted_);
+    if (stopping_ && submitted.empty() && ended_.empty() && !engine_.HasSequences()) return false;
   }
   for (AcceptedSequence& accepted : submitted) engine_.Add(std::move(accepted));
   for (const SequenceId id : cancelled) engine_.Cancel(id);
   return true;
+}
+
+// They wait as well, and nobody who looks at the statistics need know where.
+void Runner::AddHeld(wire::StepStats& stats) const {
+  stats.num_waiting += static_cast<int32_t>(held_.size());
+  std::map<AdapterId, wire::AdapterLoad> loads;
+  for (const wire::AdapterLoad& load : stats.adapters) loads[load.adapter] = load;
+  const auto count = [&loads](AdapterId adapter) {
+    wire::AdapterLoad& load = loads[adapter];
+    load.adapter = adapter;
+    ++load.num_waiting;
+  };
+  for (const auto& [id, held] : held_) {
+    if (held.request.adapters.empty()) count(kBaseModel);
+    for (const AdapterUse& use : held.request.adapters) count(use.id);
+  }
+  stats.adapters.clear();
+  for (const auto& [id, load] : loads) stats.adapters.push_back(load);
 }
 
 void Runner::Loop(wire::EventSink& sink) {
@@ -82,15 +159,25 @@ void Runner::Loop(wire::EventSink& sink) {
   });
   while (TakeMail()) {
     std::vector<wire::TokenEvent> events = engine_.Step();
+    wire::StepStats stats = engine_.Stats();
     {
       std::lock_guard lock(mutex_);
+      if (admission_ != nullptr) {
+        for (const wire::TokenEvent& event : events) {
+          if (event.finish) Obey(admission_->OnClosed(event.sequence, clock_.Now()));
+        }
+        Obey(admission_->OnStep(stats, clock_.Now()));
+        AddHeld(stats);
+      }
+      std::move(ended_.begin(), ended_.end(), std::back_inserter(events));
+      ended_.clear();
       for (const wire::TokenEvent& event : events) {
         if (!event.finish.has_value()) continue;
         live_.erase(event.sequence);
         cancelled_.erase(event.sequence);
       }
     }
-    sink.OnStep(engine_.Stats(), std::move(events));
+    sink.OnStep(stats, std::move(events));
   }
   engine_.SetListener(nullptr);
 }

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "base/retry_after.h"
 #include "base/work_queue.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
@@ -27,6 +28,7 @@ class RecordingSink final : public wire::EventSink {
  public:
   void OnStep(const wire::StepStats& stats, std::vector<wire::TokenEvent> events) override {
     if (on_step) on_step(events);
+    if (on_stats) on_stats(stats);
     const std::lock_guard lock(mutex_);
     streams_.Take(events);
     for (const wire::TokenEvent& event : events) num_finished_ += event.finish.has_value() ? 1 : 0;
@@ -45,6 +47,7 @@ class RecordingSink final : public wire::EventSink {
 
   // Called in the runner's thread before the events are taken.
   std::function<void(const std::vector<wire::TokenEvent>&)> on_step;
+  std::function<void(const wire::StepStats&)> on_stats;
 
  private:
   std::mutex mutex_;
@@ -69,7 +72,7 @@ TEST(Runner, DeliversWhatTheEngineGives) {
 
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   runner.Start(sink);
   ASSERT_TRUE(runner.Submit(a).ok());
   ASSERT_TRUE(runner.Submit(b).ok());
@@ -88,7 +91,7 @@ TEST(Runner, SleepsUntilAnAdapterIsLoaded) {
   TestEngine alone({});
   TestEngine engine(options);
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   runner.Start(sink);
   std::vector<wire::SequenceRequest> requests;
   for (int32_t i = 0; i < 9; ++i)
@@ -113,7 +116,7 @@ TEST(Runner, StepsWhenALoadHasEndedThatNobodyWantsAnyMore) {
     if (!std::exchange(has_ended, has_ended || !events.empty())) return;
     if (engine->Stats().pages_available == options.engine.num_pages) loaded.set_value();
   };
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   runner.Start(sink);
   ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 4, AdapterId(0))).ok());
   const std::function<void()> copy = begun.get_future().get();
@@ -127,7 +130,7 @@ TEST(Runner, StepsWhenALoadHasEndedThatNobodyWantsAnyMore) {
 TEST(Runner, RefusesMoreThanItsQueueHolds) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 3);
+  Runner runner(*engine, 3, engine.clock());
   for (const int64_t id : {0, 1, 2}) EXPECT_TRUE(runner.Submit(GreedyRequest(id, kPrompt, 2)).ok());
   const Status full = runner.Submit(GreedyRequest(3, kPrompt, 2));
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
@@ -143,7 +146,7 @@ TEST(Runner, RefusesMoreThanItsQueueHolds) {
 TEST(Runner, RefusesAnIdThatIsInUse) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   ASSERT_TRUE(runner.Submit(GreedyRequest(7, kPrompt, 2)).ok());
   const Status twice = runner.Submit(GreedyRequest(7, kPrompt, 2));
   EXPECT_EQ(twice.code(), StatusCode::kInvalidArgument);
@@ -157,7 +160,7 @@ TEST(Runner, RefusesAnIdThatIsInUse) {
 TEST(Runner, RefusesWhatTheEngineCannotRun) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   runner.Start(sink);
   EXPECT_EQ(runner.Submit(GreedyRequest(0, {}, 2)).code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(runner.Submit(GreedyRequest(0, {1}, 1000))),
@@ -169,7 +172,7 @@ TEST(Runner, RefusesWhatTheEngineCannotRun) {
 TEST(Runner, CancelEndsARunningSequence) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   std::promise<void> first_token;
   sink.on_step = [&, told = false](const auto& events) mutable {
     if (!events.empty() && !std::exchange(told, true)) first_token.set_value();
@@ -191,7 +194,7 @@ TEST(Runner, CancelEndsARunningSequence) {
 TEST(Runner, ACancellationConcernsOneLifeOfAnId) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   const auto request = GreedyRequest(5, kPrompt, 1);
   int num_ends = 0;
   engine->executor().SetLogitsObserver([&](const Sequence& sequence, std::span<const float>) {
@@ -213,7 +216,7 @@ TEST(Runner, ACancellationConcernsOneLifeOfAnId) {
 TEST(Runner, StopEndsEveryAcceptedSequenceOnce) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 100);
+  Runner runner(*engine, 100, engine.clock());
   std::promise<void> running;
   sink.on_step = [&, told = false](const auto& events) mutable {
     if (!events.empty() && !std::exchange(told, true)) running.set_value();
@@ -241,7 +244,7 @@ TEST(Runner, StopEndsEveryAcceptedSequenceOnce) {
 TEST(Runner, StopsFromSeveralThreadsAtOnce) {
   TestEngine engine({});
   RecordingSink sink;
-  Runner runner(*engine, 10);
+  Runner runner(*engine, 10, engine.clock());
   runner.Start(sink);
   ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 120)).ok());
   std::vector<std::thread> threads;
@@ -259,13 +262,120 @@ TEST(Runner, MayBeStoppedBeforeItIsStarted) {
   TestEngine engine({});
   RecordingSink sink;
   {
-    Runner runner(*engine, 10);
+    Runner runner(*engine, 10, engine.clock());
     runner.Stop();
     runner.Start(sink);  // a signal came while the server started
     EXPECT_EQ(runner.Submit(GreedyRequest(0, kPrompt, 1)).code(), StatusCode::kUnavailable);
   }
-  { const Runner never_used(*engine, 10); }
+  { const Runner never_used(*engine, 10, engine.clock()); }
   EXPECT_THAT(sink.streams().all(), IsEmpty());
+}
+
+// One sequence at a time, the newest first. Tenants say how they are turned away.
+class OneAtATime final : public wire::AdmissionControl {
+ public:
+  Decisions OnSubmitted(const wire::SequenceRequest& request, int64_t adapter_pages,
+                        TimePoint) override {
+    const SequenceId id = request.sequence;
+    EXPECT_EQ(adapter_pages > 0, !request.adapters.empty());
+    if (request.tenant == "refused") return {.begin = {}, .refuse = {{id, Busy()}}};
+    (request.tenant == "late" ? late_ : waiting_).push_back(id);
+    return Next();
+  }
+  Decisions OnClosed(SequenceId sequence, TimePoint) override {
+    for (auto* list : {&waiting_, &late_}) std::erase(*list, sequence);
+    if (running_ == sequence) running_ = SequenceId();
+    return Next();
+  }
+  Decisions OnStep(const wire::StepStats& stats, TimePoint) override {
+    EXPECT_LE(stats.sequences.size(), 1u);
+    Decisions decisions = Next();
+    for (const SequenceId id : std::exchange(late_, {})) decisions.refuse.emplace_back(id, Busy());
+    return decisions;
+  }
+
+ private:
+  static Status Busy() { return WithRetryAfter(Unavailable("busy"), std::chrono::seconds(7)); }
+  Decisions Next() {
+    if (running_.valid() || waiting_.empty()) return {};
+    running_ = waiting_.back();
+    waiting_.pop_back();
+    return {.begin = {running_}, .refuse = {}};
+  }
+
+  std::vector<SequenceId> waiting_, late_;
+  SequenceId running_;
+};
+
+TestEngineOptions Listing() {
+  TestEngineOptions options;
+  options.engine.lists_sequences = true;
+  return options;
+}
+
+TEST(RunnerAdmission, DecidesWhoBeginsAndWhen) {
+  TestEngine engine(Listing());
+  RecordingSink sink;
+  Runner runner(*engine, 10, engine.clock(), std::make_unique<OneAtATime>());
+  std::vector<int64_t> order;
+  int32_t most_waiting = 0;
+  sink.on_stats = [&](const wire::StepStats& stats) {
+    most_waiting = std::max(most_waiting, stats.num_waiting);
+  };
+  sink.on_step = [&](const std::vector<wire::TokenEvent>& events) {
+    for (const wire::TokenEvent& event : events) {
+      if (event.finish) order.push_back(event.sequence.value());
+    }
+  };
+  std::vector<wire::SequenceRequest> requests;
+  for (int32_t i = 0; i < 4; ++i)
+    requests.push_back(GreedyRequest(i, kPrompt, 6, AdapterId(i - 1)));
+  for (const auto& request : requests) ASSERT_TRUE(runner.Submit(request).ok());
+  runner.Start(sink);
+  sink.WaitForFinished(4);
+  runner.Stop();
+  EXPECT_EQ(order, (std::vector<int64_t>{0, 3, 2, 1})) << "the first one had begun at once";
+  EXPECT_EQ(most_waiting, 3) << "who is held back waits, for whoever looks";
+  TestEngine alone({});
+  Streams expected = RunToEnd(*alone, requests);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(sink.streams()[i].tokens, expected[i].tokens);
+}
+
+TEST(RunnerAdmission, RefusesAtOnceOrLater) {
+  TestEngine engine(Listing());
+  RecordingSink sink;
+  Runner runner(*engine, 10, engine.clock(), std::make_unique<OneAtATime>());
+  wire::SequenceRequest refused = GreedyRequest(0, kPrompt, 6);
+  refused.tenant = "refused";
+  const Status busy = runner.Submit(refused);
+  EXPECT_EQ(busy.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(RetryAfter(busy), Duration(std::chrono::seconds(7)));
+  wire::SequenceRequest late = GreedyRequest(1, kPrompt, 6);
+  late.tenant = "late";
+  ASSERT_TRUE(runner.Submit(late).ok());
+  ASSERT_TRUE(runner.Submit(GreedyRequest(0, kPrompt, 6)).ok()) << "its id is free";
+  runner.Start(sink);
+  sink.WaitForFinished(2);
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+  EXPECT_EQ(sink.streams()[0].finish, FinishReason::kLength);
+  EXPECT_EQ(sink.streams()[1].finish, FinishReason::kError);
+  EXPECT_EQ(RetryAfter(sink.streams()[1].error), Duration(std::chrono::seconds(7)));
+}
+
+TEST(RunnerAdmission, WhoIsHeldBackCanBeCancelledAndStopped) {
+  TestEngine engine(Listing());
+  RecordingSink sink;
+  Runner runner(*engine, 10, engine.clock(), std::make_unique<OneAtATime>());
+  for (int64_t i = 0; i < 5; ++i) ASSERT_TRUE(runner.Submit(GreedyRequest(i, kPrompt, 100)).ok());
+  runner.Cancel(SequenceId(2));
+  runner.Start(sink);
+  sink.WaitForFinished(1);
+  runner.Stop();
+  EXPECT_THAT(sink.streams().problems(), IsEmpty());
+  for (int64_t i = 0; i < 5; ++i) EXPECT_TRUE(sink.streams()[i].finish.has_value()) << i;
+  EXPECT_THAT(sink.streams()[2].tokens, IsEmpty());
+  EXPECT_EQ(sink.streams()[2].finish, FinishReason::kCancelled);
 }
 
 // Several threads submit and cancel; another stops the runner in between. Each accepted sequence
@@ -277,7 +387,7 @@ TEST(Runner, ThreadsMaySubmitCancelAndStopAtWill) {
     constexpr int64_t kPerThread = 60;
     TestEngine engine({});
     RecordingSink sink;
-    Runner runner(*engine, 40);
+    Runner runner(*engine, 40, engine.clock());
     runner.Start(sink);
     std::vector<std::vector<int64_t>> accepted(kThreads);
     std::vector<std::thread> threads;

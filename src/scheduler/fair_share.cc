@@ -6,9 +6,11 @@
 
 namespace aril::scheduler {
 
-void FairShare::SetWeight(int32_t tenant, double weight) {
-  CHECK(weight > 0);
-  tenants_[tenant].weight = weight;
+void FairShare::OnNew(int32_t tenant, const std::string& name) {
+  const auto weight = options_.weights.find(name);
+  if (weight == options_.weights.end()) return;
+  CHECK(weight->second > 0);
+  tenants_[tenant].weight = weight->second;
 }
 
 void FairShare::OnBacklogged(int32_t group) {

@@ -4,9 +4,11 @@
 #define ARIL_SCHEDULER_FAIR_SHARE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,6 +20,8 @@ namespace aril::scheduler {
 class TenantPolicy {
  public:
   virtual ~TenantPolicy() = default;
+  // Before anything else of this tenant.
+  virtual void OnNew(int32_t tenant, const std::string& name) = 0;
   virtual int32_t Group(int32_t tenant) const = 0;
   // The group's first sequence begins to wait; its last one does not wait any more.
   virtual void OnBacklogged(int32_t group) = 0;
@@ -32,6 +36,7 @@ class TenantPolicy {
 // All tenants in one line.
 class OneLine final : public TenantPolicy {
  public:
+  void OnNew(int32_t, const std::string&) override {}
   int32_t Group(int32_t) const override { return 0; }
   void OnBacklogged(int32_t) override { is_backlogged_ = true; }
   void OnEmpty(int32_t) override { is_backlogged_ = false; }
@@ -48,6 +53,8 @@ class OneLine final : public TenantPolicy {
 struct FairShareOptions {
   double prompt_weight = 1;  // of a token of a prompt (w_p)
   double output_weight = 2;  // of a token of output (w_q)
+  // Of tenants, by name, above 0; 1 for the others. Service counts 1/weight for a tenant.
+  std::map<std::string, double> weights;
 };
 
 // Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024,
@@ -58,11 +65,9 @@ struct FairShareOptions {
 // bound supposes that whose turn it is can be placed: one who fits nowhere is passed over.
 class FairShare final : public TenantPolicy {
  public:
-  explicit FairShare(const FairShareOptions& options) : options_(options) {}
+  explicit FairShare(FairShareOptions options) : options_(std::move(options)) {}
 
-  // Service counts 1/weight for this tenant; 1 if not set. `weight` > 0.
-  void SetWeight(int32_t tenant, double weight);
-
+  void OnNew(int32_t tenant, const std::string& name) override;
   int32_t Group(int32_t tenant) const override { return tenant; }
   void OnBacklogged(int32_t group) override;
   void OnEmpty(int32_t group) override;

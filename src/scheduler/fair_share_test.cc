@@ -37,8 +37,9 @@ TEST(FairShareTest, WhoComesBackHasNotSavedUp) {
 }
 
 TEST(FairShareTest, WeightsDivideService) {
-  FairShare share({});
-  share.SetWeight(1, 4);
+  FairShare share({.weights = {{"paying", 4}}});
+  share.OnNew(1, "paying");
+  share.OnNew(2, "trying");
   share.OnPrompt(1, 100);
   share.OnPrompt(2, 100);
   EXPECT_DOUBLE_EQ(share.counter(1), 25);

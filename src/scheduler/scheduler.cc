@@ -253,7 +253,9 @@ void Scheduler::DropUnreported(Runner& runner, int64_t number) {
 }
 
 int32_t Scheduler::TenantOf(const std::string& name) {
-  return tenants_.try_emplace(name, static_cast<int32_t>(tenants_.size())).first->second;
+  const auto [it, is_new] = tenants_.try_emplace(name, static_cast<int32_t>(tenants_.size()));
+  if (is_new) policies_.tenants->OnNew(it->second, name);
+  return it->second;
 }
 
 QueueKey Scheduler::KeyOf(const Record& record) const {

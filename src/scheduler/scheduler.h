@@ -26,26 +26,12 @@
 #include "base/ids.h"
 #include "scheduler/admission.h"
 #include "scheduler/events.h"
-#include "scheduler/fair_share.h"
+#include "scheduler/policies.h"
 #include "scheduler/runner_index.h"
 #include "scheduler/step_curve.h"
 #include "scheduler/wait_queue.h"
 
 namespace aril::scheduler {
-
-// The policies in force. Each is owned by the scheduler.
-struct Policies {
-  std::unique_ptr<OrderPolicy> order = std::make_unique<FirstComeFirstServed>();
-  std::unique_ptr<AbortPolicy> abort = std::make_unique<NeverAbort>();
-  std::unique_ptr<QueueBound> bound = std::make_unique<FixedBound>(16'384);
-  std::unique_ptr<TenantPolicy> tenants = std::make_unique<OneLine>();
-  // Runners with as many different adapters in use are not given another one while somebody else
-  // can be placed (S-LoRA's clusters of d adapters).
-  int64_t preferred_adapters = INT64_MAX;
-  // The smallest working set first, as a least-loaded balancer has it: to compare with. (Not with
-  // consolidation.)
-  bool places_on_smallest = false;
-};
 
 struct SchedulerOptions {
   int64_t page_tokens = 16;

@@ -1,0 +1,62 @@
+// The scheduler of a server whose gateway and runner are one process: the same decisions about who
+// waits and who is next, without places to choose from.
+
+#ifndef ARIL_SCHEDULER_ONE_RUNNER_H_
+#define ARIL_SCHEDULER_ONE_RUNNER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "scheduler/scheduler.h"
+#include "wire/admission.h"
+
+namespace aril::scheduler {
+
+struct OneRunnerOptions {
+  int64_t max_running = 32;  // sequences in a batch
+  int64_t pages_total = 0;
+  int64_t page_tokens = 16;
+  PolicyOptions policies;
+};
+
+// A sequence begins when the runner has a seat and the pages for its tokens and adapters; those of
+// cached prefixes are counted as if they were not there. Used by one thread at a time.
+class OneRunner final : public wire::AdmissionControl {
+ public:
+  // The runner may have this many waiting, so that it loads their adapters before it is their turn.
+  static constexpr int64_t kLookahead = 2;
+
+  OneRunner(const OneRunnerOptions& options, TimePoint now);
+
+  Decisions OnSubmitted(const wire::SequenceRequest& request, int64_t adapter_pages,
+                        TimePoint now) override;
+  Decisions OnClosed(SequenceId sequence, TimePoint now) override;
+  Decisions OnStep(const wire::StepStats& stats, TimePoint now) override;
+
+ private:
+  // What the runner's statistics do not tell of a sequence.
+  struct Known {
+    AdapterId adapter;
+    int64_t adapter_pages = 0;
+    uint32_t attempt = 0;      // 0: it waits
+    int32_t num_at_start = 0;  // tokens
+    TimePoint arrival;
+  };
+
+  wire::RunnerReport MakeReport(const wire::StepStats& stats);
+  Decisions Take(const Actions& actions);
+
+  const OneRunnerOptions options_;
+  Scheduler scheduler_;
+  std::unordered_map<SequenceId, Known> known_;  // waiting or begun
+  size_t num_begun_ = 0;                         // of them
+  int64_t num_reports_ = 0;
+  TimePoint last_tick_;
+};
+
+}  // namespace aril::scheduler
+
+#endif  // ARIL_SCHEDULER_ONE_RUNNER_H_

@@ -1,0 +1,170 @@
+#include "scheduler/one_runner.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/checked.h"
+#include "base/retry_after.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::scheduler {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int64_t kPageTokens = 16;
+
+// A runner with 16 tokens to a page, that begins what it is told to and takes steps by hand.
+class Server {
+ public:
+  explicit Server(const PolicyOptions& policies, int64_t max_running = 1, int64_t pages = 100)
+      : pages_(pages),
+        control_({.max_running = max_running,
+                  .pages_total = pages,
+                  .page_tokens = kPageTokens,
+                  .policies = policies},
+                 now_) {}
+
+  // 16 tokens to start with.
+  void Submit(int64_t id, const std::string& tenant = "default", int32_t adapter = -1,
+              int64_t adapter_pages = 0, int32_t max_tokens = 16) {
+    wire::SequenceRequest request;
+    request.sequence = SequenceId(id);
+    request.tenant = tenant;
+    request.adapters = MixOf(AdapterId(adapter));
+    request.prompt.resize(16);
+    request.max_tokens = max_tokens;
+    request.arrival = now_;
+    adapter_pages_[id] = adapter_pages;
+    Take(control_.OnSubmitted(request, adapter_pages, now_));
+  }
+  void End(int64_t id) {
+    running_.erase(id);
+    Take(control_.OnClosed(SequenceId(id), now_));
+  }
+  // Everybody gets a token.
+  void Step(Duration time = milliseconds(20)) {
+    now_ += time;
+    wire::StepStats stats;
+    stats.pages_available = pages_;
+    for (auto& [id, num_tokens] : running_) {
+      ++num_tokens;
+      stats.pages_available -= CeilDiv(num_tokens, kPageTokens) + adapter_pages_[id];
+      stats.sequences.push_back({SequenceId(id), true, true, static_cast<int32_t>(num_tokens)});
+    }
+    Take(control_.OnStep(stats, now_));
+  }
+
+  std::vector<int64_t> begun, refused;
+  std::vector<Status> why;
+
+ private:
+  void Take(const wire::AdmissionControl::Decisions& decisions) {
+    for (const SequenceId id : decisions.begin) {
+      begun.push_back(id.value());
+      running_[id.value()] = 16;
+    }
+    for (const auto& [id, status] : decisions.refuse) {
+      refused.push_back(id.value());
+      why.push_back(status);
+    }
+  }
+
+  const int64_t pages_;
+  TimePoint now_{seconds(1)};
+  OneRunner control_;
+  std::map<int64_t, int64_t> running_, adapter_pages_;
+};
+
+TEST(OneRunnerTest, BeginsAsManyAsHaveSeatsAndAFewToLoadAhead) {
+  Server server({}, 2);
+  for (int64_t id = 0; id < 6; ++id) server.Submit(id);
+  EXPECT_THAT(server.begun, SizeIs(2 + OneRunner::kLookahead));
+  server.Step();
+  server.End(1);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(server.refused, IsEmpty());
+}
+
+TEST(OneRunnerTest, WaitsForPagesOfTokensAndAdapters) {
+  Server server({}, 8, 10);
+  server.Submit(0, "default", 1, 4);
+  server.Step();
+  server.Submit(1, "default", 2, 4);
+  server.Submit(2, "default", 1, 4);
+  EXPECT_THAT(server.begun, ElementsAre(0, 2))
+      << "one more adapter does not fit, its second user does";
+  server.End(0);
+  server.End(2);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 2, 1));
+}
+
+// What is pinned takes pages that the statistics count as gone; whoever was accepted fits all the
+// same.
+TEST(OneRunnerTest, AnIdleRunnerBeginsWhoeverWasAccepted) {
+  Server server({}, 8, 10);
+  server.Submit(0);
+  server.Submit(1, "default", 1, 8);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0));
+  server.End(0);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 1));
+}
+
+TEST(OneRunnerTest, TenantsTakeTurns) {
+  Server server({.is_fair = true});
+  for (int64_t id = 0; id < 20; ++id) server.Submit(id, "noisy");
+  server.Step();
+  server.Submit(20, "quiet");
+  const auto num_before = static_cast<int64_t>(server.begun.size());
+  for (int64_t id = 0; id < 2; ++id) {
+    server.End(id);
+    server.Step();
+  }
+  const auto quiet = std::find(server.begun.begin(), server.begun.end(), 20);
+  ASSERT_NE(quiet, server.begun.end());
+  EXPECT_LE(quiet - server.begun.begin(), num_before + 1);
+}
+
+TEST(OneRunnerTest, TurnsAwayWhoCannotBeServedInTime) {
+  Server server({.slo = seconds(2), .aborts_early = true});
+  for (int64_t id = 0; id < 5; ++id) server.Submit(id);
+  for (int i = 0; i < 40; ++i) server.Step(milliseconds(100));
+  EXPECT_THAT(server.refused, ElementsAre(3, 4)) << "who has begun is not aborted";
+  EXPECT_EQ(server.why[0].code(), StatusCode::kUnavailable);
+  EXPECT_EQ(RetryAfter(server.why[0]), Duration(seconds(1)));
+  server.End(0);
+  server.Step();
+  EXPECT_THAT(server.begun, SizeIs(3)) << "nobody is left";
+}
+
+TEST(OneRunnerTest, TheQueueIsBounded) {
+  Server server({.max_waiting = 2});
+  for (int64_t id = 0; id < 6; ++id) server.Submit(id);
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2));
+  EXPECT_THAT(server.refused, ElementsAre(5));
+  server.End(4);  // cancelled while it waits
+  server.Submit(6);
+  EXPECT_THAT(server.refused, ElementsAre(5));
+  server.Submit(7);
+  EXPECT_THAT(server.refused, ElementsAre(5, 7));
+}
+
+TEST(OneRunnerTest, WhatNeverFitsIsRefusedForGood) {
+  Server server({}, 8, 10);
+  server.Submit(0, "default", -1, 0, 160);
+  ASSERT_THAT(server.refused, ElementsAre(0));
+  EXPECT_EQ(server.why[0].code(), StatusCode::kInvalidArgument);
+  EXPECT_FALSE(RetryAfter(server.why[0]));
+}
+
+}  // namespace
+}  // namespace aril::scheduler
