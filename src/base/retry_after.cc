@@ -3,8 +3,6 @@
 #include <charconv>
 #include <string>
 
-#include "absl/strings/cord.h"
-
 namespace aril {
 namespace {
 
