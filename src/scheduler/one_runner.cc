@@ -13,10 +13,14 @@ const GatewayId kOwnGateway(0);
 // Waiting too long is noticed by then.
 constexpr Duration kTickInterval = std::chrono::milliseconds(50);
 
+int64_t MostBegun(const OneRunnerOptions& options) {
+  return options.max_running + (options.policies.aborts_early ? 0 : OneRunner::kLookahead);
+}
+
 SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   SchedulerOptions scheduler;
   scheduler.page_tokens = options.page_tokens;
-  scheduler.max_runner_sequences = options.max_running + OneRunner::kLookahead;
+  scheduler.max_runner_sequences = MostBegun(options);
   // Nothing is lost within a process, and the runner is there from the start.
   scheduler.start_timeout = std::chrono::hours(24);
   scheduler.settle_time = Duration(0);
@@ -30,7 +34,7 @@ OneRunner::OneRunner(const OneRunnerOptions& options, TimePoint now)
       scheduler_(MakeOptions(options), MakePolicies(options.policies), Epoch(1)),
       last_tick_(now) {
   scheduler_.Handle(RunnerJoined{{.runner = kRunner,
-                                  .max_running = options.max_running + kLookahead,
+                                  .max_running = MostBegun(options),
                                   .pages_total = options.pages_total}},
                     now);
   OnStep({}, now);

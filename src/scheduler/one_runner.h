@@ -26,7 +26,8 @@ struct OneRunnerOptions {
 // cached prefixes are counted as if they were not there. Used by one thread at a time.
 class OneRunner final : public wire::AdmissionControl {
  public:
-  // The runner may have this many waiting, so that it loads their adapters before it is their turn.
+  // The runner may have this many waiting, so that it loads their adapters before it is their turn;
+  // but none under early abort, which is to decide about all that have no seat.
   static constexpr int64_t kLookahead = 2;
 
   OneRunner(const OneRunnerOptions& options, TimePoint now);
