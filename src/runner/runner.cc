@@ -42,7 +42,7 @@ Status Runner::Submit(wire::SequenceRequest request) {
                                     [&](const auto& refused) { return refused.first == sequence; });
       if (own != decisions.refuse.end()) {
         live_.erase(sequence);
-        const Status why = own->second;
+        Status why = std::move(own->second);
         decisions.refuse.erase(own);
         Obey(decisions);
         return why;
