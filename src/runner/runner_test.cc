@@ -379,15 +379,16 @@ TEST(RunnerAdmission, WhoIsHeldBackCanBeCancelledAndStopped) {
 }
 
 // Several threads submit and cancel; another stops the runner in between. Each accepted sequence
-// ends exactly once, the refused ones never begin.
+// ends exactly once, the refused ones never begin. Two of the seeds have an admission control that
+// turns some away, at once or later.
 TEST(Runner, ThreadsMaySubmitCancelAndStopAtWill) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     constexpr int64_t kThreads = 4;
     constexpr int64_t kPerThread = 60;
-    TestEngine engine({});
+    TestEngine engine(Listing());
     RecordingSink sink;
-    Runner runner(*engine, 40, engine.clock());
+    Runner runner(*engine, 40, engine.clock(), seed < 2 ? nullptr : std::make_unique<OneAtATime>());
     runner.Start(sink);
     std::vector<std::vector<int64_t>> accepted(kThreads);
     std::vector<std::thread> threads;
@@ -396,7 +397,9 @@ TEST(Runner, ThreadsMaySubmitCancelAndStopAtWill) {
         std::mt19937_64 random(seed * kThreads + static_cast<uint64_t>(t));
         for (int64_t i = 0; i < kPerThread; ++i) {
           const int64_t id = t * kPerThread + i;
-          const Status status = runner.Submit(RandomRequest(id, random));
+          wire::SequenceRequest request = RandomRequest(id, random);
+          request.tenant = i % 7 == 3 ? "refused" : i % 5 == 2 ? "late" : "default";
+          const Status status = runner.Submit(std::move(request));
           if (status.ok()) accepted[static_cast<size_t>(t)].push_back(id);
           EXPECT_TRUE(status.ok() || status.code() == StatusCode::kResourceExhausted ||
                       status.code() == StatusCode::kUnavailable)
