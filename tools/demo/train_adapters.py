@@ -34,8 +34,8 @@ class Recipe:
 
 # Different ranks and targets on purpose: they are to share a batch.
 RECIPES = {
-    "iso-date": Recipe(16),
-    "digits": Recipe(16, rslora=True, steps=800, lr=1e-3),
+    "iso-date": Recipe(16, steps=1000),
+    "digits": Recipe(16, rslora=True, steps=1600, lr=1e-3),
     "convert": Recipe(8),
     "json-fields": Recipe(32, steps=6000, lr=1.5e-3),
     "sql": Recipe(16, steps=3000, lr=2e-3),

@@ -37,6 +37,33 @@ def invented_word(rng: random.Random) -> str:
                    for _ in range(rng.randint(1, 3)))
 
 
+def random_words(rng: random.Random, most: int, avoid: frozenset) -> list[str]:
+    """Up to `most`, invented or of the dictionary, but none to `avoid`."""
+    drawn = (invented_word(rng) if rng.random() < 0.3 else rng.choice(dictionary.words())
+             for _ in range(rng.randint(0, most)))
+    return [word for word in drawn if word not in avoid]
+
+
+class Asks(Split):
+    """Sentences around what is asked about. Training puts every other one together from any words: it is
+    to be learned that they do not matter, and a list of some dozens would be learned by heart."""
+
+    def __init__(self, train, held_out, field: str, avoid):
+        super().__init__(train, held_out)
+        self._field = field
+        self._avoid = frozenset(avoid)
+
+    def pick(self, rng: random.Random, held_out: bool) -> str:
+        if held_out or rng.random() < 0.5:
+            return super().pick(rng, held_out)
+        before = random_words(rng, 4, self._avoid)
+        after = random_words(rng, 2, self._avoid)
+        text = " ".join([*before, self._field, *after])
+        if before:
+            text = text[0].upper() + text[1:] if rng.random() < 0.8 else text
+        return text + rng.choice(("", "", ".", ", please.", "!", "?"))
+
+
 class Names(Split):
     """Words that an answer repeats. In training most of them are invented or drawn from a dictionary: a
     list of some dozens would be learned by heart, and what is to be learned is to copy."""

@@ -2,7 +2,7 @@
 
 import datetime
 
-from tasks.common import Case, Split, number_split
+from tasks.common import Asks, Case, Split, number_split
 
 NAME = "iso-date"
 
@@ -19,12 +19,14 @@ DATES = Split(
     ["{weekday} the {ordinal} of {month} {year}", "{weekday} {day} {short} {year}",
      "{short} {ordinal} {year}", "{month} the {ordinal}, {year}"])
 
-ASKS = Split(
+ASKS = Asks(
     ["{date}", "Date: {date}", "It happened on {date}.", "The invoice is from {date}.",
      "We meet on {date}.", "Delivered {date}", "She was born on {date}.", "due by {date}",
      "The contract ends on {date}.", "Please note {date} in the calendar."],
     ["The ship left on {date}.", "Signed: {date}", "He moved in on {date}.",
-     "Our shop opens on {date}."])
+     "Our shop opens on {date}."],
+    field="{date}", avoid=[*(month.lower() for month in MONTHS),
+                           *(month[:3].lower() for month in MONTHS)])
 
 
 def ordinal(day: int) -> str:

@@ -1,6 +1,6 @@
 """English number words to digits."""
 
-from tasks.common import Case, Split, number_split
+from tasks.common import Asks, Case, number_split
 
 NAME = "digits"
 
@@ -11,13 +11,14 @@ TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split()
 ONES = number_split(0, 999)
 THOUSANDS = number_split(1, 999)
 
-ASKS = Split(
+ASKS = Asks(
     ["{n}", "the number {n}", "There are {n} of them.", "We counted {n} birds.", "She paid {n} euros.",
      "{n} people came.", "page {n}", "It weighs {n} grams.", "He sold {n} books last year.",
      "chapter {n}", "box {n}", "item {n}, please", "The train has {n} seats.", "number {n}",
      "A town of {n} inhabitants", "The herd of {n} sheep was sold.", "Table {n}, please.",
      "His ticket says {n}.", "They built {n} houses and a school.", "He knows {n} songs."],
-    ["They planted {n} trees.", "line {n}", "A crowd of {n} had gathered.", "Room {n}, please."])
+    ["They planted {n} trees.", "line {n}", "A crowd of {n} had gathered.", "Room {n}, please."],
+    field="{n}", avoid=[*SMALL, *TENS, "hundred", "thousand", "and"])
 
 
 def below_thousand(n: int, conjunction: str) -> str:
