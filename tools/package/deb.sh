@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # deb.sh STAGE OUT: OUT/aril_<version>_<architecture>.deb. Needs ARIL_VERSION and SOURCE_DATE_EPOCH.
 #
-# The C and C++ libraries are the system's, as dpkg-shlibdeps finds them. The others are the
-# package's own, in /usr/lib/aril: their names change from one release of a distribution to the next
-# (libprometheus-cpp-core1.0, …1.2), and one package should do for all of them.
+# The C and C++ libraries and libcurl are the system's, as dpkg-shlibdeps finds them. The others are
+# the package's own, in /usr/lib/aril: their names change from one release of a distribution to the
+# next (libprometheus-cpp-core1.0, …1.2), and one package should do for all of them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 stage=$1
@@ -20,6 +20,11 @@ doc=$root/usr/share/doc/aril
 mkdir -p "$root/usr" "$root/usr/lib/systemd/system" "$root/DEBIAN"
 cp -r "$stage"/* "$root/usr/"
 rm -f "$root"/usr/lib/aril/lib{stdc++,gcc_s}.so.*
+# libcurl, and what only it needs.
+ldd "$stage"/lib/aril/libcurl.so.4 | awk '{print $1}' | while read -r library; do
+  rm -f "$root/usr/lib/aril/${library##*/}"
+done
+rm "$root"/usr/lib/aril/libcurl.so.4
 install -D -m 644 deploy/aril.service -t "$root/usr/lib/systemd/system"
 # May hold a key.
 install -D -m 640 deploy/aril.env -t "$root/etc/aril"
@@ -38,6 +43,9 @@ printf 'Source: aril\n\nPackage: aril\nArchitecture: any\n' >"$control/debian/co
 depends=$(cd "$control" && dpkg-shlibdeps -O -l"$root/usr/lib/aril" "$root/usr/bin/aril" \
   "$root"/usr/lib/aril/*.so* 2>"$control/warnings" | sed -n 's/^shlibs:Depends=//p')
 [[ $depends ]] || { cat "$control/warnings" >&2; exit 1; }
+# Its functions are old, but CURLOPT_PROTOCOLS_STR is not, nor is SigV4 as S3 wants it.
+depends=$(sed -E 's/libcurl4 \(>= [^)]*\)/libcurl4 (>= 7.86)/' <<<"$depends")
+[[ $depends == *'libcurl4 (>= 7.86)'* ]] || { echo "package: no libcurl4 in: $depends" >&2; exit 1; }
 
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: aril
@@ -46,6 +54,7 @@ Architecture: $architecture
 Maintainer: $maintainer
 Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
+Recommends: ca-certificates
 Section: net
 Priority: optional
 Description: multi-tenant LoRA inference server

@@ -21,14 +21,15 @@ EXIT_STATUS = [("0", "Fine."), ("1", "Failed; the last line of the error says wh
 FILES = {"aril-serve": [
     ("/etc/aril/aril.env", "The environment of the systemd service: ARIL_ variables, one per line."),
 ]}
-# What CLI11 prints: `  --flag KIND:CHECK=DEFAULT ... REQUIRED (Env:NAME) Excludes: OTHER`, then the
-# description: in a column of its own or, where the head is too long for it, on the next line.
+# What CLI11 prints: `  --flag KIND:CHECK=DEFAULT ... REQUIRED (Env:NAME) Needs: OTHER Excludes: OTHER`, then
+# the description: in a column of its own or, where the head is too long for it, on the next line.
 COLUMN = 30
 OPTION = re.compile(
     r"^  (?P<names>\S+)(?: (?P<value>\S.*?))??(?P<required> REQUIRED)?"
-    r"(?: \(Env:(?P<environment>\w+)\))?(?: Excludes: (?P<excludes>\S+(?: \S+)*))?$")
+    r"(?: \(Env:(?P<environment>\w+)\))?(?: Needs: (?P<needs>\S+(?: [^ :]+)*))?"
+    r"(?: Excludes: (?P<excludes>\S+(?: \S+)*))?$")
 VALUE = re.compile(
-    r"^(?P<kind>[A-Z]+(?:=PATH)?)"
+    r"^(?P<kind>[A-Z]+(?:[=:][A-Z]+)*(?:,\.\.\.)?)"
     r"(?::(?:\w+ in \[(?P<low>\S+) - (?P<high>\S+)\]|\{(?P<choices>[^}]*)\}))?"
     r"(?:=(?P<default>.*?))?(?P<many> \.\.\.)?$")
 
@@ -71,6 +72,8 @@ def parse_option(head: str, text: str) -> Option:
             sentences += [f"Default: {default}."]
     if match["required"]:
         sentences += ["Required."]
+    if match["needs"]:
+        sentences += [f"Only together with {' and '.join(match['needs'].split())}."]
     if match["excludes"]:
         sentences += [f"Not together with {' or '.join(match['excludes'].split())}."]
     option.text = " ".join(sentences)
@@ -172,6 +175,7 @@ def main() -> None:
                              text=True).stdout.split()[-1]
     date = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]),
                                            datetime.timezone.utc).strftime("%Y-%m-%d")
+    out.mkdir(parents=True, exist_ok=True)
     commands = read(binary, [])
     for command in commands:
         file = out / (command.name.replace(" ", "-") + ".1")

@@ -16,7 +16,8 @@ strip -o "$stage/bin/aril" "$binary"
 
 # Of glibc nothing is taken: it belongs to the kernel and the loader of the system.
 system='linux-vdso|ld-linux|/lib(c|m|dl|rt|pthread|resolv|util)\.so'
-ldd "$binary" | awk '$2 == "=>" {print $3}' | grep -Ev "$system" | while read -r library; do
+mapfile -t libraries < <(ldd "$binary" | awk '$2 == "=>" {print $3}' | grep -Ev "$system")
+for library in "${libraries[@]}"; do
   cp -L "$library" "$stage/lib/aril/$(basename "$library")"
 done
 chmod 644 "$stage"/lib/aril/*
@@ -35,6 +36,9 @@ notice() {
 # Linked statically or by header: what the build needs that is no tool and no test.
 { tools/deps.sh --list; printf '%s\n' libfmt-dev libc-ares-dev libre2-dev; } | tr '|' '\n' | grep -- '-dev$' |
   grep -Ev '^lib(gtest|gmock|benchmark|clang-rt)' | while read -r package; do notice "$package"; done
-notice libstdc++6
+# Copied.
+for library in "${libraries[@]}"; do
+  notice "$(dpkg-query -S "*/$(basename "$(readlink -f "$library")")" | head -1 | cut -d: -f1)"
+done
 
 find "$stage" -type d -exec chmod 755 {} +

@@ -109,6 +109,11 @@ check_unit() {
 
 try_deb() {
   local before after
+  # What `apt install ./aril.deb` would install with it; its own trace is looked for afterwards.
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  in_root env http_proxy="${http_proxy:-}" sh -ec \
+    "apt-get -qq update; apt-get -qq install -y --no-install-recommends libcurl4" \
+    >"$root/tmp/apt.log" 2>&1 || { cat "$root/tmp/apt.log" >&2; fail "libcurl4 could not be installed."; }
   before=$(list_root)
   cp "${debs[0]}" "$root/tmp/aril.deb"
   in_root dpkg -i /tmp/aril.deb >/dev/null
@@ -154,6 +159,6 @@ if [[ ${1:-} != --in-namespace ]]; then
 fi
 trap finish EXIT
 unpack_root
+try_tarball  # first: it needs none of the packages that the other one brings
 try_deb
-try_tarball
 echo "package-test: passed"
