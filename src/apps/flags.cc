@@ -39,6 +39,15 @@ std::string EnvironmentName(const CLI::App& app, const std::string& flag) {
   return name;
 }
 
+void ReadVariablesOfTheGivenCommandOnly(CLI::App& app) {
+  // A command with a callback of this kind reads them when its own part of the line ends; all
+  // others at the end of the whole line, whether they are on it or not.
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->parse_complete_callback([] {});
+    ReadVariablesOfTheGivenCommandOnly(*command);
+  }
+}
+
 CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
                        const std::string& help) {
   return app.add_flag(flag, value, help)->envname(EnvironmentName(app, flag));

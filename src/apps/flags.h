@@ -16,6 +16,11 @@ namespace aril {
 // --pool-bytes`, "ARIL_BENCH_URL" for `aril bench serve --url`. The command line wins over it.
 std::string EnvironmentName(const CLI::App& app, const std::string& flag);
 
+// Makes the variables of a command's flags count only where that command is the one given, for all
+// commands beneath `app`, which has them by now. CLI11 reads those of every command: ARIL_ADAPTERS
+// of `aril serve`, a folder, would be wrong usage of `aril simulate --adapters`, a number.
+void ReadVariablesOfTheGivenCommandOnly(CLI::App& app);
+
 // CLI11's add_option with the flag's environment variable, and the default shown in --help.
 template <typename T>
 CLI::Option* AddFlag(CLI::App& app, const std::string& flag, T& value, const std::string& help) {

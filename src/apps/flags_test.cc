@@ -16,6 +16,26 @@ TEST(Flags, HaveEnvironmentVariables) {
   EXPECT_EQ(EnvironmentName(*bench_serve, "--url"), "ARIL_BENCH_URL");
 }
 
+TEST(Flags, ReadVariablesOfTheGivenCommandOnly) {
+  CLI::App app("", "aril");
+  std::string folder;
+  int number = 0, nested = 0;
+  AddFlag(*app.add_subcommand("serve"), "--test", folder, "");
+  AddFlag(*app.add_subcommand("simulate"), "--test", number, "")->check(CLI::Range(1, 9));
+  AddFlag(*app.add_subcommand("bench")->add_subcommand("serve"), "--test", nested, "");
+  ReadVariablesOfTheGivenCommandOnly(app);
+  setenv("ARIL_TEST", "/some/where", 1);
+  setenv("ARIL_BENCH_TEST", "3", 1);
+  app.parse("serve");
+  EXPECT_EQ(folder, "/some/where");
+  EXPECT_EQ(nested, 0);
+  app.parse("bench serve");
+  EXPECT_EQ(nested, 3);
+  EXPECT_THROW(app.parse("simulate"), CLI::ParseError);
+  unsetenv("ARIL_TEST");
+  unsetenv("ARIL_BENCH_TEST");
+}
+
 TEST(Flags, ReadSizesAndDurationsFromEitherPlace) {
   std::optional<int64_t> bytes;
   Duration duration{};

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 
 namespace {
 
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("version", "Print the version")->callback([] {
     std::cout << "aril " ARIL_VERSION << std::endl;
   });
+  aril::ReadVariablesOfTheGivenCommandOnly(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
