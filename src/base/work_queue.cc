@@ -1,5 +1,6 @@
 #include "base/work_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace aril {
@@ -17,27 +18,37 @@ WorkQueue::~WorkQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool WorkQueue::TryPush(std::function<void()> work) {
+bool WorkQueue::TryPush(std::function<void()> work, Lane lane) {
   {
     const std::lock_guard lock(mutex_);
     if (queue_.size() >= max_length_) return false;
-    queue_.push_back(std::move(work));
+    queue_.push_back({std::move(work), lane});
   }
   wake_.notify_one();
   return true;
 }
 
+std::deque<WorkQueue::Entry>::iterator WorkQueue::FindNext() {
+  return std::ranges::find_if(queue_, [this](const Entry& entry) {
+    return !entry.lane.has_value() || !busy_lanes_.contains(*entry.lane);
+  });
+}
+
 void WorkQueue::Loop() {
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::function<void()> work;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-      if (stop_) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
-    }
-    work();
+    auto next = queue_.end();
+    wake_.wait(lock, [&] { return stop_ || (next = FindNext()) != queue_.end(); });
+    if (stop_) return;
+    Entry entry = std::move(*next);
+    queue_.erase(next);
+    if (entry.lane.has_value()) busy_lanes_.insert(*entry.lane);
+    lock.unlock();
+    entry.work();
+    entry.work = nullptr;  // what it holds may take time, too
+    lock.lock();
+    // This thread looks for the next of its lane itself: nobody has to be woken.
+    if (entry.lane.has_value()) busy_lanes_.erase(*entry.lane);
   }
 }
 

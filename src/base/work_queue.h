@@ -5,9 +5,12 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -17,6 +20,10 @@ namespace aril {
 // Thread-safe.
 class WorkQueue {
  public:
+  // Of those in one lane, one runs at a time: what all wait for the same takes no more than one
+  // thread from the others.
+  using Lane = std::optional<int64_t>;
+
   explicit WorkQueue(size_t max_length, size_t num_threads = 1);
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -24,16 +31,26 @@ class WorkQueue {
   ~WorkQueue();
 
   // False if the queue is full. `work` must not throw.
-  [[nodiscard]] bool TryPush(std::function<void()> work);
+  [[nodiscard]] bool TryPush(std::function<void()> work, Lane lane = std::nullopt);
 
  private:
+  struct Entry {
+    std::function<void()> work;
+    Lane lane;
+  };
+
   void Loop();
+  // The first that may run; the end if there is none. With mutex_ held.
+  std::deque<Entry>::iterator FindNext();
 
   const size_t max_length_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  bool stop_ = false;                        // guarded by mutex_
+  // Guarded by mutex_:
+  std::deque<Entry> queue_;
+  std::set<int64_t> busy_lanes_;
+  bool stop_ = false;
+
   std::vector<std::thread> threads_;
 };
 

@@ -44,6 +44,36 @@ TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
   go_on.set_value();
 }
 
+TEST(WorkQueue, OfALaneOneRunsAtATime) {
+  std::vector<int> order;
+  std::promise<void> begun, go_on, other, done;
+  WorkQueue queue(10, 2);
+  ASSERT_TRUE(queue.TryPush(
+      [&] {
+        begun.set_value();
+        go_on.get_future().wait();
+        order.push_back(0);
+      },
+      7));
+  begun.get_future().wait();
+  for (int i : {1, 2}) ASSERT_TRUE(queue.TryPush([&order, i] { order.push_back(i); }, 7));
+  ASSERT_TRUE(queue.TryPush(
+      [&] {
+        order.push_back(3);  // alone: all others of the lane wait
+        done.set_value();
+      },
+      7));
+  // Neither another lane nor none waits for this one.
+  ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }, 8));
+  other.get_future().wait();
+  std::promise<void> without;
+  ASSERT_TRUE(queue.TryPush([&] { without.set_value(); }));
+  without.get_future().wait();
+  go_on.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3}));
+}
+
 TEST(WorkQueue, AFullQueueSaysSo) {
   std::promise<void> begun;
   std::promise<void> go_on;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/retry_after.h"
 #include "base/strings.h"
 
 namespace aril::cluster {
@@ -142,7 +143,8 @@ void GatewayNode::Handle(LinkId link, const Refusal& refusal, TimePoint now) {
   if (leader_ != link) return;
   const bool is_for_good = refusal.retry_after == Duration(0);
   const Status status =
-      is_for_good ? InvalidArgument(refusal.reason) : ResourceExhausted(refusal.reason);
+      is_for_good ? InvalidArgument(refusal.reason)
+                  : WithRetryAfter(ResourceExhausted(refusal.reason), refusal.retry_after);
   Perform(end_.OnRefused(refusal.sequence, status, now), now);
 }
 

@@ -1,11 +1,15 @@
 #include "gateway/api_error.h"
 
+#include <algorithm>
+
 #include "base/json.h"
+#include "base/retry_after.h"
+#include "base/strings.h"
 
 namespace aril::gateway {
 namespace {
 
-constexpr int kRetryAfterSeconds = 1;
+constexpr std::chrono::seconds kRetryAfter{1};  // at least, and if nobody knows better
 
 // Messages quote what the client sent, which may be megabytes.
 constexpr size_t kMaxMessageBytes = 1000;
@@ -21,6 +25,15 @@ ApiError ServerError(int status, const Status& cause) {
       .status = status, .message = Message(cause), .type = "server_error", .param = "", .code = ""};
 }
 
+ApiError OverloadedUntil(const std::string& message, std::optional<Duration> retry_after) {
+  return {.status = 503,
+          .message = message,
+          .type = "overloaded_error",
+          .param = "",
+          .code = "",
+          .retry_after = retry_after};
+}
+
 }  // namespace
 
 ApiError InvalidField(const std::string& param, const std::string& message) {
@@ -34,9 +47,7 @@ ApiError ModelNotFound(const std::string& model) {
           .code = "model_not_found"};
 }
 
-ApiError Overloaded(const std::string& message) {
-  return {.status = 503, .message = message, .type = "overloaded_error", .param = "", .code = ""};
-}
+ApiError Overloaded(const std::string& message) { return OverloadedUntil(message, std::nullopt); }
 
 ApiError FromStatus(const Status& status) {
   switch (status.code()) {
@@ -50,7 +61,7 @@ ApiError FromStatus(const Status& status) {
       return {.status = 409, .message = Message(status), .param = "", .code = ""};
     case StatusCode::kResourceExhausted:
     case StatusCode::kUnavailable:
-      return Overloaded(Message(status));
+      return OverloadedUntil(Message(status), RetryAfter(status));
     case StatusCode::kUnimplemented:
       return ServerError(501, status);
     default:
@@ -69,7 +80,9 @@ std::string ErrorJson(const ApiError& error) {
 HttpResponse ErrorResponse(const ApiError& error) {
   HttpResponse response{.status = error.status, .headers = {}, .body = ErrorJson(error)};
   if (error.status == 503 || error.status == 429) {
-    response.headers.emplace_back("Retry-After", std::to_string(kRetryAfterSeconds));
+    const auto wait =
+        std::chrono::ceil<std::chrono::seconds>(error.retry_after.value_or(kRetryAfter));
+    response.headers.emplace_back("Retry-After", StrCat(std::max(wait, kRetryAfter).count()));
   }
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;

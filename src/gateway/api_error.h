@@ -3,10 +3,13 @@
 #ifndef ARIL_GATEWAY_API_ERROR_H_
 #define ARIL_GATEWAY_API_ERROR_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "base/clock.h"
+#include "base/ids.h"
 #include "base/status.h"
 #include "gateway/http_message.h"
 
@@ -21,9 +24,11 @@ struct ApiError {
   // An adapter that is being loaded, and why there is nothing else to say yet: whoever can wait for
   // it may ask again then. Not shown.
   std::string awaited_model = "";
-  // An adapter's files have to be opened first, which takes time: it is to be asked again where it
-  // may (RequestContext::may_open). Not shown.
-  bool must_open = false;
+  // An adapter whose files have to be opened first, which takes time: it is to be asked again where
+  // it may (RequestContext::may_open). Not shown.
+  std::optional<AdapterId> closed_adapter = std::nullopt;
+  // Of 503 and 429: when it may be better, in the header Retry-After; nullopt: in a second.
+  std::optional<Duration> retry_after = std::nullopt;
 };
 
 // 400 about one field of a request.
@@ -33,6 +38,7 @@ ApiError ModelNotFound(const std::string& model);
 // 503: try again later.
 ApiError Overloaded(const std::string& message);
 
+// With its RetryAfter, if it has one.
 ApiError FromStatus(const Status& status);
 
 // `{"error":{"message","type","param","code"}}`.

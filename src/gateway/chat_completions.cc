@@ -126,6 +126,7 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   if (!resolved.ok()) return resolved.error();
   prompt.max_tokens = resolved.value();
   request.prompts.push_back(std::move(prompt));
+  if (auto error = CheckNumLogprobs(request)) return *error;
   return request;
 }
 

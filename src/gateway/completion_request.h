@@ -33,7 +33,7 @@ struct RequestContext {
   int64_t unix_seconds = 0;             // for chat templates that state the date
   uint64_t draw = 0;                    // random: the share of who has neither a key nor a seed
   const AdapterLoads* loads = nullptr;  // null: nothing is ever being loaded
-  bool may_open = true;  // adapters' files; where others wait, it may not: ApiError::must_open
+  bool may_open = true;  // adapters' files; where others wait, it may not: ApiError::closed_adapter
 };
 
 struct CompletionPrompt {

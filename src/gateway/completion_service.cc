@@ -100,13 +100,16 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
 
 bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
   WorkQueue& queue = options_.work->ForBody(pending->call.request.body.size());
-  return ParseOn(queue, pending, /*may_open=*/false);
+  return queue.TryPush(Parsing(pending, /*may_open=*/false));
 }
 
-bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending,
-                                bool may_open) {
-  return queue.TryPush([this, pending, may_open, model = model_, loads = loads_,
-                        draw = options_.random()] {
+bool CompletionService::ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending) {
+  return options_.openings->TryPush(Parsing(pending, /*may_open=*/true), adapter.value());
+}
+
+std::function<void()> CompletionService::Parsing(const std::shared_ptr<Pending>& pending,
+                                                 bool may_open) {
+  return [this, pending, may_open, model = model_, loads = loads_, draw = options_.random()] {
     ApiResult<CompletionRequest> parsed = ApiError();  // if nobody wants to know any more
     if (!pending->gone) {
       parsed = ParseSafely(pending->endpoint, pending->call.request.body,
@@ -121,7 +124,7 @@ bool CompletionService::ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>
     options_.post([this, pending, parsed = std::make_shared<decltype(parsed)>(std::move(parsed))] {
       OnParsed(pending, std::move(*parsed));
     });
-  });
+  };
 }
 
 void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
@@ -129,7 +132,8 @@ void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
   if (pending->gone || closed_.has_value()) return Refuse(pending, closed_.value_or(ApiError()));
   if (parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
   if (WaitForLoad(pending, parsed.error())) return;
-  if (parsed.error().must_open && ParseOn(*options_.openings, pending, /*may_open=*/true)) return;
+  const auto closed = parsed.error().closed_adapter;
+  if (closed.has_value() && ParseOpening(*closed, pending)) return;
   Refuse(pending, parsed.error());
 }
 
@@ -248,6 +252,7 @@ void CompletionService::AnswerLater(const std::shared_ptr<Live>& live) {
 
 void CompletionService::OnDisconnect(const std::shared_ptr<Live>& live) {
   if (live->session.done()) return;
+  live->session.Abandon();
   options_.metrics->OnRequestCancelled();
   Release(live);
 }

@@ -78,9 +78,11 @@ class CompletionService {
     int64_t choice_idx = 0;
   };
 
-  // False if there is too much to do already. Opens no adapter's files if others would wait.
+  // False if there is too much to do already. Opens no adapter's files: others would wait.
   bool Parse(const std::shared_ptr<Pending>& pending);
-  bool ParseOn(WorkQueue& queue, const std::shared_ptr<Pending>& pending, bool may_open);
+  // The same, but opens the files of `adapter`.
+  bool ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending);
+  std::function<void()> Parsing(const std::shared_ptr<Pending>& pending, bool may_open);
   void OnParsed(std::shared_ptr<Pending> pending, ApiResult<CompletionRequest> parsed);
   // Parses it again when the adapter that it asks for has been loaded; false if it cannot wait.
   bool WaitForLoad(const std::shared_ptr<Pending>& pending, const ApiError& error);

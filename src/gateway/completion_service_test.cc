@@ -1,5 +1,13 @@
 // What happens to completions between a request and its answer: text, streams, ends and errors.
 
+#include <functional>
+#include <future>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/retry_after.h"
 #include "base/strings.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
@@ -8,6 +16,7 @@
 namespace aril::gateway {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -219,14 +228,53 @@ TEST_F(CompletionServiceTest, CancelsWhenTheClientGoesAway) {
   EXPECT_EQ(Text(Complete(R"("n":1)"), {"choices", "0", "text"}), R"("fine")");
 }
 
-TEST_F(CompletionServiceTest, ReleasesARequestOnceWhoseLastEventFindsItsClientGone) {
-  http_options_.max_stream_buffer_bytes = 1;  // the first event is too much
+// A client that is found to be gone by the first thing that is written for it.
+class LeavingResponder final : public HttpResponder {
+ public:
+  void Respond(HttpResponse) override { Leave(); }
+  void StartStream(HttpResponse, std::string) override {}
+  void Write(std::string_view) override { Leave(); }
+  void Finish() override {}
+  void OnDisconnect(std::function<void()> callback) override {
+    on_disconnect_ = std::move(callback);
+  }
+
+  void WaitUntilItHasLeft() { left_.get_future().wait(); }
+
+ private:
+  void Leave() {
+    if (on_disconnect_ == nullptr) return;
+    std::exchange(on_disconnect_, nullptr)();
+    left_.set_value();
+  }
+
+  std::function<void()> on_disconnect_;
+  std::promise<void> left_;
+};
+
+TEST_F(CompletionServiceTest, CountsARequestOnceWhoseLastEventFindsItsClientGone) {
   Start();
-  port_.AnswerWith("x");
-  RawClient client(server_->port());
-  ASSERT_TRUE(client.Send(PostText("/v1/completions", Body(R"("stream":true)"))));
-  client.ReadAll();
-  EXPECT_THAT(Send("GET", "/metrics").body, HasSubstr("aril_requests_in_flight 0\n"));
+  port_.AnswerWith("x");  // the first event is the last
+  const auto outcomes = [&](const std::string& fields) {
+    const auto responder = std::make_shared<LeavingResponder>();
+    server_->Post([&, responder] {
+      gateway_->Handle({.method = "POST", .path = "/v1/completions", .body = Body(fields)},
+                       responder);
+    });
+    responder->WaitUntilItHasLeft();
+    std::istringstream metrics(Send("GET", "/metrics").body);
+    std::string lines;
+    for (std::string line; std::getline(metrics, line);) {
+      if (line.starts_with("aril_requests_")) lines += line + ";";
+    }
+    return lines;
+  };
+  EXPECT_EQ(outcomes(R"("stream":true)"),
+            R"(aril_requests_total{outcome="cancelled"} 1;aril_requests_in_flight 0;)");
+  // Who leaves with the whole answer under way has been answered.
+  EXPECT_THAT(outcomes(R"("n":1)"), AllOf(HasSubstr(R"({outcome="cancelled"} 1;)"),
+                                          HasSubstr(R"({outcome="success"} 1;)"),
+                                          HasSubstr("aril_requests_in_flight 0;")));
 }
 
 TEST_F(CompletionServiceTest, ReportsAnErrorOfTheRunner) {
@@ -272,6 +320,10 @@ TEST_F(CompletionServiceTest, RefusesWhatTheRunnerRefuses) {
   EXPECT_EQ(full.status, 503);
   EXPECT_EQ(FindHeader(full.headers, "Retry-After"), "1");
   EXPECT_EQ(port_.WaitForCancels(1), std::vector{SequenceId(0)});
+  const auto in_a_while = WithRetryAfter(Unavailable("later"), std::chrono::milliseconds(6100));
+  port_.RefuseAfter(0, in_a_while);
+  EXPECT_EQ(FindHeader(Send("POST", "/v1/completions", Body(R"("n":1)")).headers, "Retry-After"),
+            "7");
   port_.RefuseAfter(0, InvalidArgument("does not fit"));
   EXPECT_EQ(Send("POST", "/v1/completions", Body(R"("n":1)")).status, 400);
 }

@@ -105,7 +105,8 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
     metrics_.OnSequenceFinished(*delta.finish, clock_.Now() - arrival_);
   }
   Deliver(choice_idx, std::move(delta));
-  if (num_ended_ == request_.num_candidates()) Complete();
+  // (Writing may have found that the client is gone.)
+  if (!done_ && num_ended_ == request_.num_candidates()) Complete();
   return cancel;
 }
 
@@ -147,10 +148,11 @@ void CompletionSession::Complete() {
   const Usage usage = CountUsage();
   owes_answer_ = !streaming_ && IsLong();
   // If this throws, Fail can still give an answer.
-  if (!streaming_ && !owes_answer_) responder_->Respond(MakeAnswer());
+  HttpResponse answer = streaming_ || owes_answer_ ? HttpResponse() : MakeAnswer();
   done_ = true;
   metrics_.OnRequestFinished(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
-  if (!streaming_) return;
+  if (owes_answer_) return;
+  if (!streaming_) return responder_->Respond(std::move(answer));
   if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
   responder_->Write(kSseDone);
   responder_->Finish();

@@ -47,10 +47,13 @@ class CompletionSession {
   // Ends the answer with an error: as the response, or within a stream that has begun.
   void Fail(const ApiError& error);
 
+  // Nobody wants the rest: nothing is written or counted any more.
+  void Abandon() { done_ = true; }
+
   bool choice_ended(int64_t choice_idx) const {
     return choices_[static_cast<size_t>(choice_idx)].ended;
   }
-  // The answer is complete, or was ended by an error.
+  // The answer is complete, was ended by an error, or abandoned.
   bool done() const { return done_; }
 
   // The answer is complete but so long that whoever else the thread serves should not wait for it

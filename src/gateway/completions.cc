@@ -125,6 +125,7 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   if (auto error = ReadPrompts(fields, reader, context.limits, max_tokens, &request)) {
     return *error;
   }
+  if (auto error = CheckNumLogprobs(request)) return *error;
   return request;
 }
 

@@ -303,6 +303,34 @@ TEST(Completions, RefuseTextsWithTokensThatTheModelDoesNotHave) {
   EXPECT_THAT(parsed.error().message, HasSubstr("holds token 256"));
 }
 
+TEST(Completions, RefuseMoreLogprobsThanAnAnswerMayHave) {
+  const auto small = MakeServedModel();
+  const ServedModel model = {.spec = small->spec,
+                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .catalog = small->catalog,
+                             .max_model_len = 1 << 17};
+  const auto parse = [&](const std::string& fields) {
+    return ParseCompletionRequest(
+        R"({"model":"base","prompt":"x","max_tokens":50000,)" + fields + "}",
+        {.model = model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});
+  };
+  for (const char* fields : {R"("logprobs":19)", R"("logprobs":0,"n":8)", R"("n":8)",
+                             R"("logprobs":20,"stream":true,"echo":true)", R"("best_of":8)"}) {
+    EXPECT_TRUE(parse(fields).ok()) << fields;
+  }
+  for (const char* fields : {R"("logprobs":20)", R"("logprobs":5,"best_of":8)"}) {
+    const auto parsed = parse(fields);
+    ASSERT_FALSE(parsed.ok()) << fields;
+    EXPECT_EQ(parsed.error().param, "logprobs");
+    EXPECT_THAT(parsed.error().message, HasSubstr("more than the 1048576 logprobs"));
+  }
+  const std::string ids = Join(std::vector<std::string>(60000, "1"), ",");
+  const auto echo = ParseCompletionRequest(
+      R"({"model":"base","prompt":[)" + ids + R"(],"echo":true,"logprobs":20,"stream":true})",
+      {.model = model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});
+  EXPECT_FALSE(echo.ok());
+}
+
 TEST(Completions, RefuseDeepNesting) {
   const auto parsed = ParseFields(R"("x":)" + std::string(70, '[') + std::string(70, ']'));
   ASSERT_FALSE(parsed.ok());

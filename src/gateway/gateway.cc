@@ -378,7 +378,7 @@ void Gateway::HandleUpload(ApiCall call) {
     auto& upload = static_cast<UploadSink&>(*sink);  // only PlanBody makes sinks
     return ToResponse(PutUpload(name, query, upload.Finish(), context, remote));
   };
-  ChangeAdapters(std::move(call), std::move(put));
+  if (!ChangeAdapters(std::move(call), std::move(put))) (*held)->Abandon(std::move(*held));
 }
 
 void Gateway::HandlePutAdapter(ApiCall call) {
@@ -424,9 +424,9 @@ void Gateway::HandleUnloadAdapter(ApiCall call) {
                  });
 }
 
-void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
+bool Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
   if (loader_ == nullptr) {
-    return call.responder->Respond(
+    call.responder->Respond(
         ErrorResponse({.status = 403,
                        .message = options_.is_in_cluster
                                       ? "Adapters cannot be changed in a cluster: its gateways and "
@@ -435,6 +435,7 @@ void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
                                         "without --adapter-root and without --state-dir.",
                        .param = "",
                        .code = ""}));
+    return false;
   }
   BodyFunction change = [loads = loads_.get(), function = std::move(function)](
                             const std::string& body, const RequestContext& context) {
@@ -443,8 +444,8 @@ void Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
     if (loads != nullptr) lock = std::unique_lock(loads->changes());
     return function(body, context);
   };
-  AnswerOn(adapter_changes_, std::make_shared<ApiCall>(std::move(call)), std::move(change),
-           /*may_open=*/true);
+  return AnswerOn(adapter_changes_, std::make_shared<ApiCall>(std::move(call)), std::move(change),
+                  /*may_open=*/true);
 }
 
 void Gateway::HandleCompletions(ApiCall call) {
@@ -468,9 +469,10 @@ void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
                             const std::string& body,
                             const RequestContext& context) -> std::optional<HttpResponse> {
     const auto result = function(body, context);
-    if (result.ok() || !result.error().must_open) return ToResponse(result);
-    options_.post(
-        [this, shared, opened] { AnswerOn(openings_, shared, opened, /*may_open=*/true); });
+    if (result.ok() || !result.error().closed_adapter.has_value()) return ToResponse(result);
+    options_.post([this, shared, opened, adapter = *result.error().closed_adapter] {
+      AnswerOn(openings_, shared, opened, /*may_open=*/true, adapter.value());
+    });
     return std::nullopt;
   };
   AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer));
@@ -484,10 +486,10 @@ RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& mo
           .loads = loads_.get()};
 }
 
-void Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
-                       bool may_open) {
-  const bool queued = queue.TryPush([this, call, model = model_, function = std::move(function),
-                                     may_open, draw = options_.random()] {
+bool Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
+                       bool may_open, WorkQueue::Lane lane) {
+  auto work = [this, call, model = model_, function = std::move(function), may_open,
+               draw = options_.random()] {
     RequestContext context = ContextOf(call->tenant, *model);
     context.draw = draw;
     context.may_open = may_open;
@@ -496,9 +498,10 @@ void Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
     const auto answer = std::make_shared<HttpResponse>(*std::move(response));
     options_.post(
         [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
-  });
-  if (!queued)
-    call->responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
+  };
+  if (queue.TryPush(std::move(work), lane)) return true;
+  call->responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
+  return false;
 }
 
 }  // namespace aril::gateway

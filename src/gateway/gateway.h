@@ -91,9 +91,9 @@ class Gateway {
   void Dispatch(const FoundRoute& found, ApiCall call);
   BodyPlan PlanUpload(const HttpRequest& head, const std::string& tenant);
   RequestContext ContextOf(std::string_view tenant, const ServedModel& model) const;
-  // Answers on the queue's thread, or with 503 if it is full.
-  void AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
-                bool may_open = false);
+  // Answers on the queue's thread, or, if it is full, with 503 and false.
+  bool AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
+                bool may_open = false, WorkQueue::Lane lane = std::nullopt);
   // The same for what uses a model: at once, or, if its files have to be opened, where nobody else
   // waits.
   using ModelFunction = ApiResult<Json> (*)(std::string_view body, const RequestContext& context);
@@ -101,7 +101,7 @@ class Gateway {
   // Why nobody can upload an adapter as `tenant`, under the name in the path.
   std::optional<ApiError> CheckUpload(const HttpRequest& head, const std::string& tenant) const;
   // The same for what changes the adapters, or 403 if they are fixed.
-  void ChangeAdapters(ApiCall call, BodyFunction function);
+  bool ChangeAdapters(ApiCall call, BodyFunction function);
   // Removes what has expired, now and then again.
   void SweepExpired();
 

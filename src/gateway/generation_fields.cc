@@ -222,9 +222,9 @@ uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
 }
 
 // Of an adapter whose files are closed, where nobody may wait for that.
-ApiError MustOpen(const std::string& name) {
+ApiError MustOpen(const std::string& name, AdapterId adapter) {
   ApiError error = Overloaded(StrCat("The files of the adapter `", name, "` have to be opened."));
-  error.must_open = true;
+  error.closed_adapter = adapter;
   return error;
 }
 
@@ -274,7 +274,7 @@ ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields
   CatalogEntryPtr entry = named->is_split() ? ChooseShare(*named, point).entry : named;
   StatusOr<Generation::Opened> opened = entry->generation->FindPrepared();
   if (*opened == nullptr) {
-    if (!context.may_open) return MustOpen(name);
+    if (!context.may_open) return MustOpen(name, entry->adapter());
     opened = entry->generation->Prepare();
   }
   // What is wrong with our own files, and where they are, is no business of clients.
@@ -342,6 +342,27 @@ std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionR
       request.best_of > limits.max_sequences ? number : "prompt",
       StrCat(num_prompts, " prompts with ", number, " = ", request.best_of, " are more than the ",
              limits.max_sequences, " completions that one request may ask for."));
+}
+
+std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
+  if (!request.logprobs) return std::nullopt;
+  const wire::SamplingParams& sampling = request.common.sampling;
+  int64_t num_tokens = 0;
+  for (const CompletionPrompt& prompt : request.prompts) {
+    if (sampling.prompt_logprobs) num_tokens += static_cast<int64_t>(prompt.tokens.size());
+    if (!request.stream) num_tokens += prompt.max_tokens;
+  }
+  num_tokens *= request.best_of;
+  const int64_t of_token = sampling.num_logprobs.value_or(0) + 1;
+  if (num_tokens * of_token <= kMaxLogprobsOfAnswer) return std::nullopt;
+  const bool is_chat = request.endpoint == Endpoint::kChat;
+  return InvalidField(
+      is_chat ? "top_logprobs" : "logprobs",
+      StrCat("An answer of up to ", num_tokens, " tokens, with ", of_token - 1,
+             " alternatives for each, would have more than the ", kMaxLogprobsOfAnswer,
+             " logprobs that one answer may have: ask for fewer tokens (",
+             is_chat ? "`max_completion_tokens`, `n`" : "`max_tokens`, `n`, `best_of`, `echo`",
+             "), or for fewer alternatives."));
 }
 
 }  // namespace aril::gateway

@@ -19,13 +19,16 @@ inline constexpr double kMaxAdapterWeight = 100;
 
 // Most alternatives to report with each token.
 inline constexpr int64_t kMaxLogprobs = 20;
+// Most of them that one answer may have. As JSON each takes some hundred bytes while it is put
+// together.
+inline constexpr int64_t kMaxLogprobsOfAnswer = int64_t{1} << 20;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
 // its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the
 // errors of these fields stay in `fields`. 404 if the tenant may not use it; 500 if the files of a
 // registered adapter cannot be read any more; while it is loaded for the first time, 503 with
 // `awaited_model`, and afterwards, if that failed, why. Takes as long as opening the files, or,
-// where that is not allowed, ends with `must_open`.
+// where that is not allowed, ends with `closed_adapter`.
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
                                      const RequestContext& context);
 
@@ -45,6 +48,10 @@ std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, 
 // the number of prompts.
 std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionRequest& request,
                                           const CompletionLimits& limits);
+
+// 400 if the answer may have more logprobs than fit into memory beside those of others: of each
+// token (of a stream, of the prompt's with `echo`), the alternatives included.
+std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request);
 
 }  // namespace aril::gateway
 
