@@ -145,6 +145,25 @@ Status FetchAndPut(const AdapterChange& change, const std::string& tenant, Catal
       .status();
 }
 
+// Why nothing is fetched for the change.
+std::optional<ApiError> CheckLoad(const AdapterChange& change, const RequestContext& context,
+                                  const RemoteAdapters& remote, const ChangeParams& params) {
+  const Status allowed =
+      context.model.catalog->CheckChange(context.tenant, change.name, change.expected);
+  if (!allowed.ok()) return ChangeError(allowed, params.name);
+  const Status source = remote.loader->Check(change.source);
+  if (!source.ok()) return WithParam(FromStatus(source), params.source);
+  return std::nullopt;
+}
+
+// What a trial does, on a thread of its own.
+Verified FetchAndVerify(const AdapterChange& change, const RemoteAdapters& remote,
+                        TransferMonitor& monitor) {
+  ASSIGN_OR_RETURN(const GenerationStore::Incoming incoming, Fetch(change.source, remote, monitor));
+  RETURN_IF_ERROR(CheckDigests(incoming, change.digests));
+  return remote.loader->Verify(incoming, change.source);
+}
+
 // All of a change whose files are known by their digests: elsewhere there may be other files by the
 // time that somebody asks again. The change is complete.
 std::string IdentityOf(const AdapterChange& change) {
@@ -216,10 +235,7 @@ std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& co
                                   AdapterLoads::Done done) {
   const std::shared_ptr<Catalog> catalog = context.model.catalog;
   const std::string tenant(context.tenant);
-  const Status allowed = catalog->CheckChange(tenant, change.name, change.expected);
-  if (!allowed.ok()) return ChangeError(allowed, params.name);
-  const Status source = remote.loader->Check(change.source);
-  if (!source.ok()) return WithParam(FromStatus(source), params.source);
+  if (auto error = CheckLoad(change, context, remote, params)) return error;
   if (auto error = Complete(context, &change)) return error;
   const auto work = [change, tenant, catalog, remote](TransferMonitor& monitor) {
     Status status = FetchAndPut(change, tenant, *catalog, remote, monitor);
@@ -234,6 +250,27 @@ std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& co
                                               .source = change.source,
                                               .identity = IdentityOf(change)},
                                              work, std::move(done));
+  if (!started.ok()) return FromStatus(started);
+  return std::nullopt;
+}
+
+std::optional<ApiError> StartTrial(const AdapterChange& change, const RequestContext& context,
+                                   const RemoteAdapters& remote, const ChangeParams& params,
+                                   std::function<void(const Verified&)> done) {
+  if (auto error = CheckLoad(change, context, remote, params)) return error;
+  const auto verified = std::make_shared<Verified>();
+  const auto work = [change, remote, verified](TransferMonitor& monitor) {
+    *verified = FetchAndVerify(change, remote, monitor);
+    return verified->status();
+  };
+  const Status started =
+      remote.loads->Start({.tenant = std::string(context.tenant),
+                           .name = change.name,
+                           .source = change.source,
+                           .is_trial = true},
+                          work, [verified, done = std::move(done)](const Status& status) {
+                            done(status.ok() ? *verified : Verified(status));
+                          });
   if (!started.ok()) return FromStatus(started);
   return std::nullopt;
 }

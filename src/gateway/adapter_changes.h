@@ -57,6 +57,11 @@ bool IsRemote(const AdapterChange& change, const RemoteAdapters& remote);
 std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& context,
                                   const RemoteAdapters& remote, const ChangeParams& params,
                                   AdapterLoads::Done done = nullptr);
+// Begins to fetch it, to see what it is; nothing of it stays. `done` is called on any thread.
+using Verified = StatusOr<Generation::Description>;
+std::optional<ApiError> StartTrial(const AdapterChange& change, const RequestContext& context,
+                                   const RemoteAdapters& remote, const ChangeParams& params,
+                                   std::function<void(const Verified&)> done);
 
 }  // namespace aril::gateway
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <iterator>
+#include <ranges>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -45,6 +46,7 @@ class AdapterLoads::Load final : public TransferMonitor {
   const Key& key() const { return key_; }
   const std::string& tenant() const { return key_.first; }
   const std::string& identity() const { return request_.identity; }
+  bool is_trial() const { return request_.is_trial; }
   AdapterLoadStatus Read() const {
     return {.state = state,
             .source = request_.source,
@@ -85,18 +87,19 @@ AdapterLoads::AdapterLoads(Options options) : options_(options) {
 }
 
 AdapterLoads::~AdapterLoads() {
-  std::map<Key, LoadPtr, std::less<>> loads;
+  std::vector<LoadPtr> loads;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    loads = loads_;
+    loads.assign(trials_.begin(), trials_.end());
+    std::ranges::copy(loads_ | std::views::values, std::back_inserter(loads));
     queue_.clear();
   }
-  for (const auto& [key, load] : loads) load->Cancel();
+  for (const LoadPtr& load : loads) load->Cancel();
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   // Those that had not begun; of the others somebody has been told.
-  for (const auto& [key, load] : loads) Finish(load, Cancelled());
+  for (const LoadPtr& load : loads) Finish(load, Cancelled());
 }
 
 size_t AdapterLoads::NumQueued(const std::string& tenant) const {
@@ -117,9 +120,12 @@ Status AdapterLoads::Start(Request request, Work work, Done done) {
       return ResourceExhausted(
           StrCat(queue_.size(), " adapters wait to be loaded already; please try again"));
     }
-    ForgetFailed(load->key());
-    LoadPtr& current = loads_[load->key()];
-    replaced = std::exchange(current, load);
+    if (load->is_trial()) {
+      trials_.insert(load);
+    } else {
+      ForgetFailed(load->key());
+      replaced = std::exchange(loads_[load->key()], load);
+    }
     if (replaced != nullptr) {
       load->waiters = std::move(replaced->waiters);
       replaced->waiters.clear();
@@ -136,7 +142,7 @@ Status AdapterLoads::Start(Request request, Work work, Done done) {
 
 bool AdapterLoads::Join(Load& load) {
   const auto found = loads_.find(load.key());
-  if (found == loads_.end() || load.identity().empty()) return false;
+  if (found == loads_.end() || load.identity().empty() || load.is_trial()) return false;
   Load& current = *found->second;
   if (current.state == AdapterLoadStatus::State::kFailed || current.IsCancelled()) return false;
   if (current.identity() != load.identity()) return false;
@@ -233,6 +239,7 @@ void AdapterLoads::Finish(const LoadPtr& load, const Status& status) {
   std::vector<Done> dones;
   {
     const std::lock_guard lock(mutex_);
+    trials_.erase(load);
     const auto found = loads_.find(load->key());
     const bool is_current = found != loads_.end() && found->second == load;
     if (is_current && (status.ok() || status.code() == StatusCode::kCancelled)) {

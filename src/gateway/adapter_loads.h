@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -63,6 +64,9 @@ class AdapterLoads {
     std::string source;
     // Two loads of a name with the same one give the same; empty: nobody knows what is fetched.
     std::string identity;
+    // Changes nothing: it has no part in what is said of the name, replaces no load of it, and is
+    // forgotten when it is over.
+    bool is_trial = false;
   };
   // Begins a load, in place of one of the same name, which is cancelled; whoever waits for that one
   // waits for this. One that would give the same goes on instead: who asks again and again, until
@@ -106,6 +110,7 @@ class AdapterLoads {
   std::condition_variable wake_;
   bool stop_ = false;
   std::map<Key, LoadPtr, std::less<>> loads_;  // queued, under way, or failed
+  std::set<LoadPtr> trials_;                   // queued or under way
   std::deque<LoadPtr> queue_;
   std::deque<Key> failed_;                     // oldest first
   std::map<std::string, size_t> num_running_;  // by tenant

@@ -100,6 +100,36 @@ TEST(AdapterLoads, IsSeenWhileItRunsAndThenForgotten) {
   EXPECT_FALSE(fake.loads.Find("t", "a").has_value());
 }
 
+TEST(AdapterLoads, TrialsAreNobodysToSeeAndEndWithTheRest) {
+  std::promise<void> begun;
+  std::vector<StatusCode> ended;  // by trial; each by one thread
+  ended.resize(3);
+  {
+    AdapterLoads loads({.max_parallel = 1});
+    const auto start = [&](size_t i, AdapterLoads::Work work) {
+      ASSERT_TRUE(loads
+                      .Start({.tenant = "t", .name = "a", .source = "x", .is_trial = true},
+                             std::move(work),
+                             [&ended, i](const Status& status) { ended[i] = status.code(); })
+                      .ok());
+    };
+    start(0, [](TransferMonitor&) { return NotFound("no such file"); });
+    start(1, [&](TransferMonitor& monitor) {
+      begun.set_value();
+      while (!monitor.IsCancelled()) monitor.Wait(std::chrono::seconds(60));
+      return MakeStatus(StatusCode::kCancelled, "cancelled");
+    });
+    start(2, [](TransferMonitor&) -> Status { throw std::logic_error("it never runs"); });
+    begun.get_future().wait();
+    EXPECT_FALSE(loads.Find("t", "a").has_value());
+    EXPECT_TRUE(loads.List("t").empty());
+    EXPECT_FALSE(loads.WhenOver("t", "a", [] {}));
+    EXPECT_FALSE(loads.Cancel("t", "a"));
+  }
+  EXPECT_THAT(ended,
+              ElementsAre(StatusCode::kNotFound, StatusCode::kCancelled, StatusCode::kCancelled));
+}
+
 TEST(AdapterLoads, AFailureIsRememberedUntilTheNameChanges) {
   Loads fake;
   ASSERT_TRUE(fake.Start("t", "a", NotFound("no such file")).ok());

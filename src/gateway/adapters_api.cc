@@ -23,7 +23,7 @@ std::string GetRequired(JsonFields& fields, std::string_view name) {
 
 // What would be there.
 ApiResult<PutAnswer> DescribeVerified(const AdapterChange& change, const Catalog& catalog,
-                                      const StatusOr<Generation::Description>& verified) {
+                                      const Verified& verified) {
   if (!verified.ok()) return WithParam(FromStatus(verified.status()), kPutParams.source);
   return PutAnswer{.adapter = Json::Object{{"id", change.name},
                                            {"object", "adapter"},
@@ -46,9 +46,10 @@ ApiResult<PutAnswer> DryRun(const AdapterChange& change, const RequestContext& c
 
 }  // namespace
 
-ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
-                                std::string_view body, const RequestContext& context,
-                                AdapterLoader& loader, const RemoteAdapters& remote) {
+ApiResult<std::optional<PutAnswer>> PutAdapter(
+    const std::string& name, std::string_view query, std::string_view body,
+    const RequestContext& context, AdapterLoader& loader, const RemoteAdapters& remote,
+    std::function<void(const ApiResult<PutAnswer>&)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   const auto change = ParseAdapterChange(name, json.value());
@@ -57,23 +58,31 @@ ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
   if (!dry_run.ok()) return dry_run.error();
   if (IsRemote(change.value(), remote)) {
     if (dry_run.value()) {
-      return InvalidField("dry_run",
-                          "`dry_run` needs a source that is here: a folder or an upload.");
+      const auto done = [change = change.value(), catalog = context.model.catalog,
+                         later = std::move(later)](const Verified& verified) {
+        later(DescribeVerified(change, *catalog, verified));
+      };
+      if (auto error = StartTrial(change.value(), context, remote, kPutParams, done)) return *error;
+      return std::optional<PutAnswer>();
     }
     if (auto error = StartLoad(change.value(), context, remote, kPutParams)) return *error;
     auto adapter = DescribeAdapter(name, context);
     if (!adapter.ok()) return adapter.error();  // it failed, or was cancelled, this very moment
-    return PutAnswer{.is_loading = true, .adapter = std::move(adapter.value())};
+    return std::optional(PutAnswer{.is_loading = true, .adapter = std::move(adapter.value())});
   }
   if (!change.value().digests.IsEmpty()) {
     return InvalidField("digest", "`digest` and `sha256` are for sources that are fetched.");
   }
-  if (dry_run.value()) return DryRun(change.value(), context, loader);
+  if (dry_run.value()) {
+    auto answer = DryRun(change.value(), context, loader);
+    if (!answer.ok()) return answer.error();
+    return std::optional(std::move(answer.value()));
+  }
   const bool is_new = FindAdapter(context, name) == nullptr;
   const auto entry = ApplyChange(change.value(), context, loader, remote, kPutParams);
   if (!entry.ok()) return entry.error();
-  return PutAnswer{.is_new = is_new,
-                   .adapter = DescribeEntry(*entry.value(), *context.model.catalog)};
+  return std::optional(PutAnswer{.is_new = is_new,
+                                 .adapter = DescribeEntry(*entry.value(), *context.model.catalog)});
 }
 
 std::optional<ApiError> CheckName(const std::string& name, const RequestContext& context) {
@@ -128,7 +137,7 @@ ApiResult<std::optional<std::string>> LoadAdapter(std::string_view body,
                                                   const RequestContext& context,
                                                   AdapterLoader& loader,
                                                   const RemoteAdapters& remote,
-                                                  std::function<void(LoadOutcome)> later) {
+                                                  std::function<void(const LoadOutcome&)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());

@@ -31,10 +31,12 @@ struct PutAnswer {
 // PUT /v1/adapters/{name}: `{"source"}` or `{"generation"}` or `{"split"}` (or none, with `pin`),
 // `{"expected_generation", "ttl_seconds", "pin", "digest", "sha256"}`. With `dry_run=true` in the
 // query everything is verified and nothing changed. 409 if the name stands for another generation
-// than expected, or is not the tenant's. A source that has to be fetched is, after the answer.
-ApiResult<PutAnswer> PutAdapter(const std::string& name, std::string_view query,
-                                std::string_view body, const RequestContext& context,
-                                AdapterLoader& loader, const RemoteAdapters& remote = {});
+// than expected, or is not the tenant's. A source that has to be fetched is, after the answer; to
+// be verified only, after the return (nullopt): the answer goes to `later`, on any thread.
+ApiResult<std::optional<PutAnswer>> PutAdapter(
+    const std::string& name, std::string_view query, std::string_view body,
+    const RequestContext& context, AdapterLoader& loader, const RemoteAdapters& remote = {},
+    std::function<void(const ApiResult<PutAnswer>&)> later = nullptr);
 // The same with files that the client has sent: `dry_run`, `expected_generation`, `ttl_seconds` and
 // `digest` are in the query.
 ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
@@ -54,11 +56,9 @@ ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
 // A source that has to be fetched is, after the return (nullopt): the outcome goes to `later`, on
 // any thread.
 using LoadOutcome = ApiResult<std::string>;
-ApiResult<std::optional<std::string>> LoadAdapter(std::string_view body,
-                                                  const RequestContext& context,
-                                                  AdapterLoader& loader,
-                                                  const RemoteAdapters& remote = {},
-                                                  std::function<void(LoadOutcome)> later = nullptr);
+ApiResult<std::optional<std::string>> LoadAdapter(
+    std::string_view body, const RequestContext& context, AdapterLoader& loader,
+    const RemoteAdapters& remote = {}, std::function<void(const LoadOutcome&)> later = nullptr);
 // `{"lora_name"}`: from now on nobody can ask for it.
 ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context,
                                      const RemoteAdapters& remote = {});

@@ -52,6 +52,23 @@ HttpResponse ToResponse(const ApiResult<PutAnswer>& result) {
   return response;
 }
 
+// Answers a call whose outcome is there later, from any thread.
+template <typename T>
+std::function<void(const ApiResult<T>&)> AnswerLater(PostFunction post,
+                                                     std::shared_ptr<HttpResponder> responder) {
+  return [post = std::move(post), responder = std::move(responder)](const ApiResult<T>& outcome) {
+    post([responder, response = ToResponse(outcome)] { responder->Respond(response); });
+  };
+}
+
+// What there is to answer now; nullopt if the outcome is there later.
+template <typename T>
+std::optional<HttpResponse> ToResponse(const ApiResult<std::optional<T>>& result) {
+  if (!result.ok()) return ErrorResponse(result.error());
+  if (!result.value().has_value()) return std::nullopt;
+  return ToResponse(ApiResult<T>(*result.value()));
+}
+
 // What a library throws (out of memory above all) harms this request alone.
 template <typename Function>
 std::optional<HttpResponse> AnswerSafely(const Function& function, const std::string& body,
@@ -383,10 +400,12 @@ void Gateway::HandleUpload(ApiCall call) {
 
 void Gateway::HandlePutAdapter(ApiCall call) {
   if (call.request.sink != nullptr) return HandleUpload(std::move(call));
+  // What is only to be verified is fetched first.
   BodyFunction put = [loader = loader_, remote = remote_, name = AdapterName(call.request),
-                      query = call.request.query](const std::string& body,
-                                                  const RequestContext& context) {
-    return ToResponse(PutAdapter(name, query, body, context, *loader, remote));
+                      query = call.request.query,
+                      later = AnswerLater<PutAnswer>(options_.post, call.responder)](
+                         const std::string& body, const RequestContext& context) {
+    return ToResponse(PutAdapter(name, query, body, context, *loader, remote, later));
   };
   ChangeAdapters(std::move(call), std::move(put));
 }
@@ -402,17 +421,10 @@ void Gateway::HandleDeleteAdapter(ApiCall call) {
 
 void Gateway::HandleLoadAdapter(ApiCall call) {
   // As in vLLM, the answer comes when the adapter is there.
-  const auto later = [post = options_.post,
-                      responder = call.responder](const LoadOutcome& outcome) {
-    post([responder, response = ToResponse(outcome)] { responder->Respond(response); });
-  };
-  BodyFunction load = [loader = loader_, remote = remote_, later](
-                          const std::string& body,
-                          const RequestContext& context) -> std::optional<HttpResponse> {
-    const auto answer = LoadAdapter(body, context, *loader, remote, later);
-    if (!answer.ok()) return ErrorResponse(answer.error());
-    if (!answer.value().has_value()) return std::nullopt;
-    return ToResponse(LoadOutcome(*answer.value()));
+  BodyFunction load = [loader = loader_, remote = remote_,
+                       later = AnswerLater<std::string>(options_.post, call.responder)](
+                          const std::string& body, const RequestContext& context) {
+    return ToResponse(LoadAdapter(body, context, *loader, remote, later));
   };
   ChangeAdapters(std::move(call), std::move(load));
 }

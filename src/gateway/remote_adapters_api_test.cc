@@ -236,7 +236,8 @@ TEST_F(RemoteAdaptersApiTest, WhatIsWrongIsSaidAtOnce) {
   EXPECT_EQ(Put("sql", R"("source":"https://evil")").status, 400);
   EXPECT_EQ(Put("base", R"("source":"https://a/x")").status, 409);
   EXPECT_EQ(Put("sql", R"("source":"https://a/x","expected_generation":"x")").status, 409);
-  EXPECT_EQ(Put("sql", R"("source":"https://a/x")", "?dry_run=true").status, 400);
+  EXPECT_EQ(Put("sql", R"("source":"https://evil")", "?dry_run=true").status, 400);
+  EXPECT_EQ(Put("base", R"("source":"https://a/x")", "?dry_run=true").status, 409);
   EXPECT_EQ(Put("sql", R"("source":"here","digest":")" + std::string(64, 'a') + R"(")").status,
             400);
   for (const char* fields :
@@ -245,6 +246,41 @@ TEST_F(RemoteAdaptersApiTest, WhatIsWrongIsSaidAtOnce) {
     EXPECT_EQ(Put("sql", StrCat(R"("source":"https://a/x",)", fields)).status, 400) << fields;
   }
   EXPECT_EQ(Send("GET", "/v1/adapters/sql").status, 404);
+}
+
+TEST_F(RemoteAdaptersApiTest, ADryRunFetchesAndLeavesNothing) {
+  StartWithTimers();
+  const auto try_out = [&](const std::string& fields) {
+    return Put("sql", fields, "?dry_run=true");
+  };
+  for (const char* source : {"https://a/x", "https://a/broken", "https://a/down"})
+    fake_.Release(source);
+  const HttpResponse good = try_out(R"("source":"https://a/x")");
+  EXPECT_EQ(good.status, 200) << good.body;
+  const Json answer = *Json::Parse(good.body);
+  EXPECT_EQ(Text(answer, {"dry_run"}), "true");
+  EXPECT_EQ(Text(answer, {"rank"}), "8");
+  EXPECT_TRUE(IsDigest(*At(answer, {"generation"}).AsString()));
+  const HttpResponse broken = try_out(R"("source":"https://a/broken")");
+  EXPECT_EQ(broken.status, 400);
+  EXPECT_THAT(broken.body, HasSubstr("tensor x is missing"));
+  EXPECT_EQ(try_out(R"("source":"https://a/down")").status, 503);
+  EXPECT_EQ(try_out(R"("source":"https://a/x","digest":")" + std::string(64, 'a') + R"(")").status,
+            400);
+  EXPECT_EQ(Send("GET", "/v1/adapters/sql").status, 404) << "not even a load that failed";
+  EXPECT_EQ(fake_.num_kept(), 0);
+  fake_.WaitUntilStoreIsEmpty();
+}
+
+TEST_F(RemoteAdaptersApiTest, ADryRunDoesNotTouchALoadOfTheSameName) {
+  StartWithTimers();
+  ASSERT_EQ(Put("sql", R"("source":"https://a/slow")").status, 202);
+  fake_.WaitUntilFetching("https://a/slow");
+  fake_.Release("https://a/broken");
+  EXPECT_EQ(Put("sql", R"("source":"https://a/broken")", "?dry_run=true").status, 400);
+  EXPECT_EQ(Text(Get("sql"), {"load", "source"}), R"("https://a/slow")");
+  fake_.Release("https://a/slow");
+  EXPECT_EQ(Text(WaitUntilOver("sql"), {"source"}), R"("https://a/slow")");
 }
 
 TEST_F(RemoteAdaptersApiTest, AWrongDigestIsRefused) {
