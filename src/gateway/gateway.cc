@@ -9,9 +9,11 @@
 #include "base/strings.h"
 #include "gateway/adapter_description.h"
 #include "gateway/adapters_api.h"
+#include "gateway/counting_responder.h"
 #include "gateway/models_api.h"
 #include "gateway/openapi.h"
 #include "gateway/text.h"
+#include "gateway/to_response.h"
 #include "gateway/tokenize_api.h"
 #include "gateway/upload.h"
 
@@ -33,42 +35,6 @@ constexpr size_t kMaxUselessBytes = 4 << 10;
 // What a multipart body has beyond its parts' bytes.
 constexpr size_t kMultipartBytes = 64 << 10;
 
-HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
-
-HttpResponse ToResponse(const ApiResult<Json>& result) {
-  return result.ok() ? JsonResponse(result.value()) : ErrorResponse(result.error());
-}
-
-HttpResponse ToResponse(const ApiResult<std::string>& result) {
-  if (!result.ok()) return ErrorResponse(result.error());
-  return {.content_type = "text/plain; charset=utf-8", .headers = {}, .body = result.value()};
-}
-
-HttpResponse ToResponse(const ApiResult<PutAnswer>& result) {
-  if (!result.ok()) return ErrorResponse(result.error());
-  HttpResponse response = JsonResponse(result.value().adapter);
-  if (result.value().is_new) response.status = 201;
-  if (result.value().is_loading) response.status = 202;
-  return response;
-}
-
-// Answers a call whose outcome is there later, from any thread.
-template <typename T>
-std::function<void(const ApiResult<T>&)> AnswerLater(PostFunction post,
-                                                     std::shared_ptr<HttpResponder> responder) {
-  return [post = std::move(post), responder = std::move(responder)](const ApiResult<T>& outcome) {
-    post([responder, response = ToResponse(outcome)] { responder->Respond(response); });
-  };
-}
-
-// What there is to answer now; nullopt if the outcome is there later.
-template <typename T>
-std::optional<HttpResponse> ToResponse(const ApiResult<std::optional<T>>& result) {
-  if (!result.ok()) return ErrorResponse(result.error());
-  if (!result.value().has_value()) return std::nullopt;
-  return ToResponse(ApiResult<T>(*result.value()));
-}
-
 // What a library throws (out of memory above all) harms this request alone.
 template <typename Function>
 std::optional<HttpResponse> AnswerSafely(const Function& function, const std::string& body,
@@ -80,32 +46,6 @@ std::optional<HttpResponse> AnswerSafely(const Function& function, const std::st
     return ErrorResponse(FromStatus(Internal("The request could not be processed.")));
   }
 }
-
-// Counts the answer when it goes out.
-class CountingResponder final : public HttpResponder {
- public:
-  CountingResponder(std::shared_ptr<HttpResponder> inner, Metrics& metrics, std::string_view route)
-      : inner_(std::move(inner)), metrics_(metrics), route_(route) {}
-
-  void Respond(HttpResponse response) override {
-    metrics_.OnResponse(route_, response.status);
-    inner_->Respond(std::move(response));
-  }
-  void StartStream(HttpResponse head, std::string heartbeat) override {
-    metrics_.OnResponse(route_, head.status);
-    inner_->StartStream(std::move(head), std::move(heartbeat));
-  }
-  void Write(std::string_view bytes) override { inner_->Write(bytes); }
-  void Finish() override { inner_->Finish(); }
-  void OnDisconnect(std::function<void()> callback) override {
-    inner_->OnDisconnect(std::move(callback));
-  }
-
- private:
-  const std::shared_ptr<HttpResponder> inner_;
-  Metrics& metrics_;
-  const std::string_view route_;
-};
 
 bool HasBody(const HttpRequest& head) {
   const std::string_view length = FindHeader(head.headers, "Content-Length");
