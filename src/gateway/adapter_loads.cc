@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <iterator>
-#include <ranges>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -92,7 +91,7 @@ AdapterLoads::~AdapterLoads() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     loads.assign(trials_.begin(), trials_.end());
-    std::ranges::copy(loads_ | std::views::values, std::back_inserter(loads));
+    for (const auto& [key, load] : loads_) loads.push_back(load);
     queue_.clear();
   }
   for (const LoadPtr& load : loads) load->Cancel();

@@ -37,7 +37,7 @@ RECIPES = {
     "iso-date": Recipe(16, steps=1000),
     "digits": Recipe(16, rslora=True, steps=1600, lr=1e-3),
     "convert": Recipe(8),
-    "json-fields": Recipe(32, steps=6000, lr=1.5e-3),
+    "json-fields": Recipe(32, steps=4000, lr=1.5e-3),
     "sql": Recipe(16, steps=3000, lr=2e-3),
     "formal": Recipe(16, ATTENTION + ("down_proj",), steps=2500, lr=2e-3),
     "routing": Recipe(4, ("q_proj", "v_proj", "up_proj", "down_proj"), steps=1200),
