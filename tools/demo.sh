@@ -59,14 +59,16 @@ cat <<TEXT
 Aril serves at $url until Ctrl-C (its log: $log). From another terminal:
 
   curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{"model": "sql", "messages": [{"role": "user", "content": "Which customers live in London?"}]}'
+    -d '{"model": "sql", "temperature": 0,
+         "messages": [{"role": "user", "content": "Which customers live in London?"}]}'
 
 or with the openai client (pip install openai):
 
   from openai import OpenAI
   client = OpenAI(base_url="$url/v1", api_key="none")
   question = [{"role": "user", "content": "Which customers live in London?"}]
-  print(client.chat.completions.create(model="sql", messages=question).choices[0].message.content)
+  answer = client.chat.completions.create(model="sql", messages=question, temperature=0)
+  print(answer.choices[0].message.content)
 
 and to watch it: build/release/aril top --url $url
 
