@@ -61,7 +61,9 @@ std::vector<CatalogEntry> EntriesOf(
                        .root = adapters[i].dir,
                        .generation = generations[i],
                        .is_given = true,
-                       .history = {{.digest = (*generations[i])->digest, .since_unix = now_unix}}});
+                       .history = {{.digest = (*generations[i])->digest,
+                                    .since_unix = now_unix,
+                                    .source = adapters[i].dir}}});
   }
   return entries;
 }

@@ -82,7 +82,7 @@ StatusOr<CatalogEntry> RestoreEntry(const std::string& parent, const RegisteredA
   if (split.empty()) {
     return CatalogEntry{.name = adapter.name,
                         .parent = parent,
-                        .root = adapter.source,
+                        .root = adapter.history.back().source,
                         .generation = local_adapters.Restore(adapter)};
   }
   std::vector<SplitTarget> targets;

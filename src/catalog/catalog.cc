@@ -41,15 +41,19 @@ Status CheckEntry(const CatalogEntry& entry) {
   return OkStatus();
 }
 
-// Appends what a name stands for now.
+// Appends what a name stands for now. The same files may come from another source.
 void Remember(const Clock* clock, CatalogEntry* entry) {
   const std::string& digest = (*entry->generation)->digest;
   std::vector<PastGeneration>& history = entry->history;
-  if (!history.empty() && history.back().digest == digest) return;
+  if (!history.empty() && history.back().digest == digest) {
+    history.back().source = entry->root;
+    return;
+  }
   if (history.size() == Catalog::kMaxHistory) history.erase(history.begin());
   history.push_back({.digest = digest,
                      .since_unix = clock == nullptr ? 0 : clock->UnixSeconds(),
-                     .split = SharesOf(*entry)});
+                     .split = SharesOf(*entry),
+                     .source = entry->root});
 }
 
 // The same share, counted on where one of `current` has its generation.
@@ -80,7 +84,6 @@ std::string GivenByCommandLine(const std::string& name) {
 RegisteredAdapter RegistryRow(const CatalogEntry& entry) {
   return {.owner = entry.owner,
           .name = entry.name,
-          .source = entry.root,
           .expires_unix = entry.expires_unix,
           .is_pinned = entry.is_pinned,
           .history = entry.history,

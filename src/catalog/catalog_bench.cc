@@ -55,7 +55,6 @@ const TestDir& FilledDir(int64_t num_names) {
   for (int64_t i = 0; i < num_names; ++i) {
     CHECK(registry
               ->Put({.name = NameOf(i),
-                     .source = "/adapters/" + NameOf(i),
                      .history = {{.digest = DigestOf(i), .since_unix = 1}},
                      .rank = 16,
                      .bytes = 1 << 20})

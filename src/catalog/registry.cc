@@ -61,6 +61,18 @@ CREATE TABLE splits(
 ) WITHOUT ROWID;
 CREATE INDEX splits_by_digest ON splits(digest);
 )",
+    // Version 4: a source for each generation. Of the earlier ones it is not known any more.
+    R"(
+ALTER TABLE history ADD COLUMN source TEXT NOT NULL DEFAULT '';
+UPDATE history SET source = (
+  SELECT source FROM adapters
+  WHERE adapters.owner = history.owner AND adapters.name = history.name
+) WHERE position = (
+  SELECT max(position) FROM history AS other
+  WHERE other.owner = history.owner AND other.name = history.name
+);
+ALTER TABLE adapters DROP COLUMN source;
+)",
 };
 constexpr int64_t kVersion = 1 + int64_t{std::size(kChanges)};
 
@@ -226,7 +238,7 @@ StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
   std::vector<RegisteredAdapter> result;
   Statement select(
       db_,
-      "SELECT owner, name, source, expires_unix, rank, bytes, pinned, digest, since_unix "
+      "SELECT owner, name, expires_unix, rank, bytes, pinned, digest, since_unix, history.source "
       "FROM adapters JOIN history USING(owner, name) ORDER BY owner, name, position");
   while (select.Next()) {
     const std::string owner = select.Text(0);
@@ -234,13 +246,13 @@ StatusOr<std::vector<RegisteredAdapter>> Registry::List() const {
     if (result.empty() || result.back().owner != owner || result.back().name != name) {
       result.push_back({.owner = owner,
                         .name = name,
-                        .source = select.Text(2),
-                        .expires_unix = select.Int(3),
-                        .is_pinned = select.Int(6) != 0,
-                        .rank = select.Int(4),
-                        .bytes = select.Int(5)});
+                        .expires_unix = select.Int(2),
+                        .is_pinned = select.Int(5) != 0,
+                        .rank = select.Int(3),
+                        .bytes = select.Int(4)});
     }
-    result.back().history.push_back({.digest = select.Text(7), .since_unix = select.Int(8)});
+    result.back().history.push_back(
+        {.digest = select.Text(6), .since_unix = select.Int(7), .source = select.Text(8)});
   }
   RETURN_IF_ERROR(Error(select.code()));
   for (RegisteredAdapter& adapter : result) RETURN_IF_ERROR(ReadShares(&adapter));
@@ -307,16 +319,18 @@ StatusOr<std::vector<std::string>> Registry::Replace(const std::string& owner,
 
 Status Registry::Insert(const RegisteredAdapter& adapter) {
   Statement row(db_,
-                "INSERT INTO adapters(owner, name, source, expires_unix, rank, bytes, pinned) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)");
-  row.Bind(adapter.owner).Bind(adapter.name).Bind(adapter.source).Bind(adapter.expires_unix);
+                "INSERT INTO adapters(owner, name, expires_unix, rank, bytes, pinned) "
+                "VALUES (?, ?, ?, ?, ?, ?)");
+  row.Bind(adapter.owner).Bind(adapter.name).Bind(adapter.expires_unix);
   row.Bind(adapter.rank).Bind(adapter.bytes).Bind(int64_t{adapter.is_pinned}).Next();
   RETURN_IF_ERROR(Error(row.code()));
   int64_t position = 0;
   for (const PastGeneration& past : adapter.history) {
-    Statement insert(db_, "INSERT INTO history VALUES (?, ?, ?, ?, ?)");
+    Statement insert(db_,
+                     "INSERT INTO history(owner, name, position, digest, since_unix, source) "
+                     "VALUES (?, ?, ?, ?, ?, ?)");
     insert.Bind(adapter.owner).Bind(adapter.name).Bind(position);
-    insert.Bind(past.digest).Bind(past.since_unix).Next();
+    insert.Bind(past.digest).Bind(past.since_unix).Bind(past.source).Next();
     RETURN_IF_ERROR(Error(insert.code()));
     RETURN_IF_ERROR(InsertShares(adapter, position++));
   }

@@ -33,13 +33,13 @@ struct PastGeneration {
   std::string digest;  // catalog/generation_store.h, or of a split
   int64_t since_unix = 0;
   std::vector<SplitShare> split = {};  // empty: one generation
+  std::string source = {};             // where its files came from; empty if unknown or a split
 };
 
 // A name, and what is needed to serve it again.
 struct RegisteredAdapter {
   std::string owner;  // the tenant whose it is; empty: everybody's
   std::string name;
-  std::string source;        // where its files came from
   int64_t expires_unix = 0;  // 0: never
   bool is_pinned = false;
   // What the name has stood for, oldest first; the last is what it stands for. Never empty.

@@ -19,14 +19,13 @@ using ::testing::IsEmpty;
 
 RegisteredAdapter Adapter(const std::string& name, const std::vector<std::string>& digests,
                           const std::string& owner = "") {
-  RegisteredAdapter adapter = {.owner = owner,
-                               .name = name,
-                               .source = "/adapters/" + name,
-                               .expires_unix = 7,
-                               .rank = 8,
-                               .bytes = 4096};
+  RegisteredAdapter adapter = {
+      .owner = owner, .name = name, .expires_unix = 7, .rank = 8, .bytes = 4096};
   int64_t since = 100;
-  for (const std::string& digest : digests) adapter.history.push_back({digest, since++});
+  for (const std::string& digest : digests) {
+    adapter.history.push_back(
+        {.digest = digest, .since_unix = since++, .source = "/adapters/" + digest});
+  }
   return adapter;
 }
 
@@ -69,8 +68,8 @@ TEST_F(RegistryTest, ARestartForgetsNothing) {
   Reopen();
   EXPECT_THAT(Rows(), ElementsAre("/b=v1", "/sql=v1,v2", "acme/sql=v3"));
   const RegisteredAdapter sql = registry_->List()->at(1);
-  EXPECT_EQ(sql.source, "/adapters/sql");
   EXPECT_EQ(sql.expires_unix, 7);
+  EXPECT_EQ(sql.history[0].source, "/adapters/v1");
   EXPECT_EQ(sql.history[1].since_unix, 101);
   EXPECT_EQ(sql.rank, 8);
   EXPECT_EQ(sql.bytes, 4096);
@@ -150,7 +149,10 @@ TEST_F(RegistryTest, AnOlderFileIsTakenOver) {
       CREATE INDEX history_by_digest ON history(digest);
       INSERT INTO base VALUES ('base');
       INSERT INTO adapters VALUES ('acme', 'sql', '/x', 7, 8, 4096);
-      INSERT INTO history VALUES ('acme', 'sql', 0, 'v1', 100);
+      INSERT INTO adapters VALUES ('', 'sql', '/y', 7, 8, 4096);
+      INSERT INTO history VALUES ('acme', 'sql', 0, 'v0', 90);
+      INSERT INTO history VALUES ('acme', 'sql', 1, 'v1', 100);
+      INSERT INTO history VALUES ('', 'sql', 0, 'v2', 110);
       PRAGMA application_id = 0x4172696C; PRAGMA user_version = 1;)",
                          nullptr, nullptr, nullptr),
             SQLITE_OK);
@@ -160,11 +162,15 @@ TEST_F(RegistryTest, AnOlderFileIsTakenOver) {
     auto registry = Registry::Open(dir_ / "old", "base");
     ASSERT_TRUE(registry.ok()) << registry.status();
     registry_ = *std::move(registry);
-    EXPECT_THAT(Rows(), ElementsAre("acme/sql=v1"));
-    EXPECT_EQ(registry_->List()->at(0).bytes, 4096);
+    EXPECT_THAT(Rows(), ElementsAre("/sql=v2", "acme/sql=v0,v1"));
+    const RegisteredAdapter sql = registry_->List()->at(1);
+    EXPECT_EQ(sql.bytes, 4096);
+    EXPECT_EQ(sql.history[0].source, "");  // it was not kept
+    EXPECT_EQ(sql.history[1].source, "/x");
+    EXPECT_EQ(registry_->List()->at(0).history[0].source, "/y");
   }
   Put(Adapter("sql", {"v1", "v2"}, "acme"));
-  EXPECT_THAT(Rows(), ElementsAre("acme/sql=v1,v2"));
+  EXPECT_THAT(Rows(), ElementsAre("/sql=v2", "acme/sql=v1,v2"));
 }
 
 TEST_F(RegistryTest, AFullFileKeepsWhatItHas) {

@@ -18,6 +18,14 @@ namespace {
 
 constexpr size_t kShownDigits = 12;  // of a digest, in the log
 
+// Where the files of a generation came from when the name last stood for it; empty if unknown.
+std::string SourceOf(const CatalogEntry& entry, const std::string& digest) {
+  const auto& history = entry.history;
+  const auto past =
+      std::ranges::find(history.rbegin(), history.rend(), digest, &PastGeneration::digest);
+  return past == history.rend() ? "" : past->source;
+}
+
 // What the name is to stand for, and where that came from.
 ApiResult<CatalogEntry> Obtain(const AdapterChange& change, const RequestContext& context,
                                AdapterLoader& loader, const ChangeParams& params) {
@@ -40,7 +48,7 @@ ApiResult<CatalogEntry> Obtain(const AdapterChange& change, const RequestContext
   auto recalled = loader.Recall(change.generation);
   if (!recalled.ok()) return WithParam(FromStatus(recalled.status()), "generation");
   entry.generation = *std::move(recalled);
-  entry.root = current->root;
+  entry.root = SourceOf(*current, change.generation);
   return entry;
 }
 

@@ -93,7 +93,9 @@ Json DescribeEntry(const CatalogEntry& entry, const Catalog& catalog,
   const NameUsage::Numbers usage = entry.usage->Read();
   Json::Array history;
   for (const PastGeneration& past : entry.history) {
-    Json::Object described = {{"generation", past.digest}, {"since", past.since_unix}};
+    Json::Object described = {{"generation", past.digest},
+                              {"since", past.since_unix},
+                              {"source", NullIf(past.source.empty(), past.source)}};
     if (!past.split.empty()) described.emplace_back("split", ToJson(past.split));
     history.push_back(std::move(described));
   }
@@ -101,7 +103,7 @@ Json DescribeEntry(const CatalogEntry& entry, const Catalog& catalog,
                       {"object", "adapter"},
                       {"status", "ready"},
                       {"parent", entry.parent},
-                      {"source", NullIf(entry.is_split(), entry.root)},
+                      {"source", NullIf(entry.root.empty(), entry.root)},
                       {"generation", generation.digest},
                       {"split", DescribeShares(entry)},
                       {"rank", generation.rank},

@@ -150,9 +150,11 @@ TEST_F(AdaptersApiTest, AnAdapterIsPutMovedBackAndDeleted) {
   EXPECT_EQ(back.status, 200) << back.body;
   const Json now = Ask("GET", "/v1/adapters/org/sql");
   EXPECT_EQ(Text(now, {"generation"}), R"("digest of /v1")");
+  EXPECT_EQ(Text(now, {"source"}), R"("/v1")");
   EXPECT_EQ(Text(now, {"history"}),
-            R"([{"generation":"digest of /v1","since":100},{"generation":"digest of /v2",)"
-            R"("since":100},{"generation":"digest of /v1","since":100}])");
+            R"([{"generation":"digest of /v1","since":100,"source":"/v1"},)"
+            R"({"generation":"digest of /v2","since":100,"source":"/v2"},)"
+            R"({"generation":"digest of /v1","since":100,"source":"/v1"}])");
 
   EXPECT_EQ(Send("DELETE", "/v1/adapters/org/sql?expected_generation=digest%20of%20/v2").status,
             409);
