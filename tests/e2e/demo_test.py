@@ -108,6 +108,29 @@ class DemoTest(unittest.TestCase):
         with self.assertRaisesRegex(client.Failure, "404"):
             self.ask([("moving", question)])
 
+    def ask_for_a_cached_prefix(self, url: str) -> tuple:
+        """(text, cached tokens) of a prompt that the same adapter has been asked before."""
+        prompt = " ".join(case.question for case in self.cases["routing"][:8])
+        with client.Connection(url) as connection:
+            first, again, other = (
+                connection.post("/v1/completions", {"model": model, "prompt": prompt,
+                                                    "max_tokens": 4, "temperature": 0})
+                for model in ("routing", "routing", "sql"))
+        cached = [answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+                  for answer in (first, again, other)]
+        self.assertEqual((cached[0], cached[2]), (0, 0))
+        self.assertEqual(first["choices"], again["choices"])
+        return again["choices"][0]["text"], cached[1]
+
+    def test_cached_prefixes_are_counted_and_can_be_off(self):
+        with aril_server.Server(["--demo", "--no-enable-prefix-caching"], WORK / "uncached.log",
+                                ARIL) as server:
+            text, cached = self.ask_for_a_cached_prefix(server.url)
+        self.assertEqual(cached, 0)
+        text_with_cache, cached = self.ask_for_a_cached_prefix(self.server.url)
+        self.assertGreater(cached, 0)
+        self.assertEqual(text_with_cache, text)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A name that is moved a thousand times under load: every answer is one of its generations'.
+"""A name that is moved a thousand times under load: every answer is one of its generations', to the
+last bit of its logprobs.
 
 usage: moving_test.py ARIL_BINARY WORK_DIR
 """
@@ -31,24 +32,32 @@ MOVES = 1000
 REFUSED_EVERY = 50
 CLIENTS = 8
 MAX_TOKENS = 8
+TOP_LOGPROBS = 3
 SEED = 20261122
 
 
 def ask(connection, model: str, question: str) -> tuple:
-    """(generation, text) of a stream that ends as streams must."""
-    body = {**client.chat(model, question, MAX_TOKENS), "stream": True}
+    """(generation, (text, logprobs)) of a stream that ends as streams must. Logprobs are as they
+    stand in the events: a float's shortest decimal, which no other float has."""
+    body = {**client.chat(model, question, MAX_TOKENS), "stream": True, "logprobs": True,
+            "top_logprobs": TOP_LOGPROBS}
     connection.request("POST", "/v1/chat/completions", json.dumps(body))
     response = connection.getresponse()
     text = response.read().decode()
     events = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
     if response.status != 200 or not events or events.pop() != "[DONE]":
         raise aril_server.Failure(f"status {response.status}: {text}")
-    choices = [json.loads(event)["choices"][0] for event in events]  # an error has none
+    choices = [json.loads(event, parse_float=str)["choices"][0]  # an error has none
+               for event in events]
     ends = [choice["finish_reason"] is not None for choice in choices]
     if ends != [False] * (len(ends) - 1) + [True]:
         raise aril_server.Failure(f"not one end, and that the last event: {text}")
-    return (response.headers["Aril-Generation"],
-            "".join(choice["delta"].get("content") or "" for choice in choices))
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    logprobs = [token for choice in choices if choice["logprobs"]
+                for token in choice["logprobs"]["content"]]
+    if not 0 < len(logprobs) <= MAX_TOKENS:
+        raise aril_server.Failure(f"not one to {MAX_TOKENS} tokens with logprobs: {text}")
+    return response.headers["Aril-Generation"], (text, logprobs)
 
 
 class Client(threading.Thread):
@@ -57,7 +66,7 @@ class Client(threading.Thread):
     def __init__(self, server: aril_server.Server, questions: list, stop: threading.Event):
         super().__init__()
         self.server, self.questions, self.stop = server, questions, stop
-        self.answers = []  # (question, generation, text)
+        self.answers = []  # (question, generation, (text, logprobs))
         self.error = None
 
     def run(self):
@@ -84,12 +93,12 @@ class MovingTest(unittest.TestCase):
             with connect(server) as connection:
                 for source in SOURCES:
                     for question in cls.questions:
-                        generation, text = ask(connection, source, question)
+                        generation, answer = ask(connection, source, question)
                         cls.generation_of[source] = generation
-                        cls.alone[generation, question] = text
+                        cls.alone[generation, question] = answer
         for question in cls.questions:
-            answers = [cls.alone[generation, question] for generation in cls.generation_of.values()]
-            assert len(set(answers)) == len(SOURCES), f"{question} does not tell them apart: {answers}"
+            texts = [cls.alone[generation, question][0] for generation in cls.generation_of.values()]
+            assert len(set(texts)) == len(SOURCES), f"{question} does not tell them apart: {texts}"
 
     def start(self, *flags) -> soak.SoakServer:
         return soak.SoakServer(
@@ -165,8 +174,8 @@ class MovingTest(unittest.TestCase):
                 raise one.error
         answers = [answer for one in clients for answer in one.answers]
         print(f"{len(answers)} answers", file=sys.stderr)
-        for question, generation, text in answers:
-            self.assertEqual(text, self.alone.get((generation, question)), (generation, question))
+        for question, generation, answer in answers:
+            self.assertEqual(answer, self.alone.get((generation, question)), (generation, question))
         self.assertEqual({generation for _, generation, _ in answers},
                          set(self.generation_of.values()))
 
