@@ -67,7 +67,6 @@ TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
   EXPECT_THAT(Message(adapters.Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
 }
 
-// What a server with --state-dir does, over several starts.
 // What nobody uses is closed at once; served where it lies.
 TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
   const TestDir dir;
@@ -116,6 +115,7 @@ TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
   EXPECT_THAT(Message(outside), HasSubstr("--adapter-root"));
 }
 
+// What a server with --state-dir does, over several starts.
 class StoredAdaptersTest : public ::testing::Test {
  protected:
   StoredAdaptersTest() : store_(*GenerationStore::Open(dir_ / "store")) {

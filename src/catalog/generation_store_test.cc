@@ -127,8 +127,6 @@ TEST_F(GenerationStoreTest, SaysWhatIsWrongWithTheSource) {
   EXPECT_EQ(NumFiles(), 0);
 }
 
-// A disk that takes no more, as the limit on a file's size stands for it: writing fails in the
-// middle.
 TEST_F(GenerationStoreTest, FilesThatAreWrittenThereAreSealed) {
   const GenerationStore store = Open();
   const std::string expected = Import(store);
@@ -146,6 +144,8 @@ TEST_F(GenerationStoreTest, FilesThatAreWrittenThereAreSealed) {
   EXPECT_EQ(NumFiles(), 1);
 }
 
+// A disk that takes no more, as the limit on a file's size stands for it: writing fails in the
+// middle.
 TEST_F(GenerationStoreTest, AFullDiskLeavesNothing) {
   const GenerationStore store = Open();
   dir_.Write("source/adapter_model.safetensors", std::string(3 << 20, 'w'));
