@@ -27,10 +27,16 @@ void SetWeight(const std::string& text, std::map<std::string, double>& weights) 
   weights[text.substr(0, equals)] = weight;
 }
 
+constexpr const char* kGroup = "Policy";
+
 }  // namespace
 
+std::vector<const CLI::Option*> PolicyFlags(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* flag) { return flag->get_group() == kGroup; });
+}
+
 void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
-  app.option_defaults()->group("Policy");
+  app.option_defaults()->group(kGroup);
   AddFlag(app, "--max-waiting", options.max_waiting,
           "Most sequences that wait for a runner; more are answered with 503")
       ->check(AtLeastOne());
@@ -66,11 +72,18 @@ void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
       ->delimiter(',')
       ->type_name("TENANT=WEIGHT,...")
       ->needs(fair);
-  app.add_option("--preferred-adapters", options.preferred_adapters,
+  app.add_option("--preferred-adapters", options.preferred_adapters.number,
                  "Different adapters on a runner, beyond which requests for others wait while "
                  "anybody else can be placed [no preference]")
       ->envname(EnvironmentName(app, "--preferred-adapters"))
       ->check(AtLeastOne());
+  app.add_option(
+         "--preferred-adapter-share", options.preferred_adapters.pool_share,
+         "Share of a runner's pool that the different adapters in use there may take; beyond "
+         "it as above, so that large ranks are spread [no preference]")
+      ->envname(EnvironmentName(app, "--preferred-adapter-share"))
+      ->type_name("FRACTION")
+      ->check(CLI::Range(0.0, 1.0));
 }
 
 }  // namespace aril

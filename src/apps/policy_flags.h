@@ -3,6 +3,8 @@
 #ifndef ARIL_APPS_POLICY_FLAGS_H_
 #define ARIL_APPS_POLICY_FLAGS_H_
 
+#include <vector>
+
 #include "apps/flags.h"
 #include "scheduler/policies.h"
 
@@ -10,6 +12,9 @@ namespace aril {
 
 // `options` must outlive `app`.
 void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options);
+
+// Those that were added.
+std::vector<const CLI::Option*> PolicyFlags(const CLI::App& app);
 
 }  // namespace aril
 

@@ -8,10 +8,12 @@
 
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/policy_flags.h"
 #include "apps/simulate_chaos.h"
 #include "apps/simulate_fig13.h"
 #include "apps/simulate_scale.h"
 #include "apps/simulate_slora.h"
+#include "apps/simulate_trace.h"
 #include "base/strings.h"
 #include "simulate/planted_bug.h"
 
@@ -23,30 +25,40 @@ struct SimulateFlags {
   std::string json_path, svg_path, step_model_path;
   std::optional<Duration> duration;
   uint64_t seed = 1;
+  SimulateClusterOptions cluster;
   SimulateChaosOptions chaos;
   SimulateFig13Options fig13;
   SimulateScaleOptions scale;
   SimulateSloraOptions slora;
+  SimulateTraceOptions trace;
 };
 
 // A flag that another scenario has is wrong usage, rather than ignored.
 Status CheckScenario(const CLI::App& app, const std::string& scenario) {
-  const std::map<std::string, std::set<std::string>> scenarios_of = {
+  std::map<std::string, std::set<std::string>> scenarios_of = {
       {"--seeds", {"chaos"}},
       {"--first-seed", {"chaos"}},
       {"--planted-bug", {"chaos"}},
       {"--threads", {"chaos"}},
-      {"--gpus", {"punica-fig13"}},
-      {"--duration", {"punica-fig13", "s-lora-policies"}},
+      {"--gpus", {"punica-fig13", "trace"}},
+      {"--ranks", {"punica-fig13", "trace"}},
+      {"--trace", {"trace"}},
+      {"--trace-adapters", {"trace"}},
+      {"--trace-speed", {"trace"}},
+      {"--trace-max-tokens", {"trace"}},
+      {"--duration", {"punica-fig13", "s-lora-policies", "trace"}},
       {"--peak-rate", {"punica-fig13"}},
       {"--max-tokens", {"punica-fig13"}},
-      {"--step-model", {"punica-fig13", "s-lora-policies"}},
-      {"--svg", {"punica-fig13", "s-lora-policies"}},
-      {"--seed", {"punica-fig13", "s-lora-policies", "scale"}},
+      {"--step-model", {"punica-fig13", "s-lora-policies", "trace"}},
+      {"--svg", {"punica-fig13", "s-lora-policies", "trace"}},
+      {"--seed", {"punica-fig13", "s-lora-policies", "scale", "trace"}},
       {"--repeat", {"s-lora-policies"}},
       {"--runners", {"scale"}},
       {"--adapters", {"scale"}},
       {"--requests", {"scale"}}};
+  for (const CLI::Option* const policy : PolicyFlags(app)) {
+    scenarios_of.emplace(policy->get_name(), std::set<std::string>{"punica-fig13", "trace"});
+  }
   for (const auto& [flag, scenarios] : scenarios_of) {
     if (app.count(flag) == 0 || scenarios.contains(scenario)) continue;
     return InvalidArgument(
@@ -55,13 +67,12 @@ Status CheckScenario(const CLI::App& app, const std::string& scenario) {
   return OkStatus();
 }
 
-// What two scenarios have in common.
+// What scenarios have in common.
 template <typename Options>
 void SetShared(const SimulateFlags& flags, Options& options) {
   options.json_path = flags.json_path;
   options.svg_path = flags.svg_path;
   options.step_model_path = flags.step_model_path;
-  options.duration = flags.duration.value_or(options.duration);
   options.seed = flags.seed;
 }
 
@@ -77,9 +88,17 @@ Status RunScenario(SimulateFlags& flags) {
   }
   if (flags.scenario == "s-lora-policies") {
     SetShared(flags, flags.slora);
+    flags.slora.duration = flags.duration.value_or(flags.slora.duration);
     return SimulateSlora(flags.slora, std::cout);
   }
-  SetShared(flags, flags.fig13);
+  SetShared(flags, flags.cluster);
+  if (flags.scenario == "trace") {
+    flags.trace.duration = flags.duration;
+    flags.trace.cluster = flags.cluster;
+    return SimulateTrace(flags.trace, std::cout);
+  }
+  flags.fig13.cluster = flags.cluster;
+  flags.fig13.duration = flags.duration.value_or(flags.fig13.duration);
   return SimulateFig13(flags.fig13, std::cout);
 }
 
@@ -91,10 +110,10 @@ void AddSimulateCommand(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   AddFlag(*simulate, "--scenario", flags->scenario,
           "chaos: faults from seeds, invariants checked; punica-fig13: an hour of rising and "
-          "falling load, GPU hours; s-lora-policies: orders, early abort and clusters of adapters "
-          "under bursts; scale: what decisions cost")
+          "falling load, GPU hours; trace: the same of recorded requests; s-lora-policies: orders, "
+          "early abort and clusters of adapters under bursts; scale: what decisions cost")
       ->required()
-      ->check(CLI::IsMember({"chaos", "punica-fig13", "s-lora-policies", "scale"}));
+      ->check(CLI::IsMember({"chaos", "punica-fig13", "trace", "s-lora-policies", "scale"}));
   AddFlag(*simulate, "--json", flags->json_path, "File to write all numbers to");
   AddFlag(*simulate, "--seeds", flags->chaos.num_seeds, "chaos: how many seeds")
       ->check(AtLeastOne());
@@ -108,10 +127,25 @@ void AddSimulateCommand(CLI::App& app) {
   }
   AddFlag(*simulate, "--planted-bug", flags->chaos.planted_bug,
           "chaos: a bug that the checker is to find: " + Join(bugs, ", "));
-  AddFlag(*simulate, "--gpus", flags->fig13.num_gpus, "punica-fig13: runners")
+  AddFlag(*simulate, "--gpus", flags->cluster.num_gpus, "punica-fig13, trace: runners")
       ->check(CLI::Range(1, 4096));
+  AddFlag(*simulate, "--ranks", flags->cluster.ranks,
+          "punica-fig13, trace: of the adapters, in turn")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 512));
   AddDurationFlag(*simulate, "--duration", flags->duration,
-                  "Of the arrivals [punica-fig13: 1h, s-lora-policies: 300s]");
+                  "Of the arrivals [punica-fig13: 1h, s-lora-policies: 300s, trace: all]");
+  AddFlag(*simulate, "--trace", flags->trace.path,
+          "trace: file of recorded requests, with times and lengths (docs/benchmarks.md has the "
+          "formats)");
+  AddFlag(*simulate, "--trace-adapters", flags->trace.adapters_path,
+          "trace: another one, whose requests say in turn which adapters those of --trace ask for");
+  AddFlag(*simulate, "--trace-speed", flags->trace.speed,
+          "trace: how many times faster its requests arrive")
+      ->check(CLI::Range(1e-3, 1e6));
+  AddFlag(*simulate, "--trace-max-tokens", flags->trace.max_tokens,
+          "trace: leave out its requests of more tokens, prompt and output together")
+      ->check(AtLeastOne());
   AddFlag(*simulate, "--peak-rate", flags->fig13.peak_rate,
           "punica-fig13: requests per second in the middle")
       ->check(CLI::Range(0.01, 1e5));
@@ -122,10 +156,11 @@ void AddSimulateCommand(CLI::App& app) {
           "s-lora-policies: workloads with successive seeds, of which means are shown")
       ->check(CLI::Range(1, 1000));
   AddFlag(*simulate, "--step-model", flags->step_model_path,
-          "punica-fig13, s-lora-policies: JSON file with the coefficients of step times");
+          "punica-fig13, s-lora-policies, trace: JSON file with the coefficients of step times");
   AddFlag(*simulate, "--svg", flags->svg_path,
-          "punica-fig13, s-lora-policies: file to draw the figure to");
-  AddFlag(*simulate, "--seed", flags->seed, "punica-fig13, s-lora-policies, scale: of the load");
+          "punica-fig13, s-lora-policies, trace: file to draw the figure to");
+  AddFlag(*simulate, "--seed", flags->seed,
+          "punica-fig13, s-lora-policies, scale, trace: of the load");
   AddFlag(*simulate, "--runners", flags->scale.num_runners, "scale: numbers of runners, in turn")
       ->delimiter(',')
       ->check(CLI::Range(1, 65'536));
@@ -134,6 +169,7 @@ void AddSimulateCommand(CLI::App& app) {
   AddFlag(*simulate, "--requests", flags->scale.num_requests,
           "scale: timed requests for each number of runners")
       ->check(CLI::Range(1, 100'000'000));
+  AddPolicyFlags(*simulate, flags->cluster.policies);
   simulate->callback([simulate, flags] {
     ThrowUsageUnlessOk(CheckScenario(*simulate, flags->scenario));
     ThrowUsageUnlessOk(simulate::ParsePlantedBug(flags->chaos.planted_bug).status());

@@ -1,135 +1,20 @@
 #include "apps/simulate_fig13.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "apps/bench_lengths.h"
 #include "apps/bench_numbers.h"
-#include "apps/bench_popularity.h"
 #include "apps/bench_random.h"
-#include "apps/output_file.h"
-#include "apps/step_model_file.h"
-#include "apps/svg_plot.h"
-#include "apps/text_table.h"
 #include "base/json.h"
-#include "base/strings.h"
 
 namespace aril {
-namespace {
 
 using simulate::TraceRequest;
-using simulate::TraceResult;
-
-constexpr int64_t kBatch = 32;  // Punica's batch limit
-// The flat part of the step-time curve ends where a step takes twice as long as for one sequence.
-constexpr double kSlack = 1.0;
-constexpr int64_t kAdapterPages = 10;  // rank 16 on all projections of a 7B model: 80 MB
-constexpr Duration kInterval = std::chrono::seconds(30);
-
-struct Variant {
-  const char* name;
-  bool consolidates;
-  bool places_on_smallest;
-};
-constexpr Variant kVariants[] = {{"consolidating", true, false},
-                                 {"consolidation off", false, false},
-                                 {"least loaded", false, true}};
-
-double Percentile(const std::vector<double>& ascending, double p) {
-  if (ascending.empty()) return 0;
-  const auto last = static_cast<double>(ascending.size() - 1);
-  return ascending[static_cast<size_t>(std::lround(p * last))];
-}
-
-double MeanContext(const std::vector<TraceRequest>& requests) {
-  double tokens = 0, weight = 0;
-  for (const TraceRequest& r : requests) {
-    const auto output = static_cast<double>(r.output_tokens);
-    tokens += output * (static_cast<double>(r.prompt_tokens) + output / 2);
-    weight += output;
-  }
-  return weight == 0 ? 1 : tokens / weight;
-}
-
-simulate::WorldOptions MakeOptions(const SimulateFig13Options& options, const Variant& variant,
-                                   const simulate::StepModel& steps, double mean_context) {
-  simulate::WorldOptions world;
-  world.seed = options.seed;
-  world.num_runners = static_cast<int>(options.num_gpus);
-  world.runner = {.max_running = kBatch,
-                  .max_rows = 512,
-                  // 60 GiB of 80 in pages of 16 tokens, 8 MiB each without GQA.
-                  .pages_total = 7680,
-                  .page_tokens = 16,
-                  .page_bytes = 8 << 20,
-                  .steps = steps};
-  const auto context = static_cast<int64_t>(mean_context);
-  if (variant.consolidates) {
-    world.scheduler.flat_batch = steps.Curve(kBatch, context).FlatBatch(kSlack, kBatch);
-    world.scheduler.drain_margin = 6;
-    world.scheduler.migrations_per_tick = 2;
-  }
-  const bool spreads = variant.places_on_smallest;
-  world.policies = [spreads] {
-    scheduler::Policies policies;
-    policies.places_on_smallest = spreads;
-    return policies;
-  };
-  world.max_waiting = 16'384;
-  // A queue on a full cluster is no failure here.
-  world.gateway.silence_limit = std::chrono::hours(1);
-  return world;
-}
-
-Json ToJson(const TraceResult& result) {
-  Json::Array samples;
-  for (const simulate::TraceSample& sample : result.samples) {
-    Json::Array batches;
-    for (const int64_t batch : sample.batches) batches.emplace_back(batch);
-    samples.emplace_back(Json::Object{{"seconds", sample.seconds},
-                                      {"requests_per_s", sample.requests_per_s},
-                                      {"tokens_per_s", sample.tokens_per_s},
-                                      {"batches", Json(std::move(batches))}});
-  }
-  return Json::Object{{"gpu_hours", result.gpu_hours},
-                      {"finished", result.num_finished},
-                      {"failed", result.num_failed},
-                      {"tokens", result.num_tokens},
-                      {"peak_gpus", result.peak_runners},
-                      {"activations", result.num_activations},
-                      {"migrations", result.scheduler.migrations},
-                      {"drains", result.scheduler.drains},
-                      {"queue_p50_s", Percentile(result.queue_seconds, 0.5)},
-                      {"queue_p99_s", Percentile(result.queue_seconds, 0.99)},
-                      {"first_token_p50_s", Percentile(result.first_token_seconds, 0.5)},
-                      {"first_token_p99_s", Percentile(result.first_token_seconds, 0.99)},
-                      {"samples", Json(std::move(samples))}};
-}
-
-std::string Svg(const TraceResult& result) {
-  PlotLine rate = {"requests/s", {}}, tokens = {"tokens/s", {}};
-  std::vector<PlotLine> batches;
-  for (const simulate::TraceSample& sample : result.samples) {
-    const double minutes = sample.seconds / 60;
-    rate.points.push_back({minutes, sample.requests_per_s});
-    tokens.points.push_back({minutes, sample.tokens_per_s});
-    batches.resize(sample.batches.size());
-    for (size_t i = 0; i < sample.batches.size(); ++i) {
-      batches[i].name = StrCat("GPU ", i + 1);
-      batches[i].points.push_back({minutes, static_cast<double>(sample.batches[i])});
-    }
-  }
-  return RenderSvg({{"Batch size of each GPU", "minutes", "sequences", std::move(batches)},
-                    {"Request rate", "minutes", "requests/s", {std::move(rate)}},
-                    {"Throughput", "minutes", "tokens/s", {std::move(tokens)}}});
-}
-
-}  // namespace
 
 StatusOr<std::vector<TraceRequest>> Fig13Requests(const SimulateFig13Options& options) {
-  BenchRandom arrivals(options.seed, RandomStream::kArrivals);
-  BenchRandom lengths(options.seed, RandomStream::kLengths);
+  BenchRandom arrivals(options.cluster.seed, RandomStream::kArrivals);
+  BenchRandom lengths(options.cluster.seed, RandomStream::kLengths);
   const double end = ToSeconds(options.duration);
   std::vector<TraceRequest> requests;
   // Thinning: of a process at the peak rate, what the present rate has of it.
@@ -142,82 +27,14 @@ StatusOr<std::vector<TraceRequest>> Fig13Requests(const SimulateFig13Options& op
                         .prompt_tokens = drawn.prompt_tokens,
                         .output_tokens = drawn.output_tokens});
   }
-  // As many different adapters as the shares of what a full cluster runs have.
-  const Popularity skewed = {.kind = PopularityKind::kSkewed};
-  const int64_t in_flight = options.num_gpus * kBatch;
-  const auto num_adapters = static_cast<int64_t>(AdapterShares(skewed, in_flight).size());
-  ASSIGN_OR_RETURN(const std::vector<int64_t> adapters,
-                   AssignAdapters(skewed, static_cast<int64_t>(requests.size()), in_flight,
-                                  num_adapters, options.seed));
-  for (size_t i = 0; i < requests.size(); ++i) requests[i].adapter = adapters[i];
+  RETURN_IF_ERROR(GiveSkewedAdapters(options.cluster, &requests));
   return requests;
 }
 
-double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
-                          const simulate::StepModel& steps) {
-  double seconds = 0;
-  for (const TraceRequest& r : requests) {
-    const auto prompt = static_cast<double>(r.prompt_tokens);
-    const auto output = static_cast<double>(r.output_tokens);
-    const double context = prompt + output / 2;
-    const double step = steps.base + kBatch * (steps.sequence + steps.context_token * context);
-    seconds += prompt * steps.prefill_token + output * step / kBatch;
-  }
-  return seconds / 3600;
-}
-
 Status SimulateFig13(const SimulateFig13Options& options, std::ostream& out) {
-  ASSIGN_OR_RETURN(const simulate::StepModel steps, ReadStepModelFile(options.step_model_path, {}));
-  ASSIGN_OR_RETURN(const std::vector<TraceRequest> requests, Fig13Requests(options));
-  const double bound = GpuHoursLowerBound(requests, steps);
-  const double hours = ToSeconds(options.duration) / 3600;
-  const double static_hours = static_cast<double>(options.num_gpus) * hours;
-  const double context = MeanContext(requests);
-  std::vector<std::vector<std::string>> lines = {{"cluster", "GPU hours", "of bound", "peak GPUs",
-                                                  "activations", "migrations", "queue p99 s",
-                                                  "TTFT p99 s", "failed"}};
-  lines.push_back({"lower bound", Decimal(bound, 2), "1.00", "", "", "", "", "", ""});
-  Json::Object variants;
-  for (const Variant& variant : kVariants) {
-    const TraceResult result = simulate::RunTrace(MakeOptions(options, variant, steps, context),
-                                                  requests, kAdapterPages, kInterval);
-    if (!result.violation.empty()) return Internal(StrCat(variant.name, ": ", result.violation));
-    lines.push_back({variant.name, Decimal(result.gpu_hours, 2),
-                     Decimal(result.gpu_hours / bound, 2), std::to_string(result.peak_runners),
-                     std::to_string(result.num_activations),
-                     std::to_string(result.scheduler.migrations),
-                     Decimal(Percentile(result.queue_seconds, 0.99), 3),
-                     Decimal(Percentile(result.first_token_seconds, 0.99), 3),
-                     std::to_string(result.num_failed)});
-    variants.emplace_back(variant.name, ToJson(result));
-    if (&variant == kVariants) {
-      if (!options.svg_path.empty()) {
-        RETURN_IF_ERROR(WriteTextFile("--svg", options.svg_path, Svg(result)));
-      }
-      variants.emplace_back("static", Json::Object{{"gpu_hours", static_hours}});
-    }
-  }
-  lines.push_back({"static", Decimal(static_hours, 2), Decimal(static_hours / bound, 2),
-                   std::to_string(options.num_gpus), "", "", "", "", ""});
-  out << requests.size() << " requests in " << Decimal(hours, 2) << " h on " << options.num_gpus
-      << " GPUs, mean context " << Decimal(context, 0) << " tokens\n"
-      << AlignColumns(lines, 1) << std::flush;
-  if (options.json_path.empty()) return OkStatus();
-  const double gpu_hours = [&] {
-    double value = 0;
-    variants.front().second.Find("gpu_hours")->AsNumber(&value);
-    return value;
-  }();
-  const Json json = Json::Object{{"gpu_hours", gpu_hours},
-                                 {"gpu_hours_lower_bound", bound},
-                                 {"gpus", options.num_gpus},
-                                 {"hours", hours},
-                                 {"requests", static_cast<int64_t>(requests.size())},
-                                 {"peak_rate", options.peak_rate},
-                                 {"seed", static_cast<int64_t>(options.seed)},
-                                 {"step_model", steps.ToJson()},
-                                 {"variants", Json(std::move(variants))}};
-  return WriteTextFile("--json", options.json_path, json.Dump() + "\n");
+  ASSIGN_OR_RETURN(std::vector<TraceRequest> requests, Fig13Requests(options));
+  return CompareClusters(options.cluster, std::move(requests), options.duration,
+                         {{"peak_rate", options.peak_rate}}, out);
 }
 
 }  // namespace aril

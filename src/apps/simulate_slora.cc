@@ -108,11 +108,12 @@ class Experiment {
     for (const WorkloadRequest& request : workload.requests) {
       requests.push_back({.arrival = request.arrival,
                           .adapter = request.adapter,
+                          .adapter_pages = kAdapterPages,
                           .prompt_tokens = request.prompt_tokens,
                           .output_tokens = request.output_tokens});
     }
     const simulate::TraceResult result =
-        simulate::RunTrace(MakeWorld(steps_, policies, seed), requests, kAdapterPages, kInterval);
+        simulate::RunTrace(MakeWorld(steps_, policies, seed), requests, kInterval);
     if (!result.violation.empty()) return Internal(StrCat("seed ", seed, ": ", result.violation));
     const auto num_requests = static_cast<double>(requests.size());
     Outcome outcome;
@@ -203,7 +204,8 @@ Status SimulateSlora(const SimulateSloraOptions& options, std::ostream& out) {
     std::vector<int64_t> clusters = options.clusters;
     clusters.push_back(INT64_MAX);
     for (const int64_t d : clusters) {
-      ASSIGN_OR_RETURN(const Outcome outcome, experiment.Run(cv, alpha, {.preferred_adapters = d}));
+      ASSIGN_OR_RETURN(const Outcome outcome,
+                       experiment.Run(cv, alpha, {.preferred_adapters = {.number = d}}));
       rows.push_back({StrCat(value), d == INT64_MAX ? "any" : StrCat(d), outcome});
     }
     return OkStatus();

@@ -6,6 +6,7 @@
 #include "apps/simulate_fig13.h"
 #include "apps/simulate_scale.h"
 #include "apps/simulate_slora.h"
+#include "apps/simulate_trace.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
@@ -61,7 +62,7 @@ TEST(SimulateChaosTest, AViolationIsAnErrorThatSaysHowToReplayIt) {
 
 SimulateFig13Options SmallFig13() {
   SimulateFig13Options options;
-  options.num_gpus = 4;
+  options.cluster.num_gpus = 4;
   options.duration = std::chrono::minutes(3);
   options.peak_rate = 6;
   options.max_tokens = 300;
@@ -97,17 +98,17 @@ TEST(SimulateFig13Test, LowerBoundIsTheFormula) {
 TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {
   const TestDir dir;
   SimulateFig13Options options = SmallFig13();
-  options.json_path = dir.path() + "/fig13.json";
-  options.svg_path = dir.path() + "/fig13.svg";
+  options.cluster.json_path = dir.path() + "/fig13.json";
+  options.cluster.svg_path = dir.path() + "/fig13.svg";
   std::ostringstream out;
   const Status status = SimulateFig13(options, out);
   ASSERT_TRUE(status.ok()) << status;
-  const Json json = ReadJson(options.json_path);
+  const Json json = ReadJson(options.cluster.json_path);
   EXPECT_LT(Number(json, "gpu_hours_lower_bound"), Number(json, "gpu_hours"));
   const Json& variants = *json.Find("variants");
   EXPECT_LT(Number(json, "gpu_hours"), Number(*variants.Find("least loaded"), "gpu_hours") * 0.7);
   EXPECT_EQ(Number(*variants.Find("consolidating"), "failed"), 0);
-  const auto svg = ReadFile(options.svg_path, 16 << 20);
+  const auto svg = ReadFile(options.cluster.svg_path, 16 << 20);
   ASSERT_TRUE(svg.ok());
   EXPECT_NE(svg->find("GPU 4"), std::string::npos);
 }
@@ -115,9 +116,71 @@ TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {
 TEST(SimulateFig13Test, AWrongStepModelIsAnErrorWithItsPath) {
   const TestDir dir;
   SimulateFig13Options options = SmallFig13();
-  options.step_model_path = dir.path() + "/none.json";
+  options.cluster.step_model_path = dir.path() + "/none.json";
   std::ostringstream out;
   EXPECT_NE(Message(SimulateFig13(options, out)).find("none.json"), std::string::npos);
+}
+
+class SimulateTraceTest : public ::testing::Test {
+ protected:
+  SimulateTraceTest() {
+    dir_.Write("azure.csv",
+               "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+               "2023-11-16 18:15:46.0000000,100,4\n"
+               "2023-11-16 18:15:48.0000000,9000,8\n"
+               "2023-11-16 18:15:50.0000000,50,20\n");
+    dir_.Write("vidur.csv", "num_prefill_tokens,num_decode_tokens\n100,4\n");
+    options_.path = dir_ / "azure.csv";
+    options_.cluster.num_gpus = 2;
+    options_.cluster.ranks = {8, 128};
+    options_.cluster.json_path = dir_ / "trace.json";
+  }
+
+  std::string Complaint() {
+    std::ostringstream out;
+    return std::string(Message(SimulateTrace(options_, out)));
+  }
+
+  const TestDir dir_;
+  SimulateTraceOptions options_;
+};
+
+TEST_F(SimulateTraceTest, RecordedRequestsRun) {
+  options_.speed = 2;
+  options_.max_tokens = 1000;
+  const auto requests = ReadTraceRequests(options_);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  ASSERT_EQ(requests->size(), 2u);
+  EXPECT_EQ((*requests)[1].arrival, std::chrono::seconds(2));
+  EXPECT_EQ((*requests)[1].output_tokens, 20);
+  EXPECT_GE((*requests)[1].adapter, 0) << "skewed where nothing is recorded";
+  EXPECT_EQ(Complaint(), "");
+  const Json json = ReadJson(options_.cluster.json_path);
+  const Json& consolidating = *json.Find("variants")->Find("consolidating");
+  EXPECT_EQ(Number(consolidating, "finished"), 2);
+  EXPECT_EQ(Number(consolidating, "tokens"), 24);
+  EXPECT_GT(Number(consolidating, "token_p50_s"), 0.011) << "a step's least";
+  options_.duration = std::chrono::seconds(1);
+  EXPECT_EQ(ReadTraceRequests(options_)->size(), 1u);
+}
+
+TEST_F(SimulateTraceTest, SaysWhatATraceLacks) {
+  options_.path = dir_ / "vidur.csv";
+  EXPECT_NE(Complaint().find("records no times"), std::string::npos);
+  options_.path = "";
+  EXPECT_NE(Complaint().find("--trace"), std::string::npos);
+  options_.path = dir_ / "azure.csv";
+  options_.adapters_path = dir_ / "vidur.csv";
+  EXPECT_NE(Complaint().find("vidur.csv"), std::string::npos);
+  options_.adapters_path = "";
+  options_.max_tokens = 10;
+  EXPECT_NE(Complaint(), "");
+}
+
+TEST(SimulateClusterTest, AnAdapterTakesItsBytes) {
+  // Rank 16 of a 7B model has 40 million numbers of two bytes.
+  EXPECT_EQ(SimulatedAdapterPages(16), 10);
+  EXPECT_EQ(SimulatedAdapterPages(128), 77);
 }
 
 TEST(SimulateSloraTest, EarlyAbortSatisfiesMoreUsersUnderBursts) {

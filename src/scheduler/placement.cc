@@ -20,9 +20,10 @@ PlacementNeed Scheduler::NeedOf(const Record& record) const {
           .prefers_smallest = policies_.places_on_smallest};
 }
 
-std::optional<RunnerId> Scheduler::FindRunner(const Record& record, int64_t max_adapters) const {
+std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
+                                              const AdapterLimit& limit) const {
   PlacementNeed need = NeedOf(record);
-  need.max_adapters = max_adapters;
+  need.adapter_limit = limit;
   if (const auto reserved = reservations_.find(record.sequence); reserved != reservations_.end()) {
     if (index_.HasRoom(reserved->second, need)) return reserved->second;
   }
@@ -40,19 +41,19 @@ void Scheduler::PlaceWaiting() {
   while (!queue_.empty() && (!index_.IsFull() || !reservations_.empty())) {
     const std::vector<SequenceId> heads =
         queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
-    const bool prefers = policies_.preferred_adapters < INT64_MAX;
-    if (prefers && PlaceOne(heads, policies_.preferred_adapters)) continue;
-    if (!PlaceOne(heads, INT64_MAX)) break;
+    const AdapterLimit& preferred = policies_.preferred_adapters;
+    if (preferred != AdapterLimit() && PlaceOne(heads, preferred)) continue;
+    if (!PlaceOne(heads, AdapterLimit())) break;
   }
   if (queue_.empty()) return;
   rates_.OnSaturated();
   PrefetchForWaiting();
 }
 
-bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, int64_t max_adapters) {
+bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit) {
   for (const SequenceId id : heads) {
     Record& record = records_.at(id);
-    const std::optional<RunnerId> runner = FindRunner(record, max_adapters);
+    const std::optional<RunnerId> runner = FindRunner(record, limit);
     if (!runner) continue;
     Overtake(heads, id);
     Place(record, *runner);

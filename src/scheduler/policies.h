@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "scheduler/admission.h"
 #include "scheduler/fair_share.h"
+#include "scheduler/runner_index.h"
 
 namespace aril::scheduler {
 
@@ -23,8 +24,9 @@ struct Policies {
   std::unique_ptr<QueueBound> bound = std::make_unique<FixedBound>(16'384);
   std::unique_ptr<TenantPolicy> tenants = std::make_unique<OneLine>();
   // Runners with as many different adapters in use are not given another one while somebody else
-  // can be placed (S-LoRA's clusters of d adapters).
-  int64_t preferred_adapters = INT64_MAX;
+  // can be placed (S-LoRA's clusters of d adapters), nor beyond that share of their pools
+  // (placement by ranks, as CaraServe has it: large ones are spread).
+  AdapterLimit preferred_adapters;
   // The smallest working set first, as a least-loaded balancer has it: to compare with. (Not with
   // consolidation.)
   bool places_on_smallest = false;
@@ -42,7 +44,7 @@ struct PolicyOptions {
   size_t max_waiting = 16'384;                   // in any case
   bool is_fair = false;                          // FairShare
   std::map<std::string, double> tenant_weights;  // of FairShare
-  int64_t preferred_adapters = INT64_MAX;
+  AdapterLimit preferred_adapters;
 
   bool operator==(const PolicyOptions&) const = default;
 };

@@ -28,7 +28,7 @@ TEST(PoliciesTest, NothingChosenIsFirstComeFirstServedForEver) {
   EXPECT_FALSE(policies.bound->RetryAfter(16'383, rates));
   EXPECT_TRUE(policies.bound->RetryAfter(16'384, rates));
   EXPECT_EQ(policies.tenants->Group(3), policies.tenants->Group(4));
-  EXPECT_EQ(policies.preferred_adapters, INT64_MAX);
+  EXPECT_EQ(policies.preferred_adapters, AdapterLimit());
 }
 
 TEST(PoliciesTest, EachChoiceIsInForce) {
@@ -38,7 +38,7 @@ TEST(PoliciesTest, EachChoiceIsInForce) {
                            .max_waiting = 100,
                            .is_fair = true,
                            .tenant_weights = {{"paying", 2}},
-                           .preferred_adapters = 8};
+                           .preferred_adapters = {.number = 8, .pool_share = 0.5}};
   const QueueRates rates = Overloaded();
   for (const auto& [order, newest_first] : {std::pair{QueueOrder::kFirstComeFirstServed, false},
                                             std::pair{QueueOrder::kLastComeFirstServed, true},
@@ -53,7 +53,7 @@ TEST(PoliciesTest, EachChoiceIsInForce) {
   EXPECT_TRUE(policies.bound->RetryAfter(10, rates)) << "about one a second is placed";
   EXPECT_TRUE(policies.bound->RetryAfter(100, QueueRates(seconds(1))));
   EXPECT_NE(policies.tenants->Group(3), policies.tenants->Group(4));
-  EXPECT_EQ(policies.preferred_adapters, 8);
+  EXPECT_EQ(policies.preferred_adapters, options.preferred_adapters);
   policies.tenants->OnNew(3, "paying");
   policies.tenants->OnNew(4, "other");
   policies.tenants->OnBacklogged(3);

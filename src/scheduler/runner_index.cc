@@ -1,10 +1,26 @@
 #include "scheduler/runner_index.h"
 
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 
 namespace aril::scheduler {
+
+void RunnerLoad::Use(AdapterId adapter, int64_t pages) {
+  InUse& in_use = adapters[adapter];
+  if (++in_use.num_sequences > 1) return;
+  in_use.pages = pages;
+  adapter_pages += pages;
+}
+
+void RunnerLoad::Unuse(AdapterId adapter) {
+  const auto in_use = adapters.find(adapter);
+  CHECK(in_use != adapters.end());
+  if (--in_use->second.num_sequences > 0) return;
+  adapter_pages -= in_use->second.pages;
+  adapters.erase(in_use);
+}
 
 void RunnerIndex::Add(RunnerLoad load) {
   const RunnerId id = load.info.runner;
@@ -40,8 +56,8 @@ void RunnerIndex::Insert(const RunnerLoad& load) {
   if (!IsOpen(load)) return;
   ++num_open_;
   open_[load.info.numeric_class][load.num_sequences].emplace(Room(load), id.value());
-  for (const auto& [adapter, count] : load.adapters) {
-    with_adapter_[adapter].emplace(load.num_sequences, count, id);
+  for (const auto& [adapter, in_use] : load.adapters) {
+    with_adapter_[adapter].emplace(load.num_sequences, in_use.num_sequences, id);
   }
 }
 
@@ -59,19 +75,21 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
   bucket->second.erase({Room(load), id.value()});
   if (bucket->second.empty()) buckets->second.erase(bucket);
   if (buckets->second.empty()) open_.erase(buckets);
-  for (const auto& [adapter, count] : load.adapters) {
+  for (const auto& [adapter, in_use] : load.adapters) {
     const auto of_adapter = with_adapter_.find(adapter);
-    of_adapter->second.erase({load.num_sequences, count, id});
+    of_adapter->second.erase({load.num_sequences, in_use.num_sequences, id});
     if (of_adapter->second.empty()) with_adapter_.erase(of_adapter);
   }
 }
 
 bool RunnerIndex::Fits(const RunnerLoad& load, const PlacementNeed& need) const {
   const bool uses_adapter = load.Uses(need.adapter);
-  const auto num_adapters = static_cast<int64_t>(load.adapters.size()) + (uses_adapter ? 0 : 1);
+  const AdapterLimit& limit = need.adapter_limit;
+  const bool is_within_limit = std::ssize(load.adapters) < limit.number &&
+                               static_cast<double>(load.adapter_pages + need.adapter_pages) <=
+                                   limit.pool_share * static_cast<double>(load.info.pages_total);
   return load.info.runner != need.avoid && load.num_sequences >= need.min_sequences &&
-         load.num_sequences < need.max_sequences &&
-         (uses_adapter || num_adapters <= need.max_adapters) &&
+         load.num_sequences < need.max_sequences && (uses_adapter || is_within_limit) &&
          Room(load) >= need.pages + (uses_adapter ? 0 : need.adapter_pages);
 }
 

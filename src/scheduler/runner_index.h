@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,8 +21,22 @@
 
 namespace aril::scheduler {
 
+// How much of different adapters a runner may have in use. A step reads each of them once, all of
+// its rank: so the number bounds what they cost where ranks are alike, and the share where they are
+// not.
+struct AdapterLimit {
+  int64_t number = INT64_MAX;
+  double pool_share = std::numeric_limits<double>::infinity();  // of the runner's pages
+
+  bool operator==(const AdapterLimit&) const = default;
+};
+
 // What is known of a runner.
 struct RunnerLoad {
+  struct InUse {
+    int32_t num_sequences = 0;  // of the working set
+    int64_t pages = 0;
+  };
   wire::RunnerInfo info;
   int64_t reported_pages = 0;  // available, by the last report
   int64_t promised_pages = 0;  // of sequences that no report has shown yet
@@ -29,8 +44,12 @@ struct RunnerLoad {
   int64_t num_evicted = 0;     // of them, waiting there
   bool is_accepting = true;    // neither lost nor being drained
   SequenceId reserved_for;     // this one alone may be placed here; invalid: anybody
-  std::unordered_map<AdapterId, int32_t> adapters;  // sequences of each in the working set
+  std::unordered_map<AdapterId, InUse> adapters;
+  int64_t adapter_pages = 0;  // of them all
 
+  // A sequence of the working set uses it, or does no more; not the base model.
+  void Use(AdapterId adapter, int64_t pages);
+  void Unuse(AdapterId adapter);
   int64_t available_pages() const { return reported_pages - promised_pages; }
   bool Uses(AdapterId adapter) const { return adapter == kBaseModel || adapters.contains(adapter); }
 };
@@ -44,7 +63,7 @@ struct PlacementNeed {
   RunnerId avoid;
   // If not empty, runners of other classes only when none of this one has room.
   std::string numeric_class;
-  int64_t max_adapters = INT64_MAX;   // different ones on the runner afterwards
+  AdapterLimit adapter_limit;         // of the runner afterwards
   int64_t min_sequences = 0;          // on the runner before
   int64_t max_sequences = INT64_MAX;  // on the runner before
   bool prefers_smallest = false;      // the smallest working set, wherever the adapter is

@@ -38,9 +38,12 @@ TEST(RunnerIndexTest, Ties) {
   index.Add(Load(2, 3, 40));
   index.Add(Load(3, 3, 40));
   EXPECT_EQ(index.Find(Need(5)), RunnerId(3)) << "fewest pages, then the highest id";
-  index.Update(RunnerId(1), [](RunnerLoad& load) { load.adapters[AdapterId(7)] = 1; });
+  index.Update(RunnerId(1), [](RunnerLoad& load) { load.Use(AdapterId(7), 5); });
   EXPECT_EQ(index.Find(Need(5, 7, 2)), RunnerId(1)) << "where the adapter is";
-  index.Update(RunnerId(2), [](RunnerLoad& load) { load.adapters[AdapterId(7)] = 2; });
+  index.Update(RunnerId(2), [](RunnerLoad& load) {
+    load.Use(AdapterId(7), 2);
+    load.Use(AdapterId(7), 2);
+  });
   EXPECT_EQ(index.Find(Need(5, 7, 2)), RunnerId(2)) << "where more use it";
 }
 
@@ -48,11 +51,34 @@ TEST(RunnerIndexTest, AnAdapterInUseNeedsNoPages) {
   RunnerIndex index(1);
   index.Add(Load(1, 1, 10));
   EXPECT_EQ(index.Find(Need(5, 7, 5)), std::nullopt);
-  index.Update(RunnerId(1), [](RunnerLoad& load) { load.adapters[AdapterId(7)] = 1; });
+  index.Update(RunnerId(1), [](RunnerLoad& load) { load.Use(AdapterId(7), 5); });
   EXPECT_EQ(index.Find(Need(5, 7, 5)), RunnerId(1));
   PlacementNeed clustered = Need(1, 8, 1);
-  clustered.max_adapters = 1;
+  EXPECT_EQ(index.Find(clustered), RunnerId(1));
+  clustered.adapter_limit.number = 1;
   EXPECT_EQ(index.Find(clustered), std::nullopt);
+}
+
+TEST(RunnerIndexTest, AdaptersMayBeLimitedToAShareOfThePool) {
+  RunnerIndex index(1);
+  RunnerLoad load = Load(1, 2, 50);
+  load.info.pages_total = 100;
+  load.Use(AdapterId(7), 20);
+  load.Use(AdapterId(7), 20);
+  index.Add(load);
+  PlacementNeed need = Need(1, 8, 6);
+  need.adapter_limit.pool_share = 0.25;
+  EXPECT_EQ(index.Find(need), std::nullopt) << "20 and 6 are more than a quarter";
+  need.adapter_pages = 5;
+  EXPECT_EQ(index.Find(need), RunnerId(1));
+  need.adapter = AdapterId(7);
+  need.adapter_pages = 20;
+  EXPECT_EQ(index.Find(need), RunnerId(1)) << "in use, it adds nothing";
+  need.adapter = AdapterId(8);
+  index.Update(RunnerId(1), [](RunnerLoad& of_first) { of_first.Unuse(AdapterId(7)); });
+  EXPECT_EQ(index.Find(need), std::nullopt) << "the other one still uses it";
+  index.Update(RunnerId(1), [](RunnerLoad& of_first) { of_first.Unuse(AdapterId(7)); });
+  EXPECT_EQ(index.Find(need), RunnerId(1));
 }
 
 TEST(RunnerIndexTest, MayPreferTheSmallest) {
@@ -110,14 +136,17 @@ TEST(RunnerIndexTest, FindsWhatASearchOfAllFinds) {
         load.reported_pages = static_cast<int64_t>(random() % 40);
         load.is_accepting = random() % 8 != 0;
         load.adapters.clear();
+        load.adapter_pages = 0;
         for (int64_t s = 0; s < load.num_sequences; ++s) {
-          ++load.adapters[AdapterId(static_cast<int32_t>(random() % 4))];
+          load.Use(AdapterId(static_cast<int32_t>(random() % 4)), 6);
         }
       });
       PlacementNeed need =
           Need(static_cast<int64_t>(random() % 20), static_cast<int32_t>(random() % 5) - 1, 6);
       need.avoid = RunnerId(static_cast<int32_t>(random() % 8));
       if (need.adapter == kBaseModel) need.adapter_pages = 0;
+      if (random() % 2 == 0)
+        need.adapter_limit.pool_share = 0.01 * static_cast<double>(random() % 30);
       int64_t best = -1;
       for (int32_t i = 0; i < kNumRunners; ++i) {
         if (index.HasRoom(RunnerId(i), need)) {

@@ -290,7 +290,7 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   index_.Update(runner_id, [&](RunnerLoad& load) {
     ++load.num_sequences;
     load.promised_pages += promised_pages;
-    if (record.adapter != kBaseModel) ++load.adapters[record.adapter];
+    if (record.adapter != kBaseModel) load.Use(record.adapter, record.adapter_pages);
   });
 }
 
@@ -304,8 +304,7 @@ void Scheduler::Detach(Record& record) {
     --load.num_sequences;
     load.promised_pages -= std::exchange(record.promised_pages, 0);
     if (record.is_queued) --load.num_evicted;
-    const auto adapter = load.adapters.find(record.adapter);
-    if (adapter != load.adapters.end() && --adapter->second == 0) load.adapters.erase(adapter);
+    if (record.adapter != kBaseModel) load.Unuse(record.adapter);
   });
   if (!runner.is_lost || !runner.sequences.empty()) return;
   index_.Remove(id);

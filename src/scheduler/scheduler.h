@@ -160,9 +160,9 @@ class Scheduler {
   void SetAccepting(const Runner& runner);
 
   PlacementNeed NeedOf(const Record& record) const;
-  std::optional<RunnerId> FindRunner(const Record& record, int64_t max_adapters) const;
+  std::optional<RunnerId> FindRunner(const Record& record, const AdapterLimit& limit) const;
   void PlaceWaiting();
-  bool PlaceOne(const std::vector<SequenceId>& heads, int64_t max_adapters);
+  bool PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit);
   void Overtake(const std::vector<SequenceId>& heads, SequenceId placed);
   void Place(Record& record, RunnerId runner);
   void Refuse(SequenceId sequence, GatewayId gateway, Duration retry_after,

@@ -333,7 +333,7 @@ TEST(SchedulerTest, ALostGatewaysSequencesAreVoid) {
 
 TEST(SchedulerTest, PrefersRunnersWithFewAdapters) {
   Policies policies;
-  policies.preferred_adapters = 1;
+  policies.preferred_adapters.number = 1;
   TestCluster cluster({}, std::move(policies));
   cluster.Join(1);
   cluster.Join(2);
@@ -345,6 +345,30 @@ TEST(SchedulerTest, PrefersRunnersWithFewAdapters) {
   // A third adapter rather joins than waits.
   cluster.Submit(4, 16, 3, 2);
   EXPECT_TRUE(cluster.Where(4).valid());
+}
+
+TEST(SchedulerTest, SpreadsLargeAdapters) {
+  Policies policies;
+  policies.preferred_adapters.pool_share = 0.25;
+  TestCluster cluster({}, std::move(policies));
+  cluster.Join(1);
+  cluster.Join(2);
+  const int64_t large = cluster.runners[RunnerId(1)].info.pages_total / 5;
+  cluster.Submit(1, 16, 1, large);
+  cluster.Submit(2, 16, 2, large);
+  EXPECT_NE(cluster.Where(1), cluster.Where(2));
+  cluster.Submit(3, 16, 3, 1);
+  cluster.Submit(4, 16, 2, large);
+  EXPECT_EQ(cluster.Where(4), cluster.Where(2)) << "it is there already";
+  // What is over is not counted any more.
+  const RunnerId first = cluster.Where(1);
+  cluster.runners[first].sequences.clear();
+  cluster.Do(SequenceClosed{SequenceId(1)});
+  cluster.Submit(5, 16, 5, large);
+  EXPECT_EQ(cluster.Where(5), first);
+  // A third large one rather joins than waits.
+  cluster.Submit(6, 16, 6, large);
+  EXPECT_TRUE(cluster.Where(6).valid());
 }
 
 TEST(SchedulerTest, PrefetchesForTheNextInLine) {

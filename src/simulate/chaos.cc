@@ -56,7 +56,7 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
     if (fairness == 1)
       policies.tenants = std::make_unique<scheduler::FairShare>(scheduler::FairShareOptions{});
     if (order == 1) policies.order = std::make_unique<scheduler::NewestWhenOverloaded>();
-    if (order == 2) policies.preferred_adapters = 3;
+    if (order == 2) policies.preferred_adapters = {.number = 3, .pool_share = 0.2};
     return policies;
   };
   return options;

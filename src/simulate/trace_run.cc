@@ -17,10 +17,9 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 class TraceRun {
  public:
   TraceRun(const WorldOptions& options, const std::vector<TraceRequest>& requests,
-           int64_t adapter_pages, Duration interval)
+           Duration interval)
       : num_runners_(options.num_runners),
         requests_(requests),
-        adapter_pages_(adapter_pages),
         interval_(interval),
         world_(options) {}
 
@@ -52,7 +51,7 @@ class TraceRun {
       const TraceRequest& request = requests_[next_++];
       world_.Open(0, {.sequence = SequenceId(static_cast<int64_t>(next_)),
                       .adapter = AdapterId(static_cast<int32_t>(request.adapter)),
-                      .adapter_pages = request.adapter < 0 ? 0 : adapter_pages_,
+                      .adapter_pages = request.adapter < 0 ? 0 : request.adapter_pages,
                       .num_prompt = request.prompt_tokens,
                       .num_output = request.output_tokens});
       OpenNext();
@@ -97,15 +96,18 @@ class TraceRun {
       result_.queue_seconds.push_back(Seconds(stream.started - stream.opened));
       if (stream.num_tokens == 0) continue;
       result_.first_token_seconds.push_back(Seconds(stream.first_token - stream.opened));
+      if (stream.end != StreamEnd::kFinished || stream.num_tokens < 2) continue;
+      result_.token_seconds.push_back(Seconds(stream.ended - stream.first_token) /
+                                      static_cast<double>(stream.num_tokens - 1));
     }
     std::sort(result_.queue_seconds.begin(), result_.queue_seconds.end());
     std::sort(result_.first_token_seconds.begin(), result_.first_token_seconds.end());
+    std::sort(result_.token_seconds.begin(), result_.token_seconds.end());
     if (world_.Leader() != nullptr) result_.scheduler = world_.Leader()->stats();
   }
 
   const int num_runners_;
   const std::vector<TraceRequest>& requests_;
-  const int64_t adapter_pages_;
   const Duration interval_;
   World world_;
   const TimePoint start_{kWarmUp};
@@ -118,11 +120,11 @@ class TraceRun {
 }  // namespace
 
 TraceResult RunTrace(WorldOptions options, const std::vector<TraceRequest>& requests,
-                     int64_t adapter_pages, Duration interval) {
+                     Duration interval) {
   options.num_schedulers = 1;
   options.num_gateways = 1;
   options.checks_every_event = false;
-  return TraceRun(options, requests, adapter_pages, interval).Run();
+  return TraceRun(options, requests, interval).Run();
 }
 
 }  // namespace aril::simulate

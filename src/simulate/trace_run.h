@@ -16,6 +16,7 @@ namespace aril::simulate {
 struct TraceRequest {
   Duration arrival{};
   int64_t adapter = -1;  // -1: the base model
+  int64_t adapter_pages = 0;
   int64_t prompt_tokens = 1;
   int64_t output_tokens = 1;
 };
@@ -38,14 +39,14 @@ struct TraceResult {
   int64_t num_activations = 0;              // times that a runner went from idle to busy
   std::vector<double> queue_seconds;        // from arrival to the first attempt, ascending
   std::vector<double> first_token_seconds;  // from arrival, ascending
+  std::vector<double> token_seconds;        // means between tokens of the finished, ascending
   scheduler::SchedulerStats scheduler;
   std::vector<TraceSample> samples;
 };
 
-// One scheduler and one gateway; `options`' runners. Adapters take `adapter_pages` each. Samples
-// are of `interval`.
+// One scheduler and one gateway; `options`' runners. Samples are of `interval`.
 TraceResult RunTrace(WorldOptions options, const std::vector<TraceRequest>& requests,
-                     int64_t adapter_pages, Duration interval);
+                     Duration interval);
 
 }  // namespace aril::simulate
 
