@@ -68,6 +68,7 @@ simulate::WorldOptions MakeOptions(const SimulateClusterOptions& options, const 
                   .page_tokens = kPageTokens,
                   .page_bytes = kPageBytes,
                   .steps = steps};
+  world.scheduler.max_backlog_tokens = options.max_backlog_tokens;
   const auto context = static_cast<int64_t>(mean_context);
   if (variant.consolidates) {
     world.scheduler.flat_batch = steps.Curve(kBatch, context).FlatBatch(kSlack, kBatch);

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "scheduler/policies.h"
+#include "scheduler/scheduler.h"
 #include "simulate/step_model.h"
 #include "simulate/trace_run.h"
 
@@ -23,6 +24,7 @@ struct SimulateClusterOptions {
   // Adapters have these in turn, on all projections of a 7B model.
   std::vector<int64_t> ranks = {16};
   scheduler::PolicyOptions policies;
+  int64_t max_backlog_tokens = scheduler::SchedulerOptions().max_backlog_tokens;
   uint64_t seed = 1;
   std::string step_model_path;  // empty: StepModel's defaults
   std::string json_path, svg_path;

@@ -42,6 +42,7 @@ Status CheckScenario(const CLI::App& app, const std::string& scenario) {
       {"--threads", {"chaos"}},
       {"--gpus", {"punica-fig13", "trace"}},
       {"--ranks", {"punica-fig13", "trace"}},
+      {"--max-backlog-tokens", {"punica-fig13", "trace"}},
       {"--trace", {"trace"}},
       {"--trace-adapters", {"trace"}},
       {"--trace-speed", {"trace"}},
@@ -133,6 +134,9 @@ void AddSimulateCommand(CLI::App& app) {
           "punica-fig13, trace: of the adapters, in turn")
       ->delimiter(',')
       ->check(CLI::Range(1, 512));
+  AddFlag(*simulate, "--max-backlog-tokens", flags->cluster.max_backlog_tokens,
+          "punica-fig13, trace: as of aril scheduler")
+      ->check(CLI::NonNegativeNumber);
   AddDurationFlag(*simulate, "--duration", flags->duration,
                   "Of the arrivals [punica-fig13: 1h, s-lora-policies: 300s, trace: all]");
   AddFlag(*simulate, "--trace", flags->trace.path,

@@ -24,6 +24,7 @@ SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   // Nothing is lost within a process, and the runner is there from the start.
   scheduler.start_timeout = std::chrono::hours(24);
   scheduler.settle_time = Duration(0);
+  scheduler.max_backlog_tokens = INT64_MAX;  // there is nowhere else to go
   return scheduler;
 }
 

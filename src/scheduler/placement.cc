@@ -91,10 +91,10 @@ void Scheduler::Place(Record& record, RunnerId runner) {
   }
   const PlacementNeed need = NeedOf(record);
   const bool needs_adapter = !index_.Get(runner).Uses(record.adapter);
+  record.num_generated = 0;
   Attach(record, runner, need.pages + (needs_adapter ? record.adapter_pages : 0));
   ++record.attempt;
   record.placed_at = now_;
-  record.num_generated = 0;
   record.is_prefetched = false;
   // What is computed again after a migration is not the tenant's doing.
   if (!is_migration && !record.has_started && record.tenant != kNoTenant) {

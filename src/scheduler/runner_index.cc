@@ -42,12 +42,13 @@ void RunnerIndex::Update(RunnerId id, const std::function<void(RunnerLoad&)>& ch
   change(load);
   CHECK_GE(load.num_sequences, 0);
   CHECK_GE(load.promised_pages, 0);
+  CHECK_GE(load.backlog_tokens, 0);
   Insert(load);
 }
 
-bool RunnerIndex::IsOpen(const RunnerLoad& load) {
+bool RunnerIndex::IsOpen(const RunnerLoad& load) const {
   return load.is_accepting && load.num_evicted == 0 && !load.reserved_for.valid() &&
-         load.num_sequences < load.info.max_running;
+         load.num_sequences < load.info.max_running && load.backlog_tokens <= max_backlog_tokens_;
 }
 
 void RunnerIndex::Insert(const RunnerLoad& load) {

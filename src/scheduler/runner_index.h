@@ -42,6 +42,7 @@ struct RunnerLoad {
   int64_t promised_pages = 0;  // of sequences that no report has shown yet
   int64_t num_sequences = 0;   // the working set: placed here, evicted ones included
   int64_t num_evicted = 0;     // of them, waiting there
+  int64_t backlog_tokens = 0;  // of those without a token yet, which are computed first
   bool is_accepting = true;    // neither lost nor being drained
   SequenceId reserved_for;     // this one alone may be placed here; invalid: anybody
   std::unordered_map<AdapterId, InUse> adapters;
@@ -75,7 +76,9 @@ class RunnerIndex {
  public:
   // What every sequence of a runner must have room to grow by before another one joins (Punica,
   // section 5.1).
-  explicit RunnerIndex(int64_t headroom_pages) : headroom_pages_(headroom_pages) {}
+  // `max_backlog_tokens`: of a runner that takes another sequence, at most.
+  explicit RunnerIndex(int64_t headroom_pages, int64_t max_backlog_tokens = INT64_MAX)
+      : headroom_pages_(headroom_pages), max_backlog_tokens_(max_backlog_tokens) {}
 
   bool Has(RunnerId id) const { return runners_.contains(id); }
   const RunnerLoad& Get(RunnerId id) const { return runners_.at(id); }
@@ -87,7 +90,8 @@ class RunnerIndex {
   // The runner with the largest working set that has room: a seat, pages for the sequence's tokens,
   // its adapter's if nobody uses that there, and the headroom of those that run. Ties: more
   // sequences of the same adapter, then fewest pages left, then the highest id. Runners that have
-  // evicted sequences have no room: these come first.
+  // evicted sequences have no room: these come first. Nor have those with a backlog: the sequence
+  // would have its first token sooner elsewhere, or after a wait.
   std::optional<RunnerId> Find(const PlacementNeed& need) const;
   // Whether this one has room for it.
   bool HasRoom(RunnerId id, const PlacementNeed& need) const;
@@ -117,7 +121,7 @@ class RunnerIndex {
   int64_t Room(const RunnerLoad& load) const {
     return load.available_pages() - headroom_pages_ * load.num_sequences;
   }
-  static bool IsOpen(const RunnerLoad& load);
+  bool IsOpen(const RunnerLoad& load) const;
   bool Fits(const RunnerLoad& load, const PlacementNeed& need) const;
   void Insert(const RunnerLoad& load);
   void Erase(const RunnerLoad& load);
@@ -127,6 +131,7 @@ class RunnerIndex {
   std::optional<Choice> FindWithAdapter(const PlacementNeed& need, bool same_class) const;
 
   const int64_t headroom_pages_;
+  const int64_t max_backlog_tokens_;
   std::unordered_map<RunnerId, RunnerLoad> runners_;
   std::map<std::string, Buckets> open_;  // by numeric class
   std::unordered_map<AdapterId, OfAdapter> with_adapter_;

@@ -14,7 +14,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Policies policies, Epoch e
     : options_(options),
       policies_(std::move(policies)),
       epoch_(epoch),
-      index_(options.headroom_pages),
+      index_(options.headroom_pages, options.max_backlog_tokens),
       queue_(*policies_.tenants),
       rates_(std::chrono::seconds(1)) {}
 
@@ -195,9 +195,9 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     // gateway first.
     if (record.runner.valid()) Detach(record);
     if (record.is_queued) Dequeue(record);
-    Attach(record, runner.id, 0);
     record.attempt = sequence.attempt;
     record.num_generated = sequence.num_generated;
+    Attach(record, runner.id, 0);
   }
   if (record.promised_pages > 0) {
     const int64_t promised = std::exchange(record.promised_pages, 0);
@@ -211,6 +211,8 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     if (record.num_generated == 0) rates_.OnPrefill(now_ - record.placed_at);
     record.num_generated = sequence.num_generated;
     record.has_started = true;
+    const int64_t computed = std::exchange(record.backlog_tokens, 0);
+    index_.Update(runner.id, [&](RunnerLoad& load) { load.backlog_tokens -= computed; });
     if (record.tenant != kNoTenant) policies_.tenants->OnOutput(record.tenant, generated);
   }
   const bool is_evicted = sequence.state == wire::RunnerSequenceState::kEvicted;
@@ -235,6 +237,7 @@ void Scheduler::Adopt(Runner& runner, const wire::RunnerSequence& sequence) {
   record.arrival = sequence.arrival;
   record.has_started = true;
   record.placed_at = now_;
+  record.num_tokens = sequence.num_tokens;
   record.num_generated = sequence.num_generated;
   Attach(record, runner.id, 0);
   OnReported(runner, sequence, runner.last_report);
@@ -286,10 +289,12 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   runner.sequences.emplace(record.arrival, record.sequence);
   record.runner = runner_id;
   record.promised_pages = promised_pages;
+  record.backlog_tokens = record.num_generated == 0 ? record.num_tokens : 0;
   record.is_reported = false;
   index_.Update(runner_id, [&](RunnerLoad& load) {
     ++load.num_sequences;
     load.promised_pages += promised_pages;
+    load.backlog_tokens += record.backlog_tokens;
     if (record.adapter != kBaseModel) load.Use(record.adapter, record.adapter_pages);
   });
 }
@@ -303,6 +308,7 @@ void Scheduler::Detach(Record& record) {
   index_.Update(id, [&](RunnerLoad& load) {
     --load.num_sequences;
     load.promised_pages -= std::exchange(record.promised_pages, 0);
+    load.backlog_tokens -= std::exchange(record.backlog_tokens, 0);
     if (record.is_queued) --load.num_evicted;
     if (record.adapter != kBaseModel) load.Unuse(record.adapter);
   });

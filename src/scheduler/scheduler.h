@@ -36,6 +36,10 @@ namespace aril::scheduler {
 struct SchedulerOptions {
   int64_t page_tokens = 16;
   int64_t headroom_pages = 1;  // per running sequence
+  // A runner whose sequences have more tokens than this to compute before their first one takes
+  // nobody else: prompts go where they are computed sooner, an idle runner included, or wait until
+  // it is known where that is.
+  int64_t max_backlog_tokens = 8192;
   // The largest working set: it bounds the scheduler's work on a report.
   int64_t max_runner_sequences = 4096;
   // How many of the queue are tried when its first fits nowhere, and how often one may be overtaken
@@ -109,6 +113,7 @@ class Scheduler {
     uint32_t attempt = 0;  // the latest known, begun or placed
     int64_t adapter_pages = 0;
     int64_t promised_pages = 0;  // on `runner`, until a report shows it there
+    int64_t backlog_tokens = 0;  // on `runner`, until a report shows a token
     int64_t last_report = 0;
     TimePoint arrival;
     TimePoint placed_at;

@@ -371,6 +371,50 @@ TEST(SchedulerTest, SpreadsLargeAdapters) {
   EXPECT_TRUE(cluster.Where(6).valid());
 }
 
+TEST(SchedulerTest, PromptsGoWhereTheyAreComputedSooner) {
+  TestCluster cluster({.max_backlog_tokens = 100});
+  cluster.Join(1, 1000);
+  cluster.Submit(1, 60);
+  cluster.Submit(2, 60);  // 60 before it
+  EXPECT_EQ(cluster.Where(2), RunnerId(1));
+  cluster.Join(2, 1000);
+  cluster.Submit(3, 60);
+  EXPECT_EQ(cluster.Where(3), RunnerId(2)) << "120 are too many";
+  cluster.Submit(4, 400);
+  cluster.Submit(5, 16);
+  EXPECT_EQ(cluster.Where(4), RunnerId(2)) << "as large as it is, somebody must take it";
+  EXPECT_FALSE(cluster.Where(5).valid());
+  // A report with a first token is what makes room; one without is none.
+  cluster.ReportAll();
+  EXPECT_FALSE(cluster.Where(5).valid());
+  cluster.runners[RunnerId(1)].sequences[SequenceId(1)].num_generated = 1;
+  cluster.Report(1);
+  EXPECT_EQ(cluster.Where(5), RunnerId(1));
+  cluster.Submit(6, 16);
+  EXPECT_EQ(cluster.Where(6), RunnerId(1));
+  cluster.Submit(7, 60);
+  cluster.Submit(8, 16);
+  EXPECT_FALSE(cluster.Where(8).valid());
+  // So is the end of one that had no token.
+  cluster.End(2);
+  EXPECT_EQ(cluster.Where(8), RunnerId(1));
+}
+
+TEST(SchedulerTest, ASuccessorKnowsTheBacklog) {
+  TestCluster cluster({.max_backlog_tokens = 100}, {}, 2);
+  cluster.runners[RunnerId(1)].info = {RunnerId(1), "a", 8, 1000};
+  for (const int64_t id : {1, 2}) {
+    cluster.submissions[SequenceId(id)] = cluster.Make(id, 90);
+    cluster.runners[RunnerId(1)].sequences[SequenceId(id)].attempt = 1;
+  }
+  cluster.runners[RunnerId(1)].sequences[SequenceId(1)].num_generated = 3;
+  cluster.Join(1, 1000);
+  cluster.Submit(3, 16);
+  EXPECT_EQ(cluster.Where(3), RunnerId(1)) << "only one of them waits for a token";
+  cluster.Submit(4, 16);
+  EXPECT_FALSE(cluster.Where(4).valid());
+}
+
 TEST(SchedulerTest, PrefetchesForTheNextInLine) {
   TestCluster cluster;
   cluster.Join(1, 10);
