@@ -1,5 +1,6 @@
 // A gateway, a scheduler and runners that all live: streams, and who is refused.
 
+#include "base/retry_after.h"
 #include "base/strings.h"
 #include "cluster/nodes_test_fixture.h"
 #include "gmock/gmock.h"
@@ -100,6 +101,20 @@ TEST_F(NodesTest, WhatCanRunNowhereFailsWithTheEnginesReason) {
   EXPECT_EQ(runners_[0]->node->end().num_live(), 0u);
   Submit(gateway, 1, 1'000'000, {1});
   EXPECT_THAT(Message(gateway.client.streams[1].error), HasSubstr("no runner has more than 1000"));
+}
+
+TEST_F(NodesTest, AFullQueueSaysWhenToTryAgain) {
+  StartScheduler("scheduler:1", /*is_alone=*/true, Epoch(1), {.max_waiting = 1});
+  Hello hello = HelloOf(Role::kRunner);
+  hello.runner.max_running = 1;
+  StartRunner(hello);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  for (int32_t id = 0; id < 3; ++id) Submit(gateway, id, 5, {1});
+  EXPECT_TRUE(gateway.client.streams[1].error.ok()) << "it waits for the first";
+  const Status refused = gateway.client.streams[2].error;
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(RetryAfter(refused), seconds(1)) << "one a second is placed, for want of news";
 }
 
 TEST_F(NodesTest, WhoeverServesSomethingElseIsRefusedAndToldWhy) {

@@ -126,11 +126,13 @@ class NodesTest : public ::testing::Test {
   }
 
   Scheduler& StartScheduler(const std::string& address, bool is_alone = true,
-                            Epoch epoch = Epoch(1)) {
+                            Epoch epoch = Epoch(1), const scheduler::PolicyOptions& policies = {}) {
     Scheduler& scheduler = *schedulers_.emplace_back(std::make_unique<Scheduler>());
     scheduler.links = &network_.LinksOf(address);
     scheduler.node = std::make_unique<SchedulerNode>(
-        SchedulerNodeOptions{.hello = HelloOf(Role::kScheduler), .is_alone = is_alone},
+        SchedulerNodeOptions{.hello = HelloOf(Role::kScheduler),
+                             .policies = [policies] { return scheduler::MakePolicies(policies); },
+                             .is_alone = is_alone},
         *scheduler.links);
     network_.SetNode(*scheduler.links, scheduler.node.get());
     if (is_alone) scheduler.node->Lead(epoch, network_.now());

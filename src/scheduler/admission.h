@@ -101,11 +101,14 @@ class EarlyAbort final : public AbortPolicy {
 class QueueBound {
  public:
   virtual ~QueueBound() = default;
-  // nullopt: yes. Else no, and when it is worth trying again.
+  // `num_waiting`: those before it, as turns are taken (WaitQueue::NumAhead): who asks for much
+  // fills the queue for itself and not for others. nullopt: yes. Else no, and when it is worth
+  // trying again.
   virtual std::optional<Duration> RetryAfter(size_t num_waiting, const QueueRates& rates) const = 0;
 };
 
-// At most `max_waiting`, so that the queue is bounded in any case.
+// At most `max_waiting`, so that the queue is bounded in any case: with n tenants to max_waiting
+// times 1 + 1/2 + … + 1/n, should they come one after the other.
 class FixedBound final : public QueueBound {
  public:
   explicit FixedBound(size_t max_waiting) : max_waiting_(max_waiting) {}

@@ -52,10 +52,12 @@ void Scheduler::Admit(const wire::Submission& submission) {
                " pages, and no runner has more than ", max_pages_, "; ask for fewer tokens"));
   }
   // What has started is let in whatever the queue's length: it was let in once.
-  const auto retry = policies_.bound->RetryAfter(queue_.size(), rates_);
+  const int32_t tenant = TenantOf(submission.tenant);
+  const size_t num_ahead = queue_.NumAhead(tenant);
+  const auto retry = policies_.bound->RetryAfter(num_ahead, rates_);
   if (retry && submission.attempt == 0) {
     return Refuse(submission.sequence, submission.gateway, *retry,
-                  StrCat("too many requests are waiting (", queue_.size(), "); try again later"));
+                  StrCat("too many requests are waiting (", num_ahead, "); try again later"));
   }
   Record& record = records_[submission.sequence];
   record.sequence = submission.sequence;
@@ -64,7 +66,7 @@ void Scheduler::Admit(const wire::Submission& submission) {
   record.adapter_pages = submission.adapter_pages;
   record.failed_on = submission.failed_on;
   record.failed_at = now_;
-  record.tenant = TenantOf(submission.tenant);
+  record.tenant = tenant;
   record.priority = submission.priority;
   record.num_tokens = submission.num_tokens;
   record.attempt = submission.attempt;

@@ -1,5 +1,7 @@
 #include "scheduler/wait_queue.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace aril::scheduler {
@@ -7,31 +9,38 @@ namespace aril::scheduler {
 void WaitQueue::Add(const QueueKey& key) {
   const int32_t group = tenants_.Group(key.tenant);
   Line& line = lines_[group];
-  if (line.empty()) tenants_.OnBacklogged(group);
-  CHECK(line[key.priority].emplace(key.arrival, key.sequence).second);
+  if (line.size == 0) tenants_.OnBacklogged(group);
+  CHECK(line.by_priority[key.priority].emplace(key.arrival, key.sequence).second);
+  ++line.size;
   if (!key.has_started) not_started_.emplace(key.arrival, key.sequence);
   ++size_;
 }
 
 void WaitQueue::Remove(const QueueKey& key) {
   const int32_t group = tenants_.Group(key.tenant);
-  const auto line = lines_.find(group);
-  CHECK(line != lines_.end());
-  const auto of_priority = line->second.find(key.priority);
-  CHECK(of_priority != line->second.end());
+  const auto found = lines_.find(group);
+  CHECK(found != lines_.end());
+  Line& line = found->second;
+  const auto of_priority = line.by_priority.find(key.priority);
+  CHECK(of_priority != line.by_priority.end());
   CHECK_EQ(of_priority->second.erase({key.arrival, key.sequence}), size_t{1});
-  if (of_priority->second.empty()) line->second.erase(of_priority);
-  if (line->second.empty()) {
-    lines_.erase(line);
+  if (of_priority->second.empty()) line.by_priority.erase(of_priority);
+  if (--line.size == 0) {
+    lines_.erase(found);
     tenants_.OnEmpty(group);
   }
   not_started_.erase({key.arrival, key.sequence});
   --size_;
 }
 
+size_t WaitQueue::NumAhead(int32_t tenant) const {
+  const auto own = lines_.find(tenants_.Group(tenant));
+  return own == lines_.end() ? 0 : std::min(size_, own->second.size * lines_.size());
+}
+
 std::vector<SequenceId> WaitQueue::FirstOf(const Line& line, size_t limit, bool newest_first) {
   std::vector<SequenceId> first;
-  for (const auto& [priority, by_arrival] : line) {
+  for (const auto& [priority, by_arrival] : line.by_priority) {
     if (newest_first) {
       for (auto it = by_arrival.rbegin(); it != by_arrival.rend() && first.size() < limit; ++it) {
         first.push_back(it->second);

@@ -38,6 +38,9 @@ class WaitQueue {
   void Remove(const QueueKey& key);
 
   size_t size() const { return size_; }
+  // About how many of them are placed before another one of this tenant's would be, as turns are
+  // taken: as many of each group as wait of its own.
+  size_t NumAhead(int32_t tenant) const;
   bool empty() const { return size_ == 0; }
 
   // The first `limit` sequences in order, one of each tenant whose turn it is, then the second of
@@ -50,7 +53,10 @@ class WaitQueue {
  private:
   using ByArrival = std::set<std::pair<TimePoint, SequenceId>>;
   // Higher priorities first.
-  using Line = std::map<int32_t, ByArrival, std::greater<>>;
+  struct Line {
+    std::map<int32_t, ByArrival, std::greater<>> by_priority;
+    size_t size = 0;
+  };
 
   static std::vector<SequenceId> FirstOf(const Line& line, size_t limit, bool newest_first);
 

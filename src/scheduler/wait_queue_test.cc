@@ -43,6 +43,25 @@ TEST(WaitQueueTest, TenantsTakeTurns) {
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{1, 2, 3}));
 }
 
+TEST(WaitQueueTest, WhoAsksForMuchIsBehindItself) {
+  OneLine one_line;
+  WaitQueue shared(one_line);
+  FairShare tenants({});
+  WaitQueue queue(tenants);
+  for (const int64_t id : {1, 2, 3, 4}) {
+    shared.Add(Key(id, 7));
+    queue.Add(Key(id, 7));
+  }
+  EXPECT_EQ(shared.NumAhead(8), 4u);
+  EXPECT_EQ(queue.NumAhead(7), 4u);
+  EXPECT_EQ(queue.NumAhead(8), 0u);
+  queue.Add(Key(5, 8));
+  EXPECT_EQ(queue.NumAhead(8), 2u) << "its own, and one of the other's";
+  EXPECT_EQ(queue.NumAhead(7), 5u) << "all that there are";
+  queue.Remove(Key(5, 8));
+  EXPECT_EQ(queue.NumAhead(8), 0u);
+}
+
 TEST(WaitQueueTest, OldestHasNotStarted) {
   OneLine tenants;
   WaitQueue queue(tenants);
