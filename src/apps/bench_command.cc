@@ -64,12 +64,17 @@ void AddStep(CLI::App& bench) {
       ->check(CLI::Range(0, 4096));
   AddFlag(*step, "--rank", options->rank, "Their rank, on all seven projections")
       ->check(CLI::Range(1, 512));
-  AddFlag(*step, "--context", options->context, "Tokens of each sequence that decodes")
+  AddFlag(*step, "--context", options->contexts, "Tokens of each sequence that decodes, in turn")
+      ->delimiter(',')
       ->check(AtLeastOne());
   AddFlag(*step, "--prefill", options->prefill_tokens, "Tokens of the prefill; 0: none")
       ->check(CLI::Range(0, 65536));
   AddFlag(*step, "--steps", options->steps, "Timed steps of a pass")->check(AtLeastOne());
   AddFlag(*step, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  AddFlag(
+      *step, "--step-model", options->step_model_path,
+      "File to write coefficients for aril simulate to, fitted to these steps: needs two values "
+      "of --context, adapters and a prefill");
   step->callback(
       [options] { ExitUnlessOk("bench step", BenchStep(*options, std::cout, RealClock())); });
 }

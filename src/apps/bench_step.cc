@@ -12,6 +12,7 @@
 #include "apps/text_table.h"
 #include "base/strings.h"
 #include "runner/local_runner.h"
+#include "simulate/step_fit.h"
 
 namespace aril {
 namespace {
@@ -23,6 +24,7 @@ constexpr Duration kProbeDuration = std::chrono::milliseconds(200);
 struct Case {
   std::string name;
   int64_t sequences = 1;
+  int64_t context = 0;  // of each, before the first timed step
   bool adapters = false;
   bool prefill = false;
 };
@@ -31,6 +33,7 @@ struct Case {
 struct Timing {
   double seconds = 0;   // of a step, the median of the pass
   double roofline = 0;  // with the bandwidth probed before and after
+  double begin = 0;     // of the steps up to the first that only decodes
 };
 
 class Bench {
@@ -39,8 +42,10 @@ class Bench {
       : options_(options), out_(out), clock_(clock) {}
 
   Status Run() {
-    RETURN_IF_ERROR(Load());
     const std::vector<Case> cases = Cases();
+    // What cannot be fitted is said before anything is measured.
+    if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));
+    RETURN_IF_ERROR(Load());
     std::vector<std::vector<Timing>> timings(cases.size());
     kernels::CpuContext context(*probe_threads_, isa_);
     MachineProbe probe(context, clock_, options_.probe_bytes);
@@ -51,7 +56,9 @@ class Bench {
         timings[i].push_back(timing);
       }
     }
-    return Report(cases, timings);
+    RETURN_IF_ERROR(Report(cases, timings));
+    if (options_.step_model_path.empty()) return OkStatus();
+    return WriteStepModel(cases, timings);
   }
 
  private:
@@ -79,8 +86,8 @@ class Bench {
     }
     runner.max_num_batched_tokens =
         std::max({runner.max_num_seqs, options_.prefill_tokens, int64_t{512}});
-    runner.max_model_len =
-        std::max(options_.context + options_.steps + 2, options_.prefill_tokens + 1);
+    runner.max_model_len = std::max(std::ranges::max(options_.contexts) + options_.steps + 2,
+                                    options_.prefill_tokens + 1);
     ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
     out_ << runner_->Description() << std::endl;
     return OkStatus();
@@ -88,12 +95,19 @@ class Bench {
 
   std::vector<Case> Cases() const {
     std::vector<Case> cases;
-    for (const int64_t batch : options_.batches) {
-      cases.push_back({.name = "decode", .sequences = batch});
+    for (const int64_t context : options_.contexts) {
+      for (const int64_t batch : options_.batches) {
+        cases.push_back({.name = options_.contexts.size() == 1
+                                     ? "decode"
+                                     : StrCat("decode at ", context, " tokens"),
+                         .sequences = batch,
+                         .context = context});
+      }
     }
     if (options_.num_adapters > 0) {
       cases.push_back({.name = StrCat("decode, each its adapter of rank ", options_.rank),
                        .sequences = options_.num_adapters,
+                       .context = options_.contexts.front(),
                        .adapters = true});
     }
     if (options_.prefill_tokens > 0) {
@@ -102,15 +116,17 @@ class Bench {
     return cases;
   }
 
+  // In the middle of the timed steps.
+  int64_t TimedContext(const Case& which) const { return which.context + options_.steps / 2; }
+
   StepLoad LoadOf(const Case& which) const {
     StepLoad load;
     if (which.prefill) {
       load.sequences = {{.rows = options_.prefill_tokens, .context = options_.prefill_tokens}};
       return load;
     }
-    // In the middle of the timed steps.
-    const int64_t context = options_.context + options_.steps / 2;
-    load.sequences.assign(static_cast<size_t>(which.sequences), {.rows = 1, .context = context});
+    load.sequences.assign(static_cast<size_t>(which.sequences),
+                          {.rows = 1, .context = TimedContext(which)});
     if (which.adapters) {
       load.adapters.assign(static_cast<size_t>(which.sequences),
                            {.rank = options_.rank, .rows = 1});
@@ -120,8 +136,9 @@ class Bench {
 
   StatusOr<Timing> RunCase(const Case& which, MachineProbe& probe) {
     const int64_t num_steps = which.prefill ? 1 : options_.steps;
-    const int64_t prompt = which.prefill ? options_.prefill_tokens : options_.context;
+    const int64_t prompt = which.prefill ? options_.prefill_tokens : which.context;
     Engine& engine = runner_->engine();
+    const TimePoint begin = clock_.Now();
     for (int64_t i = 0; i < which.sequences; ++i) {
       wire::SequenceRequest request = SyntheticRequest(runner_->spec().vocab_size, i,
                                                        which.adapters ? AdapterId(i) : kBaseModel,
@@ -139,6 +156,7 @@ class Bench {
         }
       }
     }
+    const double begin_seconds = ToSeconds(clock_.Now() - begin);
     const double before = probe.ReadBytesPerSecond(kProbeDuration / 2);
     std::vector<double> seconds;
     while (engine.HasWork()) {
@@ -153,7 +171,8 @@ class Bench {
     MachineLimits limits = limits_;
     limits.read_bytes_per_s = (before + after) / 2;
     return Timing{.seconds = Median(std::move(seconds)),
-                  .roofline = StepSeconds(Costs(which, limits))};
+                  .roofline = StepSeconds(Costs(which, limits)),
+                  .begin = begin_seconds};
   }
 
   std::vector<OperatorCost> Costs(const Case& which, const MachineLimits& limits) const {
@@ -161,6 +180,59 @@ class Bench {
     const bool is_int8 = options_.quantization == "int8";
     return StepCosts(runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
                      LoadOf(which), limits);
+  }
+
+  // `adapter_bytes`: of one.
+  simulate::StepWork WorkOf(const Case& which, int64_t adapter_bytes) const {
+    if (which.prefill) return {.prefill_tokens = options_.prefill_tokens};
+    return {.decodes = which.sequences,
+            .context_tokens = which.sequences * TimedContext(which),
+            .adapter_bytes = which.adapters ? which.sequences * adapter_bytes : 0};
+  }
+
+  // Whether steps of these kinds tell the coefficients, whatever they will take.
+  Status CheckFit(const std::vector<Case>& cases) const {
+    if (options_.passes < 2) {
+      return InvalidArgument(
+          "--step-model needs --passes 2 or more: what loads take is what the first takes longer");
+    }
+    std::vector<simulate::MeasuredStep> steps;
+    for (const Case& which : cases) {
+      const simulate::StepWork work = WorkOf(which, int64_t{1} << 20);
+      steps.push_back({work, ToSeconds(simulate::StepModel().Step(work))});
+    }
+    return Annotate(simulate::FitStepModel(steps).status(), "--step-model");
+  }
+
+  Status WriteStepModel(const std::vector<Case>& cases,
+                        const std::vector<std::vector<Timing>>& timings) {
+    // As the simulator counts: whole pages.
+    const int64_t adapter_bytes =
+        runner_->engine().PagesFor(AdapterId(0)) * runner_->engine().layout().page_bytes();
+    std::vector<simulate::MeasuredStep> steps;
+    double load_seconds = 0;  // of all adapters
+    for (size_t i = 0; i < cases.size(); ++i) {
+      std::vector<double> seconds, begins;
+      for (const Timing& timing : timings[i]) {
+        seconds.push_back(timing.seconds);
+        begins.push_back(timing.begin);
+      }
+      steps.push_back({WorkOf(cases[i], adapter_bytes), Median(seconds)});
+      if (!cases[i].adapters || begins.size() < 2) continue;
+      // They are loaded in the first pass, within its first steps, and stay.
+      const double first = begins.front();
+      begins.erase(begins.begin());
+      load_seconds = std::max(0.0, first - Median(begins));
+    }
+    auto fit = simulate::FitStepModel(steps);
+    if (!fit.ok()) return Annotate(fit.status(), "--step-model");
+    fit->model.load_latency = 0;
+    fit->model.load_byte =
+        load_seconds / static_cast<double>(options_.num_adapters * adapter_bytes);
+    out_ << "step model: within " << Decimal(fit->worst_error * 100, 1)
+         << " % of each of these steps" << std::endl;
+    return WriteTextFile("--step-model", options_.step_model_path,
+                         fit->model.ToJson().Dump() + "\n");
   }
 
   Status Report(const std::vector<Case>& cases, const std::vector<std::vector<Timing>>& timings) {
@@ -182,6 +254,7 @@ class Bench {
                        Decimal(Median(ratios), 2), Decimal(*worst, 2), Decimal(*best, 2)});
       results.push_back(Json::Object{{"step", cases[i].name},
                                      {"sequences", cases[i].sequences},
+                                     {"context", cases[i].context},
                                      {"seconds", median},
                                      {"roofline_seconds", Median(rooflines)},
                                      {"of_roofline", Median(ratios)}});
@@ -191,10 +264,11 @@ class Bench {
          << Decimal(limits_.bf16_per_s / 1e9, 0) << " GFLOP/s at the start\n"
          << AlignColumns(lines, 1) << std::flush;
     if (options_.json_path.empty()) return OkStatus();
-    const Json json =
-        Json::Object{{"shape", options_.shape},     {"quantization", options_.quantization},
-                     {"limits", limits_.ToJson()},  {"passes", options_.passes},
-                     {"context", options_.context}, {"results", Json(std::move(results))}};
+    const Json json = Json::Object{{"shape", options_.shape},
+                                   {"quantization", options_.quantization},
+                                   {"limits", limits_.ToJson()},
+                                   {"passes", options_.passes},
+                                   {"results", Json(std::move(results))}};
     return WriteTextFile("--json", options_.json_path, json.Dump() + "\n");
   }
 

@@ -20,17 +20,21 @@ struct BenchStepOptions {
   std::string quantization = "none";
   std::string isa = "auto";
   int threads = 0;  // 0: one per core
-  // Decoding at these numbers of sequences, without adapters and with `num_adapters` different ones
-  // at that number of sequences; and a prefill.
+  // Decoding at these numbers of sequences, each with so many tokens before the first timed step;
+  // with `num_adapters` different adapters at that number of sequences, of the first length; and a
+  // prefill.
   std::vector<int64_t> batches = {1, 8, 16, 32};
+  std::vector<int64_t> contexts = {128};
   int64_t num_adapters = 16;  // 0: none
   int64_t rank = 16;
-  int64_t context = 128;         // tokens of each sequence before the first timed step
   int64_t prefill_tokens = 512;  // 0: no prefill
   int64_t steps = 16;            // timed in each pass
   int64_t passes = 5;
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe
   std::string json_path;                            // empty: none
+  // Gets the coefficients for `aril simulate` (simulate/step_model.h) that fit these steps; needs
+  // two contexts, adapters and a prefill. Empty: none.
+  std::string step_model_path;
 };
 
 // Makes a model and adapters of random weights in a temporary folder, loads them, and times steps

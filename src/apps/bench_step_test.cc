@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "apps/bench_machine.h"
+#include "apps/step_model_file.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
@@ -61,25 +62,42 @@ TEST(BenchStep, ComparesEachStepWithItsRoofline) {
   const BenchStepOptions options = {.shape = "tiny",
                                     .threads = 2,
                                     .batches = {1, 3},
+                                    .contexts = {9, 40},
                                     .num_adapters = 2,
                                     .rank = 4,
-                                    .context = 9,
                                     .prefill_tokens = 20,
                                     .steps = 3,
                                     .passes = 2,
                                     .probe_bytes = kProbeBytes,
-                                    .json_path = dir / "steps.json"};
+                                    .json_path = dir / "steps.json",
+                                    .step_model_path = dir / "model.json"};
   const Status status = BenchStep(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(out.str(), AllOf(HasSubstr("of roofline"), HasSubstr("each its adapter of rank 4"),
-                               HasSubstr("prefill of 20")));
+                               HasSubstr("prefill of 20"), HasSubstr("decode at 40 tokens"),
+                               HasSubstr("% of each of these steps")));
   const Json json = ReadJson(options.json_path);
   const Json::Array& results = *json.Find("results")->AsArray();
-  ASSERT_EQ(results.size(), 4u);
+  ASSERT_EQ(results.size(), 6u);
   for (const Json& result : results) {
     EXPECT_GT(Number(result, "seconds"), 0);
     EXPECT_GT(Number(result, "roofline_seconds"), 0);
   }
+  const auto model = ReadStepModelFile(options.step_model_path, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_GT(model->base, 0);
+}
+
+TEST(BenchStep, SaysAtOnceWhatAStepModelNeeds) {
+  std::ostringstream out;
+  const Status one_context =
+      BenchStep({.shape = "tiny", .step_model_path = "model.json"}, out, RealClock());
+  EXPECT_THAT(Message(one_context), AllOf(HasSubstr("--step-model"), HasSubstr("too little")));
+  const Status no_prefill = BenchStep(
+      {.shape = "tiny", .contexts = {9, 40}, .prefill_tokens = 0, .step_model_path = "model.json"},
+      out, RealClock());
+  EXPECT_THAT(Message(no_prefill), HasSubstr("with prefill tokens"));
+  EXPECT_EQ(out.str(), "") << "before anything is made";
 }
 
 TEST(BenchStep, SaysWhichShapesThereAre) {
