@@ -8,7 +8,7 @@ CLUSTER_KILLS ?= 200
 CLUSTER_GATEWAY_KILLS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo demo-eval bench check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench bench-policies check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -50,6 +50,9 @@ demo-eval: build ## Every adapter of the demo on every task, mixed and alone (a 
 bench: build ## Run the kernels' benchmark programs (docs/benchmarks.md says how figures are taken)
 	cmake --build build/release -j $(JOBS) --target benchmarks
 	@tools/bench.sh
+
+bench-policies: build ## Five times too many requests, and a noisy tenant, over HTTP (half an hour)
+	@tools/bench_policies.py --json build/bench/policies.json
 
 check: deps ## Formatting, layers, header self-containment, instruction-set leaks, clang-tidy
 	@tools/lint.sh

@@ -93,6 +93,8 @@ void AddRunFlags(CLI::App& app, BenchFlags& flags) {
                   "Time for the first token, for the attainment and satisfaction shown");
   AddSwitch(app, "--cold", options.cold,
             "Do not warm up with a short request for each adapter before each run");
+  AddSwitch(app, "--allow-refusals", options.allow_refusals,
+            "Count answers of 429 and 503, for loads beyond what the server can serve");
   AddSwitch(app, "--allow-unchecked", options.allow_unchecked,
             "Accept a server whose /metrics does not show which adapters shared its steps");
   AddFlag(app, "--json", options.json_path, "File to write all numbers to");

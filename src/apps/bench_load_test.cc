@@ -142,6 +142,7 @@ TEST(BenchLoad, BelievesNoBadStream) {
   for (const auto& [adapter, error] : kCases) {
     const LoadResult result = RunClosed(server, {adapter, "good"});
     EXPECT_THAT(result.requests[0].error, HasSubstr(error));
+    EXPECT_EQ(result.requests[0].was_refused, adapter == std::string("refused"));
     EXPECT_TRUE(result.requests[1].is_good());
   }
 }

@@ -56,16 +56,19 @@ Json ToJson(const Latency& latency) {
 
 Json ToJson(const BenchRun& run) {
   Json::Object object = {{"requests_per_s", run.requests_per_s},
+                         {"goodput_per_s", run.goodput_per_s},
                          {"output_tokens_per_s", run.output_tokens_per_s},
                          {"total_tokens_per_s", run.total_tokens_per_s},
                          {"request", ToJson(run.request)},
                          {"first_token", ToJson(run.first_token)},
                          {"between_tokens", ToJson(run.between_tokens)},
                          {"lateness", ToJson(run.lateness)},
+                         {"refusal", ToJson(run.refusal)},
                          {"slo_attainment", run.slo_attainment},
                          {"satisfaction", run.satisfaction},
                          {"adapters_asked_for", run.adapters_asked_for},
                          {"requests", run.num_requests},
+                         {"refused", run.num_refused},
                          {"errors", run.num_errors}};
   if (run.steps) {
     object.emplace_back("steps", Json::Object{{"max_adapters", run.steps->max_adapters},
@@ -77,8 +80,9 @@ Json ToJson(const BenchRun& run) {
   return object;
 }
 
-// The times of all good requests.
+// The times of all good requests, and of those that were refused.
 struct Times {
+  std::vector<Duration> refusal;
   std::vector<Duration> request;
   std::vector<Duration> first_token;
   std::vector<Duration> between_tokens;
@@ -123,6 +127,11 @@ BenchRun Summarize(const LoadResult& load, Duration slo) {
   double num_prompt_tokens = 0;
   double num_output_tokens = 0;
   for (const RequestRecord& record : load.requests) {
+    if (record.was_refused) {
+      ++run.num_refused;
+      times.refusal.push_back(record.end - record.sent);
+      continue;
+    }
     if (!record.is_good()) {
       ++run.num_errors;
       continue;
@@ -135,7 +144,9 @@ BenchRun Summarize(const LoadResult& load, Duration slo) {
   }
   const double seconds = std::max(ToSeconds(load.wall), 1e-9);
   const auto num_requests = static_cast<double>(std::max<int64_t>(run.num_requests, 1));
-  run.requests_per_s = static_cast<double>(run.num_requests - run.num_errors) / seconds;
+  const int64_t num_good = run.num_requests - run.num_errors - run.num_refused;
+  run.requests_per_s = static_cast<double>(num_good) / seconds;
+  run.goodput_per_s = run.slo_attainment / seconds;
   run.output_tokens_per_s = num_output_tokens / seconds;
   run.total_tokens_per_s = (num_prompt_tokens + num_output_tokens) / seconds;
   run.slo_attainment /= num_requests;
@@ -144,6 +155,7 @@ BenchRun Summarize(const LoadResult& load, Duration slo) {
   run.first_token = Summarize(std::move(times.first_token));
   run.between_tokens = Summarize(std::move(times.between_tokens));
   run.lateness = Summarize(std::move(times.lateness));
+  run.refusal = Summarize(std::move(times.refusal));
   return run;
 }
 
@@ -152,18 +164,23 @@ BenchRun Median(const std::vector<BenchRun>& runs) {
     return MedianOf(runs, [&](const BenchRun& run) { return run.*number; });
   };
   BenchRun result = {.requests_per_s = median(&BenchRun::requests_per_s),
+                     .goodput_per_s = median(&BenchRun::goodput_per_s),
                      .output_tokens_per_s = median(&BenchRun::output_tokens_per_s),
                      .total_tokens_per_s = median(&BenchRun::total_tokens_per_s),
                      .request = MedianLatency(runs, &BenchRun::request),
                      .first_token = MedianLatency(runs, &BenchRun::first_token),
                      .between_tokens = MedianLatency(runs, &BenchRun::between_tokens),
                      .lateness = MedianLatency(runs, &BenchRun::lateness),
+                     .refusal = MedianLatency(runs, &BenchRun::refusal),
                      .slo_attainment = median(&BenchRun::slo_attainment),
                      .satisfaction = median(&BenchRun::satisfaction),
                      .adapters_asked_for = median(&BenchRun::adapters_asked_for),
                      .num_requests = runs.front().num_requests,
                      .timeline = runs.front().timeline};
-  for (const BenchRun& run : runs) result.num_errors += run.num_errors;
+  for (const BenchRun& run : runs) {
+    result.num_errors += run.num_errors;
+    result.num_refused += run.num_refused;
+  }
   const bool all_tell =
       std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.steps; });
   if (all_tell) result.steps = MedianSteps(runs);

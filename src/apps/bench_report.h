@@ -32,6 +32,7 @@ double Satisfaction(Duration first_token, Duration slo);
 
 struct BenchRun {
   double requests_per_s = 0;  // good ones
+  double goodput_per_s = 0;   // of them, those whose first token came within the SLO
   double output_tokens_per_s = 0;
   double total_tokens_per_s = 0;  // prompts and outputs
   // In an open loop from the scheduled arrival, whenever the request was really sent.
@@ -39,6 +40,7 @@ struct BenchRun {
   Latency first_token;
   Latency between_tokens;  // between successive chunks
   Latency lateness;        // of the client: from the scheduled arrival to the sending
+  Latency refusal;         // from the sending to the refusal
   // Of all requests; one that failed attains nothing and satisfies nobody.
   double slo_attainment = 0;       // the share whose first token came within the SLO
   double satisfaction = 0;         // mean
@@ -47,7 +49,8 @@ struct BenchRun {
   // The share of the requests whose adapter was in the pool: for the others it was loaded.
   std::optional<double> found_in_pool;
   int64_t num_requests = 0;
-  int64_t num_errors = 0;
+  int64_t num_refused = 0;
+  int64_t num_errors = 0;  // those that were refused not included
   Timeline timeline;
 };
 
@@ -55,7 +58,7 @@ struct BenchRun {
 BenchRun Summarize(const LoadResult& load, Duration slo);
 
 // Each number is the median over the runs (of an even count, the mean of the middle two); errors
-// are added up, and the timeline is the first run's. There must be a run.
+// and refusals are added up, and the timeline is the first run's. There must be a run.
 BenchRun Median(const std::vector<BenchRun>& runs);
 
 // One row: a workload and its runs.

@@ -73,8 +73,8 @@ TEST(BenchReport, SummarizesTimes) {
   EXPECT_EQ(Summarize(std::vector<Duration>{}).p99_ms, 0);
 }
 
-// Waits of 1 s before the first token, of 10 s, and a failure; 2 s in all.
-LoadResult ThreeRequests() {
+// Waits of 1 s before the first token, of 10 s, a failure and a refusal; 2 s in all.
+LoadResult FourRequests() {
   const auto seconds = [](int n) { return Duration(std::chrono::seconds(n)); };
   RequestRecord prompt = {.arrival = seconds(0),
                           .sent = std::chrono::milliseconds(20),
@@ -87,21 +87,27 @@ LoadResult ThreeRequests() {
   slow.arrival = -seconds(9);
   RequestRecord failed = prompt;
   failed.error = "no";
-  return {.wall = seconds(2), .requests = {prompt, slow, failed}};
+  RequestRecord refused = failed;
+  refused.was_refused = true;
+  refused.end = std::chrono::milliseconds(25);
+  return {.wall = seconds(2), .requests = {prompt, slow, failed, refused}};
 }
 
 TEST(BenchReport, SummarizesRequests) {
-  const BenchRun run = Summarize(ThreeRequests(), std::chrono::seconds(6));
-  EXPECT_EQ(run.num_requests, 3);
+  const BenchRun run = Summarize(FourRequests(), std::chrono::seconds(6));
+  EXPECT_EQ(run.num_requests, 4);
   EXPECT_EQ(run.num_errors, 1);
+  EXPECT_EQ(run.num_refused, 1);
+  EXPECT_DOUBLE_EQ(run.refusal.max_ms, 5);
+  EXPECT_DOUBLE_EQ(run.goodput_per_s, 0.5) << "the slow one came too late";
   EXPECT_DOUBLE_EQ(run.requests_per_s, 1);
   EXPECT_DOUBLE_EQ(run.output_tokens_per_s, 2);
   EXPECT_DOUBLE_EQ(run.total_tokens_per_s, 8);
   EXPECT_DOUBLE_EQ(run.request.mean_ms, 6500);
   EXPECT_DOUBLE_EQ(run.first_token.mean_ms, 5500);
   EXPECT_DOUBLE_EQ(run.between_tokens.mean_ms, 1000);
-  EXPECT_DOUBLE_EQ(run.slo_attainment, 1.0 / 3);
-  EXPECT_DOUBLE_EQ(run.satisfaction, (1 - 1.0 / 36) / 3);
+  EXPECT_DOUBLE_EQ(run.slo_attainment, 1.0 / 4);
+  EXPECT_DOUBLE_EQ(run.satisfaction, (1 - 1.0 / 36) / 4);
 }
 
 TEST(BenchReport, SatisfactionIsSLoras) {
@@ -113,7 +119,7 @@ TEST(BenchReport, SatisfactionIsSLoras) {
 }
 
 TEST(BenchReport, TimelineHasAllTokens) {
-  const Timeline timeline = MakeTimeline(ThreeRequests());
+  const Timeline timeline = MakeTimeline(FourRequests());
   double num_tokens = 0;
   for (const PlotPoint& point : timeline.output_tokens_per_s) num_tokens += point.y * 2 / 60;
   EXPECT_NEAR(num_tokens, 4, 1e-9) << "of the good requests";

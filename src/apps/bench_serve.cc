@@ -168,7 +168,7 @@ class Bench {
   void CheckErrors(const std::string& where, const LoadResult& measured) {
     size_t num_errors = 0;
     for (const RequestRecord& request : measured.requests) {
-      if (request.is_good()) continue;
+      if (request.is_good() || (request.was_refused && options_.allow_refusals)) continue;
       if (num_errors < kShownErrors) {
         problems_.push_back(where + ": a request failed: " + request.error);
       }

@@ -29,6 +29,7 @@ struct BenchServeOptions {
   Duration slo = std::chrono::seconds(6);  // for the first token
   int64_t repeat = 1;                      // all of them in turn, so many times
   bool cold = false;                       // no short request for each adapter before each run
+  bool allow_refusals = false;             // 429 and 503 are counted, and nothing is wrong
   bool allow_unchecked = false;            // the server's /metrics may lack what proves the load
   std::string json_path;                   // empty: none
   std::string svg_path;                    // empty: none

@@ -52,6 +52,13 @@ void StreamReader::Finish(const StatusOr<gateway::HttpResponse>& response,
                           const WorkloadRequest& asked) {
   record_->end = clock_.Now() - start_;
   record_->error = Judge(response, asked);
+  record_->was_refused = WasRefused(response);
+}
+
+bool StreamReader::WasRefused(const StatusOr<gateway::HttpResponse>& response) const {
+  if (!response.ok()) return false;
+  if (response->status == 429 || response->status == 503) return true;
+  return record_->chunks.empty() && stream_error_.find("overloaded_error") != std::string::npos;
 }
 
 std::string StreamReader::Judge(const StatusOr<gateway::HttpResponse>& response,

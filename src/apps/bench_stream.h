@@ -25,6 +25,8 @@ struct RequestRecord {
   int64_t prompt_tokens = -1;    // as the server counted them
   int64_t output_tokens = -1;
   std::string error;  // empty: it is good. Else why it failed, was cut short, or is not as asked
+  // The server had no room: it answered 429 or 503, or ended the stream so before the first token.
+  bool was_refused = false;
 
   bool is_good() const { return error.empty(); }
   Duration first_token() const { return chunks.front() - arrival; }  // of a good one
@@ -44,6 +46,7 @@ class StreamReader {
 
  private:
   void OnEvent(const std::string& data);
+  bool WasRefused(const StatusOr<gateway::HttpResponse>& response) const;
   std::string Judge(const StatusOr<gateway::HttpResponse>& response,
                     const WorkloadRequest& asked) const;
 

@@ -60,6 +60,7 @@ std::vector<Column> Columns() {
           LatencyColumn("", "p99", &BenchRun::between_tokens, &Latency::p99_ms),
           RunColumn("in", "SLO", &BenchRun::slo_attainment, 3),
           RunColumn("satis-", "fied", &BenchRun::satisfaction, 3),
+          RunColumn("in SLO", "req/s", &BenchRun::goodput_per_s, 2),
           LatencyColumn("sent late", "max ms", &BenchRun::lateness, &Latency::max_ms),
           StepColumn("adapters", "max", &StepShape::max_adapters, 0),
           StepColumn("/step", "mean", &StepShape::mean_adapters, 1),
@@ -67,6 +68,8 @@ std::vector<Column> Columns() {
           RunColumn("adapters", "asked for", &BenchRun::adapters_asked_for, 0),
           StepColumn("", "loaded", &StepShape::adapter_loads, 0),
           {"found", "in pool", FoundInPool},
+          {"", "refused", [](const Row& row) { return std::to_string(row.median.num_refused); }},
+          LatencyColumn("in", "p99 ms", &BenchRun::refusal, &Latency::p99_ms),
           {"", "errors", [](const Row& row) { return std::to_string(row.median.num_errors); }}};
 }
 
