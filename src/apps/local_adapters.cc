@@ -33,12 +33,13 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::strin
     RETURN_IF_ERROR(Keep(std::move(incoming), *generation));
     return generation;
   }
-  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
-  if (GenerationPtr known = FindKnown(digest)) return known;
+  ASSIGN_OR_RETURN(VerifiedFiles read, VerifiedFiles::Read(dir));
+  const auto files = std::make_shared<VerifiedFiles>(std::move(read));
+  if (GenerationPtr known = FindKnown(files->digest())) return known;
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
   ReadTemplate(loaded.id, dir);
-  LetClose(loaded.id, digest, [this, path = dir.path()] { return options_.roots.Find(path); });
-  return MakeKnown(loaded, digest);
+  LetClose(loaded.id, files, [this, path = dir.path()] { return options_.roots.Find(path); });
+  return MakeKnown(loaded, files->digest());
 }
 
 StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const Folder& dir) {
@@ -102,17 +103,18 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::str
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
                                                                  const std::string& dir) {
-  const auto read = DigestOfAdapter(dir);
+  auto read = VerifiedFiles::Read(dir);
   if (!read.ok()) {
     runner_.UnloadAdapter(adapter);
     return read.status();
   }
-  const std::string& digest = *read;
+  const auto files = std::make_shared<VerifiedFiles>(*std::move(read));
+  const std::string& digest = files->digest();
   ReadTemplate(adapter, dir);
   auto generation = MakeKnown(runner_.Describe(adapter), digest);
-  LetClose(adapter, digest, [folder = Folder(dir)] { return folder; });
+  LetClose(adapter, files, [folder = Folder(dir)] { return folder; });
   const std::lock_guard lock(mutex_);
-  given_.emplace(digest, dir);
+  given_.emplace(digest, Given{dir, files});
   return generation;
 }
 
@@ -182,30 +184,29 @@ void LocalAdapters::Release(AdapterId adapter, const std::string& digest) {
 }
 
 // Its folder is somebody else's: what is there when it is opened again may be another adapter.
-void LocalAdapters::LetClose(AdapterId adapter, const std::string& digest,
+void LocalAdapters::LetClose(AdapterId adapter, std::shared_ptr<VerifiedFiles> files,
                              std::function<StatusOr<Folder>()> find) {
-  runner_.LetClose(adapter, [digest, find = std::move(find)]() -> StatusOr<Folder> {
-    ASSIGN_OR_RETURN(Folder dir, find());
-    ASSIGN_OR_RETURN(const std::string now, DigestOfAdapter(dir));
-    if (now == digest) return dir;
-    return FailedPrecondition(
-        StrCat(dir.path(), ": the files are not those that were loaded: they are generation ", now,
-               " now, not ", digest, "; load the adapter again, or put the files back"));
-  });
+  runner_.LetClose(adapter,
+                   [files = std::move(files), find = std::move(find)]() -> StatusOr<Folder> {
+                     ASSIGN_OR_RETURN(Folder dir, find());
+                     RETURN_IF_ERROR(files->Check(dir));
+                     return dir;
+                   });
 }
 
 // What is in the store is what it was, but goes with the last name that stands for it.
 void LocalAdapters::LetCloseStored(AdapterId adapter, const std::string& digest) {
-  std::string given;
+  Given given;
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = given_.find(digest); found != given_.end()) given = found->second;
   }
   const Folder stored(options_.store->DirOf(digest));
-  if (given.empty()) return runner_.LetClose(adapter, [dir = stored] { return dir; });
-  LetClose(adapter, digest, [store = options_.store, digest, stored, folder = Folder(given)] {
-    return store->Has(digest) ? stored : folder;
-  });
+  if (given.files == nullptr) return runner_.LetClose(adapter, [dir = stored] { return dir; });
+  LetClose(adapter, given.files,
+           [store = options_.store, digest, stored, folder = Folder(given.dir)] {
+             return store->Has(digest) ? stored : folder;
+           });
 }
 
 void LocalAdapters::ReadTemplate(AdapterId adapter, const Folder& dir) {

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "catalog/generation_store.h"
 #include "catalog/registry.h"
+#include "catalog/verified_files.h"
 #include "gateway/adapter_loader.h"
 #include "gateway/served_model.h"
 #include "runner/local_runner.h"
@@ -78,7 +79,7 @@ class LocalAdapters final : public gateway::AdapterLoader {
   Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
   // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it.
-  void LetClose(AdapterId adapter, const std::string& digest,
+  void LetClose(AdapterId adapter, std::shared_ptr<VerifiedFiles> files,
                 std::function<StatusOr<Folder>()> find);
   // Lets one that is in the store be closed, and opened again there, or where it was given.
   void LetCloseStored(AdapterId adapter, const std::string& digest);
@@ -88,9 +89,12 @@ class LocalAdapters final : public gateway::AdapterLoader {
   const Options options_;
   std::mutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<const Generation>> known_;  // by digest
-  // Of Adopt's, by digest: their folders. Names may come and go that keep the same bytes in the
-  // store.
-  std::unordered_map<std::string, std::string> given_;
+  struct Given {
+    std::string dir;
+    std::shared_ptr<VerifiedFiles> files;
+  };
+  // Of Adopt's, by digest. Names may come and go that keep the same bytes in the store.
+  std::unordered_map<std::string, Given> given_;
 };
 
 }  // namespace aril
