@@ -36,6 +36,8 @@ struct ServeOptions {
   gateway::HttpServerOptions http;
   gateway::CompletionLimits limits;
   int64_t max_in_flight = 1024;
+  // Not given: with turns of tenants half of max_in_flight, else no bound.
+  std::optional<int64_t> max_in_flight_of_tenant;
   scheduler::PolicyOptions policies;
   std::vector<gateway::ApiKey> api_keys;  // none: everybody may ask
   Duration drain_timeout = std::chrono::seconds(30);

@@ -158,6 +158,10 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--max-requests", options.max_in_flight,
           "Most requests in work or waiting; more are answered with 503")
       ->check(AtLeastOne());
+  AddFlag(
+      app, "--max-requests-per-tenant", options.max_in_flight_of_tenant,
+      "Of them, one tenant's; more are answered with 429 [all; with --fair-share, half of them]")
+      ->check(AtLeastOne());
   AddFlag(app, "--max-sequences-per-request", options.limits.max_sequences,
           "Most prompts times n of one request")
       ->check(AtLeastOne());

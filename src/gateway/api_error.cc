@@ -47,6 +47,14 @@ ApiError ModelNotFound(const std::string& model) {
           .code = "model_not_found"};
 }
 
+ApiError TooManyOfTenant(const std::string& message) {
+  return {.status = 429,
+          .message = message,
+          .type = "rate_limit_error",
+          .param = "",
+          .code = "rate_limit_exceeded"};
+}
+
 ApiError Overloaded(const std::string& message) { return OverloadedUntil(message, std::nullopt); }
 
 ApiError FromStatus(const Status& status) {

@@ -35,6 +35,8 @@ struct ApiError {
 ApiError InvalidField(const std::string& param, const std::string& message);
 // 404 with the wording clients match on; also for models of somebody else.
 ApiError ModelNotFound(const std::string& model);
+// 429: one tenant's share is used up; its other requests have to end first.
+ApiError TooManyOfTenant(const std::string& message);
 // 503: try again later.
 ApiError Overloaded(const std::string& message);
 

@@ -43,9 +43,9 @@ HttpResponse AnswerSafely(const CompletionSession& session) {
   }
 }
 
-HttpResponse TooMany(int64_t num_in_flight) {
-  return ErrorResponse(
-      Overloaded(StrCat("The server has ", num_in_flight, " requests in work. Please try again.")));
+ApiError TooMany(int64_t num_in_flight) {
+  return Overloaded(
+      StrCat("The server has ", num_in_flight, " requests in work. Please try again."));
 }
 
 }  // namespace
@@ -78,9 +78,7 @@ void CompletionService::Serve(std::shared_ptr<const ServedModel> model, wire::Se
 
 void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   CHECK(port_ != nullptr);
-  if (num_in_flight_ >= options_.max_in_flight) {
-    return call.responder->Respond(TooMany(num_in_flight_));
-  }
+  if (const auto error = CheckLimits(call.tenant)) return TurnAway(*call.responder, *error);
   auto pending = std::make_shared<Pending>(endpoint, std::move(call), options_.clock->Now());
   pending->call.responder->OnDisconnect([this, weak = std::weak_ptr(pending)] {
     const auto gone = weak.lock();
@@ -90,12 +88,12 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
     waiters_.Cancel(*gone->wait);
     gone->wait.reset();
     pending_.erase(gone);
-    AddInFlight(-1);
+    AddInFlight(gone->call.tenant, -1);
     options_.metrics->OnRequestCancelled();
   });
-  if (!Parse(pending)) return pending->call.responder->Respond(TooMany(num_in_flight_));
+  if (!Parse(pending)) return TurnAway(*pending->call.responder, TooMany(num_in_flight_));
   pending_.insert(pending);
-  AddInFlight(1);
+  AddInFlight(pending->call.tenant, 1);
 }
 
 bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
@@ -139,10 +137,10 @@ void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
 
 void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error) {
   pending_.erase(pending);
-  AddInFlight(-1);
+  AddInFlight(pending->call.tenant, -1);
   if (pending->answered) return;
   if (pending->gone) return options_.metrics->OnRequestCancelled();
-  options_.metrics->OnRequestFailed();
+  options_.metrics->OnRequestFailed(error.status);
   pending->call.responder->Respond(ErrorResponse(error));
 }
 
@@ -263,7 +261,7 @@ void CompletionService::Release(const std::shared_ptr<Live>& live) {
     if (targets_.erase(sequence) > 0) port_->Cancel(sequence);
   }
   live->sequences.clear();
-  AddInFlight(-1);
+  AddInFlight(live->session.request().common.tenant, -1);
 }
 
 void CompletionService::FailAll(const ApiError& error) {
@@ -282,13 +280,32 @@ void CompletionService::FailAll(const ApiError& error) {
   for (const auto& pending : pending_) {
     if (pending->gone.exchange(true)) continue;
     pending->answered = true;
-    options_.metrics->OnRequestFailed();
+    options_.metrics->OnRequestFailed(error.status);
     pending->call.responder->Respond(ErrorResponse(error));
   }
 }
 
-void CompletionService::AddInFlight(int64_t change) {
+void CompletionService::TurnAway(HttpResponder& responder, const ApiError& error) {
+  options_.metrics->OnRequestFailed(error.status);
+  responder.Respond(ErrorResponse(error));
+}
+
+std::optional<ApiError> CompletionService::CheckLimits(const std::string& tenant) const {
+  if (num_in_flight_ >= options_.max_in_flight) return TooMany(num_in_flight_);
+  const auto of_tenant = in_flight_of_.find(tenant);
+  if (of_tenant == in_flight_of_.end() || of_tenant->second < options_.max_in_flight_of_tenant) {
+    return std::nullopt;
+  }
+  return TooManyOfTenant(StrCat("You have ", of_tenant->second,
+                                " requests in work, which is all that one tenant may have. "
+                                "Please try again when one of them has ended."));
+}
+
+void CompletionService::AddInFlight(const std::string& tenant, int64_t change) {
   num_in_flight_ += change;
+  const auto of_tenant = in_flight_of_.try_emplace(tenant).first;
+  of_tenant->second += change;
+  if (of_tenant->second == 0) in_flight_of_.erase(of_tenant);
   options_.metrics->SetRequestsInFlight(num_in_flight_);
 }
 

@@ -31,6 +31,8 @@ namespace aril::gateway {
 struct CompletionServiceOptions {
   CompletionLimits limits;
   int64_t max_in_flight = 1024;  // requests; more are answered with 503
+  // Of them, one tenant's; more are answered with 429, so that others find room.
+  int64_t max_in_flight_of_tenant = INT64_MAX;
   const Clock* clock = nullptr;  // these three outlive the service
   Metrics* metrics = nullptr;
   PostFunction post;
@@ -100,7 +102,11 @@ class CompletionService {
   // Cancels what still runs and forgets the request. Once is enough: an answer whose last event
   // finds its client gone both ends and is disconnected.
   void Release(const std::shared_ptr<Live>& live);
-  void AddInFlight(int64_t change);
+  // At once, before anything is known of the request.
+  void TurnAway(HttpResponder& responder, const ApiError& error);
+  // Why the tenant may have no more requests in work; nullopt: it may.
+  std::optional<ApiError> CheckLimits(const std::string& tenant) const;
+  void AddInFlight(const std::string& tenant, int64_t change);
   std::string NewId(Endpoint endpoint);
 
   const CompletionServiceOptions options_;
@@ -110,6 +116,7 @@ class CompletionService {
   LoadWaiters waiters_;
   int64_t next_sequence_ = 0;
   int64_t num_in_flight_ = 0;
+  std::unordered_map<std::string, int64_t> in_flight_of_;  // tenants that have any
   std::optional<ApiError> closed_;  // since FailAll: what becomes of requests
   std::set<std::shared_ptr<Pending>> pending_;
   std::unordered_map<SequenceId, Target> targets_;

@@ -341,6 +341,44 @@ TEST_F(CompletionServiceTest, RefusesRequestsAboveTheLimit) {
   Complete(R"("n":1)");
 }
 
+class TenantsLimitTest : public GatewayTest {
+ protected:
+  HttpResponse Complete(const std::string& key) {
+    return Send("POST", "/v1/completions", Body(R"("n":1)"), {{"Authorization", "Bearer " + key}});
+  }
+  std::future<HttpResponse> CompleteLater(const std::string& key) {
+    return std::async(std::launch::async, [this, key] { return Complete(key); });
+  }
+};
+
+TEST_F(TenantsLimitTest, OneTenantLeavesRoomForOthers) {
+  Start({.max_in_flight = 3,
+         .max_in_flight_of_tenant = 2,
+         .api_keys = ApiKeys({{"noisy-key", "noisy"}, {"quiet-key", "quiet"}})});
+  auto first = CompleteLater("noisy-key");
+  auto second = CompleteLater("noisy-key");
+  port_.WaitForRequests(2);
+  const HttpResponse third = Complete("noisy-key");
+  EXPECT_EQ(third.status, 429);
+  EXPECT_EQ(FindHeader(third.headers, "Retry-After"), "1");
+  EXPECT_EQ(Text(*Json::Parse(third.body), {"error", "code"}), R"("rate_limit_exceeded")");
+  auto other = CompleteLater("quiet-key");
+  const auto requests = port_.WaitForRequests(3);
+  EXPECT_EQ(Complete("quiet-key").status, 503) << "the server has no more than three";
+  for (const auto& request : requests) {
+    port_.Emit(request.sequence, "x", wire::FinishReason::kLength);
+  }
+  for (auto* answer : {&first, &second, &other}) EXPECT_EQ(answer->get().status, 200);
+  // What has ended does not count, a refusal included.
+  port_.AnswerWith("free again");
+  EXPECT_EQ(Complete("noisy-key").status, 200);
+  port_.RefuseAfter(0, InvalidArgument("does not fit"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Complete("noisy-key").status, 400);
+  EXPECT_THAT(Send("GET", "/metrics").body,
+              AllOf(HasSubstr(R"(aril_requests_total{outcome="refused"} 2)"),
+                    HasSubstr(R"(aril_requests_total{outcome="error"} 3)")));
+}
+
 TEST_F(CompletionServiceTest, EndsEverythingAtTheEndOfADrain) {
   Start();
   RawClient stream(server_->port());

@@ -199,7 +199,7 @@ std::vector<ChoiceView> CompletionSession::BestChoices() const {
 
 void CompletionSession::Fail(const ApiError& error) {
   if (std::exchange(done_, true)) return;
-  metrics_.OnRequestFailed();
+  metrics_.OnRequestFailed(error.status);
   if (!streaming_) return responder_->Respond(ErrorResponse(error));
   responder_->Write(SseEvent(ErrorJson(error)));
   responder_->Write(kSseDone);

@@ -324,11 +324,17 @@ TEST(Completions, RefuseMoreLogprobsThanAnAnswerMayHave) {
     EXPECT_EQ(parsed.error().param, "logprobs");
     EXPECT_THAT(parsed.error().message, HasSubstr("more than the 1048576 logprobs"));
   }
-  const std::string ids = Join(std::vector<std::string>(60000, "1"), ",");
-  const auto echo = ParseCompletionRequest(
-      R"({"model":"base","prompt":[)" + ids + R"(],"echo":true,"logprobs":20,"stream":true})",
-      {.model = model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});
-  EXPECT_FALSE(echo.ok());
+  // A prompt of 3,121 tokens with 21 logprobs each has 65,541.
+  const auto echo = [&](size_t num_tokens, const std::string& fields) {
+    const std::string ids = Join(std::vector<std::string>(num_tokens, "1"), ",");
+    return ParseCompletionRequest(
+        R"({"model":"base","prompt":[)" + ids + R"(],"echo":true,"logprobs":20,)" + fields + "}",
+        {.model = model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});
+  };
+  EXPECT_TRUE(echo(3120, R"("stream":true)").ok());
+  EXPECT_TRUE(echo(3121, R"("stream":false)").ok());
+  EXPECT_EQ(echo(3121, R"("stream":true)").error().param, "stream");
+  EXPECT_EQ(echo(60000, R"("stream":false)").error().param, "logprobs");
 }
 
 TEST(Completions, RefuseDeepNesting) {

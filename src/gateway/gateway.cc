@@ -136,6 +136,7 @@ Gateway::Gateway(GatewayOptions options)
     : options_(std::move(options)),
       completions_({.limits = options_.limits,
                     .max_in_flight = options_.max_in_flight,
+                    .max_in_flight_of_tenant = options_.max_in_flight_of_tenant,
                     .clock = options_.clock,
                     .metrics = options_.metrics,
                     .post = options_.post,

@@ -36,6 +36,7 @@ namespace aril::gateway {
 struct GatewayOptions {
   CompletionLimits limits;
   int64_t max_in_flight = 1024;
+  int64_t max_in_flight_of_tenant = INT64_MAX;
   ApiKeys api_keys;  // none: everybody may ask, as the default tenant
   std::string version;
   const Clock* clock = nullptr;  // outlives the gateway

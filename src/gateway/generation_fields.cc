@@ -347,15 +347,24 @@ std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionR
 std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
   if (!request.logprobs) return std::nullopt;
   const wire::SamplingParams& sampling = request.common.sampling;
+  const int64_t of_token = sampling.num_logprobs.value_or(0) + 1;
+  const bool is_chat = request.endpoint == Endpoint::kChat;
   int64_t num_tokens = 0;
   for (const CompletionPrompt& prompt : request.prompts) {
-    if (sampling.prompt_logprobs) num_tokens += static_cast<int64_t>(prompt.tokens.size());
+    const auto num_prompt = static_cast<int64_t>(prompt.tokens.size());
+    if (sampling.prompt_logprobs) num_tokens += num_prompt;
     if (!request.stream) num_tokens += prompt.max_tokens;
+    if (request.stream && sampling.prompt_logprobs && num_prompt * of_token > kMaxLogprobsOfEvent) {
+      return InvalidField(
+          "stream",
+          StrCat("With `echo` the first event of a stream would have the logprobs of all ",
+                 num_prompt, " tokens of the prompt, with ", of_token - 1,
+                 " alternatives for each: more than the ", kMaxLogprobsOfEvent,
+                 " that one event may have. Ask without `stream`, or for fewer `logprobs`."));
+    }
   }
   num_tokens *= request.best_of;
-  const int64_t of_token = sampling.num_logprobs.value_or(0) + 1;
   if (num_tokens * of_token <= kMaxLogprobsOfAnswer) return std::nullopt;
-  const bool is_chat = request.endpoint == Endpoint::kChat;
   return InvalidField(
       is_chat ? "top_logprobs" : "logprobs",
       StrCat("An answer of up to ", num_tokens, " tokens, with ", of_token - 1,

@@ -22,6 +22,9 @@ inline constexpr int64_t kMaxLogprobs = 20;
 // Most of them that one answer may have. As JSON each takes some hundred bytes while it is put
 // together.
 inline constexpr int64_t kMaxLogprobsOfAnswer = int64_t{1} << 20;
+// Most of the prompt's in a stream, whose first event has them all and is put together between
+// those of others (a whole answer is not).
+inline constexpr int64_t kMaxLogprobsOfEvent = int64_t{1} << 16;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
 // its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the

@@ -379,7 +379,10 @@ void Metrics::OnRequestFinished(const std::string& tenant, int64_t prompt_tokens
       .Increment(static_cast<double>(completion_tokens));
 }
 
-void Metrics::OnRequestFailed() { impl_->requests.Add({{"outcome", "error"}}).Increment(); }
+void Metrics::OnRequestFailed(int status) {
+  const bool is_refused = status == 429 || status == 503;
+  impl_->requests.Add({{"outcome", is_refused ? "refused" : "error"}}).Increment();
+}
 
 void Metrics::OnRequestCancelled() { impl_->requests.Add({{"outcome", "cancelled"}}).Increment(); }
 

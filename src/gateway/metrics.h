@@ -60,7 +60,7 @@ class Metrics {
   void OnSequenceFinished(wire::FinishReason reason, Duration since_arrival);
   void OnRequestFinished(const std::string& tenant, int64_t prompt_tokens,
                          int64_t completion_tokens);
-  void OnRequestFailed();
+  void OnRequestFailed(int status);  // 429 and 503: it was refused
   void OnRequestCancelled();
   void SetRequestsInFlight(int64_t count);
 
