@@ -64,11 +64,15 @@ class ScaleRun {
     const auto num_live =
         static_cast<size_t>(kFill * static_cast<double>(runners_.size()) * kSeats);
     sequences_.resize(num_live);
-    for (size_t i = 0; i < num_live; ++i) Open(i);
+    for (size_t i = 0; i < num_live; ++i) {
+      Open(i);
+      // What has been computed makes room for more prompts.
+      if ((i + 1) % runners_.size() == 0) ReportAll();
+    }
     costs_.num_live = static_cast<int64_t>(num_live);
     costs_.bytes_per_live =
         (static_cast<double>(mallinfo2().uordblks) - before) / static_cast<double>(num_live);
-    for (size_t r = 0; r < runners_.size(); ++r) Report(r);
+    ReportAll();
     costs_.submit_us.clear();
     costs_.report_us.clear();
     for (int64_t i = 0; i < options_.num_requests; ++i) {
@@ -144,6 +148,10 @@ class ScaleRun {
     const SequenceId id = sequence.submission.sequence;
     costs_.close_us.push_back(Handle(scheduler::SequenceClosed{id}));
     slots_.erase(id);
+  }
+
+  void ReportAll() {
+    for (size_t r = 0; r < runners_.size(); ++r) Report(r);
   }
 
   void Report(size_t runner) {
