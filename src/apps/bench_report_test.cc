@@ -145,7 +145,8 @@ TEST(BenchReport, ShowsMediansRelativeToBase) {
   const std::string table = FormatTable("", results);
   EXPECT_THAT(table, MatchesRegex("(.|\n)*\nbase  *0.00  *10.0  *0.0  *1.00 (.|\n)*"));
   EXPECT_THAT(table, MatchesRegex("(.|\n)*\ndistinct  *0.00  *7.5  *0.0  *0.75 (.|\n)*"));
-  EXPECT_THAT(table, HasSubstr("4       0        -        0     0.0       0\n")) << "the base model is no adapter";
+  EXPECT_THAT(table, HasSubstr("4       0        -        0     0.0       0\n"))
+      << "the base model is no adapter";
   EXPECT_THAT(table, HasSubstr("4       0    0.250        0     0.0       0\n"));
   const Json json = ToJson(results);
   EXPECT_EQ(json.AsArray()->size(), 2u);
