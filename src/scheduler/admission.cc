@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checked.h"
+
 namespace aril::scheduler {
 namespace {
 
@@ -69,6 +71,12 @@ bool NewestWhenOverloaded::NewestFirst(const QueueRates& rates) const {
 
 std::optional<Duration> EarlyAbort::MaxWait(const QueueRates& rates) const {
   return std::max(Duration(0), slo_ - rates.max_prefill());
+}
+
+size_t FixedBound::MostWaiting(size_t max_waiting, size_t num_groups) {
+  size_t most = 0;
+  for (size_t j = 1; j <= num_groups; ++j) most += CeilDiv(max_waiting, j);
+  return most;
 }
 
 std::optional<Duration> FixedBound::RetryAfter(size_t num_waiting, const QueueRates& rates) const {

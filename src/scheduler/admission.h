@@ -107,11 +107,14 @@ class QueueBound {
   virtual std::optional<Duration> RetryAfter(size_t num_waiting, const QueueRates& rates) const = 0;
 };
 
-// At most `max_waiting`, so that the queue is bounded in any case: with n tenants to max_waiting
-// times 1 + 1/2 + … + 1/n, should they come one after the other.
+// At most `max_waiting` before each, so that the queue is bounded in any case.
 class FixedBound final : public QueueBound {
  public:
   explicit FixedBound(size_t max_waiting) : max_waiting_(max_waiting) {}
+  // How many wait at most if `num_groups` take turns (TenantPolicy::Group). When the last of a
+  // group came, those that came for the last time before it, j - 1 of the groups, waited as well:
+  // as turns are taken, less than max_waiting / j of its own were there.
+  static size_t MostWaiting(size_t max_waiting, size_t num_groups);
   std::optional<Duration> RetryAfter(size_t num_waiting, const QueueRates& rates) const override;
 
  private:

@@ -1,6 +1,9 @@
 #include "scheduler/wait_queue.h"
 
+#include <random>
+
 #include "gtest/gtest.h"
+#include "scheduler/admission.h"
 
 namespace aril::scheduler {
 namespace {
@@ -60,6 +63,44 @@ TEST(WaitQueueTest, WhoAsksForMuchIsBehindItself) {
   EXPECT_EQ(queue.NumAhead(7), 5u) << "all that there are";
   queue.Remove(Key(5, 8));
   EXPECT_EQ(queue.NumAhead(8), 0u);
+}
+
+TEST(WaitQueueTest, TheBoundOfThoseBeforeEachBoundsAll) {
+  constexpr size_t kMaxWaiting = 12;
+  constexpr int32_t kNumTenants = 3;
+  const FixedBound bound(kMaxWaiting);
+  const QueueRates rates(std::chrono::seconds(1));
+  const size_t most = FixedBound::MostWaiting(kMaxWaiting, kNumTenants);
+  EXPECT_EQ(most, 12u + 6u + 4u);
+  FairShare tenants({});
+  WaitQueue queue(tenants);
+  int64_t last_id = 0;
+  for (int32_t tenant = 0; tenant < kNumTenants; ++tenant) {
+    while (!bound.RetryAfter(queue.NumAhead(tenant), rates)) queue.Add(Key(++last_id, tenant));
+  }
+  EXPECT_EQ(queue.size(), most) << "should they come one after the other";
+
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    std::vector<QueueKey> waiting;
+    FairShare turns({});
+    WaitQueue other(turns);
+    for (int i = 0; i < 2'000; ++i) {
+      // Mostly of one tenant for a while, so that each comes to fill it.
+      const auto tenant =
+          static_cast<int32_t>((i / 100 + (random() % 8 == 0 ? 1 : 0)) % kNumTenants);
+      if (random() % 4 == 0 && !waiting.empty()) {
+        std::swap(waiting[random() % waiting.size()], waiting.back());
+        other.Remove(waiting.back());
+        waiting.pop_back();
+      } else if (!bound.RetryAfter(other.NumAhead(tenant), rates)) {
+        waiting.push_back(Key(i, tenant));
+        other.Add(waiting.back());
+      }
+      ASSERT_LE(other.size(), most);
+    }
+  }
 }
 
 TEST(WaitQueueTest, OldestHasNotStarted) {

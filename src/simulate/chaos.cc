@@ -1,5 +1,6 @@
 #include "simulate/chaos.h"
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@ constexpr Duration kLook = seconds(5);
 // What the scheduler remembers of lost runners has gone by then.
 constexpr Duration kForgotten = seconds(40);
 constexpr size_t kMaxWaiting = 40;
+constexpr std::array<const char*, 2> kTenants = {"a", "b"};
 
 constexpr const char* kFaultNames[kNumFaultKinds] = {
     "kill scheduler", "kill gateway",       "kill runner",      "pause scheduler", "pause gateway",
@@ -46,10 +48,11 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   options.scheduler.flat_batch = random.Int(0, 1) * (options.runner.max_running - 1);
   options.scheduler.drain_margin = 2;
   options.scheduler.min_active = seconds(2);
-  options.max_waiting = kMaxWaiting;
   options.gateway.silence_limit = seconds(20);
   options.gateway.max_live = 400;
   const int64_t fairness = random.Int(0, 1), order = random.Int(0, 2);
+  options.max_waiting =
+      scheduler::FixedBound::MostWaiting(kMaxWaiting, fairness == 1 ? kTenants.size() : 1);
   options.policies = [fairness, order] {
     scheduler::Policies policies;
     policies.bound = std::make_unique<scheduler::FixedBound>(kMaxWaiting);
@@ -104,7 +107,7 @@ class Chaos {
                                     : TimePoint(random_.Time(seconds(1), kLastArrival));
       WorldRequest request;
       request.sequence = SequenceId(id);
-      request.tenant = random_.Chance(0.7) ? "a" : "b";
+      request.tenant = kTenants[random_.Chance(0.7) ? 0 : 1];
       request.adapter = AdapterId(static_cast<int32_t>(random_.Int(-1, 6)));
       request.adapter_pages = request.adapter == kBaseModel ? 0 : 1 + request.adapter.value() % 4;
       request.num_prompt = random_.Int(1, 60);
