@@ -24,8 +24,9 @@ void Network::Link(int a, int b) {
 void Network::TryConnect(int a, int b) {
   State& link = GetMutable(a, b);
   if (link.is_up) return;
-  if (loop_.now() < link.blocked_until) {
-    loop_.At(link.blocked_until, [this, a, b] { TryConnect(a, b); });
+  const TimePoint earliest = std::max(link.blocked_until, link.noticed_at);
+  if (loop_.now() < earliest) {
+    loop_.At(earliest, [this, a, b] { TryConnect(a, b); });
     return;
   }
   // Whoever starts again connects itself (BreakAll's end).
@@ -71,7 +72,6 @@ void Network::BreakAll(int node, TimePoint until) {
 void Network::Break(int a, int b, TimePoint until) {
   State& link = GetMutable(a, b);
   link.blocked_until = std::max(link.blocked_until, until);
-  // Both ends notice the end of the old connection before there is a new one.
   const TimePoint again = std::max(link.blocked_until, loop_.now() + kMaxDetection) +
                           random_.Time(Duration(1), kMaxBackoff);
   loop_.At(again, [this, a, b] { TryConnect(a, b); });
@@ -79,7 +79,9 @@ void Network::Break(int a, int b, TimePoint until) {
   link.is_up = false;
   const delivery::ConnectionId id = link.id;
   for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
-    loop_.After(random_.Time(Duration(1), kMaxDetection), [this, node = self, other = peer, id] {
+    const TimePoint noticed = loop_.now() + random_.Time(Duration(1), kMaxDetection);
+    link.noticed_at = std::max(link.noticed_at, noticed);
+    loop_.At(noticed, [this, node = self, other = peer, id] {
       handlers_.run(node, [this, node, other, id] { handlers_.on_broken(node, other, id); });
     });
   }

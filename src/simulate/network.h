@@ -52,6 +52,8 @@ class Network {
     bool is_up = false;
     int64_t generation = 0;
     TimePoint blocked_until, slow_until, duplicate_until;
+    // When both ends have noticed the end of the last connection: there is no new one before.
+    TimePoint noticed_at;
     Duration extra{};
     TimePoint last[2];  // arrivals, by direction
   };
