@@ -38,8 +38,8 @@ class Front {
                         gateway::AdapterLoader* loader, gateway::RemoteLoader* remote,
                         Duration drain_timeout);
 
-  void SetAdapterTiers(std::function<gateway::AdapterTiers()> count) {
-    metrics_.SetAdapterTiers(std::move(count));
+  void SetAdapterCounts(std::function<gateway::AdapterCounts()> count) {
+    metrics_.SetAdapterCounts(std::move(count));
   }
   // Where tokens go in. Any thread.
   wire::EventSink& sink() { return gateway_.sink(); }

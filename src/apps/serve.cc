@@ -115,7 +115,7 @@ Status RestoreAdapters(const std::string& parent, const StateDir& state,
   return OkStatus();
 }
 
-gateway::AdapterTiers TiersOf(const LocalRunner& runner) {
+gateway::AdapterCounts CountsOf(const LocalRunner& runner) {
   const AdapterTiers tiers = runner.CountAdapters();
   return {.in_pool = tiers.in_pool,
           .on_host = tiers.on_host,
@@ -176,7 +176,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
-  front.SetAdapterTiers([&runner] { return TiersOf(*runner); });
+  front.SetAdapterCounts([&runner] { return CountsOf(*runner); });
   runner->Start(front.sink());
   LogInfo(runner->Description());
   LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",

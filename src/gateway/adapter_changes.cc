@@ -94,7 +94,7 @@ struct OpenedFiles {
 // loads->changes().
 StatusOr<CatalogEntryPtr> KeepAndPut(const AdapterChange& change, std::string_view tenant,
                                      OpenedFiles opened, Catalog& catalog,
-                                     const RemoteAdapters& remote) {
+                                     const RemoteLoading& remote) {
   RETURN_IF_ERROR(catalog.CheckChange(tenant, change.name, change.expected));
   CatalogEntry wanted = {.name = change.name,
                          .parent = catalog.base_name(),
@@ -129,7 +129,7 @@ class CountingMonitor final : public TransferMonitor {
   int64_t bytes_ = 0;
 };
 
-StatusOr<GenerationStore::Incoming> Fetch(const std::string& source, const RemoteAdapters& remote,
+StatusOr<GenerationStore::Incoming> Fetch(const std::string& source, const RemoteLoading& remote,
                                           TransferMonitor& monitor) {
   CountingMonitor counting(monitor);
   const TimePoint begin = remote.clock->Now();
@@ -142,7 +142,7 @@ StatusOr<GenerationStore::Incoming> Fetch(const std::string& source, const Remot
 
 // What a load does, on a thread of its own.
 Status FetchAndPut(const AdapterChange& change, const std::string& tenant, Catalog& catalog,
-                   const RemoteAdapters& remote, TransferMonitor& monitor) {
+                   const RemoteLoading& remote, TransferMonitor& monitor) {
   ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, Fetch(change.source, remote, monitor));
   RETURN_IF_ERROR(CheckDigests(incoming, change.digests));
   ASSIGN_OR_RETURN(auto generation, remote.loader->Open(incoming, change.source));
@@ -155,7 +155,7 @@ Status FetchAndPut(const AdapterChange& change, const std::string& tenant, Catal
 
 // Why nothing is fetched for the change.
 std::optional<ApiError> CheckLoad(const AdapterChange& change, const RequestContext& context,
-                                  const RemoteAdapters& remote, const ChangeParams& params) {
+                                  const RemoteLoading& remote, const ChangeParams& params) {
   const Status allowed =
       context.model.catalog->CheckChange(context.tenant, change.name, change.expected);
   if (!allowed.ok()) return ChangeError(allowed, params.name);
@@ -165,7 +165,7 @@ std::optional<ApiError> CheckLoad(const AdapterChange& change, const RequestCont
 }
 
 // What a trial does, on a thread of its own.
-Verified FetchAndVerify(const AdapterChange& change, const RemoteAdapters& remote,
+Verified FetchAndVerify(const AdapterChange& change, const RemoteLoading& remote,
                         TransferMonitor& monitor) {
   ASSIGN_OR_RETURN(const GenerationStore::Incoming incoming, Fetch(change.source, remote, monitor));
   RETURN_IF_ERROR(CheckDigests(incoming, change.digests));
@@ -190,7 +190,7 @@ std::string IdentityOf(const AdapterChange& change) {
 }  // namespace
 
 ApiResult<CatalogEntryPtr> ApplyChange(AdapterChange change, const RequestContext& context,
-                                       AdapterLoader& loader, const RemoteAdapters& remote,
+                                       AdapterLoader& loader, const RemoteLoading& remote,
                                        const ChangeParams& params) {
   Catalog& catalog = *context.model.catalog;
   // Before the adapter is read; Put decides.
@@ -215,8 +215,7 @@ ApiResult<CatalogEntryPtr> ApplyChange(AdapterChange change, const RequestContex
 }
 
 ApiResult<CatalogEntryPtr> ApplyUpload(AdapterChange change, GenerationStore::Incoming upload,
-                                       const RequestContext& context,
-                                       const RemoteAdapters& remote) {
+                                       const RequestContext& context, const RemoteLoading& remote) {
   if (auto error = Complete(context, &change)) return *error;
   auto generation = remote.loader->Open(upload, change.source);
   if (!generation.ok()) return ChangeError(generation.status(), "");
@@ -234,12 +233,12 @@ Status RemoveAdapter(const std::string& name, const Catalog::Expected& expected,
   return OkStatus();
 }
 
-bool IsRemote(const AdapterChange& change, const RemoteAdapters& remote) {
+bool IsRemote(const AdapterChange& change, const RemoteLoading& remote) {
   return remote.loader != nullptr && remote.loader->IsRemote(change.source);
 }
 
 std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& context,
-                                  const RemoteAdapters& remote, const ChangeParams& params,
+                                  const RemoteLoading& remote, const ChangeParams& params,
                                   AdapterLoads::Done done) {
   const std::shared_ptr<Catalog> catalog = context.model.catalog;
   const std::string tenant(context.tenant);
@@ -263,7 +262,7 @@ std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& co
 }
 
 std::optional<ApiError> StartTrial(const AdapterChange& change, const RequestContext& context,
-                                   const RemoteAdapters& remote, const ChangeParams& params,
+                                   const RemoteLoading& remote, const ChangeParams& params,
                                    std::function<void(const Verified&)> done) {
   if (auto error = CheckLoad(change, context, remote, params)) return error;
   const auto verified = std::make_shared<Verified>();

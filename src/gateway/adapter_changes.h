@@ -23,7 +23,7 @@
 namespace aril::gateway {
 
 // How adapters get here that are not in a folder of this machine. All of it outlives the loads.
-struct RemoteAdapters {
+struct RemoteLoading {
   RemoteLoader* loader = nullptr;  // null: only adapters in folders can be loaded
   AdapterLoads* loads = nullptr;   // null as well, then
   const Clock* clock = nullptr;
@@ -43,24 +43,24 @@ struct ChangeParams {
 
 // With a source that is a folder here, a generation, a split, or none.
 ApiResult<CatalogEntryPtr> ApplyChange(AdapterChange change, const RequestContext& context,
-                                       AdapterLoader& loader, const RemoteAdapters& remote,
+                                       AdapterLoader& loader, const RemoteLoading& remote,
                                        const ChangeParams& params);
 // With files that are here already. The tenant may change the name.
 ApiResult<CatalogEntryPtr> ApplyUpload(AdapterChange change, GenerationStore::Incoming upload,
-                                       const RequestContext& context, const RemoteAdapters& remote);
+                                       const RequestContext& context, const RemoteLoading& remote);
 Status RemoveAdapter(const std::string& name, const Catalog::Expected& expected,
                      const RequestContext& context);
 
 // Whether the source has to be fetched.
-bool IsRemote(const AdapterChange& change, const RemoteAdapters& remote);
+bool IsRemote(const AdapterChange& change, const RemoteLoading& remote);
 // Begins to fetch it; the change is made on a thread of the loads.
 std::optional<ApiError> StartLoad(AdapterChange change, const RequestContext& context,
-                                  const RemoteAdapters& remote, const ChangeParams& params,
+                                  const RemoteLoading& remote, const ChangeParams& params,
                                   AdapterLoads::Done done = nullptr);
 // Begins to fetch it, to see what it is; nothing of it stays. `done` is called on any thread.
 using Verified = StatusOr<Generation::Description>;
 std::optional<ApiError> StartTrial(const AdapterChange& change, const RequestContext& context,
-                                   const RemoteAdapters& remote, const ChangeParams& params,
+                                   const RemoteLoading& remote, const ChangeParams& params,
                                    std::function<void(const Verified&)> done);
 
 }  // namespace aril::gateway

@@ -48,7 +48,7 @@ ApiResult<PutAnswer> DryRun(const AdapterChange& change, const RequestContext& c
 
 ApiResult<std::optional<PutAnswer>> PutAdapter(
     const std::string& name, std::string_view query, std::string_view body,
-    const RequestContext& context, AdapterLoader& loader, const RemoteAdapters& remote,
+    const RequestContext& context, AdapterLoader& loader, const RemoteLoading& remote,
     std::function<void(const ApiResult<PutAnswer>&)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
@@ -94,7 +94,7 @@ std::optional<ApiError> CheckName(const std::string& name, const RequestContext&
 
 ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
                                StatusOr<GenerationStore::Incoming> upload,
-                               const RequestContext& context, const RemoteAdapters& remote) {
+                               const RequestContext& context, const RemoteLoading& remote) {
   if (!upload.ok()) {
     ApiError error = FromStatus(upload.status());
     if (error.status == 404) error.status = 400;  // a part is missing, not what was asked for
@@ -120,7 +120,7 @@ ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
 }
 
 ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
-                              const RequestContext& context, const RemoteAdapters& remote) {
+                              const RequestContext& context, const RemoteLoading& remote) {
   const auto expected = FindQueryParameter(query, "expected_generation");
   Status removed = RemoveAdapter(name, expected, context);
   const bool may_cancel =
@@ -136,7 +136,7 @@ ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
 ApiResult<std::optional<std::string>> LoadAdapter(std::string_view body,
                                                   const RequestContext& context,
                                                   AdapterLoader& loader,
-                                                  const RemoteAdapters& remote,
+                                                  const RemoteLoading& remote,
                                                   std::function<void(const LoadOutcome&)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
@@ -171,7 +171,7 @@ ApiResult<std::optional<std::string>> LoadAdapter(std::string_view body,
 }
 
 ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context,
-                                     const RemoteAdapters& remote) {
+                                     const RemoteLoading& remote) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());

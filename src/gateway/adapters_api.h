@@ -35,19 +35,19 @@ struct PutAnswer {
 // be verified only, after the return (nullopt): the answer goes to `later`, on any thread.
 ApiResult<std::optional<PutAnswer>> PutAdapter(
     const std::string& name, std::string_view query, std::string_view body,
-    const RequestContext& context, AdapterLoader& loader, const RemoteAdapters& remote = {},
+    const RequestContext& context, AdapterLoader& loader, const RemoteLoading& remote = {},
     std::function<void(const ApiResult<PutAnswer>&)> later = nullptr);
 // The same with files that the client has sent: `dry_run`, `expected_generation`, `ttl_seconds` and
 // `digest` are in the query.
 ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
                                StatusOr<GenerationStore::Incoming> upload,
-                               const RequestContext& context, const RemoteAdapters& remote);
+                               const RequestContext& context, const RemoteLoading& remote);
 // What is wrong with a change of that name, before its body is there.
 std::optional<ApiError> CheckName(const std::string& name, const RequestContext& context);
 // DELETE /v1/adapters/{name}, with `expected_generation` in the query where it matters.
 // Ends its load as well.
 ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
-                              const RequestContext& context, const RemoteAdapters& remote = {});
+                              const RequestContext& context, const RemoteLoading& remote = {});
 
 // `{"lora_name", "lora_path", "load_inplace"}`: loads an adapter and gives it a name; returns what
 // to tell the client. 409 if the name is taken and load_inplace is not true. With it the name moves
@@ -58,10 +58,10 @@ ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
 using LoadOutcome = ApiResult<std::string>;
 ApiResult<std::optional<std::string>> LoadAdapter(
     std::string_view body, const RequestContext& context, AdapterLoader& loader,
-    const RemoteAdapters& remote = {}, std::function<void(const LoadOutcome&)> later = nullptr);
+    const RemoteLoading& remote = {}, std::function<void(const LoadOutcome&)> later = nullptr);
 // `{"lora_name"}`: from now on nobody can ask for it.
 ApiResult<std::string> UnloadAdapter(std::string_view body, const RequestContext& context,
-                                     const RemoteAdapters& remote = {});
+                                     const RemoteLoading& remote = {});
 
 }  // namespace aril::gateway
 

@@ -129,7 +129,7 @@ class Gateway {
   std::shared_ptr<const ServedModel> model_;  // null while it loads
   const wire::SequencePort* port_ = nullptr;  // null while it loads
   AdapterLoader* loader_ = nullptr;           // null: adapters cannot be changed
-  RemoteAdapters remote_;
+  RemoteLoading remote_;
   bool draining_ = false;
   CompletionService completions_;
   UploadSlots upload_slots_;

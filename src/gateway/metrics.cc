@@ -182,7 +182,7 @@ struct Metrics::Impl {
   std::optional<wire::StepStats> last;
   std::function<std::string(AdapterId)> name_of;
   std::function<int64_t()> num_adapters;
-  std::function<AdapterTiers()> count_adapters;
+  std::function<AdapterCounts()> count_adapters;
 };
 
 // "" before names are known.
@@ -292,13 +292,13 @@ std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
 }
 
 std::vector<MetricFamily> Metrics::Impl::CollectAdapters() const {
-  std::function<AdapterTiers()> count;
+  std::function<AdapterCounts()> count;
   {
     const std::lock_guard lock(mutex);
     count = count_adapters;
   }
   if (!count) return {};
-  const AdapterTiers tiers = count();
+  const AdapterCounts tiers = count();
   std::vector<std::pair<const char*, int64_t>> pinned;
   for (const auto& [tenant, bytes] : tiers.pinned_bytes) pinned.emplace_back(tenant.c_str(), bytes);
   return {GaugesBy("tenant", "aril_adapter_pinned_bytes",
@@ -322,7 +322,7 @@ void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of,
   impl_->num_adapters = std::move(num_adapters);
 }
 
-void Metrics::SetAdapterTiers(std::function<AdapterTiers()> count) {
+void Metrics::SetAdapterCounts(std::function<AdapterCounts()> count) {
   const std::lock_guard lock(impl_->mutex);
   impl_->count_adapters = std::move(count);
 }

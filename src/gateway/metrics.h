@@ -23,7 +23,7 @@ namespace aril::gateway {
 inline constexpr std::string_view kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
 // Where the adapters' weights are (docs/api.md).
-struct AdapterTiers {
+struct AdapterCounts {
   int64_t in_pool = 0;
   int64_t on_host = 0;
   int64_t on_disk = 0;
@@ -44,7 +44,7 @@ class Metrics {
                    std::function<int64_t()> num_adapters);
 
   // Asked at each scrape; until then there is nothing of it.
-  void SetAdapterTiers(std::function<AdapterTiers()> count);
+  void SetAdapterCounts(std::function<AdapterCounts()> count);
 
   // An adapter's files were fetched, or could not be: verifying them comes after. `source`: as the
   // client named it; only its scheme becomes a label.

@@ -92,7 +92,7 @@ TEST_F(MetricsTest, LabelsAreNeverAClientsText) {
 
 TEST_F(MetricsTest, PinnedBytesGoWithThePins) {
   std::map<std::string, int64_t> pinned = {{"acme", 4096}, {"zeta", 8192}};
-  metrics_.SetAdapterTiers([&] { return AdapterTiers{.pinned_bytes = pinned}; });
+  metrics_.SetAdapterCounts([&] { return AdapterCounts{.pinned_bytes = pinned}; });
   EXPECT_THAT(metrics_.Scrape(1), HasSubstr(R"(aril_adapter_pinned_bytes{tenant="zeta"} 8192)"));
   pinned.erase("zeta");
   EXPECT_THAT(metrics_.Scrape(1), HasSubstr(R"(aril_adapter_pinned_bytes{tenant="acme"} 4096)"));
