@@ -1,6 +1,7 @@
 #include "gateway/adapter_change_request.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -13,6 +14,25 @@ namespace aril::gateway {
 namespace {
 
 constexpr int64_t kMaxTtlSeconds = int64_t{10} * 365 * 24 * 3600;
+
+constexpr std::array<std::string_view, 8> kChangeFields = {
+    "source", "generation", "split", "ttl_seconds", "expected_generation",
+    "pin",    "digest",     "sha256"};
+constexpr std::array<std::string_view, 1> kChangeParameters = {"dry_run"};
+constexpr std::array<std::string_view, 4> kUploadParameters = {"dry_run", "expected_generation",
+                                                               "ttl_seconds", "digest"};
+constexpr std::array<std::string_view, 1> kRemovalParameters = {"expected_generation"};
+constexpr std::array<std::string_view, 3> kShareFields = {"generation", "adapter", "weight"};
+
+std::optional<ApiError> CheckParameters(std::string_view query,
+                                        std::span<const std::string_view> names) {
+  const auto other = FindOtherParameter(query, names);
+  if (!other.has_value()) return std::nullopt;
+  const std::string name(*other);
+  return InvalidField(name,
+                      StrCat("`", name, "` is not known in the query of this request; it may have ",
+                             Join(names, ", "), "."));
+}
 
 std::vector<ShareField> ReadSplit(JsonFields& fields) {
   std::vector<ShareField> shares;
@@ -30,6 +50,7 @@ std::vector<ShareField> ReadSplit(JsonFields& fields) {
       return shares;
     }
     JsonFields share(item, where + ".");
+    share.AllowOnly(kShareFields);
     const bool has_weight = share.Find("weight") != nullptr;
     shares.push_back({.generation = share.GetString("generation", ""),
                       .adapter = share.GetString("adapter", ""),
@@ -66,8 +87,11 @@ void ReadDigests(JsonFields& fields, AdapterChange* change) {
 
 }  // namespace
 
-ApiResult<AdapterChange> ParseAdapterChange(const std::string& name, const Json& body) {
+ApiResult<AdapterChange> ParseAdapterChange(const std::string& name, const Json& body,
+                                            std::string_view query) {
+  if (auto error = CheckParameters(query, kChangeParameters)) return *std::move(error);
   JsonFields fields(body);
+  fields.AllowOnly(kChangeFields);
   AdapterChange change = {.name = name,
                           .source = fields.GetString("source", ""),
                           .generation = fields.GetString("generation", ""),
@@ -96,7 +120,13 @@ ApiResult<bool> ReadDryRun(std::string_view query) {
   return InvalidField("dry_run", "`dry_run` must be `true` or `false`.");
 }
 
+ApiResult<Catalog::Expected> ParseRemoval(std::string_view query) {
+  if (auto error = CheckParameters(query, kRemovalParameters)) return *std::move(error);
+  return FindQueryParameter(query, "expected_generation");
+}
+
 ApiResult<AdapterChange> ParseUpload(const std::string& name, std::string_view query) {
+  if (auto error = CheckParameters(query, kUploadParameters)) return *std::move(error);
   AdapterChange change = {.name = name,
                           .source = "upload",
                           .expected = FindQueryParameter(query, "expected_generation")};

@@ -38,10 +38,14 @@ struct AdapterChange {
   bool HasTarget() const { return !source.empty() || !generation.empty() || !split.empty(); }
 };
 
-// The body of PUT /v1/adapters/{name}. 400 names the field.
-ApiResult<AdapterChange> ParseAdapterChange(const std::string& name, const Json& body);
-// The parameters of an upload; its source is `upload`.
+// PUT /v1/adapters/{name}: fields are in the body, and the query says `dry_run` at most. 400 names
+// the field; one that is not known is refused, as it might be a mistyped condition.
+ApiResult<AdapterChange> ParseAdapterChange(const std::string& name, const Json& body,
+                                            std::string_view query);
+// The parameters of an upload, all in the query; its source is `upload`.
 ApiResult<AdapterChange> ParseUpload(const std::string& name, std::string_view query);
+// The condition of DELETE /v1/adapters/{name}.
+ApiResult<Catalog::Expected> ParseRemoval(std::string_view query);
 // `dry_run` of a query: absent, "true" or "false".
 ApiResult<bool> ReadDryRun(std::string_view query);
 

@@ -52,7 +52,7 @@ ApiResult<std::optional<PutAnswer>> PutAdapter(
     std::function<void(const ApiResult<PutAnswer>&)> later) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
-  const auto change = ParseAdapterChange(name, json.value());
+  const auto change = ParseAdapterChange(name, json.value(), query);
   if (!change.ok()) return change.error();
   const auto dry_run = ReadDryRun(query);
   if (!dry_run.ok()) return dry_run.error();
@@ -121,7 +121,9 @@ ApiResult<PutAnswer> PutUpload(const std::string& name, std::string_view query,
 
 ApiResult<Json> DeleteAdapter(const std::string& name, std::string_view query,
                               const RequestContext& context, const RemoteLoading& remote) {
-  const auto expected = FindQueryParameter(query, "expected_generation");
+  const auto parsed = ParseRemoval(query);
+  if (!parsed.ok()) return parsed.error();
+  const Catalog::Expected& expected = parsed.value();
   Status removed = RemoveAdapter(name, expected, context);
   const bool may_cancel =
       removed.ok() || (removed.code() == StatusCode::kNotFound && expected.value_or("").empty());

@@ -214,6 +214,13 @@ TEST_F(AdaptersApiTest, SaysWhatIsWrongWithAPut) {
   expect(Put("x", R"("source":"/v1","ttl_seconds":0)"), 400, "ttl_seconds", "1");
   expect(Put("x", R"("source":"/v1","expected_generation":1)"), 400, "expected_generation",
          "string");
+  expect(Put("x", R"("source":"/v1","ttl":"1h")"), 400, "ttl", "the fields are source, generation");
+  expect(Put("x", R"("split":[{"adapter":"a","share":1},{"adapter":"b"}])"), 400, "split[0].share",
+         "the fields are generation, adapter, weight");
+  expect(Send("PUT", "/v1/adapters/x?expected_generation=", R"({"source":"/v1"})"), 400,
+         "expected_generation", "it may have dry_run");
+  expect(Send("DELETE", "/v1/adapters/sql?dry_run=true"), 400, "dry_run",
+         "it may have expected_generation");
   expect(Put("%2e%2e%2fx", R"("source":"/v1")"), 400, "name", "must be 1 to 128");
   expect(Put("a%00b", R"("source":"/v1")"), 400, "name", "must be 1 to 128");
   expect(Put("", R"("source":"/v1")"), 400, "name", "must be 1 to 128");

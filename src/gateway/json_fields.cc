@@ -1,5 +1,6 @@
 #include "gateway/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/strings.h"
@@ -72,6 +73,13 @@ std::vector<int32_t> JsonFields::GetIntArray(std::string_view name, int32_t min,
     FailKind(name, "an array of integers", *value);
   }
   return {};
+}
+
+void JsonFields::AllowOnly(std::span<const std::string_view> names) {
+  for (const auto& [name, value] : *object_->AsObject()) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    return Fail(name, StrCat("is not known here; the fields are ", Join(names, ", ")));
+  }
 }
 
 void JsonFields::Fail(std::string_view name, const std::string& message) {

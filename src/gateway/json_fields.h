@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,9 @@ class JsonFields {
   std::optional<int64_t> FindInt(std::string_view name, int64_t min, int64_t max);
   // An array of integers in [min, max]; empty if absent.
   std::vector<int32_t> GetIntArray(std::string_view name, int32_t min, int32_t max);
+
+  // Fails if there is a field of another name: where one that is mistyped must not be passed over.
+  void AllowOnly(std::span<const std::string_view> names);
 
   void Fail(std::string_view name, const std::string& message);
   // The error of the fields of an object within this one.

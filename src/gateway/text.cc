@@ -17,6 +17,19 @@ char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A
 
 bool IsContinuation(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
 
+struct Parameter {
+  std::string_view name, value;
+};
+
+// The first of a query that is not empty, which is shorter by it then.
+Parameter TakeParameter(std::string_view* query) {
+  const std::string_view parameter = query->substr(0, query->find('&'));
+  query->remove_prefix(std::min(parameter.size() + 1, query->size()));
+  const size_t name_end = std::min(parameter.find('='), parameter.size());
+  return {.name = parameter.substr(0, name_end),
+          .value = parameter.substr(std::min(name_end + 1, parameter.size()))};
+}
+
 }  // namespace
 
 size_t CountCodePoints(std::string_view text) {
@@ -43,12 +56,19 @@ std::optional<std::string> PercentDecode(std::string_view text) {
 
 std::optional<std::string> FindQueryParameter(std::string_view query, std::string_view name) {
   while (!query.empty()) {
-    const std::string_view parameter = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(parameter.size() + 1, query.size()));
-    const size_t name_end = std::min(parameter.find('='), parameter.size());
-    if (parameter.substr(0, name_end) != name) continue;
-    const std::string_view value = parameter.substr(std::min(name_end + 1, parameter.size()));
-    return PercentDecode(value).value_or(std::string(value));
+    const Parameter parameter = TakeParameter(&query);
+    if (parameter.name != name) continue;
+    return PercentDecode(parameter.value).value_or(std::string(parameter.value));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> FindOtherParameter(std::string_view query,
+                                                   std::span<const std::string_view> names) {
+  while (!query.empty()) {
+    const Parameter parameter = TakeParameter(&query);
+    if (parameter.name.empty() && parameter.value.empty()) continue;  // "a=1&"
+    if (std::ranges::find(names, parameter.name) == names.end()) return parameter.name;
   }
   return std::nullopt;
 }

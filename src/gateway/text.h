@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,10 @@ std::optional<std::string> PercentDecode(std::string_view text);
 // The value of the first parameter of that name in a query ("a=1&b=2"), percent-decoded; as it was
 // sent if that cannot be, and empty without `=`. nullopt if there is none.
 std::optional<std::string> FindQueryParameter(std::string_view query, std::string_view name);
+
+// The name of the first parameter that is none of `names`, as it was sent.
+std::optional<std::string_view> FindOtherParameter(std::string_view query,
+                                                   std::span<const std::string_view> names);
 
 // `text` without the spaces and tabs around it (the optional whitespace of RFC 9110).
 std::string_view TrimBlanks(std::string_view text);

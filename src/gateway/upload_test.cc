@@ -48,6 +48,7 @@ TEST_F(UploadTest, AnUploadIsAnAdapter) {
   EXPECT_EQ(Upload(kGoodForm, "new?digest=" + std::string(64, 'a')).status, 400);
   EXPECT_EQ(Upload(kGoodForm, "new?expected_generation=").status, 409);
   EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=0").status, 400);
+  EXPECT_EQ(Upload(kGoodForm, "new?pin=true").status, 400) << "no parameter of an upload";
   EXPECT_EQ(Upload(kGoodForm, "new?ttl_seconds=60").status, 200);
   EXPECT_EQ(Text(Get("new"), {"expires_at"}), "60");
   fake_.WaitUntilStoreIsEmpty();
