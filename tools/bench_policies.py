@@ -43,7 +43,7 @@ class Bench:
     aril: pathlib.Path
     work: pathlib.Path
     seconds: int
-    seed: int
+    seed: int  # of the next load: prompts that came before would be found in the prefix cache
 
     def make_model(self, shape: str) -> list:
         """The flags of a server of that model and its adapters, with random weights."""
@@ -63,6 +63,7 @@ class Bench:
         """The medians of one load."""
         report = self.work / f"{name}.json"
         report.unlink(missing_ok=True)
+        self.seed += 1
         count = (["--requests", 8 * BATCH] if arrivals.startswith("closed")
                  else ["--duration", f"{seconds or self.seconds}s"])
         arguments = ["bench", "serve", "--url", server.url, "--arrivals", arrivals, *count,

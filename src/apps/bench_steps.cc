@@ -42,9 +42,10 @@ std::optional<StepScrape> ScrapeSteps(const BenchTarget& target) {
   const std::vector<MetricSample> samples = ParseMetrics(*text);
   auto adapters = FindHistogram(samples, "aril_step_adapters");
   auto rows = FindHistogram(samples, "aril_step_rows");
-  const auto loads = FindValue(samples, "aril_adapter_loads_total");
-  if (!adapters || !rows || !loads) return std::nullopt;
-  return StepScrape{*std::move(adapters), *std::move(rows), *loads};
+  if (!adapters || !rows) return std::nullopt;
+  // It comes with the first step.
+  const double loads = FindValue(samples, "aril_adapter_loads_total").value_or(0);
+  return StepScrape{*std::move(adapters), *std::move(rows), loads};
 }
 
 std::optional<StepShape> StepsBetween(const std::optional<StepScrape>& before,

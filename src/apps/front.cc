@@ -13,13 +13,6 @@ namespace {
 constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
 constexpr Duration kSweepInterval = std::chrono::minutes(1);
 
-// Turns are no use to who is not let in.
-int64_t MaxOfTenant(const ServeOptions& options) {
-  const int64_t most = options.max_in_flight;
-  const int64_t unless_given = options.policies.is_fair ? std::max<int64_t>(1, most / 2) : most;
-  return options.max_in_flight_of_tenant.value_or(unless_given);
-}
-
 }  // namespace
 
 Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
@@ -27,7 +20,8 @@ Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& op
     : server_(std::move(server)),
       gateway_({.limits = options.limits,
                 .max_in_flight = options.max_in_flight,
-                .max_in_flight_of_tenant = MaxOfTenant(options),
+                .max_in_flight_of_tenant =
+                    options.max_in_flight_of_tenant.value_or(options.max_in_flight),
                 .api_keys = gateway::ApiKeys(options.api_keys),
                 .version = ARIL_VERSION,
                 .clock = &clock,

@@ -25,16 +25,16 @@ const Clock& VerifiedFiles::RealTime() {
 
 StatusOr<VerifiedFiles> VerifiedFiles::Read(const Folder& dir, const Clock& clock) {
   const int64_t now = clock.UnixSeconds();
-  ASSIGN_OR_RETURN(Stamps stamps, Look(dir));
+  ASSIGN_OR_RETURN(const Stamps stamps, Look(dir));
   ASSIGN_OR_RETURN(std::string digest, DigestOfAdapter(dir));
   VerifiedFiles files(clock, std::move(digest));
-  files.Remember(std::move(stamps), now);
+  RETURN_IF_ERROR(files.Remember(stamps, dir, now));
   return files;
 }
 
 Status VerifiedFiles::Check(const Folder& dir) {
   const int64_t now = clock_.UnixSeconds();
-  ASSIGN_OR_RETURN(Stamps stamps, Look(dir));
+  ASSIGN_OR_RETURN(const Stamps stamps, Look(dir));
   {
     const std::lock_guard lock(mutex_);
     if (seen_ == stamps) return OkStatus();
@@ -46,8 +46,7 @@ Status VerifiedFiles::Check(const Folder& dir) {
         StrCat(dir.path(), ": the files are not those that were loaded: they are generation ",
                digest, " now, not ", digest_, "; load the adapter again, or put the files back"));
   }
-  Remember(std::move(stamps), now);
-  return OkStatus();
+  return Remember(stamps, dir, now);
 }
 
 int64_t VerifiedFiles::num_readings() const {
@@ -75,12 +74,16 @@ StatusOr<VerifiedFiles::Stamps> VerifiedFiles::Look(const Folder& dir) {
   return stamps;
 }
 
-void VerifiedFiles::Remember(Stamps stamps, int64_t unix_seconds) {
-  const bool is_settled = std::ranges::all_of(stamps, [&](const std::optional<Stamp>& stamp) {
-    return !stamp || stamp->changed_ns / kNanoseconds + kSettledSeconds < unix_seconds;
-  });
+Status VerifiedFiles::Remember(const Stamps& stamps, const Folder& dir, int64_t unix_seconds) {
+  // The names may have been given to other files while these were read.
+  ASSIGN_OR_RETURN(const Stamps now, Look(dir));
+  const bool is_settled =
+      now == stamps && std::ranges::all_of(stamps, [&](const std::optional<Stamp>& stamp) {
+        return !stamp || stamp->changed_ns / kNanoseconds + kSettledSeconds < unix_seconds;
+      });
   const std::lock_guard lock(mutex_);
-  seen_ = is_settled ? std::optional(std::move(stamps)) : std::nullopt;
+  seen_ = is_settled ? std::optional(stamps) : std::nullopt;
+  return OkStatus();
 }
 
 }  // namespace aril

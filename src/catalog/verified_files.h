@@ -50,8 +50,9 @@ class VerifiedFiles {
       : clock_(clock), digest_(std::move(digest)) {}
   static const Clock& RealTime();
   static StatusOr<Stamps> Look(const Folder& dir);
-  // `stamps` were taken at `unix_seconds`, before the files were read.
-  void Remember(Stamps stamps, int64_t unix_seconds);
+  // `stamps` were taken at `unix_seconds`, before the files were read. The next Check reads them
+  // again unless they are what the folder has now, too.
+  Status Remember(const Stamps& stamps, const Folder& dir, int64_t unix_seconds);
 
   const Clock& clock_;
   std::string digest_;  // does not change

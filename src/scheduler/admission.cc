@@ -24,6 +24,11 @@ Duration TimeToPlace(double num_sequences, double per_s) {
   return std::clamp(wait, kMinRetry, kMaxRetry);
 }
 
+// After which the first token can still come in time.
+Duration LongestWait(Duration slo, const QueueRates& rates) {
+  return std::max(Duration(0), slo - rates.max_prefill());
+}
+
 }  // namespace
 
 void QueueRates::OnArrival(TimePoint now) {
@@ -38,6 +43,15 @@ void QueueRates::OnPlaced(TimePoint now) {
 
 void QueueRates::OnPrefill(Duration latency) { max_prefill_ = std::max(max_prefill_, latency); }
 
+void QueueRates::SetWaiting(bool is_waiting, TimePoint now) {
+  Advance(now);
+  if (!is_waiting) {
+    waiting_since_.reset();
+  } else if (!waiting_since_) {
+    waiting_since_ = now;
+  }
+}
+
 void QueueRates::Advance(TimePoint now) {
   if (!period_end_) period_end_ = now + period_;
   for (int64_t i = 0; now >= *period_end_; ++i) {
@@ -48,9 +62,9 @@ void QueueRates::Advance(TimePoint now) {
     arrivals_ += kSmoothing * (static_cast<double>(num_arrivals_) - arrivals_);
     const auto placed = static_cast<double>(num_placed_);
     placed_ += kSmoothing * (placed - placed_);
-    if (is_saturated_)
+    if (waiting_since_ && *waiting_since_ <= *period_end_ - period_) {
       capacity_ = capacity_ ? *capacity_ + kSmoothing * (placed - *capacity_) : placed;
-    is_saturated_ = false;
+    }
     num_arrivals_ = num_placed_ = 0;
     if (++periods_in_window_ == kForgottenAfter) {
       last_max_prefill_ = std::exchange(max_prefill_, Duration());
@@ -70,7 +84,7 @@ bool NewestWhenOverloaded::NewestFirst(const QueueRates& rates) const {
 }
 
 std::optional<Duration> EarlyAbort::MaxWait(const QueueRates& rates) const {
-  return std::max(Duration(0), slo_ - rates.max_prefill());
+  return LongestWait(slo_, rates);
 }
 
 size_t FixedBound::MostWaiting(size_t max_waiting, size_t num_groups) {
@@ -89,7 +103,7 @@ std::optional<Duration> ServiceBound::RetryAfter(size_t num_waiting,
   if (const auto retry = fixed_.RetryAfter(num_waiting, rates)) return retry;
   const std::optional<double> per_s = rates.capacity_per_s();
   if (!per_s) return std::nullopt;
-  const double within = *per_s * std::chrono::duration<double>(slo_).count();
+  const double within = *per_s * std::chrono::duration<double>(LongestWait(slo_, rates)).count();
   const double excess = static_cast<double>(num_waiting) + 1 - std::max(within, 1.0);
   if (excess <= 0) return std::nullopt;
   return TimeToPlace(excess, *per_s);

@@ -24,14 +24,16 @@ class QueueRates {
   void OnPlaced(TimePoint now);
   // From being placed to the first token.
   void OnPrefill(Duration latency);
-  // Something had to wait in this period: what is placed in it is all that could be.
-  void OnSaturated() { is_saturated_ = true; }
+  // Whether anything has to wait from now on. What is placed in a period through all of which
+  // something waits is all that could be.
+  void SetWaiting(bool is_waiting, TimePoint now);
   // Closes the periods that have passed.
   void Advance(TimePoint now);
 
   double arrivals_per_s() const { return arrivals_ / seconds(); }
   double placed_per_s() const { return placed_ / seconds(); }
-  // What can be placed, from the periods in which something had to wait; nullopt before the first.
+  // What can be placed, from the periods in which something always waited; nullopt before the
+  // first.
   std::optional<double> capacity_per_s() const;
   Duration max_prefill() const { return std::max(max_prefill_, last_max_prefill_); }
 
@@ -43,7 +45,7 @@ class QueueRates {
   int64_t num_arrivals_ = 0, num_placed_ = 0;  // in this period
   double arrivals_ = 0, placed_ = 0;           // per period
   std::optional<double> capacity_;
-  bool is_saturated_ = false;
+  std::optional<TimePoint> waiting_since_;
   // Of this window of periods, and of the one before.
   Duration max_prefill_{}, last_max_prefill_{};
   int64_t periods_in_window_ = 0;
@@ -121,7 +123,7 @@ class FixedBound final : public QueueBound {
   const size_t max_waiting_;
 };
 
-// And no more than can be placed within the objective at the present rate.
+// And no more than can be placed within the objective at the present rate, and computed.
 class ServiceBound final : public QueueBound {
  public:
   ServiceBound(size_t max_waiting, Duration slo) : fixed_(max_waiting), slo_(slo) {}

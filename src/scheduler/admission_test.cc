@@ -21,8 +21,10 @@ TEST(QueueRatesTest, AveragesPeriods) {
   EXPECT_NEAR(rates.arrivals_per_s(), 10, 1);
   EXPECT_NEAR(rates.placed_per_s(), 5, 1);
   EXPECT_FALSE(rates.capacity_per_s());
-  rates.OnSaturated();
-  rates.Advance(At(101));
+  rates.SetWaiting(true, At(100.5));
+  rates.Advance(At(101.1));
+  EXPECT_FALSE(rates.capacity_per_s()) << "nothing waited in the first half of that second";
+  rates.Advance(At(102.1));
   EXPECT_TRUE(rates.capacity_per_s());
 }
 
@@ -60,11 +62,11 @@ TEST(QueueBoundTest, ServiceBoundIsWhatCanBePlacedInTime) {
   const ServiceBound bound(1000, seconds(2));
   EXPECT_FALSE(bound.RetryAfter(999, rates)) << "nothing is known about the rate yet";
   EXPECT_TRUE(bound.RetryAfter(1000, rates));
-  for (int i = 0; i < 400; ++i) {
-    rates.OnPlaced(At(i * 0.1));
-    rates.OnSaturated();
-  }
-  EXPECT_FALSE(bound.RetryAfter(10, rates));
+  rates.SetWaiting(true, At(0));
+  for (int i = 0; i < 400; ++i) rates.OnPlaced(At(i * 0.1));
+  EXPECT_FALSE(bound.RetryAfter(15, rates));
+  rates.OnPrefill(milliseconds(1500));
+  EXPECT_TRUE(bound.RetryAfter(15, rates)) << "half a second is left, at ten a second";
   const auto retry = bound.RetryAfter(200, rates);
   ASSERT_TRUE(retry);
   EXPECT_GT(*retry, seconds(10));

@@ -30,7 +30,13 @@ void Scheduler::Consolidate() {
     }
   }
   for (const RunnerId id : std::vector<RunnerId>(moving_.begin(), moving_.end())) {
-    MoveAway(runners_.at(id));
+    if (!runners_.at(id).is_leaving) MoveAway(runners_.at(id));
+  }
+}
+
+void Scheduler::EmptyLeaving() {
+  for (const RunnerId id : std::vector<RunnerId>(moving_.begin(), moving_.end())) {
+    if (runners_.at(id).is_leaving) MoveAway(runners_.at(id));
   }
 }
 

@@ -14,7 +14,8 @@ const GatewayId kOwnGateway(0);
 constexpr Duration kTickInterval = std::chrono::milliseconds(50);
 
 int64_t MostBegun(const OneRunnerOptions& options) {
-  return options.max_running + (options.policies.aborts_early ? 0 : OneRunner::kLookahead);
+  const bool decides_late = options.policies.aborts_early || options.policies.is_fair;
+  return options.max_running + (decides_late ? 0 : OneRunner::kLookahead);
 }
 
 SchedulerOptions MakeOptions(const OneRunnerOptions& options) {

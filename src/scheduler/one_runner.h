@@ -27,7 +27,7 @@ struct OneRunnerOptions {
 class OneRunner final : public wire::AdmissionControl {
  public:
   // The runner may have this many waiting, so that it loads their adapters before it is their turn;
-  // but none under early abort, which is to decide about all that have no seat.
+  // but none under early abort and fair share, which are to decide about all that have no seat.
   static constexpr int64_t kLookahead = 2;
 
   OneRunner(const OneRunnerOptions& options, TimePoint now);

@@ -45,9 +45,8 @@ void Scheduler::PlaceWaiting() {
     if (preferred != AdapterLimit() && PlaceOne(heads, preferred)) continue;
     if (!PlaceOne(heads, AdapterLimit())) break;
   }
-  if (queue_.empty()) return;
-  rates_.OnSaturated();
-  PrefetchForWaiting();
+  rates_.SetWaiting(!queue_.empty(), now_);
+  if (!queue_.empty()) PrefetchForWaiting();
 }
 
 bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit) {

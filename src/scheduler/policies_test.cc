@@ -10,12 +10,12 @@ using std::chrono::seconds;
 // Two arrivals a second, one of which is placed.
 QueueRates Overloaded() {
   QueueRates rates(seconds(1));
+  rates.SetWaiting(true, TimePoint());
   for (int i = 0; i < 20; ++i) {
     const TimePoint now{seconds(i)};
     rates.OnArrival(now);
     rates.OnArrival(now);
     rates.OnPlaced(now);
-    rates.OnSaturated();
   }
   return rates;
 }

@@ -86,9 +86,11 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
 bool RunnerIndex::Fits(const RunnerLoad& load, const PlacementNeed& need) const {
   const bool uses_adapter = load.Uses(need.adapter);
   const AdapterLimit& limit = need.adapter_limit;
-  const bool is_within_limit = std::ssize(load.adapters) < limit.number &&
-                               static_cast<double>(load.adapter_pages + need.adapter_pages) <=
-                                   limit.pool_share * static_cast<double>(load.info.pages_total);
+  // One that is beyond the limit by itself is alone at best.
+  const bool is_within_limit =
+      load.adapters.empty() || (std::ssize(load.adapters) < limit.number &&
+                                static_cast<double>(load.adapter_pages + need.adapter_pages) <=
+                                    limit.pool_share * static_cast<double>(load.info.pages_total));
   return load.info.runner != need.avoid && load.num_sequences >= need.min_sequences &&
          load.num_sequences < need.max_sequences && (uses_adapter || is_within_limit) &&
          Room(load) >= need.pages + (uses_adapter ? 0 : need.adapter_pages);

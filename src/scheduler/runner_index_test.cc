@@ -59,6 +59,19 @@ TEST(RunnerIndexTest, AnAdapterInUseNeedsNoPages) {
   EXPECT_EQ(index.Find(clustered), std::nullopt);
 }
 
+TEST(RunnerIndexTest, AnAdapterBeyondTheShareIsAlone) {
+  RunnerIndex index(1);
+  for (const int32_t id : {1, 2}) {
+    RunnerLoad load = Load(id, 2 - id, 50);
+    load.info.pages_total = 100;
+    if (id == 1) load.Use(AdapterId(7), 30);
+    index.Add(load);
+  }
+  PlacementNeed need = Need(1, 8, 30);
+  need.adapter_limit.pool_share = 0.25;
+  EXPECT_EQ(index.Find(need), RunnerId(2)) << "not with another one";
+}
+
 TEST(RunnerIndexTest, AdaptersMayBeLimitedToAShareOfThePool) {
   RunnerIndex index(1);
   RunnerLoad load = Load(1, 2, 50);

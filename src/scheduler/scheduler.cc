@@ -183,6 +183,7 @@ void Scheduler::On(const wire::RunnerReport& report) {
   index_.Update(report.runner,
                 [&](RunnerLoad& load) { load.reported_pages = report.available_pages; });
   SetAccepting(runner);
+  EmptyLeaving();
   PlaceWaiting();
 }
 
@@ -356,6 +357,7 @@ void Scheduler::SetAccepting(const Runner& runner) {
 void Scheduler::On(const Tick&) {
   ForgetLost();
   AbortExpired();
+  EmptyLeaving();
   PlaceWaiting();
   Consolidate();
   Advise();

@@ -175,6 +175,9 @@ class Scheduler {
   void PrefetchForWaiting();
   void AbortExpired();
 
+  // What has to move goes before what waits: its client has tokens already. With every report that
+  // may have made room, and not at ticks alone, or those that wait would always be there first.
+  void EmptyLeaving();
   void Consolidate();
   std::optional<RunnerId> FindLightlyLoaded() const;
   void MoveAway(Runner& runner);

@@ -400,6 +400,24 @@ TEST(SchedulerTest, PromptsGoWhereTheyAreComputedSooner) {
   EXPECT_EQ(cluster.Where(8), RunnerId(1));
 }
 
+TEST(SchedulerTest, WhatALeavingRunnerHasGoesBeforeWhatWaits) {
+  TestCluster cluster({.max_backlog_tokens = 100});
+  cluster.Join(2, 1000);
+  cluster.Submit(2, 150);
+  cluster.Join(1, 1000);
+  cluster.Submit(1, 150);
+  ASSERT_EQ(cluster.Where(1), RunnerId(1));
+  cluster.Submit(3, 16);
+  EXPECT_FALSE(cluster.Where(3).valid()) << "both have enough to compute";
+  cluster.ReportAll();
+  cluster.Do(RunnerLeaving{RunnerId(1)});
+  EXPECT_EQ(cluster.Where(1), RunnerId(1)) << "nobody has room";
+  cluster.runners[RunnerId(2)].sequences[SequenceId(2)].num_generated = 1;
+  cluster.Report(2);
+  EXPECT_EQ(cluster.Where(1), RunnerId(2));
+  EXPECT_FALSE(cluster.Where(3).valid());
+}
+
 TEST(SchedulerTest, ASuccessorKnowsTheBacklog) {
   TestCluster cluster({.max_backlog_tokens = 100}, {}, 2);
   cluster.runners[RunnerId(1)].info = {RunnerId(1), "a", 8, 1000};
