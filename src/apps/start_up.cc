@@ -36,6 +36,10 @@ LoadProgress ShowProgress(const Clock& clock) {
 }
 
 // Without a policy, the engine's own queue is first come, first served.
+// With turns, a queue of max_waiting is as long as 1 + 1/2 + … + 1/n of it with n tenants: this is
+// enough for thirty that fill it one after the other.
+constexpr size_t kQueuesOfTenants = 4;
+
 decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& options,
                                                          const Clock& clock) {
   if (options.policies == scheduler::PolicyOptions()) return nullptr;
@@ -106,6 +110,11 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, c
     LocalRunnerOptions runner_options = options.runner;
     runner_options.more_adapters = MayChangeAdapters(options);
     runner_options.make_admission = AdmissionOf(options, clock);
+    // The policies bound the queue, and by tenants; this is for those that run as well.
+    if (runner_options.make_admission) {
+      runner_options.max_queued = kQueuesOfTenants * options.policies.max_waiting +
+                                  static_cast<size_t>(options.runner.max_num_seqs);
+    }
     for (const NamedAdapter& adapter : *adapters)
       runner_options.adapter_dirs.push_back(adapter.dir);
     runner_options.progress = ShowProgress(clock);

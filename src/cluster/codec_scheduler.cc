@@ -121,6 +121,8 @@ v1::RunnerReport::State StateOf(wire::RunnerSequenceState state) {
       return v1::RunnerReport::RUNNING;
     case wire::RunnerSequenceState::kEvicted:
       return v1::RunnerReport::EVICTED;
+    case wire::RunnerSequenceState::kLoading:
+      return v1::RunnerReport::LOADING;
     case wire::RunnerSequenceState::kPending:
       break;
   }
@@ -159,6 +161,7 @@ wire::RunnerSequence Read(const v1::RunnerReport::Sequence& in, FieldReader& rea
   // One that a later release knows is none that waits for another runner.
   out.state = in.state() == v1::RunnerReport::EVICTED   ? wire::RunnerSequenceState::kEvicted
               : in.state() == v1::RunnerReport::PENDING ? wire::RunnerSequenceState::kPending
+              : in.state() == v1::RunnerReport::LOADING ? wire::RunnerSequenceState::kLoading
                                                         : wire::RunnerSequenceState::kRunning;
   out.adapter = reader.Adapter(in.adapter());
   out.adapter_pages = reader.Pages("adapter_pages", in.adapter_pages());

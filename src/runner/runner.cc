@@ -23,6 +23,8 @@ void Runner::Start(wire::EventSink& sink) {
 Status Runner::Submit(wire::SequenceRequest request) {
   ASSIGN_OR_RETURN(AcceptedSequence accepted, engine_.Accept(std::move(request)));
   const SequenceId sequence = accepted.request.sequence;
+  std::vector<AcceptedSequence> dropped;
+  Status result;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return Unavailable("the server is shutting down");
@@ -42,17 +44,17 @@ Status Runner::Submit(wire::SequenceRequest request) {
                                     [&](const auto& refused) { return refused.first == sequence; });
       if (own != decisions.refuse.end()) {
         live_.erase(sequence);
-        Status why = std::move(own->second);
+        result = std::move(own->second);
         decisions.refuse.erase(own);
-        Obey(decisions);
-        return why;
+      } else {
+        held_.emplace(sequence, std::move(accepted));
       }
-      held_.emplace(sequence, std::move(accepted));
       Obey(decisions);
+      dropped.swap(dropped_);
     }
   }
   wake_.notify_one();
-  return OkStatus();
+  return result;
 }
 
 int64_t Runner::AdapterPages(const AcceptedSequence& accepted) const {
@@ -84,6 +86,7 @@ void Runner::EndHeld(SequenceId sequence, wire::FinishReason reason, const Statu
   event.finish = reason;
   event.error = error;
   ended_.push_back(std::move(event));
+  dropped_.push_back(std::move(held->second));
   held_.erase(held);
 }
 
@@ -109,7 +112,7 @@ void Runner::Stop() {
 }
 
 bool Runner::TakeMail() {
-  std::vector<AcceptedSequence> submitted;
+  std::vector<AcceptedSequence> submitted, dropped;
   std::set<SequenceId> cancelled;
   {
     std::unique_lock lock(mutex_);
@@ -126,6 +129,7 @@ bool Runner::TakeMail() {
       }
     }
     submitted.swap(submitted_);
+    dropped.swap(dropped_);
     if (stopping_ && submitted.empty() && ended_.empty() && !engine_.HasSequences()) return false;
   }
   for (AcceptedSequence& accepted : submitted) engine_.Add(std::move(accepted));
@@ -160,6 +164,7 @@ void Runner::Loop(wire::EventSink& sink) {
   while (TakeMail()) {
     std::vector<wire::TokenEvent> events = engine_.Step();
     wire::StepStats stats = engine_.Stats();
+    std::vector<AcceptedSequence> dropped;
     {
       std::lock_guard lock(mutex_);
       if (admission_ != nullptr) {
@@ -168,6 +173,7 @@ void Runner::Loop(wire::EventSink& sink) {
         }
         Obey(admission_->OnStep(stats, clock_.Now()));
         AddHeld(stats);
+        dropped.swap(dropped_);
       }
       std::move(ended_.begin(), ended_.end(), std::back_inserter(events));
       ended_.clear();

@@ -65,6 +65,9 @@ class Runner final : public wire::SequencePort {
   const std::unique_ptr<wire::AdmissionControl> admission_;
   std::unordered_map<SequenceId, AcceptedSequence> held_;  // by the admission control
   std::vector<wire::TokenEvent> ended_;                    // of them, not yet delivered
+  // Of them, too. What they have been promised is given back without the mutex: whoever waits for
+  // that is told, by who has other locks.
+  std::vector<AcceptedSequence> dropped_;
   std::condition_variable wake_;
   std::vector<AcceptedSequence> submitted_;
   std::unordered_set<SequenceId> live_;  // accepted and not finished

@@ -64,6 +64,9 @@ void QueueRates::Advance(TimePoint now) {
     placed_ += kSmoothing * (placed - placed_);
     if (waiting_since_ && *waiting_since_ <= *period_end_ - period_) {
       capacity_ = capacity_ ? *capacity_ + kSmoothing * (placed - *capacity_) : placed;
+    } else if (capacity_) {
+      // What could be placed so soon that nothing waited is less than all that could be.
+      capacity_ = std::max(*capacity_, placed);
     }
     num_arrivals_ = num_placed_ = 0;
     if (++periods_in_window_ == kForgottenAfter) {

@@ -28,6 +28,16 @@ TEST(QueueRatesTest, AveragesPeriods) {
   EXPECT_TRUE(rates.capacity_per_s());
 }
 
+TEST(QueueRatesTest, CapacityIsAtLeastWhatIsPlaced) {
+  QueueRates rates(seconds(1));
+  rates.SetWaiting(true, At(0));
+  for (int i = 0; i < 20; ++i) rates.OnPlaced(At(i * 2));
+  EXPECT_NEAR(*rates.capacity_per_s(), 0.5, 0.2);
+  rates.SetWaiting(false, At(40));
+  for (int i = 0; i < 30; ++i) rates.OnPlaced(At(41 + i * 0.1));
+  EXPECT_NEAR(*rates.capacity_per_s(), 10, 1) << "short ones came, and nothing had to wait";
+}
+
 TEST(QueueRatesTest, ForgetsAnIdleDayAtOnce) {
   QueueRates rates(milliseconds(1));
   rates.OnArrival(At(0));

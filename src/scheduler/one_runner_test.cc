@@ -13,8 +13,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr int64_t kPageTokens = 16;
@@ -47,15 +49,19 @@ class Server {
     running_.erase(id);
     Take(control_.OnClosed(SequenceId(id), now_));
   }
-  // Everybody gets a token.
-  void Step(Duration time = milliseconds(20)) {
+  // Everybody gets a token, but `evicted`, which has given way.
+  void Step(Duration time = milliseconds(20), int64_t evicted = -1) {
     now_ += time;
     wire::StepStats stats;
     stats.pages_available = pages_;
     for (auto& [id, num_tokens] : running_) {
-      ++num_tokens;
-      stats.pages_available -= CeilDiv(num_tokens, kPageTokens) + adapter_pages_[id];
-      stats.sequences.push_back({SequenceId(id), true, true, static_cast<int32_t>(num_tokens)});
+      const bool is_running = id != evicted;
+      if (is_running) {
+        ++num_tokens;
+        stats.pages_available -= CeilDiv(num_tokens, kPageTokens) + adapter_pages_[id];
+      }
+      stats.sequences.push_back(
+          {SequenceId(id), is_running, true, static_cast<int32_t>(num_tokens)});
     }
     Take(control_.OnStep(stats, now_));
   }
@@ -132,6 +138,41 @@ TEST(OneRunnerTest, TenantsTakeTurns) {
   const auto quiet = std::find(server.begun.begin(), server.begun.end(), 20);
   ASSERT_NE(quiet, server.begun.end());
   EXPECT_LE(quiet - server.begun.begin(), num_before + 1);
+}
+
+// In the middle of its prefill, for older ones that needed pages.
+TEST(OneRunnerTest, WhoHasGivenWayBeforeItsFirstTokenIsNotTurnedAway) {
+  Server server({.slo = seconds(2), .aborts_early = true}, 2);
+  server.Submit(0);
+  server.Submit(1);
+  server.Submit(2);
+  for (int i = 0; i < 40; ++i) server.Step(milliseconds(100), 1);
+  EXPECT_THAT(server.refused, ElementsAre(2));
+  server.End(0);
+  server.Step();
+  server.End(1);
+  server.Submit(3);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 3));
+}
+
+// Whoever has been overtaken often enough has the runner to itself, also if it is not among those
+// any more that are looked at.
+TEST(OneRunnerTest, NobodyWaitsForAnIdleRunner) {
+  Server server({.order = QueueOrder::kLastComeFirstServed}, 8, 10);
+  size_t num_ended = 0;
+  const auto end_one = [&] {
+    server.End(server.begun[num_ended++]);
+    server.Step();
+  };
+  for (int64_t id = 0; id < 100; ++id) server.Submit(id);
+  server.Submit(100, "default", 1, 8);
+  server.Step();
+  for (int i = 0; i < 65; ++i) end_one();  // older ones overtake it
+  EXPECT_THAT(server.begun, Not(Contains(100)));
+  for (int64_t id = 101; id < 150; ++id) server.Submit(id);
+  while (num_ended < server.begun.size()) end_one();
+  EXPECT_THAT(server.begun, SizeIs(150)) << "all of them, in the end";
 }
 
 TEST(OneRunnerTest, TurnsAwayWhoCannotBeServedInTime) {

@@ -38,6 +38,7 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
 }
 
 void Scheduler::PlaceWaiting() {
+  PlaceReserved();
   while (!queue_.empty() && (!index_.IsFull() || !reservations_.empty())) {
     const std::vector<SequenceId> heads =
         queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
@@ -47,6 +48,15 @@ void Scheduler::PlaceWaiting() {
   }
   rates_.SetWaiting(!queue_.empty(), now_);
   if (!queue_.empty()) PrefetchForWaiting();
+}
+
+// Whoever has a runner to itself may not be among the heads any more: nobody else may go there.
+void Scheduler::PlaceReserved() {
+  const std::map<SequenceId, RunnerId> reservations(reservations_.begin(), reservations_.end());
+  for (const auto& [id, runner] : reservations) {
+    Record& record = records_.at(id);
+    if (record.is_queued && index_.HasRoom(runner, NeedOf(record))) Place(record, runner);
+  }
 }
 
 bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit) {

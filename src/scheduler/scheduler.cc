@@ -209,14 +209,18 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
   record.is_reported = true;
   record.last_report = number;
   record.num_tokens = std::max(record.num_tokens, sequence.num_tokens);
+  const bool is_loading = sequence.state == wire::RunnerSequenceState::kLoading;
+  if (is_loading) record.placed_at = now_;  // it is not the prefill that takes so long
   const int32_t generated = sequence.num_generated - record.num_generated;
   if (generated > 0) {
     if (record.num_generated == 0) rates_.OnPrefill(now_ - record.placed_at);
     record.num_generated = sequence.num_generated;
     record.has_started = true;
-    const int64_t computed = std::exchange(record.backlog_tokens, 0);
-    index_.Update(runner.id, [&](RunnerLoad& load) { load.backlog_tokens -= computed; });
     if (record.tenant != kNoTenant) policies_.tenants->OnOutput(record.tenant, generated);
+  }
+  const int64_t backlog = record.num_generated > 0 || is_loading ? 0 : record.num_tokens;
+  if (const int64_t more = backlog - std::exchange(record.backlog_tokens, backlog); more != 0) {
+    index_.Update(runner.id, [&](RunnerLoad& load) { load.backlog_tokens += more; });
   }
   const bool is_evicted = sequence.state == wire::RunnerSequenceState::kEvicted;
   if (is_evicted == record.is_queued) return;
@@ -269,7 +273,8 @@ QueueKey Scheduler::KeyOf(const Record& record) const {
           .tenant = record.tenant,
           .priority = record.priority,
           .arrival = record.arrival,
-          .has_started = record.has_started};
+          // Or runs there, perhaps without a token yet: it has given way, and is not to be aborted.
+          .has_started = record.has_started || record.runner.valid()};
 }
 
 void Scheduler::Enqueue(Record& record) {

@@ -167,6 +167,7 @@ class Scheduler {
   PlacementNeed NeedOf(const Record& record) const;
   std::optional<RunnerId> FindRunner(const Record& record, const AdapterLimit& limit) const;
   void PlaceWaiting();
+  void PlaceReserved();
   bool PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit);
   void Overtake(const std::vector<SequenceId>& heads, SequenceId placed);
   void Place(Record& record, RunnerId runner);

@@ -400,6 +400,22 @@ TEST(SchedulerTest, PromptsGoWhereTheyAreComputedSooner) {
   EXPECT_EQ(cluster.Where(8), RunnerId(1));
 }
 
+TEST(SchedulerTest, WhoWaitsForAnAdapterKeepsNobodyFromTheRunner) {
+  TestCluster cluster({.max_backlog_tokens = 100});
+  cluster.Join(1, 1000);
+  cluster.Submit(1, 150);
+  cluster.Submit(2, 16);
+  EXPECT_FALSE(cluster.Where(2).valid());
+  auto& first = cluster.runners[RunnerId(1)].sequences[SequenceId(1)];
+  first.state = wire::RunnerSequenceState::kLoading;
+  cluster.Report(1);
+  EXPECT_EQ(cluster.Where(2), RunnerId(1)) << "nothing is computed for the first";
+  first.state = wire::RunnerSequenceState::kPending;
+  cluster.Report(1);
+  cluster.Submit(3, 16);
+  EXPECT_FALSE(cluster.Where(3).valid()) << "now it is";
+}
+
 TEST(SchedulerTest, WhatALeavingRunnerHasGoesBeforeWhatWaits) {
   TestCluster cluster({.max_backlog_tokens = 100});
   cluster.Join(2, 1000);

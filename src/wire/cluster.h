@@ -38,7 +38,8 @@ struct RunnerInfo {
 };
 
 // Pending: accepted, never started. Evicted: gave way to older ones, resumes when there is room.
-enum class RunnerSequenceState { kPending, kRunning, kEvicted };
+// Loading: its adapter is being fetched, and nothing is computed for it yet.
+enum class RunnerSequenceState { kPending, kRunning, kEvicted, kLoading };
 
 struct RunnerSequence {
   SequenceId sequence;
