@@ -71,19 +71,23 @@ class Cluster:
     """Usable in a `with` statement, which kills whatever is left.
 
     With more than one scheduler there is an etcd that elects one: Debian's, as `etcd` on the PATH.
+    With `shares_names` there is one in which the gateways keep the names of adapters.
     """
 
     def __init__(self, aril: pathlib.Path, work: pathlib.Path, schedulers: int = 1, runners: int = 2,
                  gateways: int = 1, flags: tuple = ("--demo",), runner_flags: tuple = (),
-                 scheduler_flags: tuple = (), lease_seconds: int = 2):
+                 scheduler_flags: tuple = (), lease_seconds: int = 2, gateway_flags: tuple = (),
+                 shares_names: bool = False):
         shutil.rmtree(work, ignore_errors=True)
         self.aril, self.work = aril, work
         self.etcd, self.schedulers, self.runners, self.gateways = None, [], [], []
         self.urls = []
-        election = []
+        election, names = [], []
         try:
-            if schedulers > 1:
-                election = ["--etcd", self._start_etcd(), "--lease-seconds", lease_seconds]
+            if schedulers > 1 or shares_names:
+                etcd = ["--etcd", self._start_etcd()]
+                election = [*etcd, "--lease-seconds", lease_seconds] if schedulers > 1 else []
+                names = etcd if shares_names else []
             addresses = [f"127.0.0.1:{aril_server.free_port()}" for _ in range(schedulers)]
             for i, address in enumerate(addresses):
                 self.schedulers.append(self._start(f"scheduler{i}", "scheduler", "--listen", address,
@@ -96,7 +100,8 @@ class Cluster:
                 port = aril_server.free_port()
                 self.urls.append(f"http://127.0.0.1:{port}")
                 self.gateways.append(self._start(f"gateway{i}", "gateway", "--scheduler",
-                                                 ",".join(addresses), "--port", port, *flags))
+                                                 ",".join(addresses), "--port", port, *flags,
+                                                 *names, *gateway_flags))
             for url in self.urls:
                 self.wait_until_served(url)
         except BaseException:

@@ -88,6 +88,18 @@ StatusOr<FileDescriptor> OpenFile(const std::vector<fs::path>& roots, const File
 
 }  // namespace
 
+StatusOr<AdapterRoots> AdapterRoots::Of(const std::vector<std::string>& dirs) {
+  std::vector<fs::path> roots;
+  for (const std::string& dir : dirs) {
+    std::error_code error;
+    roots.push_back(fs::canonical(dir, error));
+    if (error || !fs::is_directory(roots.back(), error)) {
+      return InvalidArgument(StrCat("--adapter-root ", dir, ": no such folder"));
+    }
+  }
+  return AdapterRoots(std::move(roots));
+}
+
 StatusOr<Folder> AdapterRoots::Find(const std::string& source) const {
   bool is_inside = false;
   for (const fs::path& root : roots_) {

@@ -20,6 +20,8 @@ namespace aril {
 class AdapterRoots {
  public:
   AdapterRoots() = default;
+  // InvalidArgument if one of --adapter-root is no folder.
+  static StatusOr<AdapterRoots> Of(const std::vector<std::string>& dirs);
   // Canonical paths; what leads to them is the operator's.
   explicit AdapterRoots(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
 

@@ -39,6 +39,18 @@ void AddListenFlag(CLI::App& app, ClusterOptions& options) {
       ->type_name("HOST:PORT");
 }
 
+void AddEtcdFlags(CLI::App& app, EtcdOptions& options, const std::string& what_for) {
+  app.option_defaults()->group("Cluster");
+  AddFlag(app, "--etcd", options.members, what_for)->delimiter(',')->type_name("HOST:PORT,...");
+  AddFlag(app, "--etcd-cert", options.tls.cert_file, "Certificate for etcd (PEM)")
+      ->type_name("FILE");
+  AddFlag(app, "--etcd-key", options.tls.key_file, "The certificate's private key (PEM)")
+      ->type_name("FILE");
+  AddFlag(app, "--etcd-ca", options.tls.ca_file,
+          "The authority that signs etcd's certificate (PEM)")
+      ->type_name("FILE");
+}
+
 void AddStatusFlag(CLI::App& app, ClusterOptions& options) {
   app.option_defaults()->group("Cluster");
   AddFlag(app, "--status-listen", options.status_listen,
@@ -55,17 +67,9 @@ void AddSchedulerCommand(CLI::App& app) {
   AddListenFlag(*command, options->cluster);
   AddStatusFlag(*command, options->cluster);
   AddTlsFlags(*command, options->cluster);
-  AddFlag(*command, "--etcd", options->etcd,
-          "Members of the etcd that elects one of several schedulers [none: this one is alone]")
-      ->delimiter(',')
-      ->type_name("HOST:PORT,...");
-  AddFlag(*command, "--etcd-cert", options->etcd_tls.cert_file, "Certificate for etcd (PEM)")
-      ->type_name("FILE");
-  AddFlag(*command, "--etcd-key", options->etcd_tls.key_file, "The certificate's private key (PEM)")
-      ->type_name("FILE");
-  AddFlag(*command, "--etcd-ca", options->etcd_tls.ca_file,
-          "The authority that signs etcd's certificate (PEM)")
-      ->type_name("FILE");
+  AddEtcdFlags(*command, options->etcd,
+               "Members of the etcd that elects one of several schedulers [none: this one is "
+               "alone]");
   AddFlag(*command, "--election-key", options->election_key,
           "etcd's key of the leader: one for each cluster");
   AddFlag(*command, "--lease-seconds", options->lease_seconds,
@@ -97,6 +101,11 @@ void AddRunnerCommand(CLI::App& app) {
   AddStatusFlag(*command, options->cluster);
   AddTlsFlags(*command, options->cluster);
   AddModelFlags(*command, *flags);
+  AddAdapterSourceFlags(*command, *flags,
+                        {.roots = "Folders beneath which the runner finds adapters that clients "
+                                  "load at run time, as the gateways do",
+                         .state_dir = "Folder for adapters that the runner fetches; what was "
+                                      "there is removed at the next start"});
   AddEngineFlags(*command, *flags);
   AddFlag(*command, "--max-live", options->max_live, "Most sequences that run or wait here")
       ->check(AtLeastOne());
@@ -116,8 +125,17 @@ void AddGatewayCommand(CLI::App& app) {
   auto options = std::make_shared<GatewayProcessOptions>();
   AddSchedulerFlag(*command, options->cluster);
   AddTlsFlags(*command, options->cluster);
+  AddEtcdFlags(*command, options->etcd,
+               "Members of the etcd in which the gateways keep the names of adapters that clients "
+               "load [none: they may load none]");
+  AddFlag(*command, "--etcd-prefix", options->etcd_prefix,
+          "What etcd's keys of the names begin with: one for each cluster");
   AddModelFlags(*command, *flags);
   AddNameFlags(*command, *flags);
+  AddAdapterSourceFlags(*command, *flags,
+                        {.roots = "Folders beneath which clients may load adapters at run time; "
+                                  "the runners have the same [none: they may not]",
+                         .state_dir = "Folder in which adapters that are fetched are verified"});
   AddContextFlag(*command, *flags);
   AddHttpFlags(*command, *flags);
   command->callback([flags, options] {

@@ -1,20 +1,31 @@
 // `aril gateway`.
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "adapters/adapter.h"
+#include "apps/cluster_adapters.h"
 #include "apps/cluster_processes.h"
 #include "apps/fd_limit.h"
 #include "apps/front.h"
+#include "apps/model_fingerprint.h"
+#include "apps/remote_adapters.h"
 #include "apps/served_model.h"
 #include "apps/start_up.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/catalog.h"
+#include "catalog/state_dir.h"
+#include "cluster/etcd_store.h"
 #include "cluster/gateway_node.h"
 #include "cluster/grpc_links.h"
 #include "cluster/node_loop.h"
+#include "cluster/shared_names.h"
+#include "sources/adapter_fetcher.h"
 #include "tokenizer/special_tokens.h"
 
 namespace aril {
@@ -45,6 +56,91 @@ class ClusterPort final : public wire::SequencePort {
   cluster::GatewayNode& node_;
 };
 
+// The names that clients have given to adapters at run time, by this gateway or another one.
+class SharedCatalog {
+ public:
+  // Reads them all. An error says what etcd, or a folder, lacks.
+  static StatusOr<std::unique_ptr<SharedCatalog>> Open(const GatewayProcessOptions& options,
+                                                       const std::string& base_digest,
+                                                       const Clock& clock) {
+    std::unique_ptr<SharedCatalog> shared(new SharedCatalog());
+    ASSIGN_OR_RETURN(shared->store_, cluster::EtcdStore::Create(
+                                         {.endpoints = options.etcd.members,
+                                          .tls = options.etcd.tls,
+                                          .allows_insecure = options.cluster.allows_insecure}));
+    std::string prefix = options.etcd_prefix;
+    if (!prefix.ends_with('/')) prefix += '/';
+    auto names = cluster::SharedNames::Open({.prefix = prefix, .base_digest = base_digest},
+                                            *shared->store_, clock);
+    if (!names.ok()) return Annotate(names.status(), "--etcd");
+    shared->names_ = *std::move(names);
+    if (!options.serve.state_dir.empty()) {
+      ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(options.serve.runner.model_dir));
+      ASSIGN_OR_RETURN(shared->state_, OpenStateDir(options.serve.state_dir, base));
+    }
+    return shared;
+  }
+  ~SharedCatalog() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void MakeAdapters(ClusterAdapters::Options adapters, const SourcePolicy& sources,
+                    const Clock& clock) {
+    adapters_.emplace(std::move(adapters), *names_);
+    if (state_) remote_.emplace(AdapterFetcher(sources, clock), *adapters_, state_->store);
+  }
+  Catalog::Options CatalogOptions(const Clock& clock) {
+    return {.clock = &clock,
+            .registry = names_.get(),
+            .restore = [this](const RegisteredAdapter& row) { return adapters_->Restore(row); },
+            .on_forgotten = [this](const std::string& digest) { names_->Forget(digest); }};
+  }
+  // Keeps it as the others change it, until this object ends.
+  void Follow(std::shared_ptr<Catalog> catalog) {
+    thread_ = std::thread([this, catalog = std::move(catalog)] { Run(*catalog); });
+  }
+
+  ClusterAdapters& adapters() { return *adapters_; }
+  RemoteAdapters* remote() { return remote_ ? &*remote_ : nullptr; }
+
+ private:
+  static constexpr Duration kInterval = std::chrono::milliseconds(500);
+
+  SharedCatalog() = default;
+
+  void Run(Catalog& catalog) {
+    bool is_reachable = true;
+    while (true) {
+      {
+        std::unique_lock lock(mutex_);
+        if (wake_.wait_for(lock, kInterval, [this] { return is_stopping_; })) return;
+      }
+      const Status synced = catalog.Sync();
+      if (synced.ok() == std::exchange(is_reachable, synced.ok())) continue;
+      if (synced.ok()) {
+        LogInfo("the names of adapters are followed again");
+      } else {
+        LogWarning(StrCat("the names of adapters stay as they are: ", Message(synced)));
+      }
+    }
+  }
+
+  std::unique_ptr<cluster::EtcdStore> store_;
+  std::unique_ptr<cluster::SharedNames> names_;
+  std::optional<StateDir> state_;
+  std::optional<ClusterAdapters> adapters_;
+  std::optional<RemoteAdapters> remote_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_stopping_ = false;
+  std::thread thread_;
+};
+
 // What the runners verify completely is described from its header here.
 StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
     const std::vector<NamedAdapter>& adapters, const cluster::Deployment& deployment,
@@ -71,11 +167,11 @@ StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
 StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                                              const std::vector<NamedAdapter>& adapters,
                                              const cluster::Deployment& deployment,
-                                             const Clock& clock) {
+                                             SharedCatalog* shared, const Clock& clock) {
   const std::string& model_dir = options.text.model_dir;
   ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(model_dir));
-  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(model_dir));
+  ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(model_dir));
   ASSIGN_OR_RETURN(const auto generations,
                    DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank));
   for (size_t i = 0; i < adapters.size(); ++i) {
@@ -91,11 +187,34 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
   }
   DescribeRunner(spec, max_model_len, &model);
   model.created = clock.UnixSeconds();
+  Catalog::Options catalog_options = {.clock = &clock};
+  if (shared != nullptr) {
+    ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(options.adapter_roots));
+    shared->MakeAdapters({.roots = std::move(roots),
+                          .spec = spec,
+                          .max_rank = options.runner.max_lora_rank,
+                          .parent = BaseNames(options.text).front(),
+                          .special_tokens = std::move(special_tokens),
+                          .templates = model.adapter_chat_templates},
+                         options.sources, clock);
+    catalog_options = shared->CatalogOptions(clock);
+  }
   ASSIGN_OR_RETURN(model.catalog,
                    Catalog::Create(EntriesOf(BaseNames(options.text), model_dir, adapters,
                                              generations, clock.UnixSeconds()),
-                                   {.clock = &clock}));
+                                   std::move(catalog_options)));
+  if (shared != nullptr) {
+    RETURN_IF_ERROR(Annotate(model.catalog->Sync(), "--etcd"));
+    shared->Follow(model.catalog);
+  }
   return model;
+}
+
+// A gateway that is to let clients load adapters must be able to tell the others.
+Status CheckAdapterFlags(const GatewayProcessOptions& options) {
+  if (!options.etcd.members.empty() || !MayChangeAdapters(options.serve)) return OkStatus();
+  return InvalidArgument(
+      "--adapter-root and --state-dir need --etcd, by which the gateways share what clients load");
 }
 
 }  // namespace
@@ -103,29 +222,41 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
 Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
   const ServeOptions& serve = options.serve;
   RETURN_IF_ERROR(CheckSchedulers(options.cluster));
+  RETURN_IF_ERROR(CheckAdapterFlags(options));
   RETURN_IF_ERROR(RaiseFdLimit(serve.http.max_connections));
   RETURN_IF_ERROR(CheckModelDir(serve.runner.model_dir));
   ASSIGN_OR_RETURN(const std::vector<NamedAdapter> adapters, ListAdapters(serve));
   ASSIGN_OR_RETURN(auto server, gateway::HttpServer::Listen(serve.http));
-  Front front(std::move(server), serve, clock, Front::Place::kCluster);
   cluster::Hello hello = MakeHello(cluster::Role::kGateway);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.text.model_dir, adapters));
-  ASSIGN_OR_RETURN(auto model, DescribeModel(serve, adapters, hello.deployment, clock));
+  // Outlives everything that holds generations.
+  std::unique_ptr<SharedCatalog> shared;
+  if (!options.etcd.members.empty()) {
+    ASSIGN_OR_RETURN(shared, SharedCatalog::Open(options, hello.deployment.base_digest, clock));
+  }
+  Front front(std::move(server), serve, clock, Front::Place::kCluster);
+  ASSIGN_OR_RETURN(auto model,
+                   DescribeModel(serve, adapters, hello.deployment, shared.get(), clock));
 
   cluster::NodeLoop loop(clock);
   ASSIGN_OR_RETURN(const auto links,
                    cluster::GrpcLinks::Create(LinkOptions(options.cluster), loop, clock));
   LogInfo(StrCat("Gateway ", hello.id, " of ", options.cluster.schedulers.size(), " schedulers"));
-  cluster::GatewayNode node({.hello = std::move(hello),
-                             .schedulers = options.cluster.schedulers,
-                             .max_model_len = model.max_model_len},
-                            *links, front.sink());
+  cluster::GatewayNodeOptions node_options = {.hello = std::move(hello),
+                                              .schedulers = options.cluster.schedulers,
+                                              .max_model_len = model.max_model_len};
+  if (shared != nullptr) {
+    node_options.find_shared = [&shared](AdapterId id) { return shared->adapters().Find(id); };
+  }
+  cluster::GatewayNode node(std::move(node_options), *links, front.sink());
   ClusterPort port(loop, node);
   loop.Start(node);
   LogInfo(StrCat("Serving on ", serve.http.ssl_certfile.empty() ? "http" : "https", "://",
                  serve.http.host, ":", front.port()));
+  const bool may_change = shared != nullptr && MayChangeAdapters(serve);
   front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)), &port,
-                         nullptr, nullptr, serve.drain_timeout);
+                         may_change ? &shared->adapters() : nullptr,
+                         may_change ? shared->remote() : nullptr, serve.drain_timeout);
   loop.Stop();
   return OkStatus();
 }

@@ -17,12 +17,17 @@
 
 namespace aril {
 
+// An etcd that processes of a cluster share.
+struct EtcdOptions {
+  std::vector<std::string> members;  // "HOST:PORT"; empty: none
+  cluster::TlsFiles tls;
+};
+
 struct SchedulerProcessOptions {
   ClusterOptions cluster;
   scheduler::SchedulerOptions scheduler;
   scheduler::PolicyOptions policies;
-  std::vector<std::string> etcd;  // "HOST:PORT" of its members; empty: no other scheduler
-  cluster::TlsFiles etcd_tls;
+  EtcdOptions etcd;  // none: no other scheduler
   std::string election_key = "/aril/leader";
   int64_t lease_seconds = 5;
 };
@@ -38,6 +43,8 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock);
 struct GatewayProcessOptions {
   ClusterOptions cluster;
   ServeOptions serve;  // the model's and the adapters' names, and HTTP
+  EtcdOptions etcd;    // none: adapters do not change
+  std::string etcd_prefix = "/aril/names/";
 };
 Status RunGateway(const GatewayProcessOptions& options, const Clock& clock);
 

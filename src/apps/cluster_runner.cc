@@ -5,20 +5,27 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/cluster_processes.h"
+#include "apps/local_adapters.h"
+#include "apps/model_fingerprint.h"
+#include "apps/remote_adapters.h"
+#include "apps/runner_shared_adapters.h"
 #include "apps/service_manager.h"
 #include "apps/start_up.h"
 #include "apps/status_server.h"
 #include "apps/termination.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "catalog/state_dir.h"
 #include "cluster/grpc_links.h"
 #include "cluster/node_loop.h"
 #include "cluster/runner_node.h"
 #include "gateway/metrics.h"
 #include "runner/local_runner.h"
+#include "sources/adapter_fetcher.h"
 
 namespace aril {
 namespace {
@@ -62,6 +69,30 @@ cluster::RunnerCapacity CapacityOf(LocalRunner& runner, const ServeOptions& opti
   return capacity;
 }
 
+// What the runner has besides the adapters that it was started with.
+struct SharedAdapters {
+  std::optional<StateDir> state;
+  std::optional<LocalAdapters> local;
+  std::optional<RemoteAdapters> remote;
+
+  // Their chat templates are the gateways' business.
+  Status SetUp(const ServeOptions& serve, LocalRunner& runner, const Clock& clock) {
+    ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(serve.adapter_roots));
+    if (!serve.state_dir.empty()) {
+      ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(serve.runner.model_dir));
+      ASSIGN_OR_RETURN(state, OpenStateDir(serve.state_dir, base));
+    }
+    const GenerationStore* const store = state ? &state->store : nullptr;
+    local.emplace(runner, LocalAdapters::Options{
+                              .roots = std::move(roots),
+                              .special_tokens = {},
+                              .templates = std::make_shared<gateway::AdapterChatTemplates>(),
+                              .store = store});
+    if (state) remote.emplace(AdapterFetcher(serve.sources, clock), *local, state->store);
+    return OkStatus();
+  }
+};
+
 // Where gateways find it: where it listens, unless that is every address there is.
 StatusOr<std::string> AdvertisedAddress(const ClusterOptions& options, uint16_t port) {
   if (!options.advertise.empty()) {
@@ -104,6 +135,8 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   Termination termination;
   ASSIGN_OR_RETURN(auto status_server, ListenForStatus(options.cluster));
   ASSIGN_OR_RETURN(const auto runner, MakeRunner(serve, clock, &adapters));
+  SharedAdapters adapters_of_run_time;
+  RETURN_IF_ERROR(adapters_of_run_time.SetUp(serve, *runner, clock));
   cluster::Hello hello = MakeHello(cluster::Role::kRunner);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.runner.model_dir, adapters));
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
@@ -112,7 +145,9 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   gateway::Metrics metrics;
   metrics.SetAdapters(
       [&adapters](AdapterId id) {
-        return id == kBaseModel ? "base" : adapters[static_cast<size_t>(id.value())].name;
+        const auto index = static_cast<size_t>(id.value());
+        if (id == kBaseModel) return std::string("base");
+        return index < adapters.size() ? adapters[index].name : "of run time";
       },
       [&adapters] { return std::ssize(adapters); });
   StepSink sink(loop, metrics);
@@ -122,10 +157,17 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(hello.address, AdvertisedAddress(options.cluster, links->port()));
   LogInfo(runner->Description());
   LogInfo(StrCat("Runner ", hello.id, " at ", hello.address));
+  std::optional<RunnerSharedAdapters> shared;
+  if (MayChangeAdapters(serve)) {
+    RemoteAdapters* const remote =
+        adapters_of_run_time.remote ? &*adapters_of_run_time.remote : nullptr;
+    shared.emplace(RunnerSharedAdapters::Options(), loop, *runner, *adapters_of_run_time.local,
+                   remote);
+  }
   cluster::RunnerNode node({.hello = std::move(hello),
                             .schedulers = options.cluster.schedulers,
                             .max_live = options.max_live},
-                           *links, runner->port());
+                           *links, runner->port(), shared ? &*shared : nullptr);
   sink.SetNode(node);
   runner->Start(sink);
   loop.Start(node);
@@ -142,6 +184,7 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
       std::chrono::duration_cast<std::chrono::microseconds>(options.serve.drain_timeout));
   Drain(loop, node, termination, options.serve.drain_timeout, clock);
   loop.Stop();
+  shared.reset();
   status_server.reset();
   runner->Stop();
   return OkStatus();

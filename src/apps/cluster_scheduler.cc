@@ -33,8 +33,8 @@ class Candidate {
   static StatusOr<std::unique_ptr<Candidate>> Create(const SchedulerProcessOptions& options,
                                                      const std::string& value) {
     ASSIGN_OR_RETURN(auto store, cluster::EtcdStore::Create(
-                                     {.endpoints = options.etcd,
-                                      .tls = options.etcd_tls,
+                                     {.endpoints = options.etcd.members,
+                                      .tls = options.etcd.tls,
                                       .allows_insecure = options.cluster.allows_insecure}));
     std::unique_ptr<Candidate> candidate(new Candidate(
         {.key = options.election_key, .value = value, .ttl_seconds = options.lease_seconds},
@@ -140,10 +140,10 @@ Status RunScheduler(const SchedulerProcessOptions& options, const Clock& clock) 
       {.hello = hello,
        .scheduler = options.scheduler,
        .policies = [policies = options.policies] { return scheduler::MakePolicies(policies); },
-       .is_alone = options.etcd.empty()},
+       .is_alone = options.etcd.members.empty()},
       *links);
   std::unique_ptr<Candidate> candidate;
-  if (options.etcd.empty()) {
+  if (options.etcd.members.empty()) {
     // Above those of its earlier lives.
     loop.Post(
         [&node, epoch = Epoch(clock.UnixSeconds())](TimePoint now) { node.Lead(epoch, now); });

@@ -14,15 +14,6 @@ Generation::Description Describe(const LoadedAdapter& loaded, const std::string&
   return {.adapter = loaded.id, .digest = digest, .rank = loaded.rank, .bytes = loaded.bytes};
 }
 
-// An error that names the source, not the copy.
-Status WithPath(const Status& status, const std::string& path, const std::string& instead) {
-  std::string message = Message(status);
-  if (const size_t at = message.find(path); at != std::string::npos) {
-    message.replace(at, path.size(), instead);
-  }
-  return MakeStatus(status.code(), message);
-}
-
 }  // namespace
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::string& source) {
@@ -55,7 +46,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Open(
     const GenerationStore::Incoming& incoming, const std::string& source) {
   if (GenerationPtr known = FindKnown(incoming.digest())) return known;
   auto loaded = runner_.LoadAdapter(incoming.dir());
-  if (!loaded.ok()) return WithPath(loaded.status(), incoming.dir(), source);
+  if (!loaded.ok()) return WithSource(loaded.status(), incoming.dir(), source);
   ReadTemplate(loaded->id, incoming.dir());
   return MakeKnown(*loaded, incoming.digest());
 }
@@ -82,7 +73,7 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& sourc
 StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::Incoming& incoming,
                                                         const std::string& source) {
   const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
-  if (!verified.ok()) return WithPath(verified.status(), incoming.dir(), source);
+  if (!verified.ok()) return WithSource(verified.status(), incoming.dir(), source);
   return Describe(*verified, incoming.digest());
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/adapter_roots.h"
+#include "apps/incoming_adapters.h"
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -27,7 +28,7 @@ namespace aril {
 
 // Thread-safe. The runner must outlive it, and this object its generations. The same bytes are one
 // generation, and one adapter of the runner, whoever asks for them.
-class LocalAdapters final : public gateway::AdapterLoader {
+class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapters {
  public:
   struct Options {
     AdapterRoots roots;
@@ -44,14 +45,12 @@ class LocalAdapters final : public gateway::AdapterLoader {
   StatusOr<Generation::Description> Verify(const std::string& source) override;
   StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
 
-  // What Load does with a copy of a source's files: verifies it, and then keeps it. Only with a
-  // store. Errors name `source` in place of the copy.
+  // What Load does with a copy of a source's files. Only with a store.
   StatusOr<std::shared_ptr<const Generation>> Open(const GenerationStore::Incoming& incoming,
-                                                   const std::string& source);
-  Status Keep(GenerationStore::Incoming incoming, const Generation& generation);
-  // What Open would say; nothing of it stays.
+                                                   const std::string& source) override;
+  Status Keep(GenerationStore::Incoming incoming, const Generation& generation) override;
   StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
-                                           const std::string& source);
+                                           const std::string& source) override;
 
   // A generation of an adapter that the runner has had from the start; if its files cannot be read
   // the runner has it no more.

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "apps/local_adapters.h"
+#include "apps/incoming_adapters.h"
 #include "base/status.h"
 #include "base/transfer_monitor.h"
 #include "catalog/generation_store.h"
@@ -16,11 +16,12 @@
 
 namespace aril {
 
-// Thread-safe. All that it is given must outlive it; `local` has the same store.
+// Thread-safe. All that it is given must outlive it; `incoming` keeps what it keeps in the same
+// store.
 class RemoteAdapters final : public gateway::RemoteLoader {
  public:
-  RemoteAdapters(AdapterFetcher fetcher, LocalAdapters& local, const GenerationStore& store)
-      : fetcher_(std::move(fetcher)), local_(local), store_(store) {}
+  RemoteAdapters(AdapterFetcher fetcher, IncomingAdapters& incoming, const GenerationStore& store)
+      : fetcher_(std::move(fetcher)), incoming_(incoming), store_(store) {}
 
   // URLs of any scheme are; Check knows which of them are served.
   bool IsRemote(const std::string& source) const override { return IsSourceUrl(source); }
@@ -29,20 +30,20 @@ class RemoteAdapters final : public gateway::RemoteLoader {
                                             TransferMonitor& monitor) override;
   StatusOr<std::shared_ptr<const Generation>> Open(const GenerationStore::Incoming& incoming,
                                                    const std::string& source) override {
-    return local_.Open(incoming, source);
+    return incoming_.Open(incoming, source);
   }
   Status Keep(GenerationStore::Incoming incoming, const Generation& generation) override {
-    return local_.Keep(std::move(incoming), generation);
+    return incoming_.Keep(std::move(incoming), generation);
   }
   StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
                                            const std::string& source) override {
-    return local_.Verify(incoming, source);
+    return incoming_.Verify(incoming, source);
   }
   const GenerationStore& store() const override { return store_; }
 
  private:
   const AdapterFetcher fetcher_;
-  LocalAdapters& local_;
+  IncomingAdapters& incoming_;
   const GenerationStore& store_;
 };
 

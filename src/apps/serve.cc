@@ -1,9 +1,7 @@
 #include "apps/serve.h"
 
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "apps/adapter_list.h"
@@ -25,18 +23,6 @@ namespace aril {
 namespace {
 
 using gateway::HttpServer;
-
-StatusOr<std::vector<std::filesystem::path>> CanonicalRoots(const std::vector<std::string>& dirs) {
-  std::vector<std::filesystem::path> roots;
-  for (const std::string& dir : dirs) {
-    std::error_code error;
-    roots.push_back(std::filesystem::canonical(dir, error));
-    if (error || !std::filesystem::is_directory(roots.back(), error)) {
-      return InvalidArgument(StrCat("--adapter-root ", dir, ": no such folder"));
-    }
-  }
-  return roots;
-}
 
 // The base model, and the adapters that the command line gave, in the order of the runner's.
 StatusOr<std::vector<CatalogEntry>> AdoptAdapters(const std::vector<std::string>& base_names,
@@ -137,7 +123,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
-  ASSIGN_OR_RETURN(auto roots, CanonicalRoots(options.adapter_roots));
+  ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(options.adapter_roots));
   std::optional<StateDir> state;
   if (!options.state_dir.empty()) {
     ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(options.runner.model_dir));
@@ -159,7 +145,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
   ASSIGN_OR_RETURN(runner, MakeRunner(options, clock, &adapters));
   local_adapters.emplace(*runner,
-                         LocalAdapters::Options{.roots = AdapterRoots(std::move(roots)),
+                         LocalAdapters::Options{.roots = std::move(roots),
                                                 .special_tokens = std::move(special_tokens),
                                                 .templates = model.adapter_chat_templates,
                                                 .store = state ? &state->store : nullptr});

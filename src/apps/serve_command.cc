@@ -7,7 +7,6 @@
 #include "apps/policy_flags.h"
 #include "apps/serve.h"
 #include "apps/serve_flags.h"
-#include "apps/source_flags.h"
 
 namespace aril {
 
@@ -20,7 +19,6 @@ void AddServeCommand(CLI::App& app) {
   AddEngineFlags(*serve, *flags);
   AddHttpFlags(*serve, *flags);
   AddPolicyFlags(*serve, flags->options.policies);
-  AddSourceFlags(*serve, flags->sources);
   AddDurationFlag(*serve, "--adapter-load-wait", flags->options.adapter_load_wait, "60s",
                   "How long requests wait for an adapter that is being fetched for the first time");
   serve->callback([flags] {

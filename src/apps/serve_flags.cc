@@ -72,17 +72,22 @@ void AddNameFlags(CLI::App& app, ServeFlags& flags) {
       ->type_name("FILE");
 }
 
-void AddAdapterChangeFlags(CLI::App& app, ServeFlags& flags) {
+void AddAdapterSourceFlags(CLI::App& app, ServeFlags& flags, const AdapterSourceHelp& help) {
   ServeOptions& options = flags.options;
   app.option_defaults()->group("Models");
-  AddFlag(app, "--adapter-root", options.adapter_roots,
-          "Folders beneath which clients may load adapters at run time [none: they may not]")
-      ->type_name("DIR");
-  AddFlag(app, "--state-dir", options.state_dir,
-          "Folder in which the adapters that clients load are kept for the next start [none: they "
-          "are forgotten]")
-      ->type_name("DIR");
-  AddSwitch(app, "--skip-bad-adapters", options.skip_bad_adapters,
+  AddFlag(app, "--adapter-root", options.adapter_roots, help.roots)->type_name("DIR");
+  AddFlag(app, "--state-dir", options.state_dir, help.state_dir)->type_name("DIR");
+  AddSourceFlags(app, flags.sources);
+}
+
+void AddAdapterChangeFlags(CLI::App& app, ServeFlags& flags) {
+  AddAdapterSourceFlags(
+      app, flags,
+      {.roots = "Folders beneath which clients may load adapters at run time [none: they may not]",
+       .state_dir = "Folder in which the adapters that clients load are kept for the next start "
+                    "[none: they are forgotten]"});
+  app.option_defaults()->group("Models");
+  AddSwitch(app, "--skip-bad-adapters", flags.options.skip_bad_adapters,
             "Leave out adapters that cannot be served, instead of ending");
   AddFlag(app, "--tenant-pin-share", flags.tenant_pin_share,
           "Most of the pool beside the longest context that one tenant's pinned adapters may take, "
@@ -158,9 +163,9 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--max-requests", options.max_in_flight,
           "Most requests in work or waiting; more are answered with 503")
       ->check(AtLeastOne());
-  AddFlag(
-      app, "--max-requests-per-tenant", options.max_in_flight_of_tenant,
-      "Of them, one tenant's; more are answered with 429 [all; with --fair-share, half of them]")
+  AddFlag(app, "--max-requests-per-tenant", options.max_in_flight_of_tenant,
+          "Of them, one tenant's; more are answered with 429 [all; with --fair-share and keys of "
+          "several tenants, half of them]")
       ->check(AtLeastOne());
   AddFlag(app, "--max-sequences-per-request", options.limits.max_sequences,
           "Most prompts times n of one request")
@@ -190,8 +195,13 @@ StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
   if (!flags.api_key_file.empty()) {
     ASSIGN_OR_RETURN(options.api_keys, gateway::ReadApiKeyFile(flags.api_key_file));
   }
+  const bool has_several_tenants = HasSeveralTenants(options.api_keys);
   options.runner.tenant_pin_share =
-      flags.tenant_pin_share.value_or(HasSeveralTenants(options.api_keys) ? kSharedPinShare : 1);
+      flags.tenant_pin_share.value_or(has_several_tenants ? kSharedPinShare : 1);
+  // Turns are no use to who is not let in.
+  if (options.policies.is_fair && has_several_tenants && !options.max_in_flight_of_tenant) {
+    options.max_in_flight_of_tenant = std::max<int64_t>(1, options.max_in_flight / 2);
+  }
   ASSIGN_OR_RETURN(options.http.cors, MakeCorsPolicy(flags.allowed_origins));
   ASSIGN_OR_RETURN(options.sources, MakeSourcePolicy(flags.sources, &std::getenv));
   if (options.sources.allows_any() && options.state_dir.empty()) {

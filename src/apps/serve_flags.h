@@ -32,7 +32,12 @@ struct ServeFlags {
 void AddModelFlags(CLI::App& app, ServeFlags& flags);
 // What they are called, and the chat template.
 void AddNameFlags(CLI::App& app, ServeFlags& flags);
-// Adapters that come at run time.
+// Where adapters that come at run time come from.
+struct AdapterSourceHelp {
+  std::string roots, state_dir;
+};
+void AddAdapterSourceFlags(CLI::App& app, ServeFlags& flags, const AdapterSourceHelp& help);
+// The same, and what becomes of them in `aril serve`.
 void AddAdapterChangeFlags(CLI::App& app, ServeFlags& flags);
 // The longest sequence; AddEngineFlags has it, too.
 void AddContextFlag(CLI::App& app, ServeFlags& flags);

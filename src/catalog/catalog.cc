@@ -11,6 +11,8 @@ namespace aril {
 namespace {
 
 constexpr size_t kMaxNameBytes = 128;
+// Of a change that others are ahead of.
+constexpr int kMaxTries = 5;
 
 bool IsAlphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
@@ -270,7 +272,11 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   const bool is_split = entry.is_split();
   const std::lock_guard changes_lock(changes_mutex_);
   std::vector<std::string> forgotten;
-  auto added = PutLocked(tenant, std::move(entry), expected, &forgotten);
+  auto added = PutLocked(tenant, entry, expected, &forgotten);
+  // Another process was first: what it has made of the name decides now.
+  for (int i = 1; i < kMaxTries && added.status().code() == StatusCode::kAborted; ++i) {
+    added = PutLocked(tenant, entry, expected, &forgotten);
+  }
   // What the new entry needs may have been let go a moment ago, with a name that had expired; and
   // what was stored for an entry that could not be added nobody needs.
   if (added.ok()) {
@@ -280,6 +286,48 @@ StatusOr<CatalogEntryPtr> Catalog::Put(std::string_view tenant, CatalogEntry ent
   }
   TellForgotten(forgotten);
   return added;
+}
+
+Status Catalog::Sync() {
+  const std::lock_guard changes_lock(changes_mutex_);
+  return SyncLocked();
+}
+
+Status Catalog::SyncLocked() {
+  if (options_.registry == nullptr || !options_.restore) return OkStatus();
+  ASSIGN_OR_RETURN(const NameChanges changes, options_.registry->Poll());
+  for (const RegisteredAdapter& row : changes.changed) TakeOver(row);
+  for (const auto& [owner, name] : changes.removed) {
+    CatalogEntryPtr removed;  // let go after the lock is
+    const std::lock_guard lock(mutex_);
+    removed = Take({owner, name});
+  }
+  return OkStatus();
+}
+
+void Catalog::TakeOver(const RegisteredAdapter& row) {
+  const Key key = {row.owner, row.name};
+  auto restored = options_.restore(row);
+  CatalogEntryPtr replaced;  // let go after the lock is
+  const std::lock_guard lock(mutex_);
+  if (!restored.ok()) {
+    LogWarning(StrCat("the name ", JsonQuote(row.name), " of tenant ", JsonQuote(row.owner),
+                      " cannot be served: ", Message(restored.status())));
+    replaced = Take(key);
+    return;
+  }
+  CatalogEntry entry = *std::move(restored);
+  entry.name = row.name;
+  entry.owner = row.owner;
+  entry.expires_unix = row.expires_unix;
+  entry.is_pinned = row.is_pinned;
+  entry.history = row.history;
+  replaced = Take(key);
+  if (replaced != nullptr) {
+    entry.usage = replaced->usage;
+    entry.is_given = replaced->is_given;
+  }
+  Insert(std::make_shared<const CatalogEntry>(std::move(entry)), replaced);
 }
 
 Status Catalog::Sweep() {
@@ -304,6 +352,7 @@ bool Catalog::IsUnused(const std::string& digest) const {
 StatusOr<CatalogEntryPtr> Catalog::PutLocked(std::string_view tenant, CatalogEntry entry,
                                              const Expected& expected,
                                              std::vector<std::string>* forgotten) {
+  RETURN_IF_ERROR(SyncLocked());
   RETURN_IF_ERROR(RemoveExpired(forgotten));
   RETURN_IF_ERROR(CheckChange(tenant, entry.name, expected));
   // What is replaced is let go after the lock is: that may take time.
@@ -346,9 +395,13 @@ Status Catalog::Remove(std::string_view tenant, const std::string& name, const E
   CatalogEntryPtr removed;
   const std::lock_guard changes_lock(changes_mutex_);
   std::vector<std::string> forgotten;
-  RETURN_IF_ERROR(RemoveExpired(&forgotten));
-  Status status = CheckChange(tenant, name, std::nullopt);
-  if (status.ok()) status = RemoveLocked(tenant, name, expected, &removed, &forgotten);
+  Status status;
+  for (int i = 0; i < kMaxTries && (i == 0 || status.code() == StatusCode::kAborted); ++i) {
+    RETURN_IF_ERROR(SyncLocked());
+    RETURN_IF_ERROR(RemoveExpired(&forgotten));
+    status = CheckChange(tenant, name, std::nullopt);
+    if (status.ok()) status = RemoveLocked(tenant, name, expected, &removed, &forgotten);
+  }
   TellForgotten(forgotten);
   return status;
 }

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "catalog/registry.h"
+#include "catalog/name_store.h"
 
 namespace aril {
 
@@ -174,8 +174,11 @@ class Catalog {
   struct Options {
     const Clock* clock = nullptr;  // outlives the catalog; null: nothing may expire
     // Outlives the catalog; null: changes are forgotten when the process ends. With it, a change is
-    // on disk before anybody sees it.
-    Registry* registry = nullptr;
+    // there for good before anybody sees it.
+    NameStore* registry = nullptr;
+    // What a name that another process has written stands for: an entry with a parent and a
+    // generation. Only where other processes have the same registry.
+    std::function<StatusOr<CatalogEntry>(const RegisteredAdapter& row)> restore = nullptr;
     // Told of generations that the registry has let go.
     std::function<void(const std::string& digest)> on_forgotten = nullptr;
   };
@@ -213,6 +216,9 @@ class Catalog {
                                 const Expected& expected);
   // Removes what has expired, which every change does as well. The errors of the registry.
   Status Sweep();
+  // Takes over what other processes have changed, which every change does first. The errors of the
+  // registry; what cannot be restored is not served, and the log says why.
+  Status Sync();
   // Lets go of what was stored for an entry that is not going to be put.
   void Discard(const CatalogEntry& entry);
   // NotFound if there is no such name; else as Put. FailedPrecondition for a name that the command
@@ -236,7 +242,10 @@ class Catalog {
   CatalogEntryPtr Take(const Key& key);
   void ForgetUnused();
 
-  // changes_mutex_ is held. Each appends what the registry has let go.
+  // changes_mutex_ is held.
+  Status SyncLocked();
+  void TakeOver(const RegisteredAdapter& row);
+  // The same. Each appends what the registry has let go.
   StatusOr<CatalogEntryPtr> PutLocked(std::string_view tenant, CatalogEntry entry,
                                       const Expected& expected,
                                       std::vector<std::string>* forgotten);

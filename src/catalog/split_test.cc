@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "catalog/registry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -78,6 +78,12 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   Write(request.sampling, out.mutable_sampling());
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
+  for (const delivery::SharedAdapter& shared : start.shared) {
+    auto& entry = *out.add_shared();
+    entry.set_adapter(shared.adapter.value());
+    entry.set_digest(shared.digest);
+    entry.set_source(shared.source);
+  }
 }
 
 Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
@@ -104,6 +110,15 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.sampling = Read(in.sampling(), reader);
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
+  if (reader.Count("shared", in.shared_size(), kMaxAdaptersPerSequence)) {
+    for (const auto& shared : in.shared()) {
+      out.shared.push_back(
+          {.adapter = AdapterId(reader.Int32("shared adapter", shared.adapter(),
+                                             delivery::kFirstSharedAdapter.value(), kInt32Max)),
+           .digest = reader.Text("digest", shared.digest(), kMaxName),
+           .source = reader.Text("source", shared.source(), kMaxSource)});
+    }
+  }
   return out;
 }
 

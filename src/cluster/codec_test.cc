@@ -110,6 +110,7 @@ delivery::StartAttempt SomeStart() {
                       .prompt_logprobs = true};
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
+  start.shared = {{delivery::kFirstSharedAdapter, "digest", "hf://owner/name"}};
   return start;
 }
 
@@ -233,6 +234,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.sequence, sent.request.sequence);
   EXPECT_EQ(got.request.tenant, sent.request.tenant);
   EXPECT_EQ(got.request.adapters, sent.request.adapters);
+  EXPECT_EQ(got.shared, sent.shared);
   EXPECT_EQ(got.request.prompt, sent.request.prompt);
   EXPECT_EQ(got.request.choice, sent.request.choice);
   EXPECT_EQ(got.request.max_tokens, sent.request.max_tokens);
@@ -329,6 +331,8 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("prompt_logprobs is set without num_logprobs"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.adapters[0].weight = NAN; }),
               HasSubstr("weight is nan"));
+  EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.shared[0].adapter = AdapterId(7); }),
+              HasSubstr("shared adapter is 7"));
   using T = TokenEvents;
   EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].token = -1; }),
               HasSubstr("token is -1"));

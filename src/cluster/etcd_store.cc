@@ -13,6 +13,19 @@ namespace aril::cluster {
 
 namespace pb = etcdserverpb;
 
+namespace {
+
+// Of a listing; answers are 4 MiB at most.
+constexpr int64_t kPageKeys = 256;
+
+// The first key behind all that begin with it; prefixes of ours end in a slash.
+std::string EndOfPrefix(std::string prefix) {
+  ++prefix.back();
+  return prefix;
+}
+
+}  // namespace
+
 class EtcdStore::Impl {
  public:
   Impl(const Options& options, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
@@ -138,6 +151,59 @@ StatusOr<LeaseStore::Key> EtcdStore::CreateOrGet(const std::string& key, const s
   }
   const pb::KeyValue& found = response.responses(last).response_range().kvs(0);
   return Key{.create_revision = found.create_revision(), .lease = found.lease()};
+}
+
+// In pages, all of the revision that the first one was of.
+StatusOr<KeyValueStore::Listing> EtcdStore::List(const std::string& prefix, int64_t after) {
+  pb::RangeRequest request;
+  request.set_key(prefix);
+  request.set_range_end(EndOfPrefix(prefix));
+  request.set_limit(kPageKeys);
+  if (after > 0) request.set_min_mod_revision(after + 1);
+  Listing listing;
+  while (true) {
+    pb::RangeResponse response;
+    RETURN_IF_ERROR(impl_->Call("listing keys", [&](auto& member, auto* context) {
+      return member.kv->Range(context, request, &response);
+    }));
+    if (listing.revision == 0) listing.revision = response.header().revision();
+    for (pb::KeyValue& found : *response.mutable_kvs()) {
+      listing.items.push_back({.key = std::move(*found.mutable_key()),
+                               .value = std::move(*found.mutable_value()),
+                               .create_revision = found.create_revision(),
+                               .mod_revision = found.mod_revision()});
+    }
+    if (!response.more() || response.kvs().empty()) return listing;
+    request.set_key(listing.items.back().key + std::string(1, '\0'));
+    request.set_revision(listing.revision);
+  }
+}
+
+StatusOr<std::optional<int64_t>> EtcdStore::Commit(const std::vector<Condition>& conditions,
+                                                   const std::vector<Write>& writes) {
+  pb::TxnRequest request;
+  for (const Condition& condition : conditions) {
+    pb::Compare& compare = *request.add_compare();
+    compare.set_result(pb::Compare::EQUAL);
+    compare.set_target(pb::Compare::MOD);
+    compare.set_key(condition.key);
+    compare.set_mod_revision(condition.mod_revision);
+  }
+  for (const Write& write : writes) {
+    pb::RequestOp& op = *request.add_success();
+    if (write.value) {
+      op.mutable_request_put()->set_key(write.key);
+      op.mutable_request_put()->set_value(*write.value);
+    } else {
+      op.mutable_request_delete_range()->set_key(write.key);
+    }
+  }
+  pb::TxnResponse response;
+  RETURN_IF_ERROR(impl_->Call("writing keys", [&](auto& member, auto* context) {
+    return member.kv->Txn(context, request, &response);
+  }));
+  if (!response.succeeded()) return std::optional<int64_t>();
+  return std::optional(response.header().revision());
 }
 
 }  // namespace aril::cluster

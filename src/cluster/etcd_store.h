@@ -1,4 +1,4 @@
-// etcd's leases and keys over its gRPC API.
+// etcd's leases and keys over its gRPC API (https://etcd.io/docs/v3.4/learning/api/).
 
 #ifndef ARIL_CLUSTER_ETCD_STORE_H_
 #define ARIL_CLUSTER_ETCD_STORE_H_
@@ -11,11 +11,12 @@
 #include "base/status.h"
 #include "cluster/election.h"
 #include "cluster/grpc_links.h"
+#include "cluster/key_value_store.h"
 
 namespace aril::cluster {
 
 // Used by one thread.
-class EtcdStore final : public LeaseStore {
+class EtcdStore final : public LeaseStore, public KeyValueStore {
  public:
   struct Options {
     std::vector<std::string> endpoints;          // "HOST:PORT" of the members; tried in turn
@@ -32,6 +33,9 @@ class EtcdStore final : public LeaseStore {
   Status Revoke(int64_t lease) override;
   StatusOr<Key> CreateOrGet(const std::string& key, const std::string& value,
                             int64_t lease) override;
+  StatusOr<Listing> List(const std::string& prefix, int64_t after) override;
+  StatusOr<std::optional<int64_t>> Commit(const std::vector<Condition>& conditions,
+                                          const std::vector<Write>& writes) override;
 
  private:
   class Impl;

@@ -31,6 +31,7 @@ inline constexpr float kSmallest = std::numeric_limits<float>::min();
 
 // Longest texts, in bytes, and lists; far above what is meant, far below what would harm.
 inline constexpr int kMaxName = 512;
+inline constexpr int kMaxSource = 4096;
 inline constexpr int kMaxReason = 8192;
 inline constexpr int kMaxFeatures = 64;
 inline constexpr int kMaxAdapters = 1 << 20;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/log.h"
 #include "base/retry_after.h"
 #include "base/strings.h"
@@ -71,8 +72,24 @@ int64_t GatewayNode::PagesFor(const AdapterMix& mix) const {
   for (const AdapterUse& use : mix) {
     const auto index = static_cast<size_t>(use.id.value());
     if (index < adapter_pages_.size()) pages += adapter_pages_[index];
+    if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared || page_bytes_ == 0)
+      continue;
+    if (const auto shared = options_.find_shared(use.id)) {
+      pages += CeilDiv(shared->pool_bytes, page_bytes_);
+    }
   }
   return pages;
+}
+
+// Of an adapter that nobody knows any more nothing is said, and the runner says so.
+delivery::StartAttempt GatewayNode::WithShared(delivery::StartAttempt start) const {
+  for (const AdapterUse& use : start.request.adapters) {
+    if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared) continue;
+    if (auto shared = options_.find_shared(use.id)) {
+      start.shared.push_back(std::move(shared->shared));
+    }
+  }
+  return start;
 }
 
 void GatewayNode::OnAccepted(LinkId link, TimePoint) {
@@ -171,6 +188,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner_of_[link] = id;
   classes_[id] = hello.runner.numeric_class;
   adapter_pages_ = hello.runner.adapter_pages;
+  page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
   for (delivery::StartAttempt& start : std::exchange(held_[id], {})) links_.Send(link, start);
   held_.erase(id);
@@ -284,10 +302,10 @@ void GatewayNode::ToScheduler(const Frame& frame) {
 
 void GatewayNode::Start(const delivery::StartOn& start, TimePoint) {
   const auto runner = runners_.find(start.runner);
-  if (runner != runners_.end()) return links_.Send(runner->second, start.start);
+  if (runner != runners_.end()) return links_.Send(runner->second, WithShared(start.start));
   const auto listed = listed_.find(start.runner);
   if (listed != listed_.end() && runner_links_.Has(listed->second)) {
-    held_[start.runner].push_back(start.start);
+    held_[start.runner].push_back(WithShared(start.start));
   } else if (std::ranges::find(unreachable_, start.runner) == unreachable_.end()) {
     unreachable_.push_back(start.runner);
   }

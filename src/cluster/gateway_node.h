@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,12 +23,21 @@
 
 namespace aril::cluster {
 
+// An adapter of run time, for its requests.
+struct SharedAdapterUse {
+  delivery::SharedAdapter shared;
+  int64_t pool_bytes = 0;  // of its weights in a runner's pool
+};
+
 struct GatewayNodeOptions {
   Hello hello;                          // its own
   std::vector<std::string> schedulers;  // "HOST:PORT"
   // What clients are promised; runners that hold less are refused.
   int64_t max_model_len = 0;
   delivery::GatewayEndOptions end;  // `gateway` is filled in
+  // What runners must be told of adapters from delivery::kFirstSharedAdapter on, while sequences
+  // use them; nullopt: nothing is known of it. The node's thread. May be empty.
+  std::function<std::optional<SharedAdapterUse>(AdapterId)> find_shared = nullptr;
   Duration redial_after = std::chrono::milliseconds(500);
 };
 
@@ -73,6 +83,7 @@ class GatewayNode final : public Node {
   void FailStarts(const std::vector<RunnerId>& runners, TimePoint now);
   void Perform(const delivery::Effects& effects, TimePoint now);
   void Start(const delivery::StartOn& start, TimePoint now);
+  delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);
   void ToScheduler(const Frame& frame);
   void Deliver(wire::TokenEvent event);
@@ -97,6 +108,7 @@ class GatewayNode final : public Node {
   std::map<std::string, std::string> refused_;  // what the log says already, by address
   std::vector<RunnerId> unreachable_;           // attempts were to begin there
   std::vector<int64_t> adapter_pages_;          // as runners count them; empty before the first
+  int64_t page_bytes_ = 0;                      // of runners; 0 before the first
   uint32_t next_number_ = 0;
   // Of live sequences: their ids in the process and in the cluster.
   std::unordered_map<SequenceId, SequenceId> in_cluster_, in_process_;

@@ -65,6 +65,29 @@ class FakeEngine final : public wire::SequencePort {
   bool is_full = false;
 };
 
+// Adapters of run time, which a runner gets when the test says so.
+class FakeSharedAdapters final : public SharedAdapterLoader {
+ public:
+  std::optional<Ready> Find(const std::string& digest) override {
+    const auto found = there.find(digest);
+    if (found == there.end()) return std::nullopt;
+    return Ready{.adapter = found->second, .pages = 2, .hold = nullptr};
+  }
+  void Load(const delivery::SharedAdapter& shared, Done done) override {
+    loads.emplace_back(shared, std::move(done));
+  }
+  // The first load's end.
+  void Finish(const StatusOr<Ready>& ready, TimePoint now) {
+    const auto [shared, done] = std::move(loads.front());
+    loads.erase(loads.begin());
+    if (ready.ok()) there[shared.digest] = ready->adapter;
+    done(ready, now);
+  }
+
+  std::map<std::string, AdapterId> there;  // by digest
+  std::vector<std::pair<delivery::SharedAdapter, Done>> loads;
+};
+
 struct Client final : public wire::EventSink {
   struct Stream {
     std::vector<int32_t> tokens;
@@ -98,6 +121,7 @@ class NodesTest : public ::testing::Test {
   struct Runner {
     Links* links = nullptr;
     FakeEngine engine;
+    FakeSharedAdapters shared;
     std::unique_ptr<RunnerNode> node;
   };
   struct Scheduler {
@@ -143,18 +167,26 @@ class NodesTest : public ::testing::Test {
     runner.links = &network_.LinksOf(hello.address);
     runner.node = std::make_unique<RunnerNode>(
         RunnerNodeOptions{.hello = std::move(hello), .schedulers = addresses_}, *runner.links,
-        runner.engine);
+        runner.engine, &runner.shared);
     network_.SetNode(*runner.links, runner.node.get());
     return runner;
   }
   Runner& StartRunner() { return StartRunner(HelloOf(Role::kRunner)); }
+  // What gateways know of adapters of run time: the id and the digest are one.
+  static std::optional<SharedAdapterUse> FindShared(AdapterId id) {
+    if (id == kUnknown) return std::nullopt;
+    return SharedAdapterUse{{id, StrCat("digest ", id), "source"}, 100};
+  }
+  static constexpr AdapterId kUnknown{delivery::kFirstSharedAdapter.value() + 1000};
+
   Gateway& StartGateway(Hello hello) {
     Gateway& gateway = *gateways_.emplace_back(std::make_unique<Gateway>());
     gateway.links = &network_.LinksOf("");
-    gateway.node = std::make_unique<GatewayNode>(
-        GatewayNodeOptions{
-            .hello = std::move(hello), .schedulers = addresses_, .max_model_len = 500},
-        *gateway.links, gateway.client);
+    gateway.node = std::make_unique<GatewayNode>(GatewayNodeOptions{.hello = std::move(hello),
+                                                                    .schedulers = addresses_,
+                                                                    .max_model_len = 500,
+                                                                    .find_shared = FindShared},
+                                                 *gateway.links, gateway.client);
     network_.SetNode(*gateway.links, gateway.node.get());
     return gateway;
   }
@@ -165,10 +197,11 @@ class NodesTest : public ::testing::Test {
     network_.Pump();
   }
 
-  void Submit(Gateway& gateway, int64_t id, int32_t max_tokens, std::vector<int32_t> prompt) {
+  void Submit(Gateway& gateway, int64_t id, int32_t max_tokens, std::vector<int32_t> prompt,
+              AdapterMix adapters = MixOf(AdapterId(0))) {
     wire::SequenceRequest request;
     request.sequence = SequenceId(id);
-    request.adapters = MixOf(AdapterId(0));
+    request.adapters = std::move(adapters);
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;
     request.arrival = network_.now();

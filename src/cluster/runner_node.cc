@@ -8,7 +8,15 @@
 #include "base/strings.h"
 
 namespace aril::cluster {
+
+using delivery::kFirstSharedAdapter;
+using delivery::SharedAdapter;
+
 namespace {
+
+delivery::ReleaseAttempt AttemptOf(const delivery::StartAttempt& start) {
+  return {start.request.sequence, start.request.attempt};
+}
 
 // Logprobs of one event, alternatives included: about 12 bytes each in a frame, of which 64 MiB are
 // the limit.
@@ -22,10 +30,12 @@ size_t CountLogprobs(const wire::TokenEvent& event) {
 
 }  // namespace
 
-RunnerNode::RunnerNode(RunnerNodeOptions options, Links& links, wire::SequencePort& engine)
+RunnerNode::RunnerNode(RunnerNodeOptions options, Links& links, wire::SequencePort& engine,
+                       SharedAdapterLoader* shared)
     : options_(std::move(options)),
       links_(links),
       engine_(engine),
+      shared_(shared),
       end_(options_.max_live),
       scheduler_links_(links, options_.redial_after),
       pages_available_(options_.hello.runner.pages_total) {
@@ -120,46 +130,142 @@ void RunnerNode::Handle(LinkId link, delivery::StartAttempt& start, TimePoint no
 }
 
 void RunnerNode::Begin(delivery::StartAttempt& start, LinkId link) {
+  const delivery::ReleaseAttempt attempt = AttemptOf(start);
+  const auto num_output = static_cast<int32_t>(start.output.size());
+  Loading loading = {.start = {}, .link = link, .ready = {}};
+  std::vector<delivery::SharedAdapter> missing;
+  for (const AdapterUse& use : start.request.adapters) {
+    if (use.id < kFirstSharedAdapter) continue;
+    const auto shared = std::ranges::find(start.shared, use.id, &SharedAdapter::adapter);
+    if (shared == start.shared.end()) {
+      return Fail(attempt, num_output, link,
+                  InvalidArgument(StrCat("nothing is said of adapter ", use.id)));
+    }
+    if (shared_ == nullptr) {
+      return Fail(attempt, num_output, link,
+                  Unavailable("the runner has no source of adapters: start it with --adapter-root "
+                              "or --adapter-origin, as the gateways"));
+    }
+    if (auto ready = shared_->Find(shared->digest)) {
+      loading.ready.emplace(use.id, *std::move(ready));
+    } else {
+      missing.push_back(*shared);
+    }
+  }
+  if (missing.empty()) return Run(start, link, loading.ready);
+  loading.start = std::move(start);
+  loading_[attempt.sequence] = std::move(loading);
+  for (const SharedAdapter& shared : missing) {
+    const auto [load, is_new] = loads_.try_emplace(shared.digest);
+    load->second.push_back(attempt);
+    if (!is_new) continue;
+    shared_->Load(shared, [this, digest = shared.digest](const auto& loaded, TimePoint now) {
+      OnLoaded(digest, loaded, now);
+    });
+  }
+}
+
+void RunnerNode::OnLoaded(const std::string& digest,
+                          const StatusOr<SharedAdapterLoader::Ready>& loaded, TimePoint now) {
+  const auto load = loads_.extract(digest);
+  if (!loaded.ok()) {
+    LogWarning(StrCat("adapter ", digest, " cannot be loaded: ", Message(loaded.status())));
+  }
+  for (const delivery::ReleaseAttempt& attempt : load.mapped()) {
+    const auto found = loading_.find(attempt.sequence);
+    if (found == loading_.end() || found->second.start.request.attempt != attempt.attempt) continue;
+    Loading& loading = found->second;
+    const delivery::StartAttempt& start = loading.start;
+    if (loaded.ok()) {
+      for (const SharedAdapter& shared : start.shared) {
+        if (shared.digest == digest) loading.ready.emplace(shared.adapter, *loaded);
+      }
+      const bool is_ready = std::ranges::all_of(start.request.adapters, [&](const auto& use) {
+        return use.id < kFirstSharedAdapter || loading.ready.contains(use.id);
+      });
+      if (!is_ready) continue;
+    }
+    Loading begun = std::move(loading);
+    loading_.erase(found);
+    if (loaded.ok()) {
+      Run(begun.start, begun.link, begun.ready);
+    } else {
+      const StatusCode code = loaded.status().code();
+      const bool may_succeed_elsewhere =
+          code == StatusCode::kUnavailable || code == StatusCode::kResourceExhausted;
+      if (may_succeed_elsewhere) {
+        Decline(attempt, begun.link);
+      } else {
+        Fail(attempt, static_cast<int32_t>(begun.start.output.size()), begun.link,
+             Unavailable(
+                 StrCat("adapter ", digest, " cannot be loaded: ", Message(loaded.status()))));
+      }
+    }
+  }
+  Report(false, now);
+}
+
+void RunnerNode::Run(delivery::StartAttempt& start, LinkId link, const ReadyAdapters& ready) {
   wire::SequenceRequest& request = start.request;
-  const SequenceId sequence = request.sequence;
+  const delivery::ReleaseAttempt attempt = AttemptOf(start);
   const SequenceId engine_id(next_engine_id_++);
-  const auto num_tokens = static_cast<int32_t>(request.prompt.size() + start.output.size());
-  const delivery::ReleaseAttempt attempt = {sequence, request.attempt};
-  running_[engine_id] = {
-      .sequence = sequence,
-      .attempt = request.attempt,
-      .gateway = start.gateway,
-      .link = link,
-      .adapter = request.adapters.empty() ? kBaseModel : request.adapters.front().id,
-      .adapter_pages = PagesFor(request.adapters),
-      .num_at_start = num_tokens,
-      .state = {.sequence = engine_id, .num_tokens = num_tokens},
-      .arrival = request.arrival};
-  engine_ids_[sequence] = engine_id;
-  wire::TokenEvent refused;
-  refused.sequence = sequence;
-  refused.attempt = request.attempt;
-  refused.index = static_cast<int32_t>(start.output.size());
-  refused.finish = wire::FinishReason::kError;
+  const auto num_output = static_cast<int32_t>(start.output.size());
+  const auto num_tokens = static_cast<int32_t>(request.prompt.size()) + num_output;
+  Running running = {.sequence = attempt.sequence,
+                     .attempt = attempt.attempt,
+                     .gateway = start.gateway,
+                     .link = link,
+                     .adapter = request.adapters.empty() ? kBaseModel : request.adapters.front().id,
+                     .adapter_pages = PagesFor(request.adapters, ready),
+                     .num_at_start = num_tokens,
+                     .state = {.sequence = engine_id, .num_tokens = num_tokens},
+                     .arrival = request.arrival,
+                     .holds = {}};
   request.sequence = engine_id;
   request.output = std::move(start.output);
-  refused.error = engine_.Submit(std::move(request));
-  if (refused.error.ok()) return;
-  end_.OnFinished(attempt);
+  for (AdapterUse& use : request.adapters) {
+    if (use.id < kFirstSharedAdapter) continue;
+    const SharedAdapterLoader::Ready& its = ready.at(use.id);
+    use.id = its.adapter;
+    running.holds.push_back(its.hold);
+  }
+  running_[engine_id] = std::move(running);
+  engine_ids_[attempt.sequence] = engine_id;
+  const Status status = engine_.Submit(std::move(request));
+  if (status.ok()) return;
   running_.erase(engine_id);
-  engine_ids_.erase(sequence);
+  engine_ids_.erase(attempt.sequence);
   // Another runner might take it, unless it can run nowhere.
-  const StatusCode code = refused.error.code();
+  const StatusCode code = status.code();
   const bool is_hopeless = code == StatusCode::kInvalidArgument || code == StatusCode::kNotFound;
-  if (is_hopeless) return SendEvents(link, {std::move(refused)});
+  if (!is_hopeless) return Decline(attempt, link);
+  Fail(attempt, num_output, link, status);
+}
+
+void RunnerNode::Decline(const delivery::ReleaseAttempt& attempt, LinkId link) {
+  end_.OnFinished(attempt);
   links_.Send(link, delivery::AttemptRefused{attempt.sequence, attempt.attempt});
 }
 
-int64_t RunnerNode::PagesFor(const AdapterMix& mix) const {
+void RunnerNode::Fail(const delivery::ReleaseAttempt& attempt, int32_t num_output, LinkId link,
+                      const Status& why) {
+  end_.OnFinished(attempt);
+  wire::TokenEvent failed;
+  failed.sequence = attempt.sequence;
+  failed.attempt = attempt.attempt;
+  failed.index = num_output;
+  failed.finish = wire::FinishReason::kError;
+  failed.error = why;
+  SendEvents(link, {std::move(failed)});
+}
+
+int64_t RunnerNode::PagesFor(const AdapterMix& mix, const ReadyAdapters& ready) const {
   const std::vector<int64_t>& adapter_pages = options_.hello.runner.adapter_pages;
   int64_t pages = 0;
   for (const AdapterUse& use : mix) {
     const auto index = static_cast<size_t>(use.id.value());
+    const auto shared = ready.find(use.id);
+    if (shared != ready.end()) pages += shared->second.pages;
     if (index < adapter_pages.size()) pages += adapter_pages[index];
   }
   return pages;
@@ -173,6 +279,7 @@ void RunnerNode::Handle(LinkId link, const delivery::ReleaseAttempt& release, Ti
 }
 
 void RunnerNode::Drop(const delivery::ReleaseAttempt& attempt) {
+  loading_.erase(attempt.sequence);
   const auto found = engine_ids_.find(attempt.sequence);
   if (found == engine_ids_.end()) return;
   engine_.Cancel(found->second);
@@ -266,7 +373,7 @@ wire::RunnerReport RunnerNode::MakeReport() const {
   report.runner = RunnerId(options_.hello.id);
   report.number = report_number_;
   report.available_pages = pages_available_;
-  report.sequences.reserve(running_.size());
+  report.sequences.reserve(running_.size() + loading_.size());
   for (const auto& [id, running] : running_) {
     const wire::SequenceState& state = running.state;
     using State = wire::RunnerSequenceState;
@@ -285,6 +392,19 @@ wire::RunnerReport RunnerNode::MakeReport() const {
       report.available_pages -=
           CeilDiv<int64_t>(state.num_tokens, options_.hello.runner.page_tokens);
     }
+  }
+  for (const auto& [sequence, loading] : loading_) {
+    const delivery::StartAttempt& start = loading.start;
+    const auto num_tokens = static_cast<int32_t>(start.request.prompt.size() + start.output.size());
+    report.sequences.push_back({.sequence = sequence,
+                                .gateway = start.gateway,
+                                .attempt = start.request.attempt,
+                                .state = wire::RunnerSequenceState::kLoading,
+                                .adapter = start.request.adapters.front().id,
+                                .adapter_pages = start.adapter_pages,
+                                .num_tokens = num_tokens,
+                                .arrival = start.request.arrival});
+    report.available_pages -= CeilDiv<int64_t>(num_tokens, options_.hello.runner.page_tokens);
   }
   report.available_pages = std::max<int64_t>(0, report.available_pages);
   return report;

@@ -15,6 +15,7 @@
 #include "cluster/frames.h"
 #include "cluster/links.h"
 #include "cluster/peer.h"
+#include "cluster/shared_adapters.h"
 #include "delivery/runner_end.h"
 #include "wire/ports.h"
 
@@ -33,8 +34,10 @@ struct RunnerNodeOptions {
 // Not thread-safe.
 class RunnerNode final : public Node {
  public:
-  // `links` and `engine` must outlive it. The engine's statistics must list its sequences.
-  RunnerNode(RunnerNodeOptions options, Links& links, wire::SequencePort& engine);
+  // `links`, `engine` and `shared` must outlive it. The engine's statistics must list its
+  // sequences. Without `shared`, attempts that need adapters of run time fail.
+  RunnerNode(RunnerNodeOptions options, Links& links, wire::SequencePort& engine,
+             SharedAdapterLoader* shared = nullptr);
 
   // What a step of the engine did.
   void OnStep(const wire::StepStats& stats, const std::vector<wire::TokenEvent>& events,
@@ -59,11 +62,19 @@ class RunnerNode final : public Node {
     uint32_t attempt = 0;
     GatewayId gateway;
     LinkId link;
-    AdapterId adapter;
+    AdapterId adapter;  // the cluster's
     int64_t adapter_pages = 0;
     int32_t num_at_start = 0;  // tokens
     wire::SequenceState state;
     TimePoint arrival;
+    std::vector<std::shared_ptr<const void>> holds;  // of shared adapters
+  };
+  using ReadyAdapters = std::map<AdapterId, SharedAdapterLoader::Ready>;  // by the cluster's ids
+  // An attempt that is accepted, and waits for adapters.
+  struct Loading {
+    delivery::StartAttempt start;
+    LinkId link;
+    ReadyAdapters ready;
   };
   struct Gateway {
     TimePoint since;
@@ -79,11 +90,19 @@ class RunnerNode final : public Node {
 
   Status CheckGateway(const Hello& hello) const;
   void Refuse(LinkId link, const Status& why, TimePoint now);
+  // Loads first what is missing.
   void Begin(delivery::StartAttempt& start, LinkId link);
+  void Run(delivery::StartAttempt& start, LinkId link, const ReadyAdapters& ready);
+  void OnLoaded(const std::string& digest, const StatusOr<SharedAdapterLoader::Ready>& loaded,
+                TimePoint now);
+  // An accepted attempt does not begin: somewhere else it might, or nowhere.
+  void Decline(const delivery::ReleaseAttempt& attempt, LinkId link);
+  void Fail(const delivery::ReleaseAttempt& attempt, int32_t num_output, LinkId link,
+            const Status& why);
   // An attempt that the end has let go of.
   void Drop(const delivery::ReleaseAttempt& attempt);
   void SendEvents(LinkId link, std::vector<wire::TokenEvent> events);
-  int64_t PagesFor(const AdapterMix& mix) const;
+  int64_t PagesFor(const AdapterMix& mix, const ReadyAdapters& ready) const;
   wire::RunnerReport MakeReport() const;
   void Report(bool at_once, TimePoint now);
   Hello OwnHello() const;
@@ -91,6 +110,7 @@ class RunnerNode final : public Node {
   const RunnerNodeOptions options_;
   Links& links_;
   wire::SequencePort& engine_;
+  SharedAdapterLoader* const shared_;
   delivery::RunnerEnd end_;
   Dialler scheduler_links_;
   std::optional<LinkId> leader_;
@@ -98,6 +118,9 @@ class RunnerNode final : public Node {
   std::map<LinkId, Gateway> gateways_;
   std::unordered_map<SequenceId, Running> running_;        // by the engine's ids
   std::unordered_map<SequenceId, SequenceId> engine_ids_;  // of live attempts, by sequence
+  std::unordered_map<SequenceId, Loading> loading_;        // by sequence
+  // The attempts that wait for each adapter that is being loaded, by digest.
+  std::map<std::string, std::vector<delivery::ReleaseAttempt>> loads_;
   int64_t next_engine_id_ = 0;
   int64_t pages_available_;
   int64_t report_number_ = 0;

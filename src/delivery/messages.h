@@ -4,6 +4,7 @@
 #define ARIL_DELIVERY_MESSAGES_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -11,6 +12,18 @@
 #include "wire/messages.h"
 
 namespace aril::delivery {
+
+// Adapters that have come at run time have ids from here on. The deployment's are indices.
+inline constexpr AdapterId kFirstSharedAdapter{1 << 20};
+
+// One of them: what a runner that lacks its files needs to get them. A digest has one id.
+struct SharedAdapter {
+  AdapterId adapter;
+  std::string digest;  // of its generation
+  std::string source;
+
+  bool operator==(const SharedAdapter&) const = default;
+};
 
 // Gateway to runner: begin this attempt (request.attempt) of this sequence.
 struct StartAttempt {
@@ -21,6 +34,8 @@ struct StartAttempt {
   // Tokens that the client has: to be computed after the prompt. The first event's index is their
   // number, and max_tokens counts them.
   std::vector<int32_t> output;
+  // Those of request.adapters that are not the deployment's.
+  std::vector<SharedAdapter> shared;
 };
 
 // Gateway to runner: this attempt is not wanted any more.

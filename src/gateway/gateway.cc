@@ -311,12 +311,12 @@ BodyPlan Gateway::PlanUpload(const HttpRequest& head, const std::string& tenant)
 std::optional<ApiError> Gateway::CheckUpload(const HttpRequest& head,
                                              const std::string& tenant) const {
   if (model_ == nullptr) return Overloaded("The model is still being loaded.");
-  if (remote_.loader == nullptr || loader_ == nullptr) {
+  if (remote_.loader == nullptr || loader_ == nullptr || options_.is_in_cluster) {
     return ApiError{
         .status = 403,
         .message = options_.is_in_cluster
-                       ? "Adapters cannot be uploaded to a cluster: its gateways and runners "
-                         "serve those that they were started with."
+                       ? "Adapters cannot be uploaded to a cluster, whose runners get them from "
+                         "where they lie: give a `source` that all of them reach."
                        : "Adapters cannot be uploaded here: the server was started without "
                          "--state-dir.",
         .param = "",
@@ -382,8 +382,8 @@ bool Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
     call.responder->Respond(
         ErrorResponse({.status = 403,
                        .message = options_.is_in_cluster
-                                      ? "Adapters cannot be changed in a cluster: its gateways and "
-                                        "runners serve those that they were started with."
+                                      ? "Adapters cannot be changed here: the gateway was started "
+                                        "without --etcd, or without --adapter-root and --state-dir."
                                       : "Adapters cannot be changed here: the server was started "
                                         "without --adapter-root and without --state-dir.",
                        .param = "",

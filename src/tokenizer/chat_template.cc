@@ -96,20 +96,35 @@ StatusOr<std::string> CutAtMark(std::string text) {
 
 }  // namespace
 
-StatusOr<std::optional<ChatTemplate>> ChatTemplate::Load(const Folder& dir,
-                                                         const Json::Object& special_tokens) {
-  ASSIGN_OR_RETURN(const Sources sources,
+StatusOr<std::optional<ChatTemplateText>> ChatTemplate::Read(const Folder& dir,
+                                                             const Json::Object& special_tokens) {
+  ASSIGN_OR_RETURN(Sources sources,
                    dir.Has(kTemplateFile) ? ReadJinjaFiles(dir) : ReadTokenizerConfigTemplate(dir));
-  if (!sources.main.has_value()) return std::optional<ChatTemplate>();
-  ASSIGN_OR_RETURN(const Json::Object tokens, ReadSpecialTokens(dir, special_tokens));
-  auto result = Parse(*sources.main, tokens);
-  if (!result.ok()) return Annotate(result.status(), sources.where);
-  if (sources.tool_use.has_value()) {
-    auto tool_use = jinja::Template::Parse(*sources.tool_use);
-    if (!tool_use.ok()) return Annotate(tool_use.status(), sources.where + " (tool_use)");
+  if (!sources.main.has_value()) return std::optional<ChatTemplateText>();
+  ASSIGN_OR_RETURN(Json::Object tokens, ReadSpecialTokens(dir, special_tokens));
+  return std::optional(ChatTemplateText{.where = std::move(sources.where),
+                                        .main = *std::move(sources.main),
+                                        .tool_use = std::move(sources.tool_use),
+                                        .special_tokens = std::move(tokens)});
+}
+
+StatusOr<ChatTemplate> ChatTemplate::FromText(const ChatTemplateText& text) {
+  auto result = Parse(text.main, text.special_tokens);
+  if (!result.ok()) return Annotate(result.status(), text.where);
+  if (text.tool_use.has_value()) {
+    auto tool_use = jinja::Template::Parse(*text.tool_use);
+    if (!tool_use.ok()) return Annotate(tool_use.status(), text.where + " (tool_use)");
     result->tool_use_ = *std::move(tool_use);
   }
-  return std::optional<ChatTemplate>(*std::move(result));
+  return result;
+}
+
+StatusOr<std::optional<ChatTemplate>> ChatTemplate::Load(const Folder& dir,
+                                                         const Json::Object& special_tokens) {
+  ASSIGN_OR_RETURN(const auto text, Read(dir, special_tokens));
+  if (!text.has_value()) return std::optional<ChatTemplate>();
+  ASSIGN_OR_RETURN(ChatTemplate result, FromText(*text));
+  return std::optional(std::move(result));
 }
 
 StatusOr<ChatTemplate> ChatTemplate::FromFile(const std::string& path,

@@ -28,6 +28,14 @@ struct ChatPrompt {
   int64_t unix_seconds = 0;  // for templates that state the date, in UTC
 };
 
+// A folder's template before it is parsed, with what it takes to have it elsewhere.
+struct ChatTemplateText {
+  std::string where;  // it was read, for errors
+  std::string main;
+  std::optional<std::string> tool_use;  // instead, where tools are given
+  Json::Object special_tokens;
+};
+
 // Immutable; thread-safe.
 class ChatTemplate {
  public:
@@ -37,6 +45,10 @@ class ChatTemplate {
   // folder does not say of them (tokenizer/special_tokens.h).
   static StatusOr<std::optional<ChatTemplate>> Load(const Folder& dir,
                                                     const Json::Object& special_tokens);
+  // The two halves of Load.
+  static StatusOr<std::optional<ChatTemplateText>> Read(const Folder& dir,
+                                                        const Json::Object& special_tokens);
+  static StatusOr<ChatTemplate> FromText(const ChatTemplateText& text);
   static StatusOr<ChatTemplate> FromFile(const std::string& path,
                                          const Json::Object& special_tokens);
   static StatusOr<ChatTemplate> Parse(std::string_view source, const Json::Object& special_tokens);

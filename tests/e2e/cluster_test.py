@@ -137,7 +137,7 @@ class ClusterTest(unittest.TestCase):
                                     {"lora_name": "a", "lora_path": "b"})):
             status, text = aril_server.request(url + path, method, body, JSON)
             self.assertEqual(status, 403, text)
-            self.assertIn("cannot be changed in a cluster", json.loads(text)["error"]["message"])
+            self.assertIn("without --etcd", json.loads(text)["error"]["message"])
 
     def test_probes_and_prometheus_are_told_how_it_is(self):
         work = self.cluster.work

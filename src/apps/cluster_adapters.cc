@@ -1,0 +1,187 @@
+#include "apps/cluster_adapters.h"
+
+#include <utility>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "adapters/resident_adapter.h"
+#include "base/log.h"
+#include "base/strings.h"
+#include "catalog/generation_store.h"
+#include "catalog/split.h"
+#include "sources/source_url.h"
+#include "tokenizer/chat_template.h"
+
+namespace aril {
+namespace {
+
+// Of a runner's pool; what an adapter takes is known to the nearest of these.
+constexpr int64_t kPoolGrain = 64 << 10;
+
+Json ToJson(const ChatTemplateText& text) {
+  Json::Object object = {{"main", text.main}, {"special_tokens", text.special_tokens}};
+  if (text.tool_use) object.emplace_back("tool_use", *text.tool_use);
+  return object;
+}
+
+StatusOr<ChatTemplateText> ReadTemplateText(const Json& json, const std::string& where) {
+  ChatTemplateText text = {.where = where, .main = {}, .tool_use = {}, .special_tokens = {}};
+  const Json* main = json.Find("main");
+  const Json* tokens = json.Find("special_tokens");
+  const Json* tool_use = json.Find("tool_use");
+  if (main == nullptr || main->AsString() == nullptr || tokens == nullptr ||
+      tokens->AsObject() == nullptr || (tool_use != nullptr && tool_use->AsString() == nullptr)) {
+    return InvalidArgument(where + " is not what gateways write");
+  }
+  text.main = *main->AsString();
+  text.special_tokens = *tokens->AsObject();
+  if (tool_use != nullptr) text.tool_use = *tool_use->AsString();
+  return text;
+}
+
+StatusOr<gateway::ChatTemplateOr> ReadTemplate(const Json& json, const std::string& where) {
+  ASSIGN_OR_RETURN(const ChatTemplateText text, ReadTemplateText(json, where));
+  ASSIGN_OR_RETURN(ChatTemplate parsed, ChatTemplate::FromText(text));
+  return gateway::ChatTemplateOr(std::make_shared<const ChatTemplate>(std::move(parsed)));
+}
+
+Generation::Description ToDescription(AdapterId adapter,
+                                      const cluster::SharedGeneration& generation) {
+  return {.adapter = adapter,
+          .digest = generation.digest,
+          .rank = generation.rank,
+          .bytes = generation.bytes};
+}
+
+}  // namespace
+
+StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
+                                                              const std::string& digest,
+                                                              const std::string& source) const {
+  ASSIGN_OR_RETURN(const Adapter adapter,
+                   Adapter::Open(dir, options_.spec, options_.max_rank, Adapter::Values::kUnknown));
+  cluster::SharedGeneration generation = {
+      .digest = digest,
+      .source = source,
+      .rank = adapter.spec().MaxRank(),
+      .bytes = adapter.file_bytes(),
+      .pool_bytes = PagesForAdapter(adapter, DType::kBF16, kPoolGrain) * kPoolGrain};
+  const auto text = ChatTemplate::Read(dir, options_.special_tokens);
+  if (!text.ok()) {
+    LogWarning(
+        StrCat("the chat template of ", source, " is passed over: ", Message(text.status())));
+  } else if (text->has_value()) {
+    generation.chat_template = ToJson(**text);
+  }
+  return generation;
+}
+
+StatusOr<ClusterAdapters::GenerationPtr> ClusterAdapters::Register(
+    const cluster::SharedGeneration& generation) {
+  ASSIGN_OR_RETURN(const AdapterId id, names_.Register(generation));
+  return MakeKnown(id, generation);
+}
+
+ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
+    AdapterId adapter, const cluster::SharedGeneration& generation) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto held = held_.find(adapter); held != held_.end()) {
+      if (GenerationPtr known = held->second.generation.lock()) return known;
+    }
+  }
+  // Before anybody can use it.
+  if (!generation.chat_template.is_null()) {
+    auto own = ReadTemplate(generation.chat_template, "its chat template");
+    if (own.ok()) {
+      options_.templates->Set(adapter, *std::move(own));
+    } else {
+      LogWarning(StrCat("generation ", generation.digest, ": ", Message(own.status())));
+    }
+  }
+  auto made = std::make_shared<const Generation>(
+      ToDescription(adapter, generation),
+      Generation::Hooks{.release = [this, adapter] { Release(adapter); }});
+  const std::lock_guard lock(mutex_);
+  Held& held = held_[adapter];
+  if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
+  held = {made,
+          {.shared = {adapter, generation.digest, generation.source},
+           .pool_bytes = generation.pool_bytes}};
+  return made;
+}
+
+void ClusterAdapters::Release(AdapterId adapter) {
+  const std::lock_guard lock(mutex_);
+  const auto held = held_.find(adapter);
+  // There may be a new one by now.
+  if (held == held_.end() || !held->second.generation.expired()) return;
+  options_.templates->Erase(adapter);
+  held_.erase(held);
+}
+
+std::optional<cluster::SharedAdapterUse> ClusterAdapters::Find(AdapterId adapter) const {
+  const std::lock_guard lock(mutex_);
+  const auto held = held_.find(adapter);
+  if (held == held_.end()) return std::nullopt;
+  return held->second.use;
+}
+
+StatusOr<std::shared_ptr<const Generation>> ClusterAdapters::Load(const std::string& source) {
+  if (IsSourceUrl(source)) {
+    return InvalidArgument(StrCat("nothing is fetched from ", source,
+                                  " here: the gateway was started without --state-dir"));
+  }
+  ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
+  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, Describe(dir, digest, source));
+  return Register(generation);
+}
+
+StatusOr<Generation::Description> ClusterAdapters::Verify(const std::string& source) {
+  ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
+  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, Describe(dir, digest, source));
+  return ToDescription(AdapterId(), generation);
+}
+
+StatusOr<std::shared_ptr<const Generation>> ClusterAdapters::Recall(const std::string& digest) {
+  const auto found = names_.Find(digest);
+  if (!found) {
+    return NotFound(StrCat("generation ", digest, " is not registered in the cluster any more"));
+  }
+  return MakeKnown(found->first, found->second);
+}
+
+StatusOr<std::shared_ptr<const Generation>> ClusterAdapters::Open(
+    const GenerationStore::Incoming& incoming, const std::string& source) {
+  const auto generation = Describe(Folder(incoming.dir()), incoming.digest(), source);
+  if (!generation.ok()) return WithSource(generation.status(), incoming.dir(), source);
+  return Register(*generation);
+}
+
+StatusOr<Generation::Description> ClusterAdapters::Verify(const GenerationStore::Incoming& incoming,
+                                                          const std::string& source) {
+  const auto generation = Describe(Folder(incoming.dir()), incoming.digest(), source);
+  if (!generation.ok()) return WithSource(generation.status(), incoming.dir(), source);
+  return ToDescription(AdapterId(), *generation);
+}
+
+StatusOr<CatalogEntry> ClusterAdapters::Restore(const RegisteredAdapter& row) {
+  const PastGeneration& last = row.history.back();
+  if (last.split.empty()) {
+    ASSIGN_OR_RETURN(GenerationPtr generation, Recall(last.digest));
+    return CatalogEntry{.name = row.name,
+                        .parent = options_.parent,
+                        .root = last.source,
+                        .generation = std::move(generation)};
+  }
+  std::vector<SplitTarget> targets;
+  for (const SplitShare& share : last.split) {
+    ASSIGN_OR_RETURN(GenerationPtr generation, Recall(share.digest));
+    targets.push_back({std::move(generation), share.weight, share.adapter});
+  }
+  return MakeSplit(row.name, options_.parent, targets);
+}
+
+}  // namespace aril

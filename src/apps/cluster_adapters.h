@@ -1,0 +1,81 @@
+// Adapters that clients give to a cluster at run time, as its gateways see them: names and
+// generations that all of them share, and that the runners get from their sources themselves.
+
+#ifndef ARIL_APPS_CLUSTER_ADAPTERS_H_
+#define ARIL_APPS_CLUSTER_ADAPTERS_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "apps/adapter_roots.h"
+#include "apps/incoming_adapters.h"
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "catalog/catalog.h"
+#include "cluster/gateway_node.h"
+#include "cluster/shared_names.h"
+#include "gateway/adapter_loader.h"
+#include "gateway/served_model.h"
+#include "spec/model_spec.h"
+
+namespace aril {
+
+// Thread-safe. Outlives its generations.
+class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdapters {
+ public:
+  struct Options {
+    AdapterRoots roots;  // runners find the same folders beneath theirs
+    ModelSpec spec;
+    int64_t max_rank = 0;
+    std::string parent;           // the base model's name
+    Json::Object special_tokens;  // of the base model, for chat templates
+    std::shared_ptr<gateway::AdapterChatTemplates> templates;
+  };
+  // `names` must outlive it.
+  ClusterAdapters(Options options, cluster::SharedNames& names)
+      : options_(std::move(options)), names_(names) {}
+
+  StatusOr<std::shared_ptr<const Generation>> Load(const std::string& source) override;
+  StatusOr<Generation::Description> Verify(const std::string& source) override;
+  StatusOr<std::shared_ptr<const Generation>> Recall(const std::string& digest) override;
+
+  // What has been fetched is only verified here: runners fetch it themselves.
+  StatusOr<std::shared_ptr<const Generation>> Open(const GenerationStore::Incoming& incoming,
+                                                   const std::string& source) override;
+  Status Keep(GenerationStore::Incoming, const Generation&) override { return OkStatus(); }
+  StatusOr<Generation::Description> Verify(const GenerationStore::Incoming& incoming,
+                                           const std::string& source) override;
+
+  // What a name that some gateway has written stands for. NotFound if a generation of it is not
+  // registered.
+  StatusOr<CatalogEntry> Restore(const RegisteredAdapter& row);
+  // Of adapters that somebody holds. Any thread.
+  std::optional<cluster::SharedAdapterUse> Find(AdapterId adapter) const;
+
+ private:
+  using GenerationPtr = std::shared_ptr<const Generation>;
+
+  StatusOr<cluster::SharedGeneration> Describe(const Folder& dir, const std::string& digest,
+                                               const std::string& source) const;
+  StatusOr<GenerationPtr> Register(const cluster::SharedGeneration& generation);
+  GenerationPtr MakeKnown(AdapterId adapter, const cluster::SharedGeneration& generation);
+  void Release(AdapterId adapter);
+
+  const Options options_;
+  cluster::SharedNames& names_;
+  struct Held {
+    std::weak_ptr<const Generation> generation;
+    cluster::SharedAdapterUse use;
+  };
+  mutable std::mutex mutex_;
+  std::unordered_map<AdapterId, Held> held_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_APPS_CLUSTER_ADAPTERS_H_

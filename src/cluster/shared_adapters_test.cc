@@ -1,0 +1,122 @@
+// Adapters that come at run time: a runner that lacks one gets it when an attempt needs it.
+
+#include "base/strings.h"
+#include "cluster/nodes_test_fixture.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+AdapterId Shared(int32_t i) { return AdapterId(delivery::kFirstSharedAdapter.value() + i); }
+
+class SharedAdaptersTest : public NodesTest {
+ protected:
+  SharedAdaptersTest() {
+    StartScheduler("scheduler:1");
+    StartRunner();
+    StartGateway();
+    network_.Run(seconds(1));
+  }
+  Gateway& gateway() { return *gateways_[0]; }
+  Runner& runner() { return *runners_[0]; }
+  void Finish(Runner& runner, const StatusOr<SharedAdapterLoader::Ready>& ready) {
+    runner.shared.Finish(ready, network_.now());
+    network_.Pump();
+  }
+  static SharedAdapterLoader::Ready Ready(int32_t engine_adapter) {
+    return {.adapter = AdapterId(engine_adapter), .pages = 2, .hold = nullptr};
+  }
+};
+
+TEST_F(SharedAdaptersTest, IsLoadedOnceForAllThatWait) {
+  Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(7)));
+  Submit(gateway(), 1, 5, {3, 4}, MixOf(Shared(7)));
+  Submit(gateway(), 2, 5, {5, 6});
+  EXPECT_THAT(runner().engine.sequences, SizeIs(1)) << "who needs nothing goes on";
+  ASSERT_THAT(runner().shared.loads, SizeIs(1)) << "one for both";
+  EXPECT_EQ(runner().shared.loads[0].first,
+            (delivery::SharedAdapter{Shared(7), StrCat("digest ", Shared(7)), "source"}));
+  EXPECT_EQ(schedulers_[0]->node->reign()->num_sequences(), 3u) << "they are reported";
+  Finish(runner(), Ready(40));
+  ASSERT_THAT(runner().engine.sequences, SizeIs(3));
+  int num_users = 0;
+  for (const auto& [id, request] : runner().engine.sequences) {
+    num_users += Uses(request.adapters, AdapterId(40)) ? 1 : 0;
+  }
+  EXPECT_EQ(num_users, 2) << "by the engine's id";
+  StepToEnd(6);
+  EXPECT_EQ(gateway().client.streams[0].tokens, Expected({1, 2}, 5));
+  EXPECT_EQ(gateway().client.streams[1].tokens, Expected({3, 4}, 5));
+  Submit(gateway(), 3, 5, {1, 2}, MixOf(Shared(7)));
+  EXPECT_THAT(runner().shared.loads, IsEmpty()) << "it is there";
+  EXPECT_THAT(runner().engine.sequences, SizeIs(1));
+}
+
+TEST_F(SharedAdaptersTest, SeveralOfOneSequenceAreAllWaitedFor) {
+  Submit(gateway(), 0, 5, {1, 2}, {{Shared(1), 1}, {AdapterId(0), 1}, {Shared(2), 0.5F}});
+  ASSERT_THAT(runner().shared.loads, SizeIs(2));
+  Finish(runner(), Ready(41));
+  EXPECT_THAT(runner().engine.sequences, IsEmpty());
+  Finish(runner(), Ready(42));
+  ASSERT_THAT(runner().engine.sequences, SizeIs(1));
+  EXPECT_EQ(runner().engine.sequences.begin()->second.adapters,
+            (AdapterMix{{AdapterId(41), 1}, {AdapterId(0), 1}, {AdapterId(42), 0.5F}}));
+}
+
+TEST_F(SharedAdaptersTest, WhatCannotBeLoadedFailsItsOwnOnly) {
+  Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(1)));
+  Submit(gateway(), 1, 5, {1, 2}, MixOf(Shared(2)));
+  Submit(gateway(), 2, 5, {1, 2}, MixOf(kUnknown));
+  ASSERT_THAT(runner().shared.loads, SizeIs(2));
+  Finish(runner(), InvalidArgument("adapter_model.safetensors is truncated"));
+  EXPECT_EQ(gateway().client.streams[0].finish, wire::FinishReason::kError);
+  EXPECT_EQ(gateway().client.streams[0].error.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(gateway().client.streams[0].error), HasSubstr("is truncated"));
+  EXPECT_EQ(gateway().client.streams[2].finish, wire::FinishReason::kError);
+  Finish(runner(), Ready(41));
+  StepToEnd(6);
+  EXPECT_EQ(gateway().client.streams[1].tokens, Expected({1, 2}, 5));
+  EXPECT_EQ(runner().node->end().num_live(), 0u);
+}
+
+TEST_F(SharedAdaptersTest, AnotherRunnerMayReachTheSource) {
+  StartRunner();
+  network_.Run(seconds(1));
+  Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(1)));
+  Runner& first = runner().shared.loads.empty() ? *runners_[1] : runner();
+  Runner& second = &first == &runner() ? *runners_[1] : runner();
+  ASSERT_THAT(first.shared.loads, SizeIs(1));
+  Finish(first, Unavailable("the source does not answer"));
+  network_.Run(seconds(2));
+  ASSERT_THAT(second.shared.loads, SizeIs(1));
+  Finish(second, Ready(41));
+  StepToEnd(6);
+  EXPECT_EQ(gateway().client.streams[0].tokens, Expected({1, 2}, 5));
+}
+
+TEST_F(SharedAdaptersTest, WhoIsCancelledMeanwhileDoesNotBegin) {
+  Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(1)));
+  Submit(gateway(), 1, 5, {1, 2}, MixOf(Shared(1)));
+  gateway().node->Cancel(SequenceId(0), network_.now());
+  network_.Pump();
+  EXPECT_EQ(runner().node->end().num_live(), 1u);
+  Finish(runner(), Ready(41));
+  EXPECT_THAT(runner().engine.sequences, SizeIs(1));
+  Submit(gateway(), 2, 5, {1, 2}, MixOf(Shared(2)));
+  Submit(gateway(), 3, 5, {1, 2}, MixOf(Shared(2)));
+  Kill(gateway());
+  network_.Run(milliseconds(500));
+  Finish(runner(), Ready(42));
+  EXPECT_THAT(runner().engine.sequences, IsEmpty()) << "nobody is there for it";
+  EXPECT_EQ(runner().node->end().num_live(), 0u);
+}
+
+}  // namespace
+}  // namespace aril::cluster
