@@ -90,13 +90,13 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
       if (GenerationPtr known = held->second.generation.lock()) return known;
     }
   }
-  // Before anybody can use it.
+  std::optional<gateway::ChatTemplateOr> own;
   if (!generation.chat_template.is_null()) {
-    auto own = ReadTemplate(generation.chat_template, "its chat template");
-    if (own.ok()) {
-      options_.templates->Set(adapter, *std::move(own));
+    auto read = ReadTemplate(generation.chat_template, "its chat template");
+    if (!read.ok()) {
+      LogWarning(StrCat("generation ", generation.digest, ": ", Message(read.status())));
     } else {
-      LogWarning(StrCat("generation ", generation.digest, ": ", Message(own.status())));
+      own = *std::move(read);
     }
   }
   auto made = std::make_shared<const Generation>(
@@ -105,6 +105,7 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
   const std::lock_guard lock(mutex_);
   Held& held = held_[adapter];
   if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
+  if (own) options_.templates->Set(adapter, *std::move(own));
   held = {made,
           {.shared = {adapter, generation.digest, generation.source},
            .pool_bytes = generation.pool_bytes}};

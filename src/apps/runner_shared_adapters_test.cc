@@ -25,7 +25,7 @@ class RunnerSharedAdaptersTest : public RemoteAdaptersTest {
   using Ready = cluster::SharedAdapterLoader::Ready;
 
   RunnerSharedAdaptersTest() { loop_.Start(node_); }
-  ~RunnerSharedAdaptersTest() override {
+  void TearDown() override {
     loop_.Stop();
     shared_.reset();
   }

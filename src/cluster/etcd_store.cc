@@ -15,8 +15,9 @@ namespace pb = etcdserverpb;
 
 namespace {
 
-// Of a listing; answers are 4 MiB at most.
+// Of a listing, so that an answer is not too large whatever the values are.
 constexpr int64_t kPageKeys = 256;
+constexpr int kMaxAnswerBytes = 128 << 20;
 
 // The first key behind all that begin with it; prefixes of ours end in a slash.
 std::string EndOfPrefix(std::string prefix) {
@@ -33,6 +34,7 @@ class EtcdStore::Impl {
     for (const std::string& endpoint : options.endpoints) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+      arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
       // A member that has come back is found within a second.
       arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
       arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
