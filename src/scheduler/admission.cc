@@ -24,9 +24,11 @@ Duration TimeToPlace(double num_sequences, double per_s) {
   return std::clamp(wait, kMinRetry, kMaxRetry);
 }
 
-// After which the first token can still come in time.
+// After which the first token can still come in time. The longest prefill may be one of an adapter
+// that had to be read, or of one very long prompt: half of the objective is left for waiting in any
+// case, or such a one would have everybody else turned away for a minute.
 Duration LongestWait(Duration slo, const QueueRates& rates) {
-  return std::max(Duration(0), slo - rates.max_prefill());
+  return std::max(slo / 2, slo - rates.max_prefill());
 }
 
 }  // namespace

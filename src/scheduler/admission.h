@@ -89,7 +89,7 @@ class NeverAbort final : public AbortPolicy {
 };
 
 // Aborts what could not have its first token within the objective any more, were it placed now: all
-// that has waited longer than SLO - l_prefill (S-LoRA, appendix B).
+// that has waited longer than SLO - l_prefill (S-LoRA, appendix B), and than half of the SLO.
 class EarlyAbort final : public AbortPolicy {
  public:
   explicit EarlyAbort(Duration slo) : slo_(slo) {}

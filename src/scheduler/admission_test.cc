@@ -63,7 +63,7 @@ TEST(EarlyAbortTest, LeavesTimeForThePrefill) {
   rates.OnPrefill(seconds(2));
   EXPECT_EQ(EarlyAbort(seconds(6)).MaxWait(rates), seconds(4));
   rates.OnPrefill(seconds(9));
-  EXPECT_EQ(EarlyAbort(seconds(6)).MaxWait(rates), seconds(0));
+  EXPECT_EQ(EarlyAbort(seconds(6)).MaxWait(rates), seconds(3)) << "one slow load is not all loads";
   EXPECT_FALSE(NeverAbort().MaxWait(rates));
 }
 
@@ -76,7 +76,7 @@ TEST(QueueBoundTest, ServiceBoundIsWhatCanBePlacedInTime) {
   for (int i = 0; i < 400; ++i) rates.OnPlaced(At(i * 0.1));
   EXPECT_FALSE(bound.RetryAfter(15, rates));
   rates.OnPrefill(milliseconds(1500));
-  EXPECT_TRUE(bound.RetryAfter(15, rates)) << "half a second is left, at ten a second";
+  EXPECT_TRUE(bound.RetryAfter(15, rates)) << "a second is left, at ten a second";
   const auto retry = bound.RetryAfter(200, rates);
   ASSERT_TRUE(retry);
   EXPECT_GT(*retry, seconds(10));
