@@ -5,17 +5,21 @@
 #include "base/check.h"
 #include "cluster/shared_records.h"
 
+using aril::cluster::ReadGeneration;
+using aril::cluster::ReadRow;
+using aril::cluster::ToText;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  if (const auto row = aril::cluster::ReadRow(text); row.ok()) {
+  if (const auto row = ReadRow(text); row.ok()) {
     const std::string written = ToText(*row);
-    const auto again = aril::cluster::ReadRow(written);
+    const auto again = ReadRow(written);
     CHECK(again.ok());
     CHECK(ToText(*again) == written);
   }
-  if (const auto generation = aril::cluster::ReadGeneration(text); generation.ok()) {
+  if (const auto generation = ReadGeneration(text); generation.ok()) {
     const std::string written = ToText(*generation);
-    const auto again = aril::cluster::ReadGeneration(written);
+    const auto again = ReadGeneration(written);
     CHECK(again.ok());
     CHECK(ToText(*again) == written);
   }
