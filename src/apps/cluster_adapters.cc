@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/generation_store.h"
-#include "catalog/split.h"
+#include "catalog/restore_entry.h"
 #include "sources/source_url.h"
 #include "tokenizer/chat_template.h"
 
@@ -169,20 +169,9 @@ StatusOr<Generation::Description> ClusterAdapters::Verify(const GenerationStore:
 }
 
 StatusOr<CatalogEntry> ClusterAdapters::Restore(const RegisteredAdapter& row) {
-  const PastGeneration& last = row.history.back();
-  if (last.split.empty()) {
-    ASSIGN_OR_RETURN(GenerationPtr generation, Recall(last.digest));
-    return CatalogEntry{.name = row.name,
-                        .parent = options_.parent,
-                        .root = last.source,
-                        .generation = std::move(generation)};
-  }
-  std::vector<SplitTarget> targets;
-  for (const SplitShare& share : last.split) {
-    ASSIGN_OR_RETURN(GenerationPtr generation, Recall(share.digest));
-    targets.push_back({std::move(generation), share.weight, share.adapter});
-  }
-  return MakeSplit(row.name, options_.parent, targets);
+  return RestoreEntry(row, options_.parent, [this](const Generation::Description& registered) {
+    return Recall(registered.digest);
+  });
 }
 
 }  // namespace aril

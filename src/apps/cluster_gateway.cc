@@ -1,31 +1,22 @@
 // `aril gateway`.
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "adapters/adapter.h"
-#include "apps/cluster_adapters.h"
 #include "apps/cluster_processes.h"
 #include "apps/fd_limit.h"
 #include "apps/front.h"
-#include "apps/model_fingerprint.h"
-#include "apps/remote_adapters.h"
 #include "apps/served_model.h"
+#include "apps/shared_catalog.h"
 #include "apps/start_up.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/catalog.h"
-#include "catalog/state_dir.h"
-#include "cluster/etcd_store.h"
 #include "cluster/gateway_node.h"
 #include "cluster/grpc_links.h"
 #include "cluster/node_loop.h"
-#include "cluster/shared_names.h"
-#include "sources/adapter_fetcher.h"
 #include "tokenizer/special_tokens.h"
 
 namespace aril {
@@ -54,91 +45,6 @@ class ClusterPort final : public wire::SequencePort {
  private:
   cluster::NodeLoop& loop_;
   cluster::GatewayNode& node_;
-};
-
-// The names that clients have given to adapters at run time, by this gateway or another one.
-class SharedCatalog {
- public:
-  // Reads them all. An error says what etcd, or a folder, lacks.
-  static StatusOr<std::unique_ptr<SharedCatalog>> Open(const GatewayProcessOptions& options,
-                                                       const std::string& base_digest,
-                                                       const Clock& clock) {
-    std::unique_ptr<SharedCatalog> shared(new SharedCatalog());
-    ASSIGN_OR_RETURN(shared->store_, cluster::EtcdStore::Create(
-                                         {.endpoints = options.etcd.members,
-                                          .tls = options.etcd.tls,
-                                          .allows_insecure = options.cluster.allows_insecure}));
-    std::string prefix = options.etcd_prefix;
-    if (!prefix.ends_with('/')) prefix += '/';
-    auto names = cluster::SharedNames::Open({.prefix = prefix, .base_digest = base_digest},
-                                            *shared->store_, clock);
-    if (!names.ok()) return Annotate(names.status(), "--etcd");
-    shared->names_ = *std::move(names);
-    if (!options.serve.state_dir.empty()) {
-      ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(options.serve.runner.model_dir));
-      ASSIGN_OR_RETURN(shared->state_, OpenStateDir(options.serve.state_dir, base));
-    }
-    return shared;
-  }
-  ~SharedCatalog() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_stopping_ = true;
-    }
-    wake_.notify_one();
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void MakeAdapters(ClusterAdapters::Options adapters, const SourcePolicy& sources,
-                    const Clock& clock) {
-    adapters_.emplace(std::move(adapters), *names_);
-    if (state_) remote_.emplace(AdapterFetcher(sources, clock), *adapters_, state_->store);
-  }
-  Catalog::Options CatalogOptions(const Clock& clock) {
-    return {.clock = &clock,
-            .registry = names_.get(),
-            .restore = [this](const RegisteredAdapter& row) { return adapters_->Restore(row); },
-            .on_forgotten = [this](const std::string& digest) { names_->Forget(digest); }};
-  }
-  // Keeps it as the others change it, until this object ends.
-  void Follow(std::shared_ptr<Catalog> catalog) {
-    thread_ = std::thread([this, catalog = std::move(catalog)] { Run(*catalog); });
-  }
-
-  ClusterAdapters& adapters() { return *adapters_; }
-  RemoteAdapters* remote() { return remote_ ? &*remote_ : nullptr; }
-
- private:
-  static constexpr Duration kInterval = std::chrono::milliseconds(500);
-
-  SharedCatalog() = default;
-
-  void Run(Catalog& catalog) {
-    bool is_reachable = true;
-    while (true) {
-      {
-        std::unique_lock lock(mutex_);
-        if (wake_.wait_for(lock, kInterval, [this] { return is_stopping_; })) return;
-      }
-      const Status synced = catalog.Sync();
-      if (synced.ok() == std::exchange(is_reachable, synced.ok())) continue;
-      if (synced.ok()) {
-        LogInfo("the names of adapters are followed again");
-      } else {
-        LogWarning(StrCat("the names of adapters stay as they are: ", Message(synced)));
-      }
-    }
-  }
-
-  std::unique_ptr<cluster::EtcdStore> store_;
-  std::unique_ptr<cluster::SharedNames> names_;
-  std::optional<StateDir> state_;
-  std::optional<ClusterAdapters> adapters_;
-  std::optional<RemoteAdapters> remote_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool is_stopping_ = false;
-  std::thread thread_;
 };
 
 // What the runners verify completely is described from its header here.
@@ -203,10 +109,7 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                    Catalog::Create(EntriesOf(BaseNames(options.text), model_dir, adapters,
                                              generations, clock.UnixSeconds()),
                                    std::move(catalog_options)));
-  if (shared != nullptr) {
-    RETURN_IF_ERROR(Annotate(model.catalog->Sync(), "--etcd"));
-    shared->Follow(model.catalog);
-  }
+  if (shared != nullptr) RETURN_IF_ERROR(shared->Follow(model.catalog));
   return model;
 }
 

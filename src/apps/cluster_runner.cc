@@ -69,8 +69,8 @@ cluster::RunnerCapacity CapacityOf(LocalRunner& runner, const ServeOptions& opti
   return capacity;
 }
 
-// What the runner has besides the adapters that it was started with.
-struct SharedAdapters {
+// By which the runner gets adapters that it was not started with.
+struct RunTimeAdapters {
   std::optional<StateDir> state;
   std::optional<LocalAdapters> local;
   std::optional<RemoteAdapters> remote;
@@ -135,8 +135,8 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   Termination termination;
   ASSIGN_OR_RETURN(auto status_server, ListenForStatus(options.cluster));
   ASSIGN_OR_RETURN(const auto runner, MakeRunner(serve, clock, &adapters));
-  SharedAdapters adapters_of_run_time;
-  RETURN_IF_ERROR(adapters_of_run_time.SetUp(serve, *runner, clock));
+  RunTimeAdapters run_time;
+  RETURN_IF_ERROR(run_time.SetUp(serve, *runner, clock));
   cluster::Hello hello = MakeHello(cluster::Role::kRunner);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.runner.model_dir, adapters));
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
@@ -159,10 +159,8 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   LogInfo(StrCat("Runner ", hello.id, " at ", hello.address));
   std::optional<RunnerSharedAdapters> shared;
   if (MayChangeAdapters(serve)) {
-    RemoteAdapters* const remote =
-        adapters_of_run_time.remote ? &*adapters_of_run_time.remote : nullptr;
-    shared.emplace(RunnerSharedAdapters::Options(), loop, *runner, *adapters_of_run_time.local,
-                   remote);
+    shared.emplace(RunnerSharedAdapters::Options(), loop, *runner, *run_time.local,
+                   run_time.remote ? &*run_time.remote : nullptr);
   }
   cluster::RunnerNode node({.hello = std::move(hello),
                             .schedulers = options.cluster.schedulers,

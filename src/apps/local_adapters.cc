@@ -89,7 +89,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::str
   }
   const std::string dir = options_.store->DirOf(digest);
   ASSIGN_OR_RETURN(LoadedAdapter loaded, runner_.VerifyAdapter(dir, Adapter::Values::kFinite));
-  return Restore({.history = {{.digest = digest}}, .rank = loaded.rank, .bytes = loaded.bytes});
+  return Restore({.digest = digest, .rank = loaded.rank, .bytes = loaded.bytes});
 }
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
@@ -109,16 +109,16 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapt
   return generation;
 }
 
-std::shared_ptr<const Generation> LocalAdapters::Restore(const RegisteredAdapter& registered) {
+std::shared_ptr<const Generation> LocalAdapters::Restore(const Generation::Description& stored) {
   CHECK(options_.store != nullptr);
-  const std::string& digest = registered.history.back().digest;
+  const std::string& digest = stored.digest;
   if (GenerationPtr known = FindKnown(digest)) {
     LetCloseStored((*known)->adapter, digest);
     return known;
   }
   const std::string dir = options_.store->DirOf(digest);
   const LoadedAdapter loaded = {
-      .id = runner_.AddAdapter(dir), .rank = registered.rank, .bytes = registered.bytes};
+      .id = runner_.AddAdapter(dir), .rank = stored.rank, .bytes = stored.bytes};
   return MakeKnown(loaded, digest, std::make_shared<UnreadTemplate>(dir));
 }
 

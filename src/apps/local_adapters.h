@@ -17,8 +17,8 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "catalog/catalog.h"
 #include "catalog/generation_store.h"
-#include "catalog/registry.h"
 #include "catalog/verified_files.h"
 #include "gateway/adapter_loader.h"
 #include "gateway/served_model.h"
@@ -55,8 +55,9 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   // A generation of an adapter that the runner has had from the start; if its files cannot be read
   // the runner has it no more.
   StatusOr<std::shared_ptr<const Generation>> Adopt(AdapterId adapter, const std::string& dir);
-  // One that was registered in an earlier process; its files are opened when it is wanted first.
-  std::shared_ptr<const Generation> Restore(const RegisteredAdapter& registered);
+  // One whose files are in the store, as it was described when they came there; they are opened
+  // when it is wanted first.
+  std::shared_ptr<const Generation> Restore(const Generation::Description& stored);
 
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;

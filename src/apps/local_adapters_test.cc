@@ -139,12 +139,6 @@ class StoredAdaptersTest : public ::testing::Test {
         .ok();
   }
   // The row that the registry would have.
-  static RegisteredAdapter Row(const Generation& generation) {
-    return {.name = "a",
-            .history = {{.digest = generation->digest}},
-            .rank = generation->rank,
-            .bytes = generation->bytes};
-  }
 
   TestDir dir_;
   const GenerationStore store_;
@@ -158,15 +152,15 @@ TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
   dir_.Write("root/all-r4/chat_template.jinja", "own");
   auto loaded = adapters_->Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const RegisteredAdapter row = Row(**loaded);
+  const Generation::Description stored = ***loaded;
   fs::remove_all(dir_ / "root/all-r4");
   EXPECT_TRUE(Accepts((**loaded)->adapter));
   *loaded = nullptr;
 
   Restart();
-  auto restored = adapters_->Restore(row);
+  auto restored = adapters_->Restore(stored);
   EXPECT_FALSE(templates_->Find((*restored)->adapter).has_value()) << "nothing has been opened";
-  EXPECT_EQ(adapters_->Restore(row), restored) << "one name or two, one adapter";
+  EXPECT_EQ(adapters_->Restore(stored), restored) << "one name or two, one adapter";
   EXPECT_EQ(restored->residence(), Generation::Residence::kDisk);
   EXPECT_TRUE(Accepts((*restored)->adapter)) << "which opens it";
   EXPECT_EQ(restored->FindPrepared(), nullptr) << "its template has not been read";
@@ -200,12 +194,12 @@ TEST_F(StoredAdaptersTest, AnAdapterThatIsRefusedLeavesNothing) {
 TEST_F(StoredAdaptersTest, FilesThatGoAreSaidAndMayComeBack) {
   auto loaded = adapters_->Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const RegisteredAdapter row = Row(**loaded);
+  const Generation::Description stored = ***loaded;
   *loaded = nullptr;
   Restart();
-  const std::string files = store_.DirOf(row.history.back().digest);
+  const std::string files = store_.DirOf(stored.digest);
   fs::rename(files, dir_ / "away");
-  const auto restored = adapters_->Restore(row);
+  const auto restored = adapters_->Restore(stored);
   EXPECT_EQ(restored->Prepare().status().code(), StatusCode::kNotFound);
   EXPECT_FALSE(Accepts((*restored)->adapter));
   fs::rename(dir_ / "away", files);

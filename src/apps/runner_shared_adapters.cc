@@ -76,10 +76,14 @@ void RunnerSharedAdapters::Keep(const GenerationPtr& generation) {
     by_digest_.erase((*dropped)->digest);
     kept_.pop_back();
   }
-  // What sequences still use stays in the store until the next start.
-  if (remote_ == nullptr || dropped.use_count() > 1) return;
-  const std::string digest = (*dropped)->digest;
-  dropped.reset();
+  Drop(std::move(dropped));
+}
+
+// What sequences still use stays in the store until the next start.
+void RunnerSharedAdapters::Drop(GenerationPtr generation) {
+  if (remote_ == nullptr || generation.use_count() > 1) return;
+  const std::string digest = (*generation)->digest;
+  generation.reset();
   const Status removed = remote_->store().Remove(digest);
   if (!removed.ok()) LogWarning("an adapter's files stay: " + Message(removed));
 }
@@ -98,7 +102,7 @@ StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Fetch(
 StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(
     const delivery::SharedAdapter& shared) {
   if (GenerationPtr kept = FindKept(shared.digest)) return kept;
-  // In the store since an earlier process, or in use under another source.
+  // A sequence may still use one that is not kept any more.
   if (auto recalled = local_.Recall(shared.digest); recalled.ok()) return recalled;
   if (IsSourceUrl(shared.source)) {
     if (remote_ != nullptr) return Fetch(shared);
@@ -108,8 +112,11 @@ StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(
                "--hub-endpoint as the gateways"));
   }
   ASSIGN_OR_RETURN(GenerationPtr generation, local_.Load(shared.source));
-  RETURN_IF_ERROR(CheckDigest(shared, (*generation)->digest));
-  return generation;
+  const Status is_right = CheckDigest(shared, (*generation)->digest);
+  if (is_right.ok()) return generation;
+  // Unless it is here for a name of its own.
+  if (FindKept((*generation)->digest) == nullptr) Drop(std::move(generation));
+  return is_right;
 }
 
 StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::Prepare(

@@ -53,6 +53,8 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
 
   GenerationPtr FindKept(const std::string& digest);
   void Keep(const GenerationPtr& generation);
+  // Removes its files from the store, if nobody uses them.
+  void Drop(GenerationPtr generation);
   StatusOr<GenerationPtr> Get(const delivery::SharedAdapter& shared);
   StatusOr<GenerationPtr> Fetch(const delivery::SharedAdapter& shared);
   StatusOr<Ready> Prepare(const delivery::SharedAdapter& shared);

@@ -69,6 +69,9 @@ TEST_F(RunnerSharedAdaptersTest, OtherFilesThanWereRegisteredAreRefused) {
   EXPECT_THAT(Message(fetched.status()), HasSubstr("load the adapter again"));
   const auto in_a_folder = LoadShared(Shared("down-r1", "qv-r64-bf16"));
   EXPECT_EQ(in_a_folder.status().code(), StatusCode::kFailedPrecondition);
+  for (const char* folder : {"all-r4", "qv-r64-bf16"}) {
+    EXPECT_FALSE(store_.Has(Shared(folder, "").digest)) << folder << " is left in the store";
+  }
   EXPECT_TRUE(LoadShared(Shared("qv-r64-bf16", "qv-r64-bf16")).ok());
 }
 

@@ -14,7 +14,7 @@
 #include "apps/start_up.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "catalog/split.h"
+#include "catalog/restore_entry.h"
 #include "catalog/state_dir.h"
 #include "sources/adapter_fetcher.h"
 #include "tokenizer/special_tokens.h"
@@ -61,41 +61,17 @@ void RestorePin(CatalogEntry* entry) {
       is_full ? Message(pin.status()) : "its files cannot be read; the server's log says why";
 }
 
-// What a registered name stands for.
-StatusOr<CatalogEntry> RestoreEntry(const std::string& parent, const RegisteredAdapter& adapter,
-                                    LocalAdapters& local_adapters) {
-  const std::vector<SplitShare>& split = adapter.history.back().split;
-  if (split.empty()) {
-    return CatalogEntry{.name = adapter.name,
-                        .parent = parent,
-                        .root = adapter.history.back().source,
-                        .generation = local_adapters.Restore(adapter)};
-  }
-  std::vector<SplitTarget> targets;
-  for (const SplitShare& share : split) {
-    targets.push_back(
-        {local_adapters.Restore(
-             {.history = {{.digest = share.digest}}, .rank = share.rank, .bytes = share.bytes}),
-         share.weight, share.adapter});
-  }
-  return MakeSplit(adapter.name, parent, targets);
-}
-
 // Adds what clients of earlier processes have loaded.
 Status RestoreAdapters(const std::string& parent, const StateDir& state,
                        LocalAdapters& local_adapters, std::vector<CatalogEntry>* entries) {
-  ASSIGN_OR_RETURN(std::vector<RegisteredAdapter> registered, state.registry->List());
-  for (RegisteredAdapter& adapter : registered) {
-    auto restored = RestoreEntry(parent, adapter, local_adapters);
-    if (!restored.ok())
-      return Annotate(restored.status(), "the registry's adapter " + adapter.name);
-    CatalogEntry entry = *std::move(restored);
-    entry.owner = adapter.owner;
-    entry.expires_unix = adapter.expires_unix;
-    entry.is_pinned = adapter.is_pinned;
-    entry.history = std::move(adapter.history);
-    if (entry.is_pinned) RestorePin(&entry);
-    entries->push_back(std::move(entry));
+  ASSIGN_OR_RETURN(const std::vector<RegisteredAdapter> registered, state.registry->List());
+  for (const RegisteredAdapter& row : registered) {
+    auto entry = RestoreEntry(row, parent, [&](const Generation::Description& stored) {
+      return local_adapters.Restore(stored);
+    });
+    if (!entry.ok()) return Annotate(entry.status(), "the registry's adapter " + row.name);
+    if (entry->is_pinned) RestorePin(&*entry);
+    entries->push_back(*std::move(entry));
   }
   LogInfo(StrCat("restored ", registered.size(), " adapters that clients have loaded"));
   return OkStatus();

@@ -317,11 +317,6 @@ void Catalog::TakeOver(const RegisteredAdapter& row) {
     return;
   }
   CatalogEntry entry = *std::move(restored);
-  entry.name = row.name;
-  entry.owner = row.owner;
-  entry.expires_unix = row.expires_unix;
-  entry.is_pinned = row.is_pinned;
-  entry.history = row.history;
   replaced = Take(key);
   if (replaced != nullptr) {
     entry.usage = replaced->usage;

@@ -176,8 +176,8 @@ class Catalog {
     // Outlives the catalog; null: changes are forgotten when the process ends. With it, a change is
     // there for good before anybody sees it.
     NameStore* registry = nullptr;
-    // What a name that another process has written stands for: an entry with a parent and a
-    // generation. Only where other processes have the same registry.
+    // What a name that another process has written stands for (catalog/restore_entry.h). Only where
+    // other processes have the same registry.
     std::function<StatusOr<CatalogEntry>(const RegisteredAdapter& row)> restore = nullptr;
     // Told of generations that the registry has let go.
     std::function<void(const std::string& digest)> on_forgotten = nullptr;

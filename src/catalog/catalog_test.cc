@@ -7,6 +7,8 @@
 #include "base/strings.h"
 #include "base/test_dir.h"
 #include "catalog/registry.h"
+#include "catalog/restore_entry.h"
+#include "catalog/test_support.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,41 +18,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-CatalogEntry Base(const std::string& name) {
-  return {.name = name, .parent = "", .root = "/models/" + name, .generation = nullptr};
-}
-
-// Adapter `id`, of generation "g<id>".
-CatalogEntry Adapter(const std::string& name, int32_t id, std::function<void()> release = nullptr) {
-  return {.name = name,
-          .parent = "base",
-          .root = "/adapters/" + name,
-          .generation = std::make_shared<const Generation>(
-              Generation::Description{.adapter = AdapterId(id), .digest = StrCat("g", id)},
-              Generation::Hooks{.release = std::move(release)})};
-}
-
-std::shared_ptr<Catalog> Make(std::vector<CatalogEntry> entries, Catalog::Options options = {}) {
-  auto catalog = Catalog::Create(std::move(entries), std::move(options));
-  EXPECT_TRUE(catalog.ok()) << catalog.status();
-  return *std::move(catalog);
-}
-
-// As the operator: changes what everybody may use.
-Status Put(Catalog& catalog, CatalogEntry entry, const Catalog::Expected& expected = std::nullopt) {
-  return catalog.Put(kDefaultTenant, std::move(entry), expected).status();
-}
-Status Remove(Catalog& catalog, const std::string& name) {
-  return catalog.Remove(kDefaultTenant, name, std::nullopt);
-}
-
 std::vector<std::string> Names(const Catalog& catalog, const std::string& tenant = "default") {
   std::vector<std::string> names;
   for (const CatalogEntryPtr& entry : catalog.List(tenant)) names.push_back(entry->name);
   return names;
 }
-
-const Catalog::Expected kFree = "";
 
 TEST(Catalog, NamesAreCheckedCharacterByCharacter) {
   for (const char* name : {"a", "7b", "tenant/sql-lora@v2", "meta-llama/Llama-3.2-1B", "a:b.c_d"}) {
@@ -66,7 +38,7 @@ TEST(Catalog, NamesAreCheckedCharacterByCharacter) {
 }
 
 TEST(Catalog, ResolvesNamesToEntries) {
-  const auto catalog = Make({Adapter("sql", 1), Base("base"), Adapter("chat", 0)});
+  const auto catalog = MakeCatalog({Adapter("sql", 1), Base("base"), Adapter("chat", 0)});
   ASSERT_NE(catalog->Resolve("default", "sql"), nullptr);
   EXPECT_EQ(catalog->Resolve("default", "sql")->adapter(), AdapterId(1));
   EXPECT_EQ(catalog->Resolve("default", "sql")->root, "/adapters/sql");
@@ -78,13 +50,13 @@ TEST(Catalog, ResolvesNamesToEntries) {
 
 TEST(Catalog, ListsBaseModelsFirstThenByName) {
   const auto catalog =
-      Make({Adapter("b", 1), Base("zz"), Adapter("c", 2), Adapter("a", 0), Base("base")});
+      MakeCatalog({Adapter("b", 1), Base("zz"), Adapter("c", 2), Adapter("a", 0), Base("base")});
   EXPECT_EQ(catalog->base_name(), "zz") << "as the operator ordered them";
   EXPECT_THAT(Names(*catalog), ElementsAre("base", "zz", "a", "b", "c"));
 }
 
 TEST(Catalog, NamesModelsForMetrics) {
-  const auto catalog = Make({Base("base"), Adapter("one", 7), Adapter("two", 7)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("one", 7), Adapter("two", 7)});
   EXPECT_EQ(catalog->NameOf(AdapterId(7)), "one");
   EXPECT_EQ(catalog->NameOf(AdapterId(8)), "");
   EXPECT_EQ(catalog->NameOf(kBaseModel), "base");
@@ -111,7 +83,7 @@ TEST(Catalog, RefusesBadEntries) {
 }
 
 TEST(Catalog, AddsWhatIsNewAndReplacesOnlyIfAsked) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   ASSERT_TRUE(Put(*catalog, Adapter("b", 1), kFree).ok());
   EXPECT_EQ(catalog->num_adapters(), 2);
   EXPECT_EQ(Put(*catalog, Adapter("a", 2), kFree).code(), StatusCode::kAlreadyExists);
@@ -125,7 +97,7 @@ TEST(Catalog, AddsWhatIsNewAndReplacesOnlyIfAsked) {
 }
 
 TEST(Catalog, RemovesAdaptersOnly) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   EXPECT_EQ(Remove(*catalog, "base").code(), StatusCode::kAlreadyExists);
   EXPECT_EQ(Remove(*catalog, "b").code(), StatusCode::kNotFound);
   EXPECT_TRUE(Remove(*catalog, "a").ok());
@@ -135,7 +107,7 @@ TEST(Catalog, RemovesAdaptersOnly) {
 
 TEST(Catalog, AGenerationStaysAsLongAsSomebodyUsesIt) {
   int released = 0;
-  const auto catalog = Make({Base("base"), Adapter("a", 0, [&] { ++released; })});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0, [&] { ++released; })});
   CatalogEntryPtr in_use = catalog->Resolve("default", "a");
   ASSERT_TRUE(Put(*catalog, Adapter("a", 1)).ok());
   EXPECT_EQ(catalog->Resolve("default", "a")->adapter(), AdapterId(1));
@@ -148,7 +120,7 @@ TEST(Catalog, AGenerationStaysAsLongAsSomebodyUsesIt) {
 }
 
 TEST(Catalog, ANameThatWasPutAgainIsShownAsLongAsItIsUsed) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   ASSERT_TRUE(Put(*catalog, Adapter("a", 0)).ok());
   const CatalogEntryPtr in_use = catalog->Resolve("default", "a");
   ASSERT_TRUE(Remove(*catalog, "a").ok());
@@ -156,7 +128,7 @@ TEST(Catalog, ANameThatWasPutAgainIsShownAsLongAsItIsUsed) {
 }
 
 TEST(Catalog, TheReleaseMayUseTheCatalog) {
-  const auto catalog = Make({Base("base")});
+  const auto catalog = MakeCatalog({Base("base")});
   std::string name = "?";
   ASSERT_TRUE(
       Put(*catalog, Adapter("a", 0, [&] { name = catalog->NameOf(AdapterId(0)); }), kFree).ok());
@@ -167,7 +139,7 @@ TEST(Catalog, TheReleaseMayUseTheCatalog) {
 TEST(Catalog, ThousandsOfAdapters) {
   std::vector<CatalogEntry> entries = {Base("base")};
   for (int32_t i = 0; i < 5000; ++i) entries.push_back(Adapter(StrCat("adapter-", i), i));
-  const auto catalog = Make(std::move(entries));
+  const auto catalog = MakeCatalog(std::move(entries));
   // All of them move, and what they left is forgotten on the way.
   for (int32_t i = 0; i < 5000; ++i) {
     ASSERT_TRUE(Put(*catalog, Adapter(StrCat("adapter-", i), 5000 + i)).ok());
@@ -181,7 +153,7 @@ TEST(Catalog, ThousandsOfAdapters) {
 }
 
 TEST(Catalog, TakesOnlySoMany) {
-  const auto catalog = Make({Base("base")});
+  const auto catalog = MakeCatalog({Base("base")});
   for (int32_t i = 0; i < Catalog::kMaxAdapters; ++i) {
     ASSERT_TRUE(Put(*catalog, Adapter(StrCat("a", i), i), kFree).ok());
   }
@@ -195,7 +167,7 @@ TEST(Catalog, TakesOnlySoMany) {
 }
 
 TEST(Catalog, WhoResolvesGetsTheOldOrTheNew) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   std::thread mover([&] {
     for (int32_t i = 1; i < 1000; ++i) {
       EXPECT_TRUE(Put(*catalog, Adapter("a", i)).ok());
@@ -212,7 +184,7 @@ TEST(Catalog, WhoResolvesGetsTheOldOrTheNew) {
 }
 
 TEST(Catalog, AChangeSaysWhatItExpects) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   EXPECT_THAT(Message(Put(*catalog, Adapter("a", 1), "g7")),
               HasSubstr(R"("a" stands for generation g0, not for the expected g7)"));
   EXPECT_EQ(Put(*catalog, Adapter("b", 1), "g7").code(), StatusCode::kAborted);
@@ -222,7 +194,7 @@ TEST(Catalog, AChangeSaysWhatItExpects) {
 }
 
 TEST(Catalog, TenantsSeeTheirOwnAndWhatIsForAll) {
-  const auto catalog = Make({Base("base"), Adapter("all", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("all", 0)});
   ASSERT_TRUE(catalog->Put("acme", Adapter("x", 1), kFree).ok());
   ASSERT_TRUE(catalog->Put("zeta", Adapter("x", 2), kFree).ok()) << "names are each tenant's own";
   ASSERT_TRUE(catalog->Put("zeta", Adapter("alpha", 3), kFree).ok());
@@ -242,7 +214,7 @@ TEST(Catalog, TenantsSeeTheirOwnAndWhatIsForAll) {
 }
 
 TEST(Catalog, TheDefaultTenantChangesWhatIsForAll) {
-  const auto catalog = Make({Base("base"), Adapter("all", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("all", 0)});
   ASSERT_TRUE(Put(*catalog, Adapter("all", 1)).ok());
   EXPECT_EQ(catalog->Resolve("acme", "all")->adapter(), AdapterId(1));
   ASSERT_TRUE(Put(*catalog, Adapter("mine", 2)).ok());
@@ -253,7 +225,7 @@ TEST(Catalog, TheDefaultTenantChangesWhatIsForAll) {
 
 TEST(Catalog, ANameRemembersWhatItStoodFor) {
   ManualClock clock;
-  const auto catalog = Make({Base("base")}, {.clock = &clock});
+  const auto catalog = MakeCatalog({Base("base")}, {.clock = &clock});
   const auto history = [&] {
     std::vector<std::string> digests;
     for (const PastGeneration& past : catalog->Resolve("default", "a")->history) {
@@ -271,7 +243,7 @@ TEST(Catalog, ANameRemembersWhatItStoodFor) {
 }
 
 TEST(Catalog, UsageGoesOnWhenANameMoves) {
-  const auto catalog = Make({Base("base"), Adapter("a", 0)});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("a", 0)});
   catalog->Resolve("default", "a")->usage->OnRequest(5, "");
   ASSERT_TRUE(Put(*catalog, Adapter("a", 1)).ok());
   catalog->Resolve("default", "a")->usage->OnRequest(7, "gone");
@@ -284,7 +256,7 @@ TEST(Catalog, UsageGoesOnWhenANameMoves) {
 TEST(Catalog, NamesExpire) {
   ManualClock clock;
   int released = 0;
-  const auto catalog = Make({Base("base"), Adapter("stays", 0)}, {.clock = &clock});
+  const auto catalog = MakeCatalog({Base("base"), Adapter("stays", 0)}, {.clock = &clock});
   CatalogEntry entry = Adapter("a", 1, [&] { ++released; });
   entry.expires_unix = 10;
   ASSERT_TRUE(Put(*catalog, std::move(entry)).ok());
@@ -316,14 +288,12 @@ class DurableCatalogTest : public ::testing::Test {
     const auto registered = registry_->List();
     ASSERT_TRUE(registered.ok()) << registered.status();
     for (const RegisteredAdapter& adapter : *registered) {
-      CatalogEntry entry =
-          Adapter(adapter.name, std::stoi(adapter.history.back().digest.substr(1)));
-      entry.owner = adapter.owner;
-      entry.expires_unix = adapter.expires_unix;
-      entry.history = adapter.history;
-      entries.push_back(std::move(entry));
+      auto entry = RestoreEntry(adapter, "base", FindByDigest);
+      ASSERT_TRUE(entry.ok()) << entry.status();
+      entries.push_back(*std::move(entry));
     }
-    catalog_ = Make(std::move(entries),
+    catalog_ =
+        MakeCatalog(std::move(entries),
                     {.clock = &clock_, .registry = registry_.get(), .on_forgotten = [this](auto d) {
                        forgotten_.push_back(d);
                      }});
@@ -444,99 +414,8 @@ TEST_F(DurableCatalogTest, ARegisteredNameDoesNotKeepTheBaseModelFromIt) {
   ASSERT_TRUE(catalog_->Put("acme", Adapter("renamed", 1), kFree).ok());
   CatalogEntry entry = Adapter("renamed", 1);
   entry.owner = "acme";
-  const auto catalog = Make({Base("renamed"), std::move(entry)});
+  const auto catalog = MakeCatalog({Base("renamed"), std::move(entry)});
   EXPECT_EQ(catalog->Resolve("acme", "renamed")->adapter(), kBaseModel);
-}
-
-// What two processes share, of which the catalog is in one; the test is the other.
-class SharedStore final : public NameStore {
- public:
-  bool Has(const std::string&) const override { return true; }
-  StatusOr<std::vector<std::string>> Put(const RegisteredAdapter& row) override {
-    if (before_put) std::exchange(before_put, nullptr)();
-    if (!news.changed.empty() || !news.removed.empty()) {
-      return MakeStatus(StatusCode::kAborted, "changed meanwhile");
-    }
-    rows[row.name] = row;
-    return std::vector<std::string>();
-  }
-  StatusOr<std::vector<std::string>> Remove(const std::string&, const std::string& name) override {
-    rows.erase(name);
-    return std::vector<std::string>();
-  }
-  StatusOr<NameChanges> Poll() override {
-    if (is_down) return Unavailable("down");
-    return std::exchange(news, {});
-  }
-  // The other process gives a name.
-  void Change(const std::string& name, int32_t id) {
-    news.changed.push_back(
-        {.owner = "", .name = name, .history = {{.digest = StrCat("g", id), .since_unix = 7}}});
-  }
-
-  NameChanges news;
-  std::map<std::string, RegisteredAdapter> rows;
-  std::function<void()> before_put;
-  bool is_down = false;
-};
-
-class SharedCatalogTest : public ::testing::Test {
- protected:
-  SharedStore store_;
-  std::shared_ptr<Catalog> catalog_ =
-      Make({Base("base"), Adapter("given", 1)},
-           {.registry = &store_, .restore = [](const RegisteredAdapter& row) {
-              const int32_t id = std::stoi(row.history.back().digest.substr(1));
-              if (id == 99) return StatusOr<CatalogEntry>(NotFound("not registered"));
-              return StatusOr<CatalogEntry>(Adapter(row.name, id));
-            }});
-};
-
-TEST_F(SharedCatalogTest, OthersChangesAreTakenOver) {
-  store_.Change("new", 5);
-  store_.Change("given", 6);
-  EXPECT_EQ(catalog_->Resolve("a", "new"), nullptr);
-  ASSERT_TRUE(catalog_->Sync().ok());
-  EXPECT_EQ(catalog_->Resolve("a", "new")->adapter(), AdapterId(5));
-  EXPECT_EQ(catalog_->Resolve("a", "new")->history.back().since_unix, 7);
-  const CatalogEntryPtr given = catalog_->Resolve("a", "given");
-  EXPECT_EQ(given->adapter(), AdapterId(6));
-  given->usage->OnRequest(3, "");
-  store_.Change("given", 7);
-  ASSERT_TRUE(catalog_->Sync().ok());
-  EXPECT_EQ(catalog_->Resolve("a", "given")->usage->Read().requests, 1) << "it goes on";
-  EXPECT_EQ(catalog_->NameOf(AdapterId(6)), "given") << "somebody still uses it";
-  store_.news.removed = {{"", "new"}};
-  ASSERT_TRUE(catalog_->Sync().ok());
-  EXPECT_EQ(catalog_->Resolve("a", "new"), nullptr);
-}
-
-TEST_F(SharedCatalogTest, WhatCannotBeRestoredIsNotServed) {
-  store_.Change("new", 5);
-  store_.Change("fine", 6);
-  ASSERT_TRUE(catalog_->Sync().ok());
-  store_.Change("new", 99);
-  store_.Change("fine", 7);
-  ASSERT_TRUE(catalog_->Sync().ok());
-  EXPECT_EQ(catalog_->Resolve("a", "new"), nullptr);
-  EXPECT_EQ(catalog_->Resolve("a", "fine")->adapter(), AdapterId(7));
-  store_.is_down = true;
-  EXPECT_EQ(catalog_->Sync().code(), StatusCode::kUnavailable);
-  EXPECT_EQ(Put(*catalog_, Adapter("x", 1)).code(), StatusCode::kUnavailable);
-  EXPECT_EQ(Remove(*catalog_, "fine").code(), StatusCode::kUnavailable);
-  EXPECT_NE(catalog_->Resolve("a", "fine"), nullptr);
-}
-
-TEST_F(SharedCatalogTest, WhoIsSecondDecidesAgain) {
-  store_.before_put = [this] { store_.Change("x", 5); };
-  EXPECT_TRUE(Put(*catalog_, Adapter("x", 6)).ok());
-  EXPECT_EQ(catalog_->Resolve("a", "x")->adapter(), AdapterId(6));
-  EXPECT_EQ(store_.rows["x"].history.size(), 2u) << "behind the other's";
-  store_.before_put = [this] { store_.Change("x", 7); };
-  EXPECT_EQ(Put(*catalog_, Adapter("x", 8), "g6").code(), StatusCode::kAborted);
-  EXPECT_EQ(catalog_->Resolve("a", "x")->adapter(), AdapterId(7));
-  store_.before_put = [this] { store_.Change("y", 7); };
-  EXPECT_EQ(Put(*catalog_, Adapter("y", 8), kFree).code(), StatusCode::kAlreadyExists);
 }
 
 }  // namespace

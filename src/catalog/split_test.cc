@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "base/test_dir.h"
 #include "catalog/registry.h"
+#include "catalog/restore_entry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -224,6 +225,16 @@ TEST_F(SplitCatalogTest, WhatIsHeldByASplitIsKeptAndGoesWithIt) {
   EXPECT_EQ(last.split[1].rank, 2);
   EXPECT_EQ(last.split[1].bytes, 100);
   EXPECT_THAT(rows->at(0).history.front().split, IsEmpty());
+  const auto restored = RestoreEntry(rows->at(0), "base", [](const auto& registered) {
+    const auto id = static_cast<int32_t>(registered.rank);
+    EXPECT_EQ(registered.digest, StrCat("g", id));
+    return StatusOr<std::shared_ptr<const Generation>>(MakeGeneration(id));
+  });
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ((*restored->generation)->digest, last.digest);
+  EXPECT_EQ(restored->shares[1].share.adapter, "a2");
+  EXPECT_EQ(restored->owner, "acme");
+  EXPECT_EQ(restored->history.size(), 2u);
   EXPECT_THAT(*registry_->Remove("acme", "prod"), ElementsAre("g1", "g2"));
   EXPECT_THAT(*registry_->Generations(), IsEmpty());
 }

@@ -40,6 +40,13 @@ std::vector<std::string> TargetsOf(const RegisteredAdapter& row) {
   return digests;
 }
 
+// nullopt: etcd has had more changes than there are ids.
+std::optional<AdapterId> IdOf(int64_t create_revision) {
+  const int64_t first = delivery::kFirstSharedAdapter.value();
+  if (create_revision > std::numeric_limits<int32_t>::max() - first) return std::nullopt;
+  return AdapterId(static_cast<int32_t>(first + create_revision));
+}
+
 Status ChangedElsewhere(const std::string& name) {
   return MakeStatus(StatusCode::kAborted,
                     StrCat(name, " has been changed through another gateway at the same moment"));
@@ -82,8 +89,9 @@ std::optional<std::pair<AdapterId, SharedGeneration>> SharedNames::Find(
   const std::lock_guard lock(mutex_);
   const auto found = generations_.find(digest);
   if (found == generations_.end()) return std::nullopt;
-  const auto id = delivery::kFirstSharedAdapter.value() + found->second.create_revision;
-  return std::pair(AdapterId(static_cast<int32_t>(id)), found->second.generation);
+  const auto id = IdOf(found->second.create_revision);
+  if (!id) return std::nullopt;
+  return std::pair(*id, found->second.generation);
 }
 
 StatusOr<KeyValueStore::Item> SharedNames::Reread(const std::string& key) {
@@ -114,8 +122,7 @@ StatusOr<AdapterId> SharedNames::Register(const SharedGeneration& generation) {
     written.generation = generation;
     written.mod_revision = *revision;
     if (mod == 0) written.create_revision = *revision;
-    const int64_t id = delivery::kFirstSharedAdapter.value() + written.create_revision;
-    if (id <= std::numeric_limits<int32_t>::max()) return AdapterId(static_cast<int32_t>(id));
+    if (const auto id = IdOf(written.create_revision)) return *id;
     return ResourceExhausted("etcd has had more changes than there are adapters' ids");
   }
   return ChangedElsewhere(StrCat("generation ", generation.digest));

@@ -3,8 +3,7 @@
 // Beneath the prefix:
 //   base                      the digest of the base model
 //   generations/DIGEST        what a process needs to get an adapter's files (SharedGeneration);
-//   its
-//                             create revision makes the adapter's id
+//                             its create revision makes the adapter's id
 //   names/LENGTH/OWNER/NAME   a name (RegisteredAdapter); LENGTH is the owner's, as both may have
 //                             slashes. Empty: it has been removed, which others must get to see
 // The values are JSON. A change is one transaction, on the condition that nobody else has changed
@@ -71,7 +70,7 @@ class SharedNames final : public NameStore {
   StatusOr<AdapterId> Register(const SharedGeneration& generation);
   // Takes back a registration that no name holds. That it fails costs a key.
   void Forget(const std::string& digest);
-  // As it was registered, with its id.
+  // As it was registered, with its id. nullopt if it is not registered, or beyond all ids.
   std::optional<std::pair<AdapterId, SharedGeneration>> Find(const std::string& digest) const;
 
  private:
@@ -112,7 +111,6 @@ class SharedNames final : public NameStore {
   mutable std::mutex mutex_;
   int64_t revision_ = 0;  // up to which the snapshot is true
   TimePoint last_listing_;
-  TimePoint last_poll_;
   std::map<std::string, Name> names_;                  // by key
   std::unordered_map<std::string, int64_t> num_uses_;  // of digests, by names' histories
   std::unordered_map<std::string, Known> generations_;

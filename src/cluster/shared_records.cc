@@ -13,6 +13,9 @@
 namespace aril::cluster {
 namespace {
 
+// Beyond all times and sizes that there are: what is computed with them stays a number.
+constexpr int64_t kMaxInt = int64_t{1} << 40;
+
 // Keeps the first thing that is wrong, so that reading is a list of members.
 class RecordReader {
  public:
@@ -31,8 +34,8 @@ class RecordReader {
     const Json* value = object_.Find(name);
     if (value == nullptr) return 0;
     const int64_t* number = value->AsInt();
-    if (number != nullptr && *number >= 0) return *number;
-    Fail(name, "is no integer from 0");
+    if (number != nullptr && *number >= 0 && *number <= kMaxInt) return *number;
+    Fail(name, StrCat("is no integer from 0 to ", kMaxInt));
     return 0;
   }
   bool Bool(std::string_view name) {
