@@ -120,7 +120,7 @@ TEST_F(NodesTest, WithoutASchedulerOrARunnerNewRequestsFailAfterAWhile) {
   network_.Run(seconds(5));
   EXPECT_FALSE(gateway.client.streams[0].finish.has_value());
   StartScheduler("scheduler:1");
-  network_.Run(seconds(10));
+  network_.Run(delivery::GatewayEndOptions().max_without_scheduler + seconds(1));
   EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("no scheduler, or no runner"));
   Runner& runner = StartRunner();
@@ -141,7 +141,7 @@ TEST_F(NodesTest, WithoutARunnerAnyMoreNewRequestsFailAfterAWhile) {
   EXPECT_FALSE(gateway.node->has_scheduler()) << "a leader without a runner is none";
   EXPECT_TRUE(gateway.node->is_serving()) << "it may come back";
   Submit(gateway, 0, 3, {9});
-  network_.Run(seconds(11));
+  network_.Run(delivery::GatewayEndOptions().max_without_scheduler + seconds(1));
   EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
   EXPECT_FALSE(gateway.node->is_serving());
   StartRunner();
@@ -163,7 +163,7 @@ TEST_F(NodesTest, WhoDoesNotLeadAnyMoreTellsItsGateways) {
   network_.Run(seconds(1));
   EXPECT_FALSE(gateway.node->has_scheduler());
   Submit(gateway, 0, 3, {9});
-  network_.Run(seconds(11));
+  network_.Run(delivery::GatewayEndOptions().max_without_scheduler + seconds(1));
   EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
 }
 

@@ -36,9 +36,9 @@ struct GatewayEndOptions {
   // An attempt of which nothing is heard has failed. More than the longest prompt takes, or waiting
   // for pages on a healthy runner: whatever breaks a connection is noticed by other means.
   Duration silence_limit = std::chrono::minutes(10);
-  // What has not begun fails with Unavailable when there has been no scheduler for this long: twice
-  // its lease.
-  Duration max_without_scheduler = std::chrono::seconds(10);
+  // What has not begun fails with Unavailable when there has been no scheduler for this long: its
+  // lease and an election, with an etcd in between that has to start again.
+  Duration max_without_scheduler = std::chrono::seconds(30);
   size_t max_live = 65'536;
 };
 

@@ -200,7 +200,7 @@ TEST_F(GatewayEndTest, WithoutASchedulerNewOnesFailAndStreamsGoOn) {
   Open(2);
   Place(1, 7);
   end_.OnScheduler(std::nullopt, now_);
-  now_ += seconds(11);
+  now_ += GatewayEndOptions().max_without_scheduler + seconds(1);
   const auto failed = Of<Deliver>(end_.OnTick(now_));
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].event.sequence, SequenceId(2));
