@@ -38,6 +38,10 @@ Frame ReadBody(const v1::Frame& frame, FieldReader& reader) {
       return Read(frame.token_events(), reader);
     case v1::Frame::kAttemptRefused:
       return Read(frame.attempt_refused(), reader);
+    case v1::Frame::kPrefetch:
+      return Read(frame.prefetch(), reader);
+    case v1::Frame::kLoadAdapters:
+      return Read(frame.load_adapters(), reader);
     case v1::Frame::BODY_NOT_SET:
       break;
   }

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/strings.h"
 #include "cluster/aril.pb.h"
@@ -53,6 +54,30 @@ wire::SamplingParams Read(const v1::Sampling& in, FieldReader& reader) {
   return out;
 }
 
+using SharedInFrame = google::protobuf::RepeatedPtrField<v1::StartAttempt::SharedAdapter>;
+
+void Write(const std::vector<delivery::SharedAdapter>& shared, SharedInFrame* out) {
+  for (const delivery::SharedAdapter& adapter : shared) {
+    auto& entry = *out->Add();
+    entry.set_adapter(adapter.adapter.value());
+    entry.set_digest(adapter.digest);
+    entry.set_source(adapter.source);
+  }
+}
+
+std::vector<delivery::SharedAdapter> Read(const SharedInFrame& in, FieldReader& reader) {
+  std::vector<delivery::SharedAdapter> out;
+  if (!reader.Count("shared", in.size(), kMaxAdaptersPerSequence)) return out;
+  for (const auto& entry : in) {
+    out.push_back(
+        {.adapter = AdapterId(reader.Int32("shared adapter", entry.adapter(),
+                                           delivery::kFirstSharedAdapter.value(), kInt32Max)),
+         .digest = reader.Text("digest", entry.digest(), kMaxName),
+         .source = reader.Text("source", entry.source(), kMaxSource)});
+  }
+  return out;
+}
+
 }  // namespace
 
 void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame) {
@@ -78,12 +103,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   Write(request.sampling, out.mutable_sampling());
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
-  for (const delivery::SharedAdapter& shared : start.shared) {
-    auto& entry = *out.add_shared();
-    entry.set_adapter(shared.adapter.value());
-    entry.set_digest(shared.digest);
-    entry.set_source(shared.source);
-  }
+  Write(start.shared, out.mutable_shared());
 }
 
 Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
@@ -110,16 +130,16 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.sampling = Read(in.sampling(), reader);
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
-  if (reader.Count("shared", in.shared_size(), kMaxAdaptersPerSequence)) {
-    for (const auto& shared : in.shared()) {
-      out.shared.push_back(
-          {.adapter = AdapterId(reader.Int32("shared adapter", shared.adapter(),
-                                             delivery::kFirstSharedAdapter.value(), kInt32Max)),
-           .digest = reader.Text("digest", shared.digest(), kMaxName),
-           .source = reader.Text("source", shared.source(), kMaxSource)});
-    }
-  }
+  out.shared = Read(in.shared(), reader);
   return out;
+}
+
+void Write(const LoadAdapters& load, TimePoint, v1::Frame* frame) {
+  Write(load.shared, frame->mutable_load_adapters()->mutable_shared());
+}
+
+Frame Read(const v1::LoadAdapters& in, FieldReader& reader) {
+  return LoadAdapters{Read(in.shared(), reader)};
 }
 
 void Write(const delivery::ReleaseAttempt& release, TimePoint, v1::Frame* frame) {

@@ -14,7 +14,9 @@ class AttemptRefused;
 class CloseSequence;
 class Frame;
 class Hello;
+class LoadAdapters;
 class Placement;
+class Prefetch;
 class Refusal;
 class ReleaseAttempt;
 class RunnerLeaving;
@@ -45,6 +47,8 @@ void Write(const wire::Placement& placement, TimePoint, v1::Frame* frame);
 Frame Read(const v1::Placement& in, FieldReader& reader);
 void Write(const Refusal& refusal, TimePoint, v1::Frame* frame);
 Frame Read(const v1::Refusal& in, FieldReader& reader);
+void Write(const Prefetch& prefetch, TimePoint, v1::Frame* frame);
+Frame Read(const v1::Prefetch& in, FieldReader& reader);
 void Write(const wire::RunnerReport& report, TimePoint now, v1::Frame* frame);
 Frame Read(const v1::RunnerReport& in, FieldReader& reader);
 void Write(const RunnerLeaving&, TimePoint, v1::Frame* frame);
@@ -57,6 +61,8 @@ void Write(const delivery::ReleaseAttempt& release, TimePoint, v1::Frame* frame)
 Frame Read(const v1::ReleaseAttempt& in, FieldReader& reader);
 void Write(const delivery::AttemptRefused& refused, TimePoint, v1::Frame* frame);
 Frame Read(const v1::AttemptRefused& in, FieldReader& reader);
+void Write(const LoadAdapters& load, TimePoint, v1::Frame* frame);
+Frame Read(const v1::LoadAdapters& in, FieldReader& reader);
 void Write(const TokenEvents& events, TimePoint, v1::Frame* frame);
 Frame Read(const v1::TokenEvents& in, FieldReader& reader);
 

@@ -113,6 +113,15 @@ Frame Read(const v1::Refusal& in, FieldReader& reader) {
   return out;
 }
 
+void Write(const Prefetch& prefetch, TimePoint, v1::Frame* frame) {
+  frame->mutable_prefetch()->set_sequence(prefetch.sequence.value());
+  frame->mutable_prefetch()->set_runner(prefetch.runner.value());
+}
+
+Frame Read(const v1::Prefetch& in, FieldReader& reader) {
+  return Prefetch{reader.Sequence(in.sequence()), reader.Runner(in.runner())};
+}
+
 namespace {
 
 v1::RunnerReport::State StateOf(wire::RunnerSequenceState state) {

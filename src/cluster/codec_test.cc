@@ -188,6 +188,12 @@ TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
       RoundTrip(RunnerList{{{RunnerId(1), "a:1"}, {RunnerId(2), "b:2"}}}).runners,
       ElementsAre(RunnerList::Runner{RunnerId(1), "a:1"}, RunnerList::Runner{RunnerId(2), "b:2"}));
   RoundTrip(RunnerLeaving());
+  const auto prefetch = RoundTrip(Prefetch{SequenceId(3), RunnerId(4)});
+  EXPECT_EQ(prefetch.sequence, SequenceId(3));
+  EXPECT_EQ(prefetch.runner, RunnerId(4));
+  const std::vector<delivery::SharedAdapter> shared = {
+      {delivery::kFirstSharedAdapter, "digest", "hf://owner/name"}};
+  EXPECT_EQ(RoundTrip(LoadAdapters{shared}).shared, shared);
 }
 
 TEST(Codec, KeepsReports) {

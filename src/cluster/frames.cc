@@ -21,9 +21,9 @@ std::string_view NameOf(Role role) {
 
 std::string_view NameOf(const Frame& frame) {
   static constexpr std::array<std::string_view, std::variant_size_v<Frame>> kNames = {
-      "Hello",          "Welcome",     "RunnerList",    "Submission",    "CloseSequence",
-      "Placement",      "Refusal",     "RunnerReport",  "RunnerLeaving", "StartAttempt",
-      "ReleaseAttempt", "TokenEvents", "AttemptRefused"};
+      "Hello",          "Welcome",     "RunnerList",     "Submission",    "CloseSequence",
+      "Placement",      "Refusal",     "RunnerReport",   "RunnerLeaving", "StartAttempt",
+      "ReleaseAttempt", "TokenEvents", "AttemptRefused", "Prefetch",      "LoadAdapters"};
   return kNames[frame.index()];
 }
 

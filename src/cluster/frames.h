@@ -91,7 +91,18 @@ struct Refusal {
   std::string reason;
 };
 
+// Of a sequence that waits: its adapters will probably be wanted there.
+struct Prefetch {
+  SequenceId sequence;
+  RunnerId runner;
+};
+
 struct RunnerLeaving {};
+
+// That attempts will probably need soon.
+struct LoadAdapters {
+  std::vector<delivery::SharedAdapter> shared;
+};
 
 struct TokenEvents {
   std::vector<wire::TokenEvent> events;
@@ -100,7 +111,7 @@ struct TokenEvents {
 using Frame = std::variant<Hello, Welcome, RunnerList, wire::Submission, delivery::CloseSequence,
                            wire::Placement, Refusal, wire::RunnerReport, RunnerLeaving,
                            delivery::StartAttempt, delivery::ReleaseAttempt, TokenEvents,
-                           delivery::AttemptRefused>;
+                           delivery::AttemptRefused, Prefetch, LoadAdapters>;
 
 // For messages to people.
 std::string_view NameOf(const Frame& frame);

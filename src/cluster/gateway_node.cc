@@ -82,13 +82,17 @@ int64_t GatewayNode::PagesFor(const AdapterMix& mix) const {
 }
 
 // Of an adapter that nobody knows any more nothing is said, and the runner says so.
-delivery::StartAttempt GatewayNode::WithShared(delivery::StartAttempt start) const {
-  for (const AdapterUse& use : start.request.adapters) {
+std::vector<delivery::SharedAdapter> GatewayNode::SharedOf(const AdapterMix& mix) const {
+  std::vector<delivery::SharedAdapter> shared;
+  for (const AdapterUse& use : mix) {
     if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared) continue;
-    if (auto shared = options_.find_shared(use.id)) {
-      start.shared.push_back(std::move(shared->shared));
-    }
+    if (auto found = options_.find_shared(use.id)) shared.push_back(std::move(found->shared));
   }
+  return shared;
+}
+
+delivery::StartAttempt GatewayNode::WithShared(delivery::StartAttempt start) const {
+  start.shared = SharedOf(start.request.adapters);
   return start;
 }
 
@@ -163,6 +167,15 @@ void GatewayNode::Handle(LinkId link, const Refusal& refusal, TimePoint now) {
       is_for_good ? InvalidArgument(refusal.reason)
                   : WithRetryAfter(ResourceExhausted(refusal.reason), refusal.retry_after);
   Perform(end_.OnRefused(refusal.sequence, status, now), now);
+}
+
+// Adapters that the runner was started with are a short copy away from its pool.
+void GatewayNode::Handle(LinkId link, const Prefetch& prefetch, TimePoint) {
+  const wire::SequenceRequest* const request = end_.Find(prefetch.sequence);
+  const auto runner = runners_.find(prefetch.runner);
+  if (leader_ != link || request == nullptr || runner == runners_.end()) return;
+  LoadAdapters load = {SharedOf(request->adapters)};
+  if (!load.shared.empty()) links_.Send(runner->second, std::move(load));
 }
 
 Status GatewayNode::CheckRunner(const Hello& hello) const {

@@ -70,6 +70,7 @@ class GatewayNode final : public Node {
   void Handle(LinkId link, const RunnerList& list, TimePoint now);
   void Handle(LinkId link, const wire::Placement& placement, TimePoint now);
   void Handle(LinkId link, const Refusal& refusal, TimePoint now);
+  void Handle(LinkId link, const Prefetch& prefetch, TimePoint now);
   void Handle(LinkId link, const TokenEvents& events, TimePoint now);
   void Handle(LinkId link, const delivery::AttemptRefused& refused, TimePoint now);
   template <typename Unexpected>
@@ -83,6 +84,7 @@ class GatewayNode final : public Node {
   void FailStarts(const std::vector<RunnerId>& runners, TimePoint now);
   void Perform(const delivery::Effects& effects, TimePoint now);
   void Start(const delivery::StartOn& start, TimePoint now);
+  std::vector<delivery::SharedAdapter> SharedOf(const AdapterMix& mix) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);
   void ToScheduler(const Frame& frame);

@@ -22,6 +22,9 @@ delivery::ReleaseAttempt AttemptOf(const delivery::StartAttempt& start) {
 // the limit.
 constexpr size_t kMaxLogprobs = size_t{2} << 20;
 
+// What is loaded at a time for attempts that may come.
+constexpr size_t kMaxLoadsAhead = 16;
+
 size_t CountLogprobs(const wire::TokenEvent& event) {
   size_t count = 0;
   for (const wire::Logprobs& logprobs : event.prompt_logprobs) count += 1 + logprobs.top.size();
@@ -158,10 +161,23 @@ void RunnerNode::Begin(delivery::StartAttempt& start, LinkId link) {
   for (const SharedAdapter& shared : missing) {
     const auto [load, is_new] = loads_.try_emplace(shared.digest);
     load->second.push_back(attempt);
-    if (!is_new) continue;
-    shared_->Load(shared, [this, digest = shared.digest](const auto& loaded, TimePoint now) {
-      OnLoaded(digest, loaded, now);
-    });
+    if (is_new) Load(shared);
+  }
+}
+
+void RunnerNode::Load(const SharedAdapter& shared) {
+  shared_->Load(shared, [this, digest = shared.digest](const auto& loaded, TimePoint now) {
+    OnLoaded(digest, loaded, now);
+  });
+}
+
+// Nobody waits for them yet: where much is being loaded already, they can do without.
+void RunnerNode::Handle(LinkId link, const LoadAdapters& load, TimePoint) {
+  const auto gateway = gateways_.find(link);
+  if (gateway == gateways_.end() || !gateway->second.id || shared_ == nullptr) return;
+  for (const SharedAdapter& shared : load.shared) {
+    if (loads_.size() >= kMaxLoadsAhead || shared_->Find(shared.digest)) continue;
+    if (loads_.try_emplace(shared.digest).second) Load(shared);
   }
 }
 

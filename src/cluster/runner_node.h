@@ -85,11 +85,14 @@ class RunnerNode final : public Node {
   void Handle(LinkId link, const Welcome& welcome, TimePoint now);
   void Handle(LinkId link, delivery::StartAttempt& start, TimePoint now);
   void Handle(LinkId link, const delivery::ReleaseAttempt& release, TimePoint now);
+  void Handle(LinkId link, const LoadAdapters& load, TimePoint now);
   template <typename Unexpected>
   void Handle(LinkId link, const Unexpected& body, TimePoint now);
 
   Status CheckGateway(const Hello& hello) const;
   void Refuse(LinkId link, const Status& why, TimePoint now);
+  // Says to OnLoaded that an adapter is there, or cannot be.
+  void Load(const delivery::SharedAdapter& shared);
   // Loads first what is missing.
   void Begin(delivery::StartAttempt& start, LinkId link);
   void Run(delivery::StartAttempt& start, LinkId link, const ReadyAdapters& ready);

@@ -239,12 +239,12 @@ void SchedulerNode::Obey(const scheduler::Actions& actions) {
       ToGateway(placement->gateway, *placement);
     } else if (const auto* refuse = std::get_if<scheduler::Refuse>(&action)) {
       ToGateway(refuse->gateway, Refusal{refuse->sequence, refuse->retry_after, refuse->reason});
+    } else if (const auto* prefetch = std::get_if<scheduler::Prefetch>(&action)) {
+      ToGateway(prefetch->gateway, Prefetch{prefetch->sequence, prefetch->runner});
     } else if (const auto* advice = std::get_if<scheduler::ScaleAdvice>(&action)) {
       LogInfo(StrCat("scaling: ", advice->num_wanted, " more runners wanted, ",
                      advice->returnable.size(), " may go"));
     }
-    // Hints to prefetch adapters are for runners that can load one before a sequence comes for it,
-    // which the engine does for those that wait there.
   }
 }
 

@@ -214,6 +214,11 @@ Effects GatewayEnd::OnTick(TimePoint now) {
   return effects;
 }
 
+const wire::SequenceRequest* GatewayEnd::Find(SequenceId sequence) const {
+  const auto found = live_.find(sequence);
+  return found == live_.end() ? nullptr : &found->second.request;
+}
+
 void GatewayEnd::FailAttempt(Live& live, TimePoint now, Effects& effects) {
   live.failed_on = std::exchange(live.runner, RunnerId());
   if (++live.num_failures > options_.max_failures) {

@@ -94,6 +94,8 @@ class GatewayEnd {
   Effects OnTick(TimePoint now);
 
   size_t num_live() const { return live_.size(); }
+  // A live one's, or null.
+  const wire::SequenceRequest* Find(SequenceId sequence) const;
   // Of them, those with an attempt on a runner. Linear in their number.
   size_t CountPlaced() const;
   // There has been no scheduler for so long that new sequences fail.

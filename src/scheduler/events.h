@@ -46,10 +46,11 @@ struct Refuse {
   Duration retry_after{};
   std::string reason;
 };
-// Load an adapter that will be wanted there.
+// A sequence that waits will probably run there: what its adapter lacks can be fetched until then.
 struct Prefetch {
+  SequenceId sequence;
+  GatewayId gateway;
   RunnerId runner;
-  AdapterId adapter;
 };
 // For whoever starts and ends runners. Sent when it changes.
 struct ScaleAdvice {

@@ -127,15 +127,22 @@ void Scheduler::PrefetchForWaiting() {
   for (const SequenceId id : queue_.First(options_.max_prefetches, false)) {
     Record& record = records_.at(id);
     if (record.adapter == kBaseModel || record.is_prefetched) continue;
-    const auto reserved = reservations_.find(id);
-    const std::optional<RunnerId> runner =
-        reserved == reservations_.end() ? index_.Roomiest() : reserved->second;
+    const std::optional<RunnerId> runner = LikelyRunner(id);
     if (!runner || num_prefetches == options_.max_prefetches) return;
     record.is_prefetched = true;
+    last_prefetch_ = *runner;
     if (index_.Get(*runner).Uses(record.adapter)) continue;
     ++num_prefetches;
-    actions_.emplace_back(Prefetch{*runner, record.adapter});
+    actions_.emplace_back(Prefetch{id, record.gateway, *runner});
   }
+}
+
+// Where a seat is free, but not the pages; else any that is full may be the next that is not.
+std::optional<RunnerId> Scheduler::LikelyRunner(SequenceId sequence) const {
+  const auto reserved = reservations_.find(sequence);
+  if (reserved != reservations_.end()) return reserved->second;
+  if (const auto roomiest = index_.Roomiest()) return roomiest;
+  return index_.LargestAfter(last_prefetch_);
 }
 
 void Scheduler::AbortExpired() {

@@ -194,4 +194,11 @@ std::optional<RunnerId> RunnerIndex::Roomiest() const {
   return RunnerId(best->second);
 }
 
+std::optional<RunnerId> RunnerIndex::LargestAfter(RunnerId last) const {
+  if (by_size_.empty()) return std::nullopt;
+  const std::set<RunnerId>& largest = by_size_.rbegin()->second;
+  const auto next = largest.upper_bound(last);
+  return next == largest.end() ? *largest.begin() : *next;
+}
+
 }  // namespace aril::scheduler

@@ -100,6 +100,8 @@ class RunnerIndex {
   const std::map<int64_t, std::set<RunnerId>>& by_size() const { return by_size_; }
   // The accepting runner with most pages to spare, of those with a free seat and not reserved.
   std::optional<RunnerId> Roomiest() const;
+  // The accepting runners with the largest working set, in turn: the one after `last`.
+  std::optional<RunnerId> LargestAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
   size_t size() const { return runners_.size(); }

@@ -174,6 +174,7 @@ class Scheduler {
   void Refuse(SequenceId sequence, GatewayId gateway, Duration retry_after,
               const std::string& reason);
   void PrefetchForWaiting();
+  std::optional<RunnerId> LikelyRunner(SequenceId sequence) const;
   void AbortExpired();
 
   // What has to move goes before what waits: its client has tokens already. With every report that
@@ -192,6 +193,7 @@ class Scheduler {
   Actions actions_;  // of the event at hand
 
   RunnerIndex index_;
+  RunnerId last_prefetch_;  // for whom
   WaitQueue queue_;
   QueueRates rates_;
   std::unordered_map<SequenceId, Record> records_;

@@ -1,6 +1,7 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
+#include <set>
 
 #include "gtest/gtest.h"
 #include "scheduler/test_support.h"
@@ -455,8 +456,22 @@ TEST(SchedulerTest, PrefetchesForTheNextInLine) {
   cluster.Submit(1, 16 * 6);
   const auto prefetches = Of<Prefetch>(cluster.Submit(2, 16 * 6, 5, 1));
   ASSERT_EQ(prefetches.size(), 1u);
-  EXPECT_EQ(prefetches[0].adapter, AdapterId(5));
+  EXPECT_EQ(prefetches[0].sequence, SequenceId(2));
+  EXPECT_EQ(prefetches[0].runner, RunnerId(1));
   EXPECT_TRUE(Of<Prefetch>(cluster.Do(Tick{})).empty()) << "once";
+}
+
+TEST(SchedulerTest, PrefetchesWhereAnySeatMayBeTheNextThatIsFree) {
+  TestCluster cluster;
+  for (const int32_t runner : {1, 2, 3}) cluster.Join(runner, 100, 1);
+  for (const int64_t id : {1, 2, 3}) cluster.Submit(id);
+  std::set<RunnerId> runners;
+  for (const int32_t adapter : {5, 6, 7}) {
+    const auto prefetches = Of<Prefetch>(cluster.Submit(10 + adapter, 16, adapter, 1));
+    ASSERT_EQ(prefetches.size(), adapter < 7 ? 1u : 0u) << "the first two of the queue";
+    if (!prefetches.empty()) runners.insert(prefetches[0].runner);
+  }
+  EXPECT_EQ(runners.size(), 2u) << "in turn";
 }
 
 TEST(SchedulerTest, FairShareDecidesWhoIsNext) {
