@@ -161,6 +161,8 @@ void Runner::Loop(wire::EventSink& sink) {
     { const std::lock_guard waiting(mutex_); }
     wake_.notify_one();
   });
+  // Whoever looks at the statistics finds them from the start.
+  sink.OnStep(engine_.Stats(), {});
   while (TakeMail()) {
     std::vector<wire::TokenEvent> events = engine_.Step();
     wire::StepStats stats = engine_.Stats();

@@ -84,6 +84,20 @@ TEST(Runner, DeliversWhatTheEngineGives) {
   EXPECT_EQ(sink.stats().pages_kv, 0);
 }
 
+TEST(Runner, ItsStatisticsAreThereFromTheStart) {
+  TestEngine engine({});
+  const int64_t num_pages = engine->Stats().pages_total;
+  RecordingSink sink;
+  std::promise<wire::StepStats> first;
+  sink.on_stats = [&](const wire::StepStats& stats) { first.set_value(stats); };
+  Runner runner(*engine, 10, engine.clock());
+  runner.Start(sink);
+  const wire::StepStats stats = first.get_future().get();
+  EXPECT_EQ(stats.pages_total, num_pages);
+  EXPECT_EQ(stats.num_running, 0);
+  EXPECT_EQ(stats.step, 0);
+}
+
 TEST(Runner, SleepsUntilAnAdapterIsLoaded) {
   WorkQueue copies(100);
   TestEngineOptions options;
