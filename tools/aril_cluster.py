@@ -81,7 +81,7 @@ class Cluster:
         shutil.rmtree(work, ignore_errors=True)
         self.aril, self.work = aril, work
         self.etcd, self.schedulers, self.runners, self.gateways = None, [], [], []
-        self.urls = []
+        self.urls, self.runner_status_urls = [], []
         election, names = [], []
         try:
             if schedulers > 1 or shares_names:
@@ -93,9 +93,11 @@ class Cluster:
                 self.schedulers.append(self._start(f"scheduler{i}", "scheduler", "--listen", address,
                                                    *election, *scheduler_flags))
             for i in range(runners):
+                address, status = (f"127.0.0.1:{aril_server.free_port()}" for _ in range(2))
+                self.runner_status_urls.append(f"http://{status}")
                 self.runners.append(self._start(
-                    f"runner{i}", "runner", "--scheduler", ",".join(addresses), "--listen",
-                    f"127.0.0.1:{aril_server.free_port()}", *flags, *runner_flags))
+                    f"runner{i}", "runner", "--scheduler", ",".join(addresses), "--listen", address,
+                    "--status-listen", status, *flags, *runner_flags))
             for i in range(gateways):
                 port = aril_server.free_port()
                 self.urls.append(f"http://127.0.0.1:{port}")
@@ -138,6 +140,9 @@ class Cluster:
                     return
             except (urllib.error.URLError, OSError):
                 pass
+            for process in self.processes():
+                if process.process.poll() is not None:
+                    raise aril_server.Failure(f"{process.name} has ended: {process.read_log()}")
             time.sleep(0.1)
         raise aril_server.Failure(f"the cluster does not answer at {url}; its logs are in {self.work}")
 

@@ -166,6 +166,16 @@ WorkloadSpec ClosedSpec(PopularityKind kind) {
   return {.arrivals = {.concurrency = 2}, .popularity = {.kind = kind}, .num_requests = 4};
 }
 
+TEST(BenchSteps, NoneAreNoProof) {
+  const StepScrape before = {.adapters = {.count = 2, .sum = 2}, .rows = {.count = 2, .sum = 4}};
+  StepScrape after = before;
+  EXPECT_FALSE(StepsBetween(before, after)) << "as of a cluster's gateway";
+  after.adapters = {.count = 4, .sum = 8};
+  after.rows = {.count = 4, .sum = 10};
+  ASSERT_TRUE(StepsBetween(before, after));
+  EXPECT_EQ(StepsBetween(before, after)->mean_adapters, 3);
+}
+
 TEST(BenchSteps, MustHoldTheAdaptersOfAClosedLoop) {
   const WorkloadSpec spec = ClosedSpec(PopularityKind::kDistinct);
   const auto workload = MakeWorkload(spec, 2);

@@ -186,7 +186,7 @@ class Bench {
       if (!problem.empty()) problems_.push_back(where + ": " + problem);
     } else if (!options_.allow_unchecked) {
       problems_.push_back(where +
-                          ": the server's /metrics has no aril_step_adapters, so that nothing "
+                          ": the server's /metrics has no steps in aril_step_adapters, so that nothing "
                           "shows which adapters shared its steps (--allow-unchecked accepts that)");
     }
   }

@@ -52,6 +52,8 @@ std::optional<StepShape> StepsBetween(const std::optional<StepScrape>& before,
                                       const std::optional<StepScrape>& after) {
   if (!before || !after) return std::nullopt;
   const HistogramChange adapters = Difference(before->adapters, after->adapters);
+  // A cluster's gateway: its runners have steps, and not it.
+  if (adapters.count == 0) return std::nullopt;
   return StepShape{.max_adapters = adapters.max,
                    .mean_adapters = adapters.mean,
                    .mean_rows = Difference(before->rows, after->rows).mean,

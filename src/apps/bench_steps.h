@@ -29,6 +29,7 @@ struct StepShape {
 
 // nullopt if the server has no such metrics.
 std::optional<StepScrape> ScrapeSteps(const BenchTarget& target);
+// nullopt also if there was no step.
 std::optional<StepShape> StepsBetween(const std::optional<StepScrape>& before,
                                       const std::optional<StepScrape>& after);
 

@@ -1,5 +1,6 @@
 // Recorded workloads: who asked when, for how much. The formats are told apart by their first line.
 //
+//   aril         CSV, arrival_s,adapter,prompt_tokens,output_tokens; no adapter: the base model
 //   azure        Azure LLM inference traces: CSV, TIMESTAMP,ContextTokens,GeneratedTokens
 //   vidur        lengths without times: CSV, num_prefill_tokens,num_decode_tokens,…
 //   alibaba      GenTD26 lora_request_trace.csv: times and tenants (gmt_create, groupId, num_lora)
@@ -55,6 +56,9 @@ StatusOr<Trace> ParseTrace(std::string_view text, std::string_view servegen_leng
 
 // A file of at most kMaxTraceBytes, and servegen's lengths beside it.
 StatusOr<Trace> ReadTrace(const std::string& path, const TraceOptions& options);
+
+// In the format aril.
+std::string ToCsv(const std::vector<TraceRequest>& requests);
 
 // Leaves out the requests of more than `max_tokens` tokens, prompt and output together; returns how
 // many. InvalidArgument if none is left.

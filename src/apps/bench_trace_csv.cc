@@ -1,4 +1,4 @@
-// The traces that are CSV with a header: azure, vidur and Alibaba's two.
+// The traces that are CSV with a header: our own, azure, vidur and Alibaba's two.
 
 #include <algorithm>
 #include <chrono>
@@ -8,25 +8,34 @@
 #include "apps/bench_lengths.h"
 #include "apps/bench_numbers.h"
 #include "apps/bench_trace_formats.h"
+#include "apps/text_table.h"
 #include "base/strings.h"
 
 namespace aril {
 namespace {
 
 constexpr size_t kMaxColumns = 64;
+constexpr int64_t kMaxSeconds = 1'000'000'000;
 
 // A format and the columns it is known by; nullptr: it has none for this.
 struct CsvFormat {
   const char* name;
   const char* time = nullptr;
+  const char* seconds = nullptr;  // a time, too
   const char* prompt = nullptr;
   const char* output = nullptr;
   const char* tenant = nullptr;  // with the number of LoRAs that the request uses
   const char* num_loras = nullptr;
-  const char* loras = nullptr;  // a list of them
+  const char* loras = nullptr;    // a list of them
+  const char* adapter = nullptr;  // empty: the base model
 };
 
 constexpr CsvFormat kFormats[] = {
+    {.name = "aril",
+     .seconds = "arrival_s",
+     .prompt = "prompt_tokens",
+     .output = "output_tokens",
+     .adapter = "adapter"},
     {.name = "azure", .time = "TIMESTAMP", .prompt = "ContextTokens", .output = "GeneratedTokens"},
     {.name = "vidur", .prompt = "num_prefill_tokens", .output = "num_decode_tokens"},
     {.name = "alibaba", .time = "gmt_create", .tenant = "groupId", .num_loras = "num_lora"},
@@ -99,8 +108,9 @@ class CsvParser {
   StatusOr<Trace> Parse() {
     RETURN_IF_ERROR(ReadHeader());
     Trace trace = {.format = format_->name,
-                   .has_arrivals = format_->time != nullptr,
-                   .has_adapters = format_->tenant != nullptr || format_->loras != nullptr,
+                   .has_arrivals = format_->time != nullptr || format_->seconds != nullptr,
+                   .has_adapters = format_->tenant != nullptr || format_->loras != nullptr ||
+                                   format_->adapter != nullptr,
                    .has_lengths = format_->prompt != nullptr,
                    .requests = {}};
     std::string_view line;
@@ -134,15 +144,16 @@ class CsvParser {
       }
     }
     return lines_.Error(
-        "this is none of the known traces: expected the header of azure (TIMESTAMP,ContextTokens,"
-        "GeneratedTokens), vidur (num_prefill_tokens,num_decode_tokens) or alibaba (gmt_create, "
+        "this is none of the known traces: expected the header of aril (arrival_s,adapter,"
+        "prompt_tokens,output_tokens), azure (TIMESTAMP,ContextTokens,GeneratedTokens), vidur "
+        "(num_prefill_tokens,num_decode_tokens) or alibaba (gmt_create, "
         "groupId, num_lora; or lora_args), a line of servegen's, or JSON lines of mooncake's or "
         "LLMServingSim's");
   }
 
   bool HasColumns(const CsvFormat& format) const {
-    const char* const names[] = {format.time,   format.prompt,    format.output,
-                                 format.tenant, format.num_loras, format.loras};
+    const char* const names[] = {format.time,   format.seconds,   format.prompt, format.output,
+                                 format.tenant, format.num_loras, format.loras,  format.adapter};
     return std::all_of(std::begin(names), std::end(names), [&](const char* name) {
       return name == nullptr || columns_.count(name) > 0;
     });
@@ -155,6 +166,14 @@ class CsvParser {
       if (!ParseTimestamp(text, &request.arrival)) {
         return Bad(format_->time, text, "a time like 2023-11-16 18:17:03.97");
       }
+    }
+    if (format_->seconds != nullptr) {
+      ASSIGN_OR_RETURN(const std::string text, Field(format_->seconds));
+      double seconds = 0;
+      if (!ParseNumber(text, &seconds) || !(seconds >= 0 && seconds <= kMaxSeconds)) {
+        return Bad(format_->seconds, text, StrCat("seconds from 0 to ", kMaxSeconds));
+      }
+      request.arrival = ToDuration(seconds);
     }
     if (format_->prompt != nullptr) {
       ASSIGN_OR_RETURN(request.prompt_tokens, Tokens(format_->prompt));
@@ -191,6 +210,10 @@ class CsvParser {
       ASSIGN_OR_RETURN(const std::string tenant, Field(format_->tenant));
       return num_loras > 0 ? Number(tenant) : -1;
     }
+    if (format_->adapter != nullptr) {
+      ASSIGN_OR_RETURN(const std::string name, Field(format_->adapter));
+      return name.empty() ? -1 : Number(name);
+    }
     if (format_->loras == nullptr) return -1;
     ASSIGN_OR_RETURN(const std::string list, Field(format_->loras));
     std::string lora;
@@ -211,6 +234,16 @@ class CsvParser {
 };
 
 }  // namespace
+
+std::string ToCsv(const std::vector<TraceRequest>& requests) {
+  std::string csv = "arrival_s,adapter,prompt_tokens,output_tokens\n";
+  for (const TraceRequest& request : requests) {
+    const std::string adapter = request.adapter < 0 ? "" : std::to_string(request.adapter);
+    csv += StrCat(Decimal(ToSeconds(request.arrival), 6), ",", adapter, ",", request.prompt_tokens,
+                  ",", request.output_tokens, "\n");
+  }
+  return csv;
+}
 
 StatusOr<Trace> ParseCsvTrace(std::string_view text, const TraceOptions& options) {
   return CsvParser(text, options).Parse();

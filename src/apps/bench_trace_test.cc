@@ -27,6 +27,27 @@ std::string ErrorOf(const std::string& text, const std::string& lengths = "") {
   return Message(ParseTrace(text, lengths, {}).status());
 }
 
+TEST(BenchTrace, ReadsWhatItWrites) {
+  const std::vector<TraceRequest> requests = {
+      {.arrival = Duration(0), .adapter = 0, .prompt_tokens = 7, .output_tokens = 3},
+      {.arrival = std::chrono::microseconds(1'250'001), .prompt_tokens = 1, .output_tokens = 9},
+      {.arrival = std::chrono::hours(2), .adapter = 1}};
+  const auto trace = ParseTrace(ToCsv(requests), "", {});
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->format, "aril");
+  EXPECT_TRUE(trace->has_arrivals && trace->has_lengths && trace->has_adapters);
+  ASSERT_EQ(trace->requests.size(), requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    EXPECT_EQ(trace->requests[i].arrival, requests[i].arrival);
+    EXPECT_EQ(trace->requests[i].adapter, requests[i].adapter);
+    EXPECT_EQ(trace->requests[i].prompt_tokens, requests[i].prompt_tokens);
+    EXPECT_EQ(trace->requests[i].output_tokens, requests[i].output_tokens);
+  }
+  const std::string header = "arrival_s,adapter,prompt_tokens,output_tokens\n";
+  EXPECT_THAT(ErrorOf(header + "-1,,1,1\n"), HasSubstr("line 2: arrival_s is `-1`"));
+  EXPECT_THAT(ErrorOf(header + "nan,,1,1\n"), HasSubstr("seconds from 0"));
+}
+
 TEST(BenchTrace, ReadsAzure) {
   const Trace trace = Sample("azure.csv");
   EXPECT_EQ(trace.format, "azure");

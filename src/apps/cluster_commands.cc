@@ -81,6 +81,11 @@ void AddSchedulerCommand(CLI::App& app) {
       "Sequences up to which a step costs about the same: lightly loaded runners are emptied into "
       "others up to it; 0: never")
       ->check(CLI::NonNegativeNumber);
+  AddFlag(
+      *command, "--drain-margin", options->scheduler.drain_margin,
+      "Seats below --flat-batch that stay free when a runner has been emptied, so that the next "
+      "requests do not open it again at once")
+      ->check(CLI::NonNegativeNumber);
   AddFlag(*command, "--max-backlog-tokens", options->scheduler.max_backlog_tokens,
           "Tokens that a runner may have to compute before their sequences' first ones; beyond it, "
           "requests go to others, idle ones included, or wait")

@@ -20,16 +20,8 @@ namespace {
 using simulate::TraceRequest;
 using simulate::TraceResult;
 
-constexpr int64_t kBatch = 32;  // Punica's batch limit
 // The flat part of the step-time curve ends where a step takes twice as long as for one sequence.
 constexpr double kSlack = 1.0;
-// Of Llama-2 7B in fp16, without GQA: 16 tokens of keys and values.
-constexpr int64_t kPageTokens = 16;
-constexpr int64_t kPageBytes = 8 << 20;
-constexpr int64_t kPages = 7680;  // 60 GiB of 80
-// An adapter's on all its projections, for each rank: 4 * (4096 + 4096) + 3 * (4096 + 11008)
-// numbers in each of 32 layers.
-constexpr int64_t kBytesPerRank = int64_t{78'080} * 32 * 2;
 constexpr Duration kInterval = std::chrono::seconds(30);
 
 struct Variant {
@@ -58,23 +50,21 @@ double MeanContext(const std::vector<TraceRequest>& requests) {
 }
 
 simulate::WorldOptions MakeOptions(const SimulateClusterOptions& options, const Variant& variant,
-                                   const simulate::StepModel& steps, double mean_context) {
+                                   const simulate::StepModel& steps, int64_t flat_batch) {
   simulate::WorldOptions world;
   world.seed = options.seed;
   world.num_runners = static_cast<int>(options.num_gpus);
-  world.runner = {.max_running = kBatch,
-                  .max_rows = 512,
-                  .pages_total = kPages,
-                  .page_tokens = kPageTokens,
-                  .page_bytes = kPageBytes,
+  const SimulatedGpu& gpu = options.gpu;
+  world.runner = {.max_running = gpu.max_num_seqs,
+                  .max_rows = gpu.max_num_batched_tokens,
+                  .pages_total = gpu.pool_bytes / gpu.page_bytes(),
+                  .page_tokens = SimulatedGpu::kPageTokens,
+                  .page_bytes = gpu.page_bytes(),
                   .steps = steps};
+  world.scheduler.page_tokens = SimulatedGpu::kPageTokens;
   world.scheduler.max_backlog_tokens = options.max_backlog_tokens;
-  const auto context = static_cast<int64_t>(mean_context);
-  if (variant.consolidates) {
-    world.scheduler.flat_batch = steps.Curve(kBatch, context).FlatBatch(kSlack, kBatch);
-    world.scheduler.drain_margin = 6;
-    world.scheduler.migrations_per_tick = 2;
-  }
+  world.scheduler.drain_margin = options.drain_margin;
+  if (variant.consolidates) world.scheduler.flat_batch = flat_batch;
   const bool spreads = variant.places_on_smallest;
   world.policies = [spreads, chosen = options.policies] {
     scheduler::Policies policies = scheduler::MakePolicies(chosen);
@@ -98,6 +88,7 @@ Json ToJson(const TraceResult& result) {
                                       {"batches", Json(std::move(batches))}});
   }
   return Json::Object{{"gpu_hours", result.gpu_hours},
+                      {"seconds", result.seconds},
                       {"finished", result.num_finished},
                       {"failed", result.num_failed},
                       {"tokens", result.num_tokens},
@@ -135,24 +126,27 @@ std::string Svg(const TraceResult& result) {
 }  // namespace
 
 double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
-                          const simulate::StepModel& steps) {
+                          const simulate::StepModel& steps, int64_t full_batch) {
+  const auto batch = static_cast<double>(full_batch);
   double seconds = 0;
   for (const TraceRequest& r : requests) {
     const auto prompt = static_cast<double>(r.prompt_tokens);
     const auto output = static_cast<double>(r.output_tokens);
     const double context = prompt + output / 2;
-    const double step = steps.base + kBatch * (steps.sequence + steps.context_token * context);
-    seconds += prompt * steps.prefill_token + output * step / kBatch;
+    const double step = steps.base + batch * (steps.sequence + steps.context_token * context);
+    seconds += prompt * steps.prefill_token + output * step / batch;
   }
   return seconds / 3600;
 }
 
-int64_t SimulatedAdapterPages(int64_t rank) { return CeilDiv(rank * kBytesPerRank, kPageBytes); }
+int64_t SimulatedGpu::PagesOfAdapter(int64_t rank) const {
+  return CeilDiv(rank * adapter_bytes_per_rank, page_bytes());
+}
 
 Status GiveSkewedAdapters(const SimulateClusterOptions& options,
                           std::vector<TraceRequest>* requests) {
   const Popularity skewed = {.kind = PopularityKind::kSkewed};
-  const int64_t in_flight = options.num_gpus * kBatch;
+  const int64_t in_flight = options.num_gpus * options.gpu.max_num_seqs;
   const auto num_adapters = static_cast<int64_t>(AdapterShares(skewed, in_flight).size());
   ASSIGN_OR_RETURN(const std::vector<int64_t> adapters,
                    AssignAdapters(skewed, static_cast<int64_t>(requests->size()), in_flight,
@@ -167,12 +161,15 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
   for (TraceRequest& request : requests) {
     if (request.adapter < 0) continue;
     const size_t rank = static_cast<size_t>(request.adapter) % options.ranks.size();
-    request.adapter_pages = SimulatedAdapterPages(options.ranks[rank]);
+    request.adapter_pages = options.gpu.PagesOfAdapter(options.ranks[rank]);
   }
-  const double bound = GpuHoursLowerBound(requests, steps);
+  const int64_t batch = options.gpu.max_num_seqs;
+  const double bound = GpuHoursLowerBound(requests, steps, batch);
   const double hours = ToSeconds(duration) / 3600;
   const double static_hours = static_cast<double>(options.num_gpus) * hours;
   const double context = MeanContext(requests);
+  const int64_t flat_batch =
+      steps.Curve(batch, static_cast<int64_t>(context)).FlatBatch(kSlack, batch);
   std::vector<std::vector<std::string>> lines = {{"cluster", "GPU hours", "of bound", "peak GPUs",
                                                   "activations", "migrations", "queue p99 s",
                                                   "TTFT p99 s", "token p50 ms", "p99", "failed"}};
@@ -181,7 +178,7 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
   double gpu_hours = 0;
   for (const Variant& variant : kVariants) {
     const TraceResult result =
-        simulate::RunTrace(MakeOptions(options, variant, steps, context), requests, kInterval);
+        simulate::RunTrace(MakeOptions(options, variant, steps, flat_batch), requests, kInterval);
     if (!result.violation.empty()) return Internal(StrCat(variant.name, ": ", result.violation));
     lines.push_back({variant.name, Decimal(result.gpu_hours, 2),
                      Decimal(result.gpu_hours / bound, 2), std::to_string(result.peak_runners),
@@ -210,6 +207,7 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
   Json::Object json = {{"gpu_hours", gpu_hours},
                        {"gpu_hours_lower_bound", bound},
                        {"gpus", options.num_gpus},
+                       {"flat_batch", flat_batch},
                        {"hours", hours},
                        {"requests", static_cast<int64_t>(requests.size())},
                        {"seed", static_cast<int64_t>(options.seed)},

@@ -24,6 +24,7 @@ struct SimulateFlags {
   std::string scenario;
   std::string json_path, svg_path, step_model_path;
   std::optional<Duration> duration;
+  std::optional<int64_t> pool_bytes;
   uint64_t seed = 1;
   SimulateClusterOptions cluster;
   SimulateChaosOptions chaos;
@@ -42,7 +43,14 @@ Status CheckScenario(const CLI::App& app, const std::string& scenario) {
       {"--threads", {"chaos"}},
       {"--gpus", {"punica-fig13", "trace"}},
       {"--ranks", {"punica-fig13", "trace"}},
+      {"--max-num-seqs", {"punica-fig13", "trace"}},
+      {"--max-num-batched-tokens", {"punica-fig13", "trace"}},
+      {"--pool-bytes", {"punica-fig13", "trace"}},
+      {"--kv-bytes-per-token", {"punica-fig13", "trace"}},
+      {"--adapter-bytes-per-rank", {"punica-fig13", "trace"}},
       {"--max-backlog-tokens", {"punica-fig13", "trace"}},
+      {"--drain-margin", {"punica-fig13", "trace"}},
+      {"--save-trace", {"punica-fig13"}},
       {"--trace", {"trace"}},
       {"--trace-adapters", {"trace"}},
       {"--trace-speed", {"trace"}},
@@ -93,6 +101,8 @@ Status RunScenario(SimulateFlags& flags) {
     return SimulateSlora(flags.slora, std::cout);
   }
   SetShared(flags, flags.cluster);
+  SimulatedGpu& gpu = flags.cluster.gpu;
+  gpu.pool_bytes = flags.pool_bytes.value_or(gpu.pool_bytes);
   if (flags.scenario == "trace") {
     flags.trace.duration = flags.duration;
     flags.trace.cluster = flags.cluster;
@@ -134,7 +144,24 @@ void AddSimulateCommand(CLI::App& app) {
           "punica-fig13, trace: of the adapters, in turn")
       ->delimiter(',')
       ->check(CLI::Range(1, 512));
+  SimulatedGpu& gpu = flags->cluster.gpu;
+  AddFlag(*simulate, "--max-num-seqs", gpu.max_num_seqs, "punica-fig13, trace: as of aril runner")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*simulate, "--max-num-batched-tokens", gpu.max_num_batched_tokens,
+          "punica-fig13, trace: as of aril runner")
+      ->check(CLI::Range(1, 1 << 20));
+  AddSizeFlag(*simulate, "--pool-bytes", flags->pool_bytes,
+              "punica-fig13, trace: as of aril runner [60GiB]");
+  AddFlag(*simulate, "--kv-bytes-per-token", gpu.kv_bytes_per_token,
+          "punica-fig13, trace: of keys and values")
+      ->check(CLI::Range(1, 1 << 30));
+  AddFlag(*simulate, "--adapter-bytes-per-rank", gpu.adapter_bytes_per_rank,
+          "punica-fig13, trace: an adapter's, for each of its rank")
+      ->check(CLI::Range(1, 1 << 30));
   AddFlag(*simulate, "--max-backlog-tokens", flags->cluster.max_backlog_tokens,
+          "punica-fig13, trace: as of aril scheduler")
+      ->check(CLI::NonNegativeNumber);
+  AddFlag(*simulate, "--drain-margin", flags->cluster.drain_margin,
           "punica-fig13, trace: as of aril scheduler")
       ->check(CLI::NonNegativeNumber);
   AddDurationFlag(*simulate, "--duration", flags->duration,
@@ -156,6 +183,8 @@ void AddSimulateCommand(CLI::App& app) {
   AddFlag(*simulate, "--max-tokens", flags->fig13.max_tokens,
           "punica-fig13: of prompt and output together")
       ->check(CLI::Range(3, 100'000));
+  AddFlag(*simulate, "--save-trace", flags->fig13.save_trace_path,
+          "punica-fig13: file to write the requests to, for aril bench serve --trace");
   AddFlag(*simulate, "--repeat", flags->slora.repeat,
           "s-lora-policies: workloads with successive seeds, of which means are shown")
       ->check(CLI::Range(1, 1000));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "apps/simulate_cluster.h"
@@ -20,7 +21,8 @@ struct SimulateFig13Options {
   Duration duration = std::chrono::hours(1);  // of the arrivals
   // Requests per second in the middle; the rate rises to it from nothing and falls back to nothing.
   double peak_rate = 20;
-  int64_t max_tokens = 2048;  // of prompt and output together (Punica's lengths)
+  int64_t max_tokens = 2048;    // of prompt and output together (Punica's lengths)
+  std::string save_trace_path;  // where the requests are written to, for `aril bench serve --trace`
 };
 
 // The requests: a Poisson process whose rate is a triangle, Punica's lengths, popularity `skewed`.

@@ -91,7 +91,7 @@ TEST(SimulateFig13Test, LowerBoundIsTheFormula) {
   steps.context_token = 0.001;
   steps.prefill_token = 0.002;
   const double step = 0.32 + 32 * (0.01 + 0.132);
-  EXPECT_NEAR(GpuHoursLowerBound({{.prompt_tokens = 100, .output_tokens = 64}}, steps),
+  EXPECT_NEAR(GpuHoursLowerBound({{.prompt_tokens = 100, .output_tokens = 64}}, steps, 32),
               (100 * 0.002 + 64 * step / 32) / 3600, 1e-12);
 }
 
@@ -100,6 +100,7 @@ TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {
   SimulateFig13Options options = SmallFig13();
   options.cluster.json_path = dir.path() + "/fig13.json";
   options.cluster.svg_path = dir.path() + "/fig13.svg";
+  options.save_trace_path = dir.path() + "/fig13.csv";
   std::ostringstream out;
   const Status status = SimulateFig13(options, out);
   ASSERT_TRUE(status.ok()) << status;
@@ -108,6 +109,13 @@ TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {
   const Json& variants = *json.Find("variants");
   EXPECT_LT(Number(json, "gpu_hours"), Number(*variants.Find("least loaded"), "gpu_hours") * 0.7);
   EXPECT_EQ(Number(*variants.Find("consolidating"), "failed"), 0);
+  // What was written gives the same.
+  SimulateTraceOptions again = {.cluster = options.cluster};
+  again.path = options.save_trace_path;
+  const auto read = ReadTraceRequests(again), drawn = Fig13Requests(options);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->size(), drawn->size());
+  EXPECT_EQ(read->back().prompt_tokens, drawn->back().prompt_tokens);
   const auto svg = ReadFile(options.cluster.svg_path, 16 << 20);
   ASSERT_TRUE(svg.ok());
   EXPECT_NE(svg->find("GPU 4"), std::string::npos);
@@ -179,8 +187,8 @@ TEST_F(SimulateTraceTest, SaysWhatATraceLacks) {
 
 TEST(SimulateClusterTest, AnAdapterTakesItsBytes) {
   // Rank 16 of a 7B model has 40 million numbers of two bytes.
-  EXPECT_EQ(SimulatedAdapterPages(16), 10);
-  EXPECT_EQ(SimulatedAdapterPages(128), 77);
+  EXPECT_EQ(SimulatedGpu().PagesOfAdapter(16), 10);
+  EXPECT_EQ(SimulatedGpu().PagesOfAdapter(128), 77);
 }
 
 TEST(SimulateSloraTest, EarlyAbortSatisfiesMoreUsersUnderBursts) {
