@@ -196,7 +196,8 @@ BenchServeOptions OptionsFor(const FakeServer& server) {
 TEST(BenchServe, NeedsProofOfWhatSharedTheSteps) {
   FakeServer server;
   BenchServeOptions options = OptionsFor(server);
-  EXPECT_THAT(Message(BenchServe(options, RealClock())), HasSubstr("no steps in aril_step_adapters"));
+  EXPECT_THAT(Message(BenchServe(options, RealClock())),
+              HasSubstr("no steps in aril_step_adapters"));
   // Two runs of four requests, and warming up one and two models.
   EXPECT_EQ(server.num_completions(), 4 + 4 + 1 + 2);
   options.allow_unchecked = true;

@@ -167,11 +167,11 @@ WorkloadSpec ClosedSpec(PopularityKind kind) {
 }
 
 TEST(BenchSteps, NoneAreNoProof) {
-  const StepScrape before = {.adapters = {.count = 2, .sum = 2}, .rows = {.count = 2, .sum = 4}};
+  const StepScrape before = {.adapters = {.sum = 2, .count = 2}, .rows = {.sum = 4, .count = 2}};
   StepScrape after = before;
   EXPECT_FALSE(StepsBetween(before, after)) << "as of a cluster's gateway";
-  after.adapters = {.count = 4, .sum = 8};
-  after.rows = {.count = 4, .sum = 10};
+  after.adapters = {.sum = 8, .count = 4};
+  after.rows = {.sum = 10, .count = 4};
   ASSERT_TRUE(StepsBetween(before, after));
   EXPECT_EQ(StepsBetween(before, after)->mean_adapters, 3);
 }

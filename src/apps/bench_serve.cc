@@ -185,9 +185,10 @@ class Bench {
       const std::string problem = JudgeSteps(*steps, result.spec, workload);
       if (!problem.empty()) problems_.push_back(where + ": " + problem);
     } else if (!options_.allow_unchecked) {
-      problems_.push_back(where +
-                          ": the server's /metrics has no steps in aril_step_adapters, so that nothing "
-                          "shows which adapters shared its steps (--allow-unchecked accepts that)");
+      problems_.push_back(
+          where +
+          ": the server's /metrics has no steps in aril_step_adapters, so that nothing "
+          "shows which adapters shared its steps (--allow-unchecked accepts that)");
     }
   }
 

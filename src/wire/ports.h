@@ -10,8 +10,8 @@
 
 namespace aril::wire {
 
-// Receives what happened. Called from the runner's thread, once at the start and then once per step:
-// must return quickly and must not call back into the runner.
+// Receives what happened. Called from the runner's thread, once at the start and then once per
+// step: must return quickly and must not call back into the runner.
 class EventSink {
  public:
   virtual ~EventSink() = default;
