@@ -37,11 +37,19 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
   return runner;
 }
 
+std::vector<SequenceId> Scheduler::Heads() const {
+  std::vector<SequenceId> heads =
+      queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
+  if (policies_.spare_seats == 0 || index_.num_free_seats() > policies_.spare_seats) return heads;
+  std::erase_if(heads,
+                [this](SequenceId id) { return num_placed_.contains(records_.at(id).tenant); });
+  return heads;
+}
+
 void Scheduler::PlaceWaiting() {
   PlaceReserved();
   while (!queue_.empty() && (!index_.IsFull() || !reservations_.empty())) {
-    const std::vector<SequenceId> heads =
-        queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
+    const std::vector<SequenceId> heads = Heads();
     const AdapterLimit& preferred = policies_.preferred_adapters;
     if (preferred != AdapterLimit() && PlaceOne(heads, preferred)) continue;
     if (!PlaceOne(heads, AdapterLimit())) break;

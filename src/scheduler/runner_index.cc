@@ -56,6 +56,7 @@ void RunnerIndex::Insert(const RunnerLoad& load) {
   if (load.is_accepting) by_size_[load.num_sequences].insert(id);
   if (!IsOpen(load)) return;
   ++num_open_;
+  num_free_seats_ += load.info.max_running - load.num_sequences;
   open_[load.info.numeric_class][load.num_sequences].emplace(Room(load), id.value());
   for (const auto& [adapter, in_use] : load.adapters) {
     with_adapter_[adapter].emplace(load.num_sequences, in_use.num_sequences, id);
@@ -71,6 +72,7 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
   }
   if (!IsOpen(load)) return;
   --num_open_;
+  num_free_seats_ -= load.info.max_running - load.num_sequences;
   const auto buckets = open_.find(load.info.numeric_class);
   const auto bucket = buckets->second.find(load.num_sequences);
   bucket->second.erase({Room(load), id.value()});

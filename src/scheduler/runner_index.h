@@ -104,6 +104,8 @@ class RunnerIndex {
   std::optional<RunnerId> LargestAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
+  // Of the runners that take anybody.
+  int64_t num_free_seats() const { return num_free_seats_; }
   size_t size() const { return runners_.size(); }
 
  private:
@@ -139,6 +141,7 @@ class RunnerIndex {
   std::unordered_map<AdapterId, OfAdapter> with_adapter_;
   std::map<int64_t, std::set<RunnerId>> by_size_;
   int64_t num_open_ = 0;
+  int64_t num_free_seats_ = 0;
 };
 
 }  // namespace aril::scheduler

@@ -56,8 +56,10 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   options.policies = [fairness, order] {
     scheduler::Policies policies;
     policies.bound = std::make_unique<scheduler::FixedBound>(kMaxWaiting);
-    if (fairness == 1)
+    if (fairness == 1) {
       policies.tenants = std::make_unique<scheduler::FairShare>(scheduler::FairShareOptions{});
+      policies.spare_seats = order;
+    }
     if (order == 1) policies.order = std::make_unique<scheduler::NewestWhenOverloaded>();
     if (order == 2) policies.preferred_adapters = {.number = 3, .pool_share = 0.2};
     return policies;
