@@ -12,6 +12,7 @@ beside how long it waits alone. Everything is measured against the server's own 
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -28,14 +29,16 @@ ADAPTERS = 16
 OVERLOAD = 5
 NOISE = 100
 KEYS = {"quiet": "quiet-key", "noisy": "noisy-key"}
-SERVE = ["--max-num-seqs", str(BATCH)]
+# One core is left to HTTP and to the clients, or what they do counts as what policies do.
+SERVE = ["--max-num-seqs", str(BATCH), "--threads", str(max(1, os.cpu_count() - 1))]
 BOUNDED = ["--slo", f"{SLO_SECONDS}s", "--bound-by-slo"]
 POLICIES = {
     "none": [],
     "bound": BOUNDED,
     "bound, early abort": [*BOUNDED, "--early-abort", "--order", "newest-when-overloaded"],
 }
-TENANTS = {"one line": [], "turns": ["--fair-share"], "turns, bound": ["--fair-share", *BOUNDED]}
+TENANTS = {"one line": [], "turns": ["--fair-share"],
+           "turns, spare seats": ["--fair-share", "--spare-seats", str(BATCH // 8)]}
 
 
 @dataclasses.dataclass

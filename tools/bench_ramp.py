@@ -171,11 +171,16 @@ class Ramp:
                 cluster.wait_until_linked(cluster.gateways[0])
                 for runner, hold in zip(cluster.runners, holds):
                     hold.add(runner.process.pid)
+                load = ("bench", "serve", "--url", cluster.urls[0], "--cold", "--allow-unchecked",
+                        "--seed", self.options.seed)
+                # All seats are taken once: what a process does when it touches memory for the first
+                # time is not in the model.
+                self.run(*load, "--arrivals", f"closed:{RUNNERS * BATCH}", "--requests",
+                         2 * RUNNERS * BATCH, "--prompt-tokens", 32, "--output-tokens", 8,
+                         "--popularity", "uniform")
                 busy = BusyRunners(cluster.runner_status_urls)
                 try:
-                    self.run("bench", "serve", "--url", cluster.urls[0], "--trace", self.trace,
-                             "--cold", "--max-in-flight", 4096, "--allow-unchecked", "--seed",
-                             self.options.seed, "--json", report)
+                    self.run(*load, "--trace", self.trace, "--max-in-flight", 4096, "--json", report)
                 finally:
                     seconds = busy.stop()
         finally:
