@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,11 @@ inline constexpr char kSource[] = "https://a.example/good";
 
 class RemoteAdaptersTest : public ::testing::Test {
  protected:
-  RemoteAdaptersTest() : store_(*GenerationStore::Open(dir_ / "store")) {
-    auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
+  // `host_bytes`: of adapters whose files are open.
+  explicit RemoteAdaptersTest(std::optional<int64_t> host_bytes = std::nullopt)
+      : store_(*GenerationStore::Open(dir_ / "store")) {
+    auto runner = LocalRunner::Create(
+        {.model_dir = kModel, .threads = 1, .adapter_host_cache_bytes = host_bytes}, RealClock());
     EXPECT_TRUE(runner.ok()) << runner.status();
     runner_ = *std::move(runner);
     local_ = std::make_unique<LocalAdapters>(

@@ -79,10 +79,23 @@ void RunnerSharedAdapters::Keep(const GenerationPtr& generation) {
   Drop(std::move(dropped));
 }
 
-// What sequences still use stays in the store until the next start.
+void RunnerSharedAdapters::Forget(const std::string& digest) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_digest_.find(digest);
+  if (found == by_digest_.end()) return;
+  kept_.erase(found->second);
+  by_digest_.erase(found);
+}
+
+// What sequences still use stays in the store until the next start. All of it with the lock: who
+// recalls these files meanwhile must find them whole or not at all.
 void RunnerSharedAdapters::Drop(GenerationPtr generation) {
-  if (remote_ == nullptr || generation.use_count() > 1) return;
+  if (remote_ == nullptr) return;
   const std::string digest = (*generation)->digest;
+  const std::lock_guard lock(mutex_);
+  if (generation.use_count() > 1 || by_digest_.contains(digest) || preparing_.contains(digest)) {
+    return;
+  }
   generation.reset();
   const Status removed = remote_->store().Remove(digest);
   if (!removed.ok()) LogWarning("an adapter's files stay: " + Message(removed));
@@ -101,7 +114,6 @@ StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Fetch(
 
 StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(
     const delivery::SharedAdapter& shared) {
-  if (GenerationPtr kept = FindKept(shared.digest)) return kept;
   // A sequence may still use one that is not kept any more.
   if (auto recalled = local_.Recall(shared.digest); recalled.ok()) return recalled;
   if (IsSourceUrl(shared.source)) {
@@ -114,13 +126,31 @@ StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(
   ASSIGN_OR_RETURN(GenerationPtr generation, local_.Load(shared.source));
   const Status is_right = CheckDigest(shared, (*generation)->digest);
   if (is_right.ok()) return generation;
-  // Unless it is here for a name of its own.
-  if (FindKept((*generation)->digest) == nullptr) Drop(std::move(generation));
+  Drop(std::move(generation));
   return is_right;
 }
 
 StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::Prepare(
     const delivery::SharedAdapter& shared) {
+  {
+    const std::lock_guard lock(mutex_);
+    preparing_.insert(shared.digest);
+  }
+  StatusOr<Ready> ready = GetAndPrepare(shared);
+  const std::lock_guard lock(mutex_);
+  preparing_.erase(preparing_.find(shared.digest));
+  return ready;
+}
+
+StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::GetAndPrepare(
+    const delivery::SharedAdapter& shared) {
+  if (GenerationPtr kept = FindKept(shared.digest)) {
+    StatusOr<Generation::Opened> opened = kept->Prepare();
+    if (opened.ok()) return MakeReady(kept, *std::move(opened));
+    LogWarning(StrCat("adapter ", shared.digest,
+                      " is loaded anew, as it cannot be opened: ", Message(opened.status())));
+    Forget(shared.digest);
+  }
   ASSIGN_OR_RETURN(const GenerationPtr generation, Get(shared));
   ASSIGN_OR_RETURN(Generation::Opened opened, generation->Prepare());
   Keep(generation);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -53,11 +54,13 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
 
   GenerationPtr FindKept(const std::string& digest);
   void Keep(const GenerationPtr& generation);
-  // Removes its files from the store, if nobody uses them.
+  void Forget(const std::string& digest);
+  // Removes its files from the store, unless they are kept for somebody, in use, or being prepared.
   void Drop(GenerationPtr generation);
   StatusOr<GenerationPtr> Get(const delivery::SharedAdapter& shared);
   StatusOr<GenerationPtr> Fetch(const delivery::SharedAdapter& shared);
   StatusOr<Ready> Prepare(const delivery::SharedAdapter& shared);
+  StatusOr<Ready> GetAndPrepare(const delivery::SharedAdapter& shared);
   Ready MakeReady(const GenerationPtr& generation, Generation::Opened opened) const;
 
   const Options options_;
@@ -69,7 +72,8 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
   std::mutex mutex_;
   std::list<GenerationPtr> kept_;  // the last used one first
   std::unordered_map<std::string, std::list<GenerationPtr>::iterator> by_digest_;
-  WorkQueue queue_;  // ends first
+  std::multiset<std::string> preparing_;  // digests
+  WorkQueue queue_;                       // ends first
 };
 
 }  // namespace aril

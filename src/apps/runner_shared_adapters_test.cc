@@ -24,7 +24,10 @@ class RunnerSharedAdaptersTest : public RemoteAdaptersTest {
  protected:
   using Ready = cluster::SharedAdapterLoader::Ready;
 
-  RunnerSharedAdaptersTest() { loop_.Start(node_); }
+  explicit RunnerSharedAdaptersTest(std::optional<int64_t> host_bytes = std::nullopt)
+      : RemoteAdaptersTest(host_bytes) {
+    loop_.Start(node_);
+  }
   void TearDown() override {
     loop_.Stop();
     shared_.reset();
@@ -101,6 +104,22 @@ TEST_F(RunnerSharedAdaptersTest, TheLeastRecentlyUsedMakeRoom) {
   EXPECT_TRUE(shared_->Find(Shared("qv-r64-bf16", "").digest));
   ASSERT_TRUE(LoadShared(Shared("saved-r2", "saved-r2")).ok());
   EXPECT_FALSE(store_.Has(Shared("all-r4", "").digest)) << "nobody has it";
+}
+
+class RunnerWithoutHostBytesTest : public RunnerSharedAdaptersTest {
+ protected:
+  RunnerWithoutHostBytesTest() : RunnerSharedAdaptersTest(0) {}
+};
+
+TEST_F(RunnerWithoutHostBytesTest, WhatCannotBeOpenedAgainIsLoadedAnew) {
+  Make();
+  const std::string digest = Shared("all-r4", "").digest;
+  ASSERT_TRUE(LoadShared(Shared("all-r4", kSource)).ok());
+  ASSERT_TRUE(LoadShared(Shared("down-r1", "down-r1")).ok());
+  ASSERT_FALSE(shared_->Find(digest)) << "closed";
+  ASSERT_TRUE(store_.Remove(digest).ok());
+  const auto again = LoadShared(Shared("all-r4", kSource));
+  EXPECT_TRUE(again.ok()) << again.status();
 }
 
 TEST_F(RunnerSharedAdaptersTest, WithoutAStoreNothingIsFetched) {

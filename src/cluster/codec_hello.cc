@@ -20,6 +20,7 @@ void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   out.set_instance(hello.instance);
   out.set_epoch(hello.epoch.value());
   out.set_address(hello.address);
+  out.set_takes_hints(hello.takes_hints);
   if (hello.role != Role::kScheduler) {
     out.mutable_deployment()->set_base_digest(hello.deployment.base_digest);
     for (const Deployment::Adapter& adapter : hello.deployment.adapters) {
@@ -99,6 +100,7 @@ Frame Read(const v1::Hello& in, FieldReader& reader) {
   out.instance = reader.Text("instance", in.instance(), kMaxName);
   out.epoch = reader.EpochOf(in.epoch());
   out.address = reader.Text("address", in.address(), kMaxName);
+  out.takes_hints = in.takes_hints();
   if (out.role != Role::kScheduler) out.deployment = Read(in.deployment(), reader);
   if (out.role != Role::kRunner) return out;
   out.runner = Read(in.runner(), reader);

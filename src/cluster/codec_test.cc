@@ -150,6 +150,9 @@ TEST(Codec, KeepsHellos) {
   scheduler.role = Role::kScheduler;
   scheduler.features = {"later"};
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
+  EXPECT_TRUE(RoundTrip(scheduler).takes_hints);
+  scheduler.takes_hints = false;
+  EXPECT_FALSE(RoundTrip(scheduler).takes_hints) << "as of a release that says nothing of them";
 }
 
 TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {

@@ -59,12 +59,13 @@ struct Hello {
   std::string version;
   std::vector<std::string> features;  // without which it cannot work
   Role role = Role::kGateway;
-  int32_t id = -1;        // of this life of the process; -1: a scheduler
-  std::string instance;   // random: tells two of one id apart
-  Epoch epoch{0};         // the highest heard of; 0: none
-  std::string address;    // of runners, for gateways
-  RunnerCapacity runner;  // of runners
-  Deployment deployment;  // of gateways and runners
+  int32_t id = -1;          // of this life of the process; -1: a scheduler
+  std::string instance;     // random: tells two of one id apart
+  Epoch epoch{0};           // the highest heard of; 0: none
+  std::string address;      // of runners, for gateways
+  RunnerCapacity runner;    // of runners
+  Deployment deployment;    // of gateways and runners
+  bool takes_hints = true;  // Prefetch, or LoadAdapters: not of releases before there were any
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.
@@ -91,7 +92,7 @@ struct Refusal {
   std::string reason;
 };
 
-// Of a sequence that waits: its adapters will probably be wanted there.
+// A hint. Of a sequence that waits: its adapters will probably be wanted there.
 struct Prefetch {
   SequenceId sequence;
   RunnerId runner;
@@ -99,7 +100,7 @@ struct Prefetch {
 
 struct RunnerLeaving {};
 
-// That attempts will probably need soon.
+// A hint: what attempts will probably need soon.
 struct LoadAdapters {
   std::vector<delivery::SharedAdapter> shared;
 };

@@ -174,6 +174,7 @@ void GatewayNode::Handle(LinkId link, const Prefetch& prefetch, TimePoint) {
   const wire::SequenceRequest* const request = end_.Find(prefetch.sequence);
   const auto runner = runners_.find(prefetch.runner);
   if (leader_ != link || request == nullptr || runner == runners_.end()) return;
+  if (!takes_hints_.contains(prefetch.runner)) return;
   LoadAdapters load = {SharedOf(request->adapters)};
   if (!load.shared.empty()) links_.Send(runner->second, std::move(load));
 }
@@ -200,6 +201,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runners_[id] = link;
   runner_of_[link] = id;
   classes_[id] = hello.runner.numeric_class;
+  if (hello.takes_hints) takes_hints_.insert(id);
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -271,6 +273,7 @@ void GatewayNode::OnBroken(LinkId link, const Status& why, TimePoint now) {
       runners_.erase(id);
       runner_of_.erase(runner);
       classes_.erase(id);
+      takes_hints_.erase(id);
       Perform(end_.OnRunnerBroken(id, now), now);
     }
   }

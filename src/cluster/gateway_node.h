@@ -105,6 +105,7 @@ class GatewayNode final : public Node {
   std::map<RunnerId, LinkId> runners_;       // that have said Hello
   std::map<LinkId, RunnerId> runner_of_;     // the same
   std::map<RunnerId, std::string> classes_;  // numeric ones, of the same
+  std::set<RunnerId> takes_hints_;           // of the same, those that do
   // For runners that are being dialled, or will be again.
   std::map<RunnerId, std::vector<delivery::StartAttempt>> held_;
   std::map<std::string, std::string> refused_;  // what the log says already, by address

@@ -22,8 +22,9 @@ delivery::ReleaseAttempt AttemptOf(const delivery::StartAttempt& start) {
 // the limit.
 constexpr size_t kMaxLogprobs = size_t{2} << 20;
 
-// What is loaded at a time for attempts that may come.
-constexpr size_t kMaxLoadsAhead = 16;
+// What is loaded at a time for attempts that may come. A source that stalls holds a thread of the
+// loader for as long: fewer than it has.
+constexpr int64_t kMaxLoadsAhead = 2;
 
 size_t CountLogprobs(const wire::TokenEvent& event) {
   size_t count = 0;
@@ -171,12 +172,16 @@ void RunnerNode::Load(const SharedAdapter& shared) {
   });
 }
 
-// Nobody waits for them yet: where much is being loaded already, they can do without.
+// Nobody waits for them yet.
 void RunnerNode::Handle(LinkId link, const LoadAdapters& load, TimePoint) {
   const auto gateway = gateways_.find(link);
-  if (gateway == gateways_.end() || !gateway->second.id || shared_ == nullptr) return;
+  if (gateway == gateways_.end() || !gateway->second.id || shared_ == nullptr || is_leaving_) {
+    return;
+  }
   for (const SharedAdapter& shared : load.shared) {
-    if (loads_.size() >= kMaxLoadsAhead || shared_->Find(shared.digest)) continue;
+    const auto num_ahead =
+        std::ranges::count_if(loads_, [](const auto& entry) { return entry.second.empty(); });
+    if (num_ahead >= kMaxLoadsAhead || shared_->Find(shared.digest)) continue;
     if (loads_.try_emplace(shared.digest).second) Load(shared);
   }
 }

@@ -240,7 +240,9 @@ void SchedulerNode::Obey(const scheduler::Actions& actions) {
     } else if (const auto* refuse = std::get_if<scheduler::Refuse>(&action)) {
       ToGateway(refuse->gateway, Refusal{refuse->sequence, refuse->retry_after, refuse->reason});
     } else if (const auto* prefetch = std::get_if<scheduler::Prefetch>(&action)) {
-      ToGateway(prefetch->gateway, Prefetch{prefetch->sequence, prefetch->runner});
+      const auto link = gateways_.find(prefetch->gateway);
+      if (link == gateways_.end() || !peers_.at(link->second).hello->takes_hints) continue;
+      links_.Send(link->second, Prefetch{prefetch->sequence, prefetch->runner});
     } else if (const auto* advice = std::get_if<scheduler::ScaleAdvice>(&action)) {
       LogInfo(StrCat("scaling: ", advice->num_wanted, " more runners wanted, ",
                      advice->returnable.size(), " may go"));
