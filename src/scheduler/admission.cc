@@ -10,6 +10,9 @@ namespace {
 
 // What the last period counts for against all before it: some four periods decide.
 constexpr double kSmoothing = 0.25;
+// Of capacity: sequences that began together end together, so that what is placed in a second says
+// little of the next.
+constexpr double kCapacitySmoothing = 0.1;
 // An idle day is not walked period by period; after so many, nothing is left of what was before.
 constexpr int64_t kForgottenAfter = 64;
 
@@ -65,10 +68,11 @@ void QueueRates::Advance(TimePoint now) {
     const auto placed = static_cast<double>(num_placed_);
     placed_ += kSmoothing * (placed - placed_);
     if (waiting_since_ && *waiting_since_ <= *period_end_ - period_) {
-      capacity_ = capacity_ ? *capacity_ + kSmoothing * (placed - *capacity_) : placed;
+      capacity_ = capacity_ ? *capacity_ + kCapacitySmoothing * (placed - *capacity_) : placed;
     } else if (capacity_) {
-      // What could be placed so soon that nothing waited is less than all that could be.
-      capacity_ = std::max(*capacity_, placed);
+      // What could be placed so soon that nothing waited is less than all that could be; but not in
+      // the one period in which empty seats are taken.
+      capacity_ = std::max(*capacity_, placed_);
     }
     num_arrivals_ = num_placed_ = 0;
     if (++periods_in_window_ == kForgottenAfter) {

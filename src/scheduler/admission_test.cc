@@ -34,8 +34,19 @@ TEST(QueueRatesTest, CapacityIsAtLeastWhatIsPlaced) {
   for (int i = 0; i < 20; ++i) rates.OnPlaced(At(i * 2));
   EXPECT_NEAR(*rates.capacity_per_s(), 0.5, 0.2);
   rates.SetWaiting(false, At(40));
-  for (int i = 0; i < 30; ++i) rates.OnPlaced(At(41 + i * 0.1));
+  for (int i = 0; i < 100; ++i) rates.OnPlaced(At(41 + i * 0.1));
   EXPECT_NEAR(*rates.capacity_per_s(), 10, 1) << "short ones came, and nothing had to wait";
+}
+
+TEST(QueueRatesTest, TakingEmptySeatsIsNoCapacity) {
+  QueueRates rates(seconds(1));
+  rates.SetWaiting(true, At(0));
+  for (int i = 0; i < 40; ++i) rates.OnPlaced(At(i * 0.5));
+  EXPECT_NEAR(*rates.capacity_per_s(), 2, 0.5);
+  rates.SetWaiting(false, At(20));
+  for (int i = 0; i < 16; ++i) rates.OnPlaced(At(80));
+  rates.Advance(At(82));
+  EXPECT_LT(*rates.capacity_per_s(), 5);
 }
 
 TEST(QueueRatesTest, ForgetsAnIdleDayAtOnce) {

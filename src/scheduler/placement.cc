@@ -1,6 +1,7 @@
 // Placing sequences: from the queue, and from one runner to another.
 
 #include <algorithm>
+#include <span>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -8,6 +9,12 @@
 #include "scheduler/scheduler.h"
 
 namespace aril::scheduler {
+namespace {
+
+// Spare seats are at most this part of all there are, however few runners are left.
+constexpr int64_t kSpareShare = 4;
+
+}  // namespace
 
 PlacementNeed Scheduler::NeedOf(const Record& record) const {
   return {.sequence = record.sequence,
@@ -37,13 +44,27 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
   return runner;
 }
 
+bool Scheduler::OnlySpareSeatsAreFree() const {
+  const int64_t spare = std::min(policies_.spare_seats, index_.num_seats() / kSpareShare);
+  return spare > 0 && index_.num_free_seats() <= spare;
+}
+
 std::vector<SequenceId> Scheduler::Heads() const {
-  std::vector<SequenceId> heads =
-      queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
-  if (policies_.spare_seats == 0 || index_.num_free_seats() > policies_.spare_seats) return heads;
-  std::erase_if(heads,
-                [this](SequenceId id) { return num_placed_.contains(records_.at(id).tenant); });
+  const bool newest_first = policies_.order->NewestFirst(rates_);
+  if (!OnlySpareSeatsAreFree()) return queue_.First(options_.scan_limit, newest_first);
+  // Clients that have tokens already wait for nobody's seat.
+  std::vector<SequenceId> heads = queue_.Started(options_.scan_limit);
+  const size_t num_started = heads.size();
+  const auto has_placed = [this](int32_t tenant) { return num_placed_.contains(tenant); };
+  for (const SequenceId id : queue_.First(options_.scan_limit, newest_first, has_placed)) {
+    const auto started = std::span(heads).first(num_started);
+    if (std::ranges::find(started, id) == started.end()) heads.push_back(id);
+  }
   return heads;
+}
+
+bool Scheduler::IsFull() const {
+  return index_.IsFull() || (OnlySpareSeatsAreFree() && Heads().empty());
 }
 
 void Scheduler::PlaceWaiting() {
@@ -131,26 +152,27 @@ void Scheduler::Refuse(SequenceId sequence, GatewayId gateway, Duration retry_af
 
 // All runners are full: what the next ones lack can be loaded until one is not.
 void Scheduler::PrefetchForWaiting() {
-  size_t num_prefetches = 0;
-  for (const SequenceId id : queue_.First(options_.max_prefetches, false)) {
+  const bool newest_first = policies_.order->NewestFirst(rates_);
+  for (const SequenceId id : queue_.First(options_.max_prefetches, newest_first)) {
     Record& record = records_.at(id);
-    if (record.adapter == kBaseModel || record.is_prefetched) continue;
+    // Who has given way goes on where it was, if it can.
+    if (record.adapter == kBaseModel || record.is_prefetched || record.runner.valid()) continue;
     const std::optional<RunnerId> runner = LikelyRunner(id);
-    if (!runner || num_prefetches == options_.max_prefetches) return;
-    record.is_prefetched = true;
+    if (!runner) return;
     last_prefetch_ = *runner;
+    if (*runner == record.failed_on) continue;
+    record.is_prefetched = true;
     if (index_.Get(*runner).Uses(record.adapter)) continue;
-    ++num_prefetches;
     actions_.emplace_back(Prefetch{id, record.gateway, *runner});
   }
 }
 
-// Where a seat is free, but not the pages; else any that is full may be the next that is not.
+// Where a seat is free, but not the pages; else any may be the next with a free one.
 std::optional<RunnerId> Scheduler::LikelyRunner(SequenceId sequence) const {
   const auto reserved = reservations_.find(sequence);
   if (reserved != reservations_.end()) return reserved->second;
-  if (const auto roomiest = index_.Roomiest()) return roomiest;
-  return index_.LargestAfter(last_prefetch_);
+  const auto roomiest = OnlySpareSeatsAreFree() ? std::nullopt : index_.Roomiest();
+  return roomiest ? roomiest : index_.AcceptingAfter(last_prefetch_);
 }
 
 void Scheduler::AbortExpired() {

@@ -23,8 +23,9 @@ struct Policies {
   std::unique_ptr<AbortPolicy> abort = std::make_unique<NeverAbort>();
   std::unique_ptr<QueueBound> bound = std::make_unique<FixedBound>(16'384);
   std::unique_ptr<TenantPolicy> tenants = std::make_unique<OneLine>();
-  // Seats of all runners together that are left to tenants of whom nothing runs: whoever asks for
-  // little then waits for no end of a sequence, only of a step. They cost the others as much.
+  // Seats of all runners together, a quarter of them at most, that are left to tenants of whom
+  // nothing runs: whoever asks for little then waits for no end of a sequence, only of a step. They
+  // cost the others as much. What has started takes them, too.
   int64_t spare_seats = 0;
   // Runners with as many different adapters in use are not given another one while somebody else
   // can be placed (S-LoRA's clusters of d adapters), nor beyond that share of their pools

@@ -53,7 +53,10 @@ bool RunnerIndex::IsOpen(const RunnerLoad& load) const {
 
 void RunnerIndex::Insert(const RunnerLoad& load) {
   const RunnerId id = load.info.runner;
-  if (load.is_accepting) by_size_[load.num_sequences].insert(id);
+  if (load.is_accepting) {
+    by_size_[load.num_sequences].insert(id);
+    num_seats_ += load.info.max_running;
+  }
   if (!IsOpen(load)) return;
   ++num_open_;
   num_free_seats_ += load.info.max_running - load.num_sequences;
@@ -69,6 +72,7 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
     const auto size = by_size_.find(load.num_sequences);
     size->second.erase(id);
     if (size->second.empty()) by_size_.erase(size);
+    num_seats_ -= load.info.max_running;
   }
   if (!IsOpen(load)) return;
   --num_open_;
@@ -196,11 +200,14 @@ std::optional<RunnerId> RunnerIndex::Roomiest() const {
   return RunnerId(best->second);
 }
 
-std::optional<RunnerId> RunnerIndex::LargestAfter(RunnerId last) const {
-  if (by_size_.empty()) return std::nullopt;
-  const std::set<RunnerId>& largest = by_size_.rbegin()->second;
-  const auto next = largest.upper_bound(last);
-  return next == largest.end() ? *largest.begin() : *next;
+std::optional<RunnerId> RunnerIndex::AcceptingAfter(RunnerId last) const {
+  std::optional<RunnerId> next, first;
+  for (const auto& [size, ids] : by_size_) {
+    if (!first || *ids.begin() < *first) first = *ids.begin();
+    const auto after = ids.upper_bound(last);
+    if (after != ids.end() && (!next || *after < *next)) next = *after;
+  }
+  return next ? next : first;
 }
 
 }  // namespace aril::scheduler

@@ -100,11 +100,12 @@ class RunnerIndex {
   const std::map<int64_t, std::set<RunnerId>>& by_size() const { return by_size_; }
   // The accepting runner with most pages to spare, of those with a free seat and not reserved.
   std::optional<RunnerId> Roomiest() const;
-  // The accepting runners with the largest working set, in turn: the one after `last`.
-  std::optional<RunnerId> LargestAfter(RunnerId last) const;
+  // The accepting runners in turn, full ones included: the one after `last`.
+  std::optional<RunnerId> AcceptingAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
-  // Of the runners that take anybody.
+  // Of the accepting runners; of those that take anybody, the free ones.
+  int64_t num_seats() const { return num_seats_; }
   int64_t num_free_seats() const { return num_free_seats_; }
   size_t size() const { return runners_.size(); }
 
@@ -141,6 +142,7 @@ class RunnerIndex {
   std::unordered_map<AdapterId, OfAdapter> with_adapter_;
   std::map<int64_t, std::set<RunnerId>> by_size_;
   int64_t num_open_ = 0;
+  int64_t num_seats_ = 0;
   int64_t num_free_seats_ = 0;
 };
 

@@ -175,6 +175,9 @@ class Scheduler {
               const std::string& reason);
   // Of the queue, who may be placed next.
   std::vector<SequenceId> Heads() const;
+  bool OnlySpareSeatsAreFree() const;
+  // Nobody of the queue could be placed, whatever it needs.
+  bool IsFull() const;
   void PrefetchForWaiting();
   std::optional<RunnerId> LikelyRunner(SequenceId sequence) const;
   void AbortExpired();

@@ -520,5 +520,31 @@ TEST(SchedulerTest, SpareSeatsAreForTenantsOfWhomNothingRuns) {
   EXPECT_TRUE(cluster.Where(6).valid()) << "nobody waits for ever";
 }
 
+TEST(SchedulerTest, SpareSeatsAreForWhatHasBegunElsewhere) {
+  Policies policies;
+  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
+  policies.spare_seats = 1;
+  TestCluster cluster({}, std::move(policies));
+  cluster.Join(1, 100, 4);
+  for (int64_t id = 1; id <= 4; ++id) cluster.Submit(id);
+  EXPECT_FALSE(cluster.Where(4).valid());
+  wire::Submission again = cluster.Make(5);
+  again.num_generated = 3;
+  again.attempt = 1;
+  cluster.Submit(again);
+  EXPECT_TRUE(cluster.Where(5).valid()) << "its client has tokens already";
+}
+
+TEST(SchedulerTest, SpareSeatsAreAQuarterAtMost) {
+  Policies policies;
+  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
+  policies.spare_seats = 100;
+  TestCluster cluster({}, std::move(policies));
+  cluster.Join(1, 100, 4);
+  for (int64_t id = 1; id <= 4; ++id) cluster.Submit(id);
+  EXPECT_TRUE(cluster.Where(3).valid());
+  EXPECT_FALSE(cluster.Where(4).valid());
+}
+
 }  // namespace
 }  // namespace aril::scheduler
