@@ -47,8 +47,9 @@ demo: deps ## Serve a small model with eight adapters until Ctrl-C
 demo-eval: build ## Every adapter of the demo on every task, mixed and alone (a few minutes)
 	@python3 tools/demo/evaluate.py --json build/demo/evaluation.json
 
-bench: build ## Run the kernels' benchmark programs (docs/benchmarks.md says how figures are taken)
+bench: build ## Kernels against the machine's limits, then the other benchmark programs (docs/benchmarks.md)
 	cmake --build build/release -j $(JOBS) --target benchmarks
+	build/release/aril bench kernels
 	@tools/bench.sh
 
 bench-policies: build ## Five times too many requests, and a noisy tenant, over HTTP (half an hour)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the benchmark programs of build/release; arguments go to each of them, for example
-# `tools/bench.sh --benchmark_filter=Lora`. docs/benchmarks.md says how to record what they print.
+# `tools/bench.sh --benchmark_filter=Encode`. docs/benchmarks.md says how to record what they print.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shopt -s nullglob

@@ -17,7 +17,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -29,8 +28,10 @@ ADAPTERS = 16
 OVERLOAD = 5
 NOISE = 100
 KEYS = {"quiet": "quiet-key", "noisy": "noisy-key"}
-# One core is left to HTTP and to the clients, or what they do counts as what policies do.
-SERVE = ["--max-num-seqs", str(BATCH), "--threads", str(max(1, os.cpu_count() - 1))]
+# One core is left to HTTP and to the clients, or what they do counts as what policies do. The pool is
+# small enough to be touched whole in one run: what memory grows by in the next is something else.
+SERVE = ["--max-num-seqs", str(BATCH), "--threads", str(max(1, os.cpu_count() - 1)),
+         "--pool-bytes", "96MiB"]
 BOUNDED = ["--slo", f"{SLO_SECONDS}s", "--bound-by-slo"]
 POLICIES = {
     "none": [],
@@ -66,15 +67,8 @@ class Bench:
         """The medians of one load."""
         report = self.work / f"{name}.json"
         report.unlink(missing_ok=True)
-        self.seed += 1
-        count = (["--requests", 8 * BATCH] if arrivals.startswith("closed")
-                 else ["--duration", f"{seconds or self.seconds}s"])
-        arguments = ["bench", "serve", "--url", server.url, "--arrivals", arrivals, *count,
-                     "--popularity", "power:1", "--prompt-tokens", "uniform:8:32", "--output-tokens",
-                     "uniform:4:12", "--cold", "--allow-refusals", "--max-in-flight", 8192, "--slo",
-                     f"{SLO_SECONDS}s", "--seed", self.seed, "--json", report,
-                     *(["--api-key", key] if key else [])]
-        done = subprocess.run([self.aril, *map(str, arguments)], capture_output=True, text=True,
+        command = self.load_command(server, arrivals, seconds, key)
+        done = subprocess.run([*command, "--json", report], capture_output=True, text=True,
                               check=False)
         if not report.exists():
             raise aril_server.Failure(done.stderr)
@@ -82,6 +76,17 @@ class Bench:
         if median["errors"]:
             raise aril_server.Failure(f"{name}: {median['errors']} requests failed: {done.stderr}")
         return median
+
+    def load_command(self, server, arrivals: str, seconds=None, key=None) -> list:
+        self.seed += 1
+        count = (["--requests", 8 * BATCH] if arrivals.startswith("closed")
+                 else ["--duration", f"{seconds or self.seconds}s"])
+        arguments = ["bench", "serve", "--url", server.url, "--arrivals", arrivals, *count,
+                     "--popularity", "power:1", "--prompt-tokens", "uniform:8:32", "--output-tokens",
+                     "uniform:4:12", "--cold", "--allow-refusals", "--max-in-flight", 8192, "--slo",
+                     f"{SLO_SECONDS}s", "--seed", self.seed,
+                     *(["--api-key", key] if key else [])]
+        return [self.aril, *map(str, arguments)]
 
     def server(self, flags: list, name: str) -> aril_server.Server:
         return aril_server.Server(flags, self.work / f"{name}.log", self.aril)
@@ -133,13 +138,16 @@ def noisy(bench: Bench, flags: list, peak: float) -> list:
         with bench.server([*flags, *more], "noisy") as server:
             bench.load(server, f"closed:{2 * BATCH}", "warm", key=KEYS["noisy"])
             alone = bench.load(server, quiet, "alone", seconds=3 * bench.seconds, key=KEYS["quiet"])
-            other = threading.Thread(
-                target=bench.load, args=(server, noise, "noise"),
-                kwargs={"seconds": 3 * bench.seconds, "key": KEYS["noisy"]})
-            other.start()
-            beside = bench.load(server, quiet, "beside", seconds=3 * bench.seconds,
-                                key=KEYS["quiet"])
-            other.join()
+            # Its queue would take minutes to be served after the end.
+            with subprocess.Popen(
+                    bench.load_command(server, noise, seconds=4 * bench.seconds,
+                                       key=KEYS["noisy"]),
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+                beside = bench.load(server, quiet, "beside", seconds=3 * bench.seconds,
+                                    key=KEYS["quiet"])
+                if other.poll() is not None:
+                    raise aril_server.Failure("the noise ended too soon")
+                other.kill()
         rows.append({"tenants": policy,
                      "requests": beside["requests"],
                      "refused": beside["refused"] / beside["requests"],

@@ -3,8 +3,9 @@
 
 usage: bench_ramp.py [--shape SHAPE] [--minutes N] [--load SHARE] [--seed N] [--step-model FILE] [--aril BINARY] [--work DIR] [--json FILE]
 
-Four runners with one thread each, held to a fixed share of a core by a control group (as root), so
-that each is a device of its own however busy the others are. Their steps are measured under the same
+Four runners with one thread each, all on one core, each held to a fixed share of it by a control
+group (as root), so that each is a device of its own however busy the others are: they share no time,
+and never read memory at once. Everything else has the other cores. Steps are measured under the same
 hold, a step model is fitted to them, and Punica's ramp (figure 13) is drawn so that its peak needs
 --load of what the four can do. Then the ramp runs in `aril simulate` and on the real processes:
 runner-seconds (of runners that have sequences), tokens per second, and how long users waited.
@@ -34,14 +35,14 @@ RANK = 16
 MAX_TOKENS = 256  # of prompt and output together
 DRAIN_MARGIN = 2
 POOL = "1GiB"
-# A runner's share of a core: the two cores of a small machine, and something left for the others.
-SHARE = 0.35
+CORE = 0  # of the runners
+SHARE = 0.23  # of it, a runner's: four leave a little
 PERIOD_US = 10_000
 LOOK_SECONDS = 0.5  # as often as the simulation looks
 
 
 class Hold:
-    """A control group in which a process gets SHARE of a core, version 1 or 2 of them."""
+    """A control group in which a process gets SHARE of CORE, version 1 or 2 of them."""
 
     def __init__(self, name: str):
         root = pathlib.Path("/sys/fs/cgroup")
@@ -62,10 +63,12 @@ class Hold:
                                       ) from error
 
     def join(self) -> None:
-        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+        self.add(os.getpid())
 
     def add(self, pid: int) -> None:
         (self.path / "cgroup.procs").write_text(str(pid))
+        for task in os.listdir(f"/proc/{pid}/task"):
+            os.sched_setaffinity(int(task), {CORE})
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
@@ -140,27 +143,28 @@ class Ramp:
             hold.remove()
         return json.loads(self.steps.read_text())
 
-    def simulate(self, peak_rate: float, saves_trace: bool) -> dict:
+    def simulate(self, peak_rate: float) -> dict:
+        """Leaves the requests in self.trace."""
         report = self.work / "simulated.json"
         spec = json.loads((self.model / "config.json").read_text())
         head_dim = spec.get("head_dim") or spec["hidden_size"] // spec["num_attention_heads"]
         kv = 2 * 2 * spec["num_hidden_layers"] * spec["num_key_value_heads"] * head_dim
         weights = next(self.adapters.glob("*/adapter_model.safetensors")).stat().st_size
-        load = (["--scenario", "punica-fig13", "--duration", f"{self.options.minutes}min",
-                 "--peak-rate", peak_rate, "--max-tokens", MAX_TOKENS, "--save-trace", self.trace]
-                if saves_trace else ["--scenario", "trace", "--trace", self.trace])
-        self.run("simulate", *load, "--seed", self.options.seed, "--gpus", RUNNERS, "--step-model",
-                 self.steps, "--max-num-seqs", BATCH, "--max-num-batched-tokens", ROWS,
-                 "--pool-bytes", POOL, "--kv-bytes-per-token", kv, "--adapter-bytes-per-rank",
-                 weights // RANK, "--ranks", RANK, "--drain-margin", DRAIN_MARGIN, "--json", report)
+        self.run("simulate", "--scenario", "punica-fig13", "--duration",
+                 f"{self.options.minutes}min", "--peak-rate", peak_rate, "--max-tokens", MAX_TOKENS,
+                 "--save-trace", self.trace, "--seed", self.options.seed, "--gpus", RUNNERS,
+                 "--step-model", self.steps, "--max-num-seqs", BATCH, "--max-num-batched-tokens",
+                 ROWS, "--pool-bytes", POOL, "--kv-bytes-per-token", kv,
+                 "--adapter-bytes-per-rank", weights // RANK, "--ranks", RANK, "--drain-margin",
+                 DRAIN_MARGIN, "--json", report)
         return json.loads(report.read_text())
 
     def measure(self, flat_batch: int) -> dict:
         report = self.work / "measured.json"
         report.unlink(missing_ok=True)
-        holds = [Hold(str(i)) for i in range(RUNNERS)]
         flags = ("--model", self.model, "--adapters", self.adapters)
-        try:
+        # Removed when the processes in them have ended.
+        with contextlib.ExitStack() as holds:
             with aril_cluster.Cluster(
                     self.aril, self.work / "cluster", runners=RUNNERS, flags=flags,
                     gateway_flags=("--served-model-name", "demo"),
@@ -169,7 +173,9 @@ class Ramp:
                                   "--max-num-batched-tokens", ROWS, "--pool-bytes", POOL),
             ) as cluster:
                 cluster.wait_until_linked(cluster.gateways[0])
-                for runner, hold in zip(cluster.runners, holds):
+                for i, runner in enumerate(cluster.runners):
+                    hold = Hold(str(i))
+                    holds.callback(hold.remove)
                     hold.add(runner.process.pid)
                 load = ("bench", "serve", "--url", cluster.urls[0], "--cold", "--allow-unchecked",
                         "--seed", self.options.seed)
@@ -183,9 +189,6 @@ class Ramp:
                     self.run(*load, "--trace", self.trace, "--max-in-flight", 4096, "--json", report)
                 finally:
                     seconds = busy.stop()
-        finally:
-            for hold in holds:
-                hold.remove()
         median = json.loads(report.read_text())["results"][0]["median"]
         return {"runner_seconds": seconds, "peak": busy.peak, "median": median}
 
@@ -214,6 +217,10 @@ def main() -> int:
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench/ramp")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
+    others = os.sched_getaffinity(0) - {CORE}
+    if not others:
+        raise aril_server.Failure("the ramp needs a core beside that of the runners")
+    os.sched_setaffinity(0, others)
     options.work.mkdir(parents=True, exist_ok=True)
     ramp = Ramp(options)
     if not ramp.adapters.is_dir():
@@ -224,10 +231,10 @@ def main() -> int:
     model = ramp.fit()
     print(f"steps: {model}", file=sys.stderr)
     # What a request costs at least says how many a second the runners can do.
-    guess = ramp.simulate(1.0, saves_trace=True)
+    guess = ramp.simulate(1.0)
     cost = guess["gpu_hours_lower_bound"] * 3600 / guess["requests"]
     rate = options.load * RUNNERS / cost
-    simulated = ramp.simulate(rate, saves_trace=True)
+    simulated = ramp.simulate(rate)
     print(f"{simulated['requests']} requests, {rate:.2f} a second at the peak, flat up to a batch of "
           f"{simulated['flat_batch']}", file=sys.stderr)
     measured = ramp.measure(simulated["flat_batch"])
