@@ -5,6 +5,8 @@
 
 #include "apps/bench_ablation.h"
 #include "apps/bench_flags.h"
+#include "apps/bench_growth.h"
+#include "apps/bench_kernels.h"
 #include "apps/bench_machine.h"
 #include "apps/bench_step.h"
 #include "apps/commands.h"
@@ -47,6 +49,39 @@ void AddMachine(CLI::App& bench) {
       [options] { ExitUnlessOk("bench machine", BenchMachine(*options, std::cout, RealClock())); });
 }
 
+void AddKernels(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand(
+      "kernels", "Measure each kernel against what this machine can do at best");
+  auto options = std::make_shared<BenchKernelsOptions>();
+  AddFlag(*command, "--shape", options->shapes, "Whose sizes: " + Join(SynthShapeNames(), ", "))
+      ->delimiter(',');
+  AddFlag(*command, "--kernel", options->kernels, "Which: " + Join(BenchKernelNames(), ", "))
+      ->delimiter(',');
+  AddMachineFlags(*command, *options);
+  AddFlag(*command, "--rows", options->rows, "Rows of matrix products")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  AddFlag(*command, "--lora-rows", options->lora_rows, "Rows of batches with adapters")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*command, "--rank", options->ranks, "Of adapters, in turns")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 512));
+  AddFlag(*command, "--context", options->contexts, "Tokens of sequences that decode")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  AddFlag(*command, "--sequences", options->sequences, "That decode at once")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*command, "--prefill", options->prefill_tokens, "Tokens of the prefill; 0: none")
+      ->check(CLI::Range(0, 65536));
+  AddFlag(*command, "--passes", options->passes, "Passes over the cases of a table")
+      ->check(AtLeastOne());
+  AddDurationFlag(*command, "--duration", options->duration, "50ms",
+                  "Time of each measurement, and of each probe beside it");
+  command->callback(
+      [options] { ExitUnlessOk("bench kernels", BenchKernels(*options, std::cout, RealClock())); });
+}
+
 void AddStep(CLI::App& bench) {
   CLI::App* step = bench.add_subcommand(
       "step", "Measure the engine's steps against the least time this machine could take");
@@ -77,6 +112,35 @@ void AddStep(CLI::App& bench) {
       "of --context, adapters and a prefill");
   step->callback(
       [options] { ExitUnlessOk("bench step", BenchStep(*options, std::cout, RealClock())); });
+}
+
+void AddGrowth(CLI::App& bench) {
+  CLI::App* growth = bench.add_subcommand(
+      "growth", "Measure how a step's time grows with sequences, adapters, ranks and contexts");
+  auto options = std::make_shared<BenchGrowthOptions>();
+  AddFlag(*growth, "--shape", options->shape,
+          "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
+  AddFlag(*growth, "--dtype", options->dtype, "auto, float32 or bfloat16");
+  AddFlag(*growth, "--quantization", options->quantization, "none or int8");
+  AddMachineFlags(*growth, *options);
+  const auto add_list = [&](const std::string& flag, std::vector<int64_t>& values, int most,
+                            const std::string& text) {
+    AddFlag(*growth, flag, values, text)->delimiter(',')->check(CLI::Range(1, most));
+  };
+  add_list("--batch", options->batches, 4096,
+           "Numbers of sequences, each with its adapter or all with none");
+  add_list("--adapters", options->adapters, 4096,
+           "Numbers of adapters that the largest batch shares");
+  add_list("--ranks", options->ranks, 512, "Ranks of each sequence's adapter");
+  add_list("--context", options->contexts, 1 << 20, "Tokens of each sequence");
+  AddFlag(*growth, "--sequences", options->sequences, "While ranks and contexts grow")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*growth, "--rank", options->rank, "While ranks do not")->check(CLI::Range(1, 512));
+  AddFlag(*growth, "--steps", options->steps, "Timed steps of a pass")->check(AtLeastOne());
+  AddFlag(*growth, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  AddFlag(*growth, "--svg", options->svg_path, "File to draw the four growths to");
+  growth->callback(
+      [options] { ExitUnlessOk("bench growth", BenchGrowth(*options, std::cout, RealClock())); });
 }
 
 void AddAblation(CLI::App& bench) {
@@ -115,7 +179,9 @@ void AddBenchCommand(CLI::App& app) {
   bench->require_subcommand(1);
   AddServe(*bench);
   AddMachine(*bench);
+  AddKernels(*bench);
   AddStep(*bench);
+  AddGrowth(*bench);
   AddAblation(*bench);
 }
 

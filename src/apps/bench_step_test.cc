@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "apps/bench_growth.h"
 #include "apps/bench_machine.h"
 #include "apps/step_model_file.h"
 #include "base/file.h"
@@ -98,6 +99,40 @@ TEST(BenchStep, SaysAtOnceWhatAStepModelNeeds) {
       out, RealClock());
   EXPECT_THAT(Message(no_prefill), HasSubstr("with prefill tokens"));
   EXPECT_EQ(out.str(), "") << "before anything is made";
+}
+
+TEST(BenchGrowth, DrawsWhatGrowsBesideItsRoofline) {
+  const TestDir dir;
+  std::ostringstream out;
+  const BenchGrowthOptions options = {.shape = "tiny",
+                                      .threads = 2,
+                                      .batches = {1, 3},
+                                      .adapters = {1, 2, 5},
+                                      .ranks = {2, 4},
+                                      .contexts = {9, 40},
+                                      .sequences = 2,
+                                      .rank = 4,
+                                      .steps = 3,
+                                      .passes = 1,
+                                      .probe_bytes = kProbeBytes,
+                                      .json_path = dir / "growth.json",
+                                      .svg_path = dir / "growth.svg"};
+  const Status status = BenchGrowth(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& results = *json.Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 2u * 2 + 3 + 2 + 2);
+  for (const Json& result : results) {
+    EXPECT_GT(Number(result, "seconds"), 0);
+    EXPECT_GT(Number(result, "roofline_seconds"), 0);
+  }
+  EXPECT_EQ(Number(results[3], "adapters"), 3);
+  EXPECT_EQ(Number(results[6], "adapters"), 3) << "no more than there are sequences";
+  EXPECT_EQ(Number(results[8], "adapters"), 2);
+  EXPECT_EQ(Number(results[10], "context"), 40);
+  const auto svg = ReadFile(options.svg_path, 1 << 20);
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  EXPECT_THAT(*svg, AllOf(HasSubstr(">rank<"), HasSubstr(">context<")));
 }
 
 TEST(BenchStep, SaysWhichShapesThereAre) {

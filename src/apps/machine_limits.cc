@@ -16,6 +16,11 @@ constexpr size_t kStretchBytes = size_t{64} << 20;
 
 }  // namespace
 
+double MachineLimits::product_per_s(DType dtype) const {
+  if (dtype == DType::kI8 && int8_per_s > 0) return int8_per_s;
+  return dtype != DType::kF32 && bf16_per_s > 0 ? bf16_per_s : f32_per_s;
+}
+
 Json MachineLimits::ToJson() const {
   return Json::Object{{"threads", threads},
                       {"read_bytes_per_s", read_bytes_per_s},
@@ -47,9 +52,10 @@ double MachineProbe::ReadBytesPerSecond(Duration duration) {
 }
 
 double MachineProbe::OperationsPerSecond(kernels::Arithmetic arithmetic, Duration duration) {
-  const TimePoint end = clock_.Now() + duration;
+  TimePoint start = clock_.Now();
+  const TimePoint end = start + duration;
   double best = 0;
-  for (TimePoint start = clock_.Now(); start < end;) {
+  while (start < end || best == 0) {
     const double operations = kernels::RunArithmetic(context_, arithmetic);
     if (operations == 0) return 0;
     const TimePoint now = clock_.Now();

@@ -10,6 +10,7 @@
 #include "kernels/cpu/context.h"
 #include "kernels/probe/probe.h"
 #include "tensor/buffer.h"
+#include "tensor/dtype.h"
 
 namespace aril {
 
@@ -21,8 +22,9 @@ struct MachineLimits {
   double bf16_per_s = 0;
   double int8_per_s = 0;
 
-  // For a product of BF16 weights: where there is no instruction for it, it is done in float32.
-  double bf16_product_per_s() const { return bf16_per_s > 0 ? bf16_per_s : f32_per_s; }
+  // Of a product with weights of that type: kF32, kBF16 or kI8. Where there is no instruction for
+  // it, it is done with the next wider one.
+  double product_per_s(DType dtype) const;
   Json ToJson() const;
 };
 

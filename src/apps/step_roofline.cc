@@ -11,15 +11,6 @@ int64_t StepLoad::num_rows() const {
       [](int64_t sum, const SequenceLoad& sequence) { return sum + sequence.rows; });
 }
 
-namespace {
-
-double Peak(DType dtype, const MachineLimits& limits) {
-  if (dtype == DType::kI8 && limits.int8_per_s > 0) return limits.int8_per_s;
-  return dtype == DType::kF32 ? limits.f32_per_s : limits.bf16_product_per_s();
-}
-
-}  // namespace
-
 std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
                                     const StepLoad& load, const MachineLimits& limits) {
   const auto rows = static_cast<double>(load.num_rows());
@@ -30,7 +21,7 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
                        double times) {
     const double bytes = elements * static_cast<double>(SizeOf(dtype));
     const double seconds =
-        std::max(bytes / limits.read_bytes_per_s, operations / Peak(dtype, limits));
+        std::max(bytes / limits.read_bytes_per_s, operations / limits.product_per_s(dtype));
     costs.push_back({name, bytes * times, operations * times, seconds * times});
   };
   const auto product = [&](const char* name, DType dtype, int64_t in, int64_t out,

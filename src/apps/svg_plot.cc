@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <map>
 #include <sstream>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -82,10 +84,10 @@ double Largest(const LinePlot& plot, double PlotPoint::*coordinate) {
 // One plot, whose panel begins at `top`.
 class Panel {
  public:
-  Panel(const LinePlot& plot, double top, const std::vector<double>& x_ticks)
+  Panel(const LinePlot& plot, double top, std::vector<double> x_ticks)
       : plot_(plot),
         top_(top + kTop),
-        x_ticks_(x_ticks),
+        x_ticks_(std::move(x_ticks)),
         y_ticks_(AxisTicks(Largest(plot, &PlotPoint::y))) {}
 
   std::string Render() const { return Grid() + Axes() + Lines(); }
@@ -140,7 +142,7 @@ class Panel {
 
   const LinePlot& plot_;
   const double top_;
-  const std::vector<double>& x_ticks_;
+  const std::vector<double> x_ticks_;
   const std::vector<double> y_ticks_;
 };
 
@@ -185,11 +187,15 @@ std::string RenderSvg(const std::vector<LinePlot>& plots) {
                            "\" height=\"", At(height),
                            "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#333333\">\n"
                            "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
-  double largest_x = 0;
-  for (const LinePlot& plot : plots) largest_x = std::max(largest_x, Largest(plot, &PlotPoint::x));
-  const std::vector<double> x_ticks = AxisTicks(largest_x);
+  std::map<std::string, double> largest_x;  // by label
+  for (const LinePlot& plot : plots) {
+    double& largest = largest_x[plot.x_label];
+    largest = std::max(largest, Largest(plot, &PlotPoint::x));
+  }
   for (size_t i = 0; i < plots.size(); ++i) {
-    svg += Panel(plots[i], static_cast<double>(i) * kPanelHeight, x_ticks).Render();
+    svg += Panel(plots[i], static_cast<double>(i) * kPanelHeight,
+                 AxisTicks(largest_x.at(plots[i].x_label)))
+               .Render();
   }
   return svg + Legend(legend) + "</svg>\n";
 }

@@ -32,8 +32,8 @@ struct LinePlot {
 // `max`.
 std::vector<double> AxisTicks(double max);
 
-// The plots below each other, on the same x axis, with one legend at the right: lines of the same
-// index share a color, and should share a name.
+// The plots below each other, those with the same x label on the same x axis, with one legend at
+// the right: lines of the same index share a color, and should share a name.
 std::string RenderSvg(const std::vector<LinePlot>& plots);
 
 }  // namespace aril

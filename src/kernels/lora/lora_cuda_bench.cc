@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/bench_support.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/empty_cuda.h"
 #include "kernels/lora/lora_plan.h"
@@ -50,6 +49,33 @@ template <typename T>
 T Require(StatusOr<T> value) {
   Require(value.status());
   return std::move(value).value();
+}
+
+// Small finite values of either sign in BF16.
+void FillSmall(Buffer& buffer) {
+  auto* values = buffer.as<uint16_t>();
+  uint32_t state = 1;
+  for (size_t i = 0; i < buffer.size_bytes() / 2; ++i) {
+    state = state * 1664525 + 1013904223;
+    values[i] = static_cast<uint16_t>(0x3C00 | (state >> 16 & 0x80FF));
+  }
+}
+
+enum Popularity { kDistinct, kUniform, kSkewed, kIdentical };
+constexpr const char* kPopularityNames[] = {"distinct", "uniform", "skewed", "identical"};
+
+// Rows per adapter (Punica, section 7): all different; ⌈√n⌉ adapters alike; each 1.5 times as
+// popular as the next; one.
+std::vector<int32_t> SegmentLengths(Popularity popularity, int32_t rows) {
+  if (popularity == kDistinct) return std::vector<int32_t>(static_cast<size_t>(rows), 1);
+  if (popularity == kIdentical) return {rows};
+  std::vector<int32_t> lengths;
+  const auto adapters = static_cast<int32_t>(std::ceil(std::sqrt(rows)));
+  for (int32_t left = rows; left > 0; left -= lengths.back()) {
+    const double share = popularity == kUniform ? static_cast<double>(rows) / adapters : left / 3.0;
+    lengths.push_back(std::min(left, std::max(1, static_cast<int32_t>(std::ceil(share)))));
+  }
+  return lengths;
 }
 
 struct Case {

@@ -1,0 +1,79 @@
+#include "apps/bench_kernels.h"
+
+#include <sstream>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/test_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+BenchKernelsOptions SmallOptions() {
+  return {.shapes = {"tiny"},
+          .threads = 2,
+          .rows = {1, 7},
+          .lora_rows = {4},
+          .ranks = {8, 3},
+          .contexts = {33},
+          .sequences = 2,
+          .prefill_tokens = 20,
+          .passes = 1,
+          .duration = Duration(1),
+          .cold_bytes = size_t{1} << 20,
+          .probe_bytes = size_t{64} << 20};
+}
+
+double Number(const Json& json, const char* key) {
+  double value = -1;
+  const Json* found = json.Find(key);
+  EXPECT_TRUE(found != nullptr && found->AsNumber(&value)) << key;
+  return value;
+}
+
+TEST(BenchKernels, ComparesEachWithItsLimit) {
+  const TestDir dir;
+  BenchKernelsOptions options = SmallOptions();
+  options.json_path = dir / "kernels.json";
+  std::ostringstream out;
+  const Status status = BenchKernels(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("gemm int8"), HasSubstr("gate_up 256 to 1408"),
+                               HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
+  const auto text = ReadFile(options.json_path, 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto json = Json::Parse(*text);
+  ASSERT_TRUE(json.ok()) << json.status();
+  const Json::Array& results = *json->Find("results")->AsArray();
+  // Four products of two kinds at two numbers of rows; three operators at four popularities; two
+  // of attention.
+  ASSERT_EQ(results.size(), 4u * 2 * 2 + 3 * 4 + 2);
+  for (const Json& result : results) {
+    EXPECT_GT(Number(result, "seconds"), 0);
+    EXPECT_GT(Number(result, "of_limit"), 0);
+  }
+  EXPECT_EQ(Number(results[0], "bytes"), 2 * 256 * (256 + 2 * 128)) << "of qkv";
+  // The four rows of `distinct` have four adapters, of ranks 8 and 3 in turns.
+  EXPECT_EQ(Number(results[16], "bytes"), 4 * 5.5 * (256 + 256) * 2);
+  EXPECT_EQ(Number(results[16], "operations"), 4 * 5.5 * 2 * (256 + 256));
+  EXPECT_EQ(Number(results[28], "bytes"), 2 * 33 * 2 * 128 * 2) << "K and V of two sequences";
+}
+
+TEST(BenchKernels, RefusesWhatIsNone) {
+  std::ostringstream out;
+  BenchKernelsOptions options = SmallOptions();
+  options.kernels = {"conv"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel conv: kernels are gemm, gemm-int8, lora, attention"));
+  options = SmallOptions();
+  options.shapes = {"gpt-5"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())), HasSubstr("gpt-5"));
+}
+
+}  // namespace
+}  // namespace aril

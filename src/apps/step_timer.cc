@@ -1,0 +1,122 @@
+#include "apps/step_timer.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "apps/bench_numbers.h"
+
+namespace aril {
+namespace {
+
+// Long enough to tell a slow phase of the host's memory from a fast one.
+constexpr Duration kProbeDuration = std::chrono::milliseconds(200);
+
+}  // namespace
+
+StatusOr<std::unique_ptr<StepTimer>> StepTimer::Create(const StepTimerOptions& options,
+                                                       std::ostream& out, const Clock& clock) {
+  std::unique_ptr<StepTimer> timer(new StepTimer(options, clock));
+  RETURN_IF_ERROR(timer->Load(out));
+  return timer;
+}
+
+Status StepTimer::Load(std::ostream& out) {
+  out << "making " << options_.shape << " with random weights" << std::endl;
+  ASSIGN_OR_RETURN(isa_, kernels::ChooseIsa(options_.isa));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
+  ASSIGN_OR_RETURN(files_, SyntheticFiles::Create(
+                               {.shape = options_.shape,
+                                .num_adapters = static_cast<int64_t>(options_.adapter_ranks.size()),
+                                .ranks = options_.adapter_ranks},
+                               *threads_));
+  LocalRunnerOptions runner;
+  runner.model_dir = files_->model_dir();
+  runner.adapter_dirs = files_->adapter_dirs();
+  runner.dtype = options_.dtype;
+  runner.quantization = options_.quantization;
+  runner.isa = options_.isa;
+  runner.threads = threads_->num_threads();
+  runner.enable_prefix_caching = false;  // prompts repeat, and are to be computed
+  runner.run_aside = Residency::AtOnce;  // no step is to be without rows
+  runner.max_num_seqs = options_.max_sequences;
+  runner.max_num_batched_tokens =
+      std::max({options_.max_sequences, options_.max_prefill_tokens, int64_t{512}});
+  runner.max_model_len = std::max(options_.max_tokens, options_.max_prefill_tokens + 1);
+  ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
+  out << runner_->Description() << std::endl;
+  context_ = std::make_unique<kernels::CpuContext>(*threads_, isa_);
+  probe_ = std::make_unique<MachineProbe>(*context_, clock_, options_.probe_bytes);
+  limits_ = probe_->Measure(kProbeDuration);
+  return OkStatus();
+}
+
+StepLoad StepTimer::LoadOf(const StepCase& which) const {
+  StepLoad load;
+  if (which.prefill_tokens > 0) {
+    load.sequences = {{.rows = which.prefill_tokens, .context = which.prefill_tokens}};
+    return load;
+  }
+  load.sequences.assign(static_cast<size_t>(which.sequences),
+                        {.rows = 1, .context = which.TimedContext()});
+  std::map<int32_t, int64_t> rows;
+  for (int64_t i = 0; i < which.sequences && !which.adapters.empty(); ++i) {
+    ++rows[which.adapters[static_cast<size_t>(i) % which.adapters.size()]];
+  }
+  for (const auto& [adapter, num_rows] : rows) {
+    load.adapters.push_back(
+        {.rank = options_.adapter_ranks[static_cast<size_t>(adapter)], .rows = num_rows});
+  }
+  return load;
+}
+
+StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
+  const bool is_prefill = which.prefill_tokens > 0;
+  const int64_t prompt = is_prefill ? which.prefill_tokens : which.context;
+  Engine& engine = runner_->engine();
+  const TimePoint begin = clock_.Now();
+  for (int64_t i = 0; i < which.sequences; ++i) {
+    const AdapterId adapter =
+        which.adapters.empty()
+            ? kBaseModel
+            : AdapterId(which.adapters[static_cast<size_t>(i) % which.adapters.size()]);
+    wire::SequenceRequest request = SyntheticRequest(runner_->spec().vocab_size, i, adapter, prompt,
+                                                     is_prefill ? 1 : which.steps + 1);
+    request.sequence = SequenceId(next_id_++);
+    ASSIGN_OR_RETURN(AcceptedSequence accepted, engine.Accept(std::move(request)));
+    engine.Add(std::move(accepted));
+  }
+  // Up to the first step that only decodes.
+  for (int64_t first_tokens = 0; !is_prefill && first_tokens < which.sequences;) {
+    for (const wire::TokenEvent& event : engine.Step()) first_tokens += event.index == 0 ? 1 : 0;
+  }
+  const double begin_seconds = ToSeconds(clock_.Now() - begin);
+  const double before = probe_->ReadBytesPerSecond(kProbeDuration / 2);
+  std::vector<double> seconds;
+  while (engine.HasWork()) {
+    const TimePoint start = clock_.Now();
+    engine.Step();
+    const double step = ToSeconds(clock_.Now() - start);
+    // The first sequences may be some tokens ahead, and end before the others.
+    if (is_prefill || engine.Stats().num_rows == which.sequences) seconds.push_back(step);
+  }
+  const double after = probe_->ReadBytesPerSecond(kProbeDuration / 2);
+  if (seconds.empty()) return Internal("no step held all sequences; raise --steps");
+  return StepTiming{.seconds = Median(std::move(seconds)),
+                    .roofline = Roofline(which, (before + after) / 2),
+                    .begin = begin_seconds};
+}
+
+double StepTimer::Roofline(const StepCase& which, double bytes_per_s) const {
+  MachineLimits limits = limits_;
+  limits.read_bytes_per_s = bytes_per_s;
+  const DType dtype = runner_->engine().layout().dtype;
+  const bool is_int8 = options_.quantization == "int8";
+  return StepSeconds(StepCosts(runner_->spec(),
+                               {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
+                               LoadOf(which), limits));
+}
+
+}  // namespace aril
