@@ -38,8 +38,7 @@ POLICIES = {
     "bound": BOUNDED,
     "bound, early abort": [*BOUNDED, "--early-abort", "--order", "newest-when-overloaded"],
 }
-TENANTS = {"one line": [], "turns": ["--fair-share"],
-           "turns, spare seats": ["--fair-share", "--spare-seats", str(BATCH // 8)]}
+TENANTS = {"one line": [], "turns": ["--fair-share"]}
 
 
 @dataclasses.dataclass

@@ -72,12 +72,6 @@ void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
       ->delimiter(',')
       ->type_name("TENANT=WEIGHT,...")
       ->needs(fair);
-  AddFlag(
-      app, "--spare-seats", options.spare_seats,
-      "Sequences fewer that run at once, over all runners, so that a tenant of whom nothing runs "
-      "need not wait until another one ends, with --fair-share")
-      ->check(CLI::NonNegativeNumber)
-      ->needs(fair);
   app.add_option("--preferred-adapters", options.preferred_adapters.number,
                  "Different adapters on a runner, beyond which requests for others wait while "
                  "anybody else can be placed [no preference]")

@@ -9,7 +9,7 @@ namespace aril::scheduler {
 
 void Scheduler::Consolidate() {
   // Whoever waits goes before an emptier runner: what is being drained takes sequences again.
-  if (!queue_.empty() && IsFull()) {
+  if (!queue_.empty() && index_.IsFull()) {
     for (const RunnerId id : std::vector<RunnerId>(moving_.begin(), moving_.end())) {
       Runner& runner = runners_.at(id);
       if (runner.is_leaving) continue;
@@ -103,8 +103,8 @@ void Scheduler::Advise() {
         advice.returnable.push_back(id);
     }
   }
-  // Somebody waits, or nobody idles, and nobody is lightly loaded: the next burst would wait.
-  if ((num_idle == 0 || !queue_.empty()) && !FindLightlyLoaded() && moving_.empty()) {
+  // Nobody idles, and nobody is lightly loaded: the next burst would wait.
+  if (num_idle == 0 && !FindLightlyLoaded() && moving_.empty()) {
     const int64_t per_runner = std::max<int64_t>(1, options_.flat_batch);
     advice.num_wanted =
         options_.num_reserve + CeilDiv(static_cast<int64_t>(queue_.size()), per_runner);

@@ -47,11 +47,11 @@ void FairShare::Charge(int32_t id, double service) {
   if (tenant.is_backlogged) backlogged_.emplace(tenant.counter, id);
 }
 
-std::vector<int32_t> FairShare::Turns(size_t limit, const Skips& skips) const {
+std::vector<int32_t> FairShare::Turns(size_t limit) const {
   std::vector<int32_t> turns;
   for (const auto& [counter, tenant] : backlogged_) {
     if (turns.size() == limit) break;
-    if (skips == nullptr || !skips(tenant)) turns.push_back(tenant);
+    turns.push_back(tenant);
   }
   return turns;
 }

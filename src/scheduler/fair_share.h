@@ -4,7 +4,6 @@
 #define ARIL_SCHEDULER_FAIR_SHARE_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,10 +29,8 @@ class TenantPolicy {
   // Service given: a prompt on being placed, output as it comes. Unlike the above, by tenant.
   virtual void OnPrompt(int32_t tenant, int64_t num_tokens) = 0;
   virtual void OnOutput(int32_t tenant, int64_t num_tokens) = 0;
-  // Up to `limit` of the groups with waiting sequences, in the order of their turns, without those
-  // that `skips` says (null: none).
-  using Skips = std::function<bool(int32_t group)>;
-  virtual std::vector<int32_t> Turns(size_t limit, const Skips& skips) const = 0;
+  // Up to `limit` of the groups with waiting sequences, in the order of their turns.
+  virtual std::vector<int32_t> Turns(size_t limit) const = 0;
 };
 
 // All tenants in one line.
@@ -45,9 +42,8 @@ class OneLine final : public TenantPolicy {
   void OnEmpty(int32_t) override { is_backlogged_ = false; }
   void OnPrompt(int32_t, int64_t) override {}
   void OnOutput(int32_t, int64_t) override {}
-  std::vector<int32_t> Turns(size_t, const Skips& skips) const override {
-    const bool is_there = is_backlogged_ && (skips == nullptr || !skips(0));
-    return is_there ? std::vector<int32_t>{0} : std::vector<int32_t>{};
+  std::vector<int32_t> Turns(size_t) const override {
+    return is_backlogged_ ? std::vector<int32_t>{0} : std::vector<int32_t>{};
   }
 
  private:
@@ -77,7 +73,7 @@ class FairShare final : public TenantPolicy {
   void OnEmpty(int32_t group) override;
   void OnPrompt(int32_t tenant, int64_t num_tokens) override;
   void OnOutput(int32_t tenant, int64_t num_tokens) override;
-  std::vector<int32_t> Turns(size_t limit, const Skips& skips) const override;
+  std::vector<int32_t> Turns(size_t limit) const override;
 
   double counter(int32_t tenant) const;
 

@@ -1,7 +1,6 @@
 // Placing sequences: from the queue, and from one runner to another.
 
 #include <algorithm>
-#include <span>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -9,12 +8,6 @@
 #include "scheduler/scheduler.h"
 
 namespace aril::scheduler {
-namespace {
-
-// Spare seats are at most this part of all there are, however few runners are left.
-constexpr int64_t kSpareShare = 4;
-
-}  // namespace
 
 PlacementNeed Scheduler::NeedOf(const Record& record) const {
   return {.sequence = record.sequence,
@@ -44,33 +37,11 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
   return runner;
 }
 
-bool Scheduler::OnlySpareSeatsAreFree() const {
-  const int64_t spare = std::min(policies_.spare_seats, index_.num_seats() / kSpareShare);
-  return spare > 0 && index_.num_free_seats() <= spare;
-}
-
-std::vector<SequenceId> Scheduler::Heads() const {
-  const bool newest_first = policies_.order->NewestFirst(rates_);
-  if (!OnlySpareSeatsAreFree()) return queue_.First(options_.scan_limit, newest_first);
-  // Clients that have tokens already wait for nobody's seat.
-  std::vector<SequenceId> heads = queue_.Started(options_.scan_limit);
-  const size_t num_started = heads.size();
-  const auto has_placed = [this](int32_t tenant) { return num_placed_.contains(tenant); };
-  for (const SequenceId id : queue_.First(options_.scan_limit, newest_first, has_placed)) {
-    const auto started = std::span(heads).first(num_started);
-    if (std::ranges::find(started, id) == started.end()) heads.push_back(id);
-  }
-  return heads;
-}
-
-bool Scheduler::IsFull() const {
-  return index_.IsFull() || (OnlySpareSeatsAreFree() && Heads().empty());
-}
-
 void Scheduler::PlaceWaiting() {
   PlaceReserved();
   while (!queue_.empty() && (!index_.IsFull() || !reservations_.empty())) {
-    const std::vector<SequenceId> heads = Heads();
+    const std::vector<SequenceId> heads =
+        queue_.First(options_.scan_limit, policies_.order->NewestFirst(rates_));
     const AdapterLimit& preferred = policies_.preferred_adapters;
     if (preferred != AdapterLimit() && PlaceOne(heads, preferred)) continue;
     if (!PlaceOne(heads, AdapterLimit())) break;
@@ -171,8 +142,8 @@ void Scheduler::PrefetchForWaiting() {
 std::optional<RunnerId> Scheduler::LikelyRunner(SequenceId sequence) const {
   const auto reserved = reservations_.find(sequence);
   if (reserved != reservations_.end()) return reserved->second;
-  const auto roomiest = OnlySpareSeatsAreFree() ? std::nullopt : index_.Roomiest();
-  return roomiest ? roomiest : index_.AcceptingAfter(last_prefetch_);
+  if (const auto roomiest = index_.Roomiest()) return roomiest;
+  return index_.AcceptingAfter(last_prefetch_);
 }
 
 void Scheduler::AbortExpired() {

@@ -32,7 +32,6 @@ Policies MakePolicies(const PolicyOptions& options) {
   if (options.is_fair) {
     policies.tenants =
         std::make_unique<FairShare>(FairShareOptions{.weights = options.tenant_weights});
-    policies.spare_seats = options.spare_seats;
   }
   policies.preferred_adapters = options.preferred_adapters;
   return policies;

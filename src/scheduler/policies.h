@@ -23,10 +23,6 @@ struct Policies {
   std::unique_ptr<AbortPolicy> abort = std::make_unique<NeverAbort>();
   std::unique_ptr<QueueBound> bound = std::make_unique<FixedBound>(16'384);
   std::unique_ptr<TenantPolicy> tenants = std::make_unique<OneLine>();
-  // Seats of all runners together, a quarter of them at most, that are left to tenants of whom
-  // nothing runs: whoever asks for little then waits for no end of a sequence, only of a step. They
-  // cost the others as much. What has started takes them, too.
-  int64_t spare_seats = 0;
   // Runners with as many different adapters in use are not given another one while somebody else
   // can be placed (S-LoRA's clusters of d adapters), nor beyond that share of their pools
   // (placement by ranks, as CaraServe has it: large ones are spread).
@@ -48,7 +44,6 @@ struct PolicyOptions {
   size_t max_waiting = 16'384;                   // in any case
   bool is_fair = false;                          // FairShare
   std::map<std::string, double> tenant_weights;  // of FairShare
-  int64_t spare_seats = 0;                       // only if it is fair
   AdapterLimit preferred_adapters;
 
   bool operator==(const PolicyOptions&) const = default;

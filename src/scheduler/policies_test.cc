@@ -60,8 +60,7 @@ TEST(PoliciesTest, EachChoiceIsInForce) {
   policies.tenants->OnBacklogged(4);
   policies.tenants->OnPrompt(3, 15);
   policies.tenants->OnPrompt(4, 10);
-  EXPECT_EQ(policies.tenants->Turns(1, nullptr), (std::vector<int32_t>{3}))
-      << "15 / 2 is less than 10";
+  EXPECT_EQ(policies.tenants->Turns(1), (std::vector<int32_t>{3})) << "15 / 2 is less than 10";
 }
 
 }  // namespace

@@ -53,13 +53,9 @@ bool RunnerIndex::IsOpen(const RunnerLoad& load) const {
 
 void RunnerIndex::Insert(const RunnerLoad& load) {
   const RunnerId id = load.info.runner;
-  if (load.is_accepting) {
-    by_size_[load.num_sequences].insert(id);
-    num_seats_ += load.info.max_running;
-  }
+  if (load.is_accepting) by_size_[load.num_sequences].insert(id);
   if (!IsOpen(load)) return;
   ++num_open_;
-  num_free_seats_ += load.info.max_running - load.num_sequences;
   open_[load.info.numeric_class][load.num_sequences].emplace(Room(load), id.value());
   for (const auto& [adapter, in_use] : load.adapters) {
     with_adapter_[adapter].emplace(load.num_sequences, in_use.num_sequences, id);
@@ -72,11 +68,9 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
     const auto size = by_size_.find(load.num_sequences);
     size->second.erase(id);
     if (size->second.empty()) by_size_.erase(size);
-    num_seats_ -= load.info.max_running;
   }
   if (!IsOpen(load)) return;
   --num_open_;
-  num_free_seats_ -= load.info.max_running - load.num_sequences;
   const auto buckets = open_.find(load.info.numeric_class);
   const auto bucket = buckets->second.find(load.num_sequences);
   bucket->second.erase({Room(load), id.value()});

@@ -104,9 +104,6 @@ class RunnerIndex {
   std::optional<RunnerId> AcceptingAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
-  // Of the accepting runners; of those that take anybody, the free ones.
-  int64_t num_seats() const { return num_seats_; }
-  int64_t num_free_seats() const { return num_free_seats_; }
   size_t size() const { return runners_.size(); }
 
  private:
@@ -142,8 +139,6 @@ class RunnerIndex {
   std::unordered_map<AdapterId, OfAdapter> with_adapter_;
   std::map<int64_t, std::set<RunnerId>> by_size_;
   int64_t num_open_ = 0;
-  int64_t num_seats_ = 0;
-  int64_t num_free_seats_ = 0;
 };
 
 }  // namespace aril::scheduler

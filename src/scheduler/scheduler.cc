@@ -296,7 +296,6 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   if (runner.sequences.empty()) runner.active_since = now_;
   runner.sequences.emplace(record.arrival, record.sequence);
   record.runner = runner_id;
-  ++num_placed_[record.tenant];
   record.promised_pages = promised_pages;
   record.backlog_tokens = record.num_generated == 0 ? record.num_tokens : 0;
   record.is_reported = false;
@@ -311,7 +310,6 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
 // Not any more in its runner's working set.
 void Scheduler::Detach(Record& record) {
   const RunnerId id = std::exchange(record.runner, RunnerId());
-  if (--num_placed_.at(record.tenant) == 0) num_placed_.erase(record.tenant);
   Runner& runner = runners_.at(id);
   runner.sequences.erase({record.arrival, record.sequence});
   if (runner.sequences.empty()) runner.active_since = now_;

@@ -173,11 +173,6 @@ class Scheduler {
   void Place(Record& record, RunnerId runner);
   void Refuse(SequenceId sequence, GatewayId gateway, Duration retry_after,
               const std::string& reason);
-  // Of the queue, who may be placed next.
-  std::vector<SequenceId> Heads() const;
-  bool OnlySpareSeatsAreFree() const;
-  // Nobody of the queue could be placed, whatever it needs.
-  bool IsFull() const;
   void PrefetchForWaiting();
   std::optional<RunnerId> LikelyRunner(SequenceId sequence) const;
   void AbortExpired();
@@ -200,7 +195,6 @@ class Scheduler {
   RunnerIndex index_;
   RunnerId last_prefetch_;  // for whom
   WaitQueue queue_;
-  std::unordered_map<int32_t, int64_t> num_placed_;  // sequences on runners, by tenant
   QueueRates rates_;
   std::unordered_map<SequenceId, Record> records_;
   std::unordered_map<RunnerId, Runner> runners_;

@@ -492,59 +492,5 @@ TEST(SchedulerTest, FairShareDecidesWhoIsNext) {
   EXPECT_EQ(cluster.Where(11), RunnerId(1)) << "the second after one of the noisy tenant's";
 }
 
-TEST(SchedulerTest, SpareSeatsAreForTenantsOfWhomNothingRuns) {
-  Policies policies;
-  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
-  policies.spare_seats = 1;
-  TestCluster cluster({}, std::move(policies));
-  cluster.Join(1, 100, 2);
-  cluster.Join(2, 100, 2);
-  for (int64_t id = 1; id <= 6; ++id) cluster.Submit(id);
-  EXPECT_TRUE(cluster.Where(3).valid());
-  EXPECT_FALSE(cluster.Where(4).valid()) << "though a seat is free";
-  for (const int64_t id : {11, 12}) {
-    wire::Submission quiet = cluster.Make(id);
-    quiet.tenant = "quiet";
-    cluster.Submit(quiet);
-  }
-  EXPECT_TRUE(cluster.Where(11).valid());
-  EXPECT_FALSE(cluster.Where(12).valid());
-  cluster.End(11);
-  EXPECT_TRUE(cluster.Where(12).valid()) << "nothing of its tenant runs any more";
-  EXPECT_FALSE(cluster.Where(4).valid());
-  cluster.End(1);
-  EXPECT_FALSE(cluster.Where(4).valid()) << "one is spare";
-  cluster.End(2);
-  EXPECT_TRUE(cluster.Where(4).valid());
-  for (const int64_t id : {3, 4, 12}) cluster.End(id);
-  EXPECT_TRUE(cluster.Where(6).valid()) << "nobody waits for ever";
-}
-
-TEST(SchedulerTest, SpareSeatsAreForWhatHasBegunElsewhere) {
-  Policies policies;
-  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
-  policies.spare_seats = 1;
-  TestCluster cluster({}, std::move(policies));
-  cluster.Join(1, 100, 4);
-  for (int64_t id = 1; id <= 4; ++id) cluster.Submit(id);
-  EXPECT_FALSE(cluster.Where(4).valid());
-  wire::Submission again = cluster.Make(5);
-  again.num_generated = 3;
-  again.attempt = 1;
-  cluster.Submit(again);
-  EXPECT_TRUE(cluster.Where(5).valid()) << "its client has tokens already";
-}
-
-TEST(SchedulerTest, SpareSeatsAreAQuarterAtMost) {
-  Policies policies;
-  policies.tenants = std::make_unique<FairShare>(FairShareOptions{});
-  policies.spare_seats = 100;
-  TestCluster cluster({}, std::move(policies));
-  cluster.Join(1, 100, 4);
-  for (int64_t id = 1; id <= 4; ++id) cluster.Submit(id);
-  EXPECT_TRUE(cluster.Where(3).valid());
-  EXPECT_FALSE(cluster.Where(4).valid());
-}
-
 }  // namespace
 }  // namespace aril::scheduler

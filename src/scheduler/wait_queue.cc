@@ -12,7 +12,7 @@ void WaitQueue::Add(const QueueKey& key) {
   if (line.size == 0) tenants_.OnBacklogged(group);
   CHECK(line.by_priority[key.priority].emplace(key.arrival, key.sequence).second);
   ++line.size;
-  (key.has_started ? started_ : not_started_).emplace(key.arrival, key.sequence);
+  if (!key.has_started) not_started_.emplace(key.arrival, key.sequence);
   ++size_;
 }
 
@@ -29,7 +29,6 @@ void WaitQueue::Remove(const QueueKey& key) {
     lines_.erase(found);
     tenants_.OnEmpty(group);
   }
-  started_.erase({key.arrival, key.sequence});
   not_started_.erase({key.arrival, key.sequence});
   --size_;
 }
@@ -55,9 +54,8 @@ std::vector<SequenceId> WaitQueue::FirstOf(const Line& line, size_t limit, bool 
   return first;
 }
 
-std::vector<SequenceId> WaitQueue::First(size_t limit, bool newest_first,
-                                         const TenantPolicy::Skips& skips) const {
-  const std::vector<int32_t> turns = tenants_.Turns(limit, skips);
+std::vector<SequenceId> WaitQueue::First(size_t limit, bool newest_first) const {
+  const std::vector<int32_t> turns = tenants_.Turns(limit);
   if (turns.empty()) return {};
   // As many of each as could be wanted: with many turns, one or two.
   const size_t depth = (limit + turns.size() - 1) / turns.size();
@@ -73,15 +71,6 @@ std::vector<SequenceId> WaitQueue::First(size_t limit, bool newest_first,
     }
   }
   return first;
-}
-
-std::vector<SequenceId> WaitQueue::Started(size_t limit) const {
-  std::vector<SequenceId> started;
-  for (const auto& [arrival, sequence] : started_) {
-    if (started.size() == limit) break;
-    started.push_back(sequence);
-  }
-  return started;
 }
 
 std::optional<std::pair<TimePoint, SequenceId>> WaitQueue::Oldest() const {

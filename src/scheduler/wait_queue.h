@@ -33,7 +33,7 @@ class WaitQueue {
   // `tenants` must outlive this.
   explicit WaitQueue(TenantPolicy& tenants) : tenants_(tenants) {}
 
-  // Each sequence at most once; Remove with the same key, but for has_started.
+  // Each sequence at most once; Remove with the same key.
   void Add(const QueueKey& key);
   void Remove(const QueueKey& key);
 
@@ -44,11 +44,8 @@ class WaitQueue {
   bool empty() const { return size_ == 0; }
 
   // The first `limit` sequences in order, one of each tenant whose turn it is, then the second of
-  // each, …; without those of the groups that `skips` says.
-  std::vector<SequenceId> First(size_t limit, bool newest_first,
-                                const TenantPolicy::Skips& skips = nullptr) const;
-  // The first `limit` of those that have started, the oldest first.
-  std::vector<SequenceId> Started(size_t limit) const;
+  // each, …
+  std::vector<SequenceId> First(size_t limit, bool newest_first) const;
 
   // The sequence that has waited longest among those that have not started.
   std::optional<std::pair<TimePoint, SequenceId>> Oldest() const;
@@ -65,7 +62,7 @@ class WaitQueue {
 
   TenantPolicy& tenants_;
   std::map<int32_t, Line> lines_;  // by group
-  ByArrival started_, not_started_;
+  ByArrival not_started_;
   size_t size_ = 0;
 };
 

@@ -51,16 +51,13 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   options.gateway.silence_limit = seconds(20);
   options.gateway.max_live = 400;
   const int64_t fairness = random.Int(0, 1), order = random.Int(0, 2);
-  const int64_t spare_seats = random.Int(0, 3);
   options.max_waiting =
       scheduler::FixedBound::MostWaiting(kMaxWaiting, fairness == 1 ? kTenants.size() : 1);
-  options.policies = [fairness, order, spare_seats] {
+  options.policies = [fairness, order] {
     scheduler::Policies policies;
     policies.bound = std::make_unique<scheduler::FixedBound>(kMaxWaiting);
-    if (fairness == 1) {
+    if (fairness == 1)
       policies.tenants = std::make_unique<scheduler::FairShare>(scheduler::FairShareOptions{});
-      policies.spare_seats = spare_seats;
-    }
     if (order == 1) policies.order = std::make_unique<scheduler::NewestWhenOverloaded>();
     if (order == 2) policies.preferred_adapters = {.number = 3, .pool_share = 0.2};
     return policies;
