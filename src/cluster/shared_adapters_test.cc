@@ -88,6 +88,42 @@ TEST_F(SharedAdaptersTest, IsLoadedWhileItsSequenceWaits) {
   EXPECT_EQ(gateway().client.streams[30].tokens, Expected({3, 4}, 5));
 }
 
+TEST_F(SharedAdaptersTest, HintsLeaveRoomForWhatIsNeeded) {
+  constexpr int64_t kSeats = 8;
+  for (int64_t id = 0; id < kSeats; ++id) Submit(gateway(), id, 5, {1, 2});
+  Submit(gateway(), 20, 5, {3, 4}, MixOf(Shared(1)));
+  Submit(gateway(), 21, 5, {3, 4}, MixOf(Shared(2)));
+  ASSERT_THAT(runner().shared.loads, SizeIs(2));
+  gateway().node->Cancel(SequenceId(20), network_.now());
+  Submit(gateway(), 22, 5, {5, 6}, MixOf(Shared(3)));
+  EXPECT_THAT(runner().shared.loads, SizeIs(2)) << "two at a time, whatever comes of them";
+  StepToEnd(6);
+  ASSERT_THAT(runner().shared.loads, SizeIs(3)) << "it is needed now";
+  EXPECT_EQ(runner().shared.loads[2].first.adapter, Shared(3));
+}
+
+// A release before there were hints would break the link that one comes by.
+class HintsTest : public NodesTest, public ::testing::WithParamInterface<Role> {};
+
+TEST_P(HintsTest, AreForThoseThatTakeThem) {
+  constexpr int64_t kSeats = 8;
+  StartScheduler("scheduler:1");
+  Hello runner = HelloOf(Role::kRunner), gateway = HelloOf(Role::kGateway);
+  (GetParam() == Role::kRunner ? runner : gateway).takes_hints = false;
+  StartRunner(runner);
+  StartGateway(gateway);
+  network_.Run(seconds(1));
+  for (int64_t id = 0; id < kSeats; ++id) Submit(*gateways_[0], id, 5, {1, 2});
+  Submit(*gateways_[0], 20, 5, {3, 4}, MixOf(Shared(1)));
+  EXPECT_THAT(runners_[0]->engine.sequences, SizeIs(kSeats));
+  EXPECT_THAT(runners_[0]->shared.loads, IsEmpty());
+  StepToEnd(6);
+  EXPECT_THAT(runners_[0]->shared.loads, SizeIs(1)) << "when it is needed";
+}
+
+INSTANTIATE_TEST_SUITE_P(Roles, HintsTest, ::testing::Values(Role::kRunner, Role::kGateway),
+                         [](const auto& test) { return std::string(NameOf(test.param)); });
+
 TEST_F(SharedAdaptersTest, SeveralOfOneSequenceAreAllWaitedFor) {
   Submit(gateway(), 0, 5, {1, 2}, {{Shared(1), 1}, {AdapterId(0), 1}, {Shared(2), 0.5F}});
   ASSERT_THAT(runner().shared.loads, SizeIs(2));
