@@ -23,6 +23,7 @@ struct Float32 {
   ARIL_INLINE Vf Dot(const float* a, const float* b, int64_t n) {
     Vf acc = Zero();
     int64_t i = 0;
+#pragma GCC unroll 8
     for (; i + kLanes <= n; i += kLanes) acc = Fma(Load(a + i), Load(b + i), acc);
     if (i < n) acc = Fma(LoadPartial(a + i, n - i), LoadPartial(b + i, n - i), acc);
     return acc;
@@ -38,6 +39,7 @@ struct Bfloat16 {
   ARIL_INLINE Vf Dot(const uint16_t* a, const uint16_t* b, int64_t n) {
     Vf acc = Zero();
     int64_t i = 0;
+#pragma GCC unroll 4
     for (; i + kPairLanes <= n; i += kPairLanes)
       acc = DotPairs(LoadPairs(a + i), LoadPairs(b + i), acc);
     if (i < n) {
@@ -65,6 +67,9 @@ struct Query {
 struct Visible {
   int64_t begin;
   int64_t end;
+
+  bool empty() const { return begin >= end; }
+  bool SameAs(const Visible& o) const { return begin == o.begin && end == o.end; }
 };
 
 ARIL_INLINE Visible VisibleIn(const Query& query, int64_t start) {
@@ -73,17 +78,23 @@ ARIL_INLINE Visible VisibleIn(const Query& query, int64_t start) {
 
 // Scores of the first `tokens` tokens of a block, -inf where the query does not see the token.
 template <typename T>
-ARIL_INLINE void Scores(const AttentionTile& t, const Query& query,
+ARIL_INLINE void Scores(float scale, int64_t head_dim, const Query& query,
                         const typename T::Element* const* keys, int64_t tokens, Visible visible,
                         Vf scores[kGroups]) {
   const auto* q = static_cast<const typename T::Element*>(query.q);
+#pragma GCC unroll 4
   for (int g = 0; g < kGroups; ++g) {
     Vf dots[kLanes];
-    for (int i = 0; i < kLanes; ++i) {
-      const int64_t token = g * kLanes + i;
-      dots[i] = token < tokens ? T::Dot(q, keys[token], t.head_dim) : Zero();
+    if (tokens == kBlock) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) dots[i] = T::Dot(q, keys[g * kLanes + i], head_dim);
+    } else {
+      for (int i = 0; i < kLanes; ++i) {
+        const int64_t token = g * kLanes + i;
+        dots[i] = token < tokens ? T::Dot(q, keys[token], head_dim) : Zero();
+      }
     }
-    const Vf scaled = SumEach(dots) * t.scale;
+    const Vf scaled = SumEach(dots) * scale;
     const Vi token = Iota() + g * kLanes;
     const Vi seen = (token >= (int32_t)visible.begin) & (token < (int32_t)visible.end);
     scores[g] = seen ? scaled : Set(-kInfinity);
@@ -96,45 +107,60 @@ ARIL_INLINE void FoldScores(Query& query, const Vf scores[kGroups], int64_t head
   for (int g = 1; g < kGroups; ++g) block_max = MaxLanes(block_max, scores[g]);
   const float top = HorizontalMax(block_max);
   const float max = query.max > top ? query.max : top;
-  float correction[kLanes];
-  Store(correction, Exp(Set(query.max - max)));
+  // e^0 is 1.
+  const float correction = query.max == max ? 1.0f : Exp(Set(query.max - max))[0];
   Vf sum = Zero();
   for (int g = 0; g < kGroups; ++g) {
     const Vf probability = Exp(scores[g] - max);
     Store(p + g * kLanes, probability);
     sum = sum + probability;
   }
-  query.sum = query.sum * correction[0] + Sum(sum);
+  query.sum = query.sum * correction + Sum(sum);
   query.max = max;
-  if (correction[0] == 1.0f) return;
-  for (int64_t d = 0; d < head_dim; ++d) query.values[d] *= correction[0];
+  if (correction == 1.0f) return;
+  for (int64_t d = 0; d < head_dim; ++d) query.values[d] *= correction;
 }
 
-// values += Σ p[token] · V[token] over the visible tokens. `block` holds V widened, rows of
-// kMaxHeadDim.
-template <int kVectors>
-ARIL_INLINE void AddValues(float* values, const float* block, const float* p, Visible visible) {
-  Vf acc[kVectors];
+// values += Σ p[token] · V[token] over the visible tokens, of kQueries that see the same ones; each
+// has a row of kBlock in p. `block` holds V widened, rows of kMaxHeadDim.
+template <int kQueries, int kVectors>
+ARIL_INLINE void AddValues(const Query* queries, int64_t d, const float* block, const float* p,
+                           Visible visible) {
+  Vf acc[kQueries][kVectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) acc[v] = Load(values + v * kLanes);
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) acc[q][v] = Load(queries[q].values + d + v * kLanes);
+  }
   for (int64_t token = visible.begin; token < visible.end; ++token) {
-    const Vf weight = Set(p[token]);
+    Vf values[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      acc[v] = Fma(weight, Load(block + token * kMaxHeadDim + v * kLanes), acc[v]);
+      values[v] = Load(block + token * kMaxHeadDim + d + v * kLanes);
+    }
+#pragma GCC unroll 4
+    for (int q = 0; q < kQueries; ++q) {
+      const Vf weight = Set(p[q * kBlock + token]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) acc[q][v] = Fma(weight, values[v], acc[q][v]);
     }
   }
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) Store(values + v * kLanes, acc[v]);
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) Store(queries[q].values + d + v * kLanes, acc[q][v]);
+  }
 }
 
-ARIL_INLINE void AddAllValues(float* values, const float* block, const float* p, Visible visible,
-                              int64_t head_dim) {
+template <int kQueries>
+ARIL_INLINE void AddAllValues(const Query* queries, const float* block, const float* p,
+                              Visible visible, int64_t head_dim) {
   int64_t d = 0;
-  for (; d + 4 * kLanes <= head_dim; d += 4 * kLanes)
-    AddValues<4>(values + d, block + d, p, visible);
+  for (; d + 4 * kLanes <= head_dim; d += 4 * kLanes) {
+    AddValues<kQueries, 4>(queries, d, block, p, visible);
+  }
   // Rows are kMaxHeadDim wide, so that the last vector may pass the end of the head.
-  for (; d < head_dim; d += kLanes) AddValues<1>(values + d, block + d, p, visible);
+  for (; d < head_dim; d += kLanes) AddValues<kQueries, 1>(queries, d, block, p, visible);
 }
 
 template <typename T>
@@ -143,6 +169,7 @@ ARIL_INLINE void WidenBlock(const typename T::Element* const* rows, int64_t toke
   for (int64_t token = 0; token < tokens; ++token) {
     float* out = block + token * kMaxHeadDim;
     int64_t d = 0;
+#pragma GCC unroll 8
     for (; d + kLanes <= head_dim; d += kLanes) Store(out + d, T::Widen(rows[token] + d));
     if (d < head_dim) Store(out + d, T::WidenPartial(rows[token] + d, head_dim - d));
   }
@@ -164,9 +191,49 @@ ARIL_INLINE int64_t ElementOffset(const AttentionTile& t, int64_t index) {
          (int64_t)sizeof(typename T::Element);
 }
 
-template <typename T>
+// Where the rows of a block's tokens lie.
+template <typename Element>
+struct BlockRows {
+  int64_t tokens;  // ≤ kBlock
+  const Element* keys[kBlock];
+  const Element* values[kBlock];
+};
+
+template <typename Element>
+ARIL_INLINE void FindRows(const AttentionTile& t, int64_t start, int64_t end,
+                          BlockRows<Element>* rows) {
+  const int64_t row_bytes = t.head_dim * (int64_t)sizeof(Element);
+  int64_t page = start / t.page_tokens, slot = start % t.page_tokens;
+  rows->tokens = Max(0, Min(kBlock, end - start));
+  for (int64_t i = 0; i < rows->tokens; ++i) {
+    const std::byte* row = t.pages[page] + slot * row_bytes;
+    rows->keys[i] = reinterpret_cast<const Element*>(row + t.key_offset);
+    rows->values[i] = reinterpret_cast<const Element*>(row + t.value_offset);
+    if (++slot < t.page_tokens) continue;
+    slot = 0;
+    ++page;
+  }
+}
+
+// Pages lie anywhere, and each is too short for the processor to see a stream in it: part `part` of
+// so many of the rows is asked for while other rows are computed with.
+template <typename Element>
+ARIL_INLINE void Prefetch(const BlockRows<Element>& rows, int64_t head_dim, int64_t part,
+                          int64_t parts) {
+  const int64_t row_bytes = head_dim * (int64_t)sizeof(Element);
+  for (int64_t i = part * rows.tokens / parts; i < (part + 1) * rows.tokens / parts; ++i) {
+    for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+      __builtin_prefetch(reinterpret_cast<const char*>(rows.keys[i]) + byte, 0, 3);
+      __builtin_prefetch(reinterpret_cast<const char*>(rows.values[i]) + byte, 0, 3);
+    }
+  }
+}
+
+// kHeadDim: 0 if it is known at run time only.
+template <typename T, int64_t kHeadDim>
 void RunTile(const AttentionTile& t) {
   using Element = typename T::Element;
+  const int64_t head_dim = kHeadDim > 0 ? kHeadDim : t.head_dim;
   alignas(64) float values[kAttentionVectorQueries * kMaxHeadDim];
   alignas(64) float block[kBlock * kMaxHeadDim];
   alignas(64) float p[kAttentionVectorQueries][kBlock];
@@ -183,34 +250,56 @@ void RunTile(const AttentionTile& t) {
   }
   // Positions rise from query to query: the first sees the earliest token, the last the latest.
   const int64_t end = queries[t.num_queries - 1].end_token;
-  for (int64_t start = queries[0].first_token / kBlock * kBlock; start < end; start += kBlock) {
-    const int64_t tokens = Min(kBlock, end - start);
-    const Element* keys[kBlock];
-    const Element* value_rows[kBlock];
-    for (int64_t i = 0; i < tokens; ++i) {
-      const std::byte* page = t.pages[(start + i) / t.page_tokens];
-      const int64_t slot = (start + i) % t.page_tokens * t.head_dim * (int64_t)sizeof(Element);
-      keys[i] = reinterpret_cast<const Element*>(page + t.key_offset + slot);
-      value_rows[i] = reinterpret_cast<const Element*>(page + t.value_offset + slot);
-    }
-    WidenBlock<T>(value_rows, tokens, t.head_dim, block);
+  const int64_t begin = queries[0].first_token / kBlock * kBlock;
+  BlockRows<Element> rows, next;
+  FindRows(t, begin, end, &next);
+  for (int64_t start = begin; start < end; start += kBlock) {
+    rows = next;
+    FindRows(t, start + kBlock, end, &next);
+    WidenBlock<T>(rows.values, rows.tokens, head_dim, block);
+    // Query after query in each stage: their chains of dependent instructions overlap.
+    Visible visible[kAttentionVectorQueries];
+    Vf scores[kAttentionVectorQueries][kGroups];
     for (int64_t i = 0; i < t.num_queries; ++i) {
-      const Visible visible = VisibleIn(queries[i], start);
-      if (visible.begin >= visible.end) continue;
-      Vf scores[kGroups];
-      Scores<T>(t, queries[i], keys, tokens, visible, scores);
-      FoldScores(queries[i], scores, t.head_dim, p[i]);
-      AddAllValues(queries[i].values, block, p[i], visible, t.head_dim);
+      Prefetch(next, head_dim, i, t.num_queries);
+      visible[i] = VisibleIn(queries[i], start);
+      if (visible[i].empty()) continue;
+      Scores<T>(t.scale, head_dim, queries[i], rows.keys, rows.tokens, visible[i], scores[i]);
+    }
+    for (int64_t i = 0; i < t.num_queries; ++i) {
+      if (!visible[i].empty()) FoldScores(queries[i], scores[i], head_dim, p[i]);
+    }
+    for (int64_t i = 0; i < t.num_queries;) {
+      const bool are_four = i + 4 <= t.num_queries && visible[i].SameAs(visible[i + 1]) &&
+                            visible[i].SameAs(visible[i + 2]) && visible[i].SameAs(visible[i + 3]);
+      if (are_four) {
+        AddAllValues<4>(queries + i, block, p[i], visible[i], head_dim);
+      } else {
+        AddAllValues<1>(queries + i, block, p[i], visible[i], head_dim);
+      }
+      i += are_four ? 4 : 1;
     }
   }
   for (int64_t i = 0; i < t.num_queries; ++i) {
-    Finish<T>(queries[i], t.head_dim, static_cast<char*>(t.out) + ElementOffset<T>(t, i));
+    Finish<T>(queries[i], head_dim, static_cast<char*>(t.out) + ElementOffset<T>(t, i));
+  }
+}
+
+template <typename T>
+void RunTileOf(const AttentionTile& t) {
+  switch (t.head_dim) {
+    case 64:
+      return RunTile<T, 64>(t);
+    case 128:
+      return RunTile<T, 128>(t);
+    default:
+      return RunTile<T, 0>(t);
   }
 }
 
 }  // namespace
 
-void AttentionTileF32(const AttentionTile& tile) { RunTile<Float32>(tile); }
-void AttentionTileBF16(const AttentionTile& tile) { RunTile<Bfloat16>(tile); }
+void AttentionTileF32(const AttentionTile& tile) { RunTileOf<Float32>(tile); }
+void AttentionTileBF16(const AttentionTile& tile) { RunTileOf<Bfloat16>(tile); }
 
 }  // namespace aril::kernels::ARIL_ISA

@@ -161,8 +161,9 @@ ARIL_INLINE Vf DotPairs(Vu a, Vu b, Vf acc) {
 }
 
 // acc[i] + the products of the four bytes of lane i, those of `a` unsigned and those of `b` signed:
-// exact.
-ARIL_INLINE Vi DotBytes(Vu a, Vu b, Vi acc) {
+// exact. The accumulators are 32-bit integers in the bits of floats: in a loop over vectors of two
+// types GCC 12 copies them all to the stack and back, which takes twice as long.
+ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 #if defined(__AVX512BF16__)
   asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
   return acc;
@@ -173,35 +174,58 @@ ARIL_INLINE Vi DotBytes(Vu a, Vu b, Vi acc) {
                                          _mm256_srai_epi16(_mm256_slli_epi16((__m256i)b, 8), 8));
   const __m256i odd =
       _mm256_madd_epi16(_mm256_srli_epi16((__m256i)a, 8), _mm256_srai_epi16((__m256i)b, 8));
-  return acc + (Vi)_mm256_add_epi32(even, odd);
+  return (Vf)((Vi)acc + (Vi)_mm256_add_epi32(even, odd));
 #else
+  Vi sum = (Vi)acc;
   for (int byte = 0; byte < 4; ++byte) {
-    acc += (Vi)((a >> (8 * byte)) & 0xFF) * ((Vi)(b << (24 - 8 * byte)) >> 24);
+    sum += (Vi)((a >> (8 * byte)) & 0xFF) * ((Vi)(b << (24 - 8 * byte)) >> 24);
   }
-  return acc;
+  return (Vf)sum;
 #endif
 }
 
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) { return a > b ? a : b; }
 
+// Lane i of the result is v's lane i + distance, a power of two below kLanes; of the last lanes,
+// any.
+ARIL_INLINE Vf MoveDown(Vf v, int distance) {
+#if defined(__AVX512BF16__)
+  switch (distance) {
+    case 8:
+      return __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14,
+                                     15);
+    case 4:
+      return __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15);
+    case 2:
+      return __builtin_shufflevector(v, v, 2, 3, 2, 3, 6, 7, 6, 7, 10, 11, 10, 11, 14, 15, 14, 15);
+    default:
+      return __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11, 13, 13, 15, 15);
+  }
+#elif defined(__AVX2__)
+  switch (distance) {
+    case 4:
+      return __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7);
+    case 2:
+      return __builtin_shufflevector(v, v, 2, 3, 2, 3, 6, 7, 6, 7);
+    default:
+      return __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7);
+  }
+#else
+  for (int i = 0; i + distance < kLanes; ++i) v[i] = v[i + distance];
+  return v;
+#endif
+}
+
 // Horizontal sum and maximum: halves are folded until one lane is left, always in this order.
 ARIL_INLINE float Sum(Vf v) {
-  float lanes[kLanes];
-  Store(lanes, v);
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) v = v + MoveDown(v, half);
+  return v[0];
 }
 ARIL_INLINE float HorizontalMax(Vf v) {
-  float lanes[kLanes];
-  Store(lanes, v);
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) {
-      lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
-    }
-  }
-  return lanes[0];
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) v = MaxLanes(v, MoveDown(v, half));
+  return v[0];
 }
 
 // Neighbouring lanes added: lane i of the result is a's lanes 2i and 2i+1, then b's.

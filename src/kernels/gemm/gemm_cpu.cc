@@ -36,7 +36,7 @@ struct Float32 {
 // The accumulators are integers, in the bits of floats.
 struct Bytes {
   static constexpr bool kIsInteger = true;
-  ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return (Vf)DotBytes(x - Vu{}, w, (Vi)acc); }
+  ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return DotBytes(x - Vu{}, w, acc); }
 };
 
 struct Bfloat16 {
