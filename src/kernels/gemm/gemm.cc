@@ -206,13 +206,12 @@ void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKern
 // Passes of x that stay in L2 while a task's blocks of columns meet them.
 constexpr int64_t kSharedPasses = 3;
 
-// How many blocks of columns make a task. So few passes of x are in L2 all the time; W then streams
-// through in order.
+// How many blocks of columns make a task: a few where x is in L2 all the time, so that W streams
+// through in long stretches and threads yet end together.
 int64_t TaskBlocks(int64_t blocks, int64_t passes, int64_t threads) {
-  constexpr int64_t kMost = 8, kTasksPerThread = 4;
-  return passes <= kSharedPasses
-             ? 1
-             : std::clamp<int64_t>(blocks / (threads * kTasksPerThread), 1, kMost);
+  const bool is_short = passes <= kSharedPasses;
+  const int64_t most = is_short ? 4 : 8, tasks_per_thread = is_short ? 16 : 4;
+  return std::clamp<int64_t>(blocks / (threads * tasks_per_thread), 1, most);
 }
 
 }  // namespace
@@ -283,6 +282,7 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
                 .x = packed_x + cuts.PackedOffset(stretch, pass),
                 .rows = cuts.PassRows(pass),
                 .k_groups = cuts.StretchGroups(stretch),
+                .w_is_new = pass == 0,
                 .begins = stretch == 0,
                 .ends = stretch == cuts.num_stretches() - 1,
                 .bias = bias == nullptr ? nullptr : bias + col,

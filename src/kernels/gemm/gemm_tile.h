@@ -40,6 +40,7 @@ struct GemmBlock {
   const uint32_t* x;  // packed as the kernel wants it (GemmKernel::x_layout)
   int64_t rows;       // ≤ kGemmMaxPassRows
   int64_t k_groups;
+  bool w_is_new;      // no other rows have met this part of w in this call: it is not in a cache
   bool begins;        // else y has the sums of the stretches before, of bytes as the integers' bits
   bool ends;          // else y is to get the sums only
   const float* bias;  // [cols] or null
