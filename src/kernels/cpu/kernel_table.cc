@@ -17,10 +17,8 @@ namespace aril::kernels {
 namespace {
 
 GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
-  return {.run = run,
-          .block_cols = block_cols,
-          .k_multiple = 1,
-          .x_layout = GemmKernel::XLayout::kTiles};
+  return {
+      .run = run, .block_cols = block_cols, .k_multiple = 1, .layout = GemmKernel::Layout::kPanels};
 }
 
 // The functions of one namespace: the same names in each.
@@ -49,7 +47,7 @@ CpuKernels AmxKernels() {
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
                        .block_cols = amx::kGemmBlockCols,
                        .k_multiple = amx::kGemmKMultiple,
-                       .x_layout = GemmKernel::XLayout::kAmxTiles};
+                       .layout = GemmKernel::Layout::kAmxTiles};
   kernels.gemm_int8 = kernels.gemm_bf16;
   kernels.gemm_int8.run = amx::GemmBlockInt8;
   kernels.attention_bf16 = {amx::AttentionTileBF16, kAttentionAmxQueries};

@@ -41,9 +41,17 @@ void QuantizeWeights(std::span<const float> values, float scale, int8_t* out, in
   }
 }
 
+// Where a group along K of a column lies in a block of W.
+int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
+  if (kernel.layout == GemmKernel::Layout::kPanels) return group * kernel.block_cols + col;
+  const int64_t step = group / kGemmAmxGroups, row = group % kGemmAmxGroups;
+  const int64_t tile = step * (kernel.block_cols / kGemmAmxCols) + col / kGemmAmxCols;
+  return (tile * kGemmAmxGroups + row) * kGemmAmxCols + col % kGemmAmxCols;
+}
+
 // Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
 // in the cache from row to row. `scales` and `sums` (kI8): those of the rows.
-void PackBlock(std::span<const SourceRow> rows, int64_t k, DType dtype, int64_t block_cols,
+void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k, DType dtype,
                float* scales, int32_t* sums, uint32_t* out) {
   constexpr int64_t kStretchGroups = 64;
   const int64_t group = GroupElements(dtype);
@@ -66,8 +74,9 @@ void PackBlock(std::span<const SourceRow> rows, int64_t k, DType dtype, int64_t 
         QuantizeWeights({values, static_cast<size_t>(count)}, scales[c],
                         reinterpret_cast<int8_t*>(groups), &sums[c]);
       }
-      uint32_t* column = out + first / group * block_cols + static_cast<int64_t>(c);
-      for (int64_t g = 0; g < CeilDiv(count, group); ++g) column[g * block_cols] = groups[g];
+      for (int64_t g = 0; g < CeilDiv(count, group); ++g) {
+        out[OffsetInBlock(kernel, first / group + g, static_cast<int64_t>(c))] = groups[g];
+      }
     }
   }
 }
@@ -159,15 +168,14 @@ struct Cuts {
   }
 };
 
-int64_t NumTiles(GemmKernel::XLayout layout, int64_t rows) {
-  return layout == GemmKernel::XLayout::kAmxTiles ? CeilDiv(rows, kGemmAmxRows)
-                                                  : GemmNumTiles(rows);
+int64_t NumTiles(GemmKernel::Layout layout, int64_t rows) {
+  return layout == GemmKernel::Layout::kAmxTiles ? CeilDiv(rows, kGemmAmxRows) : GemmNumTiles(rows);
 }
 
 // Packs tile `tile` of x, the rows of one pass and the columns of one stretch; `out`: the pass.
-void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::XLayout layout,
+void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::Layout layout,
               uint32_t* out) {
-  if (layout == GemmKernel::XLayout::kAmxTiles) {
+  if (layout == GemmKernel::Layout::kAmxTiles) {
     const int64_t begin = tile * kGemmAmxRows;
     for (int64_t r = 0; r < kGemmAmxRows; ++r) {
       uint32_t* packed = out + begin * k_groups + r * kGemmAmxGroups;
@@ -186,7 +194,7 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::
   }
 }
 
-void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKernel::XLayout layout,
+void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout,
            uint32_t* out) {
   const int64_t group = GroupElements(x.dtype);
   for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
@@ -239,8 +247,9 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
   context.threads().ParallelFor(blocks, [&](int64_t block) {
     const int64_t first = block * block_cols;
     const int64_t cols = std::min(block_cols, packed.n - first);
-    PackBlock(std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(cols)),
-              packed.k, dtype, block_cols, packed.scales.data() + first, packed.sums.data() + first,
+    PackBlock(kernel,
+              std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(cols)),
+              packed.k, dtype, packed.scales.data() + first, packed.sums.data() + first,
               packed.data.as<uint32_t>() + first * k_groups);
   });
   return packed;
@@ -271,7 +280,7 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
     operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, k_groups * 4,
                k_groups * 4};
   }
-  PackX(context, operand, cuts, kernel.x_layout, packed_x);
+  PackX(context, operand, cuts, kernel.layout, packed_x);
 
   const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
   const auto run = [&](int64_t block, int64_t stretch, int64_t pass) {

@@ -3,15 +3,14 @@
 // to 16 × 16 sums of 32 bits.
 //
 // x comes tile after tile, padded with zero rows to a multiple of 16 and with zeros along K to a
-// multiple of 64 bytes. 16 consecutive k groups × 16 columns of W are a tile as the instruction
-// wants it, at a row stride of 128 bytes.
+// multiple of 64 bytes. W comes tile after tile as well: 16 consecutive k groups × 16 columns, as
+// the instruction wants it.
 //
 // K is walked in steps of 64 bytes in order, whatever the number of rows; how the instruction adds
 // within a step depends on the step alone. So a row's result does not depend on the batch. The sums
 // of 32 rows × 32 columns stay in tiles from the first step to the last: to store and load them
-// again on the way costs more than reading x and W from L2. What the hardware fetches ahead of W is
-// enough for 16 rows, and too little for 32: the first rows that meet a part of W ask for what
-// comes after it.
+// again on the way costs more than reading x and W from L2. Each tile of W asks for the next:
+// what the hardware fetches ahead is a fifth less than memory can give.
 
 #include <immintrin.h>
 
@@ -34,34 +33,27 @@ enum class Element { kBF16, kByte };
 constexpr int kTileRows = kGemmAmxRows;
 constexpr int kTileGroups = kGemmAmxGroups;  // k groups (of 4 bytes) of a step
 constexpr int kTileWords = kTileRows * kTileGroups;
-constexpr long kXStrideBytes = kTileGroups * 4;
+constexpr long kStrideBytes = kTileGroups * 4;  // of the rows of a tile of x or W
 constexpr int kBlockCols = 32;
-constexpr long kWStrideBytes = kBlockCols * 4;
 constexpr long kSumStrideBytes = kBlockCols * 4;
 
-// How far ahead of the tiles W is asked for, into L2.
-constexpr long kAheadBytes = 16 * 1024;
-constexpr long kLineBytes = 64;
-
-// A quarter of what lies kAheadBytes after a step's part of W (past its end that may be nothing: a
-// prefetch does not fault).
-template <bool kFetches, int kQuarter>
-inline __attribute__((always_inline)) void FetchAhead(const uint32_t* w) {
-  if constexpr (kFetches) {
-    constexpr long kQuarterBytes = kTileGroups * kWStrideBytes / 4;
-    const uintptr_t from = (uintptr_t)w + kAheadBytes + kQuarter * kQuarterBytes;
-#pragma GCC unroll 8
-    for (long at = 0; at < kQuarterBytes; at += kLineBytes) {
-      _mm_prefetch((const char*)(from + (uintptr_t)at), _MM_HINT_T1);
-    }
+// Asks for the tile of W after the one at w: of a W that no rows have met yet from memory, else
+// from L2. (Past W's end that may be nothing: a prefetch does not fault.)
+template <bool kNew>
+inline __attribute__((always_inline)) void FetchNext(const uint32_t* w) {
+  constexpr long kLineBytes = 64, kTileBytes = kTileWords * 4;
+  const uintptr_t from = (uintptr_t)w + kTileBytes;
+#pragma GCC unroll 16
+  for (long at = 0; at < kTileBytes; at += kLineBytes) {
+    _mm_prefetch((const char*)(from + (uintptr_t)at), kNew ? _MM_HINT_T1 : _MM_HINT_T0);
   }
 }
 
 // 16 rows × 32 columns, or with kTall 32 × 32, where every tile that is loaded serves two products.
-// kFetches: W has not been met before. `next_rows`: words from the tiles of the first 16 rows to
+// kNew: no rows have met W yet. `next_rows`: words from the tiles of the first 16 rows to
 // those of the second. `sums`: [16 or 32, kBlockCols], where they start unless it is the first
 // stretch of K, and where they end.
-template <Element kElement, bool kTall, bool kFetches>
+template <Element kElement, bool kTall, bool kNew>
 void RunRows(const GemmBlock& b, const uint32_t* x, int64_t next_rows, float* sums) {
   float* lower = sums + kTileRows * kBlockCols;
   if (b.begins) {
@@ -80,20 +72,18 @@ void RunRows(const GemmBlock& b, const uint32_t* x, int64_t next_rows, float* su
   const int64_t steps = b.k_groups / kTileGroups;
   for (int64_t step = 0; step < steps; ++step) {
     const uint32_t* w = b.w + step * kTileGroups * kBlockCols;
-    _tile_loadd(4, x + step * kTileWords, kXStrideBytes);
-    FetchAhead<kFetches, 0>(w);
-    _tile_loadd(6, w, kWStrideBytes);
+    _tile_loadd(4, x + step * kTileWords, kStrideBytes);
+    FetchNext<kNew>(w);
+    _tile_loadd(6, w, kStrideBytes);
     ARIL_DOT(0, 4, 6)
-    FetchAhead<kFetches, 1>(w);
-    _tile_loadd(7, w + 16, kWStrideBytes);
+    FetchNext<kNew>(w + kTileWords);
+    _tile_loadd(7, w + kTileWords, kStrideBytes);
     ARIL_DOT(1, 4, 7)
-    FetchAhead<kFetches, 2>(w);
     if constexpr (kTall) {
-      _tile_loadd(5, x + next_rows + step * kTileWords, kXStrideBytes);
+      _tile_loadd(5, x + next_rows + step * kTileWords, kStrideBytes);
       ARIL_DOT(2, 5, 6)
       ARIL_DOT(3, 5, 7)
     }
-    FetchAhead<kFetches, 3>(w);
   }
   _tile_stored(0, sums, kSumStrideBytes);
   _tile_stored(1, sums + 16, kSumStrideBytes);
@@ -148,12 +138,13 @@ void RunBlock(const GemmBlock& b) {
     if (!b.begins) {
       for (int64_t r = 0; r < rows; ++r) LoadSums(b, first + r, sums + r * kBlockCols);
     }
-    if (tile + 1 == tiles) {
-      RunRows<kElement, false, false>(b, x, 0, sums);
-    } else if (b.w_is_new && tile == 0) {
-      RunRows<kElement, true, true>(b, x, tile_words, sums);
+    const bool is_new = b.w_is_new && tile == 0;
+    if (tile + 1 < tiles) {
+      is_new ? RunRows<kElement, true, true>(b, x, tile_words, sums)
+             : RunRows<kElement, true, false>(b, x, tile_words, sums);
     } else {
-      RunRows<kElement, true, false>(b, x, tile_words, sums);
+      is_new ? RunRows<kElement, false, true>(b, x, 0, sums)
+             : RunRows<kElement, false, false>(b, x, 0, sums);
     }
     for (int64_t r = 0; r < rows; ++r) {
       if (b.ends) {

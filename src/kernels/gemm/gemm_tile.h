@@ -19,9 +19,10 @@ inline constexpr int64_t kGemmMaxPassRows = 96;
 // K is cut in stretches of so many groups; the sums of a stretch wait in y for the next. A block of
 // W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
 inline constexpr int64_t kGemmStretchGroups = 1024;
-// The height of an AMX tile, and its width in k groups.
+// An AMX tile of x is so many rows × k groups, one of W k groups × so many columns.
 inline constexpr int64_t kGemmAmxRows = 16;
 inline constexpr int64_t kGemmAmxGroups = 16;
+inline constexpr int64_t kGemmAmxCols = 16;
 
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
@@ -36,9 +37,9 @@ constexpr int64_t GemmTileFirstRow(int64_t rows, int64_t tile) {
 // y[rows, cols] = x · Wᵀ (+ bias) for one block of W's rows, i.e. of y's columns, or a stretch of K
 // of it.
 struct GemmBlock {
-  const uint32_t* w;  // [k_groups, block_cols]
-  const uint32_t* x;  // packed as the kernel wants it (GemmKernel::x_layout)
-  int64_t rows;       // ≤ kGemmMaxPassRows
+  const uint32_t* w;  // both packed as the kernel wants them (GemmKernel::layout)
+  const uint32_t* x;
+  int64_t rows;  // ≤ kGemmMaxPassRows
   int64_t k_groups;
   bool w_is_new;      // no other rows have met this part of w in this call: it is not in a cache
   bool begins;        // else y has the sums of the stretches before, of bytes as the integers' bits
@@ -71,17 +72,20 @@ using GemmBlockFunction = void (*)(const GemmBlock&);
 
 // A way to run a GEMM, and the operands it wants.
 struct GemmKernel {
-  enum class XLayout {
-    kTiles,  // row tile after row tile, each [k_groups, tile rows]
-    // AMX tile after AMX tile: [rows / kGemmAmxRows, k_groups / kGemmAmxGroups] of them, each
+  enum class Layout {
+    kPanels,  // of x row tile after row tile, each [k_groups, tile rows]; a block of W:
+              // [k_groups, block_cols]
+    // Of x AMX tile after AMX tile: [rows / kGemmAmxRows, k_groups / kGemmAmxGroups] of them, each
     // [kGemmAmxRows, kGemmAmxGroups]; the last rows are zero. (Rows of x as they are lie 4 KiB
-    // apart for many a model: the rows of a tile would share one set of the cache.)
+    // apart for many a model: the rows of a tile would share one set of the cache.) A block of W:
+    // [k_groups / kGemmAmxGroups, block_cols / kGemmAmxCols] tiles, each [kGemmAmxGroups,
+    // kGemmAmxCols], so that what a tile reads from memory is one piece of it.
     kAmxTiles,
   };
   GemmBlockFunction run;
   int64_t block_cols;
   int64_t k_multiple;  // k_groups are padded with zeros to a multiple of this
-  XLayout x_layout;
+  Layout layout;
 };
 
 }  // namespace aril::kernels
