@@ -37,6 +37,12 @@ struct Bfloat16 {
   ARIL_INLINE Vf LoadWidePartial(const Element* p, int64_t n) { return LoadBf16Partial(p, n); }
 };
 
+// Of a stream that is read once: the hardware sees it anew on each page of the operating system.
+ARIL_INLINE void FetchAhead(const void* p) {
+  constexpr uintptr_t kAheadBytes = 256;
+  __builtin_prefetch((const void*)((uintptr_t)p + kAheadBytes), 0, 2);
+}
+
 template <typename T, int kRanks, int kRows>
 ARIL_INLINE void Shrink(const LoraShrinkTile& t, int64_t first_row, int first_rank) {
   using Element = typename T::Element;
@@ -59,6 +65,7 @@ ARIL_INLINE void Shrink(const LoraShrinkTile& t, int64_t first_row, int first_ra
 #pragma GCC unroll 8
     for (int j = 0; j < kRanks; ++j) {
       const auto as = T::LoadStep(a[j] + i);
+      if constexpr (kRows == 1) FetchAhead(a[j] + i);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) acc[j][r] = T::MultiplyAdd(as, xs[r], acc[j][r]);
     }
@@ -110,7 +117,10 @@ ARIL_INLINE void ExpandRanks(const LoraExpandTile& t, int64_t row, int first_ran
   for (; col + kLanes <= t.cols; col += kLanes) {
     Vf sum = Load(y + col);
 #pragma GCC unroll 4
-    for (int j = 0; j < kRanks; ++j) sum = Fma(v[j], T::LoadWide(b[j] + col), sum);
+    for (int j = 0; j < kRanks; ++j) {
+      FetchAhead(b[j] + col);
+      sum = Fma(v[j], T::LoadWide(b[j] + col), sum);
+    }
     Store(y + col, sum);
   }
   if (const int64_t rest = t.cols - col; rest > 0) {
