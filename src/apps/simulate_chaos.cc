@@ -61,7 +61,8 @@ void Print(const Sum& sum, std::ostream& out) {
       << counts.num_errors << " ended with an error, " << counts.num_cancelled
       << " were cancelled, " << counts.num_broken << " broke with their gateway\n"
       << counts.num_elections << " elections, " << counts.num_evictions << " evictions, "
-      << counts.num_refused_starts << " starts refused, " << counts.num_events << " events\n";
+      << counts.num_loaded_ahead << " adapters loaded ahead, " << counts.num_refused_starts
+      << " starts refused, " << counts.num_events << " events\n";
   size_t num_printed = 0;
   for (const auto& [seed, violation] : sum.violations) {
     if (++num_printed > kMaxViolations) break;

@@ -90,6 +90,7 @@ class Chaos {
     result_.num_broken = checker.Count(StreamEnd::kBroken);
     result_.num_events = world_.loop().num_events();
     result_.num_evictions = world_.num_evictions();
+    result_.num_loaded_ahead = world_.num_loaded_ahead();
     result_.num_refused_starts = world_.num_refused_starts();
     result_.num_elections = world_.num_elections();
     for (const auto& [id, stream] : checker.streams()) result_.num_resumed += stream.attempt > 1;
@@ -218,7 +219,7 @@ void ChaosResult::Add(const ChaosResult& other) {
        {&ChaosResult::num_requests, &ChaosResult::num_finished, &ChaosResult::num_errors,
         &ChaosResult::num_cancelled, &ChaosResult::num_broken, &ChaosResult::num_events,
         &ChaosResult::num_evictions, &ChaosResult::num_refused_starts, &ChaosResult::num_elections,
-        &ChaosResult::num_resumed}) {
+        &ChaosResult::num_resumed, &ChaosResult::num_loaded_ahead}) {
     this->*member += other.*member;
   }
   for (size_t i = 0; i < kNumFaultKinds; ++i) faults[i] += other.faults[i];
@@ -236,6 +237,7 @@ Json ChaosResult::ToJson() const {
                       {"broken", num_broken},
                       {"resumed", num_resumed},
                       {"evictions", num_evictions},
+                      {"loaded_ahead", num_loaded_ahead},
                       {"refused_starts", num_refused_starts},
                       {"elections", num_elections},
                       {"events", num_events},

@@ -38,7 +38,8 @@ struct ChaosResult {
   int64_t num_finished = 0, num_errors = 0, num_cancelled = 0, num_broken = 0;
   int64_t num_events = 0;
   int64_t num_evictions = 0, num_refused_starts = 0, num_elections = 0;
-  int64_t num_resumed = 0;  // streams that took more than one attempt
+  int64_t num_resumed = 0;       // streams that took more than one attempt
+  int64_t num_loaded_ahead = 0;  // adapters
   std::array<int64_t, kNumFaultKinds> faults{};
 
   int64_t num_faults() const;

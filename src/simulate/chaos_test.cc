@@ -22,6 +22,7 @@ TEST(ChaosTest, NoSeedViolatesAnything) {
   EXPECT_GT(sum.num_finished, sum.num_requests / 3);
   EXPECT_GT(sum.num_resumed, 300);
   EXPECT_GT(sum.num_evictions, 100);
+  EXPECT_GT(sum.num_loaded_ahead, 20);
   EXPECT_GT(sum.num_elections, 25);
 }
 

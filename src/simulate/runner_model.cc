@@ -44,18 +44,34 @@ void RunnerModel::Remove(SequenceId id) {
   sequences_.erase(found);
 }
 
+// Into pages that are available.
+RunnerModel::Adapter& RunnerModel::Load(AdapterId id, int64_t pages, TimePoint now) {
+  CHECK(Take(pages));
+  Adapter& adapter = adapters_[id];
+  adapter.pages = pages;
+  const Duration load = options_.steps.Load(pages * options_.page_bytes);
+  adapter.ready_at = now + load * load_slowness_;
+  adapter.last_used = ++num_uses_;
+  return adapter;
+}
+
+bool RunnerModel::LoadAhead(AdapterId id, int64_t pages, TimePoint now) {
+  constexpr int64_t kMaxLoadsAhead = 2;
+  if (id == kBaseModel || adapters_.contains(id)) return false;
+  const int64_t under_way = std::ranges::count_if(adapters_, [now](const auto& entry) {
+    return entry.second.num_users == 0 && entry.second.ready_at > now;
+  });
+  if (under_way >= kMaxLoadsAhead || free_pages_ - Promised() < pages) return false;
+  Load(id, pages, now);
+  idle_pages_ += pages;
+  return true;
+}
+
 void RunnerModel::Use(AdapterId id, int64_t pages, TimePoint now) {
   if (id == kBaseModel) return;
-  const bool is_new = !adapters_.contains(id);
-  if (is_new) CHECK(Take(pages));
-  Adapter& adapter = adapters_[id];
-  if (is_new) {
-    adapter.pages = pages;
-    const Duration load = options_.steps.Load(pages * options_.page_bytes);
-    adapter.ready_at = now + load * load_slowness_;
-  } else if (adapter.num_users == 0) {
-    idle_pages_ -= adapter.pages;
-  }
+  const auto found = adapters_.find(id);
+  Adapter& adapter = found == adapters_.end() ? Load(id, pages, now) : found->second;
+  if (found != adapters_.end() && adapter.num_users == 0) idle_pages_ -= adapter.pages;
   ++adapter.num_users;
   adapter.last_used = ++num_uses_;
 }

@@ -46,6 +46,10 @@ class RunnerModel {
 
   // Not yet there; with its adapter it fits the pool.
   void Add(const delivery::StartAttempt& start);
+  // A hint: a sequence that uses this adapter may come. True if it is being loaded from now on: it
+  // was not there, free pages that nobody has been promised suffice, and no more than one other
+  // that nobody uses is under way.
+  bool LoadAhead(AdapterId id, int64_t pages, TimePoint now);
   // Gives up a sequence at once. Unknown: no effect.
   void Remove(SequenceId sequence);
 
@@ -100,6 +104,7 @@ class RunnerModel {
   int64_t Promised() const;
   bool IsReady(const Sequence& sequence, TimePoint now) const;
   void Admit(TimePoint now);
+  Adapter& Load(AdapterId id, int64_t pages, TimePoint now);
   void Use(AdapterId id, int64_t pages, TimePoint now);
   void Unuse(AdapterId id);
   bool Take(int64_t pages);

@@ -116,5 +116,28 @@ TEST(RunnerModelTest, RandomLoadsConserveAndComplete) {
   }
 }
 
+TEST(RunnerModelTest, LoadsAheadOnlyIntoPagesThatNobodyWants) {
+  RunnerModel model(Small(20));
+  const TimePoint now{std::chrono::seconds(1)};
+  EXPECT_FALSE(model.LoadAhead(kBaseModel, 0, now));
+  EXPECT_TRUE(model.LoadAhead(AdapterId(1), 4, now));
+  EXPECT_FALSE(model.LoadAhead(AdapterId(1), 4, now)) << "it is under way";
+  EXPECT_TRUE(model.LoadAhead(AdapterId(2), 4, now));
+  EXPECT_FALSE(model.LoadAhead(AdapterId(3), 4, now)) << "two are under way";
+  EXPECT_EQ(model.Audit(), "");
+  EXPECT_EQ(model.Report().available_pages, 20) << "whoever needs them gets them";
+
+  const TimePoint later = now + std::chrono::hours(1);
+  EXPECT_FALSE(model.LoadAhead(AdapterId(3), 13, later)) << "of 12 free ones";
+  model.Add(Start(1, 10, 5, 1, 4));
+  ASSERT_TRUE(model.BeginStep(later));
+  EXPECT_FALSE(model.next_ready()) << "the adapter was there";
+  model.EndStep(later);
+  ASSERT_TRUE(model.BeginStep(later));
+  EXPECT_FALSE(model.LoadAhead(AdapterId(3), 10, later)) << "three of the 12 are the sequence's";
+  EXPECT_TRUE(model.LoadAhead(AdapterId(3), 9, later));
+  EXPECT_EQ(model.Audit(), "");
+}
+
 }  // namespace
 }  // namespace aril::simulate

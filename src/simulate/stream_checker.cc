@@ -14,10 +14,13 @@ void StreamChecker::Violate(TimePoint now, const std::string& what) {
 
 void StreamChecker::Fold(uint64_t value) { digest_ = Mix(digest_, value); }
 
-void StreamChecker::OnOpen(const wire::SequenceRequest& request, int gateway_node, TimePoint now) {
+void StreamChecker::OnOpen(const wire::SequenceRequest& request, int64_t adapter_pages,
+                           int gateway_node, TimePoint now) {
   ClientStream& stream = streams_[request.sequence];
   stream.num_prompt = static_cast<int64_t>(request.prompt.size());
   stream.max_tokens = request.max_tokens;
+  stream.adapter = request.adapters.empty() ? kBaseModel : request.adapters.front().id;
+  stream.adapter_pages = adapter_pages;
   stream.gateway_node = gateway_node;
   stream.opened = now;
 }

@@ -20,6 +20,8 @@ enum class StreamEnd { kLive, kFinished, kError, kCancelled, kBroken };
 struct ClientStream {
   int64_t num_prompt = 0;
   int64_t max_tokens = 0;
+  AdapterId adapter;
+  int64_t adapter_pages = 0;
   int gateway_node = 0;
   int64_t num_tokens = 0;  // received
   StreamEnd end = StreamEnd::kLive;
@@ -35,7 +37,8 @@ class StreamChecker {
   void Violate(TimePoint now, const std::string& what);
   const std::string& violation() const { return violation_; }
 
-  void OnOpen(const wire::SequenceRequest& request, int gateway_node, TimePoint now);
+  void OnOpen(const wire::SequenceRequest& request, int64_t adapter_pages, int gateway_node,
+              TimePoint now);
   // The gateway begins an attempt: with the tokens that the client has, neither more nor less.
   void OnStart(const delivery::StartAttempt& start, RunnerId runner, TimePoint now);
   // A runner sends this: the token must be that of its index.

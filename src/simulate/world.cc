@@ -290,8 +290,13 @@ void World::Obey(int node, scheduler::Actions actions) {
       network_->Send(node, to, [this, to, id = refuse->sequence, status] {
         Perform(to, At(to).gateway->OnRefused(id, status, now()));
       });
+    } else if (const auto* prefetch = std::get_if<scheduler::Prefetch>(&action)) {
+      const auto gateway = gateway_nodes_.find(prefetch->gateway);
+      if (gateway == gateway_nodes_.end()) continue;
+      const int to = gateway->second;
+      network_->Send(node, to, [this, to, hint = *prefetch] { PassOn(to, hint); });
     }
-    // Prefetches and advice about scaling are not part of this world.
+    // Advice about scaling is not part of this world.
   }
 }
 
@@ -306,7 +311,7 @@ void World::Open(int gateway_index, const WorldRequest& request) {
   sequence.prompt.assign(static_cast<size_t>(request.num_prompt), 7);
   sequence.max_tokens = static_cast<int32_t>(request.num_output);
   sequence.arrival = now();
-  checker_.OnOpen(sequence, node, now());
+  checker_.OnOpen(sequence, request.adapter_pages, node, now());
   if (!At(node).is_alive) return checker_.OnEnd(request.sequence, StreamEnd::kBroken, now());
   Run(node, [this, node, sequence, pages = request.adapter_pages] {
     auto effects = At(node).gateway->Open(sequence, {.adapter_pages = pages, .priority = 0}, now());
@@ -409,6 +414,21 @@ void World::OnPlacement(int node, int sender, int64_t sender_life,
   }
   n.told_epoch = std::max(n.told_epoch, placement.epoch);
   Perform(node, effects);
+}
+
+void World::PassOn(int node, const scheduler::Prefetch& hint) {
+  const ClientStream& stream = checker_.streams().at(hint.sequence);
+  const auto at = runner_nodes_.find(hint.runner);
+  if (stream.gateway_node != node || stream.end != StreamEnd::kLive || at == runner_nodes_.end()) {
+    return;
+  }
+  const int runner = at->second;
+  network_->Send(
+      node, runner,
+      [this, runner, id = hint.runner, adapter = stream.adapter, pages = stream.adapter_pages] {
+        if (At(runner).runner_id != id) return;
+        num_loaded_ahead_ += At(runner).model->LoadAhead(adapter, pages, now()) ? 1 : 0;
+      });
 }
 
 // What the planted bugs make of a message before the gateway's end sees it.

@@ -104,6 +104,7 @@ class World {
   // The present leader's; nullptr: none.
   const scheduler::Scheduler* Leader() const;
   int64_t num_evictions() const { return num_evictions_; }
+  int64_t num_loaded_ahead() const { return num_loaded_ahead_; }  // adapters, upon hints
   int64_t num_refused_starts() const { return num_refused_starts_; }
   int64_t num_elections() const { return epoch_.value(); }
 
@@ -163,6 +164,7 @@ class World {
   void Start(int node, const delivery::StartOn& start);
   void Release(int node, const delivery::ReleaseOn& release);
   void ToLeader(int node, const scheduler::Event& event);
+  void PassOn(int node, const scheduler::Prefetch& hint);  // from a gateway
   void OnPlacement(int node, int sender, int64_t sender_life, const wire::Placement& placement);
   void OnTokens(int node, RunnerId runner, const std::vector<wire::TokenEvent>& events);
   wire::TokenEvent Distort(const wire::TokenEvent& event);
@@ -192,6 +194,7 @@ class World {
   std::map<Epoch, std::pair<int, int64_t>> reigns_;
   std::set<SequenceId> undropped_;  // cancelled, and nobody told: a planted bug
   int64_t num_evictions_ = 0;
+  int64_t num_loaded_ahead_ = 0;
   int64_t num_refused_starts_ = 0;
 };
 
