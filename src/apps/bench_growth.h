@@ -28,7 +28,7 @@ struct BenchGrowthOptions {
   std::vector<int64_t> batches = {1, 2, 4, 8, 16, 32, 64};
   std::vector<int64_t> adapters = {1, 2, 4, 8, 16, 32, 64};
   std::vector<int64_t> ranks = {4, 8, 16, 32, 64, 128};
-  std::vector<int64_t> contexts = {128, 512, 1024, 2048};
+  std::vector<int64_t> contexts = {128, 512, 2048, 8192};
   int64_t sequences = 8;
   int64_t rank = 16;  // where ranks do not grow
   int64_t steps = 8;  // timed in each pass

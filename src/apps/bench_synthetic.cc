@@ -34,6 +34,7 @@ StatusOr<std::unique_ptr<SyntheticFiles>> SyntheticFiles::Create(const Synthetic
   SynthModelOptions model;
   model.shape = options.shape;
   model.out_dir = files->model_dir();
+  model.min_positions = options.min_positions;
   ASSIGN_OR_RETURN(const SynthModel plan, PlanSynthModel(model));
   RETURN_IF_ERROR(WriteSynthModel(model, plan, threads, [](uint64_t) {}));
   if (options.num_adapters == 0) return files;

@@ -20,7 +20,8 @@
 namespace aril {
 
 struct SyntheticOptions {
-  std::string shape;         // synth_shapes.h
+  std::string shape;  // synth_shapes.h
+  int64_t min_positions = 0;
   int64_t num_adapters = 0;  // adapter i has ranks[i % size]
   std::vector<int64_t> ranks = {16};
   std::vector<std::string> targets = {"all-linear"};

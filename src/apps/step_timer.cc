@@ -27,8 +27,10 @@ Status StepTimer::Load(std::ostream& out) {
   ASSIGN_OR_RETURN(isa_, kernels::ChooseIsa(options_.isa));
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
+  const int64_t max_tokens = std::max(options_.max_tokens, options_.max_prefill_tokens + 1);
   ASSIGN_OR_RETURN(files_, SyntheticFiles::Create(
                                {.shape = options_.shape,
+                                .min_positions = max_tokens,
                                 .num_adapters = static_cast<int64_t>(options_.adapter_ranks.size()),
                                 .ranks = options_.adapter_ranks},
                                *threads_));
@@ -44,7 +46,7 @@ Status StepTimer::Load(std::ostream& out) {
   runner.max_num_seqs = options_.max_sequences;
   runner.max_num_batched_tokens =
       std::max({options_.max_sequences, options_.max_prefill_tokens, int64_t{512}});
-  runner.max_model_len = std::max(options_.max_tokens, options_.max_prefill_tokens + 1);
+  runner.max_model_len = max_tokens;
   ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
   out << runner_->Description() << std::endl;
   context_ = std::make_unique<kernels::CpuContext>(*threads_, isa_);

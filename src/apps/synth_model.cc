@@ -125,6 +125,10 @@ uint64_t TotalBytes(const std::vector<SynthTensor>& tensors, DType dtype) {
 StatusOr<SynthModel> PlanSynthModel(const SynthModelOptions& options) {
   SynthModel model;
   ASSIGN_OR_RETURN(model.config, SynthShapeConfig(options.shape, options.dtype));
+  for (auto& [key, value] : *model.config.AsObject()) {
+    if (key != "max_position_embeddings") continue;
+    value = std::max(*value.AsInt(), options.min_positions);
+  }
   ASSIGN_OR_RETURN(model.spec, ParseModelSpec(model.config, nullptr));
   model.tensors = PlanModelTensors(model.spec);
   model.total_bytes = TotalBytes(model.tensors, options.dtype);

@@ -28,6 +28,7 @@ struct SynthModelOptions {
   std::string tokenizer_dir;  // empty: none is copied
   DType dtype = DType::kBF16;
   uint64_t seed = 0;
+  int64_t min_positions = 0;  // a shape of fewer max_position_embeddings gets so many
   // transformers' own default; a larger model is written in shards.
   uint64_t max_shard_bytes = 5'000'000'000;
 };

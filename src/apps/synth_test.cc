@@ -218,5 +218,15 @@ TEST_F(SynthAdaptersTest, RefuseBadOptions) {
   EXPECT_THAT(error({.targets = {}}), HasSubstr("targets is empty"));
 }
 
+TEST(SynthModel, CanHaveMorePositionsThanItsShape) {
+  const auto plain = PlanSynthModel({.shape = "tiny"});
+  const auto longer = PlanSynthModel({.shape = "tiny", .min_positions = 9000});
+  const auto shorter = PlanSynthModel({.shape = "tiny", .min_positions = 10});
+  ASSERT_TRUE(plain.ok() && longer.ok() && shorter.ok());
+  EXPECT_EQ(longer->spec.max_position_embeddings, 9000);
+  EXPECT_EQ(shorter->spec.max_position_embeddings, plain->spec.max_position_embeddings);
+  EXPECT_EQ(longer->total_bytes, plain->total_bytes);
+}
+
 }  // namespace
 }  // namespace aril
