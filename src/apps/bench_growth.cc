@@ -34,6 +34,8 @@ class Bench {
 
   Status Run() {
     AddCases();
+    int64_t max_tokens = 0;
+    for (const Case& each : cases_) max_tokens = std::max(max_tokens, each.step.MaxTokens());
     const StepTimerOptions timer_options = {
         .shape = options_.shape,
         .dtype = options_.dtype,
@@ -42,7 +44,7 @@ class Bench {
         .threads = options_.threads,
         .adapter_ranks = ranks_,
         .max_sequences = std::max(std::ranges::max(options_.batches), options_.sequences),
-        .max_tokens = std::ranges::max(options_.contexts) + options_.steps + 2,
+        .max_tokens = max_tokens,
         .probe_bytes = options_.probe_bytes};
     ASSIGN_OR_RETURN(const auto timer, StepTimer::Create(timer_options, out_, clock_));
     std::vector<std::vector<StepTiming>> timings(cases_.size());

@@ -29,7 +29,7 @@ class Bench {
     const std::vector<Case> cases = Cases();
     // What cannot be fitted is said before anything is measured.
     if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));
-    RETURN_IF_ERROR(Load());
+    RETURN_IF_ERROR(Load(cases));
     std::vector<std::vector<StepTiming>> timings(cases.size());
     for (int64_t pass = 0; pass < options_.passes; ++pass) {
       for (size_t i = 0; i < cases.size(); ++i) {
@@ -43,7 +43,9 @@ class Bench {
   }
 
  private:
-  Status Load() {
+  Status Load(const std::vector<Case>& cases) {
+    int64_t max_tokens = 0;
+    for (const Case& each : cases) max_tokens = std::max(max_tokens, each.step.MaxTokens());
     StepTimerOptions options = {
         .shape = options_.shape,
         .dtype = options_.dtype,
@@ -54,7 +56,7 @@ class Bench {
             std::vector<int64_t>(static_cast<size_t>(options_.num_adapters), options_.rank),
         .max_sequences =
             std::max({int64_t{1}, options_.num_adapters, std::ranges::max(options_.batches)}),
-        .max_tokens = std::ranges::max(options_.contexts) + options_.steps + 2,
+        .max_tokens = max_tokens,
         .max_prefill_tokens = options_.prefill_tokens,
         .probe_bytes = options_.probe_bytes};
     ASSIGN_OR_RETURN(timer_, StepTimer::Create(options, out_, clock_));

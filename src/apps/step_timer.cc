@@ -45,7 +45,7 @@ Status StepTimer::Load(std::ostream& out) {
   runner.run_aside = Residency::AtOnce;  // no step is to be without rows
   runner.max_num_seqs = options_.max_sequences;
   runner.max_num_batched_tokens =
-      std::max({options_.max_sequences, options_.max_prefill_tokens, int64_t{512}});
+      std::max(options_.max_sequences + StepCase::kPromptRows, options_.max_prefill_tokens);
   runner.max_model_len = max_tokens;
   ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
   out << runner_->Description() << std::endl;
@@ -84,8 +84,9 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
         which.adapters.empty()
             ? kBaseModel
             : AdapterId(which.adapters[static_cast<size_t>(i) % which.adapters.size()]);
-    wire::SequenceRequest request = SyntheticRequest(runner_->spec().vocab_size, i, adapter, prompt,
-                                                     is_prefill ? 1 : which.steps + 1);
+    wire::SequenceRequest request =
+        SyntheticRequest(runner_->spec().vocab_size, i, adapter, prompt,
+                         is_prefill ? 1 : which.MaxTokens() - which.context);
     request.sequence = SequenceId(next_id_++);
     ASSIGN_OR_RETURN(AcceptedSequence accepted, engine.Accept(std::move(request)));
     engine.Add(std::move(accepted));
@@ -97,15 +98,17 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   const double begin_seconds = ToSeconds(clock_.Now() - begin);
   const double before = probe_->ReadBytesPerSecond(kProbeDuration / 2);
   std::vector<double> seconds;
-  while (engine.HasWork()) {
+  for (int64_t step = 0; step < which.steps; ++step) {
     const TimePoint start = clock_.Now();
     engine.Step();
-    const double step = ToSeconds(clock_.Now() - start);
-    // The first sequences may be some tokens ahead, and end before the others.
-    if (is_prefill || engine.Stats().num_rows == which.sequences) seconds.push_back(step);
+    seconds.push_back(ToSeconds(clock_.Now() - start));
+    if (engine.Stats().num_rows != (is_prefill ? prompt : which.sequences)) {
+      return Internal("a step did not hold all sequences");
+    }
   }
   const double after = probe_->ReadBytesPerSecond(kProbeDuration / 2);
-  if (seconds.empty()) return Internal("no step held all sequences; raise --steps");
+  for (int64_t i = 1; i <= which.sequences; ++i) engine.Cancel(SequenceId(next_id_ - i));
+  while (engine.HasWork()) engine.Step();
   return StepTiming{.seconds = Median(std::move(seconds)),
                     .roofline = Roofline(which, (before + after) / 2),
                     .begin = begin_seconds};

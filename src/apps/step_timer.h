@@ -13,6 +13,7 @@
 #include "apps/bench_synthetic.h"
 #include "apps/machine_limits.h"
 #include "apps/step_roofline.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
@@ -41,6 +42,14 @@ struct StepCase {
   int64_t prefill_tokens = 0;  // above 0: instead, one sequence computes its prompt of so many
   int64_t steps = 1;           // timed ones
 
+  // Of each step, left for prompts, at least.
+  static constexpr int64_t kPromptRows = 256;
+
+  // Of a sequence at its end: the first to begin goes on until the last has had its timed steps.
+  int64_t MaxTokens() const {
+    const int64_t steps_of_prompts = CeilDiv(sequences * context, kPromptRows);
+    return context + 1 + steps_of_prompts + steps;
+  }
   // In the middle of the timed steps.
   int64_t TimedContext() const { return context + steps / 2; }
 };
