@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/bench_numbers.h"
+#include "base/strings.h"
 
 namespace aril {
 namespace {
@@ -103,7 +104,9 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
     engine.Step();
     seconds.push_back(ToSeconds(clock_.Now() - start));
     if (engine.Stats().num_rows != (is_prefill ? prompt : which.sequences)) {
-      return Internal("a step did not hold all sequences");
+      return FailedPrecondition(StrCat("memory has no room for the KV cache of ", which.sequences,
+                                       " sequences of ", which.MaxTokens(),
+                                       " tokens; ask for fewer sequences or a shorter context"));
     }
   }
   const double after = probe_->ReadBytesPerSecond(kProbeDuration / 2);

@@ -45,13 +45,16 @@ struct StepCase {
   // Of each step, left for prompts, at least.
   static constexpr int64_t kPromptRows = 256;
 
+  // In which prompts are computed, at most.
+  int64_t PromptSteps() const { return CeilDiv(sequences * context, kPromptRows); }
   // Of a sequence at its end: the first to begin goes on until the last has had its timed steps.
-  int64_t MaxTokens() const {
-    const int64_t steps_of_prompts = CeilDiv(sequences * context, kPromptRows);
-    return context + 1 + steps_of_prompts + steps;
+  int64_t MaxTokens() const { return context + 1 + PromptSteps() + steps; }
+  // In the middle of the timed steps, the mean over the sequences: the first has generated a token
+  // in each step of the others' prompts, the last none.
+  int64_t TimedContext() const {
+    const int64_t lead = PromptSteps() * (sequences - 1) / sequences;
+    return context + (lead + steps) / 2;
   }
-  // In the middle of the timed steps.
-  int64_t TimedContext() const { return context + steps / 2; }
 };
 
 struct StepTiming {

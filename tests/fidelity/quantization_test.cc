@@ -98,11 +98,14 @@ struct RealModel {
 class Quantization : public ::testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
-    if (!FileExists(GetParam().dir + "/config.json")) {
-      GTEST_SKIP() << GetParam().dir << " is absent";
+    if (GetParam().dir == kStories && !FileExists(kStories + "/config.json")) {
+      GTEST_SKIP() << kStories << " is absent";
     }
   }
 };
+
+// Measured: see docs/benchmarks.md, "Weights of 8 bits"; a bug moves far more than a rounding.
+constexpr double kMaxDivergence = 0.02;
 
 TEST_P(Quantization, Int8StaysCloseToTheUnquantizedModel) {
   const auto plain = OpenRunner({.model_dir = GetParam().dir});
@@ -114,8 +117,7 @@ TEST_P(Quantization, Int8StaysCloseToTheUnquantizedModel) {
   RecordProperty("divergence_nats", std::to_string(found.divergence));
   RecordProperty("agreement", std::to_string(found.agreement));
   std::cout << found << std::endl;
-  // Measured: see docs/benchmarks.md, "Weights of 8 bits"; a bug moves far more than a rounding.
-  EXPECT_LT(found.divergence, 0.02);
+  EXPECT_LT(found.divergence, kMaxDivergence);
   EXPECT_GT(found.agreement, 0.9);
 }
 
@@ -129,6 +131,7 @@ TEST_P(Quantization, Int8DiffersLessByInstructionSetThanFromTheUnquantizedModel)
   texts.resize(3);
   const Logits unquantized = LogitsOf(plain->engine(), texts);
   Logits first;
+  double of_first = 0;
   for (const kernels::Isa isa : kernels::AvailableIsas()) {
     const auto runner = OpenRunner(
         {.model_dir = GetParam().dir, .quantization = "int8", .isa = std::string(Name(isa))});
@@ -136,13 +139,15 @@ TEST_P(Quantization, Int8DiffersLessByInstructionSetThanFromTheUnquantizedModel)
     const Logits logits = LogitsOf(runner->engine(), texts);
     const Comparison to_model = Compare(unquantized, logits);
     std::cout << Name(isa) << ", from the unquantized model: " << to_model << std::endl;
+    EXPECT_LT(to_model.divergence, kMaxDivergence);
     if (first.empty()) {
       first = logits;
+      of_first = to_model.divergence;
       continue;
     }
     const Comparison to_first = Compare(first, logits);
     std::cout << Name(isa) << ", from the first: " << to_first << std::endl;
-    EXPECT_LT(to_first.divergence, to_model.divergence);
+    EXPECT_LT(to_first.divergence, of_first);
   }
 }
 
