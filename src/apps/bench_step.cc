@@ -87,11 +87,11 @@ class Bench {
     return cases;
   }
 
-  // `adapter_bytes`: of one.
-  static simulate::StepWork WorkOf(const StepCase& which, int64_t adapter_bytes) {
+  // `context`: of each sequence. `adapter_bytes`: of one.
+  static simulate::StepWork WorkOf(const StepCase& which, int64_t context, int64_t adapter_bytes) {
     if (which.prefill_tokens > 0) return {.prefill_tokens = which.prefill_tokens};
     return {.decodes = which.sequences,
-            .context_tokens = which.sequences * which.TimedContext(),
+            .context_tokens = which.sequences * context,
             .adapter_bytes = static_cast<int64_t>(which.adapters.size()) * adapter_bytes};
   }
 
@@ -103,7 +103,8 @@ class Bench {
     }
     std::vector<simulate::MeasuredStep> steps;
     for (const Case& which : cases) {
-      const simulate::StepWork work = WorkOf(which.step, int64_t{1} << 20);
+      // By what was asked for: the lead of the first sequences alone tells too little.
+      const simulate::StepWork work = WorkOf(which.step, which.step.context, int64_t{1} << 20);
       steps.push_back({work, ToSeconds(simulate::StepModel().Step(work))});
     }
     return Annotate(simulate::FitStepModel(steps).status(), "--step-model");
@@ -122,7 +123,8 @@ class Bench {
         seconds.push_back(timing.seconds);
         begins.push_back(timing.begin);
       }
-      steps.push_back({WorkOf(cases[i].step, adapter_bytes), Median(seconds)});
+      const StepCase& step = cases[i].step;
+      steps.push_back({WorkOf(step, step.TimedContext(), adapter_bytes), Median(seconds)});
       if (cases[i].step.adapters.empty() || begins.size() < 2) continue;
       // They are loaded in the first pass, within its first steps, and stay.
       const double first = begins.front();
