@@ -89,6 +89,22 @@ TEST(BenchStep, ComparesEachStepWithItsRoofline) {
   EXPECT_GT(model->base, 0);
 }
 
+// The first sequence has its prompt computed steps before the last, and goes on meanwhile.
+TEST(BenchStep, TimesStepsOfAllSequencesHoweverLongTheirPrompts) {
+  std::ostringstream out;
+  const Status status = BenchStep({.shape = "tiny",
+                                   .threads = 2,
+                                   .batches = {2},
+                                   .contexts = {700},
+                                   .num_adapters = 0,
+                                   .prefill_tokens = 0,
+                                   .steps = 1,
+                                   .passes = 1,
+                                   .probe_bytes = kProbeBytes},
+                                  out, RealClock());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(BenchStep, SaysAtOnceWhatAStepModelNeeds) {
   std::ostringstream out;
   const Status one_context =

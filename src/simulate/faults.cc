@@ -10,7 +10,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Duration kReleaseLimit = seconds(2);
 // How long the consequences of a fault may take: reconnecting, greeting, submitting again.
 constexpr Duration kAftermath = seconds(6);
 

@@ -141,6 +141,9 @@ class World {
   TimePoint now() const { return loop_.now(); }
   bool Has(PlantedBug bug) const { return options_.bug == bug; }
 
+  // By then, what nobody wants any more must have gone from the runners.
+  static constexpr Duration kReleaseLimit = std::chrono::seconds(2);
+
   void Boot(int node);
   void Run(int node, const std::function<void()>& callback);
   void RunLife(int node, int64_t life, const std::function<void()>& callback);
