@@ -186,8 +186,8 @@ ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) { return a > b ? a : b; }
 
-// Lane i of the result is v's lane i + distance, a power of two below kLanes; of the last lanes,
-// any.
+// The lanes below `distance`, a power of two below kLanes, of the result are v's next `distance`
+// lanes; the others, any.
 ARIL_INLINE Vf MoveDown(Vf v, int distance) {
 #if defined(__AVX512BF16__)
   switch (distance) {
