@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What policies do for users when more is asked for than can be served, over HTTP.
 
-usage: bench_policies.py [--shape SHAPE] [--seconds N] [--seed N] [--aril BINARY] [--work DIR] [--json FILE]
+usage: bench_policies.py [--part PART] [--shape SHAPE] [--seconds N] [--seed N] [--aril BINARY]
+                         [--work DIR] [--json FILE]
 
 Overload: five times the requests that the server can serve, with and without policies; how many are
 served in time, how soon the others are refused, and what memory that takes. Noisy: a tenant that asks
-for a hundred times as much as another one, in turns and in one line; how long the other one waits,
-beside how long it waits alone. Everything is measured against the server's own peak, found first.
+for a hundred times as much as another one, or for a few long prompts, in turns and in one line; how
+long the other one waits, beside how long it waits alone. Everything is measured against the server's own peak, found first.
 """
 
 import argparse
@@ -38,7 +39,12 @@ POLICIES = {
     "bound": BOUNDED,
     "bound, early abort": [*BOUNDED, "--early-abort", "--order", "newest-when-overloaded"],
 }
-TENANTS = {"one line": [], "turns": ["--fair-share"]}
+# A step of as many rows has some for prompts beside BATCH, and does not keep a newcomer waiting.
+SMALL_STEPS = 5 * BATCH
+TENANTS = {"one line": [], "turns": ["--fair-share"],
+           "turns, small steps": ["--fair-share", "--max-num-batched-tokens", SMALL_STEPS]}
+SHORT_PROMPTS = "uniform:8:32"
+LONG_PROMPTS = "uniform:256:768"
 
 
 @dataclasses.dataclass
@@ -62,11 +68,11 @@ class Bench:
     def run(self, *arguments) -> None:
         subprocess.run([self.aril, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
 
-    def load(self, server, arrivals: str, name: str, seconds=None, key=None) -> dict:
+    def load(self, server, arrivals: str, name: str, **kwargs) -> dict:
         """The medians of one load."""
         report = self.work / f"{name}.json"
         report.unlink(missing_ok=True)
-        command = self.load_command(server, arrivals, seconds, key)
+        command = self.load_command(server, arrivals, **kwargs)
         done = subprocess.run([*command, "--json", report], capture_output=True, text=True,
                               check=False)
         if not report.exists():
@@ -76,12 +82,13 @@ class Bench:
             raise aril_server.Failure(f"{name}: {median['errors']} requests failed: {done.stderr}")
         return median
 
-    def load_command(self, server, arrivals: str, seconds=None, key=None) -> list:
+    def load_command(self, server, arrivals: str, seconds=None, key=None,
+                     prompt_tokens=SHORT_PROMPTS) -> list:
         self.seed += 1
         count = (["--requests", 8 * BATCH] if arrivals.startswith("closed")
                  else ["--duration", f"{seconds or self.seconds}s"])
         arguments = ["bench", "serve", "--url", server.url, "--arrivals", arrivals, *count,
-                     "--popularity", "power:1", "--prompt-tokens", "uniform:8:32", "--output-tokens",
+                     "--popularity", "power:1", "--prompt-tokens", prompt_tokens, "--output-tokens",
                      "uniform:4:12", "--cold", "--allow-refusals", "--max-in-flight", 8192, "--slo",
                      f"{SLO_SECONDS}s", "--seed", self.seed,
                      *(["--api-key", key] if key else [])]
@@ -127,36 +134,41 @@ def overload(bench: Bench, flags: list, peak: float) -> list:
 
 def noisy(bench: Bench, flags: list, peak: float) -> list:
     quiet = f"poisson:{OVERLOAD * peak / NOISE:.3f}"
-    noise = f"poisson:{OVERLOAD * peak:.3f}"
+    noises = {f"{NOISE} times as many requests": (OVERLOAD * peak, SHORT_PROMPTS),
+              "long prompts": (peak, LONG_PROMPTS)}
     keys = bench.work / "keys"
     keys.write_text("".join(f"{key} {tenant}\n" for tenant, key in KEYS.items()))
     keys.chmod(0o600)
     flags = [*flags, "--api-key-file", keys]
     rows = []
     for policy, more in TENANTS.items():
-        with bench.server([*flags, *more], "noisy") as server:
-            bench.load(server, f"closed:{2 * BATCH}", "warm", key=KEYS["noisy"])
-            alone = bench.load(server, quiet, "alone", seconds=3 * bench.seconds, key=KEYS["quiet"])
-            # Its queue would take minutes to be served after the end.
-            with subprocess.Popen(
-                    bench.load_command(server, noise, seconds=4 * bench.seconds,
-                                       key=KEYS["noisy"]),
-                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
-                beside = bench.load(server, quiet, "beside", seconds=3 * bench.seconds,
-                                    key=KEYS["quiet"])
-                if other.poll() is not None:
-                    raise aril_server.Failure("the noise ended too soon")
-                other.kill()
-        rows.append({"tenants": policy,
-                     "requests": beside["requests"],
-                     "refused": beside["refused"] / beside["requests"],
-                     "alone p50 ms": alone["first_token"]["p50_ms"],
-                     "alone p99 ms": alone["first_token"]["p99_ms"],
-                     "beside p50 ms": beside["first_token"]["p50_ms"],
-                     "beside p99 ms": beside["first_token"]["p99_ms"],
-                     "p99, of alone": (beside["first_token"]["p99_ms"]
-                                       / max(alone["first_token"]["p99_ms"], 1e-9))})
-        print(f"noisy, {policy}: {rows[-1]}", file=sys.stderr)
+        for noise, (rate, prompt_tokens) in noises.items():
+            with bench.server([*flags, *more], "noisy") as server:
+                bench.load(server, f"closed:{2 * BATCH}", "warm", key=KEYS["noisy"])
+                alone = bench.load(server, quiet, "alone", seconds=3 * bench.seconds,
+                                   key=KEYS["quiet"])
+                # Its queue would take minutes to be served after the end.
+                with subprocess.Popen(
+                        bench.load_command(server, f"poisson:{rate:.3f}",
+                                           seconds=4 * bench.seconds, key=KEYS["noisy"],
+                                           prompt_tokens=prompt_tokens),
+                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+                    beside = bench.load(server, quiet, "beside", seconds=3 * bench.seconds,
+                                        key=KEYS["quiet"])
+                    if other.poll() is not None:
+                        raise aril_server.Failure("the noise ended too soon")
+                    other.kill()
+            rows.append({"the other": noise,
+                         "tenants": policy,
+                         "requests": beside["requests"],
+                         "refused": beside["refused"] / beside["requests"],
+                         "alone p50 ms": alone["first_token"]["p50_ms"],
+                         "alone p99 ms": alone["first_token"]["p99_ms"],
+                         "beside p50 ms": beside["first_token"]["p50_ms"],
+                         "beside p99 ms": beside["first_token"]["p99_ms"],
+                         "p99, of alone": (beside["first_token"]["p99_ms"]
+                                           / max(alone["first_token"]["p99_ms"], 1e-9))})
+            print(f"noisy, {policy}: {rows[-1]}", file=sys.stderr)
     return rows
 
 
@@ -171,6 +183,7 @@ def print_table(title: str, rows: list) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--part", choices=["all", "overload", "noisy"], default="all")
     parser.add_argument("--shape", default="qwen2.5-0.5b", help="of the model, with random weights")
     parser.add_argument("--seconds", type=int, default=60, help="of each load")
     parser.add_argument("--seed", type=int, default=1)
@@ -184,10 +197,14 @@ def main() -> int:
     peak = find_peak(bench, flags)
     print(f"peak: {peak:.2f} requests/s", file=sys.stderr)
     result = {"shape": options.shape, "seed": options.seed, "seconds": options.seconds,
-              "peak_requests_per_s": peak, "overload": overload(bench, flags, peak),
-              "noisy": noisy(bench, flags, peak)}
-    print_table(f"{OVERLOAD} times what can be served ({peak:.2f} requests/s)", result["overload"])
-    print_table(f"A tenant beside one that asks for {NOISE} times as much", result["noisy"])
+              "peak_requests_per_s": peak}
+    if options.part != "noisy":
+        result["overload"] = overload(bench, flags, peak)
+        print_table(f"{OVERLOAD} times what can be served ({peak:.2f} requests/s)",
+                    result["overload"])
+    if options.part != "overload":
+        result["noisy"] = noisy(bench, flags, peak)
+        print_table("A tenant beside one that asks for more than can be served", result["noisy"])
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     return 0

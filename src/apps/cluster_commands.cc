@@ -112,6 +112,7 @@ void AddRunnerCommand(CLI::App& app) {
                          .state_dir = "Folder for adapters that the runner fetches; what was "
                                       "there is removed at the next start"});
   AddEngineFlags(*command, *flags);
+  AddRowShareFlags(*command, flags->options.runner);
   AddFlag(*command, "--max-live", options->max_live, "Most sequences that run or wait here")
       ->check(AtLeastOne());
   AddDurationFlag(*command, "--drain-timeout", flags->options.drain_timeout, "30s",

@@ -29,6 +29,21 @@ void SetWeight(const std::string& text, std::map<std::string, double>& weights) 
 
 constexpr const char* kGroup = "Policy";
 
+void AddFairShare(CLI::App& app, bool& is_fair, std::map<std::string, double>& weights,
+                  const std::string& help) {
+  CLI::Option* const fair = AddSwitch(app, "--fair-share", is_fair, help);
+  app.add_option_function<std::vector<std::string>>(
+         "--tenant-weight",
+         [&weights](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) SetWeight(text, weights);
+         },
+         "Tenants that are to be served so many times as much as others, with --fair-share")
+      ->envname(EnvironmentName(app, "--tenant-weight"))
+      ->delimiter(',')
+      ->type_name("TENANT=WEIGHT,...")
+      ->needs(fair);
+}
+
 }  // namespace
 
 std::vector<const CLI::Option*> PolicyFlags(const CLI::App& app) {
@@ -59,19 +74,8 @@ void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
   AddSwitch(app, "--bound-by-slo", options.bounds_by_service,
             "Answer 503 at once to what cannot be placed within --slo at the present rate")
       ->needs(slo);
-  CLI::Option* const fair =
-      AddSwitch(app, "--fair-share", options.is_fair,
-                "Tenants take turns: who has been served the fewest tokens is next");
-  app.add_option_function<std::vector<std::string>>(
-         "--tenant-weight",
-         [&options](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) SetWeight(text, options.tenant_weights);
-         },
-         "Tenants that are to be served so many times as much as others, with --fair-share")
-      ->envname(EnvironmentName(app, "--tenant-weight"))
-      ->delimiter(',')
-      ->type_name("TENANT=WEIGHT,...")
-      ->needs(fair);
+  AddFairShare(app, options.is_fair, options.tenant_weights,
+               "Tenants take turns: who has been served the fewest tokens is next");
   app.add_option("--preferred-adapters", options.preferred_adapters.number,
                  "Different adapters on a runner, beyond which requests for others wait while "
                  "anybody else can be placed [no preference]")
@@ -84,6 +88,11 @@ void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
       ->envname(EnvironmentName(app, "--preferred-adapter-share"))
       ->type_name("FRACTION")
       ->check(CLI::Range(0.0, 1.0));
+}
+
+void AddRowShareFlags(CLI::App& app, LocalRunnerOptions& options) {
+  AddFairShare(app, options.shares_rows, options.tenant_weights,
+               "Tenants share what a step computes of prompts, rather than stand in one line");
 }
 
 }  // namespace aril

@@ -43,15 +43,17 @@ constexpr size_t kQueuesOfTenants = 4;
 decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& options,
                                                          const Clock& clock) {
   if (options.policies == scheduler::PolicyOptions()) return nullptr;
-  return [&clock, policies = options.policies, max_running = options.runner.max_num_seqs](
-             int64_t pages_total, int64_t page_tokens) {
-    return std::make_unique<scheduler::OneRunner>(
-        scheduler::OneRunnerOptions{.max_running = max_running,
-                                    .pages_total = pages_total,
-                                    .page_tokens = page_tokens,
-                                    .policies = policies},
-        clock.Now());
-  };
+  return
+      [&clock, policies = options.policies, max_running = options.runner.max_num_seqs,
+       max_rows = options.runner.max_num_batched_tokens](int64_t pages_total, int64_t page_tokens) {
+        return std::make_unique<scheduler::OneRunner>(
+            scheduler::OneRunnerOptions{.max_running = max_running,
+                                        .max_rows = max_rows,
+                                        .pages_total = pages_total,
+                                        .page_tokens = page_tokens,
+                                        .policies = policies},
+            clock.Now());
+      };
 }
 
 }  // namespace
@@ -110,6 +112,10 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, c
     LocalRunnerOptions runner_options = options.runner;
     runner_options.more_adapters = MayChangeAdapters(options);
     runner_options.make_admission = AdmissionOf(options, clock);
+    if (options.policies.is_fair) {
+      runner_options.shares_rows = true;
+      runner_options.tenant_weights = options.policies.tenant_weights;
+    }
     // The policies bound the queue, and by tenants; this is for those that run as well.
     if (runner_options.make_admission) {
       runner_options.max_queued = kQueuesOfTenants * options.policies.max_waiting +

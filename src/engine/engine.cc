@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -65,6 +66,41 @@ class Engine::PageTally {
 
  private:
   std::vector<bool> seen_;
+};
+
+// Those that share the rows of a step, each in one line: tenants, or all of them together.
+class Engine::Lines {
+ public:
+  struct Line {
+    int32_t number = 0;
+    double weight = 1;
+    int64_t rows = 0;  // of a step, that nobody needs who may start before
+
+    void Describe(PlanSequence& plan) const {
+      plan.tenant = number;
+      plan.tenant_weight = weight;
+    }
+  };
+
+  Lines(const EngineOptions& options, int64_t max_rows) : options_(options), max_rows_(max_rows) {}
+
+  Line& Get(const Sequence& s) {
+    const std::string_view name = options_.shares_rows ? s.request.tenant : std::string_view();
+    const auto [line, is_new] = lines_.try_emplace(name);
+    if (is_new) {
+      const auto weight = options_.tenant_weights.find(s.request.tenant);
+      const bool is_weighed = options_.shares_rows && weight != options_.tenant_weights.end();
+      line->second = {.number = static_cast<int32_t>(lines_.size() - 1),
+                      .weight = is_weighed ? weight->second : 1,
+                      .rows = max_rows_};
+    }
+    return line->second;
+  }
+
+ private:
+  const EngineOptions& options_;
+  const int64_t max_rows_;
+  std::map<std::string_view, Line> lines_;
 };
 
 Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
@@ -239,10 +275,10 @@ PlanView Engine::View() {
                 .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;
   PageTally tally(pool_.total());
+  Lines lines(options_, limits_.max_rows);
   // No more waiting sequences than could start, by seats, rows and pages: the queue may be long,
   // and so may the prompts that are looked up.
   int64_t seats = options_.max_num_seqs;
-  int64_t rows = limits_.max_rows;
   int64_t pages = std::min(pool_.available(), view.available_kv_pages);
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
   const auto add_adapters = [&](const Sequence& s) {
@@ -257,22 +293,32 @@ PlanView Engine::View() {
                                standing_pins_.IsHeld(id)});
     }
   };
+  for (const Sequence* const s : Running()) {
+    view.sequences.push_back(Describe(*s, tally));
+    lines.Get(*s).Describe(view.sequences.back());
+    add_adapters(*s);
+    --seats;
+  }
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
-    if (!s.running && (seats <= 0 || rows <= 0 || pages < 0)) {
-      if (view.upcoming.size() == kMaxLookahead) break;
-      view.upcoming.push_back({s.id(), s.request.adapters});
-      add_adapters(s);
+    if (s.running) continue;
+    Lines::Line& line = lines.Get(s);
+    const bool starts_nobody = seats <= 0 || pages < 0;
+    if (starts_nobody || line.rows <= 0) {
+      if (view.upcoming.size() < kMaxLookahead) {
+        view.upcoming.push_back({s.id(), s.request.adapters});
+        add_adapters(s);
+      } else if (starts_nobody || !options_.shares_rows) {
+        break;
+      }
       continue;
     }
-    PlanSequence plan = Describe(s, tally);
-    --seats;
-    if (!s.running) {
-      rows -= plan.num_tokens - plan.num_computed;
-      pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
-    }
+    PlanSequence& plan = view.sequences.emplace_back(Describe(s, tally));
+    line.Describe(plan);
     add_adapters(s);
-    view.sequences.push_back(std::move(plan));
+    --seats;
+    line.rows -= plan.num_tokens - plan.num_computed;
+    pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
   }
   // What is wanted first goes last.
   for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);
@@ -292,12 +338,23 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
           .num_own_pages = tally.CountNew(pages)};
 }
 
+std::vector<const Sequence*> Engine::Running() const {
+  std::vector<const Sequence*> running;
+  for (const auto& [arrival, sequence] : sequences_) {
+    if (sequence->running) {
+      running.push_back(sequence.get());
+    } else if (!options_.shares_rows) {
+      break;  // the queue may be long
+    }
+  }
+  return running;
+}
+
 int64_t Engine::PagesToCome() const {
   int64_t pages = 0;
-  for (const auto& [arrival, sequence] : sequences_) {
-    if (!sequence->running) break;
-    const auto taken = static_cast<int64_t>(sequence->pages.size());
-    pages += std::max<int64_t>(0, CeilDiv(sequence->num_tokens(), limits_.page_tokens) - taken);
+  for (const Sequence* const s : Running()) {
+    const auto taken = static_cast<int64_t>(s->pages.size());
+    pages += std::max<int64_t>(0, CeilDiv(s->num_tokens(), limits_.page_tokens) - taken);
   }
   return pages;
 }

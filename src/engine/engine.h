@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -41,6 +42,10 @@ struct EngineOptions {
   // That adapters which one owner has pinned may take.
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
+  // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
+  // line; by weight: 1 for those that are not here.
+  bool shares_rows = false;
+  std::map<std::string, double> tenant_weights;
   bool lists_sequences = false;  // in Stats(), for a scheduler
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;
@@ -109,10 +114,12 @@ class Engine {
 
  private:
   class PageTally;
+  class Lines;
   Status CheckTokens(std::span<const int32_t> tokens) const;
   Status CheckOutput(const wire::SequenceRequest& request) const;
   StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
+  std::vector<const Sequence*> Running() const;  // by arrival
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // Pages that the running sequences lack for all their tokens.
   int64_t PagesToCome() const;
@@ -150,7 +157,8 @@ class Engine {
   PrefixCache prefix_cache_;
   Executor executor_;
 
-  // By arrival: running ones, then waiting ones. Their pages and pins are given back before what
+  // By arrival: running ones, then waiting ones; where tenants share rows, of each tenant only.
+  // Their pages and pins are given back before what
   // they belong to goes.
   std::map<uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::unordered_map<SequenceId, Sequence*> by_id_;

@@ -269,6 +269,8 @@ TEST_F(EnginePrefix, RandomWorkAnswersAsWithoutTheCache) {
     options.engine.max_num_seqs = 2 + draw(8);
     options.engine.max_num_batched_tokens = options.engine.max_num_seqs + draw(30);
     options.engine.num_pages = largest_adapter + 26 + static_cast<int32_t>(draw(8));
+    options.engine.shares_rows = seed % 2 == 1;
+    options.engine.tenant_weights = {{"acme", 3}};
     TestEngine engine(options);
     const std::vector<int32_t> openings[] = {RandomPrompt(random, 33), RandomPrompt(random, 12)};
     std::vector<wire::SequenceRequest> requests;

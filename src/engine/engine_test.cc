@@ -402,6 +402,36 @@ TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
   EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
 }
 
+// Of 64 rows in a step. Twenty wait before the quiet one, more than are looked at for what may
+// start.
+TEST(Engine, TenantsShareTheRowsOfAStep) {
+  const auto first_step = [](bool shares_rows) {
+    TestEngineOptions options;
+    options.engine.shares_rows = shares_rows;
+    options.engine.max_num_seqs = 40;
+    options.engine.enable_prefix_caching = false;
+    TestEngine engine(options);
+    for (int64_t id = 0; id < 20; ++id) {
+      Add(*engine, GreedyRequest(id, std::vector<int32_t>(60, 7), 1));
+    }
+    auto quiet = GreedyRequest(20, kPrompt, 1);
+    quiet.tenant = "quiet";
+    Add(*engine, quiet);
+    Streams streams;
+    streams.Take(engine->Step());
+    EXPECT_EQ(engine->Stats().num_rows, 64);
+    std::vector<int64_t> answered;
+    for (const auto& [id, stream] : streams.all()) answered.push_back(id.value());
+    while (engine->HasWork()) streams.Take(engine->Step());
+    EXPECT_THAT(streams.all(), SizeIs(21));
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    ExpectAllPagesBack(engine);
+    return answered;
+  };
+  EXPECT_THAT(first_step(false), ElementsAre(0));
+  EXPECT_THAT(first_step(true), ElementsAre(20)) << "the others have 57 rows of the first one's 60";
+}
+
 TEST(EngineAccept, SaysWhatCanNeverRun) {
   TestEngineOptions options;
   options.engine.num_pages = 20;

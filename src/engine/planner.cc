@@ -1,13 +1,13 @@
 #include "engine/planner.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "engine/row_shares.h"
 
 namespace aril {
 namespace {
@@ -25,8 +25,7 @@ class Planner {
         available_(view.available_pages),
         available_to_adapters_(std::min(view.available_adapter_pages, kManyPages) -
                                view.promised_pages),
-        available_to_kv_(std::min(view.available_kv_pages, kManyPages)),
-        rows_left_(limits.max_rows) {
+        available_to_kv_(std::min(view.available_kv_pages, kManyPages)) {
     CHECK_GE(limits.max_rows, limits.max_running);
     for (const PlanAdapter& adapter : view.adapters) {
       adapters_[adapter.id] = {
@@ -44,10 +43,12 @@ class Planner {
   }
 
   Plan Make() {
-    ShareRows();
+    GiveRows();
     GivePages();
+    PromisePages();
     // Who has just been evicted would only come back to be evicted again.
     if (plan_.evict.empty() && !oldest_waits_ && Admit()) Prefetch();
+    if (!plan_.admit.empty()) GiveRows();
     OrderItems();
     return std::move(plan_);
   }
@@ -77,17 +78,56 @@ class Planner {
     return std::max<int64_t>(0, PagesFor(tokens) - s.num_pages);
   }
 
-  // A row for each decode, then the rest of the budget to prefills, oldest first.
-  void ShareRows() {
-    for (const bool prefills : {false, true}) {
-      for (Running& r : running_) {
-        const int64_t remaining = r.sequence->num_tokens - r.sequence->num_computed;
-        CHECK_GE(remaining, 1);
-        if (IsLoading(*r.sequence) || (remaining > 1) != prefills) continue;
-        r.rows = std::min(remaining, rows_left_);
-        rows_left_ -= r.rows;
-      }
+  static int64_t Remaining(const PlanSequence& s) { return s.num_tokens - s.num_computed; }
+  // Whoever joins does not yet.
+  static bool Decodes(const PlanSequence& s) { return s.running && Remaining(s) == 1; }
+  // Those that join do, whatever they are loading.
+  bool WantsRows(const PlanSequence& s) const { return !s.running || !IsLoading(s); }
+
+  // A row for each decode, then the rest of the budget to prefills: each tenant's share to its
+  // oldest.
+  void GiveRows() {
+    rows_for_prefills_ = limits_.max_rows;
+    demands_.clear();
+    for (Running& r : running_) {
+      const PlanSequence& s = *r.sequence;
+      CHECK_GE(Remaining(s), 1);
+      r.rows = Decodes(s) && WantsRows(s) ? 1 : 0;
+      rows_for_prefills_ -= r.rows;
+      if (!Decodes(s) && WantsRows(s)) Demand(demands_, s);
     }
+    std::map<int32_t, int64_t> shares = Shares(demands_);
+    for (Running& r : running_) {
+      const PlanSequence& s = *r.sequence;
+      if (Decodes(s) || !WantsRows(s)) continue;
+      int64_t& share = shares.at(s.tenant);
+      r.rows = std::min(Remaining(s), share);
+      share -= r.rows;
+    }
+  }
+
+  using Demands = std::map<int32_t, RowDemand>;  // for prefills, by tenant
+  static void Demand(Demands& demands, const PlanSequence& s) {
+    RowDemand& demand = demands[s.tenant];
+    demand.rows += Remaining(s);
+    demand.weight = s.tenant_weight;
+  }
+
+  std::map<int32_t, int64_t> Shares(const Demands& demands) const {
+    std::vector<RowDemand> wanted;
+    for (const auto& [tenant, demand] : demands) wanted.push_back(demand);
+    const std::vector<int64_t> given = ShareRows(rows_for_prefills_, wanted);
+    std::map<int32_t, int64_t> shares;
+    for (const auto& [tenant, demand] : demands) shares[tenant] = given[shares.size()];
+    return shares;
+  }
+
+  // Of its tenant's share, were it to join.
+  bool WouldGetRows(const PlanSequence& s) const {
+    Demands demands = demands_;
+    const int64_t wanted_before = demands[s.tenant].rows;
+    Demand(demands, s);
+    return Shares(demands).at(s.tenant) > wanted_before;
   }
 
   void GivePages() {
@@ -113,6 +153,15 @@ class Planner {
     }
   }
 
+  // Prefills that go on in later steps have been promised the rest of their pages.
+  void PromisePages() {
+    for (const Running& r : running_) {
+      const PlanSequence& s = *r.sequence;
+      if (IsLoading(s)) continue;
+      TakeForKv(MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows));
+    }
+  }
+
   int64_t AvailableToKv() const { return std::min(available_, available_to_kv_); }
 
   void TakeForKv(int64_t pages) {
@@ -133,13 +182,18 @@ class Planner {
     }
   }
 
-  // While rows are left, each running sequence gets all its rows in this step, and with them the
-  // pages of all its tokens: what is available then has been promised to nobody.
+  // What is available now has been promised to nobody.
   // False if the next one lacks pages.
   bool Admit() {
-    while (!waiting_.empty() && rows_left_ > 0 &&
-           static_cast<int64_t>(running_.size()) < limits_.max_running) {
-      const PlanSequence& s = *waiting_.front();
+    std::set<int32_t> without_rows;  // tenants
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (static_cast<int64_t>(running_.size()) >= limits_.max_running) break;
+      const PlanSequence& s = **it;
+      if (without_rows.contains(s.tenant) || !WouldGetRows(s)) {
+        without_rows.insert(s.tenant);
+        ++it;
+        continue;
+      }
       // With all its tokens.
       const int64_t need = s.num_own_pages + MissingPages(s, s.num_tokens);
       const int64_t need_of_adapter = NewlyUsedAdapterPages(s);
@@ -147,7 +201,7 @@ class Planner {
           available_to_kv_ < need + HeadroomOfRunning() || !AdaptersMayTake(need_of_adapter)) {
         return false;
       }
-      waiting_.pop_front();
+      it = waiting_.erase(it);
       TakeForKv(need);
       available_ -= need_of_adapter;
       available_to_adapters_ -= need_of_adapter;
@@ -171,12 +225,6 @@ class Planner {
     std::vector<PlanUpcoming> next;
     for (const PlanSequence* s : waiting_) next.push_back({s->id, s->adapters});
     next.insert(next.end(), upcoming_.begin(), upcoming_.end());
-    // Prefills that go on in later steps have been promised the rest of their pages.
-    for (const Running& r : running_) {
-      const PlanSequence& s = *r.sequence;
-      if (!s.running || IsLoading(s)) continue;
-      TakeForKv(MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows));
-    }
     std::set<AdapterId> seen;
     for (const PlanUpcoming& s : next) {
       for (const AdapterUse& use : s.adapters) {
@@ -203,9 +251,8 @@ class Planner {
   }
 
   void Start(const PlanSequence& s) {
-    const int64_t rows = std::min(s.num_tokens - s.num_computed, rows_left_);
-    rows_left_ -= rows;
-    running_.push_back({&s, rows});
+    running_.push_back({&s, 0});
+    Demand(demands_, s);
     for (const AdapterUse& use : s.adapters) {
       AdapterState& adapter = adapters_[use.id];
       // It will be loaded first.
@@ -223,7 +270,7 @@ class Planner {
     for (const Running& r : running_) {
       if (r.rows == 0) continue;
       const PlanSequence& s = *r.sequence;
-      const bool prefill = s.num_tokens - s.num_computed > 1;
+      const bool prefill = Remaining(s) > 1;
       const Plan::Item item{s.id, s.adapters, r.rows, MissingPages(s, s.num_computed + r.rows),
                             prefill};
       (prefill ? prefills : decodes).push_back(item);
@@ -250,10 +297,11 @@ class Planner {
   int64_t available_;
   int64_t available_to_adapters_;
   int64_t available_to_kv_;
-  int64_t rows_left_;
+  int64_t rows_for_prefills_ = 0;
+  Demands demands_;               // of those that run
   bool oldest_waits_ = false;     // for pages
   std::vector<Running> running_;  // oldest first
-  std::deque<const PlanSequence*> waiting_;
+  std::vector<const PlanSequence*> waiting_;
   std::map<AdapterId, AdapterState> adapters_;
   Plan plan_;
 };

@@ -9,6 +9,11 @@
 // that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
 // not run alone is refused on submission.
 //
+// Where there are several tenants, each has a share of the rows for prefills, in proportion to its
+// weight, and what it leaves of that is the others' (engine/row_shares.h). "Oldest first" then
+// holds within a tenant: one whose share is used up is overtaken by others' sequences, but nobody
+// who lacks pages is.
+//
 // A sequence with an adapter that is still being loaded has its seat and the promise of its pages,
 // and lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
 // loaded ahead, into pages that nobody has been promised.
@@ -47,7 +52,9 @@ struct PlanSequence {
   SequenceId id;
   AdapterMix adapters;
   bool running = false;
-  int64_t num_tokens = 0;  // prompt and output so far
+  int32_t tenant = 0;        // with whom it shares rows
+  double tenant_weight = 1;  // the same for all of a tenant
+  int64_t num_tokens = 0;    // prompt and output so far
   // Tokens whose K and V are in pages, and these pages. Of a waiting sequence: in cached ones, with
   // which it would start.
   int64_t num_computed = 0;
@@ -74,7 +81,7 @@ struct PlanUpcoming {
 };
 
 struct PlanView {
-  std::vector<PlanSequence> sequences;  // by arrival, oldest first: running ones, then waiting ones
+  std::vector<PlanSequence> sequences;  // running ones by arrival, oldest first, then waiting ones
   std::vector<PlanUpcoming> upcoming;   // those after them, as far as one wants to look ahead
   std::vector<PlanAdapter> adapters;    // of both
   int64_t available_pages = 0;

@@ -44,6 +44,8 @@ class ToyWorld {
         adapters_(adapter_pages_.size()),
         slowness_(DrawSlowness()),
         max_kv_pages_(DrawMaxKvPages()),
+        shares_rows_(Draw(0, 1) == 0),
+        weight_of_a_(shares_rows_ ? static_cast<double>(Draw(1, 5)) : 1),
         rows_(static_cast<size_t>(pool_.total() * limits_.page_tokens)) {
     for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
@@ -58,6 +60,7 @@ class ToyWorld {
   int64_t num_drops() const { return num_drops_; }
   int64_t num_cached() const { return num_cached_; }
   int64_t num_prefetches() const { return num_prefetches_; }
+  int64_t num_overtaken() const { return num_overtaken_; }
 
   void Arrive() {
     const uint64_t arrival = next_arrival_++;
@@ -65,7 +68,12 @@ class ToyWorld {
     s.arrival = arrival;
     s.plan.id = SequenceId(static_cast<int64_t>(arrival));
     s.plan.adapters = DrawMix();
-    s.scope = {Draw(0, 3) == 0 ? "a" : "b", s.plan.adapters};
+    const bool is_of_a = Draw(0, 3) == 0;
+    s.scope = {is_of_a ? "a" : "b", s.plan.adapters};
+    if (shares_rows_ && is_of_a) {
+      s.plan.tenant = 1;
+      s.plan.tenant_weight = weight_of_a_;
+    }
     for (const int32_t token : openings_[static_cast<size_t>(Draw(0, 2))]) Append(s, token);
     for (const int32_t token : RandomTokens(Draw(1, kMaxTokens / 2 - 1))) Append(s, token);
     s.num_wanted = Draw(s.plan.num_tokens + 1, kMaxTokens);
@@ -180,8 +188,12 @@ class ToyWorld {
   PlanView View() {
     PlanView view{.available_pages = pool_.available(),
                   .available_kv_pages = max_kv_pages_ - num_kv_pages()};
+    std::vector<ToySequence*> sequences;
+    for (auto& [arrival, s] : sequences_) sequences.push_back(&s);
+    std::ranges::stable_partition(sequences, [](const ToySequence* s) { return s->plan.running; });
     std::set<PageId> seen;
-    for (auto& [arrival, s] : sequences_) {
+    for (ToySequence* const sequence : sequences) {
+      ToySequence& s = *sequence;
       std::vector<PageId> pages;
       if (s.plan.running) {
         for (const PageRef& page : s.pages) pages.push_back(page.id());
@@ -288,7 +300,9 @@ class ToyWorld {
       ToySequence& s = Get(id);
       ASSERT_FALSE(s.plan.running);
       for (const auto& [arrival, other] : sequences_) {
-        EXPECT_TRUE(other.plan.running || arrival >= s.arrival) << id << " overtakes " << arrival;
+        if (other.plan.running || arrival >= s.arrival) continue;
+        EXPECT_NE(other.plan.tenant, s.plan.tenant) << id << " overtakes " << arrival;
+        ++num_overtaken_;
       }
       s.plan.running = true;
       s.prefix = cache_.Take(s.scope, Reusable(s), s.pages);
@@ -359,15 +373,17 @@ class ToyWorld {
 
   // Nobody starves: the oldest sequence gets ahead in every step but those in which an adapter
   // of its own is being loaded, or one that has the pages it needs, so that each becomes the oldest
-  // within a bounded number of steps. Every running decode gets its row.
+  // within a bounded number of steps; or in which it waits for the end of some of another tenant
+  // that joined while its own tenant had no rows left. Every running decode gets its row.
   void ExpectProgress(const std::set<SequenceId>& ran) {
-    int64_t running = 0;
+    const int64_t running = std::ranges::count_if(
+        sequences_, [](const auto& entry) { return entry.second.plan.running; });
     for (const auto& [arrival, sequence] : sequences_) {
       const PlanSequence& s = sequence.plan;
-      running += s.running ? 1 : 0;
       if (s.running && !AreReady(s.adapters)) continue;
       const bool decodes = s.running && s.num_tokens - s.num_computed == 1;
-      if (decodes || arrival == sequences_.begin()->first) {
+      const bool was_overtaken = shares_rows_ && !s.running && running > 0;
+      if (decodes || (arrival == sequences_.begin()->first && !was_overtaken)) {
         EXPECT_TRUE(ran.contains(s.id) || WaitsForALoad(sequence)) << "sequence " << s.id;
       }
     }
@@ -454,6 +470,8 @@ class ToyWorld {
   std::vector<ToyAdapter> adapters_;
   const int64_t slowness_;  // steps that a load takes on average
   const int64_t max_kv_pages_;
+  const bool shares_rows_;  // by tenants
+  const double weight_of_a_;
   std::vector<uint64_t> rows_;  // of every page: the history that each was computed from
   std::vector<int32_t> openings_[3];
   std::map<uint64_t, ToySequence> sequences_;
@@ -462,6 +480,7 @@ class ToyWorld {
   int64_t num_drops_ = 0;
   int64_t num_cached_ = 0;
   int64_t num_prefetches_ = 0;
+  int64_t num_overtaken_ = 0;
 };
 
 TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
@@ -469,6 +488,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t drops = 0;
   int64_t cached = 0;
   int64_t prefetches = 0;
+  int64_t overtaken = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ToyWorld world(seed);
@@ -487,8 +507,10 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
     drops += world.num_drops();
     cached += world.num_cached();
     prefetches += world.num_prefetches();
+    overtaken += world.num_overtaken();
   }
   EXPECT_GT(prefetches, 500);
+  EXPECT_GT(overtaken, 300);
   EXPECT_GT(evictions, 150);
   EXPECT_GT(drops, 500);
   EXPECT_GT(cached, 1000);

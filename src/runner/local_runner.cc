@@ -124,6 +124,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .max_kv_pages = runner->max_kv_pages_,
       .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
       .enable_prefix_caching = options.enable_prefix_caching,
+      .shares_rows = options.shares_rows,
+      .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
       .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,

@@ -53,6 +53,9 @@ struct LocalRunnerOptions {
   // Of the pages beside the longest context, that one tenant's pinned adapters may take.
   double tenant_pin_share = 1;
   bool enable_prefix_caching = true;
+  // Of a step, by tenants and their weights (EngineOptions).
+  bool shares_rows = false;
+  std::map<std::string, double> tenant_weights;
   bool lists_sequences = false;  // in each step's statistics, for a scheduler
   size_t max_queued = 4096;
   // Who is next, and who is turned away; empty: first come, first served.

@@ -18,6 +18,10 @@ int64_t MostBegun(const OneRunnerOptions& options) {
   return options.max_running + (decides_late ? 0 : OneRunner::kLookahead);
 }
 
+int64_t SpareSeats(const OneRunnerOptions& options) {
+  return options.max_running < 4 ? 0 : CeilDiv<int64_t>(options.max_running, 16);
+}
+
 SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   SchedulerOptions scheduler;
   scheduler.page_tokens = options.page_tokens;
@@ -26,6 +30,11 @@ SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   scheduler.start_timeout = std::chrono::hours(24);
   scheduler.settle_time = Duration(0);
   scheduler.max_backlog_tokens = INT64_MAX;  // there is nowhere else to go
+  if (options.policies.is_fair) {
+    scheduler.spare_seats = SpareSeats(options);
+    // A step for what has no rows left in this one, so that no rows are left.
+    scheduler.max_tenant_backlog_tokens = 2 * options.max_rows;
+  }
   return scheduler;
 }
 

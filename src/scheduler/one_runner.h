@@ -17,13 +17,17 @@ namespace aril::scheduler {
 
 struct OneRunnerOptions {
   int64_t max_running = 32;  // sequences in a batch
+  int64_t max_rows = 512;    // of a step
   int64_t pages_total = 0;
   int64_t page_tokens = 16;
   PolicyOptions policies;
 };
 
 // A sequence begins when the runner has a seat and the pages for its tokens and adapters; those of
-// cached prefixes are counted as if they were not there. Used by one thread at a time.
+// cached prefixes are counted as if they were not there. Under fair share every sixteenth seat is
+// kept for tenants that have less than their even part of the seats, and a tenant begins no more
+// while what has begun of it has prompts for more than the next two steps. Used by one thread at a
+// time.
 class OneRunner final : public wire::AdmissionControl {
  public:
   // The runner may have this many waiting, so that it loads their adapters before it is their turn;

@@ -24,9 +24,11 @@ constexpr int64_t kPageTokens = 16;
 // A runner with 16 tokens to a page, that begins what it is told to and takes steps by hand.
 class Server {
  public:
-  explicit Server(const PolicyOptions& policies, int64_t max_running = 1, int64_t pages = 100)
+  explicit Server(const PolicyOptions& policies, int64_t max_running = 1, int64_t pages = 100,
+                  int64_t max_rows = 512)
       : pages_(pages),
         control_({.max_running = max_running,
+                  .max_rows = max_rows,
                   .pages_total = pages,
                   .page_tokens = kPageTokens,
                   .policies = policies},
@@ -138,6 +140,53 @@ TEST(OneRunnerTest, TenantsTakeTurns) {
   const auto quiet = std::find(server.begun.begin(), server.begun.end(), 20);
   ASSERT_NE(quiet, server.begun.end());
   EXPECT_LE(quiet - server.begun.begin(), num_before + 1);
+}
+
+TEST(OneRunnerTest, KeepsASeatForTenantsThatHaveLessThanTheirPart) {
+  Server server({.is_fair = true}, 8);
+  for (int64_t id = 0; id < 9; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, SizeIs(8)) << "there is no other tenant";
+  server.Submit(20, "quiet");
+  server.End(0);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 20));
+  server.End(1);
+  server.End(20);
+  EXPECT_THAT(server.begun, SizeIs(10)) << "8; of two free seats one is kept";
+  server.Submit(21, "quiet");
+  EXPECT_THAT(server.begun, Contains(21)) << "at once";
+  server.Submit(22, "quiet");
+  server.Submit(23, "third");
+  EXPECT_THAT(server.begun, SizeIs(11)) << "all seats are taken";
+  server.End(2);
+  server.End(3);
+  server.Step();
+  EXPECT_THAT(server.begun, SizeIs(13));
+  EXPECT_THAT(server.begun, Contains(22)) << "the second of it, before the noisy one's seventh";
+  EXPECT_THAT(server.begun, Contains(23));
+}
+
+// Of prompts of 16 tokens, with steps of at most 16 rows.
+TEST(OneRunnerTest, ATenantsPromptsDoNotTakeAllSeats) {
+  Server server({.is_fair = true}, 32, 1000, 16);
+  for (int64_t id = 0; id < 20; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, SizeIs(3)) << "the third began behind two";
+  server.Submit(20, "quiet");
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 20));
+  server.Step();  // all are computed
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 20, 3, 4, 5));
+}
+
+// Who waits for what its tenant has used up is not overtaken: nothing is kept free for it.
+TEST(OneRunnerTest, ATenantThatHasItsShareHoldsUpNobody) {
+  Server server({.is_fair = true}, 32, 1000, 16);
+  for (int64_t id = 0; id < 4; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2));
+  for (int64_t id = 10; id < 110; ++id) {
+    server.Submit(id, "quiet" + std::to_string(id % 2));
+    server.End(id);
+  }
+  EXPECT_THAT(server.begun, SizeIs(3 + 100)) << "more than Scheduler lets anybody be overtaken";
 }
 
 // In the middle of its prefill, for older ones that needed pages.

@@ -62,6 +62,7 @@ void Scheduler::PlaceReserved() {
 bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit) {
   for (const SequenceId id : heads) {
     Record& record = records_.at(id);
+    if (HasItsShare(record)) continue;
     const std::optional<RunnerId> runner = FindRunner(record, limit);
     if (!runner) continue;
     Overtake(heads, id);
@@ -71,6 +72,17 @@ bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimi
   return false;
 }
 
+// What is free is for others first: one more than there are now. Not for who has tokens already.
+bool Scheduler::HasItsShare(const Record& record) const {
+  const auto found = tenant_loads_.find(record.tenant);
+  if (found == tenant_loads_.end() || record.has_started || record.runner.valid()) return false;
+  const TenantLoad& load = found->second;
+  if (load.backlog_tokens > options_.max_tenant_backlog_tokens) return true;
+  const int64_t num_free = index_.num_free_seats();
+  return options_.spare_seats > 0 && num_free <= options_.spare_seats && tenants_.size() > 1 &&
+         load.num_sequences * (std::ssize(tenant_loads_) + 1) >= num_placed_ + num_free;
+}
+
 // Whoever has been overtaken too often gets a runner that takes nobody else, so that what ends
 // there makes room for it: it waits for that runner's sequences at most, and the other runners go
 // on.
@@ -78,7 +90,8 @@ void Scheduler::Overtake(const std::vector<SequenceId>& heads, SequenceId placed
   for (const SequenceId id : heads) {
     if (id == placed) return;
     Record& record = records_.at(id);
-    if (record.runner.valid() || ++record.num_overtaken < options_.max_overtakes) continue;
+    if (record.runner.valid() || HasItsShare(record)) continue;
+    if (++record.num_overtaken < options_.max_overtakes) continue;
     if (reservations_.contains(id)) continue;
     const std::optional<RunnerId> runner = index_.Roomiest();
     // One at a time may be kept free of a few; the others must go on.

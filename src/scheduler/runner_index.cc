@@ -48,7 +48,7 @@ void RunnerIndex::Update(RunnerId id, const std::function<void(RunnerLoad&)>& ch
 
 bool RunnerIndex::IsOpen(const RunnerLoad& load) const {
   return load.is_accepting && load.num_evicted == 0 && !load.reserved_for.valid() &&
-         load.num_sequences < load.info.max_running && load.backlog_tokens <= max_backlog_tokens_;
+         FreeSeats(load) > 0 && load.backlog_tokens <= max_backlog_tokens_;
 }
 
 void RunnerIndex::Insert(const RunnerLoad& load) {
@@ -56,6 +56,7 @@ void RunnerIndex::Insert(const RunnerLoad& load) {
   if (load.is_accepting) by_size_[load.num_sequences].insert(id);
   if (!IsOpen(load)) return;
   ++num_open_;
+  num_free_seats_ += FreeSeats(load);
   open_[load.info.numeric_class][load.num_sequences].emplace(Room(load), id.value());
   for (const auto& [adapter, in_use] : load.adapters) {
     with_adapter_[adapter].emplace(load.num_sequences, in_use.num_sequences, id);
@@ -71,6 +72,7 @@ void RunnerIndex::Erase(const RunnerLoad& load) {
   }
   if (!IsOpen(load)) return;
   --num_open_;
+  num_free_seats_ -= FreeSeats(load);
   const auto buckets = open_.find(load.info.numeric_class);
   const auto bucket = buckets->second.find(load.num_sequences);
   bucket->second.erase({Room(load), id.value()});
@@ -99,9 +101,8 @@ bool RunnerIndex::Fits(const RunnerLoad& load, const PlacementNeed& need) const 
 bool RunnerIndex::HasRoom(RunnerId id, const PlacementNeed& need) const {
   const RunnerLoad& load = Get(id);
   const bool is_mine = load.reserved_for.valid() && load.reserved_for == need.sequence;
-  const bool is_open = is_mine ? load.is_accepting && load.num_evicted == 0 &&
-                                     load.num_sequences < load.info.max_running
-                               : IsOpen(load);
+  const bool is_open =
+      is_mine ? load.is_accepting && load.num_evicted == 0 && FreeSeats(load) > 0 : IsOpen(load);
   return is_open && Fits(load, need);
 }
 

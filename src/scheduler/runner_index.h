@@ -104,6 +104,8 @@ class RunnerIndex {
   std::optional<RunnerId> AcceptingAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
+  // Of the runners that are not full.
+  int64_t num_free_seats() const { return num_free_seats_; }
   size_t size() const { return runners_.size(); }
 
  private:
@@ -123,6 +125,9 @@ class RunnerIndex {
   int64_t Room(const RunnerLoad& load) const {
     return load.available_pages() - headroom_pages_ * load.num_sequences;
   }
+  static int64_t FreeSeats(const RunnerLoad& load) {
+    return load.info.max_running - load.num_sequences;
+  }
   bool IsOpen(const RunnerLoad& load) const;
   bool Fits(const RunnerLoad& load, const PlacementNeed& need) const;
   void Insert(const RunnerLoad& load);
@@ -139,6 +144,7 @@ class RunnerIndex {
   std::unordered_map<AdapterId, OfAdapter> with_adapter_;
   std::map<int64_t, std::set<RunnerId>> by_size_;
   int64_t num_open_ = 0;
+  int64_t num_free_seats_ = 0;
 };
 
 }  // namespace aril::scheduler

@@ -218,10 +218,7 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     record.has_started = true;
     if (record.tenant != kNoTenant) policies_.tenants->OnOutput(record.tenant, generated);
   }
-  const int64_t backlog = record.num_generated > 0 || is_loading ? 0 : record.num_tokens;
-  if (const int64_t more = backlog - std::exchange(record.backlog_tokens, backlog); more != 0) {
-    index_.Update(runner.id, [&](RunnerLoad& load) { load.backlog_tokens += more; });
-  }
+  ChangeBacklog(record, record.num_generated > 0 || is_loading ? 0 : record.num_tokens);
   const bool is_evicted = sequence.state == wire::RunnerSequenceState::kEvicted;
   if (is_evicted == record.is_queued) return;
   if (is_evicted) {
@@ -230,6 +227,13 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     Dequeue(record);
   }
   index_.Update(runner.id, [&](RunnerLoad& load) { load.num_evicted += is_evicted ? 1 : -1; });
+}
+
+void Scheduler::ChangeBacklog(Record& record, int64_t tokens) {
+  const int64_t more = tokens - std::exchange(record.backlog_tokens, tokens);
+  if (more == 0) return;
+  index_.Update(record.runner, [&](RunnerLoad& load) { load.backlog_tokens += more; });
+  tenant_loads_.at(record.tenant).backlog_tokens += more;
 }
 
 // Placed by an earlier scheduler.
@@ -299,6 +303,10 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   record.promised_pages = promised_pages;
   record.backlog_tokens = record.num_generated == 0 ? record.num_tokens : 0;
   record.is_reported = false;
+  TenantLoad& of_tenant = tenant_loads_[record.tenant];
+  ++of_tenant.num_sequences;
+  ++num_placed_;
+  of_tenant.backlog_tokens += record.backlog_tokens;
   index_.Update(runner_id, [&](RunnerLoad& load) {
     ++load.num_sequences;
     load.promised_pages += promised_pages;
@@ -313,10 +321,15 @@ void Scheduler::Detach(Record& record) {
   Runner& runner = runners_.at(id);
   runner.sequences.erase({record.arrival, record.sequence});
   if (runner.sequences.empty()) runner.active_since = now_;
+  const int64_t backlog_tokens = std::exchange(record.backlog_tokens, 0);
+  const auto of_tenant = tenant_loads_.find(record.tenant);
+  of_tenant->second.backlog_tokens -= backlog_tokens;
+  if (--of_tenant->second.num_sequences == 0) tenant_loads_.erase(of_tenant);
+  --num_placed_;
   index_.Update(id, [&](RunnerLoad& load) {
     --load.num_sequences;
     load.promised_pages -= std::exchange(record.promised_pages, 0);
-    load.backlog_tokens -= std::exchange(record.backlog_tokens, 0);
+    load.backlog_tokens -= backlog_tokens;
     if (record.is_queued) --load.num_evicted;
     if (record.adapter != kBaseModel) load.Unuse(record.adapter);
   });

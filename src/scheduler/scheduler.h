@@ -40,6 +40,11 @@ struct SchedulerOptions {
   // nobody else: prompts go where they are computed sooner, an idle runner included, or wait until
   // it is known where that is.
   int64_t max_backlog_tokens = 8192;
+  // A tenant that has its even part of all seats, or more, is given nothing more while no more
+  // seats than these are free: they are for the others (as soon as a second tenant is known). Nor
+  // is one of whose prompts more tokens than this are placed and not computed.
+  int64_t spare_seats = 0;
+  int64_t max_tenant_backlog_tokens = INT64_MAX;
   // The largest working set: it bounds the scheduler's work on a report.
   int64_t max_runner_sequences = 4096;
   // How many of the queue are tried when its first fits nowhere, and how often one may be overtaken
@@ -135,6 +140,12 @@ class Scheduler {
     std::set<std::pair<TimePoint, SequenceId>> sequences;  // by arrival
   };
 
+  // Of a tenant's records with a runner.
+  struct TenantLoad {
+    int64_t num_sequences = 0;
+    int64_t backlog_tokens = 0;
+  };
+
   static constexpr int32_t kNoTenant = -1;  // adopted, its gateway has not said yet
 
   void On(const wire::Submission& submission);
@@ -164,6 +175,8 @@ class Scheduler {
   void Unreserve(SequenceId sequence);
   void SetAccepting(const Runner& runner);
 
+  void ChangeBacklog(Record& record, int64_t tokens);
+  bool HasItsShare(const Record& record) const;
   PlacementNeed NeedOf(const Record& record) const;
   std::optional<RunnerId> FindRunner(const Record& record, const AdapterLimit& limit) const;
   void PlaceWaiting();
@@ -200,7 +213,9 @@ class Scheduler {
   std::unordered_map<RunnerId, Runner> runners_;
   std::map<SequenceId, RunnerId> reservations_;
   std::unordered_map<std::string, int32_t> tenants_;
-  std::set<RunnerId> moving_;  // being drained or leaving
+  std::unordered_map<int32_t, TenantLoad> tenant_loads_;  // of those that have any
+  int64_t num_placed_ = 0;                                // records with a runner
+  std::set<RunnerId> moving_;                             // being drained or leaving
   std::set<RunnerId> lost_;
   int64_t max_pages_ = 0;  // of the largest runner seen
   ScaleAdvice advice_;

@@ -53,6 +53,10 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   const int64_t fairness = random.Int(0, 1), order = random.Int(0, 2);
   options.max_waiting =
       scheduler::FixedBound::MostWaiting(kMaxWaiting, fairness == 1 ? kTenants.size() : 1);
+  if (fairness == 1) {
+    options.scheduler.spare_seats = random.Int(0, 3);
+    if (random.Chance(0.5)) options.scheduler.max_tenant_backlog_tokens = random.Int(16, 200);
+  }
   options.policies = [fairness, order] {
     scheduler::Policies policies;
     policies.bound = std::make_unique<scheduler::FixedBound>(kMaxWaiting);
