@@ -42,7 +42,7 @@ POLICIES = {
 # A step of as many rows has some for prompts beside BATCH, and does not keep a newcomer waiting.
 SMALL_STEPS = 5 * BATCH
 TENANTS = {"one line": [], "turns": ["--fair-share"],
-           "turns, small steps": ["--fair-share", "--max-num-batched-tokens", SMALL_STEPS]}
+           "turns, small steps": ["--fair-share", "--max-num-batched-tokens", str(SMALL_STEPS)]}
 SHORT_PROMPTS = "uniform:8:32"
 LONG_PROMPTS = "uniform:256:768"
 

@@ -89,7 +89,8 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
   const int64_t max_model_len = options.runner.max_model_len.value_or(allowed);
   if (max_model_len > allowed) {
     return InvalidArgument(StrCat("--max-model-len is ", max_model_len,
-                                  "; the model's max_position_embeddings is ", allowed));
+                                  "; it must be from 1 to the model's max_position_embeddings, ",
+                                  allowed));
   }
   DescribeRunner(spec, max_model_len, &model);
   model.created = clock.UnixSeconds();

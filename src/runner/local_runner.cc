@@ -231,7 +231,7 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
   const int64_t model_len = options.max_model_len.value_or(spec_.max_position_embeddings);
   if (model_len < 1 || model_len > spec_.max_position_embeddings) {
     return InvalidArgument(StrCat("--max-model-len is ", model_len,
-                                  "; the model's max_position_embeddings is ",
+                                  "; it must be from 1 to the model's max_position_embeddings, ",
                                   spec_.max_position_embeddings));
   }
   const int64_t kv_pages = options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
