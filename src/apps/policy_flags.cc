@@ -15,14 +15,15 @@ const std::map<std::string, scheduler::QueueOrder> kOrders = {
     {"lcfs", scheduler::QueueOrder::kLastComeFirstServed},
     {"newest-when-overloaded", scheduler::QueueOrder::kNewestWhenOverloaded}};
 
-// "acme=4": above 0.
+// "acme=4".
 void SetWeight(const std::string& text, std::map<std::string, double>& weights) {
   const size_t equals = text.rfind('=');
   double weight = 0;
   if (equals == 0 || equals == std::string::npos ||
-      !ParseNumber(std::string_view(text).substr(equals + 1), &weight) || weight <= 0) {
-    throw CLI::ValidationError("--tenant-weight",
-                               "`" + text + "`: expected TENANT=WEIGHT with a weight above 0");
+      !ParseNumber(std::string_view(text).substr(equals + 1), &weight) || weight < 0.001 ||
+      weight > 1000) {
+    throw CLI::ValidationError(
+        "--tenant-weight", "`" + text + "`: expected TENANT=WEIGHT with a weight of 0.001 to 1000");
   }
   weights[text.substr(0, equals)] = weight;
 }

@@ -74,7 +74,7 @@ class Engine::Lines {
   struct Line {
     int32_t number = 0;
     double weight = 1;
-    int64_t rows = 0;  // of a step, that nobody needs who may start before
+    int64_t rows = 0;  // of a step, that nobody needs who runs or may start before
 
     void Describe(PlanSequence& plan) const {
       plan.tenant = number;
@@ -295,7 +295,11 @@ PlanView Engine::View() {
   };
   for (const Sequence* const s : Running()) {
     view.sequences.push_back(Describe(*s, tally));
-    lines.Get(*s).Describe(view.sequences.back());
+    Lines::Line& line = lines.Get(*s);
+    line.Describe(view.sequences.back());
+    if (IsReady(*s) && s->num_tokens() - s->num_computed > 1) {
+      line.rows -= s->num_tokens() - s->num_computed;
+    }
     add_adapters(*s);
     --seats;
   }
@@ -350,6 +354,11 @@ std::vector<const Sequence*> Engine::Running() const {
   return running;
 }
 
+bool Engine::IsReady(const Sequence& s) const {
+  return std::ranges::all_of(s.request.adapters,
+                             [this](const AdapterUse& use) { return residency_.IsReady(use.id); });
+}
+
 int64_t Engine::PagesToCome() const {
   int64_t pages = 0;
   for (const Sequence* const s : Running()) {
@@ -384,9 +393,7 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
   for (const Plan::Item& item : plan.items) {
     Sequence& sequence = Get(item.id);
     // Its rows and pages stay its own until the adapters are there.
-    const bool are_ready = std::ranges::all_of(
-        item.adapters, [this](const AdapterUse& use) { return residency_.IsReady(use.id); });
-    if (!are_ready) continue;
+    if (!IsReady(sequence)) continue;
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
     // Pages that others may read are not written.
     CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);

@@ -120,6 +120,7 @@ class Engine {
   StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
   std::vector<const Sequence*> Running() const;  // by arrival
+  bool IsReady(const Sequence& sequence) const;  // its adapters are in the pool
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // Pages that the running sequences lack for all their tokens.
   int64_t PagesToCome() const;

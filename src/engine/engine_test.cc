@@ -432,6 +432,29 @@ TEST(Engine, TenantsShareTheRowsOfAStep) {
   EXPECT_THAT(first_step(true), ElementsAre(20)) << "the others have 57 rows of the first one's 60";
 }
 
+// Its pages would be there for nobody else, and it lacks rows as well.
+TEST(Engine, WhoWaitsForItsTenantsRowsHoldsUpNoOtherTenant) {
+  TestEngineOptions options;
+  options.engine.shares_rows = true;
+  options.engine.max_num_batched_tokens = 40;
+  options.engine.num_pages = 38;
+  TestEngine engine(options);
+  ASSERT_EQ(engine.page_tokens(), 4);
+  Add(*engine, GreedyRequest(0, std::vector<int32_t>(120, 7), 1));
+  Streams streams;
+  streams.Take(engine->Step());
+  Add(*engine, GreedyRequest(1, std::vector<int32_t>(119, 8), 1));
+  auto quiet = GreedyRequest(2, kPrompt, 1);
+  quiet.tenant = "quiet";
+  Add(*engine, quiet);
+  streams.Take(engine->Step());
+  EXPECT_THAT(streams[2].tokens, SizeIs(1));
+  while (engine->HasWork()) streams.Take(engine->Step());
+  EXPECT_THAT(streams[1].tokens, SizeIs(1));
+  EXPECT_THAT(streams.problems(), IsEmpty());
+  ExpectAllPagesBack(engine);
+}
+
 TEST(EngineAccept, SaysWhatCanNeverRun) {
   TestEngineOptions options;
   options.engine.num_pages = 20;

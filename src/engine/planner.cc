@@ -118,7 +118,8 @@ class Planner {
     for (const auto& [tenant, demand] : demands) wanted.push_back(demand);
     const std::vector<int64_t> given = ShareRows(rows_for_prefills_, wanted);
     std::map<int32_t, int64_t> shares;
-    for (const auto& [tenant, demand] : demands) shares[tenant] = given[shares.size()];
+    auto share = given.begin();
+    for (const auto& [tenant, demand] : demands) shares[tenant] = *share++;
     return shares;
   }
 

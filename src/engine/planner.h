@@ -12,7 +12,7 @@
 // Where there are several tenants, each has a share of the rows for prefills, in proportion to its
 // weight, and what it leaves of that is the others' (engine/row_shares.h). "Oldest first" then
 // holds within a tenant: one whose share is used up is overtaken by others' sequences, but nobody
-// who lacks pages is.
+// who lacks nothing but pages is.
 //
 // A sequence with an adapter that is still being loaded has its seat and the promise of its pages,
 // and lets the others run. While waiting ones lack only seats or rows, the adapters of the next are
@@ -60,7 +60,8 @@ struct PlanSequence {
   int64_t num_computed = 0;
   int64_t num_pages = 0;
   // Those of its pages that no sequence before it in the view has: by its joining they stop being
-  // available; by its eviction, when all newer sequences have gone, they become so.
+  // available; by its eviction, when all newer sequences have gone, they become so. (Sequences of
+  // different tenants have none in common: so this holds whoever of them joins.)
   int64_t num_own_pages = 0;
 };
 

@@ -10,7 +10,7 @@ namespace aril {
 
 std::vector<int64_t> ShareRows(int64_t num_rows, std::span<const RowDemand> demands) {
   CHECK_GE(num_rows, std::ssize(demands));
-  // Who wants most beside its weight last: once somebody does not get all, nobody after it does.
+  // By wanted rows per weight, least first: once somebody does not get all, nobody after it does.
   std::vector<size_t> order(demands.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {

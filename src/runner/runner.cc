@@ -170,10 +170,11 @@ void Runner::Loop(wire::EventSink& sink) {
     {
       std::lock_guard lock(mutex_);
       if (admission_ != nullptr) {
+        std::vector<SequenceId> finished;
         for (const wire::TokenEvent& event : events) {
-          if (event.finish) Obey(admission_->OnClosed(event.sequence, clock_.Now()));
+          if (event.finish) finished.push_back(event.sequence);
         }
-        Obey(admission_->OnStep(stats, clock_.Now()));
+        Obey(admission_->OnStep(stats, finished, clock_.Now()));
         AddHeld(stats);
         dropped.swap(dropped_);
       }

@@ -298,11 +298,15 @@ class OneAtATime final : public wire::AdmissionControl {
   }
   Decisions OnClosed(SequenceId sequence, TimePoint) override {
     for (auto* list : {&waiting_, &late_}) std::erase(*list, sequence);
-    if (running_ == sequence) running_ = SequenceId();
     return Next();
   }
-  Decisions OnStep(const wire::StepStats& stats, TimePoint) override {
+  Decisions OnStep(const wire::StepStats& stats, std::span<const SequenceId> finished,
+                   TimePoint) override {
     EXPECT_LE(stats.sequences.size(), 1u);
+    EXPECT_LE(finished.size(), 1u);
+    for (const SequenceId id : finished) {
+      EXPECT_EQ(std::exchange(running_, SequenceId()), id);
+    }
     Decisions decisions = Next();
     for (const SequenceId id : std::exchange(late_, {})) decisions.refuse.emplace_back(id, Busy());
     return decisions;

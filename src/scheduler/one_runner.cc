@@ -1,5 +1,7 @@
 #include "scheduler/one_runner.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/retry_after.h"
@@ -18,9 +20,7 @@ int64_t MostBegun(const OneRunnerOptions& options) {
   return options.max_running + (decides_late ? 0 : OneRunner::kLookahead);
 }
 
-int64_t SpareSeats(const OneRunnerOptions& options) {
-  return options.max_running < 4 ? 0 : CeilDiv<int64_t>(options.max_running, 16);
-}
+int64_t SpareSeats(int64_t seats) { return seats < 8 ? 0 : std::max<int64_t>(1, seats / 16); }
 
 SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   SchedulerOptions scheduler;
@@ -31,8 +31,9 @@ SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   scheduler.settle_time = Duration(0);
   scheduler.max_backlog_tokens = INT64_MAX;  // there is nowhere else to go
   if (options.policies.is_fair) {
-    scheduler.spare_seats = SpareSeats(options);
-    // A step for what has no rows left in this one, so that no rows are left.
+    scheduler.spare_seats = SpareSeats(options.max_running);
+    // Enough for every step to be full, also if one of the prompts ends at the beginning of it.
+    scheduler.max_tenant_prompts = std::max<int64_t>(2, options.max_running / 4);
     scheduler.max_tenant_backlog_tokens = 2 * options.max_rows;
   }
   return scheduler;
@@ -48,7 +49,7 @@ OneRunner::OneRunner(const OneRunnerOptions& options, TimePoint now)
                                   .max_running = MostBegun(options),
                                   .pages_total = options.pages_total}},
                     now);
-  OnStep({}, now);
+  OnStep({}, {}, now);
 }
 
 OneRunner::Decisions OneRunner::OnSubmitted(const wire::SequenceRequest& request,
@@ -76,21 +77,33 @@ OneRunner::Decisions OneRunner::OnSubmitted(const wire::SequenceRequest& request
 }
 
 OneRunner::Decisions OneRunner::OnClosed(SequenceId sequence, TimePoint now) {
-  const auto found = known_.find(sequence);
-  if (found == known_.end()) return {};
-  if (found->second.attempt > 0) --num_begun_;
-  known_.erase(found);
+  Forget(sequence);
   return Take(scheduler_.Handle(SequenceClosed{sequence}, now));
 }
 
-OneRunner::Decisions OneRunner::OnStep(const wire::StepStats& stats, TimePoint now) {
+OneRunner::Decisions OneRunner::OnStep(const wire::StepStats& stats,
+                                       std::span<const SequenceId> finished, TimePoint now) {
+  for (const SequenceId id : finished) Forget(id);
+  // What the step did goes first: who is next for the seats that it freed depends on it.
   Decisions decisions = Take(scheduler_.Handle(MakeReport(stats), now));
-  if (now - last_tick_ < kTickInterval) return decisions;
-  last_tick_ = now;
-  Decisions more = Take(scheduler_.Handle(Tick{}, now));
-  decisions.begin.insert(decisions.begin.end(), more.begin.begin(), more.begin.end());
-  decisions.refuse.insert(decisions.refuse.end(), more.refuse.begin(), more.refuse.end());
+  const auto add = [&](const Event& event) {
+    Decisions more = Take(scheduler_.Handle(event, now));
+    decisions.begin.insert(decisions.begin.end(), more.begin.begin(), more.begin.end());
+    decisions.refuse.insert(decisions.refuse.end(), more.refuse.begin(), more.refuse.end());
+  };
+  for (const SequenceId id : finished) add(SequenceClosed{id});
+  if (now - last_tick_ >= kTickInterval) {
+    last_tick_ = now;
+    add(Tick{});
+  }
   return decisions;
+}
+
+void OneRunner::Forget(SequenceId sequence) {
+  const auto found = known_.find(sequence);
+  if (found == known_.end()) return;
+  if (found->second.attempt > 0) --num_begun_;
+  known_.erase(found);
 }
 
 wire::RunnerReport OneRunner::MakeReport(const wire::StepStats& stats) {

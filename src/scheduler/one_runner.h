@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -17,16 +18,17 @@ namespace aril::scheduler {
 
 struct OneRunnerOptions {
   int64_t max_running = 32;  // sequences in a batch
-  int64_t max_rows = 512;    // of a step
+  int64_t max_rows = 512;    // of a step; only fair share asks
   int64_t pages_total = 0;
   int64_t page_tokens = 16;
   PolicyOptions policies;
 };
 
 // A sequence begins when the runner has a seat and the pages for its tokens and adapters; those of
-// cached prefixes are counted as if they were not there. Under fair share every sixteenth seat is
-// kept for tenants that have less than their even part of the seats, and a tenant begins no more
-// while what has begun of it has prompts for more than the next two steps. Used by one thread at a
+// cached prefixes are counted as if they were not there. Under fair share, once a second tenant has
+// come, a sixteenth of the seats (one at least, of eight or more) is kept for tenants that have
+// less than their even part of them, and prompts that are not computed yet take no more than a
+// quarter of the seats for each tenant, if they fill more than two steps. Used by one thread at a
 // time.
 class OneRunner final : public wire::AdmissionControl {
  public:
@@ -39,7 +41,8 @@ class OneRunner final : public wire::AdmissionControl {
   Decisions OnSubmitted(const wire::SequenceRequest& request, int64_t adapter_pages,
                         TimePoint now) override;
   Decisions OnClosed(SequenceId sequence, TimePoint now) override;
-  Decisions OnStep(const wire::StepStats& stats, TimePoint now) override;
+  Decisions OnStep(const wire::StepStats& stats, std::span<const SequenceId> finished,
+                   TimePoint now) override;
 
  private:
   // What the runner's statistics do not tell of a sequence.
@@ -51,6 +54,7 @@ class OneRunner final : public wire::AdmissionControl {
     TimePoint arrival;
   };
 
+  void Forget(SequenceId sequence);
   wire::RunnerReport MakeReport(const wire::StepStats& stats);
   Decisions Take(const Actions& actions);
 

@@ -47,10 +47,12 @@ class Server {
     adapter_pages_[id] = adapter_pages;
     Take(control_.OnSubmitted(request, adapter_pages, now_));
   }
+  // In the next step.
   void End(int64_t id) {
     running_.erase(id);
-    Take(control_.OnClosed(SequenceId(id), now_));
+    ended_.push_back(SequenceId(id));
   }
+  void Cancel(int64_t id) { Take(control_.OnClosed(SequenceId(id), now_)); }
   // Everybody gets a token, but `evicted`, which has given way.
   void Step(Duration time = milliseconds(20), int64_t evicted = -1) {
     now_ += time;
@@ -65,7 +67,7 @@ class Server {
       stats.sequences.push_back(
           {SequenceId(id), is_running, true, static_cast<int32_t>(num_tokens)});
     }
-    Take(control_.OnStep(stats, now_));
+    Take(control_.OnStep(stats, std::exchange(ended_, {}), now_));
   }
 
   std::vector<int64_t> begun, refused;
@@ -87,6 +89,7 @@ class Server {
   TimePoint now_{seconds(1)};
   OneRunner control_;
   std::map<int64_t, int64_t> running_, adapter_pages_;
+  std::vector<SequenceId> ended_;
 };
 
 TEST(OneRunnerTest, BeginsAsManyAsHaveSeatsAndAFewToLoadAhead) {
@@ -152,9 +155,11 @@ TEST(OneRunnerTest, KeepsASeatForTenantsThatHaveLessThanTheirPart) {
   EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 20));
   server.End(1);
   server.End(20);
+  server.Step();
   EXPECT_THAT(server.begun, SizeIs(10)) << "8; of two free seats one is kept";
   server.Submit(21, "quiet");
   EXPECT_THAT(server.begun, Contains(21)) << "at once";
+  server.Submit(9, "noisy");
   server.Submit(22, "quiet");
   server.Submit(23, "third");
   EXPECT_THAT(server.begun, SizeIs(11)) << "all seats are taken";
@@ -166,27 +171,63 @@ TEST(OneRunnerTest, KeepsASeatForTenantsThatHaveLessThanTheirPart) {
   EXPECT_THAT(server.begun, Contains(23));
 }
 
-// Of prompts of 16 tokens, with steps of at most 16 rows.
+// Of prompts of 16 tokens, with steps of at most 8 rows: two steps compute one.
 TEST(OneRunnerTest, ATenantsPromptsDoNotTakeAllSeats) {
-  Server server({.is_fair = true}, 32, 1000, 16);
+  Server server({.is_fair = true}, 16, 1000, 8);
+  server.Submit(100, "quiet");
+  server.Step();
+  server.End(100);
+  server.Step();
   for (int64_t id = 0; id < 20; ++id) server.Submit(id, "noisy");
-  EXPECT_THAT(server.begun, SizeIs(3)) << "the third began behind two";
-  server.Submit(20, "quiet");
-  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 20));
+  EXPECT_THAT(server.begun, ElementsAre(100, 0, 1, 2, 3)) << "a quarter of the seats";
+  server.Submit(101, "quiet");
+  EXPECT_THAT(server.begun, Contains(101));
   server.Step();  // all are computed
-  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 20, 3, 4, 5));
+  EXPECT_THAT(server.begun, ElementsAre(100, 0, 1, 2, 3, 101, 4, 5, 6, 7));
+}
+
+// As many as there are seats: steps are not to be emptier than they need be.
+TEST(OneRunnerTest, PromptsThatFillFewStepsAreNotHeldBack) {
+  Server server({.is_fair = true}, 16, 1000, 128);
+  server.Submit(100, "quiet");
+  for (int64_t id = 0; id < 20; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, SizeIs(1 + 14)) << "and one that is kept";
+}
+
+TEST(OneRunnerTest, ATenantAloneHasAllSeats) {
+  Server server({.is_fair = true}, 16, 1000, 8);
+  for (int64_t id = 0; id < 20; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, SizeIs(16));
+}
+
+// Whose prompts have just been computed is not held back for them when a seat becomes free.
+TEST(OneRunnerTest, TheStepGoesBeforeTheSeatsThatItFreed) {
+  Server server({.is_fair = true}, 8, 1000, 8);
+  for (int64_t id = 0; id < 6; ++id) server.Submit(10 + id, "other");
+  for (int i = 0; i < 30; ++i) server.Step();
+  server.Submit(0, "late");
+  server.Submit(1, "late");
+  server.Submit(2, "late");
+  EXPECT_THAT(server.begun, SizeIs(8));
+  server.Submit(20, "other");
+  server.End(10);
+  server.End(11);
+  server.Step();
+  EXPECT_EQ(server.begun.back(), 2) << "the late one has had less";
+  EXPECT_THAT(server.begun, Not(Contains(20))) << "the second seat is kept";
 }
 
 // Who waits for what its tenant has used up is not overtaken: nothing is kept free for it.
 TEST(OneRunnerTest, ATenantThatHasItsShareHoldsUpNobody) {
-  Server server({.is_fair = true}, 32, 1000, 16);
-  for (int64_t id = 0; id < 4; ++id) server.Submit(id, "noisy");
-  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2));
+  Server server({.is_fair = true}, 16, 1000, 8);
+  server.Submit(0, "quiet0");
+  for (int64_t id = 1; id < 9; ++id) server.Submit(id, "noisy");
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 3, 4));
   for (int64_t id = 10; id < 110; ++id) {
     server.Submit(id, "quiet" + std::to_string(id % 2));
-    server.End(id);
+    server.Cancel(id);
   }
-  EXPECT_THAT(server.begun, SizeIs(3 + 100)) << "more than Scheduler lets anybody be overtaken";
+  EXPECT_THAT(server.begun, SizeIs(5 + 100)) << "more than Scheduler lets anybody be overtaken";
 }
 
 // In the middle of its prefill, for older ones that needed pages.
@@ -241,7 +282,7 @@ TEST(OneRunnerTest, TheQueueIsBounded) {
   for (int64_t id = 0; id < 6; ++id) server.Submit(id);
   EXPECT_THAT(server.begun, ElementsAre(0, 1, 2));
   EXPECT_THAT(server.refused, ElementsAre(5));
-  server.End(4);  // cancelled while it waits
+  server.Cancel(4);  // while it waits
   server.Submit(6);
   EXPECT_THAT(server.refused, ElementsAre(5));
   server.Submit(7);

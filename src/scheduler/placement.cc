@@ -72,14 +72,19 @@ bool Scheduler::PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimi
   return false;
 }
 
-// What is free is for others first: one more than there are now. Not for who has tokens already.
+// Whether what is free is for other tenants first. Part of the seats: as if one tenant more had
+// something placed, for whom they are kept. Never for who has tokens already.
 bool Scheduler::HasItsShare(const Record& record) const {
   const auto found = tenant_loads_.find(record.tenant);
   if (found == tenant_loads_.end() || record.has_started || record.runner.valid()) return false;
+  if (tenants_.size() < 2) return false;
   const TenantLoad& load = found->second;
-  if (load.backlog_tokens > options_.max_tenant_backlog_tokens) return true;
+  if (load.num_prompts >= options_.max_tenant_prompts &&
+      load.backlog_tokens > options_.max_tenant_backlog_tokens) {
+    return true;
+  }
   const int64_t num_free = index_.num_free_seats();
-  return options_.spare_seats > 0 && num_free <= options_.spare_seats && tenants_.size() > 1 &&
+  return options_.spare_seats > 0 && num_free <= options_.spare_seats &&
          load.num_sequences * (std::ssize(tenant_loads_) + 1) >= num_placed_ + num_free;
 }
 
@@ -134,7 +139,7 @@ void Scheduler::Refuse(SequenceId sequence, GatewayId gateway, Duration retry_af
   actions_.emplace_back(scheduler::Refuse{sequence, gateway, retry_after, reason});
 }
 
-// All runners are full: what the next ones lack can be loaded until one is not.
+// All runners are full, or kept for others: what the next ones lack can be loaded meanwhile.
 void Scheduler::PrefetchForWaiting() {
   const bool newest_first = policies_.order->NewestFirst(rates_);
   for (const SequenceId id : queue_.First(options_.max_prefetches, newest_first)) {

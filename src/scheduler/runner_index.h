@@ -104,7 +104,7 @@ class RunnerIndex {
   std::optional<RunnerId> AcceptingAfter(RunnerId last) const;
   // Nobody could be placed, whatever it needs.
   bool IsFull() const { return num_open_ == 0; }
-  // Of the runners that are not full.
+  // Of the runners that take anybody.
   int64_t num_free_seats() const { return num_free_seats_; }
   size_t size() const { return runners_.size(); }
 

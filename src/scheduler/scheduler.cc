@@ -218,7 +218,7 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     record.has_started = true;
     if (record.tenant != kNoTenant) policies_.tenants->OnOutput(record.tenant, generated);
   }
-  ChangeBacklog(record, record.num_generated > 0 || is_loading ? 0 : record.num_tokens);
+  SetBacklog(record, record.num_generated > 0 || is_loading ? 0 : record.num_tokens);
   const bool is_evicted = sequence.state == wire::RunnerSequenceState::kEvicted;
   if (is_evicted == record.is_queued) return;
   if (is_evicted) {
@@ -229,11 +229,13 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
   index_.Update(runner.id, [&](RunnerLoad& load) { load.num_evicted += is_evicted ? 1 : -1; });
 }
 
-void Scheduler::ChangeBacklog(Record& record, int64_t tokens) {
-  const int64_t more = tokens - std::exchange(record.backlog_tokens, tokens);
-  if (more == 0) return;
-  index_.Update(record.runner, [&](RunnerLoad& load) { load.backlog_tokens += more; });
-  tenant_loads_.at(record.tenant).backlog_tokens += more;
+void Scheduler::SetBacklog(Record& record, int64_t tokens) {
+  const int64_t before = std::exchange(record.backlog_tokens, tokens);
+  if (before == tokens) return;
+  index_.Update(record.runner, [&](RunnerLoad& load) { load.backlog_tokens += tokens - before; });
+  TenantLoad& of_tenant = tenant_loads_.at(record.tenant);
+  of_tenant.num_prompts += (tokens > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
+  of_tenant.backlog_tokens += tokens - before;
 }
 
 // Placed by an earlier scheduler.
@@ -301,35 +303,30 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   runner.sequences.emplace(record.arrival, record.sequence);
   record.runner = runner_id;
   record.promised_pages = promised_pages;
-  record.backlog_tokens = record.num_generated == 0 ? record.num_tokens : 0;
   record.is_reported = false;
-  TenantLoad& of_tenant = tenant_loads_[record.tenant];
-  ++of_tenant.num_sequences;
+  ++tenant_loads_[record.tenant].num_sequences;
   ++num_placed_;
-  of_tenant.backlog_tokens += record.backlog_tokens;
   index_.Update(runner_id, [&](RunnerLoad& load) {
     ++load.num_sequences;
     load.promised_pages += promised_pages;
-    load.backlog_tokens += record.backlog_tokens;
     if (record.adapter != kBaseModel) load.Use(record.adapter, record.adapter_pages);
   });
+  SetBacklog(record, record.num_generated == 0 ? record.num_tokens : 0);
 }
 
 // Not any more in its runner's working set.
 void Scheduler::Detach(Record& record) {
+  SetBacklog(record, 0);
   const RunnerId id = std::exchange(record.runner, RunnerId());
   Runner& runner = runners_.at(id);
   runner.sequences.erase({record.arrival, record.sequence});
   if (runner.sequences.empty()) runner.active_since = now_;
-  const int64_t backlog_tokens = std::exchange(record.backlog_tokens, 0);
   const auto of_tenant = tenant_loads_.find(record.tenant);
-  of_tenant->second.backlog_tokens -= backlog_tokens;
   if (--of_tenant->second.num_sequences == 0) tenant_loads_.erase(of_tenant);
   --num_placed_;
   index_.Update(id, [&](RunnerLoad& load) {
     --load.num_sequences;
     load.promised_pages -= std::exchange(record.promised_pages, 0);
-    load.backlog_tokens -= backlog_tokens;
     if (record.is_queued) --load.num_evicted;
     if (record.adapter != kBaseModel) load.Unuse(record.adapter);
   });

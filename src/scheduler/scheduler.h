@@ -40,10 +40,11 @@ struct SchedulerOptions {
   // nobody else: prompts go where they are computed sooner, an idle runner included, or wait until
   // it is known where that is.
   int64_t max_backlog_tokens = 8192;
-  // A tenant that has its even part of all seats, or more, is given nothing more while no more
-  // seats than these are free: they are for the others (as soon as a second tenant is known). Nor
-  // is one of whose prompts more tokens than this are placed and not computed.
+  // As soon as a second tenant is known, one that has its even part of all seats, or more, is given
+  // nothing more while no more seats than these are free: they are for the others. Nor is one that
+  // has so many sequences placed without a token, which have more than so many tokens.
   int64_t spare_seats = 0;
+  int64_t max_tenant_prompts = 0;
   int64_t max_tenant_backlog_tokens = INT64_MAX;
   // The largest working set: it bounds the scheduler's work on a report.
   int64_t max_runner_sequences = 4096;
@@ -143,7 +144,8 @@ class Scheduler {
   // Of a tenant's records with a runner.
   struct TenantLoad {
     int64_t num_sequences = 0;
-    int64_t backlog_tokens = 0;
+    int64_t num_prompts = 0;     // of them, without a token yet
+    int64_t backlog_tokens = 0;  // of these
   };
 
   static constexpr int32_t kNoTenant = -1;  // adopted, its gateway has not said yet
@@ -175,7 +177,8 @@ class Scheduler {
   void Unreserve(SequenceId sequence);
   void SetAccepting(const Runner& runner);
 
-  void ChangeBacklog(Record& record, int64_t tokens);
+  // Of an attached record, on its runner and of its tenant.
+  void SetBacklog(Record& record, int64_t tokens);
   bool HasItsShare(const Record& record) const;
   PlacementNeed NeedOf(const Record& record) const;
   std::optional<RunnerId> FindRunner(const Record& record, const AdapterLimit& limit) const;

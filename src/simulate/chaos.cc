@@ -55,6 +55,7 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
       scheduler::FixedBound::MostWaiting(kMaxWaiting, fairness == 1 ? kTenants.size() : 1);
   if (fairness == 1) {
     options.scheduler.spare_seats = random.Int(0, 3);
+    options.scheduler.max_tenant_prompts = random.Int(1, 6);
     if (random.Chance(0.5)) options.scheduler.max_tenant_backlog_tokens = random.Int(16, 200);
   }
   options.policies = [fairness, order] {

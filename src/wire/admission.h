@@ -4,6 +4,7 @@
 #define ARIL_WIRE_ADMISSION_H_
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,11 +30,12 @@ class AdmissionControl {
   // adapters'.
   virtual Decisions OnSubmitted(const SequenceRequest& request, int64_t adapter_pages,
                                 TimePoint now) = 0;
-  // Finished, or cancelled before it began. Unknown: no effect.
+  // Cancelled before it began.
   virtual Decisions OnClosed(SequenceId sequence, TimePoint now) = 0;
-  // After every step. The statistics must list the sequences that have begun.
-  // If none has, somebody begins, as long as anybody waits.
-  virtual Decisions OnStep(const StepStats& stats, TimePoint now) = 0;
+  // After every step, with those that it has finished. The statistics must list the sequences that
+  // have begun. If none has, somebody begins, as long as anybody waits.
+  virtual Decisions OnStep(const StepStats& stats, std::span<const SequenceId> finished,
+                           TimePoint now) = 0;
 };
 
 }  // namespace aril::wire
