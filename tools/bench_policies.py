@@ -29,10 +29,10 @@ ADAPTERS = 16
 OVERLOAD = 5
 NOISE = 100
 KEYS = {"quiet": "quiet-key", "noisy": "noisy-key"}
-# One core is left to HTTP and to the clients, or what they do counts as what policies do. The pool is
-# small enough to be touched whole in one run: what memory grows by in the next is something else.
-SERVE = ["--max-num-seqs", str(BATCH), "--threads", str(max(1, os.cpu_count() - 1)),
-         "--pool-bytes", "96MiB"]
+# One core is left to HTTP and to the clients, or what they do counts as what policies do.
+SERVE = ["--max-num-seqs", str(BATCH), "--threads", str(max(1, os.cpu_count() - 1))]
+# Small enough to be touched whole in one run: what memory grows by in the next is something else.
+SMALL_POOL = ["--pool-bytes", "96MiB"]
 BOUNDED = ["--slo", f"{SLO_SECONDS}s", "--bound-by-slo"]
 POLICIES = {
     "none": [],
@@ -113,7 +113,7 @@ def find_peak(bench: Bench, flags: list) -> float:
 def overload(bench: Bench, flags: list, peak: float) -> list:
     rows = []
     for policy, more in POLICIES.items():
-        with bench.server([*flags, *more], "overload") as server:
+        with bench.server([*flags, *SMALL_POOL, *more], "overload") as server:
             bench.load(server, f"closed:{2 * BATCH}", "warm")
             before = anonymous_mb(server)
             median = bench.load(server, f"poisson:{OVERLOAD * peak:.3f}", "overload")
@@ -135,7 +135,7 @@ def overload(bench: Bench, flags: list, peak: float) -> list:
 def noisy(bench: Bench, flags: list, peak: float) -> list:
     quiet = f"poisson:{OVERLOAD * peak / NOISE:.3f}"
     noises = {f"{NOISE} times as many requests": (OVERLOAD * peak, SHORT_PROMPTS),
-              "long prompts": (peak, LONG_PROMPTS)}
+              "long prompts": (peak / 4, LONG_PROMPTS)}
     keys = bench.work / "keys"
     keys.write_text("".join(f"{key} {tenant}\n" for tenant, key in KEYS.items()))
     keys.chmod(0o600)
