@@ -18,8 +18,9 @@ from aril_server import connect
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 NOISY, QUIET = "key-of-noisy", "key-of-quiet"
-# Of a tenant that asks for more than one sequence at a time can serve.
+# Of a tenant that asks for more than a server of so few seats can serve.
 REQUESTS = 24
+LONG_PROMPT = "Once upon a time " * 60
 
 
 class PoliciesTest(unittest.TestCase):
@@ -28,16 +29,16 @@ class PoliciesTest(unittest.TestCase):
         WORK.mkdir(parents=True)
         self.ended = []  # keys, in the order of their answers
 
-    def start(self, *flags) -> aril_server.Server:
+    def start(self, *flags, seats=1) -> aril_server.Server:
         (WORK / "keys").write_text(f"{NOISY} noisy\n{QUIET} quiet\n")
         return aril_server.Server(
-            ["--demo", "--served-model-name", "base", "--max-num-seqs", "1", "--api-key-file",
-             WORK / "keys", *flags],
+            ["--demo", "--served-model-name", "base", "--max-num-seqs", str(seats),
+             "--api-key-file", WORK / "keys", *flags],
             WORK / "serve.log", ARIL)
 
-    def ask(self, server, key: str, max_tokens: int, stream: bool = False) -> tuple:
+    def ask(self, server, key: str, max_tokens: int, stream: bool = False, prompt="Once") -> tuple:
         """(status, headers, body)"""
-        body = {"model": "base", "prompt": "Once", "max_tokens": max_tokens, "ignore_eos": True,
+        body = {"model": "base", "prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True,
                 "stream": stream}
         with connect(server) as connection:
             connection.request("POST", "/v1/completions", json.dumps(body),
@@ -52,12 +53,15 @@ class PoliciesTest(unittest.TestCase):
         return sum(int(float(line.split()[-1])) for line in text.splitlines()
                    if line.startswith("vllm:num_requests_waiting"))
 
-    def ended_before_quiet(self, *flags) -> int:
-        """How many of the noisy tenant's requests are answered before the other tenant's first."""
-        with self.start(*flags) as server, \
+    def ended_before_quiet(self, *flags, seats=1, prompt="Once", max_tokens=200) -> int:
+        """How many of the noisy tenant's requests are answered before the other tenant's second."""
+        with self.start(*flags, seats=seats) as server, \
                 concurrent.futures.ThreadPoolExecutor(REQUESTS) as threads:
-            noisy = [threads.submit(self.ask, server, NOISY, 200) for _ in range(REQUESTS)]
-            while self.waiting(server) < REQUESTS - 4 and not all(n.done() for n in noisy):
+            self.assertEqual(self.ask(server, QUIET, 1)[0], 200)
+            self.ended.clear()
+            noisy = [threads.submit(self.ask, server, NOISY, max_tokens, prompt=prompt)
+                     for _ in range(REQUESTS)]
+            while self.waiting(server) < REQUESTS - seats - 3 and not all(n.done() for n in noisy):
                 pass
             before = len(self.ended)
             self.assertEqual(self.ask(server, QUIET, 5)[0], 200)
@@ -71,6 +75,16 @@ class PoliciesTest(unittest.TestCase):
         fair = self.ended_before_quiet("--fair-share")
         # The one that runs, and two whose adapters are loaded ahead.
         self.assertLessEqual(fair, 5)
+        self.assertGreater(in_line, fair)
+
+    def test_long_prompts_of_one_tenant_do_not_hold_up_another(self):
+        # Cached prompts would not be long. Steps compute twelve tokens of some three hundred.
+        long_prompts = {"seats": 8, "prompt": LONG_PROMPT, "max_tokens": 5}
+        steps = ("--max-num-batched-tokens", "12", "--no-enable-prefix-caching")
+        in_line = self.ended_before_quiet(*steps, **long_prompts)
+        fair = self.ended_before_quiet(*steps, "--fair-share", **long_prompts)
+        # Its prompt and its tokens take fewer steps than one of the others' prompts.
+        self.assertLessEqual(fair, 3)
         self.assertGreater(in_line, fair)
 
     def outcomes(self, server, max_tokens: int, stream: bool) -> list:
