@@ -71,35 +71,37 @@ class Engine::PageTally {
 // Those that share the rows of a step, each in one line: tenants, or all of them together.
 class Engine::Lines {
  public:
+  // And what is left for who waits in it, as if there were no other line.
   struct Line {
     int32_t number = 0;
     double weight = 1;
-    int64_t rows = 0;  // of a step, that nobody needs who runs or may start before
+    int64_t seats = 0;
+    int64_t rows = 0;
+    int64_t pages = 0;
 
     void Describe(PlanSequence& plan) const {
       plan.tenant = number;
       plan.tenant_weight = weight;
     }
+    bool StartsAnother() const { return seats > 0 && rows > 0 && pages >= 0; }
   };
 
-  Lines(const EngineOptions& options, int64_t max_rows) : options_(options), max_rows_(max_rows) {}
+  Lines(const EngineOptions& options, const Line& whole) : options_(options), whole_(whole) {}
 
   Line& Get(const Sequence& s) {
     const std::string_view name = options_.shares_rows ? s.request.tenant : std::string_view();
-    const auto [line, is_new] = lines_.try_emplace(name);
-    if (is_new) {
+    const auto [line, is_new] = lines_.try_emplace(name, whole_);
+    if (is_new && options_.shares_rows) {
+      line->second.number = static_cast<int32_t>(lines_.size() - 1);
       const auto weight = options_.tenant_weights.find(s.request.tenant);
-      const bool is_weighed = options_.shares_rows && weight != options_.tenant_weights.end();
-      line->second = {.number = static_cast<int32_t>(lines_.size() - 1),
-                      .weight = is_weighed ? weight->second : 1,
-                      .rows = max_rows_};
+      if (weight != options_.tenant_weights.end()) line->second.weight = weight->second;
     }
     return line->second;
   }
 
  private:
   const EngineOptions& options_;
-  const int64_t max_rows_;
+  const Line whole_;
   std::map<std::string_view, Line> lines_;
 };
 
@@ -275,11 +277,10 @@ PlanView Engine::View() {
                 .max_prefetches = kMaxLoads - residency_.num_loading()};
   std::set<AdapterId> adapters;
   PageTally tally(pool_.total());
-  Lines lines(options_, limits_.max_rows);
-  // No more waiting sequences than could start, by seats, rows and pages: the queue may be long,
-  // and so may the prompts that are looked up.
-  int64_t seats = options_.max_num_seqs;
-  int64_t pages = std::min(pool_.available(), view.available_kv_pages);
+  const std::vector<const Sequence*> running = Running();
+  Lines lines(options_, {.seats = options_.max_num_seqs - std::ssize(running),
+                         .rows = limits_.max_rows,
+                         .pages = std::min(pool_.available(), view.available_kv_pages)});
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
   const auto add_adapters = [&](const Sequence& s) {
     for (const Sequence::Adapter& adapter : s.adapters) {
@@ -293,26 +294,22 @@ PlanView Engine::View() {
                                standing_pins_.IsHeld(id)});
     }
   };
-  for (const Sequence* const s : Running()) {
+  for (const Sequence* const s : running) {
     view.sequences.push_back(Describe(*s, tally));
-    Lines::Line& line = lines.Get(*s);
-    line.Describe(view.sequences.back());
-    if (IsReady(*s) && s->num_tokens() - s->num_computed > 1) {
-      line.rows -= s->num_tokens() - s->num_computed;
-    }
+    lines.Get(*s).Describe(view.sequences.back());
     add_adapters(*s);
-    --seats;
   }
+  // No more waiting sequences than could start, by seats, rows and pages: the queue may be long,
+  // and so may the prompts that are looked up.
   for (const auto& [arrival, sequence] : sequences_) {
     const Sequence& s = *sequence;
     if (s.running) continue;
     Lines::Line& line = lines.Get(s);
-    const bool starts_nobody = seats <= 0 || pages < 0;
-    if (starts_nobody || line.rows <= 0) {
+    if (!line.StartsAnother()) {
       if (view.upcoming.size() < kMaxLookahead) {
         view.upcoming.push_back({s.id(), s.request.adapters});
         add_adapters(s);
-      } else if (starts_nobody || !options_.shares_rows) {
+      } else if (!options_.shares_rows) {
         break;
       }
       continue;
@@ -320,9 +317,9 @@ PlanView Engine::View() {
     PlanSequence& plan = view.sequences.emplace_back(Describe(s, tally));
     line.Describe(plan);
     add_adapters(s);
-    --seats;
+    --line.seats;
     line.rows -= plan.num_tokens - plan.num_computed;
-    pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
+    line.pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
   }
   // What is wanted first goes last.
   for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);

@@ -6,8 +6,8 @@
 // adapter that is being loaded into the pages it needs. A waiting sequence joins,
 // in order of arrival, when there is room for its adapters, for all its tokens, and for some more
 // tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens there), so
-// that it is not evicted at once. The head of the queue is never overtaken; a sequence that could
-// not run alone is refused on submission.
+// that it is not evicted at once. The head of the queue is not overtaken; a sequence that could not
+// run alone is refused on submission.
 //
 // Where there are several tenants, each has a share of the rows for prefills, in proportion to its
 // weight, and what it leaves of that is the others' (engine/row_shares.h). "Oldest first" then
@@ -75,7 +75,7 @@ struct PlanAdapter {
   bool is_pinned = false;  // stays, whoever uses it: its pages are never available
 };
 
-// A sequence that waits behind those that could start now.
+// A sequence that waits and could not start now.
 struct PlanUpcoming {
   SequenceId id;
   AdapterMix adapters;
@@ -83,7 +83,7 @@ struct PlanUpcoming {
 
 struct PlanView {
   std::vector<PlanSequence> sequences;  // running ones by arrival, oldest first, then waiting ones
-  std::vector<PlanUpcoming> upcoming;   // those after them, as far as one wants to look ahead
+  std::vector<PlanUpcoming> upcoming;   // others that wait, as far as one wants to look ahead
   std::vector<PlanAdapter> adapters;    // of both
   int64_t available_pages = 0;
   // That adapters may take besides those that are used, as far as they are available.

@@ -33,11 +33,17 @@ struct RunnerLost {
 struct RunnerLeaving {
   RunnerId runner;
 };
+// A runner in the same process has made a step. Its sequences that ended are gone before anybody is
+// placed by its report, which does not have them any more.
+struct StepEnded {
+  wire::RunnerReport report;
+  std::vector<SequenceId> finished;
+};
 // Comes regularly, several times a second.
 struct Tick {};
 
 using Event = std::variant<wire::Submission, SequenceClosed, GatewayLost, RunnerJoined,
-                           wire::RunnerReport, RunnerLost, RunnerLeaving, Tick>;
+                           wire::RunnerReport, RunnerLost, RunnerLeaving, StepEnded, Tick>;
 
 // Not to be placed: never (too large: `retry_after` is zero) or not now.
 struct Refuse {

@@ -84,17 +84,22 @@ OneRunner::Decisions OneRunner::OnClosed(SequenceId sequence, TimePoint now) {
 OneRunner::Decisions OneRunner::OnStep(const wire::StepStats& stats,
                                        std::span<const SequenceId> finished, TimePoint now) {
   for (const SequenceId id : finished) Forget(id);
-  // What the step did goes first: who is next for the seats that it freed depends on it.
-  Decisions decisions = Take(scheduler_.Handle(MakeReport(stats), now));
-  const auto add = [&](const Event& event) {
+  Decisions decisions;
+  const auto tell = [&](const Event& event) {
     Decisions more = Take(scheduler_.Handle(event, now));
     decisions.begin.insert(decisions.begin.end(), more.begin.begin(), more.begin.end());
     decisions.refuse.insert(decisions.refuse.end(), more.refuse.begin(), more.refuse.end());
   };
-  for (const SequenceId id : finished) add(SequenceClosed{id});
+  tell(StepEnded{MakeReport(stats), {finished.begin(), finished.end()}});
+  // Who is accepted fits an idle runner, whatever is pinned there.
+  if (num_begun_ == 0) {
+    wire::RunnerReport idle = MakeReport(stats);
+    idle.available_pages = options_.pages_total;
+    tell(idle);
+  }
   if (now - last_tick_ >= kTickInterval) {
     last_tick_ = now;
-    add(Tick{});
+    tell(Tick{});
   }
   return decisions;
 }
@@ -130,8 +135,6 @@ wire::RunnerReport OneRunner::MakeReport(const wire::StepStats& stats) {
       report.available_pages -= CeilDiv<int64_t>(state.num_tokens, options_.page_tokens);
     }
   }
-  // Who is accepted fits an idle runner, whatever is pinned there.
-  if (num_begun_ == 0) report.available_pages = options_.pages_total;
   return report;
 }
 

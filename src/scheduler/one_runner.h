@@ -27,9 +27,9 @@ struct OneRunnerOptions {
 // A sequence begins when the runner has a seat and the pages for its tokens and adapters; those of
 // cached prefixes are counted as if they were not there. Under fair share, once a second tenant has
 // come, a sixteenth of the seats (one at least, of eight or more) is kept for tenants that have
-// less than their even part of them, and prompts that are not computed yet take no more than a
-// quarter of the seats for each tenant, if they fill more than two steps. Used by one thread at a
-// time.
+// less than their even part of them, and a tenant begins no more while prompts of its that are not
+// computed yet have a quarter of the seats (two at least) and fill more than two steps. Used by one
+// thread at a time.
 class OneRunner final : public wire::AdmissionControl {
  public:
   // The runner may have this many waiting, so that it loads their adapters before it is their turn;

@@ -57,7 +57,7 @@ class Server {
   void Step(Duration time = milliseconds(20), int64_t evicted = -1) {
     now_ += time;
     wire::StepStats stats;
-    stats.pages_available = pages_;
+    stats.pages_available = pages_ - pinned;
     for (auto& [id, num_tokens] : running_) {
       const bool is_running = id != evicted;
       if (is_running) {
@@ -70,6 +70,7 @@ class Server {
     Take(control_.OnStep(stats, std::exchange(ended_, {}), now_));
   }
 
+  int64_t pinned = 0;  // pages
   std::vector<int64_t> begun, refused;
   std::vector<Status> why;
 
@@ -128,6 +129,19 @@ TEST(OneRunnerTest, AnIdleRunnerBeginsWhoeverWasAccepted) {
   server.End(0);
   server.Step();
   EXPECT_THAT(server.begun, ElementsAre(0, 1));
+}
+
+// Also in the moment in which the last one has ended: there is room for two.
+TEST(OneRunnerTest, MoreThanOneBeginOnlyWithPagesThatAreThere) {
+  Server server({}, 8, 10);
+  server.pinned = 7;
+  server.Submit(0);
+  server.Step();
+  for (int64_t id = 1; id < 5; ++id) server.Submit(id);
+  EXPECT_THAT(server.begun, ElementsAre(0));
+  server.End(0);
+  server.Step();
+  EXPECT_THAT(server.begun, ElementsAre(0, 1, 2));
 }
 
 TEST(OneRunnerTest, TenantsTakeTurns) {

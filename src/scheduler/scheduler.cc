@@ -187,6 +187,11 @@ void Scheduler::On(const wire::RunnerReport& report) {
   PlaceWaiting();
 }
 
+void Scheduler::On(const StepEnded& event) {
+  for (const SequenceId id : event.finished) Drop(id);
+  On(event.report);
+}
+
 void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence, int64_t number) {
   const auto found = records_.find(sequence.sequence);
   if (found == records_.end()) return Adopt(runner, sequence);

@@ -157,6 +157,7 @@ class Scheduler {
   void On(const wire::RunnerReport& report);
   void On(const RunnerLost& event);
   void On(const RunnerLeaving& event);
+  void On(const StepEnded& event);
   void On(const Tick& tick);
 
   void Admit(const wire::Submission& submission);
