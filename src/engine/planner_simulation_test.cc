@@ -190,7 +190,8 @@ class ToyWorld {
                   .available_kv_pages = max_kv_pages_ - num_kv_pages()};
     std::vector<ToySequence*> sequences;
     for (auto& [arrival, s] : sequences_) sequences.push_back(&s);
-    std::ranges::stable_partition(sequences, [](const ToySequence* s) { return s->plan.running; });
+    std::stable_partition(sequences.begin(), sequences.end(),
+                          [](const ToySequence* s) { return s->plan.running; });
     std::set<PageId> seen;
     for (ToySequence* const sequence : sequences) {
       ToySequence& s = *sequence;
