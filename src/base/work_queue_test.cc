@@ -30,15 +30,13 @@ TEST(WorkQueue, OneThreadRunsOneAfterTheOther) {
 }
 
 TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
+  std::promise<void> begun, go_on, other;  // these outlive the queue, and so what uses them
   WorkQueue queue(10, 2);
-  std::promise<void> begun;
-  std::promise<void> go_on;
   ASSERT_TRUE(queue.TryPush([&] {
     begun.set_value();
     go_on.get_future().wait();
   }));
   begun.get_future().wait();
-  std::promise<void> other;
   ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }));
   other.get_future().wait();
   go_on.set_value();
