@@ -44,7 +44,7 @@ TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
 
 TEST(WorkQueue, OfALaneOneRunsAtATime) {
   std::vector<int> order;
-  std::promise<void> begun, go_on, other, done;
+  std::promise<void> begun, go_on, other, without, done;
   WorkQueue queue(10, 2);
   ASSERT_TRUE(queue.TryPush(
       [&] {
@@ -64,7 +64,6 @@ TEST(WorkQueue, OfALaneOneRunsAtATime) {
   // Neither another lane nor none waits for this one.
   ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }, 8));
   other.get_future().wait();
-  std::promise<void> without;
   ASSERT_TRUE(queue.TryPush([&] { without.set_value(); }));
   without.get_future().wait();
   go_on.set_value();
