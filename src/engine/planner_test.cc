@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine/planner_test_support.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,69 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
-
-constexpr AdapterId kA{1};
-constexpr AdapterId kB{2};
-constexpr AdapterId kC{3};
-
-// Four tokens per page. Ids are also the order of arrival.
-constexpr PlanLimits kLimits{
-    .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4};
-
-PlanSequence Waiting(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
-  return {.id = SequenceId(id), .adapters = MixOf(adapter), .num_tokens = num_tokens};
-}
-
-// With just the pages that its computed tokens need.
-PlanSequence Running(int64_t id, int64_t num_tokens, int64_t num_computed,
-                     AdapterId adapter = kBaseModel) {
-  PlanSequence sequence = Waiting(id, num_tokens, adapter);
-  sequence.running = true;
-  sequence.num_computed = num_computed;
-  sequence.num_pages = (num_computed + kLimits.page_tokens - 1) / kLimits.page_tokens;
-  sequence.num_own_pages = sequence.num_pages;
-  return sequence;
-}
-
-// `num_cached` of its pages are cached; `num_own` of them are used by nobody before it.
-PlanSequence Cached(PlanSequence sequence, int64_t num_cached, int64_t num_own) {
-  sequence.num_pages = num_cached;
-  sequence.num_computed = num_cached * kLimits.page_tokens;
-  sequence.num_own_pages = num_own;
-  return sequence;
-}
-
-// At its last token, so that it wants one row.
-PlanSequence Decoding(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
-  return Running(id, num_tokens, num_tokens - 1, adapter);
-}
-
-template <typename Id>
-std::vector<int64_t> Values(const std::vector<Id>& ids) {
-  std::vector<int64_t> values;
-  for (const Id id : ids) values.push_back(id.value());
-  return values;
-}
-
-// Of the sequences whose adapters are loaded ahead.
-std::vector<int64_t> Prefetches(const Plan& plan) {
-  std::vector<int64_t> ids;
-  for (const Plan::Prefetch& prefetch : plan.prefetch) ids.push_back(prefetch.id.value());
-  return ids;
-}
-
-// (sequence, rows) in the order of the batch.
-std::vector<std::pair<int64_t, int64_t>> Rows(const Plan& plan) {
-  std::vector<std::pair<int64_t, int64_t>> rows;
-  for (const Plan::Item& item : plan.items) rows.emplace_back(item.id.value(), item.num_rows);
-  return rows;
-}
-
-std::vector<int64_t> NewPages(const Plan& plan) {
-  std::vector<int64_t> pages;
-  for (const Plan::Item& item : plan.items) pages.push_back(item.new_pages);
-  return pages;
-}
 
 TEST(Planner, PlansNothingForNobody) {
   const Plan plan = MakePlan({.available_pages = 10}, kLimits);
@@ -114,56 +52,6 @@ TEST(Planner, AdmitsInOrderOfArrivalUntilTheRowsAreUsedUp) {
       kLimits);
   EXPECT_THAT(Values(plan.admit), ElementsAre(3, 5));
   EXPECT_THAT(Rows(plan), ElementsAre(Pair(3, 6), Pair(5, 10)));
-}
-
-PlanSequence Of(int32_t tenant, PlanSequence sequence, double weight = 1) {
-  sequence.tenant = tenant;
-  sequence.tenant_weight = weight;
-  return sequence;
-}
-
-TEST(Planner, TenantsShareTheRowsOfPrefills) {
-  const auto rows = [](double weight) {
-    return Rows(MakePlan({.sequences = {Running(0, 80, 0), Running(1, 80, 0), Decoding(2, 4),
-                                        Of(1, Running(3, 80, 0), weight)},
-                          .available_pages = 100},
-                         kLimits));
-  };
-  EXPECT_THAT(rows(1), ElementsAre(Pair(0, 7), Pair(3, 8), Pair(2, 1)));
-  EXPECT_THAT(rows(2), ElementsAre(Pair(0, 5), Pair(3, 10), Pair(2, 1)));
-  const PlanView fits{.sequences = {Running(0, 80, 0), Of(1, Running(1, 6, 0))},
-                      .available_pages = 100};
-  EXPECT_THAT(Rows(MakePlan(fits, kLimits)), ElementsAre(Pair(0, 10), Pair(1, 6)));
-}
-
-// Whose share is used up does not hold up others; within a tenant nobody is overtaken.
-TEST(Planner, ATenantWithoutRowsJoinsAtOnceWhoeverWaitsBeforeIt) {
-  const PlanView view{
-      .sequences = {Running(0, 80, 40), Waiting(1, 40), Waiting(2, 1), Of(1, Waiting(3, 5)),
-                    Of(1, Waiting(4, 40)), Of(1, Waiting(5, 1))},
-      .available_pages = 100};
-  const Plan plan = MakePlan(view, kLimits);
-  EXPECT_THAT(Values(plan.admit), ElementsAre(3, 4));
-  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 8), Pair(3, 5), Pair(4, 3)));
-  EXPECT_THAT(NewPages(plan), ElementsAre(2, 2, 1));
-}
-
-// 0 needs ten more pages in later steps, 1 those of five tokens and one of headroom.
-TEST(Planner, WhoJoinsBesideUnfinishedPrefillsLeavesThemTheirPages) {
-  const auto admits = [](int64_t available_pages) {
-    return !MakePlan({.sequences = {Running(0, 80, 40), Of(1, Waiting(1, 5))},
-                      .available_pages = available_pages},
-                     kLimits)
-                .admit.empty();
-  };
-  EXPECT_TRUE(admits(10 + 2 + 1));
-  EXPECT_FALSE(admits(10 + 2 + 0));
-}
-
-TEST(Planner, NoTenantOvertakesWhoLacksPages) {
-  const PlanView view{.sequences = {Decoding(0, 4), Waiting(1, 80), Of(1, Waiting(2, 1))},
-                      .available_pages = 10};
-  EXPECT_THAT(MakePlan(view, kLimits).admit, IsEmpty());
 }
 
 TEST(Planner, TheHeadOfTheQueueIsNotOvertaken) {
