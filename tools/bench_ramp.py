@@ -137,7 +137,7 @@ class Ramp:
         try:
             self.run("bench", "step", "--shape", self.options.shape, "--threads", 1, "--batch",
                      "1,2,4,8,16", "--adapters", 8, "--rank", RANK, "--context", "32,160",
-                     "--prefill", 64, "--steps", 6, "--passes", 3, "--step-model", self.steps,
+                     "--prefill", "8,16,32,64,128", "--steps", 6, "--passes", 3, "--step-model", self.steps,
                      hold=hold)
         finally:
             hold.remove()

@@ -102,14 +102,15 @@ void AddStep(CLI::App& bench) {
   AddFlag(*step, "--context", options->contexts, "Tokens of each sequence that decodes, in turn")
       ->delimiter(',')
       ->check(AtLeastOne());
-  AddFlag(*step, "--prefill", options->prefill_tokens, "Tokens of the prefill; 0: none")
+  AddFlag(*step, "--prefill", options->prefills, "Tokens of each prefill; 0: none")
+      ->delimiter(',')
       ->check(CLI::Range(0, 65536));
   AddFlag(*step, "--steps", options->steps, "Timed steps of a pass")->check(AtLeastOne());
   AddFlag(*step, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
   AddFlag(
       *step, "--step-model", options->step_model_path,
       "File to write coefficients for aril simulate to, fitted to these steps: needs two values "
-      "of --context, adapters and a prefill");
+      "of --context, adapters and a prefill, better several");
   step->callback(
       [options] { ExitUnlessOk("bench step", BenchStep(*options, std::cout, RealClock())); });
 }

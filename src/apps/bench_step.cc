@@ -57,7 +57,7 @@ class Bench {
         .max_sequences =
             std::max({int64_t{1}, options_.num_adapters, std::ranges::max(options_.batches)}),
         .max_tokens = max_tokens,
-        .max_prefill_tokens = options_.prefill_tokens,
+        .max_prefill_tokens = std::ranges::max(options_.prefills),
         .probe_bytes = options_.probe_bytes};
     ASSIGN_OR_RETURN(timer_, StepTimer::Create(options, out_, clock_));
     return OkStatus();
@@ -80,9 +80,9 @@ class Bench {
       for (int32_t i = 0; i < options_.num_adapters; ++i) step.adapters.push_back(i);
       cases.push_back({StrCat("decode, each its adapter of rank ", options_.rank), step});
     }
-    if (options_.prefill_tokens > 0) {
-      cases.push_back({.name = StrCat("prefill of ", options_.prefill_tokens),
-                       .step = {.prefill_tokens = options_.prefill_tokens}});
+    for (const int64_t tokens : options_.prefills) {
+      if (tokens == 0) continue;
+      cases.push_back({.name = StrCat("prefill of ", tokens), .step = {.prefill_tokens = tokens}});
     }
     return cases;
   }

@@ -21,14 +21,14 @@ struct BenchStepOptions {
   std::string isa = "auto";
   int threads = 0;  // 0: one per core
   // Decoding at these numbers of sequences, each with so many tokens before the first timed step;
-  // with `num_adapters` different adapters at that number of sequences, of the first length; and a
-  // prefill.
+  // with `num_adapters` different adapters at that number of sequences, of the first length; and
+  // prefills.
   std::vector<int64_t> batches = {1, 8, 16, 32};
   std::vector<int64_t> contexts = {128};
   int64_t num_adapters = 16;  // 0: none
   int64_t rank = 16;
-  int64_t prefill_tokens = 512;  // 0: no prefill
-  int64_t steps = 16;            // timed in each pass
+  std::vector<int64_t> prefills = {512};  // tokens of each prompt; none of 0
+  int64_t steps = 16;                     // timed in each pass
   int64_t passes = 5;
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe
   std::string json_path;                            // empty: none

@@ -66,7 +66,7 @@ TEST(BenchStep, ComparesEachStepWithItsRoofline) {
                                     .contexts = {9, 40},
                                     .num_adapters = 2,
                                     .rank = 4,
-                                    .prefill_tokens = 20,
+                                    .prefills = {8, 20},
                                     .steps = 3,
                                     .passes = 2,
                                     .probe_bytes = kProbeBytes,
@@ -74,12 +74,13 @@ TEST(BenchStep, ComparesEachStepWithItsRoofline) {
                                     .step_model_path = dir / "model.json"};
   const Status status = BenchStep(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_THAT(out.str(), AllOf(HasSubstr("of roofline"), HasSubstr("each its adapter of rank 4"),
-                               HasSubstr("prefill of 20"), HasSubstr("decode at 40 tokens"),
-                               HasSubstr("% of each of these steps")));
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("of roofline"), HasSubstr("each its adapter of rank 4"),
+                    HasSubstr("prefill of 8 "), HasSubstr("prefill of 20"),
+                    HasSubstr("decode at 40 tokens"), HasSubstr("% of each of these steps")));
   const Json json = ReadJson(options.json_path);
   const Json::Array& results = *json.Find("results")->AsArray();
-  ASSERT_EQ(results.size(), 6u);
+  ASSERT_EQ(results.size(), 7u);
   for (const Json& result : results) {
     EXPECT_GT(Number(result, "seconds"), 0);
     EXPECT_GT(Number(result, "roofline_seconds"), 0);
@@ -97,7 +98,7 @@ TEST(BenchStep, TimesStepsOfAllSequencesHoweverLongTheirPrompts) {
                                    .batches = {2},
                                    .contexts = {700},
                                    .num_adapters = 0,
-                                   .prefill_tokens = 0,
+                                   .prefills = {0},
                                    .steps = 1,
                                    .passes = 1,
                                    .probe_bytes = kProbeBytes},
@@ -111,8 +112,8 @@ TEST(BenchStep, SaysAtOnceWhatAStepModelNeeds) {
       BenchStep({.shape = "tiny", .step_model_path = "model.json"}, out, RealClock());
   EXPECT_THAT(Message(one_context), AllOf(HasSubstr("--step-model"), HasSubstr("too little")));
   const Status no_prefill = BenchStep(
-      {.shape = "tiny", .contexts = {9, 40}, .prefill_tokens = 0, .step_model_path = "model.json"},
-      out, RealClock());
+      {.shape = "tiny", .contexts = {9, 40}, .prefills = {0}, .step_model_path = "model.json"}, out,
+      RealClock());
   EXPECT_THAT(Message(no_prefill), HasSubstr("with prefill tokens"));
   EXPECT_EQ(out.str(), "") << "before anything is made";
 }

@@ -128,15 +128,19 @@ std::string Svg(const TraceResult& result) {
 double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
                           const simulate::StepModel& steps, int64_t full_batch) {
   const auto batch = static_cast<double>(full_batch);
-  double seconds = 0;
+  double seconds = 0, prompts = 0, full_steps = 0;
   for (const TraceRequest& r : requests) {
     const auto prompt = static_cast<double>(r.prompt_tokens);
     const auto output = static_cast<double>(r.output_tokens);
     const double context = prompt + output / 2;
     const double step = steps.base + batch * (steps.sequence + steps.context_token * context);
-    seconds += prompt * steps.prefill_token + output * step / batch;
+    seconds += output * step / batch;
+    prompts += prompt;
+    full_steps += output / batch;
   }
-  return seconds / 3600;
+  // What the steps of full batches have room for costs nothing.
+  const double room = full_steps * std::max(0.0, steps.free_rows - batch);
+  return (seconds + std::max(0.0, prompts - room) * steps.prefill_token) / 3600;
 }
 
 int64_t SimulatedGpu::PagesOfAdapter(int64_t rank) const {

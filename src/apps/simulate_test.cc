@@ -93,6 +93,10 @@ TEST(SimulateFig13Test, LowerBoundIsTheFormula) {
   const double step = 0.32 + 32 * (0.01 + 0.132);
   EXPECT_NEAR(GpuHoursLowerBound({{.prompt_tokens = 100, .output_tokens = 64}}, steps, 32),
               (100 * 0.002 + 64 * step / 32) / 3600, 1e-12);
+  // Two full steps have room for 8 rows each beside their decodes.
+  steps.free_rows = 40;
+  EXPECT_NEAR(GpuHoursLowerBound({{.prompt_tokens = 100, .output_tokens = 64}}, steps, 32),
+              (84 * 0.002 + 64 * step / 32) / 3600, 1e-12);
 }
 
 TEST(SimulateFig13Test, ConsolidationSavesGpuHours) {

@@ -158,7 +158,8 @@ int64_t RunnerModel::Promised() const {
   return promised;
 }
 
-void RunnerModel::Admit(TimePoint now) {
+// Each takes, if its adapter is there, what it can use of `rows`.
+void RunnerModel::Admit(int64_t rows, TimePoint now) {
   int64_t promised = Promised();
   while (!waiting_.empty() && num_running_ < options_.max_running) {
     Sequence& sequence = *waiting_.begin()->second;
@@ -174,7 +175,12 @@ void RunnerModel::Admit(TimePoint now) {
     sequence.is_running = true;
     running_.emplace(sequence.place, &sequence);
     ++num_running_;
-    promised += PagesFor(sequence.num_tokens);
+    if (IsReady(sequence, now)) {
+      sequence.rows = std::min(sequence.num_tokens - sequence.num_computed, rows);
+      rows -= sequence.rows;
+      CHECK(TakePages(sequence, PagesFor(sequence.rows)));
+    }
+    promised += PagesFor(sequence.num_tokens) - sequence.num_pages;
   }
 }
 
@@ -202,9 +208,8 @@ std::optional<Duration> RunnerModel::BeginStep(TimePoint now) {
     }
     ++it;
   }
-  // Who has just been evicted would only come back to be evicted again. What joins has its rows
-  // from the next step on.
-  if (!has_evicted) Admit(now);
+  // Who has just been evicted would only come back to be evicted again.
+  if (!has_evicted) Admit(rows_left, now);
   StepWork work;
   last_batch_ = 0;
   std::vector<AdapterId> used;
@@ -225,13 +230,7 @@ std::optional<Duration> RunnerModel::BeginStep(TimePoint now) {
     const auto found = adapters_.find(id);
     if (found != adapters_.end()) work.adapter_bytes += found->second.pages * options_.page_bytes;
   }
-  if (last_batch_ == 0) {
-    // Those that have just joined can begin at once.
-    for (const auto& [place, sequence] : running_) {
-      if (IsReady(*sequence, now)) return Duration(1);
-    }
-    return std::nullopt;
-  }
+  if (last_batch_ == 0) return std::nullopt;
   return options_.steps.Step(work);
 }
 

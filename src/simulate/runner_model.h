@@ -103,7 +103,7 @@ class RunnerModel {
   int64_t PagesFor(int64_t tokens) const;
   int64_t Promised() const;
   bool IsReady(const Sequence& sequence, TimePoint now) const;
-  void Admit(TimePoint now);
+  void Admit(int64_t rows, TimePoint now);
   Adapter& Load(AdapterId id, int64_t pages, TimePoint now);
   void Use(AdapterId id, int64_t pages, TimePoint now);
   void Unuse(AdapterId id);

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
-#include <utility>
+#include <set>
 
 #include "base/strings.h"
 
@@ -30,8 +30,13 @@ using Row = std::array<double, kNumTerms>;
 // Below this a pivot of normal equations, whose diagonal is 1, is rounding.
 constexpr double kSingular = 1e-10;
 
-double Amount(const Term& term, const StepWork& work) {
-  return term.amount == nullptr ? 1 : static_cast<double>(work.*term.amount);
+// With so many free rows.
+double Amount(const Term& term, const StepWork& work, double free_rows) {
+  if (term.amount == nullptr) return 1;
+  if (term.amount == &StepWork::prefill_tokens) {
+    return StepModel{.free_rows = free_rows}.PaidPrefillTokens(work);
+  }
+  return static_cast<double>(work.*term.amount);
 }
 
 // The least squares of rows * x = 1 over the columns of `subset`, the others 0; nullopt if they
@@ -73,20 +78,20 @@ double SquaredError(const std::vector<Row>& rows, const Row& solution) {
   return sum;
 }
 
-}  // namespace
+struct Fit {
+  StepModel model;
+  double squared_error = 0;  // the sum, relative
+};
 
-StatusOr<StepFit> FitStepModel(const std::vector<MeasuredStep>& steps) {
-  if (steps.size() < kNumTerms) {
-    return InvalidArgument(
-        StrCat("a step model needs ", kNumTerms, " measured steps, these are ", steps.size()));
-  }
+// The best with so many free rows.
+StatusOr<Fit> FitWith(const std::vector<MeasuredStep>& steps, double free_rows) {
   // Relative to what was measured, and in units in which each column has length 1.
   Row lengths = {};
   std::vector<Row> rows;
   for (const MeasuredStep& step : steps) {
     Row& row = rows.emplace_back();
     for (size_t i = 0; i < kNumTerms; ++i) {
-      row[i] = Amount(kTerms[i], step.work) / step.seconds;
+      row[i] = Amount(kTerms[i], step.work, free_rows) / step.seconds;
       lengths[i] += row[i] * row[i];
     }
   }
@@ -112,14 +117,42 @@ StatusOr<StepFit> FitStepModel(const std::vector<MeasuredStep>& steps) {
       best = solution;
     }
   }
-  StepFit fit;
+  Fit fit = {.model = {.free_rows = free_rows}, .squared_error = least};
   for (size_t i = 0; i < kNumTerms; ++i) {
     fit.model.*kTerms[i].coefficient = (*best)[i] / std::sqrt(lengths[i]);
   }
+  return fit;
+}
+
+// Prompts of so many tokens were measured, each number once.
+std::set<int64_t> PrefillLengths(const std::vector<MeasuredStep>& steps) {
+  std::set<int64_t> lengths;
+  for (const MeasuredStep& step : steps) {
+    if (step.work.prefill_tokens > 0) lengths.insert(step.work.prefill_tokens);
+  }
+  return lengths;
+}
+
+}  // namespace
+
+StatusOr<StepFit> FitStepModel(const std::vector<MeasuredStep>& steps) {
+  if (steps.size() < kNumTerms) {
+    return InvalidArgument(
+        StrCat("a step model needs ", kNumTerms, " measured steps, these are ", steps.size()));
+  }
+  ASSIGN_OR_RETURN(Fit best, FitWith(steps, 0));
+  // Every number of free rows that leaves the longest prompt something to pay for. One length says
+  // nothing about them: any number would fit it.
+  const std::set<int64_t> lengths = PrefillLengths(steps);
+  for (int64_t rows = 1; lengths.size() > 1 && rows < *lengths.rbegin(); ++rows) {
+    const StatusOr<Fit> fit = FitWith(steps, static_cast<double>(rows));
+    if (fit.ok() && fit->squared_error < best.squared_error) best = *fit;
+  }
+  StepFit fit = {.model = best.model};
   for (const MeasuredStep& step : steps) {
     double seconds = 0;
     for (const Term& term : kTerms) {
-      seconds += fit.model.*term.coefficient * Amount(term, step.work);
+      seconds += best.model.*term.coefficient * Amount(term, step.work, best.model.free_rows);
     }
     fit.worst_error = std::max(fit.worst_error, std::abs(seconds / step.seconds - 1));
   }

@@ -20,7 +20,8 @@ struct StepFit {
   double worst_error = 0;  // of a measured step: |model - measured| / measured, the largest
 };
 
-// The coefficients, none below 0, with the least sum of squared relative errors. InvalidArgument
+// The coefficients, none below 0, with the least sum of squared relative errors; free rows are 0
+// unless prompts of different lengths were measured. InvalidArgument
 // without a step that has something of each kind, or with fewer steps than there are coefficients,
 // or where they cannot be told apart.
 StatusOr<StepFit> FitStepModel(const std::vector<MeasuredStep>& steps);

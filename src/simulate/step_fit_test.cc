@@ -43,6 +43,27 @@ TEST(StepFitTest, FindsTheModelThatMadeTheSteps) {
   EXPECT_LT(fit->worst_error, kRelative);
 }
 
+TEST(StepFitTest, PromptsOfDifferentLengthsTellFreeRows) {
+  StepModel model;
+  for (const auto member : {&StepModel::base, &StepModel::prefill_token, &StepModel::sequence,
+                            &StepModel::context_token, &StepModel::adapter_byte}) {
+    model.*member *= 1e3;
+  }
+  model.free_rows = 48;
+  std::vector<MeasuredStep> steps = StepsOf(model);
+  EXPECT_EQ(FitStepModel(steps)->model.free_rows, 0) << "of one length";
+  for (const int64_t tokens : {16, 64, 128}) {
+    MeasuredStep& step = steps.emplace_back();
+    step.work.prefill_tokens = tokens;
+    step.seconds = std::chrono::duration<double>(model.Step(step.work)).count();
+  }
+  const auto fit = FitStepModel(steps);
+  ASSERT_TRUE(fit.ok()) << fit.status();
+  EXPECT_EQ(fit->model.free_rows, 48);
+  EXPECT_NEAR(fit->model.prefill_token / model.prefill_token, 1, kRelative);
+  EXPECT_LT(fit->worst_error, kRelative);
+}
+
 TEST(StepFitTest, NoCoefficientIsBelowZero) {
   std::vector<MeasuredStep> steps = StepsOf({});
   steps[3].seconds = steps[2].seconds * 0.9;  // a longer context was faster

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -11,16 +10,21 @@
 namespace aril::simulate {
 namespace {
 
-constexpr double kMaxSeconds = 10;
-
-constexpr std::pair<const char*, double StepModel::*> kMembers[] = {
-    {"base", &StepModel::base},
-    {"prefill_token", &StepModel::prefill_token},
-    {"sequence", &StepModel::sequence},
-    {"context_token", &StepModel::context_token},
-    {"adapter_byte", &StepModel::adapter_byte},
-    {"load_byte", &StepModel::load_byte},
-    {"load_latency", &StepModel::load_latency}};
+struct Member {
+  const char* name;
+  double StepModel::*value;
+  double least = 0;
+  double most = 10;
+  const char* unit = "seconds";
+};
+constexpr Member kMembers[] = {{"base", &StepModel::base, 1e-9},
+                               {"prefill_token", &StepModel::prefill_token},
+                               {"sequence", &StepModel::sequence},
+                               {"context_token", &StepModel::context_token},
+                               {"adapter_byte", &StepModel::adapter_byte},
+                               {"load_byte", &StepModel::load_byte},
+                               {"load_latency", &StepModel::load_latency},
+                               {"free_rows", &StepModel::free_rows, 0, 65536, "rows"}};
 
 // Whatever the coefficients: a step of a fortnight fits a Duration.
 constexpr double kMaxTime = 1e6;
@@ -32,10 +36,15 @@ Duration FromSeconds(double seconds) {
 }  // namespace
 
 Duration StepModel::Step(const StepWork& work) const {
-  return FromSeconds(base + prefill_token * static_cast<double>(work.prefill_tokens) +
+  return FromSeconds(base + prefill_token * PaidPrefillTokens(work) +
                      sequence * static_cast<double>(work.decodes) +
                      context_token * static_cast<double>(work.context_tokens) +
                      adapter_byte * static_cast<double>(work.adapter_bytes));
+}
+
+double StepModel::PaidPrefillTokens(const StepWork& work) const {
+  const double room = std::max(0.0, free_rows - static_cast<double>(work.decodes));
+  return std::max(0.0, static_cast<double>(work.prefill_tokens) - room);
 }
 
 Duration StepModel::Load(int64_t adapter_bytes) const {
@@ -57,7 +66,7 @@ scheduler::StepCurve StepModel::Curve(int64_t max_batch, int64_t context_tokens)
 
 Json StepModel::ToJson() const {
   Json::Object object;
-  for (const auto& [name, member] : kMembers) object.emplace_back(name, this->*member);
+  for (const Member& member : kMembers) object.emplace_back(member.name, this->*member.value);
   return object;
 }
 
@@ -70,21 +79,20 @@ StatusOr<StepModel> ParseStepModel(std::string_view text) {
   StepModel model;
   for (const auto& [key, value] : *object) {
     bool is_known = false;
-    for (const auto& [name, member] : kMembers) {
-      if (key != name) continue;
+    for (const Member& member : kMembers) {
+      if (key != member.name) continue;
       is_known = true;
-      double seconds = 0;
-      const double least = member == &StepModel::base ? 1e-9 : 0;
-      if (!value.AsNumber(&seconds) || !(seconds >= least && seconds <= kMaxSeconds)) {
-        return InvalidArgument(StrCat("step model: `", key, "` must be a number of seconds from ",
-                                      least, " to ", kMaxSeconds));
+      double number = 0;
+      if (!value.AsNumber(&number) || !(number >= member.least && number <= member.most)) {
+        return InvalidArgument(StrCat("step model: `", key, "` must be a number of ", member.unit,
+                                      " from ", member.least, " to ", member.most));
       }
-      model.*member = seconds;
+      model.*member.value = number;
     }
     if (!is_known) {
       return InvalidArgument(StrCat("step model: unknown member `", key,
                                     "`; known are base, prefill_token, sequence, context_token, "
-                                    "adapter_byte, load_byte and load_latency"));
+                                    "adapter_byte, load_byte, load_latency and free_rows"));
     }
   }
   return model;

@@ -19,19 +19,34 @@ TEST(StepModelTest, ReadsItsOwnJson) {
   StepModel model;
   model.base = 0.5;
   model.context_token = 1e-6;
+  model.free_rows = 40;
   const auto read = ParseStepModel(model.ToJson().Dump());
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->base, 0.5);
   EXPECT_EQ(read->context_token, 1e-6);
+  EXPECT_EQ(read->free_rows, 40);
   EXPECT_EQ(ParseStepModel("{}")->base, StepModel().base);
 }
 
 TEST(StepModelTest, RefusesWhatIsNone) {
-  for (const char* text : {"[]", "{\"bas\": 1}", "{\"base\": 0}", "{\"base\": -1}",
-                           "{\"base\": 1e99}", "{\"base\": \"1\"}", "{\"base\": 0.1", "",
-                           "{\"base\": 1, \"base\": 1}", "{\"load_byte\": 11}"}) {
+  for (const char* text :
+       {"[]", "{\"bas\": 1}", "{\"base\": 0}", "{\"base\": -1}", "{\"base\": 1e99}",
+        "{\"base\": \"1\"}", "{\"base\": 0.1", "", "{\"base\": 1, \"base\": 1}",
+        "{\"load_byte\": 11}", "{\"free_rows\": -1}", "{\"free_rows\": 65537}"}) {
     EXPECT_EQ(ParseStepModel(text).status().code(), StatusCode::kInvalidArgument) << text;
   }
+}
+
+TEST(StepModelTest, FreeRowsAreOfDecodesFirst) {
+  StepModel model;
+  model.free_rows = 40;
+  EXPECT_EQ(model.PaidPrefillTokens({.prefill_tokens = 40}), 0);
+  EXPECT_EQ(model.PaidPrefillTokens({.prefill_tokens = 100}), 60);
+  EXPECT_EQ(model.PaidPrefillTokens({.prefill_tokens = 100, .decodes = 30}), 90);
+  EXPECT_EQ(model.PaidPrefillTokens({.prefill_tokens = 100, .decodes = 50}), 100);
+  EXPECT_EQ(model.Step({.prefill_tokens = 40}), model.Step({}));
+  EXPECT_NEAR(Seconds(model.Step({.prefill_tokens = 50})) - Seconds(model.Step({})),
+              10 * model.prefill_token, 1e-9);
 }
 
 TEST(StepModelTest, TheLargestCoefficientsAreFiniteTimes) {
