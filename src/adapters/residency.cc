@@ -63,7 +63,7 @@ Residency::Entry& Residency::Load(const AdapterRef& ref) {
   // Entries stay where they are, and one that is not ready stays altogether.
   run_aside_([this, ref, &entry] {
     const TimePoint start = clock_.Now();
-    entry.adapter.Copy(*ref.adapter);
+    entry.adapter.Copy(*ref.adapter, arena_);
     OnCopied({ref.id, clock_.Now() - start});
   });
   for (const Duration took : TakeLoaded()) load_times_.push_back(took);

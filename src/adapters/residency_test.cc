@@ -62,7 +62,7 @@ class ResidencyTest : public ::testing::Test {
   const std::vector<AdapterRef> adapters_ = OpenAdapters();
   ManualClock clock_;
   PagePool pool_{kNumPages};
-  Arena arena_{kNumPages, kPageBytes};
+  HostArena arena_{kNumPages, kPageBytes};
   Residency residency_{DType::kF32, pool_, arena_, clock_};
 };
 

@@ -1,6 +1,7 @@
 #include "adapters/resident_adapter.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -156,15 +157,6 @@ class Layout {
 };
 
 // Writes elements [first, first + count) of a tensor as `dtype`.
-void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype,
-                  std::byte* to) {
-  if (dtype == DType::kF32) {
-    CopyAsFloat(from, first, count, reinterpret_cast<float*>(to));
-  } else {
-    CopyAsBF16(from, first, count, reinterpret_cast<BF16*>(to));
-  }
-}
-
 // A stretch of the tensor's rows at a time: what is read in rows is written in columns. Of long
 // rows only the run's part is read.
 template <typename T>
@@ -238,6 +230,11 @@ Layout<Place> MakeLayout(const Adapter& adapter, DType dtype, int64_t page_bytes
 
 constexpr auto kIgnore = [](auto&&...) {};
 
+int64_t NextSerial() {
+  static std::atomic<int64_t> next = 0;
+  return next++;
+}
+
 }  // namespace
 
 int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes) {
@@ -263,6 +260,7 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
                                  std::vector<PageRef> pages)
     : dtype_(dtype),
       page_bytes_(arena.page_bytes()),
+      serial_(NextSerial()),
       pages_(std::move(pages)),
       layers_(static_cast<size_t>(adapter.num_layers())) {
   RowPlacer placer(arena.page_bytes());
@@ -284,16 +282,18 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
   CHECK_EQ(placer.pages_used(), num_pages());
 }
 
-void ResidentAdapter::Copy(const Adapter& adapter) const {
+void ResidentAdapter::Copy(const Adapter& adapter, const Arena& arena) const {
   auto runs = runs_.begin();
   auto layout = MakeLayout(adapter, dtype_, page_bytes_, [&](const Source& source) {
     for (const kernels::MatrixRun& run : *runs++) {
       auto* to = const_cast<std::byte*>(run.data);  // ours until the adapter is ready
-      if (dtype_ == DType::kF32) {
-        CopyRun<float>(source, dtype_, run, to);
-      } else {
-        CopyRun<BF16>(source, dtype_, run, to);
-      }
+      arena.Fill(to, run.num_rows * RowBytes(source.width, dtype_), [&](std::byte* host) {
+        if (dtype_ == DType::kF32) {
+          CopyRun<float>(source, dtype_, run, host);
+        } else {
+          CopyRun<BF16>(source, dtype_, run, host);
+        }
+      });
     }
     return kernels::LoraMatrix();
   });

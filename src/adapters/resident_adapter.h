@@ -57,9 +57,9 @@ class ResidentAdapter {
   ResidentAdapter(const Adapter& adapter, DType dtype, const Arena& arena,
                   std::vector<PageRef> pages);
 
-  // Converts and copies the weights of the same adapter; until then the pages hold anything. Any
-  // thread: touches these pages only.
-  void Copy(const Adapter& adapter) const;
+  // Converts and copies the weights of the same adapter into the same arena; until then the pages
+  // hold anything. Any thread: touches these pages only.
+  void Copy(const Adapter& adapter, const Arena& arena) const;
 
   int64_t num_pages() const { return static_cast<int64_t>(pages_.size()); }
   // Of its pages, what holds nothing: less than a row at the end of each, and the rest of the last.
@@ -70,10 +70,20 @@ class ResidentAdapter {
     return layers_[static_cast<size_t>(layer)];
   }
   const OuterWeights& outer() const { return outer_; }
+  // Whether it is anything but layers.
+  bool changes_outer() const {
+    return outer_.embedding_rank > 0 || !outer_.embedding_table.runs.empty() ||
+           !outer_.lm_head.empty() || !outer_.lm_head_table.runs.empty();
+  }
+  int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
+
+  // No other of this process has or had the same.
+  int64_t serial() const { return serial_; }
 
  private:
   DType dtype_;
   int64_t page_bytes_;
+  int64_t serial_;
   std::vector<PageRef> pages_;
   int64_t used_bytes_ = 0;
   std::vector<std::array<kernels::LoraWeights, kNumProjections>> layers_;

@@ -261,7 +261,7 @@ void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint6
 
   std::mt19937_64 random(seed);
   PagePool pool(static_cast<int32_t>(num_pages + 5));
-  const Arena arena(static_cast<int32_t>(num_pages + 5), page_bytes);
+  const HostArena arena(static_cast<int32_t>(num_pages + 5), page_bytes);
   for (int32_t id = 0; id < pool.total(); ++id) arena.Poison(PageId(id));
   std::vector<PageRef> pages = ScatteredPages(pool, num_pages, random);
   std::vector<PageId> ids;
@@ -269,7 +269,7 @@ void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint6
   {
     ResidentAdapter made(golden.adapter, dtype, arena, std::move(pages));
     const ResidentAdapter resident = std::move(made);
-    resident.Copy(golden.adapter);
+    resident.Copy(golden.adapter, arena);
     EXPECT_EQ(pool.used(PageUse::kAdapter), num_pages);
     CheckExtents(CheckAllMatrices(golden.adapter, resident, dtype), arena, ids);
   }

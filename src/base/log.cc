@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <cstdlib>
 #include <memory>
 
 #include "spdlog/sinks/stdout_sinks.h"
@@ -39,6 +40,12 @@ void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 void Log(LogLevel level, const std::string& message) {
   // The text is an argument, never the format: user data may hold braces.
   Logger().log(ToSpdlog(level), "{}", message);
+}
+
+void ExitWithError(const std::string& message) {
+  LogError(message);
+  Logger().flush();
+  std::_Exit(EXIT_FAILURE);
 }
 
 }  // namespace aril

@@ -20,6 +20,10 @@ inline void LogInfo(const std::string& message) { Log(LogLevel::kInfo, message);
 inline void LogWarning(const std::string& message) { Log(LogLevel::kWarning, message); }
 inline void LogError(const std::string& message) { Log(LogLevel::kError, message); }
 
+// Logs an error and ends the process with status 1, without destructors: for what a process cannot
+// go on after, and is no bug of ours.
+[[noreturn]] void ExitWithError(const std::string& message);
+
 }  // namespace aril
 
 #endif  // ARIL_BASE_LOG_H_

@@ -34,25 +34,25 @@ wire::TokenEvent EventOf(const Sequence& sequence) {
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
-               kernels::CpuContext& context, const Clock& clock)
+Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena> arena,
+               const AdapterSet& adapters, kernels::CpuContext& context, const Clock& clock)
     : options_(options),
       model_(model),
       adapters_(adapters),
       clock_(clock),
       limits_(LimitsOf(options, model.layout())),
-      arena_(options.num_pages, model.layout().page_bytes()),
-      pool_(
-          options.num_pages,
-          kDebug ? std::function<void(PageId)>([this](PageId id) { arena_.Poison(id); }) : nullptr),
-      residency_(model.layout().dtype, pool_, arena_, clock, options.run_aside,
+      arena_(std::move(arena)),
+      pool_(options.num_pages,
+            kDebug ? std::function<void(PageId)>([this](PageId id) { arena_->Poison(id); })
+                   : nullptr),
+      residency_(model.layout().dtype, pool_, *arena_, clock, options.run_aside,
                  options.max_adapter_pages),
       standing_pins_({.num_pages = options.num_pages,
                       .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens),
                       .max_adapter_pages = options.max_adapter_pages,
                       .max_owner_pages = options.max_owner_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
-      executor_(model, arena_, context) {}
+      executor_(model, *arena_, context) {}
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
@@ -359,7 +359,7 @@ wire::StepStats Engine::Stats() const {
                                    options_.max_kv_pages - num_kv_pages()) -
                           PagesToCome();
   stats.page_tokens = limits_.page_tokens;
-  stats.page_bytes = arena_.page_bytes();
+  stats.page_bytes = arena_->page_bytes();
   stats.unused_adapter_bytes = residency_.unused_bytes();
   stats.adapter_loads = residency_.num_loads();
   stats.adapter_evictions = residency_.num_drops();
@@ -369,7 +369,7 @@ wire::StepStats Engine::Stats() const {
     load.adapter = adapter;
     ++(running ? load.num_running : load.num_waiting);
   };
-  const int64_t token_bytes = arena_.page_bytes() / limits_.page_tokens;
+  const int64_t token_bytes = arena_->page_bytes() / limits_.page_tokens;
   for (const auto& [arrival, sequence] : sequences_) {
     const bool running = sequence->running;
     // Pages that sequences share are full.

@@ -61,8 +61,9 @@ struct AcceptedSequence {
 // Used by one thread, except where stated. Model, adapters, context and clock must outlive it.
 class Engine {
  public:
-  Engine(const EngineOptions& options, Model& model, const AdapterSet& adapters,
-         kernels::CpuContext& context, const Clock& clock);
+  // The arena has options.num_pages pages of the model's layout, where its backend finds them.
+  Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena> arena,
+         const AdapterSet& adapters, kernels::CpuContext& context, const Clock& clock);
 
   // InvalidArgument says why a sequence cannot run here at all. Thread-safe.
   StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request);
@@ -104,7 +105,7 @@ class Engine {
   // The state after the last step.
   wire::StepStats Stats() const;
 
-  const Arena& arena() const { return arena_; }
+  const Arena& arena() const { return *arena_; }
   const kernels::KvLayout& layout() const { return model_.layout(); }
   // Of an adapter of the set; 0 for the base model.
   int64_t PagesFor(AdapterId adapter) const;
@@ -151,7 +152,7 @@ class Engine {
   const AdapterSet& adapters_;
   const Clock& clock_;
   const PlanLimits limits_;
-  Arena arena_;
+  std::unique_ptr<Arena> arena_;
   PagePool pool_;
   Residency residency_;
   StandingPins standing_pins_;

@@ -4,19 +4,33 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/log.h"
+#include "base/strings.h"
 
 namespace aril {
+namespace {
+
+// No step can follow: whoever started the process starts another one, and in a cluster the gateways
+// give its sequences to other runners.
+[[noreturn]] void ExitOnDeviceError(const Status& error) {
+  ExitWithError(StrCat("the device cannot go on, and this process ends: ", error));
+}
+
+}  // namespace
 
 void Executor::Submit(std::span<const StepItem> items) {
   BuildBatch(items);
   result_ = {};
   result_.items.resize(items.size());
   if (items.empty()) return;
-  model_.Forward({tokens_, sequences_, segments_});
+  const Status forward = model_.Forward({tokens_, sequences_, segments_});
+  if (!forward.ok()) ExitOnDeviceError(forward);
   for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
   }
+  const Status finished = model_.Finish();
+  if (!finished.ok()) ExitOnDeviceError(finished);
   std::set<const ResidentAdapter*> adapters;
   for (const BatchSegment& segment : segments_) adapters.insert(segment.adapter);
   result_.num_segments = static_cast<int32_t>(segments_.size());
@@ -96,7 +110,9 @@ void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitR
   }
   std::reverse(prompt_logprobs.begin(), prompt_logprobs.end());
 
-  const MatrixView<const float> logits = model_.Logits(row_numbers);
+  const StatusOr<MatrixView<const float>> computed = model_.Logits(row_numbers);
+  if (!computed.ok()) ExitOnDeviceError(computed.status());
+  const MatrixView<const float>& logits = *computed;
   const auto row_logits = [&](size_t i) {
     return std::span(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(logits.cols));
   };

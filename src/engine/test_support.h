@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "engine/engine.h"
+#include "model/cpu_backend.h"
 #include "model/pool_layout.h"
 
 namespace aril {
@@ -36,11 +37,16 @@ class TestEngine {
  public:
   explicit TestEngine(const TestEngineOptions& options)
       : spec_(Value(LoadModelSpec(kEngineTestModel))),
-        model_(spec_, Value(ChooseKvLayout(spec_, DType::kF32)),
-               Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
-                                 Quantization::kNone, context_, nullptr)),
-               options.engine.max_num_batched_tokens, options.engine.max_model_len, context_),
-        engine_(options.engine, model_, adapters_, context_, clock_) {
+        layout_(Value(ChooseKvLayout(spec_, DType::kF32))),
+        model_(spec_, layout_,
+               std::make_unique<CpuBackend>(
+                   spec_, layout_,
+                   Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
+                                     Quantization::kNone, context_, nullptr)),
+                   options.engine.max_num_batched_tokens, options.engine.max_model_len, context_)),
+        engine_(options.engine, model_,
+                std::make_unique<HostArena>(options.engine.num_pages, layout_.page_bytes()),
+                adapters_, context_, clock_) {
     for (const std::string& dir : options.adapter_dirs)
       adapters_.Add(Value(Adapter::Open(dir, spec_, kMaxLoraRank)));
   }
@@ -63,6 +69,7 @@ class TestEngine {
   ThreadPool threads_{1};
   kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
   AdapterSet adapters_;
+  kernels::KvLayout layout_;
   Model model_;
   ManualClock clock_;
   Engine engine_;

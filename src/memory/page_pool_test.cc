@@ -155,7 +155,7 @@ TEST(PagePool, ConservesPagesUnderRandomUse) {
 }
 
 TEST(Arena, PagesAreApartAndPoisonIsNaN) {
-  const Arena arena(3, 64);
+  const HostArena arena(3, 64);
   EXPECT_EQ(arena.Address(PageId(2)) - arena.Address(PageId(0)), 128);
   arena.Poison(PageId(1));
   float value;

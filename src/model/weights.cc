@@ -19,8 +19,8 @@ constexpr size_t kMaxShownName = 120;
 // Takes tensors out of a checkpoint, and remembers which.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, CpuContext& context, const LoadProgress& progress)
-      : checkpoint_(checkpoint), context_(context), progress_(progress) {
+  Loader(const Checkpoint& checkpoint, ThreadPool& threads, const LoadProgress& progress)
+      : checkpoint_(checkpoint), threads_(threads), progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
   }
 
@@ -47,13 +47,13 @@ class Loader {
     int64_t out;
   };
 
-  // Matrices [out_i, in], one below the other, packed in `dtype`.
-  StatusOr<PackedMatrix> Matrix(const std::vector<Part>& parts, int64_t in, DType dtype) {
+  // Matrices [out_i, in].
+  StatusOr<std::vector<TensorView>> Matrices(const std::vector<Part>& parts, int64_t in) {
     std::vector<TensorView> views;
     for (const Part& part : parts) {
       ASSIGN_OR_RETURN(views.emplace_back(), Take(part.name + ".weight", {part.out, in}));
     }
-    return kernels::Pack(context_, views, dtype);
+    return views;
   }
 
   StatusOr<std::vector<float>> Bias(const std::vector<Part>& parts) {
@@ -85,35 +85,34 @@ class Loader {
     constexpr int64_t kChunkElements = 1 << 20;
     const int64_t elements = tensor.num_elements();
     std::atomic<bool> finite = true;
-    context_.threads().ParallelFor(
-        (elements + kChunkElements - 1) / kChunkElements, [&](int64_t chunk) {
-          const int64_t first = chunk * kChunkElements;
-          const TensorView part{tensor.data + static_cast<size_t>(first) * SizeOf(tensor.dtype),
-                                tensor.dtype,
-                                {std::min(kChunkElements, elements - first)}};
-          if (!AllFinite(part)) finite = false;
-        });
+    threads_.ParallelFor((elements + kChunkElements - 1) / kChunkElements, [&](int64_t chunk) {
+      const int64_t first = chunk * kChunkElements;
+      const TensorView part{tensor.data + static_cast<size_t>(first) * SizeOf(tensor.dtype),
+                            tensor.dtype,
+                            {std::min(kChunkElements, elements - first)}};
+      if (!AllFinite(part)) finite = false;
+    });
     return finite;
   }
 
   const Checkpoint& checkpoint_;
-  CpuContext& context_;
+  ThreadPool& threads_;
   const LoadProgress& progress_;
   std::set<std::string, std::less<>> taken_;
   size_t total_bytes_ = 0;
   size_t done_bytes_ = 0;
 };
 
-StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
-                                 DType dtype) {
+bool HasBias(const ModelSpec& spec, ProjectionGroup group) {
+  return (group == ProjectionGroup::kQkv && spec.qkv_bias) ||
+         (group == ProjectionGroup::kO && spec.o_bias);
+}
+
+template <typename Matrix>
+StatusOr<LayerWeights<Matrix>> TakeLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
+                                         const MatrixMaker<Matrix>& make) {
   const std::string prefix = StrCat("model.layers.", layer, ".");
-  const auto part = [&](Projection projection) {
-    return Loader::Part{prefix + std::string(ModulePath(projection)), spec.OutFeatures(projection)};
-  };
-  const std::vector<Loader::Part> qkv = {part(Projection::kQ), part(Projection::kK),
-                                         part(Projection::kV)};
-  const std::vector<Loader::Part> o = {part(Projection::kO)};
-  LayerWeights weights;
+  LayerWeights<Matrix> weights;
   ASSIGN_OR_RETURN(weights.input_norm,
                    loader.Vector(prefix + "input_layernorm.weight", spec.hidden_size));
   ASSIGN_OR_RETURN(weights.post_norm,
@@ -124,44 +123,54 @@ StatusOr<LayerWeights> LoadLayer(Loader& loader, const ModelSpec& spec, int64_t 
     ASSIGN_OR_RETURN(weights.k_norm,
                      loader.Vector(prefix + "self_attn.k_norm.weight", spec.head_dim));
   }
-  ASSIGN_OR_RETURN(weights.qkv, loader.Matrix(qkv, spec.hidden_size, dtype));
-  ASSIGN_OR_RETURN(weights.o, loader.Matrix(o, spec.q_size(), dtype));
-  if (spec.qkv_bias) {
-    ASSIGN_OR_RETURN(weights.qkv_bias, loader.Bias(qkv));
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    std::vector<Loader::Part> parts;
+    for (const Projection projection : ProjectionsOf(group)) {
+      parts.push_back({prefix + std::string(ModulePath(projection)), spec.OutFeatures(projection)});
+    }
+    ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
+                     loader.Matrices(parts, InFeatures(spec, group)));
+    ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
+    if (HasBias(spec, group)) {
+      ASSIGN_OR_RETURN(weights[group].bias, loader.Bias(parts));
+    }
   }
-  if (spec.o_bias) {
-    ASSIGN_OR_RETURN(weights.o_bias, loader.Bias(o));
-  }
-  ASSIGN_OR_RETURN(weights.gate_up, loader.Matrix({part(Projection::kGate), part(Projection::kUp)},
-                                                  spec.hidden_size, dtype));
-  ASSIGN_OR_RETURN(weights.down,
-                   loader.Matrix({part(Projection::kDown)}, spec.intermediate_size, dtype));
   return weights;
 }
 
 }  // namespace
 
-StatusOr<ModelWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                   Quantization quantization, CpuContext& context,
-                                   const LoadProgress& progress) {
-  ModelWeights weights;
+template <typename Matrix>
+StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
+                                           ThreadPool& threads, const LoadProgress& progress,
+                                           const MatrixMaker<Matrix>& make) {
+  ModelWeights<Matrix> weights;
   weights.checkpoint = std::move(checkpoint);
-  Loader loader(weights.checkpoint, context, progress);
-  const DType layer_dtype = quantization == Quantization::kInt8 ? DType::kI8 : dtype;
+  Loader loader(weights.checkpoint, threads, progress);
   ASSIGN_OR_RETURN(weights.embedding,
                    loader.Take("model.embed_tokens.weight", {spec.vocab_size, spec.hidden_size}));
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    ASSIGN_OR_RETURN(weights.layers.emplace_back(), LoadLayer(loader, spec, layer, layer_dtype));
+    ASSIGN_OR_RETURN(weights.layers.emplace_back(), TakeLayer(loader, spec, layer, make));
   }
   ASSIGN_OR_RETURN(weights.final_norm, loader.Vector("model.norm.weight", spec.hidden_size));
-  if (spec.tie_word_embeddings) {
-    weights.lm_head = kernels::Pack(context, {weights.embedding}, dtype);
-  } else {
-    ASSIGN_OR_RETURN(weights.lm_head,
-                     loader.Matrix({{"lm_head", spec.vocab_size}}, spec.hidden_size, dtype));
+  std::vector<TensorView> lm_head = {weights.embedding};
+  if (!spec.tie_word_embeddings) {
+    ASSIGN_OR_RETURN(lm_head, loader.Matrices({{"lm_head", spec.vocab_size}}, spec.hidden_size));
   }
+  ASSIGN_OR_RETURN(weights.lm_head, make(MatrixRole::kLmHead, lm_head));
   RETURN_IF_ERROR(loader.CheckAllTaken(spec.tie_word_embeddings));
   return weights;
+}
+
+StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
+                                    Quantization quantization, CpuContext& context,
+                                    const LoadProgress& progress) {
+  const DType layer_dtype = quantization == Quantization::kInt8 ? DType::kI8 : dtype;
+  return TakeWeights<PackedMatrix>(
+      std::move(checkpoint), spec, context.threads(), progress,
+      [&](MatrixRole role, const std::vector<TensorView>& parts) -> StatusOr<PackedMatrix> {
+        return kernels::Pack(context, parts, role == MatrixRole::kLayer ? layer_dtype : dtype);
+      });
 }
 
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {

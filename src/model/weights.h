@@ -3,51 +3,75 @@
 #ifndef ARIL_MODEL_WEIGHTS_H_
 #define ARIL_MODEL_WEIGHTS_H_
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "base/thread_pool.h"
 #include "kernels/cpu/context.h"
 #include "kernels/gemm/gemm.h"
+#include "model/projection_group.h"
 #include "spec/model_spec.h"
 #include "tensor/safetensors.h"
 
 namespace aril {
 
+template <typename Matrix>
 struct LayerWeights {
+  struct Group {
+    Matrix w;                 // [out, in], the projections one below the other
+    std::vector<float> bias;  // [out] or empty
+  };
+
+  Group& operator[](ProjectionGroup group) { return groups[static_cast<size_t>(group)]; }
+  const Group& operator[](ProjectionGroup group) const {
+    return groups[static_cast<size_t>(group)];
+  }
+
   std::vector<float> input_norm;      // [hidden]
   std::vector<float> post_norm;       // [hidden]
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
-  kernels::PackedMatrix qkv;          // [q + 2 kv, hidden]
-  std::vector<float> qkv_bias;        // [q + 2 kv] or empty
-  kernels::PackedMatrix o;            // [hidden, q]
-  std::vector<float> o_bias;          // [hidden] or empty
-  kernels::PackedMatrix gate_up;      // [2 intermediate, hidden]
-  kernels::PackedMatrix down;         // [hidden, intermediate]
+  std::array<Group, kNumProjectionGroups> groups;
 };
 
+// `Matrix`: how a backend keeps one.
+template <typename Matrix>
 struct ModelWeights {
   Checkpoint checkpoint;  // keeps the files mapped: `embedding` points into them
   TensorView embedding;   // [vocab, hidden]
-  std::vector<LayerWeights> layers;
+  std::vector<LayerWeights<Matrix>> layers;
   std::vector<float> final_norm;  // [hidden]
-  kernels::PackedMatrix lm_head;  // [vocab, hidden]
+  Matrix lm_head;                 // [vocab, hidden]
 };
 
 // Told how many of all bytes are done, from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t total_bytes)>;
 
+enum class MatrixRole { kLayer, kLmHead };
+// Makes the matrix of `parts` [n_i, k], one below the other.
+template <typename Matrix>
+using MatrixMaker =
+    std::function<StatusOr<Matrix>(MatrixRole role, const std::vector<TensorView>& parts)>;
+
+// Takes the weights of `spec` from the checkpoint.
+// InvalidArgument names the tensor that is missing, has another shape, is not finite, or that this
+// architecture does not have; errors of `make` are passed on.
+template <typename Matrix>
+StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
+                                           ThreadPool& threads, const LoadProgress& progress,
+                                           const MatrixMaker<Matrix>& make);
+
 // How the matrices of the layers are kept. The embedding and lm_head always have the dtype.
 enum class Quantization { kNone, kInt8 };
 
-// Takes the weights of `spec` from the checkpoint and packs them in `dtype` (F32 or BF16), or in
-// bytes (kernels/gemm/gemm.h).
-// InvalidArgument names the tensor that is missing, has another shape, is not finite, or that this
-// architecture does not have.
-StatusOr<ModelWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                   Quantization quantization, kernels::CpuContext& context,
-                                   const LoadProgress& progress);
+using PackedWeights = ModelWeights<kernels::PackedMatrix>;
+
+// Packed for the CPU in `dtype` (F32 or BF16), or in bytes (kernels/gemm/gemm.h).
+StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
+                                    Quantization quantization, kernels::CpuContext& context,
+                                    const LoadProgress& progress);
 
 // That of `--quantization` ("none", "int8"). InvalidArgument for anything else, and for a matrix of
 // `spec` that is too large to be added in 32 bits.

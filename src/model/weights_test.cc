@@ -22,8 +22,8 @@ constexpr char kFile[] = "model.safetensors";
 
 using Tensors = std::map<std::string, EditableTensors::Tensor>;
 
-StatusOr<ModelWeights> Load(const std::string& dir, DType dtype = DType::kF32,
-                            const LoadProgress& progress = nullptr) {
+StatusOr<PackedWeights> Load(const std::string& dir, DType dtype = DType::kF32,
+                             const LoadProgress& progress = nullptr) {
   ThreadPool threads(2);
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(dir));
@@ -51,12 +51,12 @@ TEST(LoadWeights, LoadsEveryGoldenInBothDTypes) {
       ASSERT_EQ(weights->layers.size(), static_cast<size_t>(spec->num_layers));
       EXPECT_EQ(weights->final_norm.size(), static_cast<size_t>(spec->hidden_size));
       EXPECT_EQ(weights->lm_head.n, spec->vocab_size);
-      for (const LayerWeights& layer : weights->layers) {
-        EXPECT_EQ(layer.qkv.n, spec->q_size() + 2 * spec->kv_size());
-        EXPECT_EQ(layer.qkv.k, spec->hidden_size);
-        EXPECT_EQ(layer.down.k, spec->intermediate_size);
-        EXPECT_EQ(layer.qkv_bias.empty(), !spec->qkv_bias);
-        EXPECT_EQ(layer.o_bias.empty(), !spec->o_bias);
+      for (const auto& layer : weights->layers) {
+        EXPECT_EQ(layer[ProjectionGroup::kQkv].w.n, spec->q_size() + 2 * spec->kv_size());
+        EXPECT_EQ(layer[ProjectionGroup::kQkv].w.k, spec->hidden_size);
+        EXPECT_EQ(layer[ProjectionGroup::kDown].w.k, spec->intermediate_size);
+        EXPECT_EQ(layer[ProjectionGroup::kQkv].bias.empty(), !spec->qkv_bias);
+        EXPECT_EQ(layer[ProjectionGroup::kO].bias.empty(), !spec->o_bias);
         EXPECT_EQ(layer.q_norm.size(), spec->qk_norm ? static_cast<size_t>(spec->head_dim) : 0);
       }
     }
@@ -190,9 +190,9 @@ TEST(LoadWeights, KeepsTheLayersInBytesWhenAsked) {
   const auto weights = LoadWeights(*std::move(checkpoint), *spec, DType::kF32, Quantization::kInt8,
                                    context, nullptr);
   ASSERT_TRUE(weights.ok()) << weights.status();
-  for (const LayerWeights& layer : weights->layers) {
-    for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) {
-      EXPECT_EQ(matrix->dtype, DType::kI8);
+  for (const auto& layer : weights->layers) {
+    for (const auto& group : layer.groups) {
+      EXPECT_EQ(group.w.dtype, DType::kI8);
     }
   }
   EXPECT_EQ(weights->lm_head.dtype, DType::kF32);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/strings.h"
+#include "model/cpu_backend.h"
 #include "model/pool_layout.h"
 #include "tensor/safetensors.h"
 
@@ -106,8 +107,10 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
                              runner->context_, options.progress);
   if (!weights.ok()) return Annotate(weights.status(), options.model_dir);
   runner->model_ =
-      std::make_unique<Model>(spec, layout, std::move(*weights), options.max_num_batched_tokens,
-                              runner->max_model_len_, runner->context_);
+      std::make_unique<Model>(spec, layout,
+                              std::make_unique<CpuBackend>(
+                                  spec, layout, std::move(*weights), options.max_num_batched_tokens,
+                                  runner->max_model_len_, runner->context_));
   Residency::RunAside run_aside = options.run_aside;
   if (!run_aside) {
     runner->copies_ = std::make_unique<WorkQueue>(kMaxCopies);
@@ -128,8 +131,10 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
       .run_aside = std::move(run_aside)};
-  runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, runner->adapters_,
-                                             runner->context_, clock);
+  runner->engine_ =
+      std::make_unique<Engine>(engine_options, *runner->model_,
+                               std::make_unique<HostArena>(runner->num_pages_, layout.page_bytes()),
+                               runner->adapters_, runner->context_, clock);
   std::unique_ptr<wire::AdmissionControl> admission;
   if (options.make_admission) {
     admission = options.make_admission(runner->num_pages_, layout.page_tokens);

@@ -91,6 +91,16 @@ void CopyAsBF16(const TensorView& from, int64_t first, int64_t count, BF16* to) 
   }
 }
 
+void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype,
+                  std::byte* to) {
+  if (dtype == DType::kF32) {
+    CopyAsFloat(from, first, count, reinterpret_cast<float*>(to));
+    return;
+  }
+  CHECK(dtype == DType::kBF16);
+  CopyAsBF16(from, first, count, reinterpret_cast<BF16*>(to));
+}
+
 bool AllFinite(const TensorView& tensor) {
   const int64_t count = tensor.num_elements();
   switch (tensor.dtype) {

@@ -1,0 +1,261 @@
+#include "model/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/activation/activation.h"
+#include "kernels/norm/norm.h"
+#include "model/rope_frequencies.h"
+
+namespace aril {
+namespace {
+
+using kernels::ConstMatrix;
+using kernels::Matrix;
+
+const float* DataOrNull(const std::vector<float>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+const std::byte* RowOf(const kernels::LoraMatrix& matrix, int64_t row) {
+  const auto after = std::ranges::upper_bound(matrix.runs, row, {}, &kernels::MatrixRun::first_row);
+  const kernels::MatrixRun& run = *std::prev(after);
+  return run.data + (row - run.first_row) * matrix.row_stride_bytes;
+}
+
+Buffer Rows(int64_t rows, int64_t cols, size_t element_bytes) {
+  return Buffer(static_cast<size_t>(rows * cols) * element_bytes);
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
+                       PackedWeights weights, int64_t max_rows, int64_t max_positions,
+                       kernels::CpuContext& context)
+    : spec_(spec),
+      layout_(layout),
+      weights_(std::move(weights)),
+      context_(context),
+      rope_(RopeInverseFrequencies(spec.rope, spec.head_dim), max_positions),
+      max_rows_(max_rows),
+      residual_(Rows(max_rows, spec.hidden_size, sizeof(float))),
+      output_(Rows(max_rows, WidestOutput(spec), sizeof(float))),
+      input_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
+      query_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
+      logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
+      logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {}
+
+MatrixView<float> CpuBackend::Residual() const {
+  return {residual_.as<float>(), rows_, spec_.hidden_size, spec_.hidden_size};
+}
+
+MatrixView<float> CpuBackend::Output(int64_t cols) const {
+  return {output_.as<float>(), rows_, cols, cols};
+}
+
+Matrix CpuBackend::Activation(const Buffer& buffer, int64_t rows, int64_t cols) const {
+  return {buffer.data(), layout_.dtype, rows, cols, cols};
+}
+
+Status CpuBackend::Begin(const ForwardBatch& batch) {
+  batch_ = batch;
+  rows_ = static_cast<int64_t>(batch.tokens.size());
+  CHECK_LE(rows_, max_rows_);
+  head_segments_.clear();
+  for (const BatchSegment& segment : batch.segments) {
+    const OuterWeights& outer = segment.adapter->outer();
+    if (!outer.lm_head.empty() || !outer.lm_head_table.runs.empty()) {
+      head_segments_.push_back(segment);
+    }
+  }
+  return OkStatus();
+}
+
+Status CpuBackend::Embed() {
+  const MatrixView<float> residual = Residual();
+  context_.threads().ParallelFor(rows_, [&](int64_t r) {
+    const int64_t token = batch_.tokens[static_cast<size_t>(r)];
+    CHECK(token >= 0 && token < spec_.vocab_size);
+    CopyAsFloat(weights_.embedding, token * spec_.hidden_size, spec_.hidden_size, residual.row(r));
+  });
+  for (const BatchSegment& segment : batch_.segments) EmbedWithAdapter(segment);
+  return OkStatus();
+}
+
+void CpuBackend::EmbedWithAdapter(const BatchSegment& segment) {
+  const std::span<const int32_t> tokens = batch_.tokens;
+  const OuterWeights& outer = segment.adapter->outer();
+  const auto first = static_cast<size_t>(segment.first_row);
+  const auto count = static_cast<size_t>(segment.num_rows);
+  if (!outer.embedding_table.runs.empty()) {
+    for (size_t i = 0; i < count; ++i) {
+      const TensorView row{
+          RowOf(outer.embedding_table, tokens[first + i]), layout_.dtype, {spec_.hidden_size}};
+      CopyAsFloat(row, 0, spec_.hidden_size, Residual().row(static_cast<int64_t>(first + i)));
+    }
+  }
+  if (outer.embedding_rank == 0) return;
+  // A token's x is one-hot: its product with Aᵀ is a row of that.
+  const int64_t rank = outer.embedding_rank;
+  lora_intermediate_.resize(count * static_cast<size_t>(rank));
+  for (size_t i = 0; i < count; ++i) {
+    const TensorView row{RowOf(outer.embedding_a, tokens[first + i]), layout_.dtype, {rank}};
+    CopyAsFloat(row, 0, rank, lora_intermediate_.data() + i * static_cast<size_t>(rank));
+  }
+  const kernels::LoraWeights weights{.rank = outer.embedding_rank,
+                                     .scale = outer.embedding_scale,
+                                     .a = {},
+                                     .b = outer.embedding_b,
+                                     .gain = outer.embedding_gain};
+  const kernels::LoraSegment lora{
+      segment.first_row, segment.num_rows, {&weights, 1}, segment.weight};
+  const kernels::LoraTarget target{0, spec_.hidden_size};
+  kernels::LoraExpand(context_, lora_intermediate_, {{&lora, 1}, {&target, 1}, layout_.dtype},
+                      Residual());
+}
+
+// The output of the previous layer's MLP joins the residual in a layer's first norm; before the
+// first layer there is none.
+Status CpuBackend::AddNorm(int64_t layer, LayerNorm norm) {
+  const bool is_first = norm == LayerNorm::kInput && layer == 0;
+  const Layer& w = WeightsOf(layer);
+  kernels::AddRmsNorm(
+      context_, Residual(), is_first ? MatrixView<const float>{} : Output(spec_.hidden_size),
+      (norm == LayerNorm::kInput ? w.input_norm : w.post_norm).data(),
+      static_cast<float>(spec_.rms_norm_eps), Activation(input_, rows_, spec_.hidden_size));
+  return OkStatus();
+}
+
+Status CpuBackend::RopeAppend(int64_t layer) {
+  const Layer& w = WeightsOf(layer);
+  kernels::RopeAppend(context_, Output(OutFeatures(spec_, ProjectionGroup::kQkv)),
+                      {.table = &rope_,
+                       .num_heads = spec_.num_heads,
+                       .q_norm = DataOrNull(w.q_norm),
+                       .k_norm = DataOrNull(w.k_norm),
+                       .norm_eps = static_cast<float>(spec_.rms_norm_eps),
+                       .layer = layer},
+                      layout_, batch_.sequences, Activation(query_, rows_, spec_.q_size()));
+  return OkStatus();
+}
+
+Status CpuBackend::Attention(int64_t layer) {
+  kernels::Attention(
+      context_, Activation(query_, rows_, spec_.q_size()),
+      {.num_heads = spec_.num_heads, .layer = layer, .sliding_window = spec_.sliding_window},
+      layout_, batch_.sequences, Activation(input_, rows_, spec_.q_size()));
+  return OkStatus();
+}
+
+Status CpuBackend::SiluMul() {
+  kernels::SiluMul(context_, Output(2 * spec_.intermediate_size),
+                   Activation(input_, rows_, spec_.intermediate_size));
+  return OkStatus();
+}
+
+Status CpuBackend::Project(int64_t layer, ProjectionGroup group) {
+  const Layer::Group& w = WeightsOf(layer)[group];
+  const ConstMatrix x = Activation(input_, rows_, InFeatures(spec_, group));
+  kernels::Gemm(context_, x, w.w, DataOrNull(w.bias), Output(w.w.n));
+  AddAdapters(layer, group, x);
+  return OkStatus();
+}
+
+void CpuBackend::AddAdapters(int64_t layer, ProjectionGroup group, const ConstMatrix& x) {
+  const std::span<const Projection> projections = ProjectionsOf(group);
+  const std::vector<float>& bias = WeightsOf(layer)[group].bias;
+  std::vector<kernels::LoraTarget> targets;
+  int64_t cols = 0;
+  for (const Projection projection : projections) {
+    targets.push_back(
+        {cols, spec_.OutFeatures(projection), bias.empty() ? nullptr : bias.data() + cols});
+    cols += spec_.OutFeatures(projection);
+  }
+  lora_segments_.clear();
+  for (const BatchSegment& segment : batch_.segments) {
+    const auto weights = segment.adapter->Layer(layer).subspan(static_cast<size_t>(projections[0]),
+                                                               projections.size());
+    const bool touched =
+        std::any_of(weights.begin(), weights.end(), [](const auto& each) { return each.rank > 0; });
+    if (touched) {
+      lora_segments_.push_back({segment.first_row, segment.num_rows, weights, segment.weight});
+    }
+  }
+  if (lora_segments_.empty()) return;
+  const kernels::LoraCall call{lora_segments_, targets, layout_.dtype};
+  lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(call)));
+  kernels::LoraShrink(context_, x, call, lora_intermediate_);
+  kernels::LoraExpand(context_, lora_intermediate_, call, Output(cols));
+}
+
+StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  CHECK_LE(count, std::min(rows_, kMaxLogitRows));
+  const MatrixView<float> gathered{logit_residual_.as<float>(), count, spec_.hidden_size,
+                                   spec_.hidden_size};
+  const MatrixView<float> output = Output(spec_.hidden_size);
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t row = rows[static_cast<size_t>(i)];
+    CHECK(row >= 0 && row < rows_);
+    const float* residual = Residual().row(row);
+    for (int64_t c = 0; c < spec_.hidden_size; ++c)
+      gathered.row(i)[c] = residual[c] + output.row(row)[c];
+  }
+  const Matrix normed = Activation(input_, count, spec_.hidden_size);
+  kernels::AddRmsNorm(context_, gathered, {}, weights_.final_norm.data(),
+                      static_cast<float>(spec_.rms_norm_eps), normed);
+  const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
+  kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);
+  if (!head_segments_.empty()) AddAdaptersToLogits(rows, normed, logits);
+  return MatrixView<const float>(logits);
+}
+
+void CpuBackend::AddAdaptersToLogits(std::span<const int32_t> rows, const ConstMatrix& x,
+                                     MatrixView<float> logits) {
+  CHECK(std::ranges::is_sorted(rows));
+  const kernels::LoraTarget whole{0, spec_.vocab_size};
+  std::vector<kernels::LoraWeights> shrinks;  // of the segments below
+  std::vector<const OuterWeights*> outers;
+  shrinks.reserve(head_segments_.size());
+  lora_segments_.clear();
+  for (const BatchSegment& segment : head_segments_) {
+    const OuterWeights& outer = segment.adapter->outer();
+    const auto begin = std::ranges::lower_bound(rows, segment.first_row);
+    const auto end = std::ranges::lower_bound(rows, segment.first_row + segment.num_rows);
+    if (begin == end) continue;
+    kernels::LoraSegment lora{static_cast<int32_t>(begin - rows.begin()),
+                              static_cast<int32_t>(end - begin),
+                              {},
+                              segment.weight};
+    if (!outer.lm_head_table.runs.empty()) {
+      // x · Wᵀ is a shrink whose "ranks" are the vocabulary: its V are the logits of these rows.
+      const kernels::LoraWeights table{
+          .rank = static_cast<int32_t>(spec_.vocab_size), .a = outer.lm_head_table, .b = {}};
+      lora.targets = {&table, 1};
+      kernels::LoraShrink(
+          context_, x, {{&lora, 1}, {&whole, 1}, layout_.dtype},
+          {logits.row(lora.first_row), static_cast<size_t>(lora.num_rows * spec_.vocab_size)});
+    }
+    if (outer.lm_head.empty()) continue;
+    shrinks.push_back(outer.lm_head[0].weights);
+    lora.targets = {&shrinks.back(), 1};
+    lora_segments_.push_back(lora);
+    outers.push_back(&outer);
+  }
+  if (lora_segments_.empty()) return;
+  const kernels::LoraCall shrink{lora_segments_, {&whole, 1}, layout_.dtype};
+  lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(shrink)));
+  kernels::LoraShrink(context_, x, shrink, lora_intermediate_);
+  for (size_t block = 0; block < outers[0]->lm_head.size(); ++block) {
+    const OuterWeights::Block& columns = outers[0]->lm_head[block];
+    const kernels::LoraTarget target{columns.first_col, columns.width};
+    for (size_t i = 0; i < outers.size(); ++i) {
+      lora_segments_[i].targets = {&outers[i]->lm_head[block].weights, 1};
+    }
+    kernels::LoraExpand(context_, lora_intermediate_, {lora_segments_, {&target, 1}, layout_.dtype},
+                        logits);
+  }
+}
+
+}  // namespace aril

@@ -1,0 +1,77 @@
+// A model on the CPU.
+
+#ifndef ARIL_MODEL_CPU_BACKEND_H_
+#define ARIL_MODEL_CPU_BACKEND_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/context.h"
+#include "kernels/lora/lora.h"
+#include "kernels/rope/rope.h"
+#include "model/backend.h"
+#include "model/weights.h"
+#include "spec/model_spec.h"
+#include "tensor/buffer.h"
+
+namespace aril {
+
+// Fails in nothing.
+class CpuBackend final : public Backend {
+ public:
+  // Rows of a step: at most `max_rows`; positions: below `max_positions`. The context must outlive
+  // the backend.
+  CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout, PackedWeights weights,
+             int64_t max_rows, int64_t max_positions, kernels::CpuContext& context);
+
+  const Checkpoint& checkpoint() const override { return weights_.checkpoint; }
+  Status Begin(const ForwardBatch& batch) override;
+  Status Embed() override;
+  Status AddNorm(int64_t layer, LayerNorm norm) override;
+  Status Project(int64_t layer, ProjectionGroup group) override;
+  Status RopeAppend(int64_t layer) override;
+  Status Attention(int64_t layer) override;
+  Status SiluMul() override;
+  StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
+  Status Finish() override { return OkStatus(); }
+
+ private:
+  using Layer = LayerWeights<kernels::PackedMatrix>;
+
+  // An adapter's own embedding, and what it adds to it.
+  void EmbedWithAdapter(const BatchSegment& segment);
+  void AddAdapters(int64_t layer, ProjectionGroup group, const kernels::ConstMatrix& x);
+  // Likewise of lm_head; x [rows.size(), hidden] is its input.
+  void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
+                           MatrixView<float> logits);
+
+  const Layer& WeightsOf(int64_t layer) const {
+    return weights_.layers[static_cast<size_t>(layer)];
+  }
+  MatrixView<float> Residual() const;
+  MatrixView<float> Output(int64_t cols) const;
+  kernels::Matrix Activation(const Buffer& buffer, int64_t rows, int64_t cols) const;
+
+  ModelSpec spec_;
+  kernels::KvLayout layout_;
+  PackedWeights weights_;
+  kernels::CpuContext& context_;
+  kernels::RopeTable rope_;
+  int64_t max_rows_;
+  ForwardBatch batch_;  // what it points to is there in a step only
+  int64_t rows_ = 0;    // of the last Begin
+
+  Buffer residual_;        // [max_rows, hidden] fp32
+  Buffer output_;          // [max_rows, widest projection group] fp32
+  Buffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
+  Buffer logit_residual_;  // [kMaxLogitRows, hidden] fp32
+  Buffer logits_;          // [kMaxLogitRows, vocab] fp32
+  std::vector<BatchSegment> head_segments_;  // of the last Begin: those that change lm_head
+  std::vector<kernels::LoraSegment> lora_segments_;
+  std::vector<float> lora_intermediate_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_MODEL_CPU_BACKEND_H_
