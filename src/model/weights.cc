@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "model/cuda_weights.h"
 
 namespace aril {
 namespace {
@@ -161,6 +162,10 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
   RETURN_IF_ERROR(loader.CheckAllTaken(spec.tie_word_embeddings));
   return weights;
 }
+
+template StatusOr<ModelWeights<DeviceMatrix>> TakeWeights(Checkpoint, const ModelSpec&, ThreadPool&,
+                                                          const LoadProgress&,
+                                                          const MatrixMaker<DeviceMatrix>&);
 
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, CpuContext& context,

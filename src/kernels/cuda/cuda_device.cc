@@ -8,6 +8,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
+
 #include "kernels/cuda/empty_cuda.h"
 
 namespace aril::kernels {
@@ -52,10 +54,11 @@ using Graph = std::unique_ptr<CUgraph_st, DestroyGraph>;
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(const cudaDeviceProp& properties, Stream stream, Event begin, Event end)
+  Gpu(const cudaDeviceProp& properties, Stream stream, Stream aside, Event begin, Event end)
       : name_(properties.name),
         owned_stream_(std::move(stream)),
         stream_(owned_stream_.get()),
+        aside_(std::move(aside)),
         begin_(std::move(begin)),
         end_(std::move(end)) {
     context_ = {.stream = stream_,
@@ -85,6 +88,19 @@ class Gpu final : public CudaDevice {
   }
   void Free(void* memory) override { (void)cudaFree(memory); }
 
+  StatusOr<void*> AllocateHost(size_t size_bytes) override {
+    void* memory = nullptr;
+    const cudaError_t error = cudaMallocHost(&memory, size_bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      return ResourceExhausted("the host has no " + std::to_string(size_bytes >> 20) +
+                               " MiB of memory that the GPU may read");
+    }
+    RETURN_IF_ERROR(Check(error, "allocating host memory"));
+    return memory;
+  }
+  void FreeHost(void* memory) override { (void)cudaFreeHost(memory); }
+
   Status CopyToDevice(void* to, const void* from, size_t size_bytes) override {
     return Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyHostToDevice, stream_),
                  "copying to the device");
@@ -96,6 +112,16 @@ class Gpu final : public CudaDevice {
   Status CopyWithin(void* to, const void* from, size_t size_bytes) override {
     return Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDeviceToDevice, stream_),
                  "copying on the device");
+  }
+  Status Set(void* to, uint8_t byte, size_t size_bytes) override {
+    return Check(cudaMemsetAsync(to, byte, size_bytes, stream_), "setting device memory");
+  }
+  Status CopyAside(void* to, const void* from, size_t size_bytes) override {
+    const std::lock_guard lock(aside_mutex_);
+    RETURN_IF_ERROR(
+        Check(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyHostToDevice, aside_.get()),
+              "copying to the device"));
+    return Check(cudaStreamSynchronize(aside_.get()), "waiting for a copy");
   }
   Status Synchronize() override {
     return Check(cudaStreamSynchronize(stream_), "waiting for the device");
@@ -133,6 +159,8 @@ class Gpu final : public CudaDevice {
   std::string name_;
   Stream owned_stream_;
   cudaStream_t stream_;
+  std::mutex aside_mutex_;
+  Stream aside_;
   Event begin_, end_;
 };
 
@@ -156,13 +184,16 @@ StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
                      ", is not what this program was built for (ARIL_CUDA_ARCHITECTURES): " +
                      Describe(static_cast<cudaError_t>(error)));
   }
-  cudaStream_t stream = nullptr;
-  // Not the default stream: that one cannot be captured, and waits for others.
-  if (const cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-      error != cudaSuccess) {
-    return NotUsable(Describe(error));
+  Stream streams[2];
+  for (Stream& stream : streams) {
+    cudaStream_t created = nullptr;
+    // Not the default stream: that one cannot be captured, and waits for others.
+    if (const cudaError_t error = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
+        error != cudaSuccess) {
+      return NotUsable(Describe(error));
+    }
+    stream.reset(created);
   }
-  Stream owned(stream);
   Event events[2];
   for (Event& event : events) {
     cudaEvent_t created = nullptr;
@@ -171,8 +202,9 @@ StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
     }
     event.reset(created);
   }
-  return std::unique_ptr<CudaDevice>(std::make_unique<Gpu>(
-      properties, std::move(owned), std::move(events[0]), std::move(events[1])));
+  return std::unique_ptr<CudaDevice>(
+      std::make_unique<Gpu>(properties, std::move(streams[0]), std::move(streams[1]),
+                            std::move(events[0]), std::move(events[1])));
 }
 
 }  // namespace aril::kernels

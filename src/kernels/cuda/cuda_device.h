@@ -1,11 +1,13 @@
 // A place where CUDA kernels run: a GPU, or the emulator on the host.
 //
-// Everything that it does is in the order of its one stream. Used by one thread at a time.
+// Everything that it does is in the order of its one stream, but for CopyAside. Used by one thread
+// at a time, but for that, too.
 
 #ifndef ARIL_KERNELS_CUDA_CUDA_DEVICE_H_
 #define ARIL_KERNELS_CUDA_CUDA_DEVICE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,6 +51,15 @@ class CudaDevice {
   virtual Status CopyToHost(void* to, const void* from, size_t size_bytes) = 0;
 
   virtual Status CopyWithin(void* to, const void* from, size_t size_bytes) = 0;
+  // Sets every byte of it.
+  virtual Status Set(void* to, uint8_t byte, size_t size_bytes) = 0;
+
+  // Memory of the host that the device reads and writes by itself. ResourceExhausted as above.
+  virtual StatusOr<void*> AllocateHost(size_t size_bytes) = 0;
+  virtual void FreeHost(void* memory) = 0;
+
+  // Copies beside the stream, and returns when that is done: any thread.
+  virtual Status CopyAside(void* to, const void* from, size_t size_bytes) = 0;
 
   // Waits for all work of the stream. Internal if a kernel failed: the device can then not be used
   // any more by this process.
@@ -69,23 +80,28 @@ class CudaDevice {
   CudaContext context_;
 };
 
-// Owns memory of a device, which must outlive it.
-class DeviceBuffer {
+enum class CudaMemory { kDevice, kHost };
+
+// Owns memory of a device, or of the host for it. The device must outlive it.
+template <CudaMemory kPlace>
+class CudaBuffer {
  public:
-  DeviceBuffer() = default;
-  static StatusOr<DeviceBuffer> Allocate(CudaDevice& device, size_t size_bytes) {
-    ASSIGN_OR_RETURN(void* memory, device.Allocate(size_bytes));
-    return DeviceBuffer(device, memory, size_bytes);
+  CudaBuffer() = default;
+  static StatusOr<CudaBuffer> Allocate(CudaDevice& device, size_t size_bytes) {
+    ASSIGN_OR_RETURN(void* memory, kPlace == CudaMemory::kDevice ? device.Allocate(size_bytes)
+                                                                 : device.AllocateHost(size_bytes));
+    return CudaBuffer(device, memory, size_bytes);
   }
-  DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
-  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+  CudaBuffer(CudaBuffer&& other) noexcept { *this = std::move(other); }
+  CudaBuffer& operator=(CudaBuffer&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(memory_, other.memory_);
     std::swap(size_bytes_, other.size_bytes_);
     return *this;
   }
-  ~DeviceBuffer() {
-    if (memory_ != nullptr) device_->Free(memory_);
+  ~CudaBuffer() {
+    if (memory_ == nullptr) return;
+    kPlace == CudaMemory::kDevice ? device_->Free(memory_) : device_->FreeHost(memory_);
   }
 
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
@@ -96,13 +112,15 @@ class DeviceBuffer {
   size_t size_bytes() const { return size_bytes_; }
 
  private:
-  DeviceBuffer(CudaDevice& device, void* memory, size_t size_bytes)
+  CudaBuffer(CudaDevice& device, void* memory, size_t size_bytes)
       : device_(&device), memory_(memory), size_bytes_(size_bytes) {}
 
   CudaDevice* device_ = nullptr;
   void* memory_ = nullptr;
   size_t size_bytes_ = 0;
 };
+using DeviceBuffer = CudaBuffer<CudaMemory::kDevice>;
+using PinnedBuffer = CudaBuffer<CudaMemory::kHost>;
 
 // The first GPU of this machine. Unavailable, saying why, if there is none that can be used: no
 // driver, no device, no code for this device in the program, or a program built without CUDA.

@@ -36,6 +36,8 @@ class EmulatedDevice final : public CudaDevice {
     static constexpr CudaKernels kKernels = ARIL_CUDA_KERNELS(emulated);
     return kKernels;
   }
+  StatusOr<void*> AllocateHost(size_t size_bytes) override { return Allocate(size_bytes); }
+  void FreeHost(void* memory) override { Free(memory); }
   StatusOr<void*> Allocate(size_t size_bytes) override {
     void* memory = ::operator new(size_bytes, kAlignment);
     std::memset(memory, 0xFF, size_bytes);  // NaN
@@ -58,6 +60,18 @@ class EmulatedDevice final : public CudaDevice {
     } else {
       stream_.captured->push_back([=] { std::memmove(to, from, size_bytes); });
     }
+    return OkStatus();
+  }
+  Status Set(void* to, uint8_t byte, size_t size_bytes) override {
+    if (stream_.captured == nullptr) {
+      std::memset(to, byte, size_bytes);
+    } else {
+      stream_.captured->push_back([=] { std::memset(to, byte, size_bytes); });
+    }
+    return OkStatus();
+  }
+  Status CopyAside(void* to, const void* from, size_t size_bytes) override {
+    std::memcpy(to, from, size_bytes);
     return OkStatus();
   }
   Status Synchronize() override { return NotInACapture("waiting for the device"); }

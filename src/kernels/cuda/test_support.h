@@ -51,10 +51,12 @@ class CudaTest : public ::testing::TestWithParam<Place> {
   std::vector<std::unique_ptr<CudaDevice>> devices_;
 };
 
-#define ARIL_INSTANTIATE_CUDA_TEST(suite)                        \
-  INSTANTIATE_TEST_SUITE_P(                                      \
-      , suite, ::testing::Values(Place::kEmulator, Place::kGpu), \
-      [](const auto& place) { return place.param == Place::kEmulator ? "Emulator" : "Gpu"; })
+#define ARIL_INSTANTIATE_CUDA_TEST(suite)                                                          \
+  INSTANTIATE_TEST_SUITE_P(                                                                        \
+      , suite, ::testing::Values(::aril::kernels::Place::kEmulator, ::aril::kernels::Place::kGpu), \
+      [](const auto& place) {                                                                      \
+        return place.param == ::aril::kernels::Place::kEmulator ? "Emulator" : "Gpu";              \
+      })
 
 // The oracle does not know F16: operands are F32 then, rounded to F16, and uploaded as that.
 struct TestDType {

@@ -22,6 +22,9 @@ class RopeTable {
   RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions);
 
   int64_t max_positions() const { return max_positions_; }
+  // [max_positions, head_dim / 2], for a device.
+  const std::vector<float>& cos() const { return cos_; }
+  const std::vector<float>& sin() const { return sin_; }
   const float* Cos(int64_t position) const { return cos_.data() + position * half_dim_; }
   const float* Sin(int64_t position) const { return sin_.data() + position * half_dim_; }
 

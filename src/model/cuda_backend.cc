@@ -1,0 +1,388 @@
+#include "model/cuda_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+#include "kernels/lora/lora_plan.h"
+#include "kernels/rope/rope.h"
+#include "model/rope_frequencies.h"
+
+namespace aril {
+namespace {
+
+using kernels::CudaDevice;
+using kernels::CudaGemm;
+using kernels::DeviceBuffer;
+using kernels::KvRow;
+using kernels::PinnedBuffer;
+
+// Of what lies in a step's table: any of it may be read in pieces of 16 bytes.
+constexpr size_t kAlignment = 16;
+constexpr size_t kFirstTableBytes = size_t{1} << 20;
+// Attention computes a row's splits in blocks of their own as long as their results fit in this:
+// 32 rows of 32 heads and 8,192 tokens need half of it.
+constexpr size_t kPartialBytes = size_t{32} << 20;
+
+size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// At least so large; what was there is lost.
+template <typename BufferType>
+Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
+  if (size_bytes <= buffer.size_bytes()) return OkStatus();
+  buffer = {};
+  ASSIGN_OR_RETURN(buffer, BufferType::Allocate(device, size_bytes));
+  return OkStatus();
+}
+
+std::span<const int32_t> RanksOf(const CudaAdapters::Table& table, ProjectionGroup group) {
+  const auto projections = ProjectionsOf(group);
+  return std::span(table.ranks).subspan(static_cast<size_t>(projections[0]), projections.size());
+}
+
+}  // namespace
+
+Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& layout) {
+  if (spec.head_dim % 2 != 0 || spec.head_dim > kernels::kAttentionMaxHeadDim) {
+    return InvalidArgument(StrCat("head_dim is ", spec.head_dim,
+                                  "; on a GPU it must be even and at most ",
+                                  kernels::kAttentionMaxHeadDim, ": use --device cpu"));
+  }
+  CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16);
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaDevice& device,
+                                                           std::unique_ptr<CudaGemm> gemm,
+                                                           const ModelSpec& spec,
+                                                           const kernels::KvLayout& layout,
+                                                           DeviceWeights weights, int64_t max_rows,
+                                                           int64_t max_positions) {
+  RETURN_IF_ERROR(Supports(spec, layout));
+  std::unique_ptr<CudaBackend> backend(
+      new CudaBackend(device, std::move(gemm), spec, layout, std::move(weights), max_rows));
+  RETURN_IF_ERROR(backend->AllocateActivations(max_positions));
+  return backend;
+}
+
+CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, const ModelSpec& spec,
+                         const kernels::KvLayout& layout, DeviceWeights weights, int64_t max_rows)
+    : device_(device),
+      gemm_(std::move(gemm)),
+      spec_(spec),
+      layout_(layout),
+      weights_(std::move(weights)),
+      adapters_(device),
+      max_rows_(max_rows) {}
+
+Status CudaBackend::AllocateActivations(int64_t max_positions) {
+  const kernels::RopeTable rope(RopeInverseFrequencies(spec_.rope, spec_.head_dim), max_positions);
+  ASSIGN_OR_RETURN(cos_, UploadFloats(device_, rope.cos()));
+  ASSIGN_OR_RETURN(sin_, UploadFloats(device_, rope.sin()));
+  const auto reserve = [this](auto& buffer, int64_t rows, int64_t cols, size_t element_bytes) {
+    return Reserve(device_, buffer, static_cast<size_t>(rows * cols) * element_bytes);
+  };
+  const size_t element_bytes = SizeOf(layout_.dtype);
+  RETURN_IF_ERROR(reserve(residual_, max_rows_, spec_.hidden_size, sizeof(float)));
+  RETURN_IF_ERROR(reserve(output_, max_rows_, WidestOutput(spec_), sizeof(float)));
+  RETURN_IF_ERROR(reserve(input_, max_rows_, WidestInput(spec_), element_bytes));
+  RETURN_IF_ERROR(reserve(query_, max_rows_, WidestInput(spec_), element_bytes));
+  const kernels::AttentionArgs largest{
+      .layer = kernels::LayerOf(layout_, 0),
+      .rows = static_cast<int32_t>(max_rows_),
+      .num_heads = static_cast<int32_t>(spec_.num_heads),
+      .max_splits = kernels::AttentionSplits(max_positions)};
+  const auto partial_bytes =
+      static_cast<size_t>(kernels::AttentionPartialFloats(largest)) * sizeof(float);
+  RETURN_IF_ERROR(Reserve(device_, partials_, std::min(partial_bytes, kPartialBytes)));
+  RETURN_IF_ERROR(reserve(logit_rows_, kMaxLogitRows, 1, sizeof(int32_t)));
+  RETURN_IF_ERROR(reserve(host_logit_rows_, kMaxLogitRows, 1, sizeof(int32_t)));
+  RETURN_IF_ERROR(reserve(logit_residual_, kMaxLogitRows, spec_.hidden_size, sizeof(float)));
+  RETURN_IF_ERROR(reserve(logit_output_, kMaxLogitRows, spec_.hidden_size, sizeof(float)));
+  RETURN_IF_ERROR(reserve(logits_, kMaxLogitRows, spec_.vocab_size, sizeof(float)));
+  return reserve(host_logits_, kMaxLogitRows, spec_.vocab_size, sizeof(float));
+}
+
+size_t CudaBackend::Append(const void* from, size_t size_bytes) {
+  const size_t offset = RoundUp(table_.size());
+  table_.resize(offset + size_bytes);
+  if (size_bytes > 0) std::memcpy(table_.data() + offset, from, size_bytes);
+  return offset;
+}
+
+Status CudaBackend::Begin(const ForwardBatch& batch) {
+  rows_ = static_cast<int32_t>(batch.tokens.size());
+  CHECK_LE(rows_, max_rows_);
+  for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
+  table_.clear();
+  tokens_offset_ = Append(batch.tokens.data(), batch.tokens.size_bytes());
+  AppendSequences(batch.sequences);
+  RETURN_IF_ERROR(AppendAdapters(batch.segments));
+  return UploadTable();
+}
+
+void CudaBackend::AppendSequences(std::span<const kernels::AttentionSequence> sequences) {
+  std::vector<std::byte*> pages;
+  // Of a row: its position, and where its sequence's pages begin among all.
+  struct Place {
+    size_t first_page = 0;
+    int64_t position = 0;
+  };
+  std::vector<Place> places(static_cast<size_t>(rows_));
+  longest_context_ = 0;
+  for (const kernels::AttentionSequence& sequence : sequences) {
+    for (int32_t i = 0; i < sequence.num_rows; ++i) {
+      places[static_cast<size_t>(sequence.first_row + i)] = {pages.size(),
+                                                             sequence.first_position + i};
+    }
+    longest_context_ = std::max(longest_context_, sequence.first_position + sequence.num_rows);
+    pages.insert(pages.end(), sequence.pages.begin(), sequence.pages.end());
+  }
+  pages_offset_ = Append(pages);
+  // Their pointers are known when the table's place on the device is (UploadTable): until then they
+  // hold the number of the first page.
+  std::vector<KvRow> kv_rows;
+  for (const Place& place : places) {
+    kv_rows.push_back({reinterpret_cast<std::byte* const*>(place.first_page * sizeof(std::byte*)),
+                       place.position});
+  }
+  kv_rows_offset_ = Append(kv_rows);
+}
+
+Status CudaBackend::AppendAdapters(std::span<const BatchSegment> segments) {
+  std::vector<const ResidentAdapter*> adapters;
+  std::map<const ResidentAdapter*, size_t> index;
+  for (const BatchSegment& segment : segments) {
+    CHECK(!segment.adapter->changes_outer());
+    if (index.emplace(segment.adapter, adapters.size()).second) {
+      adapters.push_back(segment.adapter);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, adapters_.Find(adapters));
+  int64_t v_floats = 0;
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    LoraStep& lora = lora_[static_cast<size_t>(group)];
+    lora = {};
+    std::vector<kernels::LoraPlanSegment> planned;
+    for (const BatchSegment& segment : segments) {
+      const CudaAdapters::Table& table = tables[index.at(segment.adapter)];
+      const std::span<const int32_t> ranks = RanksOf(table, group);
+      if (std::ranges::all_of(ranks, [](int32_t rank) { return rank == 0; })) continue;
+      planned.push_back({segment.first_row, segment.num_rows, segment.weight,
+                         table.weights + static_cast<size_t>(ProjectionsOf(group)[0]), ranks});
+    }
+    if (planned.empty()) continue;
+    std::vector<int64_t> outs;
+    for (const Projection projection : ProjectionsOf(group)) {
+      outs.push_back(spec_.OutFeatures(projection));
+    }
+    const kernels::LoraPlan plan(
+        {InFeatures(spec_, group), outs, device_.context().num_multiprocessors}, planned);
+    std::vector<std::byte> bytes(static_cast<size_t>(plan.table_bytes()));
+    plan.Write(bytes.data());
+    lora = {.tables_offset = Append(bytes), .max_rank = plan.max_rank()};
+    v_floats = std::max(v_floats, plan.v_floats());
+  }
+  if (static_cast<size_t>(v_floats) * sizeof(float) <= lora_v_.size_bytes()) return OkStatus();
+  RETURN_IF_ERROR(device_.Synchronize());
+  return Reserve(device_, lora_v_, 2 * static_cast<size_t>(v_floats) * sizeof(float));
+}
+
+Status CudaBackend::UploadTable() {
+  // The host's copy is read until the device has come so far.
+  RETURN_IF_ERROR(device_.Synchronize());
+  if (table_.size() > device_table_.size_bytes()) {
+    const size_t size_bytes = std::max(kFirstTableBytes, 2 * table_.size());
+    RETURN_IF_ERROR(Reserve(device_, device_table_, size_bytes));
+    RETURN_IF_ERROR(Reserve(device_, host_table_, size_bytes));
+  }
+  std::memcpy(host_table_.data(), table_.data(), table_.size());
+  const std::byte* const pages = device_table_.data() + pages_offset_;
+  auto* const kv_rows = reinterpret_cast<KvRow*>(host_table_.data() + kv_rows_offset_);
+  for (int32_t row = 0; row < rows_; ++row) {
+    const auto offset = reinterpret_cast<size_t>(kv_rows[row].pages);
+    kv_rows[row].pages = reinterpret_cast<std::byte* const*>(pages + offset);
+  }
+  return device_.CopyToDevice(device_table_.data(), host_table_.data(), table_.size());
+}
+
+Status CudaBackend::Embed() {
+  return device_.Check(device_.kernels().embed(device_.context(), layout_.dtype,
+                                               {.tokens = InTable<int32_t>(tokens_offset_),
+                                                .table = weights_.embedding.data.data(),
+                                                .rows = rows_,
+                                                .size = static_cast<int32_t>(spec_.hidden_size),
+                                                .out = residual_.as<float>(),
+                                                .out_stride = spec_.hidden_size}),
+                       "embedding");
+}
+
+Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
+  const DeviceWeights::Layer& w = WeightsOf(layer);
+  const bool is_input = norm == LayerNorm::kInput;
+  return device_.Check(
+      device_.kernels().add_rms_norm(device_.context(), layout_.dtype,
+                                     {.residual = residual_.as<float>(),
+                                      .residual_stride = spec_.hidden_size,
+                                      .add = is_input && layer == 0 ? nullptr : output_.as<float>(),
+                                      .add_stride = spec_.hidden_size,
+                                      .weight = (is_input ? w.input_norm : w.post_norm).as<float>(),
+                                      .eps = static_cast<float>(spec_.rms_norm_eps),
+                                      .rows = rows_,
+                                      .size = static_cast<int32_t>(spec_.hidden_size),
+                                      .out = input_.data(),
+                                      .out_stride = spec_.hidden_size}),
+      "norm");
+}
+
+Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
+  const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
+  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
+                              .rows = rows_,
+                              .n = w.w.n,
+                              .k = w.w.k,
+                              .x = input_.data(),
+                              .x_stride = w.w.k,
+                              .w = w.w.data.data(),
+                              .bias = w.bias.as<float>(),
+                              .y = output_.as<float>(),
+                              .y_stride = w.w.n}));
+  if (lora_[static_cast<size_t>(group)].max_rank == 0) return OkStatus();
+  return AddAdapters(layer, group);
+}
+
+Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
+  const LoraStep& lora = lora_[static_cast<size_t>(group)];
+  const auto* const tables = InTable<kernels::LoraTables>(lora.tables_offset);
+  const auto weights_offset = static_cast<int32_t>(layer * kNumProjections);
+  const int64_t in = InFeatures(spec_, group);
+  RETURN_IF_ERROR(device_.Check(device_.kernels().lora_shrink(device_.context(), layout_.dtype,
+                                                              {.tables = tables,
+                                                               .weights_offset = weights_offset,
+                                                               .x = input_.data(),
+                                                               .x_stride = in,
+                                                               .in = static_cast<int32_t>(in),
+                                                               .v = lora_v_.as<float>()}),
+                                "LoRA shrink"));
+  kernels::LoraExpandArgs expand{.tables = tables,
+                                 .weights_offset = weights_offset,
+                                 .max_rank = lora.max_rank,
+                                 .v = lora_v_.as<float>(),
+                                 .y = output_.as<float>(),
+                                 .y_stride = OutFeatures(spec_, group)};
+  const auto* const bias = WeightsOf(layer).groups[static_cast<size_t>(group)].bias.as<float>();
+  int64_t first_col = 0;
+  kernels::LoraExpandTarget* target = expand.targets;
+  for (const Projection projection : ProjectionsOf(group)) {
+    *target++ = {first_col, bias == nullptr ? nullptr : bias + first_col};
+    first_col += spec_.OutFeatures(projection);
+  }
+  return device_.Check(device_.kernels().lora_expand(device_.context(), layout_.dtype, expand),
+                       "LoRA expand");
+}
+
+Status CudaBackend::RopeAppend(int64_t layer) {
+  const DeviceWeights::Layer& w = WeightsOf(layer);
+  return device_.Check(
+      device_.kernels().rope_append(device_.context(), layout_.dtype,
+                                    {.qkv = output_.as<float>(),
+                                     .qkv_stride = OutFeatures(spec_, ProjectionGroup::kQkv),
+                                     .sequence_rows = InTable<KvRow>(kv_rows_offset_),
+                                     .cos = cos_.as<float>(),
+                                     .sin = sin_.as<float>(),
+                                     .q_norm = w.q_norm.as<float>(),
+                                     .k_norm = w.k_norm.as<float>(),
+                                     .norm_eps = static_cast<float>(spec_.rms_norm_eps),
+                                     .rows = rows_,
+                                     .num_heads = static_cast<int32_t>(spec_.num_heads),
+                                     .layer = kernels::LayerOf(layout_, layer),
+                                     .q = query_.data(),
+                                     .q_stride = spec_.q_size()}),
+      "RoPE");
+}
+
+Status CudaBackend::Attention(int64_t layer) {
+  kernels::AttentionArgs args{
+      .q = query_.data(),
+      .q_stride = spec_.q_size(),
+      .sequence_rows = InTable<KvRow>(kv_rows_offset_),
+      .layer = kernels::LayerOf(layout_, layer),
+      .rows = rows_,
+      .num_heads = static_cast<int32_t>(spec_.num_heads),
+      .window = spec_.sliding_window.value_or(INT64_MAX),
+      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec_.head_dim))),
+      .out = input_.data(),
+      .out_stride = spec_.q_size(),
+      .max_splits = kernels::AttentionSplits(longest_context_)};
+  const auto needed = static_cast<size_t>(kernels::AttentionPartialFloats(args)) * sizeof(float);
+  if (needed <= partials_.size_bytes()) args.partials = partials_.as<float>();
+  return device_.Check(device_.kernels().attention(device_.context(), layout_.dtype, args),
+                       "attention");
+}
+
+Status CudaBackend::SiluMul() {
+  return device_.Check(
+      device_.kernels().silu_mul(device_.context(), layout_.dtype,
+                                 {.gate_up = output_.as<float>(),
+                                  .gate_up_stride = 2 * spec_.intermediate_size,
+                                  .rows = rows_,
+                                  .size = static_cast<int32_t>(spec_.intermediate_size),
+                                  .out = input_.data(),
+                                  .out_stride = spec_.intermediate_size}),
+      "SiLU");
+}
+
+StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
+  const auto count = static_cast<int32_t>(rows.size());
+  CHECK(count <= rows_ && count <= kMaxLogitRows);
+  for (const int32_t row : rows) CHECK(row >= 0 && row < rows_);
+  std::memcpy(host_logit_rows_.data(), rows.data(), rows.size_bytes());
+  RETURN_IF_ERROR(
+      device_.CopyToDevice(logit_rows_.data(), host_logit_rows_.data(), rows.size_bytes()));
+  // Rows of a table of floats, as an embedding's.
+  const auto gather = [&](const DeviceBuffer& from, const DeviceBuffer& to) {
+    return device_.Check(device_.kernels().embed(device_.context(), DType::kF32,
+                                                 {.tokens = logit_rows_.as<int32_t>(),
+                                                  .table = from.data(),
+                                                  .rows = count,
+                                                  .size = static_cast<int32_t>(spec_.hidden_size),
+                                                  .out = to.as<float>(),
+                                                  .out_stride = spec_.hidden_size}),
+                         "gathering rows");
+  };
+  RETURN_IF_ERROR(gather(residual_, logit_residual_));
+  RETURN_IF_ERROR(gather(output_, logit_output_));
+  RETURN_IF_ERROR(
+      device_.Check(device_.kernels().add_rms_norm(device_.context(), layout_.dtype,
+                                                   {.residual = logit_residual_.as<float>(),
+                                                    .residual_stride = spec_.hidden_size,
+                                                    .add = logit_output_.as<float>(),
+                                                    .add_stride = spec_.hidden_size,
+                                                    .weight = weights_.final_norm.as<float>(),
+                                                    .eps = static_cast<float>(spec_.rms_norm_eps),
+                                                    .rows = count,
+                                                    .size = static_cast<int32_t>(spec_.hidden_size),
+                                                    .out = input_.data(),
+                                                    .out_stride = spec_.hidden_size}),
+                    "final norm"));
+  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
+                              .rows = count,
+                              .n = spec_.vocab_size,
+                              .k = spec_.hidden_size,
+                              .x = input_.data(),
+                              .x_stride = spec_.hidden_size,
+                              .w = lm_head().data.data(),
+                              .y = logits_.as<float>(),
+                              .y_stride = spec_.vocab_size}));
+  const size_t size_bytes = static_cast<size_t>(count * spec_.vocab_size) * sizeof(float);
+  RETURN_IF_ERROR(device_.CopyToHost(host_logits_.data(), logits_.data(), size_bytes));
+  RETURN_IF_ERROR(device_.Synchronize());
+  return MatrixView<const float>{host_logits_.as<float>(), count, spec_.vocab_size,
+                                 spec_.vocab_size};
+}
+
+}  // namespace aril

@@ -1,0 +1,122 @@
+// A model on a GPU.
+//
+// Everything is launched into the device's one stream, and nothing is waited for but in Logits and
+// Finish. What a step's kernels read about its rows (tokens, pages, plans of the LoRA operator) is
+// one table, which Begin copies in one piece.
+
+#ifndef ARIL_MODEL_CUDA_BACKEND_H_
+#define ARIL_MODEL_CUDA_BACKEND_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/kv_cuda.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/gemm/gemm_cuda.h"
+#include "model/backend.h"
+#include "model/cuda_adapters.h"
+#include "model/cuda_weights.h"
+#include "spec/model_spec.h"
+
+namespace aril {
+
+class CudaBackend final : public Backend {
+ public:
+  // What `spec` asks for and this backend has not: InvalidArgument, naming it.
+  static Status Supports(const ModelSpec& spec, const kernels::KvLayout& layout);
+
+  // Rows of a step: at most `max_rows`; positions: below `max_positions`. ResourceExhausted if the
+  // device, which must outlive the backend, has no room for what they need. Adapters must change
+  // the layers only.
+  static StatusOr<std::unique_ptr<CudaBackend>> Create(kernels::CudaDevice& device,
+                                                       std::unique_ptr<kernels::CudaGemm> gemm,
+                                                       const ModelSpec& spec,
+                                                       const kernels::KvLayout& layout,
+                                                       DeviceWeights weights, int64_t max_rows,
+                                                       int64_t max_positions);
+
+  const Checkpoint& checkpoint() const override { return weights_.checkpoint; }
+  Status Begin(const ForwardBatch& batch) override;
+  Status Embed() override;
+  Status AddNorm(int64_t layer, LayerNorm norm) override;
+  Status Project(int64_t layer, ProjectionGroup group) override;
+  Status RopeAppend(int64_t layer) override;
+  Status Attention(int64_t layer) override;
+  Status SiluMul() override;
+  StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
+  Status Finish() override { return device_.Synchronize(); }
+
+ private:
+  // The LoRA operator of a group in this step.
+  struct LoraStep {
+    size_t tables_offset = 0;
+    int32_t max_rank = 0;  // 0: no adapter touches the group
+  };
+
+  CudaBackend(kernels::CudaDevice& device, std::unique_ptr<kernels::CudaGemm> gemm,
+              const ModelSpec& spec, const kernels::KvLayout& layout, DeviceWeights weights,
+              int64_t max_rows);
+  Status AllocateActivations(int64_t max_positions);
+
+  // Appends to the step's table.
+  size_t Append(const void* from, size_t size_bytes);
+  template <typename T>
+  size_t Append(const std::vector<T>& values) {
+    return Append(values.data(), values.size() * sizeof(T));
+  }
+  void AppendSequences(std::span<const kernels::AttentionSequence> sequences);
+  Status AppendAdapters(std::span<const BatchSegment> segments);
+  Status UploadTable();
+  template <typename T>
+  const T* InTable(size_t offset) const {
+    return reinterpret_cast<const T*>(device_table_.data() + offset);
+  }
+
+  Status AddAdapters(int64_t layer, ProjectionGroup group);
+  const DeviceMatrix& lm_head() const {
+    return spec_.tie_word_embeddings ? weights_.embedding : weights_.lm_head;
+  }
+  const DeviceWeights::Layer& WeightsOf(int64_t layer) const {
+    return weights_.layers[static_cast<size_t>(layer)];
+  }
+
+  kernels::CudaDevice& device_;
+  std::unique_ptr<kernels::CudaGemm> gemm_;
+  ModelSpec spec_;
+  kernels::KvLayout layout_;
+  DeviceWeights weights_;
+  CudaAdapters adapters_;
+  int64_t max_rows_;
+
+  // Of the last Begin.
+  int32_t rows_ = 0;
+  int64_t longest_context_ = 0;
+  std::vector<std::byte> table_;
+  size_t tokens_offset_ = 0;
+  size_t kv_rows_offset_ = 0;
+  size_t pages_offset_ = 0;
+  std::array<LoraStep, kNumProjectionGroups> lora_;
+
+  kernels::PinnedBuffer host_table_;
+  kernels::DeviceBuffer device_table_;
+  kernels::DeviceBuffer cos_, sin_;        // fp32 [max_positions, head_dim / 2]
+  kernels::DeviceBuffer residual_;         // fp32 [max_rows, hidden]
+  kernels::DeviceBuffer output_;           // fp32 [max_rows, widest projection group]
+  kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
+  kernels::DeviceBuffer lora_v_;           // fp32, as the largest plan so far needs it
+  kernels::DeviceBuffer partials_;         // fp32, of attention
+  kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]
+  kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]
+  kernels::DeviceBuffer logit_output_;     // likewise
+  kernels::DeviceBuffer logits_;           // fp32 [kMaxLogitRows, vocab]
+  kernels::PinnedBuffer host_logit_rows_;  // as above
+  kernels::PinnedBuffer host_logits_;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_MODEL_CUDA_BACKEND_H_

@@ -1,0 +1,288 @@
+// A model on the CUDA backend, in the emulator and on a GPU, against the CPU's: every golden model
+// and adapter in one batch.
+
+#include "model/cuda_backend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adapters/adapter.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/test_support.h"
+#include "kernels/gemm/gemm_emulated.h"
+#include "memory/page_pool.h"
+#include "model/cpu_backend.h"
+#include "model/cuda_arena.h"
+#include "model/model.h"
+#include "model/pool_layout.h"
+
+namespace aril {
+namespace {
+
+using kernels::CudaTest;
+using kernels::Require;
+
+constexpr uint64_t kSeed = 31;
+constexpr int64_t kMaxRows = 96;
+constexpr int64_t kMaxPositions = 64;
+constexpr int32_t kNumPages = 1024;
+
+template <typename T>
+T Value(StatusOr<T> value) {
+  Require(value.status());
+  return std::move(value).value();
+}
+
+// Files of a golden model, and its adapters that change layers only.
+struct Golden {
+  explicit Golden(const std::filesystem::path& dir)
+      : name(dir.filename()), path(dir), spec(Value(LoadModelSpec(dir))) {
+    ThreadPool threads(1);
+    kernels::CpuContext context(threads, kernels::AvailableIsas().back());
+    const Checkpoint checkpoint = Value(Checkpoint::Open(dir));
+    const BaseWeights base{&checkpoint, context.isa()};
+    for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
+      Adapter opened = Value(
+          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, &base));
+      const HostArena arena(kNumPages, page_bytes());
+      PagePool pool(kNumPages);
+      if (!Place(opened, pool, arena, DType::kF32).changes_outer()) {
+        adapters.push_back(std::move(opened));
+      }
+    }
+  }
+
+  int64_t page_bytes() const { return Value(ChooseKvLayout(spec, DType::kF32)).page_bytes(); }
+  static ResidentAdapter Place(const Adapter& adapter, PagePool& pool, const Arena& arena,
+                               DType dtype) {
+    std::vector<PageRef> pages;
+    CHECK(pool.Allocate(PagesForAdapter(adapter, dtype, arena.page_bytes()), PageUse::kAdapter,
+                        pages));
+    return {adapter, dtype, arena, std::move(pages)};
+  }
+
+  std::string name, path;
+  ModelSpec spec;
+  std::vector<Adapter> adapters;
+};
+
+std::vector<Golden> Goldens() {
+  std::vector<Golden> goldens;
+  for (const auto& dir : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+    goldens.emplace_back(dir.path());
+  }
+  return goldens;
+}
+
+// Consecutive tokens of a sequence in a batch.
+struct Piece {
+  int sequence = 0;
+  int adapter = -1;  // none
+  std::vector<int32_t> tokens;
+  float weight = 1;
+};
+
+// A model with its pool and adapters in one place.
+class Side {
+ public:
+  Side(const Golden& golden, DType dtype, kernels::CudaDevice* device)
+      : layout_(Value(ChooseKvLayout(golden.spec, dtype))) {
+    Checkpoint checkpoint = Value(Checkpoint::Open(golden.path));
+    std::unique_ptr<Backend> backend;
+    if (device == nullptr) {
+      arena_ = std::make_unique<HostArena>(kNumPages, layout_.page_bytes());
+      backend =
+          std::make_unique<CpuBackend>(golden.spec, layout_,
+                                       Value(LoadWeights(std::move(checkpoint), golden.spec, dtype,
+                                                         Quantization::kNone, context_, nullptr)),
+                                       kMaxRows, kMaxPositions, context_);
+    } else {
+      arena_ = Value(CudaArena::Create(*device, kNumPages, layout_.page_bytes()));
+      backend =
+          Value(CudaBackend::Create(*device, MakeGemm(*device), golden.spec, layout_,
+                                    Value(LoadDeviceWeights(std::move(checkpoint), golden.spec,
+                                                            dtype, *device, threads_, nullptr)),
+                                    kMaxRows, kMaxPositions));
+    }
+    model_ = std::make_unique<Model>(golden.spec, layout_, std::move(backend));
+    for (int32_t id = 0; id < kNumPages; ++id) arena_->Poison(PageId(id));
+    for (const Adapter& adapter : golden.adapters) {
+      adapters_.push_back(Golden::Place(adapter, pool_, *arena_, dtype));
+      adapters_.back().Copy(adapter, *arena_);
+    }
+  }
+
+  // Logits of all rows, one behind the other.
+  std::vector<float> Run(const std::vector<Piece>& pieces) {
+    std::vector<int32_t> tokens, rows;
+    std::vector<kernels::AttentionSequence> sequences;
+    std::vector<BatchSegment> segments;
+    std::vector<std::vector<std::byte*>> pages;
+    pages.reserve(pieces.size());
+    for (const Piece& piece : pieces) {
+      auto& sequence = sequences_[piece.sequence];
+      const auto first_row = static_cast<int32_t>(tokens.size());
+      const auto num_rows = static_cast<int32_t>(piece.tokens.size());
+      tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      const int64_t end = sequence.num_tokens + num_rows;
+      const int64_t missing = (end + layout_.page_tokens - 1) / layout_.page_tokens -
+                              static_cast<int64_t>(sequence.pages.size());
+      CHECK(pool_.Allocate(std::max<int64_t>(0, missing), PageUse::kKv, sequence.pages));
+      auto& addresses = pages.emplace_back();
+      for (const PageRef& page : sequence.pages) addresses.push_back(arena_->Address(page.id()));
+      sequences.push_back({first_row, num_rows, sequence.num_tokens, addresses});
+      sequence.num_tokens = end;
+      if (piece.adapter >= 0) {
+        segments.push_back(
+            {first_row, num_rows, &adapters_[static_cast<size_t>(piece.adapter)], piece.weight});
+      }
+    }
+    Require(model_->Forward({tokens, sequences, segments}));
+    std::vector<float> all;
+    for (size_t first = 0; first < tokens.size(); first += Model::kMaxLogitRows) {
+      rows.clear();
+      for (size_t r = first; r < std::min(tokens.size(), first + Model::kMaxLogitRows); ++r) {
+        rows.push_back(static_cast<int32_t>(r));
+      }
+      const MatrixView<const float> logits = Value(model_->Logits(rows));
+      for (int64_t r = 0; r < logits.rows; ++r) {
+        all.insert(all.end(), logits.row(r), logits.row(r) + logits.cols);
+      }
+    }
+    Require(model_->Finish());
+    return all;
+  }
+
+ private:
+  struct Sequence {
+    std::vector<PageRef> pages;
+    int64_t num_tokens = 0;
+  };
+
+  static std::unique_ptr<kernels::CudaGemm> MakeGemm(kernels::CudaDevice& device) {
+    if (device.name().starts_with("emulator")) return kernels::MakeEmulatedGemm(device);
+    return Value(kernels::OpenCudaGemm(device, kernels::GemmChoice::kFixed));
+  }
+
+  ThreadPool threads_{2};
+  kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
+  kernels::KvLayout layout_;
+  PagePool pool_{kNumPages};
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Model> model_;
+  std::vector<ResidentAdapter> adapters_;
+  std::map<int, Sequence> sequences_;
+};
+
+std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt19937_64& random) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) {
+    token = static_cast<int32_t>(random() % static_cast<uint64_t>(spec.vocab_size));
+  }
+  return tokens;
+}
+
+// Prompts in two chunks beside decodes: a sequence for each adapter, and two without.
+std::vector<std::vector<Piece>> Steps(const Golden& golden, std::mt19937_64& random) {
+  std::vector<std::vector<Piece>> steps(3);
+  const auto num_adapters = static_cast<int>(golden.adapters.size());
+  for (int sequence = 0; sequence < num_adapters + 2; ++sequence) {
+    const int adapter = sequence < num_adapters ? sequence : -1;
+    const float weight = sequence % 2 == 0 ? 1 : 0.5F;
+    const int64_t lengths[] = {sequence % 3 == 0 ? 9 : 1, sequence % 3 == 1 ? 7 : 1, 1};
+    for (size_t i = 0; i < steps.size(); ++i) {
+      steps[i].push_back(
+          {sequence, adapter, RandomTokens(golden.spec, lengths[i], random), weight});
+    }
+  }
+  return steps;
+}
+
+double LargestMagnitude(const std::vector<float>& values) {
+  double largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(double{value}));
+  return largest;
+}
+
+// Of the largest logit. Both sides compute the same sums in another order: each of a layer's seven,
+// and the last, of so many products at most, errs by as many roundings. In BF16 what enters a sum
+// may be rounded to either neighbour.
+double Tolerance(const ModelSpec& spec, DType dtype) {
+  const auto sums = static_cast<double>(7 * spec.num_layers + 1);
+  const auto widest = static_cast<double>(WidestInput(spec));
+  const double f32 = 2 * kernels::kFloatEps * widest * sums;
+  return dtype == DType::kF32 ? f32 : f32 + 2 * kernels::kBf16Eps * sums;
+}
+
+class CudaBackendTest : public CudaTest {};
+
+TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
+  for (const Golden& golden : Goldens()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      SCOPED_TRACE(testing::Message() << golden.name << " in " << dtype << ", seed " << kSeed);
+      std::mt19937_64 random(kSeed);
+      Side cpu(golden, dtype, nullptr);
+      std::vector<std::unique_ptr<Side>> sides;
+      for (const auto& device : devices()) {
+        sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));
+      }
+      for (const std::vector<Piece>& step : Steps(golden, random)) {
+        const std::vector<float> expected = cpu.Run(step);
+        const double tolerance = Tolerance(golden.spec, dtype) * LargestMagnitude(expected);
+        const std::vector<float> first = sides.front()->Run(step);
+        ASSERT_EQ(first.size(), expected.size());
+        double worst = 0;
+        for (size_t i = 0; i < first.size(); ++i) {
+          worst = std::max(worst, std::abs(double{first[i]} - expected[i]));
+          ASSERT_FALSE(std::isnan(first[i]));
+        }
+        EXPECT_LE(worst, tolerance);
+        for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+      }
+    }
+  }
+}
+
+// Alone, in chunks of other sizes: the same bits as in a batch.
+TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
+  for (const Golden& golden : Goldens()) {
+    SCOPED_TRACE(testing::Message() << golden.name << ", seed " << kSeed);
+    std::mt19937_64 random(kSeed);
+    const std::vector<std::vector<Piece>> steps = Steps(golden, random);
+    Side together(golden, DType::kBF16, devices().front().get());
+    const auto vocab = static_cast<size_t>(golden.spec.vocab_size);
+    std::map<int, std::vector<float>> expected;  // by sequence
+    for (const std::vector<Piece>& step : steps) {
+      const std::vector<float> logits = together.Run(step);
+      auto from = logits.begin();
+      for (const Piece& piece : step) {
+        const auto to = from + static_cast<std::ptrdiff_t>(piece.tokens.size() * vocab);
+        auto& all = expected[piece.sequence];
+        all.insert(all.end(), from, to);
+        from = to;
+      }
+    }
+    Side alone(golden, DType::kBF16, devices().front().get());
+    for (const auto& [sequence, logits] : expected) {
+      Piece all = steps[0][static_cast<size_t>(sequence)];
+      all.tokens.clear();
+      for (const std::vector<Piece>& step : steps) {
+        const Piece& piece = step[static_cast<size_t>(sequence)];
+        all.tokens.insert(all.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      }
+      EXPECT_EQ(alone.Run({all}), logits) << "sequence " << sequence;
+    }
+  }
+}
+
+ARIL_INSTANTIATE_CUDA_TEST(CudaBackendTest);
+
+}  // namespace
+}  // namespace aril

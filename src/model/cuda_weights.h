@@ -1,0 +1,52 @@
+// The weights of a base model on a GPU.
+
+#ifndef ARIL_MODEL_CUDA_WEIGHTS_H_
+#define ARIL_MODEL_CUDA_WEIGHTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "kernels/cuda/cuda_device.h"
+#include "model/weights.h"
+
+namespace aril {
+
+// [n, k] in the model's dtype, one row behind the other.
+struct DeviceMatrix {
+  kernels::DeviceBuffer data;
+  int64_t n = 0;
+  int64_t k = 0;
+};
+
+struct DeviceWeights {
+  Checkpoint checkpoint;
+  DeviceMatrix embedding;  // [vocab, hidden]
+  struct Layer {
+    struct Group {
+      DeviceMatrix w;
+      kernels::DeviceBuffer bias;  // fp32 [out], or nothing
+    };
+    kernels::DeviceBuffer input_norm, post_norm;  // fp32 [hidden]
+    kernels::DeviceBuffer q_norm, k_norm;         // fp32 [head_dim], or nothing
+    std::array<Group, kNumProjectionGroups> groups;
+  };
+  std::vector<Layer> layers;
+  kernels::DeviceBuffer final_norm;  // fp32 [hidden]
+  DeviceMatrix lm_head;              // [vocab, hidden]; nothing if it is the embedding
+};
+
+// As LoadWeights, in `dtype` (F32 or BF16). ResourceExhausted if the device, which must outlive the
+// weights, has no room for them.
+StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
+                                          kernels::CudaDevice& device, ThreadPool& threads,
+                                          const LoadProgress& progress);
+
+// A copy on the device; nothing of nothing.
+StatusOr<kernels::DeviceBuffer> UploadFloats(kernels::CudaDevice& device,
+                                             const std::vector<float>& values);
+
+}  // namespace aril
+
+#endif  // ARIL_MODEL_CUDA_WEIGHTS_H_
