@@ -113,7 +113,7 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
           "Most tokens computed in a step");
   AddFlag(app, "--max-lora-rank", runner.max_lora_rank, "Refuse adapters of a larger rank")
       ->check(CLI::Range(1, 512));
-  AddFlag(app, "--device", runner.device, "auto or cpu");
+  AddFlag(app, "--device", runner.device, "auto (the GPU if there is one), cpu or cuda");
   AddFlag(app, "--dtype", runner.dtype, "auto, float32 or bfloat16");
   AddFlag(
       app, "--quantization", runner.quantization,

@@ -39,6 +39,32 @@ Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
   return OkStatus();
 }
 
+// Bytes of the buffers that cuda_backend.h describes.
+struct Sizes {
+  size_t rope, residual, output, input, partials, logit_rows, logit_hidden, logits;
+};
+
+Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t max_rows,
+              int64_t max_positions) {
+  const auto bytes = [](int64_t rows, int64_t cols, size_t element_bytes) {
+    return static_cast<size_t>(rows * cols) * element_bytes;
+  };
+  constexpr int64_t kLogitRows = Backend::kMaxLogitRows;
+  const kernels::AttentionArgs largest{.layer = kernels::LayerOf(layout, 0),
+                                       .rows = static_cast<int32_t>(max_rows),
+                                       .num_heads = static_cast<int32_t>(spec.num_heads),
+                                       .max_splits = kernels::AttentionSplits(max_positions)};
+  return {.rope = bytes(max_positions, spec.head_dim / 2, sizeof(float)),
+          .residual = bytes(max_rows, spec.hidden_size, sizeof(float)),
+          .output = bytes(max_rows, WidestOutput(spec), sizeof(float)),
+          .input = bytes(max_rows, WidestInput(spec), SizeOf(layout.dtype)),
+          .partials = std::min(kPartialBytes,
+                               bytes(kernels::AttentionPartialFloats(largest), 1, sizeof(float))),
+          .logit_rows = bytes(kLogitRows, 1, sizeof(int32_t)),
+          .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
+          .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float))};
+}
+
 std::span<const int32_t> RanksOf(const CudaAdapters::Table& table, ProjectionGroup group) {
   const auto projections = ProjectionsOf(group);
   return std::span(table.ranks).subspan(static_cast<size_t>(projections[0]), projections.size());
@@ -83,28 +109,26 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   const kernels::RopeTable rope(RopeInverseFrequencies(spec_.rope, spec_.head_dim), max_positions);
   ASSIGN_OR_RETURN(cos_, UploadFloats(device_, rope.cos()));
   ASSIGN_OR_RETURN(sin_, UploadFloats(device_, rope.sin()));
-  const auto reserve = [this](auto& buffer, int64_t rows, int64_t cols, size_t element_bytes) {
-    return Reserve(device_, buffer, static_cast<size_t>(rows * cols) * element_bytes);
-  };
-  const size_t element_bytes = SizeOf(layout_.dtype);
-  RETURN_IF_ERROR(reserve(residual_, max_rows_, spec_.hidden_size, sizeof(float)));
-  RETURN_IF_ERROR(reserve(output_, max_rows_, WidestOutput(spec_), sizeof(float)));
-  RETURN_IF_ERROR(reserve(input_, max_rows_, WidestInput(spec_), element_bytes));
-  RETURN_IF_ERROR(reserve(query_, max_rows_, WidestInput(spec_), element_bytes));
-  const kernels::AttentionArgs largest{
-      .layer = kernels::LayerOf(layout_, 0),
-      .rows = static_cast<int32_t>(max_rows_),
-      .num_heads = static_cast<int32_t>(spec_.num_heads),
-      .max_splits = kernels::AttentionSplits(max_positions)};
-  const auto partial_bytes =
-      static_cast<size_t>(kernels::AttentionPartialFloats(largest)) * sizeof(float);
-  RETURN_IF_ERROR(Reserve(device_, partials_, std::min(partial_bytes, kPartialBytes)));
-  RETURN_IF_ERROR(reserve(logit_rows_, kMaxLogitRows, 1, sizeof(int32_t)));
-  RETURN_IF_ERROR(reserve(host_logit_rows_, kMaxLogitRows, 1, sizeof(int32_t)));
-  RETURN_IF_ERROR(reserve(logit_residual_, kMaxLogitRows, spec_.hidden_size, sizeof(float)));
-  RETURN_IF_ERROR(reserve(logit_output_, kMaxLogitRows, spec_.hidden_size, sizeof(float)));
-  RETURN_IF_ERROR(reserve(logits_, kMaxLogitRows, spec_.vocab_size, sizeof(float)));
-  return reserve(host_logits_, kMaxLogitRows, spec_.vocab_size, sizeof(float));
+  const Sizes sizes = SizesOf(spec_, layout_, max_rows_, max_positions);
+  RETURN_IF_ERROR(Reserve(device_, residual_, sizes.residual));
+  RETURN_IF_ERROR(Reserve(device_, output_, sizes.output));
+  RETURN_IF_ERROR(Reserve(device_, input_, sizes.input));
+  RETURN_IF_ERROR(Reserve(device_, query_, sizes.input));
+  RETURN_IF_ERROR(Reserve(device_, partials_, sizes.partials));
+  RETURN_IF_ERROR(Reserve(device_, logit_rows_, sizes.logit_rows));
+  RETURN_IF_ERROR(Reserve(device_, logit_residual_, sizes.logit_hidden));
+  RETURN_IF_ERROR(Reserve(device_, logit_output_, sizes.logit_hidden));
+  RETURN_IF_ERROR(Reserve(device_, logits_, sizes.logits));
+  RETURN_IF_ERROR(Reserve(device_, host_logit_rows_, sizes.logit_rows));
+  return Reserve(device_, host_logits_, sizes.logits);
+}
+
+int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
+                                     int64_t max_rows, int64_t max_positions) {
+  const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
+  return static_cast<int64_t>(2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input +
+                              sizes.partials + sizes.logit_rows + 2 * sizes.logit_hidden +
+                              sizes.logits);
 }
 
 size_t CudaBackend::Append(const void* from, size_t size_bytes) {

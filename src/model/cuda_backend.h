@@ -29,6 +29,10 @@ class CudaBackend final : public Backend {
   // What `spec` asks for and this backend has not: InvalidArgument, naming it.
   static Status Supports(const ModelSpec& spec, const kernels::KvLayout& layout);
 
+  // What a backend takes beside its weights, but for tables that grow with the adapters of a step.
+  static int64_t ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
+                                 int64_t max_rows, int64_t max_positions);
+
   // Rows of a step: at most `max_rows`; positions: below `max_positions`. ResourceExhausted if the
   // device, which must outlive the backend, has no room for what they need. Adapters must change
   // the layers only.

@@ -78,6 +78,15 @@ StatusOr<DeviceBuffer> UploadFloats(CudaDevice& device, const std::vector<float>
   return buffer;
 }
 
+int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype) {
+  int64_t elements = 0;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const bool is_taken = !spec.tie_word_embeddings || name != "lm_head.weight";
+    if (is_taken) elements += tensor.num_elements();
+  }
+  return elements * static_cast<int64_t>(SizeOf(dtype));
+}
+
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                           CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress) {

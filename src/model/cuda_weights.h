@@ -43,6 +43,9 @@ StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec
                                           kernels::CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress);
 
+// What they take there.
+int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype);
+
 // A copy on the device; nothing of nothing.
 StatusOr<kernels::DeviceBuffer> UploadFloats(kernels::CudaDevice& device,
                                              const std::vector<float>& values);

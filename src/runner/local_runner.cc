@@ -1,37 +1,24 @@
 #include "runner/local_runner.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "adapters/resident_adapter.h"
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/strings.h"
-#include "model/cpu_backend.h"
 #include "model/pool_layout.h"
 #include "tensor/safetensors.h"
 
 namespace aril {
 namespace {
 
-constexpr double kPoolShareOfFreeMemory = 0.4;
 // Far above any machine's cores: a larger number is a mistake, and would end in std::system_error.
 constexpr int kMaxThreads = 1024;
 // Far above what the engine has under way: an adapter for each running sequence, and a few ahead.
 constexpr size_t kMaxCopies = size_t{1} << 20;
 
-int64_t MachineMemory() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-}
-
 Status CheckOptions(const LocalRunnerOptions& options) {
-  if (options.device != "auto" && options.device != "cpu") {
-    return InvalidArgument(
-        StrCat("--device ", options.device, ": this build runs on the CPU only; use cpu or auto"));
-  }
   if (options.max_num_seqs < 1 || options.max_num_seqs > 4096) {
     return InvalidArgument(
         StrCat("--max-num-seqs is ", options.max_num_seqs, "; it must be from 1 to 4096"));
@@ -41,11 +28,6 @@ Status CheckOptions(const LocalRunnerOptions& options) {
     return InvalidArgument(StrCat("--max-num-batched-tokens is ", options.max_num_batched_tokens,
                                   "; it must be from --max-num-seqs (", options.max_num_seqs,
                                   ") to 65536"));
-  }
-  if (options.pool_bytes > MachineMemory()) {
-    return InvalidArgument(StrCat("--pool-bytes is ", *options.pool_bytes,
-                                  ", but this machine has ", MachineMemory(),
-                                  " bytes of memory; give what the model leaves of it"));
   }
   for (const auto& [flag, share] : {std::pair{"--adapter-pool-share", options.adapter_pool_share},
                                     std::pair{"--kv-pool-share", options.kv_pool_share}}) {
@@ -64,19 +46,6 @@ Status CheckOptions(const LocalRunnerOptions& options) {
                                   kMaxThreads, ", or 0 for one per core"));
   }
   return OkStatus();
-}
-
-// MemAvailable of /proc/meminfo, in bytes.
-StatusOr<int64_t> AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kibibytes = 0;
-  std::string unit;
-  while (file >> key >> kibibytes) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:") return kibibytes * 1024;
-  }
-  return FailedPrecondition("cannot read MemAvailable from /proc/meminfo; give --pool-bytes");
 }
 
 LoadedAdapter DescribeAs(AdapterId id, const Adapter& adapter) {
@@ -98,19 +67,25 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
   const ModelSpec& spec = runner->spec_;
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model_dir));
-  RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));
-  ASSIGN_OR_RETURN(const DType dtype, ChooseDType(options.dtype, checkpoint));
-  ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(spec, dtype));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
-  RETURN_IF_ERROR(runner->SizePool(options, layout));
-  auto weights = LoadWeights(std::move(checkpoint), spec, dtype, runner->quantization_,
-                             runner->context_, options.progress);
-  if (!weights.ok()) return Annotate(weights.status(), options.model_dir);
-  runner->model_ =
-      std::make_unique<Model>(spec, layout,
-                              std::make_unique<CpuBackend>(
-                                  spec, layout, std::move(*weights), options.max_num_batched_tokens,
-                                  runner->max_model_len_, runner->context_));
+  ASSIGN_OR_RETURN(runner->device_,
+                   ChooseDevice(options.device, runner->quantization_, runner->context_,
+                                options.open_gpu ? options.open_gpu : OpenGpu));
+  RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));
+  BackendOptions backend_options = {.quantization = runner->quantization_,
+                                    .max_rows = options.max_num_batched_tokens,
+                                    .progress = options.progress};
+  ASSIGN_OR_RETURN(backend_options.dtype, ChooseDType(options.dtype, checkpoint));
+  ASSIGN_OR_RETURN(backend_options.layout, ChooseKvLayout(spec, backend_options.dtype));
+  const kernels::KvLayout& layout = backend_options.layout;
+  RETURN_IF_ERROR(runner->device_->CheckModel(spec, backend_options));
+  RETURN_IF_ERROR(runner->SizePool(options, checkpoint, backend_options));
+  backend_options.max_positions = runner->max_model_len_;
+  auto backend = runner->device_->LoadBackend(std::move(checkpoint), spec, backend_options);
+  if (!backend.ok()) return Annotate(backend.status(), options.model_dir);
+  runner->model_ = std::make_unique<Model>(spec, layout, *std::move(backend));
+  ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena,
+                   runner->device_->MakeArena(runner->num_pages_, layout.page_bytes()));
   Residency::RunAside run_aside = options.run_aside;
   if (!run_aside) {
     runner->copies_ = std::make_unique<WorkQueue>(kMaxCopies);
@@ -152,6 +127,7 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options, const Checkp
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
     auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank,
                                  Adapter::Values::kUnknown, &weights);
+    if (adapter.ok()) adapter = CheckDevice(options.adapter_dirs[i], *std::move(adapter));
     if (adapter.ok()) {
       adapters_.Add(std::move(*adapter));
       continue;
@@ -163,9 +139,16 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options, const Checkp
   return failed ? InvalidArgument("some adapters cannot be served") : OkStatus();
 }
 
+StatusOr<Adapter> LocalRunner::CheckDevice(const std::string& dir, Adapter adapter) const {
+  const Status checked = device_->CheckAdapter(adapter.spec());
+  if (!checked.ok()) return Annotate(checked, dir);
+  return adapter;
+}
+
 StatusOr<Adapter> LocalRunner::Open(const Folder& dir, Adapter::Values values) const {
   const BaseWeights weights{&model_->checkpoint(), context_.isa()};
-  ASSIGN_OR_RETURN(Adapter adapter, Adapter::Open(dir, spec_, max_lora_rank_, values, &weights));
+  ASSIGN_OR_RETURN(Adapter opened, Adapter::Open(dir, spec_, max_lora_rank_, values, &weights));
+  ASSIGN_OR_RETURN(Adapter adapter, CheckDevice(dir.path(), std::move(opened)));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
   if (pages >= num_pages_) {
@@ -223,7 +206,9 @@ LoadedAdapter LocalRunner::Describe(AdapterId id) const {
   return DescribeAs(id, *found->adapter);
 }
 
-Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout) {
+Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
+                             BackendOptions backend) {
+  const kernels::KvLayout& layout = backend.layout;
   const int64_t page_bytes = layout.page_bytes();
   int64_t adapter_pages = 0;
   int64_t largest_adapter = 0;
@@ -241,14 +226,20 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
   }
   const int64_t kv_pages = options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
   const int64_t useful_pages = adapter_pages + kv_pages + (options.more_adapters ? kv_pages : 0);
+  backend.max_positions = model_len;
+  ASSIGN_OR_RETURN(const PoolMemory memory, device_->MemoryForPool(checkpoint, spec_, backend));
+  if (options.pool_bytes > memory.most) {
+    return InvalidArgument(StrCat("--pool-bytes is ", *options.pool_bytes, ", but ",
+                                  device_->memory_owner(), " has ", memory.most,
+                                  " bytes of memory; give what the model leaves of it"));
+  }
   int64_t pages = 0;
   if (options.pool_bytes.has_value()) {
     pages = *options.pool_bytes / page_bytes;
   } else {
-    ASSIGN_OR_RETURN(const int64_t memory, AvailableMemory());
-    pages = std::min(
-        useful_pages,
-        static_cast<int64_t>(kPoolShareOfFreeMemory * static_cast<double>(memory)) / page_bytes);
+    RETURN_IF_ERROR(memory.by_default.status());
+    pages = *memory.by_default / page_bytes;
+    if (memory.is_shared) pages = std::min(pages, useful_pages);
   }
   pages = std::min<int64_t>(pages, std::numeric_limits<int32_t>::max());
   max_kv_pages_ = static_cast<int64_t>(options.kv_pool_share * static_cast<double>(pages));
@@ -277,7 +268,7 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const kernels::K
 }
 
 std::string LocalRunner::NumericClass() const {
-  return StrCat(context_.isa(), "/", model_->layout().dtype, "/",
+  return StrCat(device_->name(), "/", model_->layout().dtype, "/",
                 quantization_ == Quantization::kInt8 ? "int8" : "none");
 }
 
@@ -285,7 +276,7 @@ std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
   return StrCat(spec_.architecture, " in ", layout.dtype,
                 quantization_ == Quantization::kInt8 ? " with weights of 8 bits" : "", " on ",
-                context_.isa(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
+                device_->name(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
                 " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
                 " tokens each); context of ", max_model_len_, " tokens; ", adapters_.size(),
                 " adapters");

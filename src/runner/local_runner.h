@@ -23,6 +23,7 @@
 #include "kernels/cpu/context.h"
 #include "model/model.h"
 #include "model/weights.h"
+#include "runner/compute_device.h"
 #include "runner/runner.h"
 #include "spec/model_spec.h"
 #include "wire/admission.h"
@@ -34,7 +35,7 @@ struct LocalRunnerOptions {
   std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
   std::string dtype = "auto";             // auto, float32, bfloat16
   std::string quantization = "none";      // none, int8
-  std::string device = "auto";            // auto, cpu
+  std::string device = "auto";            // auto, cpu, cuda
   std::string isa = "auto";               // auto, portable, avx2, avx512
   int threads = 0;                        // 0: one per core
   int64_t max_num_seqs = 32;
@@ -66,6 +67,8 @@ struct LocalRunnerOptions {
   // engine step by step wants them there at once.
   Residency::RunAside run_aside;
   LoadProgress progress;  // of the base model's weights
+  // Where `device` finds a GPU; empty: OpenGpu.
+  std::function<StatusOr<Gpu>()> open_gpu;
 };
 
 struct LoadedAdapter {
@@ -157,12 +160,16 @@ class LocalRunner {
   StatusOr<Adapter> Open(const Folder& dir, Adapter::Values values) const;
   Status OpenAdapters(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
                       std::vector<AdapterFailure>* failures);
+  // The adapter, if the device can compute it.
+  StatusOr<Adapter> CheckDevice(const std::string& dir, Adapter adapter) const;
   // Sets max_model_len_, num_pages_, max_adapter_pages_, max_kv_pages_ and
   // max_tenant_pinned_pages_.
-  Status SizePool(const LocalRunnerOptions& options, const kernels::KvLayout& layout);
+  Status SizePool(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
+                  BackendOptions backend);
 
   std::unique_ptr<ThreadPool> threads_;
   kernels::CpuContext context_;
+  std::unique_ptr<ComputeDevice> device_;
   ModelSpec spec_;
   Quantization quantization_ = Quantization::kNone;
   AdapterSet adapters_;

@@ -88,6 +88,12 @@ class Gpu final : public CudaDevice {
   }
   void Free(void* memory) override { (void)cudaFree(memory); }
 
+  StatusOr<int64_t> FreeBytes() override {
+    size_t free = 0, total = 0;
+    RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "asking for free memory"));
+    return static_cast<int64_t>(free);
+  }
+
   StatusOr<void*> AllocateHost(size_t size_bytes) override {
     void* memory = nullptr;
     const cudaError_t error = cudaMallocHost(&memory, size_bytes);
@@ -170,9 +176,12 @@ Status NotUsable(const std::string& why) { return Unavailable("no CUDA device: "
 
 StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
   int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    return NotUsable(Describe(error));
+  const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted == cudaErrorInsufficientDriver) {
+    return NotUsable("there is no NVIDIA driver, or it is older than CUDA " +
+                     std::to_string(CUDART_VERSION / 1000) + " needs");
   }
+  if (counted != cudaSuccess) return NotUsable(Describe(counted));
   if (count == 0) return NotUsable("the driver lists none");
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {

@@ -46,6 +46,9 @@ class CudaDevice {
   virtual StatusOr<void*> Allocate(size_t size_bytes) = 0;
   virtual void Free(void* memory) = 0;
 
+  // Of its memory, what nobody has taken.
+  virtual StatusOr<int64_t> FreeBytes() = 0;
+
   // Copies between host and device. The host's memory may be used again after Synchronize.
   virtual Status CopyToDevice(void* to, const void* from, size_t size_bytes) = 0;
   virtual Status CopyToHost(void* to, const void* from, size_t size_bytes) = 0;

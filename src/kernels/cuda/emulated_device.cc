@@ -10,6 +10,8 @@ namespace aril::kernels {
 namespace {
 
 constexpr auto kAlignment = std::align_val_t{256};
+// Says nothing, but must be something.
+constexpr int64_t kFreeBytes = int64_t{64} << 20;
 
 class EmulatedGraph final : public CudaGraph {
  public:
@@ -36,6 +38,7 @@ class EmulatedDevice final : public CudaDevice {
     static constexpr CudaKernels kKernels = ARIL_CUDA_KERNELS(emulated);
     return kKernels;
   }
+  StatusOr<int64_t> FreeBytes() override { return kFreeBytes; }
   StatusOr<void*> AllocateHost(size_t size_bytes) override { return Allocate(size_bytes); }
   void FreeHost(void* memory) override { Free(memory); }
   StatusOr<void*> Allocate(size_t size_bytes) override {

@@ -1,0 +1,125 @@
+// Which device a runner takes, and a whole runner on the emulator.
+
+#include "runner/compute_device.h"
+
+#include <map>
+#include <vector>
+
+#include "base/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/emulated_device.h"
+#include "kernels/gemm/gemm_emulated.h"
+#include "runner/local_runner.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kAdapters = kModel + "/adapters/";
+
+StatusOr<Gpu> OpenEmulated() {
+  Gpu gpu;
+  gpu.device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2);
+  gpu.gemm = kernels::MakeEmulatedGemm(*gpu.device);
+  return gpu;
+}
+
+StatusOr<Gpu> OpenNone() { return Unavailable("no CUDA device: the driver lists none"); }
+
+LocalRunnerOptions Options(const std::string& device) {
+  return {.model_dir = kModel,
+          .adapter_dirs = {kAdapters + "all-r4", kAdapters + "down-r1", kAdapters + "qv-r64-bf16"},
+          .device = device,
+          .threads = 1,
+          .max_num_seqs = 4,
+          .max_num_batched_tokens = 16,
+          .max_model_len = 64,
+          .pool_bytes = 1 << 20,
+          .run_aside = Residency::AtOnce,
+          .open_gpu = OpenEmulated};
+}
+
+StatusOr<std::unique_ptr<LocalRunner>> Create(const LocalRunnerOptions& options) {
+  static const RealClock clock;
+  return LocalRunner::Create(options, clock);
+}
+
+// Greedy, by sequence: base, and each adapter.
+std::map<int64_t, std::vector<int32_t>> Generate(LocalRunner& runner) {
+  Engine& engine = runner.engine();
+  for (int64_t id = 0; id < 4; ++id) {
+    wire::SequenceRequest request;
+    request.sequence = SequenceId(id);
+    request.adapters = MixOf(id == 3 ? kBaseModel : AdapterId(static_cast<int32_t>(id)));
+    for (int32_t i = 0; i < 5 + 4 * id; ++i) {
+      request.prompt.push_back(static_cast<int32_t>((7 * id + 13 * i) % 171));
+    }
+    request.max_tokens = 6;
+    request.sampling.temperature = 0;
+    auto accepted = engine.Accept(std::move(request));
+    EXPECT_TRUE(accepted.ok()) << accepted.status();
+    engine.Add(*std::move(accepted));
+  }
+  std::map<int64_t, std::vector<int32_t>> tokens;
+  while (engine.HasWork()) {
+    for (const wire::TokenEvent& event : engine.Step()) {
+      EXPECT_TRUE(event.error.ok()) << event.error;
+      if (event.token) tokens[event.sequence.value()].push_back(*event.token);
+    }
+  }
+  return tokens;
+}
+
+TEST(ComputeDevice, AnEmulatedGpuGeneratesWhatTheCpuDoes) {
+  const auto gpu = Create(Options("cuda")), cpu = Create(Options("cpu"));
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  EXPECT_THAT((*gpu)->Description(), HasSubstr("emulator"));
+  EXPECT_NE((*gpu)->NumericClass(), (*cpu)->NumericClass());
+  const auto expected = Generate(**cpu);
+  ASSERT_EQ(expected.size(), 4u);
+  EXPECT_EQ(Generate(**gpu), expected);
+}
+
+TEST(ComputeDevice, AutoIsTheGpuIfThereIsOne) {
+  LocalRunnerOptions options = Options("auto");
+  EXPECT_THAT((*Create(options))->Description(), HasSubstr("emulator"));
+  options.open_gpu = OpenNone;
+  const auto fallen_back = Create(options);
+  ASSERT_TRUE(fallen_back.ok()) << fallen_back.status();
+  EXPECT_THAT((*fallen_back)->Description(), Not(HasSubstr("emulator")));
+  options.open_gpu = OpenEmulated;
+  options.quantization = "int8";
+  const auto quantized = Create(options);
+  ASSERT_TRUE(quantized.ok()) << quantized.status();
+  EXPECT_THAT((*quantized)->Description(), Not(HasSubstr("emulator")));
+}
+
+TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {
+  const auto error_with = [](const std::function<void(LocalRunnerOptions&)>& change) {
+    LocalRunnerOptions options = Options("cuda");
+    change(options);
+    const auto runner = Create(options);
+    EXPECT_FALSE(runner.ok());
+    return runner.ok() ? "" : Message(runner.status());
+  };
+  EXPECT_THAT(error_with([](auto& o) { o.open_gpu = OpenNone; }),
+              AllOf(HasSubstr("--device cuda"), HasSubstr("the driver lists none")));
+  EXPECT_THAT(error_with([](auto& o) { o.device = "rocm"; }), HasSubstr("auto, cpu or cuda"));
+  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int8"; }), HasSubstr("--device cpu"));
+  EXPECT_THAT(error_with([](auto& o) { o.adapter_dirs.push_back(kAdapters + "dora-head-r3"); }),
+              AllOf(HasSubstr("dora-head-r3"), HasSubstr("lm_head"), HasSubstr("--device cpu")));
+  EXPECT_THAT(error_with([](auto& o) { o.adapter_dirs.push_back(kAdapters + "saved-r2"); }),
+              HasSubstr("--device cpu"));
+  EXPECT_THAT(error_with([](auto& o) { o.pool_bytes = int64_t{1} << 30; }),
+              AllOf(HasSubstr("--pool-bytes"), HasSubstr("the GPU has")));
+  EXPECT_THAT(error_with([](auto& o) { o.max_num_batched_tokens = 65536; }),
+              AllOf(HasSubstr("MiB free"), HasSubstr("--max-num-batched-tokens")));
+}
+
+}  // namespace
+}  // namespace aril
