@@ -13,6 +13,7 @@
 #define ARIL_MODEL_BACKEND_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "adapters/resident_adapter.h"
@@ -53,6 +54,10 @@ class Backend {
   // The rows that everything below is about. What `batch` points to must stay until the operators
   // have returned; pages and adapters, until Finish has.
   virtual Status Begin(const ForwardBatch& batch) = 0;
+
+  // Runs `operators`, which calls those below, up to Logits, always the same in the same order: or
+  // does again what they did in an earlier step of this shape.
+  virtual Status Run(const std::function<Status()>& operators) { return operators(); }
 
   // residual = the tokens' embeddings, with the adapters' own.
   virtual Status Embed() = 0;

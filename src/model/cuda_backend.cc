@@ -21,14 +21,12 @@ using kernels::DeviceBuffer;
 using kernels::KvRow;
 using kernels::PinnedBuffer;
 
-// Of what lies in a step's table: any of it may be read in pieces of 16 bytes.
-constexpr size_t kAlignment = 16;
 constexpr size_t kFirstTableBytes = size_t{1} << 20;
 // Attention computes a row's splits in blocks of their own as long as their results fit in this:
 // 32 rows of 32 heads and 8,192 tokens need half of it.
 constexpr size_t kPartialBytes = size_t{32} << 20;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+// Each has some hundred launches. More shapes than that do not come again and again.
+constexpr size_t kMaxGraphs = 256;
 
 // At least so large; what was there is lost.
 template <typename BufferType>
@@ -44,8 +42,9 @@ struct Sizes {
   size_t rope, residual, output, input, partials, logit_rows, logit_hidden, logits;
 };
 
-Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t max_rows,
+Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t batch_rows,
               int64_t max_positions) {
+  const int64_t max_rows = CudaStep::MaxLaunchedRows(batch_rows);
   const auto bytes = [](int64_t rows, int64_t cols, size_t element_bytes) {
     return static_cast<size_t>(rows * cols) * element_bytes;
   };
@@ -63,11 +62,6 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ma
           .logit_rows = bytes(kLogitRows, 1, sizeof(int32_t)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
           .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float))};
-}
-
-std::span<const int32_t> RanksOf(const CudaAdapters::Table& table, ProjectionGroup group) {
-  const auto projections = ProjectionsOf(group);
-  return std::span(table.ranks).subspan(static_cast<size_t>(projections[0]), projections.size());
 }
 
 }  // namespace
@@ -131,53 +125,23 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
                               sizes.logits);
 }
 
-size_t CudaBackend::Append(const void* from, size_t size_bytes) {
-  const size_t offset = RoundUp(table_.size());
-  table_.resize(offset + size_bytes);
-  if (size_bytes > 0) std::memcpy(table_.data() + offset, from, size_bytes);
-  return offset;
-}
-
 Status CudaBackend::Begin(const ForwardBatch& batch) {
-  rows_ = static_cast<int32_t>(batch.tokens.size());
-  CHECK_LE(rows_, max_rows_);
+  batch_rows_ = static_cast<int32_t>(batch.tokens.size());
+  CHECK_LE(batch_rows_, max_rows_);
   for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
-  table_.clear();
-  tokens_offset_ = Append(batch.tokens.data(), batch.tokens.size_bytes());
-  AppendSequences(batch.sequences);
-  RETURN_IF_ERROR(AppendAdapters(batch.segments));
-  return UploadTable();
+  ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
+  const CudaStep step(spec_, device_.context().num_multiprocessors, batch, tables);
+  shape_ = step.shape();
+  step_ = step.layout();
+  // The host's copy of the last step's table has been read then.
+  RETURN_IF_ERROR(device_.Synchronize());
+  RETURN_IF_ERROR(ReserveForStep(step));
+  step.Write(host_table_.data(), device_table_.data());
+  return device_.CopyToDevice(device_table_.data(), host_table_.data(), step_.size_bytes);
 }
 
-void CudaBackend::AppendSequences(std::span<const kernels::AttentionSequence> sequences) {
-  std::vector<std::byte*> pages;
-  // Of a row: its position, and where its sequence's pages begin among all.
-  struct Place {
-    size_t first_page = 0;
-    int64_t position = 0;
-  };
-  std::vector<Place> places(static_cast<size_t>(rows_));
-  longest_context_ = 0;
-  for (const kernels::AttentionSequence& sequence : sequences) {
-    for (int32_t i = 0; i < sequence.num_rows; ++i) {
-      places[static_cast<size_t>(sequence.first_row + i)] = {pages.size(),
-                                                             sequence.first_position + i};
-    }
-    longest_context_ = std::max(longest_context_, sequence.first_position + sequence.num_rows);
-    pages.insert(pages.end(), sequence.pages.begin(), sequence.pages.end());
-  }
-  pages_offset_ = Append(pages);
-  // Their pointers are known when the table's place on the device is (UploadTable): until then they
-  // hold the number of the first page.
-  std::vector<KvRow> kv_rows;
-  for (const Place& place : places) {
-    kv_rows.push_back({reinterpret_cast<std::byte* const*>(place.first_page * sizeof(std::byte*)),
-                       place.position});
-  }
-  kv_rows_offset_ = Append(kv_rows);
-}
-
-Status CudaBackend::AppendAdapters(std::span<const BatchSegment> segments) {
+StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
+    std::span<const BatchSegment> segments) {
   std::vector<const ResidentAdapter*> adapters;
   std::map<const ResidentAdapter*, size_t> index;
   for (const BatchSegment& segment : segments) {
@@ -187,58 +151,47 @@ Status CudaBackend::AppendAdapters(std::span<const BatchSegment> segments) {
     }
   }
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, adapters_.Find(adapters));
-  int64_t v_floats = 0;
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    LoraStep& lora = lora_[static_cast<size_t>(group)];
-    lora = {};
-    std::vector<kernels::LoraPlanSegment> planned;
-    for (const BatchSegment& segment : segments) {
-      const CudaAdapters::Table& table = tables[index.at(segment.adapter)];
-      const std::span<const int32_t> ranks = RanksOf(table, group);
-      if (std::ranges::all_of(ranks, [](int32_t rank) { return rank == 0; })) continue;
-      planned.push_back({segment.first_row, segment.num_rows, segment.weight,
-                         table.weights + static_cast<size_t>(ProjectionsOf(group)[0]), ranks});
-    }
-    if (planned.empty()) continue;
-    std::vector<int64_t> outs;
-    for (const Projection projection : ProjectionsOf(group)) {
-      outs.push_back(spec_.OutFeatures(projection));
-    }
-    const kernels::LoraPlan plan(
-        {InFeatures(spec_, group), outs, device_.context().num_multiprocessors}, planned);
-    std::vector<std::byte> bytes(static_cast<size_t>(plan.table_bytes()));
-    plan.Write(bytes.data());
-    lora = {.tables_offset = Append(bytes), .max_rank = plan.max_rank()};
-    v_floats = std::max(v_floats, plan.v_floats());
+  std::vector<CudaAdapters::Table> of_segments;
+  for (const BatchSegment& segment : segments) {
+    of_segments.push_back(tables[index.at(segment.adapter)]);
   }
-  if (static_cast<size_t>(v_floats) * sizeof(float) <= lora_v_.size_bytes()) return OkStatus();
-  RETURN_IF_ERROR(device_.Synchronize());
-  return Reserve(device_, lora_v_, 2 * static_cast<size_t>(v_floats) * sizeof(float));
+  return of_segments;
 }
 
-Status CudaBackend::UploadTable() {
-  // The host's copy is read until the device has come so far.
-  RETURN_IF_ERROR(device_.Synchronize());
-  if (table_.size() > device_table_.size_bytes()) {
-    const size_t size_bytes = std::max(kFirstTableBytes, 2 * table_.size());
-    RETURN_IF_ERROR(Reserve(device_, device_table_, size_bytes));
-    RETURN_IF_ERROR(Reserve(device_, host_table_, size_bytes));
+Status CudaBackend::ReserveForStep(const CudaStep& step) {
+  const auto v_bytes = static_cast<size_t>(step.v_floats()) * sizeof(float);
+  const size_t table_bytes = step_.size_bytes;
+  if (v_bytes <= lora_v_.size_bytes() && table_bytes <= device_table_.size_bytes()) {
+    return OkStatus();
   }
-  std::memcpy(host_table_.data(), table_.data(), table_.size());
-  const std::byte* const pages = device_table_.data() + pages_offset_;
-  auto* const kv_rows = reinterpret_cast<KvRow*>(host_table_.data() + kv_rows_offset_);
-  for (int32_t row = 0; row < rows_; ++row) {
-    const auto offset = reinterpret_cast<size_t>(kv_rows[row].pages);
-    kv_rows[row].pages = reinterpret_cast<std::byte* const*>(pages + offset);
+  graphs_.clear();
+  if (v_bytes > lora_v_.size_bytes()) RETURN_IF_ERROR(Reserve(device_, lora_v_, 2 * v_bytes));
+  if (table_bytes <= device_table_.size_bytes()) return OkStatus();
+  const size_t more = std::max(kFirstTableBytes, 2 * table_bytes);
+  RETURN_IF_ERROR(Reserve(device_, device_table_, more));
+  return Reserve(device_, host_table_, more);
+}
+
+Status CudaBackend::Run(const std::function<Status()>& operators) {
+  if (!shape_.is_rounded) return operators();
+  const auto found = graphs_.find(shape_);
+  if (found == graphs_.end()) {
+    if (graphs_.size() >= kMaxGraphs) graphs_.clear();
+    graphs_.emplace(shape_, nullptr);
+    return operators();
   }
-  return device_.CopyToDevice(device_table_.data(), host_table_.data(), table_.size());
+  if (found->second == nullptr) {
+    ASSIGN_OR_RETURN(found->second, device_.Capture(operators));
+  }
+  ++num_replays_;
+  return found->second->Replay();
 }
 
 Status CudaBackend::Embed() {
   return device_.Check(device_.kernels().embed(device_.context(), layout_.dtype,
-                                               {.tokens = InTable<int32_t>(tokens_offset_),
+                                               {.tokens = InTable<int32_t>(step_.tokens),
                                                 .table = weights_.embedding.data.data(),
-                                                .rows = rows_,
+                                                .rows = shape_.rows,
                                                 .size = static_cast<int32_t>(spec_.hidden_size),
                                                 .out = residual_.as<float>(),
                                                 .out_stride = spec_.hidden_size}),
@@ -256,7 +209,7 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
                                       .add_stride = spec_.hidden_size,
                                       .weight = (is_input ? w.input_norm : w.post_norm).as<float>(),
                                       .eps = static_cast<float>(spec_.rms_norm_eps),
-                                      .rows = rows_,
+                                      .rows = shape_.rows,
                                       .size = static_cast<int32_t>(spec_.hidden_size),
                                       .out = input_.data(),
                                       .out_stride = spec_.hidden_size}),
@@ -266,7 +219,7 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
 Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
   const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
   RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
-                              .rows = rows_,
+                              .rows = shape_.rows,
                               .n = w.w.n,
                               .k = w.w.k,
                               .x = input_.data(),
@@ -275,13 +228,11 @@ Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
                               .bias = w.bias.as<float>(),
                               .y = output_.as<float>(),
                               .y_stride = w.w.n}));
-  if (lora_[static_cast<size_t>(group)].max_rank == 0) return OkStatus();
-  return AddAdapters(layer, group);
+  return shape_.Touches(group) ? AddAdapters(layer, group) : OkStatus();
 }
 
 Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
-  const LoraStep& lora = lora_[static_cast<size_t>(group)];
-  const auto* const tables = InTable<kernels::LoraTables>(lora.tables_offset);
+  const auto* const tables = InTable<kernels::LoraTables>(step_.lora[static_cast<size_t>(group)]);
   const auto weights_offset = static_cast<int32_t>(layer * kNumProjections);
   const int64_t in = InFeatures(spec_, group);
   RETURN_IF_ERROR(device_.Check(device_.kernels().lora_shrink(device_.context(), layout_.dtype,
@@ -294,7 +245,7 @@ Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
                                 "LoRA shrink"));
   kernels::LoraExpandArgs expand{.tables = tables,
                                  .weights_offset = weights_offset,
-                                 .max_rank = lora.max_rank,
+                                 .max_rank = shape_.max_rank,
                                  .v = lora_v_.as<float>(),
                                  .y = output_.as<float>(),
                                  .y_stride = OutFeatures(spec_, group)};
@@ -315,13 +266,13 @@ Status CudaBackend::RopeAppend(int64_t layer) {
       device_.kernels().rope_append(device_.context(), layout_.dtype,
                                     {.qkv = output_.as<float>(),
                                      .qkv_stride = OutFeatures(spec_, ProjectionGroup::kQkv),
-                                     .sequence_rows = InTable<KvRow>(kv_rows_offset_),
+                                     .sequence_rows = InTable<KvRow>(step_.kv_rows),
                                      .cos = cos_.as<float>(),
                                      .sin = sin_.as<float>(),
                                      .q_norm = w.q_norm.as<float>(),
                                      .k_norm = w.k_norm.as<float>(),
                                      .norm_eps = static_cast<float>(spec_.rms_norm_eps),
-                                     .rows = rows_,
+                                     .rows = shape_.rows,
                                      .num_heads = static_cast<int32_t>(spec_.num_heads),
                                      .layer = kernels::LayerOf(layout_, layer),
                                      .q = query_.data(),
@@ -333,15 +284,15 @@ Status CudaBackend::Attention(int64_t layer) {
   kernels::AttentionArgs args{
       .q = query_.data(),
       .q_stride = spec_.q_size(),
-      .sequence_rows = InTable<KvRow>(kv_rows_offset_),
+      .sequence_rows = InTable<KvRow>(step_.kv_rows),
       .layer = kernels::LayerOf(layout_, layer),
-      .rows = rows_,
+      .rows = shape_.rows,
       .num_heads = static_cast<int32_t>(spec_.num_heads),
       .window = spec_.sliding_window.value_or(INT64_MAX),
       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec_.head_dim))),
       .out = input_.data(),
       .out_stride = spec_.q_size(),
-      .max_splits = kernels::AttentionSplits(longest_context_)};
+      .max_splits = shape_.max_splits};
   const auto needed = static_cast<size_t>(kernels::AttentionPartialFloats(args)) * sizeof(float);
   if (needed <= partials_.size_bytes()) args.partials = partials_.as<float>();
   return device_.Check(device_.kernels().attention(device_.context(), layout_.dtype, args),
@@ -353,7 +304,7 @@ Status CudaBackend::SiluMul() {
       device_.kernels().silu_mul(device_.context(), layout_.dtype,
                                  {.gate_up = output_.as<float>(),
                                   .gate_up_stride = 2 * spec_.intermediate_size,
-                                  .rows = rows_,
+                                  .rows = shape_.rows,
                                   .size = static_cast<int32_t>(spec_.intermediate_size),
                                   .out = input_.data(),
                                   .out_stride = spec_.intermediate_size}),
@@ -362,8 +313,8 @@ Status CudaBackend::SiluMul() {
 
 StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
   const auto count = static_cast<int32_t>(rows.size());
-  CHECK(count <= rows_ && count <= kMaxLogitRows);
-  for (const int32_t row : rows) CHECK(row >= 0 && row < rows_);
+  CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
+  for (const int32_t row : rows) CHECK(row >= 0 && row < batch_rows_);
   std::memcpy(host_logit_rows_.data(), rows.data(), rows.size_bytes());
   RETURN_IF_ERROR(
       device_.CopyToDevice(logit_rows_.data(), host_logit_rows_.data(), rows.size_bytes()));

@@ -2,23 +2,24 @@
 //
 // Everything is launched into the device's one stream, and nothing is waited for but in Logits and
 // Finish. What a step's kernels read about its rows (tokens, pages, plans of the LoRA operator) is
-// one table, which Begin copies in one piece.
+// one table, which Begin copies in one piece. Small steps, decodes most of all, have rounded shapes
+// (model/cuda_step.h), and the second of a shape is captured in a graph, which runs the others.
 
 #ifndef ARIL_MODEL_CUDA_BACKEND_H_
 #define ARIL_MODEL_CUDA_BACKEND_H_
 
-#include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "kernels/attention/kv_cuda.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/gemm/gemm_cuda.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
+#include "model/cuda_step.h"
 #include "model/cuda_weights.h"
 #include "spec/model_spec.h"
 
@@ -45,6 +46,7 @@ class CudaBackend final : public Backend {
 
   const Checkpoint& checkpoint() const override { return weights_.checkpoint; }
   Status Begin(const ForwardBatch& batch) override;
+  Status Run(const std::function<Status()>& operators) override;
   Status Embed() override;
   Status AddNorm(int64_t layer, LayerNorm norm) override;
   Status Project(int64_t layer, ProjectionGroup group) override;
@@ -54,27 +56,18 @@ class CudaBackend final : public Backend {
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
   Status Finish() override { return device_.Synchronize(); }
 
- private:
-  // The LoRA operator of a group in this step.
-  struct LoraStep {
-    size_t tables_offset = 0;
-    int32_t max_rank = 0;  // 0: no adapter touches the group
-  };
+  int64_t num_replays() const { return num_replays_; }  // of graphs
 
+ private:
   CudaBackend(kernels::CudaDevice& device, std::unique_ptr<kernels::CudaGemm> gemm,
               const ModelSpec& spec, const kernels::KvLayout& layout, DeviceWeights weights,
               int64_t max_rows);
   Status AllocateActivations(int64_t max_positions);
 
-  // Appends to the step's table.
-  size_t Append(const void* from, size_t size_bytes);
-  template <typename T>
-  size_t Append(const std::vector<T>& values) {
-    return Append(values.data(), values.size() * sizeof(T));
-  }
-  void AppendSequences(std::span<const kernels::AttentionSequence> sequences);
-  Status AppendAdapters(std::span<const BatchSegment> segments);
-  Status UploadTable();
+  // Of each segment.
+  StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
+  // Memory that captured graphs have the address of.
+  Status ReserveForStep(const CudaStep& step);
   template <typename T>
   const T* InTable(size_t offset) const {
     return reinterpret_cast<const T*>(device_table_.data() + offset);
@@ -97,13 +90,14 @@ class CudaBackend final : public Backend {
   int64_t max_rows_;
 
   // Of the last Begin.
-  int32_t rows_ = 0;
-  int64_t longest_context_ = 0;
-  std::vector<std::byte> table_;
-  size_t tokens_offset_ = 0;
-  size_t kv_rows_offset_ = 0;
-  size_t pages_offset_ = 0;
-  std::array<LoraStep, kNumProjectionGroups> lora_;
+  int32_t batch_rows_ = 0;
+  CudaStepShape shape_;
+  CudaStepLayout step_;
+
+  // Of rounded shapes; null for one that has been run without a graph, which chooses the algorithms
+  // of the products.
+  std::map<CudaStepShape, std::unique_ptr<kernels::CudaGraph>> graphs_;
+  int64_t num_replays_ = 0;
 
   kernels::PinnedBuffer host_table_;
   kernels::DeviceBuffer device_table_;
@@ -111,7 +105,7 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer residual_;         // fp32 [max_rows, hidden]
   kernels::DeviceBuffer output_;           // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
-  kernels::DeviceBuffer lora_v_;           // fp32, as the largest plan so far needs it
+  kernels::DeviceBuffer lora_v_;           // fp32, as the largest step so far needs it
   kernels::DeviceBuffer partials_;         // fp32, of attention
   kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]
   kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]

@@ -105,11 +105,12 @@ class Side {
                                        kMaxRows, kMaxPositions, context_);
     } else {
       arena_ = Value(CudaArena::Create(*device, kNumPages, layout_.page_bytes()));
-      backend =
-          Value(CudaBackend::Create(*device, MakeGemm(*device), golden.spec, layout_,
-                                    Value(LoadDeviceWeights(std::move(checkpoint), golden.spec,
-                                                            dtype, *device, threads_, nullptr)),
-                                    kMaxRows, kMaxPositions));
+      auto weights = Value(
+          LoadDeviceWeights(std::move(checkpoint), golden.spec, dtype, *device, threads_, nullptr));
+      auto cuda = Value(CudaBackend::Create(*device, MakeGemm(*device), golden.spec, layout_,
+                                            std::move(weights), kMaxRows, kMaxPositions));
+      cuda_ = cuda.get();
+      backend = std::move(cuda);
     }
     model_ = std::make_unique<Model>(golden.spec, layout_, std::move(backend));
     for (int32_t id = 0; id < kNumPages; ++id) arena_->Poison(PageId(id));
@@ -118,6 +119,9 @@ class Side {
       adapters_.back().Copy(adapter, *arena_);
     }
   }
+
+  // Of a device.
+  int64_t num_replays() const { return cuda_->num_replays(); }
 
   // Logits of all rows, one behind the other.
   std::vector<float> Run(const std::vector<Piece>& pieces) {
@@ -177,6 +181,7 @@ class Side {
   PagePool pool_{kNumPages};
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Model> model_;
+  const CudaBackend* cuda_ = nullptr;
   std::vector<ResidentAdapter> adapters_;
   std::map<int, Sequence> sequences_;
 };
@@ -189,14 +194,15 @@ std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt1
   return tokens;
 }
 
-// Prompts in two chunks beside decodes: a sequence for each adapter, and two without.
+// Prompts in two chunks beside decodes: a sequence for each adapter, and two without. The decodes
+// at the end are of one shape: the second is captured, the third a replay of it with other pages.
 std::vector<std::vector<Piece>> Steps(const Golden& golden, std::mt19937_64& random) {
-  std::vector<std::vector<Piece>> steps(3);
+  std::vector<std::vector<Piece>> steps(6);
   const auto num_adapters = static_cast<int>(golden.adapters.size());
   for (int sequence = 0; sequence < num_adapters + 2; ++sequence) {
     const int adapter = sequence < num_adapters ? sequence : -1;
     const float weight = sequence % 2 == 0 ? 1 : 0.5F;
-    const int64_t lengths[] = {sequence % 3 == 0 ? 9 : 1, sequence % 3 == 1 ? 7 : 1, 1};
+    const int64_t lengths[] = {sequence % 3 == 0 ? 9 : 1, sequence % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
     for (size_t i = 0; i < steps.size(); ++i) {
       steps[i].push_back(
           {sequence, adapter, RandomTokens(golden.spec, lengths[i], random), weight});
@@ -246,6 +252,7 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
         EXPECT_LE(worst, tolerance);
         for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
       }
+      EXPECT_GE(sides.front()->num_replays(), 2);
     }
   }
 }

@@ -10,6 +10,10 @@ Model::Model(const ModelSpec& spec, const kernels::KvLayout& layout,
 
 Status Model::Forward(const ForwardBatch& batch) {
   RETURN_IF_ERROR(backend_->Begin(batch));
+  return backend_->Run([this] { return RunLayers(); });
+}
+
+Status Model::RunLayers() {
   RETURN_IF_ERROR(backend_->Embed());
   for (int64_t layer = 0; layer < spec_.num_layers; ++layer) RETURN_IF_ERROR(RunLayer(layer));
   return OkStatus();

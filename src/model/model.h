@@ -47,6 +47,7 @@ class Model {
   static constexpr int64_t kMaxLogitRows = Backend::kMaxLogitRows;
 
  private:
+  Status RunLayers();
   Status RunLayer(int64_t layer);
 
   ModelSpec spec_;

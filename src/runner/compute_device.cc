@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "kernels/lora/lora_cuda.h"
 #include "model/cpu_backend.h"
 #include "model/cuda_arena.h"
 #include "model/cuda_backend.h"
@@ -87,6 +88,11 @@ class CudaGpu final : public ComputeDevice {
     };
     if (spec.embedding.rank > 0 || spec.replaces_embedding) return refuse("embed_tokens");
     if (spec.lm_head.rank > 0 || spec.replaces_lm_head) return refuse("lm_head");
+    if (spec.MaxRank() > kernels::kLoraMaxExpandRank) {
+      return InvalidArgument(StrCat(
+          "the adapter has rank ", spec.MaxRank(), ", and the GPU backend serves ranks up to ",
+          kernels::kLoraMaxExpandRank, ": start the server with ", "--device cpu"));
+    }
     return OkStatus();
   }
   StatusOr<PoolMemory> MemoryForPool(const Checkpoint& checkpoint, const ModelSpec& spec,

@@ -1,0 +1,157 @@
+#include "model/cuda_step.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/attention/attention_cuda.h"
+
+namespace aril {
+namespace {
+
+using kernels::KvRow;
+using kernels::LoraPlan;
+using kernels::LoraPlanSegment;
+
+// Any part may be read in pieces of 16 bytes.
+constexpr size_t kAlignment = 16;
+
+size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+template <typename T>
+T NextPowerOfTwo(T value) {
+  return static_cast<T>(std::bit_ceil(static_cast<uint64_t>(value)));
+}
+
+// 1, 2, 4, 8, 16, 24, …: what a product of padded rows takes longer is little, and shapes are few.
+int32_t RoundRows(int32_t rows) {
+  return rows <= 8 ? NextPowerOfTwo(rows) : static_cast<int32_t>(CudaStep::MaxLaunchedRows(rows));
+}
+
+std::vector<int64_t> OutsOf(const ModelSpec& spec, ProjectionGroup group) {
+  std::vector<int64_t> outs;
+  for (const Projection projection : ProjectionsOf(group)) {
+    outs.push_back(spec.OutFeatures(projection));
+  }
+  return outs;
+}
+
+int64_t LongestContext(const ForwardBatch& batch) {
+  int64_t longest = 0;
+  for (const kernels::AttentionSequence& sequence : batch.sequences) {
+    longest = std::max(longest, sequence.first_position + sequence.num_rows);
+  }
+  return longest;
+}
+
+}  // namespace
+
+CudaStep::CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
+                   std::span<const CudaAdapters::Table> tables)
+    : batch_(batch), tables_(tables) {
+  CHECK_EQ(tables.size(), batch.segments.size());
+  shape_ = {.rows = static_cast<int32_t>(batch.tokens.size()),
+            .max_splits = kernels::AttentionSplits(LongestContext(batch))};
+  PlanAdapters(spec, num_multiprocessors);
+  std::array<size_t, kNumProjectionGroups> lora_bytes = {};
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    const auto index = static_cast<size_t>(group);
+    if (!plans_[index]) continue;
+    shape_.touched |= 1U << index;
+    shape_.max_rank = std::max(shape_.max_rank, plans_[index]->max_rank());
+    v_floats_ = std::max(v_floats_, plans_[index]->v_floats());
+    lora_bytes[index] = static_cast<size_t>(plans_[index]->table_bytes());
+  }
+  if (!PlaceWithin(spec, num_multiprocessors)) Place(lora_bytes);
+}
+
+void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    const std::span<const Projection> projections = ProjectionsOf(group);
+    const auto first = static_cast<size_t>(projections[0]);
+    std::vector<LoraPlanSegment> segments;
+    for (size_t i = 0; i < tables_.size(); ++i) {
+      const BatchSegment& segment = batch_.segments[i];
+      const auto ranks = std::span(tables_[i].ranks).subspan(first, projections.size());
+      if (std::ranges::all_of(ranks, [](int32_t rank) { return rank == 0; })) continue;
+      segments.push_back(
+          {segment.first_row, segment.num_rows, segment.weight, tables_[i].weights + first, ranks});
+    }
+    if (segments.empty()) continue;
+    plans_[static_cast<size_t>(group)].emplace(
+        kernels::LoraPlanShape{InFeatures(spec, group), OutsOf(spec, group), num_multiprocessors},
+        segments);
+  }
+}
+
+bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
+  if (shape_.rows > kMaxRoundedRows) return false;
+  CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
+                           .max_splits = NextPowerOfTwo(shape_.max_splits),
+                           .touched = shape_.touched,
+                           .is_rounded = true};
+  std::array<size_t, kNumProjectionGroups> lora_bytes = {};
+  int64_t v_floats = 0;
+  if (shape_.max_rank > 0) {
+    rounded.max_rank = std::max(NextPowerOfTwo(shape_.max_rank), kernels::kLoraRankTile);
+  }
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    if (!rounded.Touches(group)) continue;
+    const std::vector<int64_t> outs = OutsOf(spec, group);
+    const kernels::LoraPlanBounds bounds =
+        kernels::BoundLoraPlan({InFeatures(spec, group), outs, num_multiprocessors}, rounded.rows,
+                               rounded.rows, rounded.max_rank);
+    const auto index = static_cast<size_t>(group);
+    if (!plans_[index]->CheckWithin(bounds).ok()) return false;
+    lora_bytes[index] = static_cast<size_t>(bounds.table_bytes);
+    v_floats = std::max(v_floats, bounds.v_floats);
+  }
+  shape_ = rounded;
+  v_floats_ = v_floats;
+  Place(lora_bytes);
+  return true;
+}
+
+void CudaStep::Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes) {
+  size_t end = 0;
+  const auto place = [&end](size_t size_bytes) {
+    const size_t offset = end;
+    end = RoundUp(end + size_bytes);
+    return offset;
+  };
+  const auto rows = static_cast<size_t>(shape_.rows);
+  layout_.tokens = place(rows * sizeof(int32_t));
+  layout_.kv_rows = place(rows * sizeof(KvRow));
+  for (size_t group = 0; group < kNumProjectionGroups; ++group) {
+    layout_.lora[group] = place(lora_bytes[group]);
+  }
+  size_t num_pages = 0;
+  for (const kernels::AttentionSequence& sequence : batch_.sequences) {
+    num_pages += sequence.pages.size();
+  }
+  layout_.pages = place(num_pages * sizeof(std::byte*));
+  layout_.size_bytes = end;
+}
+
+void CudaStep::Write(std::byte* to, const std::byte* at) const {
+  auto* const tokens = reinterpret_cast<int32_t*>(to + layout_.tokens);
+  auto* const kv_rows = reinterpret_cast<KvRow*>(to + layout_.kv_rows);
+  std::fill_n(tokens, shape_.rows, 0);
+  std::fill_n(kv_rows, shape_.rows, KvRow{});
+  std::ranges::copy(batch_.tokens, tokens);
+  size_t page_offset = layout_.pages;
+  for (const kernels::AttentionSequence& sequence : batch_.sequences) {
+    for (int32_t i = 0; i < sequence.num_rows; ++i) {
+      kv_rows[sequence.first_row + i] = {reinterpret_cast<std::byte* const*>(at + page_offset),
+                                         sequence.first_position + i};
+    }
+    std::memcpy(to + page_offset, sequence.pages.data(), sequence.pages.size_bytes());
+    page_offset += sequence.pages.size_bytes();
+  }
+  for (size_t group = 0; group < kNumProjectionGroups; ++group) {
+    if (plans_[group]) plans_[group]->Write(to + layout_.lora[group]);
+  }
+}
+
+}  // namespace aril

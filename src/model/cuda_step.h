@@ -1,0 +1,84 @@
+// What a step's kernels read about its rows, as one table; and the shape of a step, which decides
+// whether a captured graph fits it.
+
+#ifndef ARIL_MODEL_CUDA_STEP_H_
+#define ARIL_MODEL_CUDA_STEP_H_
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/kv_cuda.h"
+#include "kernels/lora/lora_plan.h"
+#include "model/backend.h"
+#include "model/cuda_adapters.h"
+#include "model/projection_group.h"
+#include "spec/model_spec.h"
+
+namespace aril {
+
+// What the launches of a step depend on; all else is in its table. Steps of one shape can be run by
+// one graph: there everything is rounded up to what few shapes have.
+struct CudaStepShape {
+  int32_t rows = 0;        // launched; those beyond the batch's are of no sequence
+  int32_t max_splits = 0;  // of attention (kernels/attention/attention_cuda.h)
+  int32_t max_rank = 0;    // of the adapters; 0: none
+  uint32_t touched = 0;    // bit by bit, the projection groups that adapters change
+  bool is_rounded = false;
+
+  bool Touches(ProjectionGroup group) const {
+    return (touched >> static_cast<int>(group) & 1) != 0;
+  }
+
+  friend auto operator<=>(const CudaStepShape&, const CudaStepShape&) = default;
+};
+
+// Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages,
+// which only the rows of the table itself point to.
+struct CudaStepLayout {
+  size_t tokens = 0;                                   // int32 [rows]
+  size_t kv_rows = 0;                                  // KvRow [rows]
+  std::array<size_t, kNumProjectionGroups> lora = {};  // LoraTables, and what belongs to them
+  size_t pages = 0;                                    // addresses
+  size_t size_bytes = 0;
+};
+
+// One step's table, on the host.
+class CudaStep {
+ public:
+  // `tables`: of each segment's adapter. Steps of up to this many rows, and no more than one
+  // segment for each of them, get a rounded shape.
+  static constexpr int64_t kMaxRoundedRows = 64;
+  // What is launched for so many rows, or fewer, at most.
+  static int64_t MaxLaunchedRows(int64_t rows) { return (rows + 7) / 8 * 8; }
+
+  CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
+           std::span<const CudaAdapters::Table> tables);
+
+  const CudaStepShape& shape() const { return shape_; }
+  const CudaStepLayout& layout() const { return layout_; }
+  int64_t v_floats() const { return v_floats_; }  // of the LoRA operator
+  // `to` [layout().size_bytes] as it is to lie at `at` on the device.
+  void Write(std::byte* to, const std::byte* at) const;
+
+ private:
+  void PlanAdapters(const ModelSpec& spec, int num_multiprocessors);
+  // Rounds the shape, with tables for all that it bounds; false if the step needs more.
+  bool PlaceWithin(const ModelSpec& spec, int num_multiprocessors);
+  void Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes);
+
+  const ForwardBatch& batch_;
+  std::span<const CudaAdapters::Table> tables_;
+  std::array<std::optional<kernels::LoraPlan>, kNumProjectionGroups> plans_;
+  CudaStepShape shape_;
+  CudaStepLayout layout_;
+  int64_t v_floats_ = 0;
+};
+
+}  // namespace aril
+
+#endif  // ARIL_MODEL_CUDA_STEP_H_
