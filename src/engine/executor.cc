@@ -16,6 +16,18 @@ namespace {
   ExitWithError(StrCat("the device cannot go on, and this process ends: ", error));
 }
 
+kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
+  const bool may_stop = static_cast<int64_t>(s.output.size()) >= s.request.min_tokens;
+  return {.logits = logits,
+          .params = &s.request.sampling,
+          .prompt = s.request.prompt,
+          .output = s.output,
+          .masked = may_stop ? std::span<const int32_t>()
+                             : std::span<const int32_t>(s.request.stop_token_ids),
+          .choice = s.request.choice,
+          .position = s.num_tokens()};
+}
+
 }  // namespace
 
 void Executor::Submit(std::span<const StepItem> items) {
@@ -25,6 +37,8 @@ void Executor::Submit(std::span<const StepItem> items) {
   if (items.empty()) return;
   const Status forward = model_.Forward({tokens_, sequences_, segments_});
   if (!forward.ok()) ExitOnDeviceError(forward);
+  // The observer wants to see all logits.
+  if (model_.has_greedy() && !observer_) ChooseOnDevice(items);
   for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
@@ -93,6 +107,33 @@ void Executor::AddLogitRows(const StepItem& item, size_t index, int32_t first_ro
   }
 }
 
+void Executor::ChooseOnDevice(std::span<const StepItem> items) {
+  std::vector<LogitRow> greedy, others;
+  for (const LogitRow& row : logit_rows_) {
+    const bool is_greedy =
+        !row.prompt_token.has_value() && kernels::IsGreedy(InputOf(*items[row.item].sequence, {}));
+    (is_greedy ? greedy : others).push_back(row);
+  }
+  for (size_t first = 0; first < greedy.size(); first += Model::kMaxLogitRows) {
+    const auto rows = std::span(greedy).subspan(
+        first, std::min<size_t>(Model::kMaxLogitRows, greedy.size() - first));
+    std::vector<int32_t> row_numbers;
+    for (const LogitRow& row : rows) row_numbers.push_back(row.row);
+    const StatusOr<std::span<const int32_t>> tokens = model_.Greedy(row_numbers);
+    if (!tokens.ok()) ExitOnDeviceError(tokens.status());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int32_t token = (*tokens)[i];
+      if (token >= 0) {
+        result_.items[rows[i].item].sample = kernels::SampleResult{.token = token};
+      } else {
+        others.push_back(rows[i]);  // the host says what is wrong with the logits
+      }
+    }
+  }
+  std::ranges::sort(others, {}, &LogitRow::row);
+  logit_rows_ = std::move(others);
+}
+
 void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows) {
   std::vector<int32_t> row_numbers;
   std::vector<wire::Logprobs*> prompt_logprobs;
@@ -140,17 +181,7 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
                                                 params.num_logprobs.value_or(0));
     return;
   }
-  const bool may_stop = static_cast<int64_t>(s.output.size()) >= s.request.min_tokens;
-  result_.items[row.item].sample =
-      kernels::Sample({.logits = logits,
-                       .params = &params,
-                       .prompt = s.request.prompt,
-                       .output = s.output,
-                       .masked = may_stop ? std::span<const int32_t>()
-                                          : std::span<const int32_t>(s.request.stop_token_ids),
-                       .choice = s.request.choice,
-                       .position = s.num_tokens()},
-                      scratch);
+  result_.items[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
 }
 
 }  // namespace aril

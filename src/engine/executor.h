@@ -70,6 +70,8 @@ class Executor {
   void AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
                    const Sequence* previous);
   void AddLogitRows(const StepItem& item, size_t index, int32_t first_row);
+  // Takes the rows away whose tokens the device has chosen.
+  void ChooseOnDevice(std::span<const StepItem> items);
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
                    kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs);

@@ -75,6 +75,14 @@ class Backend {
   // kMaxLogitRows, with the adapters' parts. The view is valid until the next call.
   virtual StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) = 0;
 
+  // Whether it finds the largest logits by itself, with Greedy: for each of `rows`, as above, the
+  // first token that has the largest logit, or -1 where a logit is no number or none is finite. The
+  // span is valid until the next call.
+  virtual bool has_greedy() const { return false; }
+  virtual StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t>) {
+    return Unimplemented("the backend leaves sampling to the host");
+  }
+
   // Waits until everything has been run that was asked for.
   virtual Status Finish() = 0;
 

@@ -311,7 +311,7 @@ Status CudaBackend::SiluMul() {
       "SiLU");
 }
 
-StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
+Status CudaBackend::ComputeLogits(std::span<const int32_t> rows) {
   const auto count = static_cast<int32_t>(rows.size());
   CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
   for (const int32_t row : rows) CHECK(row >= 0 && row < batch_rows_);
@@ -344,20 +344,39 @@ StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> r
                                                     .out = input_.data(),
                                                     .out_stride = spec_.hidden_size}),
                     "final norm"));
-  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
-                              .rows = count,
-                              .n = spec_.vocab_size,
-                              .k = spec_.hidden_size,
-                              .x = input_.data(),
-                              .x_stride = spec_.hidden_size,
-                              .w = lm_head().data.data(),
-                              .y = logits_.as<float>(),
-                              .y_stride = spec_.vocab_size}));
-  const size_t size_bytes = static_cast<size_t>(count * spec_.vocab_size) * sizeof(float);
+  return gemm_->Run({.dtype = layout_.dtype,
+                     .rows = count,
+                     .n = spec_.vocab_size,
+                     .k = spec_.hidden_size,
+                     .x = input_.data(),
+                     .x_stride = spec_.hidden_size,
+                     .w = lm_head().data.data(),
+                     .y = logits_.as<float>(),
+                     .y_stride = spec_.vocab_size});
+}
+
+StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
+  RETURN_IF_ERROR(ComputeLogits(rows));
+  const size_t size_bytes = rows.size() * static_cast<size_t>(spec_.vocab_size) * sizeof(float);
   RETURN_IF_ERROR(device_.CopyToHost(host_logits_.data(), logits_.data(), size_bytes));
   RETURN_IF_ERROR(device_.Synchronize());
-  return MatrixView<const float>{host_logits_.as<float>(), count, spec_.vocab_size,
-                                 spec_.vocab_size};
+  return MatrixView<const float>{host_logits_.as<float>(), static_cast<int64_t>(rows.size()),
+                                 spec_.vocab_size, spec_.vocab_size};
+}
+
+StatusOr<std::span<const int32_t>> CudaBackend::Greedy(std::span<const int32_t> rows) {
+  RETURN_IF_ERROR(ComputeLogits(rows));
+  RETURN_IF_ERROR(device_.Check(
+      device_.kernels().greedy(device_.context(), {.logits = logits_.as<float>(),
+                                                   .stride = spec_.vocab_size,
+                                                   .rows = static_cast<int32_t>(rows.size()),
+                                                   .vocab = static_cast<int32_t>(spec_.vocab_size),
+                                                   .tokens = logit_rows_.as<int32_t>()}),
+      "greedy sampling"));
+  RETURN_IF_ERROR(
+      device_.CopyToHost(host_logit_rows_.data(), logit_rows_.data(), rows.size_bytes()));
+  RETURN_IF_ERROR(device_.Synchronize());
+  return std::span<const int32_t>(host_logit_rows_.as<int32_t>(), rows.size());
 }
 
 }  // namespace aril

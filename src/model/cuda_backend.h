@@ -54,6 +54,8 @@ class CudaBackend final : public Backend {
   Status Attention(int64_t layer) override;
   Status SiluMul() override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
+  bool has_greedy() const override { return true; }
+  StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t> rows) override;
   Status Finish() override { return device_.Synchronize(); }
 
   int64_t num_replays() const { return num_replays_; }  // of graphs
@@ -74,6 +76,8 @@ class CudaBackend final : public Backend {
   }
 
   Status AddAdapters(int64_t layer, ProjectionGroup group);
+  // Leaves the logits of these rows on the device.
+  Status ComputeLogits(std::span<const int32_t> rows);
   const DeviceMatrix& lm_head() const {
     return spec_.tie_word_embeddings ? weights_.embedding : weights_.lm_head;
   }
@@ -107,7 +111,7 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
   kernels::DeviceBuffer lora_v_;           // fp32, as the largest step so far needs it
   kernels::DeviceBuffer partials_;         // fp32, of attention
-  kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]
+  kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]: numbers of rows, then tokens
   kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]
   kernels::DeviceBuffer logit_output_;     // likewise
   kernels::DeviceBuffer logits_;           // fp32 [kMaxLogitRows, vocab]

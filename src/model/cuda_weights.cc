@@ -52,7 +52,7 @@ class Uploader {
   CudaDevice& device_;
   DType dtype_;
   ThreadPool& threads_;
-  PinnedBuffer staging_;  // [kStagingElements]
+  PinnedBuffer staging_;  // [kStagingElements], or the largest tensor
 };
 
 StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device, LayerWeights<DeviceMatrix> from) {
@@ -90,9 +90,12 @@ int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, D
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                           CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress) {
-  ASSIGN_OR_RETURN(
-      PinnedBuffer staging,
-      PinnedBuffer::Allocate(device, static_cast<size_t>(kStagingElements) * SizeOf(dtype)));
+  int64_t largest = 1;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    largest = std::max(largest, tensor.num_elements());
+  }
+  const auto staged = static_cast<size_t>(std::min(largest, kStagingElements));
+  ASSIGN_OR_RETURN(PinnedBuffer staging, PinnedBuffer::Allocate(device, staged * SizeOf(dtype)));
   Uploader uploader(device, dtype, threads, std::move(staging));
   ASSIGN_OR_RETURN(
       ModelWeights<DeviceMatrix> taken,

@@ -41,6 +41,12 @@ class Model {
     return backend_->Logits(rows);
   }
 
+  // As Logits, of whose rows it tells the largest (model/backend.h).
+  bool has_greedy() const { return backend_->has_greedy(); }
+  StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t> rows) {
+    return backend_->Greedy(rows);
+  }
+
   // Waits for the device: pages and adapters of the last Forward may go now.
   Status Finish() { return backend_->Finish(); }
 

@@ -48,7 +48,7 @@ StatusOr<std::unique_ptr<LocalRunner>> Create(const LocalRunnerOptions& options)
   return LocalRunner::Create(options, clock);
 }
 
-// Greedy, by sequence: base, and each adapter.
+// By sequence: each adapter, and the base model.
 std::map<int64_t, std::vector<int32_t>> Generate(LocalRunner& runner) {
   Engine& engine = runner.engine();
   for (int64_t id = 0; id < 4; ++id) {
@@ -59,7 +59,10 @@ std::map<int64_t, std::vector<int32_t>> Generate(LocalRunner& runner) {
       request.prompt.push_back(static_cast<int32_t>((7 * id + 13 * i) % 171));
     }
     request.max_tokens = 6;
-    request.sampling.temperature = 0;
+    // Two choose on the device, two on the host.
+    request.sampling.temperature = id == 2 ? 0.7F : 0;
+    request.sampling.seed = 5;
+    if (id == 1) request.sampling.num_logprobs = 2;
     auto accepted = engine.Accept(std::move(request));
     EXPECT_TRUE(accepted.ok()) << accepted.status();
     engine.Add(*std::move(accepted));

@@ -147,6 +147,12 @@ double UniformDraw(uint64_t seed, int32_t choice, int64_t position) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
+bool IsGreedy(const SampleInput& input) {
+  const wire::SamplingParams& params = *input.params;
+  return params.temperature == 0 && !params.num_logprobs && input.masked.empty() &&
+         !HasBiasOrPenalties(params);
+}
+
 StatusOr<SampleResult> Sample(const SampleInput& input, SamplingScratch& scratch) {
   std::span<const float> logits;
   ASSIGN_OR_RETURN(const Candidate largest, PrepareLogits(input, scratch, &logits));

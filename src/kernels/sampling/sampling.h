@@ -54,6 +54,10 @@ struct SamplingScratch {
   WeightTable weights;
 };
 
+// Whether Sample chooses the first of the largest logits and reports nothing else: what a device
+// finds without them.
+bool IsGreedy(const SampleInput& input);
+
 // Token ids in params, prompt, output and masked that lie outside the vocabulary are ignored.
 // Internal if no token can be chosen: a NaN or +inf among the logits (before or after penalties),
 // or all of them -inf; InvalidArgument if the mask leaves none. Thread-safe with a scratch per
