@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <type_traits>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -156,7 +157,13 @@ class Layout {
   Place place_;
 };
 
-// Writes elements [first, first + count) of a tensor as `dtype`.
+template <typename T>
+T Narrow(float value) {
+  if constexpr (std::is_same_v<T, BF16>) return ToBF16(value);
+  if constexpr (std::is_same_v<T, F16>) return ToF16(value);
+  if constexpr (std::is_same_v<T, float>) return value;
+}
+
 // A stretch of the tensor's rows at a time: what is read in rows is written in columns. Of long
 // rows only the run's part is read.
 template <typename T>
@@ -183,11 +190,7 @@ void CopyColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
       const float* column = stretch.data() + skip + j;
       T* values = to + j * from.width + first;
       for (int64_t i = 0; i < count; ++i) {
-        if constexpr (std::is_same_v<T, float>) {
-          values[i] = column[i * stride];
-        } else {
-          values[i] = ToBF16(column[i * stride]);
-        }
+        values[i] = Narrow<T>(column[i * stride]);
       }
     }
   }
@@ -204,7 +207,7 @@ void CopyGains(const Source& from, const kernels::MatrixRun& run, T* to) {
       if constexpr (std::is_same_v<T, float>) {
         value = is_high ? gain : 0;
       } else {
-        value = ToBF16(is_high ? gain : gain - ToFloat(ToBF16(gain)));
+        value = Narrow<T>(is_high ? gain : gain - ToFloat(Narrow<T>(gain)));
       }
     }
   }
@@ -288,10 +291,14 @@ void ResidentAdapter::Copy(const Adapter& adapter, const Arena& arena) const {
     for (const kernels::MatrixRun& run : *runs++) {
       auto* to = const_cast<std::byte*>(run.data);  // ours until the adapter is ready
       arena.Fill(to, run.num_rows * RowBytes(source.width, dtype_), [&](std::byte* host) {
-        if (dtype_ == DType::kF32) {
-          CopyRun<float>(source, dtype_, run, host);
-        } else {
-          CopyRun<BF16>(source, dtype_, run, host);
+        switch (dtype_) {
+          case DType::kF32:
+            return CopyRun<float>(source, dtype_, run, host);
+          case DType::kF16:
+            return CopyRun<F16>(source, dtype_, run, host);
+          default:
+            CHECK(dtype_ == DType::kBF16);
+            return CopyRun<BF16>(source, dtype_, run, host);
         }
       });
     }

@@ -98,7 +98,7 @@ std::string ShowModules(const LoraSpec& spec) {
 DType ServedDType(const std::string& model_dir) {
   const auto checkpoint = Checkpoint::Open(model_dir);
   if (!checkpoint.ok()) return DType::kBF16;
-  return ChooseDType("auto", *checkpoint).value_or(DType::kBF16);
+  return ChooseDType("auto", *checkpoint, false).value_or(DType::kBF16);
 }
 
 Status DescribeFit(const AdapterInspectOptions& options, Report& report) {

@@ -114,7 +114,7 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--max-lora-rank", runner.max_lora_rank, "Refuse adapters of a larger rank")
       ->check(CLI::Range(1, 512));
   AddFlag(app, "--device", runner.device, "auto (the GPU if there is one), cpu or cuda");
-  AddFlag(app, "--dtype", runner.dtype, "auto, float32 or bfloat16");
+  AddFlag(app, "--dtype", runner.dtype, "auto, float32, bfloat16, or float16 on a GPU");
   AddFlag(
       app, "--quantization", runner.quantization,
       "Of the base model's matrices: none or int8 (half the memory, not quite the same answers)");

@@ -11,8 +11,8 @@ namespace {
 using kernels::LoraDeviceWeights;
 using kernels::MatrixRun;
 
-// Room for hundreds of adapters of a model with 32 layers.
-constexpr size_t kFirstBytes = size_t{16} << 20;
+// Room for some forty adapters of a model with 32 layers.
+constexpr size_t kFirstBytes = size_t{1} << 20;
 constexpr size_t kAlignment = 16;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

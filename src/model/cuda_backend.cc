@@ -72,7 +72,7 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
                                   "; on a GPU it must be even and at most ",
                                   kernels::kAttentionMaxHeadDim, ": use --device cpu"));
   }
-  CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16);
+  CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
   return OkStatus();
 }
 

@@ -219,22 +219,23 @@ double LargestMagnitude(const std::vector<float>& values) {
 
 // Of the largest logit. Both sides compute the same sums in another order: each of a layer's seven,
 // and the last, of so many products at most, errs by as many roundings. In BF16 what enters a sum
-// may be rounded to either neighbour.
+// may be rounded to either neighbour; in F16 inputs and weights are rounded on one side only.
 double Tolerance(const ModelSpec& spec, DType dtype) {
   const auto sums = static_cast<double>(7 * spec.num_layers + 1);
   const auto widest = static_cast<double>(WidestInput(spec));
   const double f32 = 2 * kernels::kFloatEps * widest * sums;
-  return dtype == DType::kF32 ? f32 : f32 + 2 * kernels::kBf16Eps * sums;
+  return dtype == DType::kF32 ? f32 : f32 + 2 * kernels::EpsOf(dtype) * sums;
 }
 
 class CudaBackendTest : public CudaTest {};
 
 TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
   for (const Golden& golden : Goldens()) {
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       SCOPED_TRACE(testing::Message() << golden.name << " in " << dtype << ", seed " << kSeed);
       std::mt19937_64 random(kSeed);
-      Side cpu(golden, dtype, nullptr);
+      // The CPU has no F16.
+      Side cpu(golden, dtype == DType::kF16 ? DType::kF32 : dtype, nullptr);
       std::vector<std::unique_ptr<Side>> sides;
       for (const auto& device : devices()) {
         sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));

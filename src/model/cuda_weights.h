@@ -37,8 +37,8 @@ struct DeviceWeights {
   DeviceMatrix lm_head;              // [vocab, hidden]; nothing if it is the embedding
 };
 
-// As LoadWeights, in `dtype` (F32 or BF16). ResourceExhausted if the device, which must outlive the
-// weights, has no room for them.
+// As LoadWeights, in `dtype` (F32, BF16 or F16). ResourceExhausted if the device, which must
+// outlive the weights, has no room for them.
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                           kernels::CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress);

@@ -193,22 +193,25 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
   return Quantization::kInt8;
 }
 
-StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint) {
+StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint,
+                            bool has_float16) {
   if (option == "float32") return DType::kF32;
   if (option == "bfloat16") return DType::kBF16;
   if (option == "float16") {
+    if (has_float16) return DType::kF16;
     return InvalidArgument(
         "--dtype float16 is not supported on the CPU; use float32, which holds float16 weights "
         "exactly, or bfloat16");
   }
   if (option != "auto") {
-    return InvalidArgument(
-        StrCat("--dtype ", option, " is unknown; use auto, float32 or bfloat16"));
+    return InvalidArgument(StrCat("--dtype ", option, " is unknown; use auto, float32",
+                                  has_float16 ? ", bfloat16 or float16" : " or bfloat16"));
   }
   const auto embedding = checkpoint.tensors().find("model.embed_tokens.weight");
   if (embedding == checkpoint.tensors().end())
     return InvalidArgument("tensor model.embed_tokens.weight is missing");
-  return embedding->second.dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+  const DType dtype = embedding->second.dtype;
+  return dtype == DType::kBF16 || (dtype == DType::kF16 && has_float16) ? dtype : DType::kF32;
 }
 
 }  // namespace aril

@@ -77,10 +77,11 @@ StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec
 // `spec` that is too large to be added in 32 bits.
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec);
 
-// The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16") and a checkpoint. auto:
-// that of the files, except that float16 files are computed in float32, which holds their values
-// exactly. InvalidArgument for anything else.
-StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint);
+// The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16", and "float16" if the device
+// has it) and a checkpoint. auto: that of the files; but without float16, such files are computed
+// in float32, which holds their values exactly. InvalidArgument for anything else.
+StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint,
+                            bool has_float16);
 
 }  // namespace aril
 

@@ -158,7 +158,7 @@ TEST(ChooseDType, AutoKeepsTheFilesValues) {
   const auto choose = [](const std::string& option, const std::string& model) {
     const auto checkpoint = Checkpoint::Open(kGoldens + model);
     CHECK(checkpoint.ok());
-    return ChooseDType(option, *checkpoint);
+    return ChooseDType(option, *checkpoint, false);
   };
   EXPECT_EQ(*choose("auto", "mistral-f32"), DType::kF32);
   EXPECT_EQ(*choose("auto", "qwen2-bf16"), DType::kBF16);
@@ -171,12 +171,21 @@ TEST(ChooseDType, AutoKeepsTheFilesValues) {
               AllOf(HasSubstr("--dtype int8"), HasSubstr("auto, float32 or bfloat16")));
 }
 
+TEST(ChooseDType, KeepsFloat16WhereTheDeviceHasIt) {
+  const auto checkpoint = Checkpoint::Open(kGoldens + "llama-linear-rope-f16");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(*ChooseDType("auto", *checkpoint, true), DType::kF16);
+  EXPECT_EQ(*ChooseDType("float16", *checkpoint, true), DType::kF16);
+  EXPECT_EQ(*ChooseDType("bfloat16", *checkpoint, true), DType::kBF16);
+  EXPECT_THAT(Message(ChooseDType("int8", *checkpoint, true).status()), HasSubstr("or float16"));
+}
+
 TEST(ChooseDType, SaysWhatIsMissing) {
   const TestDir dir(kGoldens + "mistral-f32");
   EditTensors(dir / kFile, [](Tensors& tensors) { tensors.erase("model.embed_tokens.weight"); });
   const auto checkpoint = Checkpoint::Open(dir.path());
   ASSERT_TRUE(checkpoint.ok());
-  EXPECT_THAT(Message(ChooseDType("auto", *checkpoint).status()),
+  EXPECT_THAT(Message(ChooseDType("auto", *checkpoint, false).status()),
               HasSubstr("model.embed_tokens.weight"));
 }
 

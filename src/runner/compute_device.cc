@@ -19,6 +19,7 @@ namespace {
 constexpr double kPoolShareOfFreeHostMemory = 0.4;
 // The rest is for what the driver and the libraries take, and for tables that grow with the load.
 constexpr double kPoolShareOfFreeGpuMemory = 0.9;
+constexpr double kMostOfFreeGpuMemory = 0.95;
 
 int64_t MachineMemory() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -42,6 +43,7 @@ class Cpu final : public ComputeDevice {
   explicit Cpu(kernels::CpuContext& context) : context_(context) {}
 
   std::string name() const override { return StrCat(context_.isa()); }
+  bool has_float16() const override { return false; }
   std::string memory_owner() const override { return "this machine"; }
   Status CheckModel(const ModelSpec&, const BackendOptions&) const override { return OkStatus(); }
   Status CheckAdapter(const LoraSpec&) const override { return OkStatus(); }
@@ -76,6 +78,7 @@ class CudaGpu final : public ComputeDevice {
   CudaGpu(Gpu gpu, ThreadPool& threads) : gpu_(std::move(gpu)), threads_(threads) {}
 
   std::string name() const override { return gpu_.device->name(); }
+  bool has_float16() const override { return true; }
   std::string memory_owner() const override { return "the GPU"; }
   Status CheckModel(const ModelSpec& spec, const BackendOptions& options) const override {
     return CudaBackend::Supports(spec, options.layout);
@@ -109,9 +112,11 @@ class CudaGpu final : public ComputeDevice {
                  " MiB, and the GPU has ", free >> 20,
                  " MiB free: use a smaller model or dtype, or lower ", "--max-num-batched-tokens"));
     }
-    return PoolMemory{
-        .most = rest,
-        .by_default = static_cast<int64_t>(kPoolShareOfFreeGpuMemory * static_cast<double>(rest))};
+    const auto share = [rest](double of) {
+      return static_cast<int64_t>(of * static_cast<double>(rest));
+    };
+    return PoolMemory{.most = share(kMostOfFreeGpuMemory),
+                      .by_default = share(kPoolShareOfFreeGpuMemory)};
   }
   StatusOr<std::unique_ptr<Backend>> LoadBackend(Checkpoint checkpoint, const ModelSpec& spec,
                                                  const BackendOptions& options) override {

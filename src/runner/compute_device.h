@@ -56,6 +56,7 @@ class ComputeDevice {
 
   // For people: "avx512", "NVIDIA H200".
   virtual std::string name() const = 0;
+  virtual bool has_float16() const = 0;
   // Of the messages about memory: "this machine", "the GPU".
   virtual std::string memory_owner() const = 0;
   // InvalidArgument for a model, or an adapter, that cannot be computed here as it is.

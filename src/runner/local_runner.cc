@@ -75,7 +75,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   BackendOptions backend_options = {.quantization = runner->quantization_,
                                     .max_rows = options.max_num_batched_tokens,
                                     .progress = options.progress};
-  ASSIGN_OR_RETURN(backend_options.dtype, ChooseDType(options.dtype, checkpoint));
+  ASSIGN_OR_RETURN(backend_options.dtype,
+                   ChooseDType(options.dtype, checkpoint, runner->device_->has_float16()));
   ASSIGN_OR_RETURN(backend_options.layout, ChooseKvLayout(spec, backend_options.dtype));
   const kernels::KvLayout& layout = backend_options.layout;
   RETURN_IF_ERROR(runner->device_->CheckModel(spec, backend_options));

@@ -33,7 +33,7 @@ namespace aril {
 struct LocalRunnerOptions {
   std::string model_dir;
   std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
-  std::string dtype = "auto";             // auto, float32, bfloat16
+  std::string dtype = "auto";             // auto, float32, bfloat16, float16
   std::string quantization = "none";      // none, int8
   std::string device = "auto";            // auto, cpu, cuda
   std::string isa = "auto";               // auto, portable, avx2, avx512

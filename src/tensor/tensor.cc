@@ -25,9 +25,12 @@ void ConvertToFloat(const std::byte* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = ToFloat(Load<T>(from, i));
 }
 
-template <typename T>
-void ConvertToBF16(const std::byte* from, int64_t count, BF16* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = ToBF16(ToFloat(Load<T>(from, i)));
+BF16 Narrow(float value, BF16*) { return ToBF16(value); }
+F16 Narrow(float value, F16*) { return ToF16(value); }
+
+template <typename From, typename To>
+void Convert(const std::byte* from, int64_t count, To* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = Narrow(ToFloat(Load<From>(from, i)), to);
 }
 
 // True if no element has all the bits of `exponent_mask` set, which is what infinities and NaNs
@@ -55,6 +58,27 @@ const std::byte* Start(const TensorView& tensor, int64_t first, int64_t count) {
   return tensor.data + static_cast<size_t>(first) * SizeOf(tensor.dtype);
 }
 
+// To 16 bits, with round to nearest even.
+template <typename To>
+void CopyNarrowed(const TensorView& from, DType to_dtype, int64_t first, int64_t count, To* to) {
+  const std::byte* data = Start(from, first, count);
+  if (count == 0) return;
+  if (from.dtype == to_dtype) {
+    std::memcpy(to, data, static_cast<size_t>(count) * sizeof(To));
+    return;
+  }
+  switch (from.dtype) {
+    case DType::kF32:
+      return Convert<float>(data, count, to);
+    case DType::kBF16:
+      return Convert<BF16>(data, count, to);
+    case DType::kF16:
+      return Convert<F16>(data, count, to);
+    default:
+      CHECK_EQ(from.dtype, DType::kF32);
+  }
+}
+
 }  // namespace
 
 std::string ToString(const Shape& shape) { return StrCat("[", Join(shape, ", "), "]"); }
@@ -76,29 +100,20 @@ void CopyAsFloat(const TensorView& from, int64_t first, int64_t count, float* to
 }
 
 void CopyAsBF16(const TensorView& from, int64_t first, int64_t count, BF16* to) {
-  const std::byte* data = Start(from, first, count);
-  if (count == 0) return;
-  switch (from.dtype) {
-    case DType::kF32:
-      return ConvertToBF16<float>(data, count, to);
-    case DType::kBF16:
-      std::memcpy(to, data, static_cast<size_t>(count) * sizeof(BF16));
-      return;
-    case DType::kF16:
-      return ConvertToBF16<F16>(data, count, to);
-    default:
-      CHECK_EQ(from.dtype, DType::kF32);
-  }
+  CopyNarrowed(from, DType::kBF16, first, count, to);
 }
 
 void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype,
                   std::byte* to) {
-  if (dtype == DType::kF32) {
-    CopyAsFloat(from, first, count, reinterpret_cast<float*>(to));
-    return;
+  switch (dtype) {
+    case DType::kF32:
+      return CopyAsFloat(from, first, count, reinterpret_cast<float*>(to));
+    case DType::kF16:
+      return CopyNarrowed(from, DType::kF16, first, count, reinterpret_cast<F16*>(to));
+    default:
+      CHECK(dtype == DType::kBF16);
+      return CopyAsBF16(from, first, count, reinterpret_cast<BF16*>(to));
   }
-  CHECK(dtype == DType::kBF16);
-  CopyAsBF16(from, first, count, reinterpret_cast<BF16*>(to));
 }
 
 bool AllFinite(const TensorView& tensor) {

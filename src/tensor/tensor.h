@@ -36,7 +36,7 @@ struct TensorView {
 // or to BF16 with round to nearest even. CHECKs the range and the dtype.
 void CopyAsFloat(const TensorView& from, int64_t first, int64_t count, float* to);
 void CopyAsBF16(const TensorView& from, int64_t first, int64_t count, BF16* to);
-// To `dtype`: kF32 or kBF16.
+// To `dtype`: kF32, kBF16, or kF16 with round to nearest even, where overflow gives infinity.
 void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype, std::byte* to);
 
 // True if every element of an F32, BF16 or F16 tensor is finite.

@@ -15,7 +15,7 @@ struct KvLayout {
   int64_t num_kv_heads = 0;
   int64_t page_tokens = 0;
   int64_t head_dim = 0;
-  DType dtype = DType::kF32;  // kF32 or kBF16
+  DType dtype = DType::kF32;  // kF32 or kBF16; kF16 on a GPU
 
   int64_t row_bytes() const { return head_dim * static_cast<int64_t>(SizeOf(dtype)); }
   int64_t block_bytes() const { return page_tokens * row_bytes(); }
