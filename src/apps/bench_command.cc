@@ -90,6 +90,8 @@ void AddStep(CLI::App& bench) {
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*step, "--dtype", options->dtype, "auto, float32 or bfloat16");
   AddFlag(*step, "--quantization", options->quantization, "none or int8");
+  AddFlag(*step, "--device", options->device, "cpu, or cuda: the GPU, against its own limits")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   AddMachineFlags(*step, *options);
   AddFlag(*step, "--batch", options->batches, "Numbers of sequences that decode together")
       ->delimiter(',')

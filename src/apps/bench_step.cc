@@ -50,6 +50,7 @@ class Bench {
         .shape = options_.shape,
         .dtype = options_.dtype,
         .quantization = options_.quantization,
+        .device = options_.device,
         .isa = options_.isa,
         .threads = options_.threads,
         .adapter_ranks =

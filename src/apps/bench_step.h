@@ -18,6 +18,7 @@ struct BenchStepOptions {
   std::string shape = "tinyllama-1.1b";
   std::string dtype = "auto";
   std::string quantization = "none";
+  std::string device = "cpu";  // or cuda
   std::string isa = "auto";
   int threads = 0;  // 0: one per core
   // Decoding at these numbers of sequences, each with so many tokens before the first timed step;

@@ -113,6 +113,7 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
           "Most tokens computed in a step");
   AddFlag(app, "--max-lora-rank", runner.max_lora_rank, "Refuse adapters of a larger rank")
       ->check(CLI::Range(1, 512));
+  runner.device = "auto";
   AddFlag(app, "--device", runner.device, "auto (the GPU if there is one), cpu or cuda");
   AddFlag(app, "--dtype", runner.dtype, "auto, float32, bfloat16, or float16 on a GPU");
   AddFlag(

@@ -40,6 +40,7 @@ Status StepTimer::Load(std::ostream& out) {
   runner.adapter_dirs = files_->adapter_dirs();
   runner.dtype = options_.dtype;
   runner.quantization = options_.quantization;
+  runner.device = options_.device;
   runner.isa = options_.isa;
   runner.threads = threads_->num_threads();
   runner.enable_prefix_caching = false;  // prompts repeat, and are to be computed
@@ -50,10 +51,20 @@ Status StepTimer::Load(std::ostream& out) {
   runner.max_model_len = max_tokens;
   ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
   out << runner_->Description() << std::endl;
+  if (options_.device != "cpu") {
+    ASSIGN_OR_RETURN(gpu_probe_, GpuProbe::Create());
+    ASSIGN_OR_RETURN(limits_, gpu_probe_->Measure());
+    return OkStatus();
+  }
   context_ = std::make_unique<kernels::CpuContext>(*threads_, isa_);
   probe_ = std::make_unique<MachineProbe>(*context_, clock_, options_.probe_bytes);
   limits_ = probe_->Measure(kProbeDuration);
   return OkStatus();
+}
+
+StatusOr<double> StepTimer::BytesPerSecond() {
+  if (gpu_probe_ != nullptr) return gpu_probe_->BytesPerSecond();
+  return probe_->ReadBytesPerSecond(kProbeDuration / 2);
 }
 
 StepLoad StepTimer::LoadOf(const StepCase& which) const {
@@ -97,7 +108,7 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
     for (const wire::TokenEvent& event : engine.Step()) first_tokens += event.index == 0 ? 1 : 0;
   }
   const double begin_seconds = ToSeconds(clock_.Now() - begin);
-  const double before = probe_->ReadBytesPerSecond(kProbeDuration / 2);
+  ASSIGN_OR_RETURN(const double before, BytesPerSecond());
   std::vector<double> seconds;
   for (int64_t step = 0; step < which.steps; ++step) {
     const TimePoint start = clock_.Now();
@@ -109,7 +120,7 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
                                        " tokens; ask for fewer sequences or a shorter context"));
     }
   }
-  const double after = probe_->ReadBytesPerSecond(kProbeDuration / 2);
+  ASSIGN_OR_RETURN(const double after, BytesPerSecond());
   for (int64_t i = 1; i <= which.sequences; ++i) engine.Cancel(SequenceId(next_id_ - i));
   while (engine.HasWork()) engine.Step();
   return StepTiming{.seconds = Median(std::move(seconds)),

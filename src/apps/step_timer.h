@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "apps/bench_synthetic.h"
+#include "apps/gpu_limits.h"
 #include "apps/machine_limits.h"
 #include "apps/step_roofline.h"
 #include "base/checked.h"
@@ -25,6 +26,7 @@ struct StepTimerOptions {
   std::string shape;  // synth_shapes.h
   std::string dtype = "auto";
   std::string quantization = "none";
+  std::string device = "cpu";  // or cuda
   std::string isa = "auto";
   int threads = 0;                     // 0: one per core
   std::vector<int64_t> adapter_ranks;  // of adapter 0, 1, …, on all seven projections
@@ -82,6 +84,7 @@ class StepTimer {
       : options_(options), clock_(clock) {}
 
   Status Load(std::ostream& out);
+  StatusOr<double> BytesPerSecond();
   double Roofline(const StepCase& which, double bytes_per_s) const;
 
   const StepTimerOptions options_;
@@ -90,6 +93,7 @@ class StepTimer {
   std::unique_ptr<ThreadPool> threads_;  // of probes
   std::unique_ptr<kernels::CpuContext> context_;
   std::unique_ptr<MachineProbe> probe_;
+  std::unique_ptr<GpuProbe> gpu_probe_;  // instead, on a GPU
   std::unique_ptr<SyntheticFiles> files_;
   std::unique_ptr<LocalRunner> runner_;
   MachineLimits limits_;

@@ -35,7 +35,7 @@ struct LocalRunnerOptions {
   std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
   std::string dtype = "auto";             // auto, float32, bfloat16, float16
   std::string quantization = "none";      // none, int8
-  std::string device = "auto";            // auto, cpu, cuda
+  std::string device = "cpu";             // auto, cpu, cuda
   std::string isa = "auto";               // auto, portable, avx2, avx512
   int threads = 0;                        // 0: one per core
   int64_t max_num_seqs = 32;
