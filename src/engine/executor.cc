@@ -4,17 +4,9 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/log.h"
-#include "base/strings.h"
 
 namespace aril {
 namespace {
-
-// No step can follow: whoever started the process starts another one, and in a cluster the gateways
-// give its sequences to other runners.
-[[noreturn]] void ExitOnDeviceError(const Status& error) {
-  ExitWithError(StrCat("the device cannot go on, and this process ends: ", error));
-}
 
 kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
   const bool may_stop = static_cast<int64_t>(s.output.size()) >= s.request.min_tokens;

@@ -7,7 +7,7 @@
 //   input     what enters a product       query   the rotated heads; both in the model's dtype
 //
 // A device may take its time: an operator that has returned need not have run. An error that comes
-// from a device is Internal, and the device is of no use after it.
+// from a device is Internal, and the device is of no use after it (ExitOnDeviceError).
 
 #ifndef ARIL_MODEL_BACKEND_H_
 #define ARIL_MODEL_BACKEND_H_
@@ -89,6 +89,10 @@ class Backend {
   // Bounds the logits in memory: 64 rows of a 128 k vocabulary are 32 MiB.
   static constexpr int64_t kMaxLogitRows = 64;
 };
+
+// No step can follow: the process ends, and says why. Whoever started it starts another one, and in
+// a cluster the gateways give its sequences to other runners.
+[[noreturn]] void ExitOnDeviceError(const Status& error);
 
 }  // namespace aril
 

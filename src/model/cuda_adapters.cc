@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked.h"
 #include "kernels/lora/lora_plan.h"
 
 namespace aril {
@@ -14,8 +15,6 @@ using kernels::MatrixRun;
 // Room for some forty adapters of a model with 32 layers.
 constexpr size_t kFirstBytes = size_t{1} << 20;
 constexpr size_t kAlignment = 16;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <typename Function>
 void ForEachMatrix(const ResidentAdapter& adapter, Function function) {
@@ -37,13 +36,13 @@ size_t NumWeights(const ResidentAdapter& adapter) {
 size_t CudaAdapters::TableBytes(const ResidentAdapter& adapter) {
   size_t runs = 0;
   ForEachMatrix(adapter, [&](const kernels::LoraMatrix& matrix) { runs += matrix.runs.size(); });
-  return RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights)) +
-         RoundUp(runs * sizeof(MatrixRun));
+  return RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights), kAlignment) +
+         RoundUp(runs * sizeof(MatrixRun), kAlignment);
 }
 
 std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, std::byte* at) {
   std::vector<std::byte> table(TableBytes(adapter));
-  size_t run_offset = RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights));
+  size_t run_offset = RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights), kAlignment);
   const auto describe = [&](const kernels::LoraMatrix& matrix) {
     const auto* device_runs = reinterpret_cast<const MatrixRun*>(at + run_offset);
     if (!matrix.runs.empty()) {

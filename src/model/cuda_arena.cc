@@ -3,15 +3,13 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
-#include "base/strings.h"
+#include "model/backend.h"
 
 namespace aril {
 namespace {
 
 void ExitUnlessOk(const Status& status) {
-  if (!status.ok())
-    ExitWithError(StrCat("the device cannot go on, and this process ends: ", status));
+  if (!status.ok()) ExitOnDeviceError(status);
 }
 
 }  // namespace

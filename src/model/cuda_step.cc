@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "kernels/attention/attention_cuda.h"
 
 namespace aril {
@@ -16,8 +17,6 @@ using kernels::LoraPlanSegment;
 
 // Any part may be read in pieces of 16 bytes.
 constexpr size_t kAlignment = 16;
-
-size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 template <typename T>
 T NextPowerOfTwo(T value) {
@@ -117,7 +116,7 @@ void CudaStep::Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes)
   size_t end = 0;
   const auto place = [&end](size_t size_bytes) {
     const size_t offset = end;
-    end = RoundUp(end + size_bytes);
+    end = RoundUp(end + size_bytes, kAlignment);
     return offset;
   };
   const auto rows = static_cast<size_t>(shape_.rows);

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/checked.h"
 #include "kernels/attention/kv_cuda.h"
 #include "kernels/lora/lora_plan.h"
 #include "model/backend.h"
@@ -54,7 +55,7 @@ class CudaStep {
   // segment for each of them, get a rounded shape.
   static constexpr int64_t kMaxRoundedRows = 64;
   // What is launched for so many rows, or fewer, at most.
-  static int64_t MaxLaunchedRows(int64_t rows) { return (rows + 7) / 8 * 8; }
+  static int64_t MaxLaunchedRows(int64_t rows) { return RoundUp(rows, int64_t{8}); }
 
   CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
            std::span<const CudaAdapters::Table> tables);

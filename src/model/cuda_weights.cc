@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/checked.h"
+
 namespace aril {
 namespace {
 
@@ -38,7 +40,7 @@ class Uploader {
   Status Copy(const TensorView& part, std::byte* to) {
     for (int64_t first = 0; first < part.num_elements(); first += kStagingElements) {
       const int64_t count = std::min(kStagingElements, part.num_elements() - first);
-      const int64_t pieces = (count + kElementsAtOnce - 1) / kElementsAtOnce;
+      const int64_t pieces = CeilDiv(count, kElementsAtOnce);
       threads_.ParallelFor(pieces, [&](int64_t piece) {
         const int64_t begin = piece * kElementsAtOnce;
         CopyElements(part, first + begin, std::min(kElementsAtOnce, count - begin), dtype_,

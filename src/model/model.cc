@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "base/log.h"
+#include "base/strings.h"
+
 namespace aril {
 
 Model::Model(const ModelSpec& spec, const kernels::KvLayout& layout,
@@ -29,6 +32,10 @@ Status Model::RunLayer(int64_t layer) {
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kGateUp));
   RETURN_IF_ERROR(backend_->SiluMul());
   return backend_->Project(layer, ProjectionGroup::kDown);
+}
+
+void ExitOnDeviceError(const Status& error) {
+  ExitWithError(StrCat("the device cannot go on, and this process ends: ", error));
 }
 
 }  // namespace aril
