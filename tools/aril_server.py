@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import random
 import socket
 import subprocess
 import time
@@ -20,9 +21,12 @@ class Failure(Exception):
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """One that nobody takes before it is used: outgoing connections get theirs above these."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_768)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def request(url: str, method: str, body=None, headers=None) -> tuple:
