@@ -14,22 +14,30 @@ namespace {
 
 // Queries per task: enough work to be worth claiming, few enough that threads share a long prefill.
 constexpr int64_t kTaskQueries = 64;
+// Tasks that a thread should have to choose from before kv heads are put together into one.
+constexpr int64_t kTasksPerThread = 4;
 
 struct Task {
   const AttentionSequence* sequence;
-  int64_t kv_head;
+  int64_t kv_head;  // the first of num_kv_heads
+  int64_t num_kv_heads;
   int64_t first_query;
   int64_t num_queries;
 };
 
 std::vector<Task> MakeTasks(std::span<const AttentionSequence> sequences, int64_t group,
-                            int64_t num_kv_heads) {
+                            int64_t num_kv_heads, int num_threads) {
+  const int64_t heads_together = std::clamp<int64_t>(
+      static_cast<int64_t>(sequences.size()) * num_kv_heads / (num_threads * kTasksPerThread), 1,
+      kAttentionHeads);
   std::vector<Task> tasks;
   for (const AttentionSequence& sequence : sequences) {
     const int64_t queries = sequence.num_rows * group;
+    const int64_t heads_each = queries <= kAttentionHeadQueries ? heads_together : 1;
     for (int64_t first = 0; first < queries; first += kTaskQueries) {
-      for (int64_t head = 0; head < num_kv_heads; ++head) {
-        tasks.push_back({&sequence, head, first, std::min(kTaskQueries, queries - first)});
+      for (int64_t head = 0; head < num_kv_heads; head += heads_each) {
+        tasks.push_back({&sequence, head, std::min(heads_each, num_kv_heads - head), first,
+                         std::min(kTaskQueries, queries - first)});
       }
     }
   }
@@ -51,7 +59,8 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
   const CpuKernels& kernels = context.kernels();
   const AttentionKernel& kernel =
       q.dtype == DType::kF32 ? kernels.attention_f32 : kernels.attention_bf16;
-  const auto tasks = MakeTasks(sequences, group, layout.num_kv_heads);
+  const auto tasks =
+      MakeTasks(sequences, group, layout.num_kv_heads, context.threads().num_threads());
   context.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t index) {
     const Task& task = tasks[static_cast<size_t>(index)];
     const int64_t head_offset = task.kv_head * group * layout.row_bytes();
@@ -63,6 +72,7 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
                   .group = group,
                   .first_query = first,
                   .num_queries = std::min(kernel.tile_queries, end - first),
+                  .num_kv_heads = task.num_kv_heads,
                   .first_position = task.sequence->first_position,
                   .window = call.sliding_window.value_or(std::numeric_limits<int32_t>::max()),
                   .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),

@@ -22,16 +22,21 @@ constexpr int kTile = 16;          // queries, rows of a tile, dwords of a row
 constexpr int kBlockTokens = 32;   // two tiles of scores
 constexpr int kStepElements = 32;  // along head_dim
 constexpr int kMaxSteps = kMaxHeadDim / kStepElements;
-constexpr int kMaxValueTiles = kMaxHeadDim / kTile;
+constexpr int kMaxValueTiles = 2 * kMaxSteps;
 constexpr int kMaxQueryTiles = kAttentionAmxQueries / kTile;
 constexpr long kRowBytes = 64;
+static_assert(kAttentionHeads <= kMaxQueryTiles && kAttentionHeadQueries <= kTile);
 constexpr float kInfinity = __builtin_inff();
 
 // K and V of a block as tiles; tokens and dimensions that do not exist are zero.
 struct Block {
+  // K, tokens [0, 16) and [16, 32): in the pages themselves where they lie there as a tile would.
+  const std::byte* key_tiles[2];
+  int64_t key_row_bytes, key_step_bytes;
   alignas(64) uint16_t keys[kMaxSteps][kBlockTokens][kStepElements];
-  alignas(64) uint32_t values[kMaxValueTiles][kTile][kTile];  // [pair of tokens][dimension]
-  bool is_finite;                                             // V
+  // V: [pair of tokens][dimension]. Two tiles are the 32 dimensions of a step, as interleaving two
+  // rows leaves them: the first has 0–3, 8–11, 16–19 and 24–27 of them, the second the others.
+  alignas(64) uint32_t values[kMaxValueTiles][kTile][kTile];
 };
 
 // 16 queries, those after the last like the first, and their running softmax.
@@ -49,18 +54,56 @@ struct Queries {
 ARIL_INLINE int64_t NumSteps(const AttentionTile& t) {
   return (t.head_dim + kStepElements - 1) / kStepElements;
 }
-ARIL_INLINE int64_t NumValueTiles(const AttentionTile& t) {
-  return (t.head_dim + kTile - 1) / kTile;
-}
+ARIL_INLINE int64_t NumValueTiles(const AttentionTile& t) { return 2 * NumSteps(t); }
 
 ARIL_INLINE int64_t ElementOffset(const AttentionTile& t, int64_t number) {
   return number / t.group * t.row_stride + number % t.group * t.head_dim;
 }
 
-// A token's row of keys or values, by the offset of theirs in a page.
-ARIL_INLINE const uint16_t* TokenRow(const AttentionTile& t, int64_t token, int64_t offset) {
-  const std::byte* page = t.pages[token / t.page_tokens];
-  return reinterpret_cast<const uint16_t*>(page + offset) + token % t.page_tokens * t.head_dim;
+// Where the tokens of a block lie: add the offset of a head's keys or values in a page.
+struct BlockRows {
+  int64_t tokens;  // ≤ kBlockTokens; none at the end of the context
+  const std::byte* rows[kBlockTokens];
+
+  const uint16_t* At(int64_t token, int64_t offset) const {
+    return reinterpret_cast<const uint16_t*>(rows[token] + offset);
+  }
+};
+
+ARIL_INLINE void FindRows(const AttentionTile& t, int64_t start, int64_t end, BlockRows& rows) {
+  const int64_t row_bytes = t.head_dim * (int64_t)sizeof(uint16_t);
+  int64_t page = start / t.page_tokens, slot = start % t.page_tokens;
+  rows.tokens = Max(0, Min(kBlockTokens, end - start));
+  for (int64_t i = 0; i < rows.tokens; ++i) {
+    rows.rows[i] = t.pages[page] + slot * row_bytes;
+    if (++slot < t.page_tokens) continue;
+    slot = 0;
+    ++page;
+  }
+}
+
+// What is computed with next: a head's part of a block. Pages lie anywhere, and what is one head's
+// of a page is too short for the processor to see a stream in it; asked for all at once, it would
+// fill the buffers that loads wait in.
+struct NextPart {
+  const BlockRows* rows;
+  const AttentionTile* head;
+};
+
+ARIL_INLINE void PrefetchRow(const NextPart& next, int64_t token, int64_t offset) {
+  if (token >= next.rows->tokens) return;
+  const auto* row = reinterpret_cast<const char*>(next.rows->At(token, offset));
+  const int64_t row_bytes = next.head->head_dim * (int64_t)sizeof(uint16_t);
+  for (int64_t byte = 0; byte < row_bytes; byte += 64) __builtin_prefetch(row + byte, 0, 2);
+}
+
+// Long before a head's part of a block is asked for, its first lines are, so that by then it is
+// known where in memory the pages are (one first line per page or tile of keys, and of values).
+ARIL_INLINE void FindPages(const AttentionTile& head, const BlockRows& rows) {
+  for (int64_t token = 0; token < rows.tokens; token += Min(kTile, head.page_tokens)) {
+    __builtin_prefetch(rows.At(token, head.key_offset), 0, 2);
+    __builtin_prefetch(rows.At(token, head.value_offset), 0, 2);
+  }
 }
 
 // The elements [first, first + 32) of a row of head_dim, zeros after its end.
@@ -69,41 +112,67 @@ ARIL_INLINE Vu LoadRowPart(const uint16_t* row, int64_t first, int64_t head_dim)
   return left >= kPairLanes ? LoadPairs(row + first) : LoadPairsPartial(row + first, left);
 }
 
-void LoadBlock(const AttentionTile& t, int64_t start, int64_t tokens, Block& block) {
-  const int64_t steps = NumSteps(t);
-  Vu exponents = {};  // all ones where a value is infinite or no number
-  for (int64_t pair = 0; pair < kTile; ++pair) {
-    const uint16_t* value_rows[2];
-    for (int64_t i = 0; i < 2; ++i) {
-      const int64_t token = 2 * pair + i;
-      const bool exists = token < tokens;
-      const uint16_t* keys = exists ? TokenRow(t, start + token, t.key_offset) : nullptr;
-      value_rows[i] = exists ? TokenRow(t, start + token, t.value_offset) : nullptr;
-      for (int64_t step = 0; step < steps; ++step) {
-        const Vu part = exists ? LoadRowPart(keys, step * kStepElements, t.head_dim) : Vu{};
-        __builtin_memcpy(block.keys[step][token], &part, sizeof(part));
-      }
+// Whether the tokens of a block are two tiles of K as they lie in their pages.
+ARIL_INLINE bool KeysAreTiles(const AttentionTile& t, const BlockRows& rows) {
+  return rows.tokens == kBlockTokens && t.page_tokens % kTile == 0 &&
+         t.head_dim % kStepElements == 0;
+}
+
+void LoadKeys(const AttentionTile& t, const BlockRows& rows, Block& block) {
+  if (KeysAreTiles(t, rows)) {
+    for (int half = 0; half < 2; ++half) {
+      block.key_tiles[half] = rows.rows[half * kTile] + t.key_offset;
     }
-    for (int64_t step = 0; step < steps; ++step) {
-      Vu rows[2];
-      for (int i = 0; i < 2; ++i) {
-        rows[i] = value_rows[i] != nullptr
-                      ? LoadRowPart(value_rows[i], step * kStepElements, t.head_dim)
-                      : Vu{};
-        exponents |= (Vu)((rows[i] & 0x7F80) == 0x7F80) | (Vu)((rows[i] >> 16 & 0x7F80) == 0x7F80);
-      }
-      for (int half = 0; half < 2; ++half) {
-        const __m256i low = half == 0 ? _mm512_castsi512_si256((__m512i)rows[0])
-                                      : _mm512_extracti64x4_epi64((__m512i)rows[0], 1);
-        const __m256i high = half == 0 ? _mm512_castsi512_si256((__m512i)rows[1])
-                                       : _mm512_extracti64x4_epi64((__m512i)rows[1], 1);
-        const __m512i pairs = _mm512_or_si512(_mm512_cvtepu16_epi32(low),
-                                              _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
-        _mm512_store_si512(block.values[2 * step + half][pair], pairs);
-      }
+    block.key_row_bytes = t.head_dim * (int64_t)sizeof(uint16_t);
+    block.key_step_bytes = kRowBytes;
+    return;
+  }
+  for (int64_t token = 0; token < kBlockTokens; ++token) {
+    const uint16_t* row = token < rows.tokens ? rows.At(token, t.key_offset) : nullptr;
+    for (int64_t step = 0; step < NumSteps(t); ++step) {
+      const Vu part = row != nullptr ? LoadRowPart(row, step * kStepElements, t.head_dim) : Vu{};
+      __builtin_memcpy(block.keys[step][token], &part, sizeof(part));
     }
   }
-  block.is_finite = _mm512_test_epi32_mask((__m512i)exponents, (__m512i)exponents) == 0;
+  for (int half = 0; half < 2; ++half) {
+    block.key_tiles[half] = reinterpret_cast<const std::byte*>(block.keys[0][half * kTile]);
+  }
+  block.key_row_bytes = kRowBytes;
+  block.key_step_bytes = sizeof(block.keys[0]);
+}
+
+void LoadValues(const AttentionTile& t, const BlockRows& rows, Block& block) {
+  for (int64_t pair = 0; pair < kTile; ++pair) {
+    const uint16_t* pair_rows[2];
+    for (int64_t i = 0; i < 2; ++i) {
+      const int64_t token = 2 * pair + i;
+      pair_rows[i] = token < rows.tokens ? rows.At(token, t.value_offset) : nullptr;
+    }
+    for (int64_t step = 0; step < NumSteps(t); ++step) {
+      Vu parts[2];
+      for (int i = 0; i < 2; ++i) {
+        parts[i] = pair_rows[i] != nullptr
+                       ? LoadRowPart(pair_rows[i], step * kStepElements, t.head_dim)
+                       : Vu{};
+      }
+      const auto first = (__m512i)parts[0], second = (__m512i)parts[1];
+      _mm512_store_si512(block.values[2 * step][pair], _mm512_unpacklo_epi16(first, second));
+      _mm512_store_si512(block.values[2 * step + 1][pair], _mm512_unpackhi_epi16(first, second));
+    }
+  }
+}
+
+// Whether no value of a block is infinite or no number: their exponents are all ones.
+bool HasFiniteValues(const Block& block, int64_t value_tiles) {
+  Vu exponents = {};
+  for (int64_t tile = 0; tile < value_tiles; ++tile) {
+    for (const auto& row : block.values[tile]) {
+      Vu pair;
+      __builtin_memcpy(&pair, row, sizeof(pair));
+      exponents |= (Vu)((pair & 0x7F80) == 0x7F80) | (Vu)((pair >> 16 & 0x7F80) == 0x7F80);
+    }
+  }
+  return _mm512_test_epi32_mask((__m512i)exponents, (__m512i)exponents) == 0;
 }
 
 void LoadQueries(const AttentionTile& t, int64_t first, Queries& queries) {
@@ -138,9 +207,9 @@ ARIL_INLINE void MultiplyKeys(const Block& block, const Queries& queries, int64_
   _tile_zero(1);
   for (int64_t step = 0; step < steps; ++step) {
     _tile_loadd(4, queries.q[step], kRowBytes);
-    _tile_loadd(5, block.keys[step], kRowBytes);
+    _tile_loadd(5, block.key_tiles[0] + step * block.key_step_bytes, block.key_row_bytes);
     _tile_dpbf16ps(0, 5, 4);
-    _tile_loadd(6, block.keys[step][kTile], kRowBytes);
+    _tile_loadd(6, block.key_tiles[1] + step * block.key_step_bytes, block.key_row_bytes);
     _tile_dpbf16ps(1, 6, 4);
   }
   _tile_stored(0, scores, kRowBytes);
@@ -152,8 +221,9 @@ ARIL_INLINE Vi IsVisible(const Queries& queries, int64_t token) {
 }
 
 // Scales the scores and makes probabilities of them; folds them into the running maximum and sum.
-// Returns by what the values so far are to be multiplied.
-ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all, Queries& queries,
+// Returns by what the values so far are to be multiplied. Meanwhile the next part is asked for.
+ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all,
+                          const NextPart& next, Queries& queries,
                           float scores[kBlockTokens][kTile]) {
   const Vf scale = Set(t.scale);
   Vf max = queries.max;
@@ -162,6 +232,7 @@ ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all, 
     if (!sees_all) score = IsVisible(queries, start + i) ? score : Set(-kInfinity);
     Store(scores[i], score);
     max = MaxLanes(score, max);
+    PrefetchRow(next, i, next.head->key_offset);
   }
   Vf sum = Zero();
   for (int64_t i = 0; i < kBlockTokens; ++i) {
@@ -170,6 +241,7 @@ ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all, 
     if (!sees_all) p = IsVisible(queries, start + i) ? p : Zero();
     Store(scores[i], p);
     sum = sum + p;
+    PrefetchRow(next, i, next.head->value_offset);
   }
   const Vf correction = queries.max == max ? Set(1.0f) : Exp(queries.max - max);
   queries.sum = queries.sum * correction + sum;
@@ -261,13 +333,14 @@ __attribute__((noinline)) void AddVisibleValues(const uint32_t p[kTile][kTile], 
   }
 }
 
-void MeetBlock(const AttentionTile& t, int64_t start, const Block& block, Queries& queries) {
+void MeetBlock(const AttentionTile& t, int64_t start, const Block& block, const NextPart& next,
+               Queries& queries) {
   alignas(64) float scores[kBlockTokens][kTile];
   alignas(64) uint32_t p[kTile][kTile];
   const bool sees_all = start >= queries.all_begin && start + kBlockTokens <= queries.all_end;
   const int64_t value_tiles = NumValueTiles(t);
   MultiplyKeys(block, queries, NumSteps(t), scores);
-  const Vf correction = FoldScores(t, start, sees_all, queries, scores);
+  const Vf correction = FoldScores(t, start, sees_all, next, queries, scores);
   if (_mm512_cmpneq_ps_mask((__m512)correction, _mm512_set1_ps(1.0f)) != 0) {
     for (int64_t i = 0; i < value_tiles; ++i) {
       for (int query = 0; query < kTile; ++query) {
@@ -277,11 +350,22 @@ void MeetBlock(const AttentionTile& t, int64_t start, const Block& block, Querie
     }
   }
   TurnProbabilities(scores, p);
-  if (sees_all || block.is_finite) {
+  if (sees_all || HasFiniteValues(block, value_tiles)) {
     AddValues(p, block.values, value_tiles, queries.values);
   } else {
     AddVisibleValues(p, block, start, value_tiles, queries);
   }
+}
+
+// The sums of the 16 dimensions from `first` in their order (see Block::values).
+ARIL_INLINE Vf OrderedValues(const Queries& queries, int64_t query, int64_t first) {
+  const int64_t step = first / kStepElements;
+  const int half = first % kStepElements / kTile * 8;
+  const __m512i order =
+      _mm512_add_epi32(_mm512_set1_epi32(half),
+                       _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
+  return (Vf)_mm512_permutex2var_ps((__m512)Load(queries.values[2 * step][query]), order,
+                                    (__m512)Load(queries.values[2 * step + 1][query]));
 }
 
 void WriteQueries(const AttentionTile& t, int64_t first, const Queries& queries) {
@@ -290,7 +374,7 @@ void WriteQueries(const AttentionTile& t, int64_t first, const Queries& queries)
     uint16_t* out = static_cast<uint16_t*>(t.out) + ElementOffset(t, t.first_query + first + query);
     const Vf inverse = Set(1.0f / queries.sum[query]);
     for (int64_t d = 0; d < t.head_dim; d += kTile) {
-      const Vf values = Load(queries.values[d / kTile][query]) * inverse;
+      const Vf values = OrderedValues(queries, query, d) * inverse;
       if (t.head_dim - d >= kTile) {
         StoreBf16(out + d, values);
       } else {
@@ -304,22 +388,43 @@ void WriteQueries(const AttentionTile& t, int64_t first, const Queries& queries)
 
 void AttentionTileBF16(const AttentionTile& t) {
   ConfigureTiles();
+  const int64_t tiles_each = (t.num_queries + kTile - 1) / kTile;
   Queries queries[kMaxQueryTiles];
   Block block;
-  const int64_t tiles = (t.num_queries + kTile - 1) / kTile;
-  for (int64_t i = 0; i < tiles; ++i) LoadQueries(t, i * kTile, queries[i]);
-  // Positions rise from query to query: the first sees the earliest token, the last the latest.
-  const int64_t end = queries[tiles - 1].end;
-  for (int64_t start = queries[0].begin / kBlockTokens * kBlockTokens; start < end;
-       start += kBlockTokens) {
-    LoadBlock(t, start, Min(kBlockTokens, end - start), block);
-    for (int64_t i = 0; i < tiles; ++i) {
-      if (queries[i].begin < start + kBlockTokens && queries[i].end > start) {
-        MeetBlock(t, start, block, queries[i]);
-      }
+  AttentionTile heads[kAttentionHeads];
+  for (int64_t head = 0; head < t.num_kv_heads; ++head) {
+    heads[head] = HeadOf(t, head, sizeof(uint16_t));
+    for (int64_t i = 0; i < tiles_each; ++i) {
+      LoadQueries(heads[head], i * kTile, queries[head * tiles_each + i]);
     }
   }
-  for (int64_t i = 0; i < tiles; ++i) WriteQueries(t, i * kTile, queries[i]);
+  // Positions rise from query to query: the first sees the earliest token, the last the latest.
+  const int64_t end = queries[tiles_each - 1].end;
+  const int64_t begin = queries[0].begin / kBlockTokens * kBlockTokens;
+  BlockRows blocks[3];  // this, the next, and the one after
+  for (int64_t i = 0; i < 3; ++i) FindRows(t, begin + i * kBlockTokens, end, blocks[i]);
+  for (int64_t start = begin; start < end; start += kBlockTokens) {
+    for (int64_t head = 0; head < t.num_kv_heads; ++head) {
+      LoadKeys(heads[head], blocks[0], block);
+      LoadValues(heads[head], blocks[0], block);
+      FindPages(heads[head], blocks[2]);
+      const NextPart next = head + 1 < t.num_kv_heads ? NextPart{&blocks[0], &heads[head + 1]}
+                                                      : NextPart{&blocks[1], &heads[0]};
+      for (int64_t i = head * tiles_each; i < (head + 1) * tiles_each; ++i) {
+        if (queries[i].begin < start + kBlockTokens && queries[i].end > start) {
+          MeetBlock(heads[head], start, block, next, queries[i]);
+        }
+      }
+    }
+    blocks[0] = blocks[1];
+    blocks[1] = blocks[2];
+    FindRows(t, start + 3 * kBlockTokens, end, blocks[2]);
+  }
+  for (int64_t head = 0; head < t.num_kv_heads; ++head) {
+    for (int64_t i = 0; i < tiles_each; ++i) {
+      WriteQueries(heads[head], i * kTile, queries[head * tiles_each + i]);
+    }
+  }
   _tile_release();
 }
 

@@ -287,13 +287,18 @@ void RunTile(const AttentionTile& t) {
 
 template <typename T>
 void RunTileOf(const AttentionTile& t) {
-  switch (t.head_dim) {
-    case 64:
-      return RunTile<T, 64>(t);
-    case 128:
-      return RunTile<T, 128>(t);
-    default:
-      return RunTile<T, 0>(t);
+  for (int64_t i = 0; i < t.num_kv_heads; ++i) {
+    const AttentionTile head = HeadOf(t, i, sizeof(typename T::Element));
+    switch (t.head_dim) {
+      case 64:
+        RunTile<T, 64>(head);
+        break;
+      case 128:
+        RunTile<T, 128>(head);
+        break;
+      default:
+        RunTile<T, 0>(head);
+    }
   }
 }
 

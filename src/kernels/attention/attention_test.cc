@@ -69,6 +69,34 @@ TEST(Attention, ARowIsBitwiseTheSameAloneAndInAnyChunk) {
   }
 }
 
+TEST(Attention, ARowIsBitwiseTheSameAloneAndInABatchOfDecodes) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kLength = 90;
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(1);
+    CpuContext context(threads, isa);
+    for (const AttentionCase& c : kAttentionCases) {
+      const KvLayout layout{1, c.kv_heads, c.page_tokens, c.head_dim, dtype};
+      const TestCache cache(layout, {kLength}, random);
+      const TestMatrix q(dtype, kLength, c.heads * c.head_dim, 1.0, random);
+      const TestMatrix together(dtype, kLength, q.view().cols, 1.0, random),
+          single(dtype, kLength, q.view().cols, 1.0, random);
+      const AttentionCall call{.num_heads = c.heads, .sliding_window = c.window};
+      // So many sequences that the kv heads of one are computed together.
+      std::vector<AttentionSequence> rows;
+      for (int32_t r = 0; r < kLength; ++r) rows.push_back({r, 1, r, cache.table(0)});
+      Attention(context, q.view(), call, layout, rows, together.view());
+      for (const AttentionSequence& row : rows) {
+        Attention(context, q.view(), call, layout, {&row, 1}, single.view());
+      }
+      ASSERT_TRUE(BitwiseEqual(single.view().row(0), together.view().row(0),
+                               static_cast<size_t>(kLength * q.view().cols) * SizeOf(dtype)))
+          << isa << " " << dtype << " heads " << c.heads << "/" << c.kv_heads << " head_dim "
+          << c.head_dim << " seed " << kSeed;
+    }
+  }
+}
+
 TEST(Attention, ATokenThatIsNotFiniteReachesNoEarlierRow) {
   std::mt19937_64 random(kSeed);
   constexpr int64_t kLength = 90, kTainted = 70;
