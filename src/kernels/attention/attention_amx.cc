@@ -24,6 +24,10 @@ constexpr int kStepElements = 32;  // along head_dim
 constexpr int kMaxSteps = kMaxHeadDim / kStepElements;
 constexpr int kMaxValueTiles = 2 * kMaxSteps;
 constexpr int kMaxQueryTiles = kAttentionAmxQueries / kTile;
+constexpr int kFewQueries = 8;
+// Tiles of sums and of probabilities, 2 and 7, have a row for each query.
+constexpr TileConfig kFewQueryTiles = {.rows = {16, 16, kFewQueries, 16, 16, 16, 16, kFewQueries}};
+constexpr int kHalfBlock = kBlockTokens / 2;
 constexpr long kRowBytes = 64;
 static_assert(kAttentionHeads <= kMaxQueryTiles && kAttentionHeadQueries <= kTile);
 constexpr float kInfinity = __builtin_inff();
@@ -39,7 +43,8 @@ struct Block {
   alignas(64) uint32_t values[kMaxValueTiles][kTile][kTile];
 };
 
-// 16 queries, those after the last like the first, and their running softmax.
+// 16 queries and their running softmax; lanes after the last query are like lane 0. Of up to 8 (a
+// decode's group), lanes 8–15 are like lanes 0–7: their softmax has two tokens in a vector.
 struct Queries {
   alignas(64) uint32_t q[kMaxSteps][kTile][kTile];         // Qᵀ: [pair along head_dim][query]
   alignas(64) float values[kMaxValueTiles][kTile][kTile];  // Σ p · V so far: [query][dimension]
@@ -51,6 +56,7 @@ struct Queries {
   int64_t begin, end, all_begin, all_end;
 };
 
+ARIL_INLINE bool AreFew(const AttentionTile& t) { return t.num_queries <= kFewQueries; }
 ARIL_INLINE int64_t NumSteps(const AttentionTile& t) {
   return (t.head_dim + kStepElements - 1) / kStepElements;
 }
@@ -69,6 +75,8 @@ struct BlockRows {
     return reinterpret_cast<const uint16_t*>(rows[token] + offset);
   }
 };
+
+constexpr BlockRows kNoRows = {};
 
 ARIL_INLINE void FindRows(const AttentionTile& t, int64_t start, int64_t end, BlockRows& rows) {
   const int64_t row_bytes = t.head_dim * (int64_t)sizeof(uint16_t);
@@ -177,12 +185,13 @@ bool HasFiniteValues(const Block& block, int64_t value_tiles) {
 
 void LoadQueries(const AttentionTile& t, int64_t first, Queries& queries) {
   const int64_t count = Min(kTile, t.num_queries - first);
+  const int64_t lanes = AreFew(t) ? kFewQueries : kTile;
   queries.max = Set(-kInfinity);
   queries.sum = Zero();
   queries.begin = queries.all_end = INT64_MAX;
   queries.end = queries.all_begin = 0;
   for (int64_t lane = 0; lane < kTile; ++lane) {
-    const int64_t number = t.first_query + first + (lane < count ? lane : 0);
+    const int64_t number = t.first_query + first + (lane % lanes < count ? lane % lanes : 0);
     const int64_t position = t.first_position + number / t.group;
     const int64_t begin = Max(0, position + 1 - t.window), end = position + 1;
     queries.first_token[lane] = (int32_t)begin;
@@ -216,37 +225,86 @@ ARIL_INLINE void MultiplyKeys(const Block& block, const Queries& queries, int64_
   _tile_stored(1, scores[kTile], kRowBytes);
 }
 
-ARIL_INLINE Vi IsVisible(const Queries& queries, int64_t token) {
-  return (queries.first_token <= (int32_t)token) & (queries.end_token > (int32_t)token);
+ARIL_INLINE Vi IsVisible(const Queries& queries, Vi token) {
+  return (queries.first_token <= token) & (queries.end_token > token);
+}
+
+// The other eight lanes' values.
+ARIL_INLINE Vf SwapHalves(Vf v) { return (Vf)_mm512_shuffle_f32x4((__m512)v, (__m512)v, 0x4E); }
+
+// Puts the scores of few queries together: of token i, and in lanes 8–15 of token 16 + i.
+ARIL_INLINE Vf LoadPair(const float scores[kBlockTokens][kTile], int64_t i) {
+  const __m512d low = _mm512_castps_pd(_mm512_load_ps(scores[i]));
+  const __m256d high = _mm256_load_pd(reinterpret_cast<const double*>(scores[kHalfBlock + i]));
+  return (Vf)_mm512_castpd_ps(_mm512_insertf64x4(low, high, 1));
 }
 
 // Scales the scores and makes probabilities of them; folds them into the running maximum and sum.
 // Returns by what the values so far are to be multiplied. Meanwhile the next part is asked for.
+// Probabilities of the first and of the second half of the block are added up apart. Of few
+// queries, the first 16 rows of `scores` are left with two tokens each.
+template <bool kFew>
 ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all,
                           const NextPart& next, Queries& queries,
                           float scores[kBlockTokens][kTile]) {
+  constexpr int64_t kVectors = kFew ? kHalfBlock : kBlockTokens;
   const Vf scale = Set(t.scale);
+  const Vi first = kFew ? (Iota() >= kFewQueries ? Vi{} + kHalfBlock : Vi{}) + (int32_t)start
+                        : Vi{} + (int32_t)start;
   Vf max = queries.max;
-  for (int64_t i = 0; i < kBlockTokens; ++i) {
-    Vf score = Load(scores[i]) * scale;
-    if (!sees_all) score = IsVisible(queries, start + i) ? score : Set(-kInfinity);
+  for (int64_t i = 0; i < kVectors; ++i) {
+    Vf score = (kFew ? LoadPair(scores, i) : Load(scores[i])) * scale;
+    if (!sees_all) score = IsVisible(queries, first + (int32_t)i) ? score : Set(-kInfinity);
     Store(scores[i], score);
     max = MaxLanes(score, max);
-    PrefetchRow(next, i, next.head->key_offset);
+    for (int64_t token = i; token < kBlockTokens; token += kVectors) {
+      PrefetchRow(next, token, next.head->key_offset);
+    }
   }
-  Vf sum = Zero();
-  for (int64_t i = 0; i < kBlockTokens; ++i) {
-    Vf p = Exp(Load(scores[i]) - max);
-    // Who has seen nothing yet has the maximum -inf, of which no difference is a number.
-    if (!sees_all) p = IsVisible(queries, start + i) ? p : Zero();
-    Store(scores[i], p);
-    sum = sum + p;
-    PrefetchRow(next, i, next.head->value_offset);
+  if (kFew) max = MaxLanes(max, SwapHalves(max));
+  Vf sums[2] = {Zero(), Zero()};
+  for (int half = 0; half < kVectors / kHalfBlock; ++half) {
+    for (int64_t i = half * kHalfBlock; i < (half + 1) * kHalfBlock; ++i) {
+      Vf p = Exp(Load(scores[i]) - max);
+      // Who has seen nothing yet has the maximum -inf, of which no difference is a number.
+      if (!sees_all) p = IsVisible(queries, first + (int32_t)i) ? p : Zero();
+      Store(scores[i], p);
+      sums[half] = sums[half] + p;
+      for (int64_t token = i; token < kBlockTokens; token += kVectors) {
+        PrefetchRow(next, token, next.head->value_offset);
+      }
+    }
   }
+  const Vf sum = sums[0] + (kFew ? SwapHalves(sums[0]) : sums[1]);
   const Vf correction = queries.max == max ? Set(1.0f) : Exp(queries.max - max);
   queries.sum = queries.sum * correction + sum;
   queries.max = max;
   return correction;
+}
+
+// Transposes the 8 × 8 on the left, and that on the right.
+ARIL_INLINE void TransposeHalves(__m512i rows[kFewQueries]) {
+  __m512i a[kFewQueries], b[kFewQueries];
+#pragma GCC unroll 4
+  for (int i = 0; i < kFewQueries; i += 2) {
+    a[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    a[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < kFewQueries; i += 4) {
+    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+  }
+  // b[4i + j] has column 4c + j of the rows 4i … 4i + 3 in its quarter c.
+  const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    rows[j] = _mm512_permutex2var_epi64(b[j], even, b[4 + j]);
+    rows[4 + j] = _mm512_permutex2var_epi64(b[j], odd, b[4 + j]);
+  }
 }
 
 ARIL_INLINE void Transpose(__m512i rows[kTile]) {
@@ -280,18 +338,24 @@ ARIL_INLINE void Transpose(__m512i rows[kTile]) {
   }
 }
 
-// The probabilities [tokens][queries] as BF16 [queries][tokens].
+// The probabilities as FoldScores leaves them, as BF16 [queries][tokens].
+template <bool kFew>
 ARIL_INLINE void TurnProbabilities(const float scores[kBlockTokens][kTile],
                                    uint32_t p[kTile][kTile]) {
-  __m512i pairs[kTile];
-  for (int i = 0; i < kTile; ++i) {
+  constexpr int kRows = kFew ? kFewQueries : kTile;
+  __m512i pairs[kRows];
+  for (int i = 0; i < kRows; ++i) {
     const auto low = (__m256i)_mm512_cvtneps_pbh(_mm512_load_ps(scores[2 * i]));
     const auto high = (__m256i)_mm512_cvtneps_pbh(_mm512_load_ps(scores[2 * i + 1]));
     pairs[i] = _mm512_or_si512(_mm512_cvtepu16_epi32(low),
                                _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
   }
-  Transpose(pairs);
-  for (int i = 0; i < kTile; ++i) _mm512_store_si512(p[i], pairs[i]);
+  if constexpr (kFew) {
+    TransposeHalves(pairs);
+  } else {
+    Transpose(pairs);
+  }
+  for (int i = 0; i < kRows; ++i) _mm512_store_si512(p[i], pairs[i]);
 }
 
 ARIL_INLINE void AddValues(const uint32_t p[kTile][kTile], const uint32_t values[][kTile][kTile],
@@ -333,6 +397,7 @@ __attribute__((noinline)) void AddVisibleValues(const uint32_t p[kTile][kTile], 
   }
 }
 
+template <bool kFew>
 void MeetBlock(const AttentionTile& t, int64_t start, const Block& block, const NextPart& next,
                Queries& queries) {
   alignas(64) float scores[kBlockTokens][kTile];
@@ -340,16 +405,16 @@ void MeetBlock(const AttentionTile& t, int64_t start, const Block& block, const 
   const bool sees_all = start >= queries.all_begin && start + kBlockTokens <= queries.all_end;
   const int64_t value_tiles = NumValueTiles(t);
   MultiplyKeys(block, queries, NumSteps(t), scores);
-  const Vf correction = FoldScores(t, start, sees_all, next, queries, scores);
+  const Vf correction = FoldScores<kFew>(t, start, sees_all, next, queries, scores);
   if (_mm512_cmpneq_ps_mask((__m512)correction, _mm512_set1_ps(1.0f)) != 0) {
     for (int64_t i = 0; i < value_tiles; ++i) {
-      for (int query = 0; query < kTile; ++query) {
+      for (int query = 0; query < (kFew ? kFewQueries : kTile); ++query) {
         float* row = queries.values[i][query];
         Store(row, Load(row) * correction[query]);
       }
     }
   }
-  TurnProbabilities(scores, p);
+  TurnProbabilities<kFew>(scores, p);
   if (sees_all || HasFiniteValues(block, value_tiles)) {
     AddValues(p, block.values, value_tiles, queries.values);
   } else {
@@ -384,10 +449,8 @@ void WriteQueries(const AttentionTile& t, int64_t first, const Queries& queries)
   }
 }
 
-}  // namespace
-
-void AttentionTileBF16(const AttentionTile& t) {
-  ConfigureTiles();
+template <bool kFew>
+void RunTile(const AttentionTile& t) {
   const int64_t tiles_each = (t.num_queries + kTile - 1) / kTile;
   Queries queries[kMaxQueryTiles];
   Block block;
@@ -408,11 +471,12 @@ void AttentionTileBF16(const AttentionTile& t) {
       LoadKeys(heads[head], blocks[0], block);
       LoadValues(heads[head], blocks[0], block);
       FindPages(heads[head], blocks[2]);
-      const NextPart next = head + 1 < t.num_kv_heads ? NextPart{&blocks[0], &heads[head + 1]}
-                                                      : NextPart{&blocks[1], &heads[0]};
+      NextPart next = head + 1 < t.num_kv_heads ? NextPart{&blocks[0], &heads[head + 1]}
+                                                : NextPart{&blocks[1], &heads[0]};
       for (int64_t i = head * tiles_each; i < (head + 1) * tiles_each; ++i) {
         if (queries[i].begin < start + kBlockTokens && queries[i].end > start) {
-          MeetBlock(heads[head], start, block, next, queries[i]);
+          MeetBlock<kFew>(heads[head], start, block, next, queries[i]);
+          next.rows = &kNoRows;  // asked for once
         }
       }
     }
@@ -424,6 +488,18 @@ void AttentionTileBF16(const AttentionTile& t) {
     for (int64_t i = 0; i < tiles_each; ++i) {
       WriteQueries(heads[head], i * kTile, queries[head * tiles_each + i]);
     }
+  }
+}
+
+}  // namespace
+
+void AttentionTileBF16(const AttentionTile& t) {
+  if (AreFew(t)) {
+    ConfigureTiles(kFewQueryTiles);
+    RunTile<true>(t);
+  } else {
+    ConfigureTiles();
+    RunTile<false>(t);
   }
   _tile_release();
 }

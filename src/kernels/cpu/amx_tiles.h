@@ -8,17 +8,20 @@
 
 namespace aril::kernels::amx {
 
-// All eight tiles of 16 rows × 64 bytes: palette 1 (Intel SDM, volume 1, chapter 18). Until
-// _tile_release.
-static inline __attribute__((always_inline)) void ConfigureTiles() {
-  struct alignas(64) TileConfig {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  };
-  static const TileConfig config;
+// How eight tiles of 64-byte rows are configured: palette 1 (Intel SDM, volume 1, chapter 18).
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+inline constexpr TileConfig kWholeTiles;
+
+// Until _tile_release. `config` is a constant of the program: GCC takes the instruction to read the
+// first 8 bytes only, and would leave out what is written to the others of a variable.
+static inline __attribute__((always_inline)) void ConfigureTiles(
+    const TileConfig& config = kWholeTiles) {
   _tile_loadconfig(&config);
 }
 
