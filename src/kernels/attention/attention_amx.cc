@@ -11,8 +11,10 @@
 
 #include "kernels/attention/attention_cpu.h"
 
+#include "kernels/attention/block_rows.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/transpose_avx512.h"
 #include "kernels/rope/rope_tile.h"
 
 namespace aril::kernels::amx {
@@ -78,16 +80,9 @@ struct BlockRows {
 
 constexpr BlockRows kNoRows = {};
 
-ARIL_INLINE void FindRows(const AttentionTile& t, int64_t start, int64_t end, BlockRows& rows) {
-  const int64_t row_bytes = t.head_dim * (int64_t)sizeof(uint16_t);
-  int64_t page = start / t.page_tokens, slot = start % t.page_tokens;
-  rows.tokens = Max(0, Min(kBlockTokens, end - start));
-  for (int64_t i = 0; i < rows.tokens; ++i) {
-    rows.rows[i] = t.pages[page] + slot * row_bytes;
-    if (++slot < t.page_tokens) continue;
-    slot = 0;
-    ++page;
-  }
+ARIL_INLINE void FindBlock(const AttentionTile& t, int64_t start, int64_t end, BlockRows& block) {
+  block.tokens = Max(0, Min(kBlockTokens, end - start));
+  FindRows(t, start, block.tokens, sizeof(uint16_t), block.rows);
 }
 
 // What is computed with next: a head's part of a block. Pages lie anywhere, and what is one head's
@@ -282,62 +277,6 @@ ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all,
   return correction;
 }
 
-// Transposes the 8 × 8 on the left, and that on the right.
-ARIL_INLINE void TransposeHalves(__m512i rows[kFewQueries]) {
-  __m512i a[kFewQueries], b[kFewQueries];
-#pragma GCC unroll 4
-  for (int i = 0; i < kFewQueries; i += 2) {
-    a[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    a[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < kFewQueries; i += 4) {
-    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-  }
-  // b[4i + j] has column 4c + j of the rows 4i … 4i + 3 in its quarter c.
-  const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
-  const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    rows[j] = _mm512_permutex2var_epi64(b[j], even, b[4 + j]);
-    rows[4 + j] = _mm512_permutex2var_epi64(b[j], odd, b[4 + j]);
-  }
-}
-
-ARIL_INLINE void Transpose(__m512i rows[kTile]) {
-  __m512i a[kTile], b[kTile];
-#pragma GCC unroll 8
-  for (int i = 0; i < kTile; i += 2) {
-    a[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
-    a[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < kTile; i += 4) {
-    b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
-    b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
-    b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
-    b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
-  }
-  // b[4i + j] has column 4c + j of the rows 4i … 4i + 3 in its quarter c.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    a[j] = _mm512_shuffle_i32x4(b[j], b[4 + j], 0x88);
-    a[4 + j] = _mm512_shuffle_i32x4(b[j], b[4 + j], 0xDD);
-    a[8 + j] = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0x88);
-    a[12 + j] = _mm512_shuffle_i32x4(b[8 + j], b[12 + j], 0xDD);
-  }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    rows[j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0x88);
-    rows[8 + j] = _mm512_shuffle_i32x4(a[j], a[8 + j], 0xDD);
-    rows[4 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0x88);
-    rows[12 + j] = _mm512_shuffle_i32x4(a[4 + j], a[12 + j], 0xDD);
-  }
-}
-
 // The probabilities as FoldScores leaves them, as BF16 [queries][tokens].
 template <bool kFew>
 ARIL_INLINE void TurnProbabilities(const float scores[kBlockTokens][kTile],
@@ -465,7 +404,7 @@ void RunTile(const AttentionTile& t) {
   const int64_t end = queries[tiles_each - 1].end;
   const int64_t begin = queries[0].begin / kBlockTokens * kBlockTokens;
   BlockRows blocks[3];  // this, the next, and the one after
-  for (int64_t i = 0; i < 3; ++i) FindRows(t, begin + i * kBlockTokens, end, blocks[i]);
+  for (int64_t i = 0; i < 3; ++i) FindBlock(t, begin + i * kBlockTokens, end, blocks[i]);
   for (int64_t start = begin; start < end; start += kBlockTokens) {
     for (int64_t head = 0; head < t.num_kv_heads; ++head) {
       LoadKeys(heads[head], blocks[0], block);
@@ -482,7 +421,7 @@ void RunTile(const AttentionTile& t) {
     }
     blocks[0] = blocks[1];
     blocks[1] = blocks[2];
-    FindRows(t, start + 3 * kBlockTokens, end, blocks[2]);
+    FindBlock(t, start + 3 * kBlockTokens, end, blocks[2]);
   }
   for (int64_t head = 0; head < t.num_kv_heads; ++head) {
     for (int64_t i = 0; i < tiles_each; ++i) {

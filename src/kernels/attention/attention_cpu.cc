@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attention_cpu.h"
 
+#include "kernels/attention/block_rows.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/rope/rope_tile.h"
 
@@ -200,18 +201,14 @@ struct BlockRows {
 };
 
 template <typename Element>
-ARIL_INLINE void FindRows(const AttentionTile& t, int64_t start, int64_t end,
-                          BlockRows<Element>* rows) {
-  const int64_t row_bytes = t.head_dim * (int64_t)sizeof(Element);
-  int64_t page = start / t.page_tokens, slot = start % t.page_tokens;
+ARIL_INLINE void FindBlock(const AttentionTile& t, int64_t start, int64_t end,
+                           BlockRows<Element>* rows) {
+  const std::byte* token_rows[kBlock];
   rows->tokens = Max(0, Min(kBlock, end - start));
+  FindRows(t, start, rows->tokens, sizeof(Element), token_rows);
   for (int64_t i = 0; i < rows->tokens; ++i) {
-    const std::byte* row = t.pages[page] + slot * row_bytes;
-    rows->keys[i] = reinterpret_cast<const Element*>(row + t.key_offset);
-    rows->values[i] = reinterpret_cast<const Element*>(row + t.value_offset);
-    if (++slot < t.page_tokens) continue;
-    slot = 0;
-    ++page;
+    rows->keys[i] = reinterpret_cast<const Element*>(token_rows[i] + t.key_offset);
+    rows->values[i] = reinterpret_cast<const Element*>(token_rows[i] + t.value_offset);
   }
 }
 
@@ -252,10 +249,10 @@ void RunTile(const AttentionTile& t) {
   const int64_t end = queries[t.num_queries - 1].end_token;
   const int64_t begin = queries[0].first_token / kBlock * kBlock;
   BlockRows<Element> rows, next;
-  FindRows(t, begin, end, &next);
+  FindBlock(t, begin, end, &next);
   for (int64_t start = begin; start < end; start += kBlock) {
     rows = next;
-    FindRows(t, start + kBlock, end, &next);
+    FindBlock(t, start + kBlock, end, &next);
     WidenBlock<T>(rows.values, rows.tokens, head_dim, block);
     // Query after query in each stage: their chains of dependent instructions overlap.
     Visible visible[kAttentionVectorQueries];
