@@ -1,6 +1,7 @@
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -151,22 +152,37 @@ void ZeroAmxRow(int64_t k_groups, uint32_t* out) {
 struct Cuts {
   int64_t rows;
   int64_t k_groups;
+  int64_t pass_rows;
+  int64_t stretch_groups;
+  int64_t shared_passes;  // so many stay in L2 while a task's blocks of columns meet them
 
-  int64_t num_passes() const { return CeilDiv(rows, kGemmMaxPassRows); }
-  int64_t num_stretches() const { return CeilDiv(k_groups, kGemmStretchGroups); }
-  int64_t PassRows(int64_t pass) const {
-    return std::min(kGemmMaxPassRows, rows - pass * kGemmMaxPassRows);
-  }
+  int64_t num_passes() const { return CeilDiv(rows, pass_rows); }
+  int64_t num_stretches() const { return CeilDiv(k_groups, stretch_groups); }
+  int64_t PassRows(int64_t pass) const { return std::min(pass_rows, rows - pass * pass_rows); }
   int64_t StretchGroups(int64_t stretch) const {
-    return std::min(kGemmStretchGroups, k_groups - stretch * kGemmStretchGroups);
+    return std::min(stretch_groups, k_groups - stretch * stretch_groups);
   }
   int64_t padded_rows() const { return RoundUp(rows, kGemmAmxRows); }
   int64_t packed_words() const { return padded_rows() * k_groups; }
   int64_t PackedOffset(int64_t stretch, int64_t pass) const {
-    return stretch * kGemmStretchGroups * padded_rows() +
-           pass * kGemmMaxPassRows * StretchGroups(stretch);
+    return stretch * stretch_groups * padded_rows() + pass * pass_rows * StretchGroups(stretch);
   }
 };
+
+// As many parts of `multiple` as `most` allows, as even as possible: the size of one.
+int64_t EvenParts(int64_t size, int64_t most, int64_t multiple) {
+  return RoundUp(CeilDiv(size, CeilDiv(size, most)), multiple);
+}
+
+Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
+  Cuts cuts{rows, k_groups, kGemmMaxPassRows, kGemmStretchGroups, /*shared_passes=*/3};
+  if (layout == GemmKernel::Layout::kAmxTiles) {
+    cuts.pass_rows = EvenParts(rows, kGemmAmxMaxPassRows, 2 * kGemmAmxRows);
+    cuts.stretch_groups = EvenParts(k_groups, kGemmAmxPassGroups / cuts.pass_rows, kGemmAmxGroups);
+    cuts.shared_passes = 1;
+  }
+  return cuts;
+}
 
 int64_t NumTiles(GemmKernel::Layout layout, int64_t rows) {
   return layout == GemmKernel::Layout::kAmxTiles ? CeilDiv(rows, kGemmAmxRows) : GemmNumTiles(rows);
@@ -199,25 +215,25 @@ void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKern
   const int64_t group = GroupElements(x.dtype);
   for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
     const int64_t k_groups = cuts.StretchGroups(stretch);
-    const int64_t col = stretch * kGemmStretchGroups * group;
+    const int64_t col = stretch * cuts.stretch_groups * group;
     const ConstMatrix columns = x.Columns(col, std::min(k_groups * group, x.cols - col));
-    const int64_t pass_tiles = NumTiles(layout, kGemmMaxPassRows);
+    const int64_t pass_tiles = NumTiles(layout, cuts.pass_rows);
     context.threads().ParallelFor(cuts.num_passes() * pass_tiles, [&](int64_t index) {
       const int64_t pass = index / pass_tiles, tile = index % pass_tiles;
       if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
-      PackTile(columns.Rows(pass * kGemmMaxPassRows, cuts.PassRows(pass)), tile, k_groups, layout,
+      PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, k_groups, layout,
                out + cuts.PackedOffset(stretch, pass));
     });
   }
 }
 
-// Passes of x that stay in L2 while a task's blocks of columns meet them.
-constexpr int64_t kSharedPasses = 3;
+// x of so many rows is taken to be in L2 all the time.
+constexpr int64_t kShortRows = 288;
 
 // How many blocks of columns make a task: a few where x is in L2 all the time, so that W streams
 // through in long stretches and threads yet end together.
-int64_t TaskBlocks(int64_t blocks, int64_t passes, int64_t threads) {
-  const bool is_short = passes <= kSharedPasses;
+int64_t TaskBlocks(int64_t blocks, int64_t rows, int64_t threads) {
+  const bool is_short = rows <= kShortRows;
   const int64_t most = is_short ? 4 : 8, tasks_per_thread = is_short ? 16 : 4;
   return std::clamp<int64_t>(blocks / (threads * tasks_per_thread), 1, most);
 }
@@ -266,11 +282,22 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
   if (x.rows == 0) return;
   const GemmKernel& kernel = KernelFor(context, w.dtype);
   const int64_t k_groups = PaddedGroups(w.k, w.dtype, kernel);
-  const Cuts cuts{x.rows, k_groups};
+  const Cuts cuts = CutsFor(kernel.layout, x.rows, k_groups);
+  const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
+  const int64_t threads = context.threads().num_threads();
+  const int64_t task_blocks = TaskBlocks(blocks, x.rows, threads);
+  // The sums of a pass that meets a block of columns; if they wait for the next stretch of K, those
+  // of a task's blocks with each of the passes that share them. A thread has its own.
+  const bool sums_wait = cuts.num_stretches() > 1;
+  const int64_t pass_sums =
+      RoundUp(std::min(cuts.pass_rows, x.rows), kGemmRowMultiple) * kernel.block_cols;
+  const int64_t thread_sums = pass_sums * (sums_wait ? task_blocks * cuts.shared_passes : 1);
+  const int64_t sums_words = threads * thread_sums;
   // For bytes also the rounded rows, before they are packed, and their factors.
   const int64_t extra_words = is_int8 ? x.rows * k_groups + x.rows : 0;
-  auto* packed_x = reinterpret_cast<uint32_t*>(
-      context.Scratch(static_cast<size_t>(cuts.packed_words() + extra_words) * 4));
+  auto* const sums = reinterpret_cast<float*>(context.Scratch(
+      static_cast<size_t>(sums_words + cuts.packed_words() + extra_words) * sizeof(float)));
+  auto* const packed_x = reinterpret_cast<uint32_t*>(sums + sums_words);
   ConstMatrix operand = x;
   float* row_scales = nullptr;
   if (is_int8) {
@@ -282,16 +309,20 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
   }
   PackX(context, operand, cuts, kernel.layout, packed_x);
 
-  const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
-  const auto run = [&](int64_t block, int64_t stretch, int64_t pass) {
-    const int64_t first_group = block * k_groups + stretch * kGemmStretchGroups;
+  const auto part_of_w = [&](int64_t block, int64_t stretch) {
+    const int64_t first_group = block * k_groups + stretch * cuts.stretch_groups;
+    return w.data.as<uint32_t>() + first_group * kernel.block_cols;
+  };
+  const auto run = [&](int64_t block, int64_t stretch, int64_t pass, const uint32_t* next_w,
+                       float* sums_of_pass) {
     const int64_t col = block * kernel.block_cols;
-    const int64_t row = pass * kGemmMaxPassRows;
-    kernel.run({.w = w.data.as<uint32_t>() + first_group * kernel.block_cols,
+    const int64_t row = pass * cuts.pass_rows;
+    kernel.run({.w = part_of_w(block, stretch),
                 .x = packed_x + cuts.PackedOffset(stretch, pass),
                 .rows = cuts.PassRows(pass),
                 .k_groups = cuts.StretchGroups(stretch),
-                .w_is_new = pass == 0,
+                .next_w = next_w,
+                .sums = sums_of_pass,
                 .begins = stretch == 0,
                 .ends = stretch == cuts.num_stretches() - 1,
                 .bias = bias == nullptr ? nullptr : bias + col,
@@ -302,19 +333,34 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
                 .col_scales = is_int8 ? w.scales.data() + col : nullptr,
                 .col_sums = is_int8 ? w.sums.data() + col : nullptr});
   };
-  // A task is some blocks of columns. Of these a stretch of K and a few passes of x at a time: x
+  // A task is some blocks of columns. Of these a few passes of x and a stretch of K at a time: x
   // stays in L2 from block to block, a block from pass to pass.
-  const int64_t task_blocks =
-      TaskBlocks(blocks, cuts.num_passes(), context.threads().num_threads());
-  context.threads().ParallelFor(CeilDiv(blocks, task_blocks), [&](int64_t task) {
+  const auto run_task = [&](int64_t task, float* own_sums) {
     const int64_t first = task * task_blocks, last = std::min(blocks, first + task_blocks);
-    for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
-      for (int64_t pass = 0; pass < cuts.num_passes(); pass += kSharedPasses) {
-        const int64_t end = std::min(cuts.num_passes(), pass + kSharedPasses);
+    for (int64_t pass = 0; pass < cuts.num_passes(); pass += cuts.shared_passes) {
+      const int64_t end = std::min(cuts.num_passes(), pass + cuts.shared_passes);
+      for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
         for (int64_t block = first; block < last; ++block) {
-          for (int64_t p = pass; p < end; ++p) run(block, stretch, p);
+          const bool is_last = block + 1 == last;
+          const uint32_t* next = is_last && stretch + 1 < cuts.num_stretches()
+                                     ? part_of_w(first, stretch + 1)
+                                     : part_of_w(block + 1, is_last ? 0 : stretch);
+          for (int64_t p = pass; p < end; ++p) {
+            const int64_t waiting = sums_wait ? (block - first) * cuts.shared_passes + p - pass : 0;
+            run(block, stretch, p, next, own_sums + waiting * pass_sums);
+          }
         }
       }
+    }
+  };
+  // As many chunks as threads, each with its own sums; the tasks are handed out among them.
+  std::atomic<int64_t> next_task{0};
+  context.threads().ParallelFor(threads, [&](int64_t thread) {
+    const int64_t tasks = CeilDiv(blocks, task_blocks);
+    while (true) {
+      const int64_t task = next_task.fetch_add(1, std::memory_order_relaxed);
+      if (task >= tasks) break;
+      run_task(task, sums + thread * thread_sums);
     }
   });
 }

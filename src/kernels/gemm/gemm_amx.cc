@@ -7,10 +7,12 @@
 // the instruction wants it.
 //
 // K is walked in steps of 64 bytes in order, whatever the number of rows; how the instruction adds
-// within a step depends on the step alone. So a row's result does not depend on the batch. The sums
-// of 32 rows × 32 columns stay in tiles from the first step to the last: to store and load them
-// again on the way costs more than reading x and W from L2. Each tile of W asks for the next:
-// what the hardware fetches ahead is a fifth less than memory can give.
+// within a step depends on the step alone. So a row's result does not depend on the batch.
+//
+// A few rows keep their sums in tiles over all of K, and each tile of W asks for the next: what the
+// hardware fetches ahead is a fifth less than memory can give. Many rows meet a panel of W while it
+// is in L1, and their sums are stored and loaded again from panel to panel: two of the four tiles
+// of a step come from L1 then, and the next panel from memory meanwhile.
 
 #include <immintrin.h>
 
@@ -35,62 +37,93 @@ constexpr int kTileGroups = kGemmAmxGroups;  // k groups (of 4 bytes) of a step
 constexpr int kTileWords = kTileRows * kTileGroups;
 constexpr long kStrideBytes = kTileGroups * 4;  // of the rows of a tile of x or W
 constexpr int kBlockCols = 32;
-constexpr long kSumStrideBytes = kBlockCols * 4;
 
-// Asks for the tile of W after the one at w: of a W that no rows have met yet from memory, else
-// from L2. (Past W's end that may be nothing: a prefetch does not fault.)
-template <bool kNew>
-inline __attribute__((always_inline)) void FetchNext(const uint32_t* w) {
-  constexpr long kLineBytes = 64, kTileBytes = kTileWords * 4;
+// What is asked for while a step of K is computed. (Past W's end that may be nothing: a prefetch
+// does not fault.)
+enum class Fetch {
+  kFromMemory,  // with each tile of W the one after it: rows that are the first to meet W
+  kFromL2,      // the same, by the rows after them
+  kSpread,      // some lines of what is read after this panel of W, as all its rows go by
+};
+
+constexpr long kLineBytes = 64, kTileBytes = kTileWords * 4;
+
+template <Fetch kFetch>
+inline __attribute__((always_inline)) void FetchNextTile(const uint32_t* w) {
   const uintptr_t from = (uintptr_t)w + kTileBytes;
 #pragma GCC unroll 16
   for (long at = 0; at < kTileBytes; at += kLineBytes) {
-    _mm_prefetch((const char*)(from + (uintptr_t)at), kNew ? _MM_HINT_T1 : _MM_HINT_T0);
+    _mm_prefetch((const char*)(from + (uintptr_t)at),
+                 kFetch == Fetch::kFromMemory ? _MM_HINT_T1 : _MM_HINT_T0);
   }
 }
 
+// A part of K: x from the first of its steps (`next_rows`: words from the tiles of the first 16
+// rows to those of the second), and W.
+struct Panel {
+  const uint32_t* x;
+  int64_t next_rows;
+  const uint32_t* w;
+  int64_t steps;
+  bool begins;  // nothing is in `sums` yet
+};
+
+// Lines to ask for, so many with each step.
+struct Ahead {
+  const char* from;
+  int64_t lines_per_step;
+};
+
 // 16 rows × 32 columns, or with kTall 32 × 32, where every tile that is loaded serves two products.
-// kNew: no rows have met W yet. `next_rows`: words from the tiles of the first 16 rows to
-// those of the second. `sums`: [16 or 32, kBlockCols], where they start unless it is the first
-// stretch of K, and where they end.
-template <Element kElement, bool kTall, bool kNew>
-void RunRows(const GemmBlock& b, const uint32_t* x, int64_t next_rows, float* sums) {
-  float* lower = sums + kTileRows * kBlockCols;
-  if (b.begins) {
+// `sums`: tiles [2 or 4][16, 16] of those of the rows, then of the columns.
+template <Element kElement, bool kTall, Fetch kFetch>
+void RunRows(const Panel& p, Ahead ahead, float* sums) {
+  constexpr int kTile = kTileRows * kGemmAmxCols;
+  if (p.begins) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
   } else {
-    _tile_loadd(0, sums, kSumStrideBytes);
-    _tile_loadd(1, sums + 16, kSumStrideBytes);
+    _tile_loadd(0, sums, kStrideBytes);
+    _tile_loadd(1, sums + kTile, kStrideBytes);
     if constexpr (kTall) {
-      _tile_loadd(2, lower, kSumStrideBytes);
-      _tile_loadd(3, lower + 16, kSumStrideBytes);
+      _tile_loadd(2, sums + 2 * kTile, kStrideBytes);
+      _tile_loadd(3, sums + 3 * kTile, kStrideBytes);
     }
   }
-  const int64_t steps = b.k_groups / kTileGroups;
-  for (int64_t step = 0; step < steps; ++step) {
-    const uint32_t* w = b.w + step * kTileGroups * kBlockCols;
-    _tile_loadd(4, x + step * kTileWords, kStrideBytes);
-    FetchNext<kNew>(w);
+  for (int64_t step = 0; step < p.steps; ++step) {
+    const uint32_t* w = p.w + step * kTileGroups * kBlockCols;
+    _tile_loadd(4, p.x + step * kTileWords, kStrideBytes);
+    if constexpr (kFetch != Fetch::kSpread) FetchNextTile<kFetch>(w);
     _tile_loadd(6, w, kStrideBytes);
     ARIL_DOT(0, 4, 6)
-    FetchNext<kNew>(w + kTileWords);
+    if constexpr (kFetch != Fetch::kSpread) {
+      FetchNextTile<kFetch>(w + kTileWords);
+    } else {
+      for (int64_t i = 0; i < ahead.lines_per_step; ++i, ahead.from += kLineBytes) {
+        _mm_prefetch(ahead.from, _MM_HINT_T1);
+      }
+    }
     _tile_loadd(7, w + kTileWords, kStrideBytes);
     ARIL_DOT(1, 4, 7)
     if constexpr (kTall) {
-      _tile_loadd(5, x + next_rows + step * kTileWords, kStrideBytes);
+      _tile_loadd(5, p.x + p.next_rows + step * kTileWords, kStrideBytes);
       ARIL_DOT(2, 5, 6)
       ARIL_DOT(3, 5, 7)
     }
   }
-  _tile_stored(0, sums, kSumStrideBytes);
-  _tile_stored(1, sums + 16, kSumStrideBytes);
+  _tile_stored(0, sums, kStrideBytes);
+  _tile_stored(1, sums + kTile, kStrideBytes);
   if constexpr (kTall) {
-    _tile_stored(2, lower, kSumStrideBytes);
-    _tile_stored(3, lower + 16, kSumStrideBytes);
+    _tile_stored(2, sums + 2 * kTile, kStrideBytes);
+    _tile_stored(3, sums + 3 * kTile, kStrideBytes);
   }
+}
+
+// Of a row's sums, which begin at `sums`, those from column `col` on (0 or 16).
+const float* SumsOf(const float* sums, int64_t col) {
+  return sums + col / kGemmAmxCols * kTileRows * kGemmAmxCols;
 }
 
 // The bytes of x stand for themselves minus the offset.
@@ -98,7 +131,7 @@ __m512 ScaleProducts(const GemmBlock& b, const float* sums, int64_t row, int64_t
                      __mmask16 mask) {
   const __m512i offset = _mm512_mullo_epi32(_mm512_maskz_loadu_epi32(mask, b.col_sums + col),
                                             _mm512_set1_epi32(kGemmByteOffset));
-  const __m512i products = _mm512_sub_epi32(_mm512_loadu_si512(sums + col), offset);
+  const __m512i products = _mm512_sub_epi32(_mm512_loadu_si512(SumsOf(sums, col)), offset);
   const __m512 scales = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, b.col_scales + col),
                                       _mm512_set1_ps(b.row_scales[row]));
   return _mm512_mul_ps(_mm512_cvtepi32_ps(products), scales);
@@ -111,48 +144,58 @@ void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
     const int64_t left = b.cols - col;
     const __mmask16 mask = left >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << left) - 1);
     __m512 v = kElement == Element::kByte ? ScaleProducts(b, sums, row, col, mask)
-                                          : _mm512_loadu_ps(sums + col);
+                                          : _mm512_loadu_ps(SumsOf(sums, col));
     if (b.bias != nullptr) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, b.bias + col));
     _mm512_mask_storeu_ps(y + col, mask, v);
   }
 }
 
-// Rows of sums that wait in y between two stretches of K.
-void LoadSums(const GemmBlock& b, int64_t row, float* sums) {
-  __builtin_memcpy(sums, b.y + row * b.y_stride, (size_t)b.cols * sizeof(float));
-}
-void StoreSums(const GemmBlock& b, int64_t row, const float* sums) {
-  __builtin_memcpy(b.y + row * b.y_stride, sums, (size_t)b.cols * sizeof(float));
+// So many rows keep their sums in tiles over all of K; more meet W panel by panel of so many steps.
+// A panel (16 KiB) stays in L1.
+constexpr int64_t kMaxWholeRows = 128;
+constexpr int64_t kPanelSteps = 8;
+constexpr int kPairRows = 2 * kTileRows;
+
+template <Element kElement, Fetch kFetch>
+void RunPair(const Panel& panel, Ahead ahead, bool is_tall, float* sums) {
+  is_tall ? RunRows<kElement, true, kFetch>(panel, ahead, sums)
+          : RunRows<kElement, false, kFetch>(panel, ahead, sums);
 }
 
 template <Element kElement>
 void RunBlock(const GemmBlock& b) {
   ConfigureTiles();
-  alignas(64) float sums[2 * kTileRows * kBlockCols];
-  const int64_t tiles = (b.rows + kTileRows - 1) / kTileRows;
-  const int64_t tile_words = kTileRows * b.k_groups;
-  for (int64_t tile = 0; tile < tiles; tile += 2) {
-    const uint32_t* x = b.x + tile * tile_words;
-    const int64_t first = tile * kTileRows;
-    const int64_t rows = b.rows - first < 2 * kTileRows ? b.rows - first : 2 * kTileRows;
-    if (!b.begins) {
-      for (int64_t r = 0; r < rows; ++r) LoadSums(b, first + r, sums + r * kBlockCols);
-    }
-    const bool is_new = b.w_is_new && tile == 0;
-    if (tile + 1 < tiles) {
-      is_new ? RunRows<kElement, true, true>(b, x, tile_words, sums)
-             : RunRows<kElement, true, false>(b, x, tile_words, sums);
-    } else {
-      is_new ? RunRows<kElement, false, true>(b, x, 0, sums)
-             : RunRows<kElement, false, false>(b, x, 0, sums);
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      if (b.ends) {
-        WriteRow<kElement>(b, sums + r * kBlockCols, first + r);
+  const int64_t pairs = (b.rows + kPairRows - 1) / kPairRows;
+  const int64_t steps = b.k_groups / kTileGroups;
+  const bool is_whole = b.rows <= kMaxWholeRows;
+  const int64_t panel_steps = is_whole ? steps : kPanelSteps;
+  for (int64_t step = 0; step < steps; step += panel_steps) {
+    const int64_t count = steps - step < panel_steps ? steps - step : panel_steps;
+    const int64_t panel_words = count * kTileGroups * kBlockCols;
+    const uint32_t* w = b.w + step * kTileGroups * kBlockCols;
+    const uint32_t* next = step + count < steps ? w + panel_words : b.next_w;
+    const int64_t lines = panel_words * 4 / kLineBytes;
+    const int64_t lines_per_step = (lines + pairs * count - 1) / (pairs * count);
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      const int64_t first = pair * kPairRows;
+      const Panel panel{b.x + first * b.k_groups + step * kTileWords, kTileRows * b.k_groups, w,
+                        count, b.begins && step == 0};
+      const Ahead ahead{(const char*)next + pair * count * lines_per_step * kLineBytes,
+                        lines_per_step};
+      float* const pair_sums = b.sums + first * kBlockCols;
+      const bool is_tall = b.rows - first > kTileRows;
+      if (!is_whole) {
+        RunPair<kElement, Fetch::kSpread>(panel, ahead, is_tall, pair_sums);
+      } else if (pair == 0) {
+        RunPair<kElement, Fetch::kFromMemory>(panel, ahead, is_tall, pair_sums);
       } else {
-        StoreSums(b, first + r, sums + r * kBlockCols);
+        RunPair<kElement, Fetch::kFromL2>(panel, ahead, is_tall, pair_sums);
       }
     }
+  }
+  for (int64_t r = 0; b.ends && r < b.rows; ++r) {
+    const int64_t tiles = r / kTileRows * kTileRows * kBlockCols;
+    WriteRow<kElement>(b, b.sums + tiles + r % kTileRows * kGemmAmxCols, r);
   }
   _tile_release();
 }

@@ -185,20 +185,9 @@ void Quantize(const QuantizeRow& row) {
   }
 }
 
-// The sums of a row that wait in y between two stretches of K.
-void LoadSums(const GemmBlock& b, int64_t row, float* sums) {
-  __builtin_memcpy(sums, b.y + row * b.y_stride, (size_t)b.cols * sizeof(float));
-}
-void StoreSums(const GemmBlock& b, int64_t row, const float* sums) {
-  __builtin_memcpy(b.y + row * b.y_stride, sums, (size_t)b.cols * sizeof(float));
-}
-
 template <typename T>
 void RunBlock(const GemmBlock& b) {
-  alignas(64) float sums[kGemmMaxPassRows * kBlockCols];
-  if (!b.begins) {
-    for (int64_t r = 0; r < b.rows; ++r) LoadSums(b, r, sums + r * kBlockCols);
-  }
+  float* const sums = b.sums;
   const int64_t tiles = GemmNumTiles(b.rows);
   // With several tiles, each prefetches its share of the next chunk.
   const int64_t share = (kGroupLines + tiles - 1) / tiles;
@@ -222,10 +211,9 @@ void RunBlock(const GemmBlock& b) {
       lines_left -= lines;
     }
   }
+  if (!b.ends) return;
   for (int64_t r = 0; r < b.rows; ++r) {
-    if (!b.ends) {
-      StoreSums(b, r, sums + r * kBlockCols);
-    } else if constexpr (T::kIsInteger) {
+    if constexpr (T::kIsInteger) {
       WriteByteRow(b, sums + r * kBlockCols, r);
     } else {
       WriteRow(b, sums + r * kBlockCols, b.y + r * b.y_stride);

@@ -56,7 +56,7 @@ const std::vector<Shape> kShapes = {{1, 1, {1, 7}},
                                     {172, 64, {3, 13, 49, 97, 200}},
                                     {130, 257, {1, 2, 3, 5, 6, 7, 16, 97}},
                                     {34, 2105, {1, 35}},
-                                    {34, 4200, {1, 35}}};
+                                    {34, 4200, {1, 35, 600}}};
 
 // x, of `dtype` and magnitudes up to `x_scale`, times W kept as `weights`, with a bias.
 void ExpectNearTheReference(const KernelCase& kernel, DType weights, double x_scale,
@@ -97,7 +97,7 @@ TEST(Gemm, MatchesTheReferenceForAllTileShapes) {
 
 TEST(Gemm, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   std::mt19937_64 random(kSeed);
-  constexpr int64_t kN = 70, kK = 2105, kRows = 300;
+  constexpr int64_t kN = 70, kK = 2105, kRows = 600;
   for (const auto& [isa, dtype] : KernelCases()) {
     ThreadPool one(1), three(3);
     CpuContext alone(one, isa), shared(three, isa);
@@ -138,7 +138,7 @@ TEST(GemmInt8, IsWithinTheRoundingOfBothOperands) {
 
 TEST(GemmInt8, AllInstructionSetsBatchesAndThreadCountsGiveTheSameBits) {
   std::mt19937_64 random(kSeed);
-  constexpr int64_t kN = 70, kK = 4200, kRows = 110;
+  constexpr int64_t kN = 70, kK = 4200, kRows = 330;
   const TestMatrix w(DType::kBF16, kN, kK, 1.0, random, 0);
   const TestMatrix x(DType::kBF16, kRows, kK, 1.0, random);
   const TestMatrix first(DType::kF32, kRows, kN, 1.0, random);

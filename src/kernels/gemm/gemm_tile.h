@@ -16,9 +16,15 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // Rows that share one pass over a block of W while their accumulators wait in L1 (96 × 64 floats:
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
-// K is cut in stretches of so many groups; the sums of a stretch wait in y for the next. A block of
+// K is cut in stretches of so many groups; the sums of a stretch wait for the next. A block of
 // W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
 inline constexpr int64_t kGemmStretchGroups = 1024;
+// The sums of a pass have room for a multiple of so many rows.
+inline constexpr int64_t kGemmRowMultiple = 32;
+// With AMX: the sums of a pass are 64 KiB, and its part of x in a stretch of K is 1 MiB, half of
+// L2.
+inline constexpr int64_t kGemmAmxMaxPassRows = 512;
+inline constexpr int64_t kGemmAmxPassGroups = 256 * 1024;
 // An AMX tile of x is so many rows × k groups, one of W k groups × so many columns.
 inline constexpr int64_t kGemmAmxRows = 16;
 inline constexpr int64_t kGemmAmxGroups = 16;
@@ -39,11 +45,14 @@ constexpr int64_t GemmTileFirstRow(int64_t rows, int64_t tile) {
 struct GemmBlock {
   const uint32_t* w;  // both packed as the kernel wants them (GemmKernel::layout)
   const uint32_t* x;
-  int64_t rows;  // ≤ kGemmMaxPassRows
+  int64_t rows;  // ≤ kGemmMaxPassRows, or kGemmAmxMaxPassRows of tiles
   int64_t k_groups;
-  bool w_is_new;      // no other rows have met this part of w in this call: it is not in a cache
-  bool begins;        // else y has the sums of the stretches before, of bytes as the integers' bits
-  bool ends;          // else y is to get the sums only
+  const uint32_t* next_w;  // what this thread reads next of W: to be asked for
+  // [rows up to a multiple of kGemmRowMultiple, block_cols] at a multiple of 64 bytes: the sums, in
+  // an order of the kernel's own. They wait there between two stretches of K.
+  float* sums;
+  bool begins;        // else `sums` has those of the stretches before
+  bool ends;          // else y is left alone
   const float* bias;  // [cols] or null
   float* y;           // row r starts at y + r * y_stride
   int64_t y_stride;
