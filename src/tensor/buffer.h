@@ -7,8 +7,11 @@
 
 namespace aril {
 
-// Zeroed memory, aligned to a page of the operating system; from 2 MiB on, huge pages are asked
-// for. Physical memory is taken on first touch. Move-only. Out of address space ends the process.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+// Zeroed memory, aligned to a page of the operating system; from 2 MiB on aligned to a huge page,
+// and huge pages are asked for. Physical memory is taken on first touch. Move-only. Out of address
+// space ends the process.
 class Buffer {
  public:
   Buffer() = default;

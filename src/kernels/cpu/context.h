@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/isa.h"
 #include "tensor/buffer.h"
@@ -31,7 +32,8 @@ class CpuContext {
   // At least `size_bytes` of uninitialized memory, valid until the next call. Grows and never
   // shrinks: no allocation once the largest step has been seen.
   std::byte* Scratch(size_t size_bytes) {
-    if (scratch_.size_bytes() < size_bytes) scratch_ = Buffer(size_bytes);
+    // In whole huge pages: operands that are meant to stay in L2 should share its sets evenly.
+    if (scratch_.size_bytes() < size_bytes) scratch_ = Buffer(RoundUp(size_bytes, kHugePageBytes));
     return scratch_.data();
   }
 

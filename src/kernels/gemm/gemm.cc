@@ -178,7 +178,12 @@ Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
   Cuts cuts{rows, k_groups, kGemmMaxPassRows, kGemmStretchGroups, /*shared_passes=*/3};
   if (layout == GemmKernel::Layout::kAmxTiles) {
     cuts.pass_rows = EvenParts(rows, kGemmAmxMaxPassRows, 2 * kGemmAmxRows);
-    cuts.stretch_groups = EvenParts(k_groups, kGemmAmxPassGroups / cuts.pass_rows, kGemmAmxGroups);
+    if (cuts.pass_rows * k_groups > kGemmAmxWholePassGroups) {
+      cuts.stretch_groups =
+          EvenParts(k_groups, kGemmAmxPassGroups / cuts.pass_rows, kGemmAmxGroups);
+    } else {
+      cuts.stretch_groups = k_groups;
+    }
     cuts.shared_passes = 1;
   }
   return cuts;
@@ -227,14 +232,15 @@ void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKern
   }
 }
 
-// x of so many rows is taken to be in L2 all the time.
+// x of so many rows is taken to be in L2 all the time, if it is cut as without AMX.
 constexpr int64_t kShortRows = 288;
 
-// How many blocks of columns make a task: a few where x is in L2 all the time, so that W streams
-// through in long stretches and threads yet end together.
-int64_t TaskBlocks(int64_t blocks, int64_t rows, int64_t threads) {
-  const bool is_short = rows <= kShortRows;
-  const int64_t most = is_short ? 4 : 8, tasks_per_thread = is_short ? 16 : 4;
+// How many blocks of columns make a task. Where x is in L2 all the time, a few: W streams through
+// in long stretches, and threads yet end together. Else x comes from beyond L2 for each task: many.
+int64_t TaskBlocks(GemmKernel::Layout layout, int64_t blocks, int64_t rows, int64_t threads) {
+  const bool has_tiles = layout == GemmKernel::Layout::kAmxTiles;
+  const bool is_short = rows <= (has_tiles ? kGemmAmxMaxWholeRows : kShortRows);
+  const int64_t most = is_short ? 4 : has_tiles ? 16 : 8, tasks_per_thread = is_short ? 16 : 4;
   return std::clamp<int64_t>(blocks / (threads * tasks_per_thread), 1, most);
 }
 
@@ -285,7 +291,7 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
   const Cuts cuts = CutsFor(kernel.layout, x.rows, k_groups);
   const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
   const int64_t threads = context.threads().num_threads();
-  const int64_t task_blocks = TaskBlocks(blocks, x.rows, threads);
+  const int64_t task_blocks = TaskBlocks(kernel.layout, blocks, x.rows, threads);
   // The sums of a pass that meets a block of columns; if they wait for the next stretch of K, those
   // of a task's blocks with each of the passes that share them. A thread has its own.
   const bool sums_wait = cuts.num_stretches() > 1;

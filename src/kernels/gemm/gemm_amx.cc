@@ -12,7 +12,8 @@
 // A few rows keep their sums in tiles over all of K, and each tile of W asks for the next: what the
 // hardware fetches ahead is a fifth less than memory can give. Many rows meet a panel of W while it
 // is in L1, and their sums are stored and loaded again from panel to panel: two of the four tiles
-// of a step come from L1 then, and the next panel from memory meanwhile.
+// of a step come from L1 then, and the next panel from memory meanwhile. Their x goes past L1,
+// which it would take from W (TILELOADDT1).
 
 #include <immintrin.h>
 
@@ -68,6 +69,14 @@ struct Panel {
   bool begins;  // nothing is in `sums` yet
 };
 
+// A tile of x, which will not be wanted again before W's next block if many rows go by.
+#define ARIL_LOAD_X(tile, from)                   \
+  if constexpr (kFetch == Fetch::kSpread) {       \
+    _tile_stream_loadd(tile, from, kStrideBytes); \
+  } else {                                        \
+    _tile_loadd(tile, from, kStrideBytes);        \
+  }
+
 // Lines to ask for, so many with each step.
 struct Ahead {
   const char* from;
@@ -94,7 +103,7 @@ void RunRows(const Panel& p, Ahead ahead, float* sums) {
   }
   for (int64_t step = 0; step < p.steps; ++step) {
     const uint32_t* w = p.w + step * kTileGroups * kBlockCols;
-    _tile_loadd(4, p.x + step * kTileWords, kStrideBytes);
+    ARIL_LOAD_X(4, p.x + step * kTileWords)
     if constexpr (kFetch != Fetch::kSpread) FetchNextTile<kFetch>(w);
     _tile_loadd(6, w, kStrideBytes);
     ARIL_DOT(0, 4, 6)
@@ -108,7 +117,7 @@ void RunRows(const Panel& p, Ahead ahead, float* sums) {
     _tile_loadd(7, w + kTileWords, kStrideBytes);
     ARIL_DOT(1, 4, 7)
     if constexpr (kTall) {
-      _tile_loadd(5, p.x + p.next_rows + step * kTileWords, kStrideBytes);
+      ARIL_LOAD_X(5, p.x + p.next_rows + step * kTileWords)
       ARIL_DOT(2, 5, 6)
       ARIL_DOT(3, 5, 7)
     }
@@ -150,10 +159,8 @@ void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
   }
 }
 
-// So many rows keep their sums in tiles over all of K; more meet W panel by panel of so many steps.
-// A panel (16 KiB) stays in L1.
-constexpr int64_t kMaxWholeRows = 128;
-constexpr int64_t kPanelSteps = 8;
+// Steps of a panel, whose 32 KiB stay in L1.
+constexpr int64_t kPanelSteps = 16;
 constexpr int kPairRows = 2 * kTileRows;
 
 template <Element kElement, Fetch kFetch>
@@ -167,7 +174,7 @@ void RunBlock(const GemmBlock& b) {
   ConfigureTiles();
   const int64_t pairs = (b.rows + kPairRows - 1) / kPairRows;
   const int64_t steps = b.k_groups / kTileGroups;
-  const bool is_whole = b.rows <= kMaxWholeRows;
+  const bool is_whole = b.rows <= kGemmAmxMaxWholeRows;
   const int64_t panel_steps = is_whole ? steps : kPanelSteps;
   for (int64_t step = 0; step < steps; step += panel_steps) {
     const int64_t count = steps - step < panel_steps ? steps - step : panel_steps;
@@ -200,6 +207,7 @@ void RunBlock(const GemmBlock& b) {
   _tile_release();
 }
 
+#undef ARIL_LOAD_X
 #undef ARIL_DOT
 
 }  // namespace

@@ -21,10 +21,13 @@ inline constexpr int64_t kGemmMaxPassRows = 96;
 inline constexpr int64_t kGemmStretchGroups = 1024;
 // The sums of a pass have room for a multiple of so many rows.
 inline constexpr int64_t kGemmRowMultiple = 32;
-// With AMX: the sums of a pass are 64 KiB, and its part of x in a stretch of K is 1 MiB, half of
-// L2.
+// With AMX so many rows keep their sums in tiles over all of K. Of more, the sums of a pass are
+// 64 KiB a block of columns. Its part of x is 1 MiB, half of L2, if that is all of K, and else
+// 512 KiB: the sums that wait for the next stretch of K are in L2 as well.
+inline constexpr int64_t kGemmAmxMaxWholeRows = 128;
 inline constexpr int64_t kGemmAmxMaxPassRows = 512;
-inline constexpr int64_t kGemmAmxPassGroups = 256 * 1024;
+inline constexpr int64_t kGemmAmxWholePassGroups = 256 * 1024;
+inline constexpr int64_t kGemmAmxPassGroups = 128 * 1024;
 // An AMX tile of x is so many rows × k groups, one of W k groups × so many columns.
 inline constexpr int64_t kGemmAmxRows = 16;
 inline constexpr int64_t kGemmAmxGroups = 16;
