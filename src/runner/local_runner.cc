@@ -107,10 +107,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
       .run_aside = std::move(run_aside)};
-  runner->engine_ =
-      std::make_unique<Engine>(engine_options, *runner->model_,
-                               std::make_unique<HostArena>(runner->num_pages_, layout.page_bytes()),
-                               runner->adapters_, runner->context_, clock);
+  runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, std::move(arena),
+                                             runner->adapters_, runner->context_, clock);
   std::unique_ptr<wire::AdmissionControl> admission;
   if (options.make_admission) {
     admission = options.make_admission(runner->num_pages_, layout.page_tokens);
