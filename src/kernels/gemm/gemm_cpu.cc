@@ -5,7 +5,10 @@
 //
 // K is walked in chunks of kChunkGroups so that a chunk of W (16 KiB with AVX-512) stays in L1
 // while all row tiles pass over it; the accumulators of the other tiles wait in `sums`. Meanwhile
-// the next chunk is prefetched, a few lines per step, so that W streams from memory once.
+// the next chunk is prefetched, a few lines per step, so that W streams from memory once: by a
+// single tile, which comes to it soon, into L1; by a few into L2, as what L1 can wait for at a time
+// is less than memory can give then (on a Zen 4 at 16 rows, 350 GFLOP/s became 420 of 450); by many
+// into L1 again, as there is time.
 
 #include "kernels/gemm/gemm_cpu.h"
 
@@ -50,6 +53,10 @@ ARIL_INLINE Vu LoadGroups(const uint32_t* p) {
   return v;
 }
 
+// Fewer tiles than this, but more than one, prefetch into L2.
+constexpr int64_t kManyTiles = 7;
+enum class Nearest { kL1 = 3, kL2 = 2 };  // as __builtin_prefetch counts
+
 struct Chunk {
   const uint32_t* w;
   const uint32_t* x;
@@ -60,7 +67,7 @@ struct Chunk {
   int64_t prefetch_lines;  // per group
 };
 
-template <typename T, int kRows>
+template <typename T, Nearest kNearest, int kRows>
 ARIL_INLINE void RunTile(const Chunk& c) {
   Vf acc[kRows][kVectors];
 #pragma GCC unroll 6
@@ -75,7 +82,7 @@ ARIL_INLINE void RunTile(const Chunk& c) {
   const char* prefetch = reinterpret_cast<const char*>(c.prefetch);
   for (int64_t g = 0; g < c.groups; ++g) {
     for (int64_t line = 0; line < c.prefetch_lines; ++line) {
-      __builtin_prefetch(prefetch, 0, 3);
+      __builtin_prefetch(prefetch, 0, (int)kNearest);
       prefetch += 64;
     }
     Vu weights[kVectors];
@@ -96,21 +103,21 @@ ARIL_INLINE void RunTile(const Chunk& c) {
   }
 }
 
-template <typename T>
+template <typename T, Nearest kNearest>
 ARIL_INLINE void RunTileOf(int64_t rows, const Chunk& chunk) {
   switch (rows) {
     case 1:
-      return RunTile<T, 1>(chunk);
+      return RunTile<T, kNearest, 1>(chunk);
     case 2:
-      return RunTile<T, 2>(chunk);
+      return RunTile<T, kNearest, 2>(chunk);
     case 3:
-      return RunTile<T, 3>(chunk);
+      return RunTile<T, kNearest, 3>(chunk);
     case 4:
-      return RunTile<T, 4>(chunk);
+      return RunTile<T, kNearest, 4>(chunk);
     case 5:
-      return RunTile<T, 5>(chunk);
+      return RunTile<T, kNearest, 5>(chunk);
     default:
-      return RunTile<T, 6>(chunk);
+      return RunTile<T, kNearest, 6>(chunk);
   }
 }
 
@@ -200,13 +207,18 @@ void RunBlock(const GemmBlock& b) {
       const int64_t first = GemmTileFirstRow(b.rows, tile);
       const int64_t rows = GemmTileFirstRow(b.rows, tile + 1) - first;
       const int64_t lines = Min(share, lines_left);
-      RunTileOf<T>(rows, {.w = w,
-                          .x = b.x + first * b.k_groups + k * rows,
-                          .groups = groups,
-                          .sums = sums + first * kBlockCols,
-                          .first = k == 0 && b.begins,
-                          .prefetch = next,
-                          .prefetch_lines = lines});
+      const Chunk chunk{.w = w,
+                        .x = b.x + first * b.k_groups + k * rows,
+                        .groups = groups,
+                        .sums = sums + first * kBlockCols,
+                        .first = k == 0 && b.begins,
+                        .prefetch = next,
+                        .prefetch_lines = lines};
+      if (tiles > 1 && tiles < kManyTiles) {
+        RunTileOf<T, Nearest::kL2>(rows, chunk);
+      } else {
+        RunTileOf<T, Nearest::kL1>(rows, chunk);
+      }
       next += lines * groups * 16;
       lines_left -= lines;
     }
