@@ -35,6 +35,7 @@ struct Float32 {
   ARIL_INLINE void WritePartial(float* p, Vf v, int64_t n) { StorePartial(p, v, n); }
 };
 
+#if !defined(__AVX512BF16__)  // attention_avx512.cc has BF16
 struct Bfloat16 {
   using Element = uint16_t;
   ARIL_INLINE Vf Dot(const uint16_t* a, const uint16_t* b, int64_t n) {
@@ -53,6 +54,7 @@ struct Bfloat16 {
   ARIL_INLINE void Write(uint16_t* p, Vf v) { StoreBf16(p, v); }
   ARIL_INLINE void WritePartial(uint16_t* p, Vf v, int64_t n) { StoreBf16Partial(p, v, n); }
 };
+#endif
 
 // The running softmax of one query.
 struct Query {
@@ -302,6 +304,8 @@ void RunTileOf(const AttentionTile& t) {
 }  // namespace
 
 void AttentionTileF32(const AttentionTile& tile) { RunTileOf<Float32>(tile); }
+#if !defined(__AVX512BF16__)  // attention_avx512.cc has it
 void AttentionTileBF16(const AttentionTile& tile) { RunTileOf<Bfloat16>(tile); }
+#endif
 
 }  // namespace aril::kernels::ARIL_ISA

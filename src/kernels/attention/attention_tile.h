@@ -11,9 +11,9 @@ namespace aril::kernels {
 // Tokens whose scores are computed and folded into the running softmax together, by vectors; blocks
 // begin at multiples of it, so that a query meets the same blocks however its sequence was chunked.
 inline constexpr int64_t kAttentionBlockTokens = 16;
-// Queries that share one pass over K and V: of vectors, and of AMX tiles.
+// Queries that share one pass over K and V: one after the other, and with a lane for each.
 inline constexpr int64_t kAttentionVectorQueries = 8;
-inline constexpr int64_t kAttentionAmxQueries = 64;
+inline constexpr int64_t kAttentionLaneQueries = 64;
 // Of one sequence, kv heads with few queries are computed together: theirs are neighbours in a
 // page, which is read as one stream.
 inline constexpr int64_t kAttentionHeads = 4;

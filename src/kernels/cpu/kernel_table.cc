@@ -41,16 +41,23 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
   }
 
 #if defined(__x86_64__)
+CpuKernels Avx512Kernels() {
+  CpuKernels kernels = ARIL_KERNEL_TABLE(Isa::kAvx512, avx512);
+  kernels.attention_bf16.tile_queries = kAttentionLaneQueries;
+  return kernels;
+}
+
 // AVX-512, with products of BF16 and of bytes, and attention in BF16, in AMX tiles.
 CpuKernels AmxKernels() {
-  CpuKernels kernels = ARIL_KERNEL_TABLE(Isa::kAmx, avx512);
+  CpuKernels kernels = Avx512Kernels();
+  kernels.isa = Isa::kAmx;
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
                        .block_cols = amx::kGemmBlockCols,
                        .k_multiple = amx::kGemmKMultiple,
                        .layout = GemmKernel::Layout::kAmxTiles};
   kernels.gemm_int8 = kernels.gemm_bf16;
   kernels.gemm_int8.run = amx::GemmBlockInt8;
-  kernels.attention_bf16 = {amx::AttentionTileBF16, kAttentionAmxQueries};
+  kernels.attention_bf16.run = amx::AttentionTileBF16;
   kernels.arithmetic_bf16 = amx::kArithmeticBF16;
   kernels.arithmetic_int8 = amx::kArithmeticInt8;
   return kernels;
@@ -65,7 +72,7 @@ const CpuKernels& KernelsFor(Isa isa) {
   static const CpuKernels portable_kernels = ARIL_KERNEL_TABLE(Isa::kPortable, portable);
 #if defined(__x86_64__)
   static const CpuKernels avx2_kernels = ARIL_KERNEL_TABLE(Isa::kAvx2, avx2);
-  static const CpuKernels avx512_kernels = ARIL_KERNEL_TABLE(Isa::kAvx512, avx512);
+  static const CpuKernels avx512_kernels = Avx512Kernels();
   static const CpuKernels amx_kernels = AmxKernels();
   if (isa == Isa::kAvx2) return avx2_kernels;
   if (isa == Isa::kAvx512) return avx512_kernels;

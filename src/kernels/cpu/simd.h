@@ -184,7 +184,25 @@ ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 #endif
 }
 
-ARIL_INLINE Vf MaxLanes(Vf a, Vf b) { return a > b ? a : b; }
+// If a lane of one of them is NaN, b's.
+ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {
+#if defined(__AVX512BF16__)
+  Vf result;
+  asm("vmaxps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+  return result;
+#else
+  return a > b ? a : b;
+#endif
+}
+ARIL_INLINE Vf MinLanes(Vf a, Vf b) {
+#if defined(__AVX512BF16__)
+  Vf result;
+  asm("vminps %2, %1, %0" : "=v"(result) : "v"(a), "v"(b));
+  return result;
+#else
+  return a < b ? a : b;
+#endif
+}
 
 // The lanes below `distance`, a power of two below kLanes, of the result are v's next `distance`
 // lanes; the others, any.
@@ -251,29 +269,39 @@ ARIL_INLINE Vf SumEach(Vf v[kLanes]) {
   return v[0];
 }
 
+// p * x + c, rounded like Fma: a step of Horner's scheme, which keeps x and c.
+ARIL_INLINE Vf MultiplyThenAdd(Vf p, Vf x, Vf c) {
+#if defined(__AVX512BF16__)
+  asm("vfmadd213ps %2, %1, %0" : "+v"(p) : "v"(x), "v"(c));
+  return p;
+#else
+  return Fma(p, x, c);
+#endif
+}
+
 // e^x to about 2 ulp; 0 for x < -87.3 (also -inf), where e^x leaves the normal floats; x > 88
 // as 88. NaN stays NaN. Cody and Waite: x = n ln 2 + r, e^r by its Taylor polynomial of degree 7
 // (|r| ≤ 0.35: relative error 2e-9), scaled by 2^n in the exponent bits.
 ARIL_INLINE Vf Exp(Vf x) {
   const Vf log2e = Set(1.44269504088896341f);
   const Vf shifter = Set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer
-  const Vf clamped_low = x < -87.3f ? Set(-87.3f) : x;
-  const Vf clamped = clamped_low > 88.0f ? Set(88.0f) : clamped_low;
+  // x is the second operand, which is chosen if one is NaN.
+  const Vf clamped = MinLanes(Set(88.0f), MaxLanes(Set(-87.3f), x));
   const Vf n = (clamped * log2e + shifter) - shifter;
   Vf r = Fma(n, Set(-0.693359375f), clamped);
   r = Fma(n, Set(2.12194440e-4f), r);
   Vf p = Set(1.0f / 5040);
-  p = Fma(p, r, Set(1.0f / 720));
-  p = Fma(p, r, Set(1.0f / 120));
-  p = Fma(p, r, Set(1.0f / 24));
-  p = Fma(p, r, Set(1.0f / 6));
-  p = Fma(p, r, Set(0.5f));
-  p = Fma(p, r, Set(1.0f));
-  p = Fma(p, r, Set(1.0f));
+  p = MultiplyThenAdd(p, r, Set(1.0f / 720));
+  p = MultiplyThenAdd(p, r, Set(1.0f / 120));
+  p = MultiplyThenAdd(p, r, Set(1.0f / 24));
+  p = MultiplyThenAdd(p, r, Set(1.0f / 6));
+  p = MultiplyThenAdd(p, r, Set(0.5f));
+  p = MultiplyThenAdd(p, r, Set(1.0f));
+  p = MultiplyThenAdd(p, r, Set(1.0f));
+  // Of NaN, n becomes the least integer, whose lower bits are all zero: p stays as it is.
   const Vi exponent = __builtin_convertvector(n, Vi) << 23;
   const Vf result = (Vf)((Vi)p + exponent);
-  const Vf no_underflow = x < -87.3f ? Zero() : result;
-  return x != x ? x : no_underflow;
+  return x < -87.3f ? Zero() : result;
 }
 
 // x / (1 + e^-x).
