@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/task_ranges.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/isa.h"
 #include "tensor/buffer.h"
@@ -23,9 +24,11 @@ const CpuKernels& KernelsFor(Isa isa);
 class CpuContext {
  public:
   CpuContext(ThreadPool& threads, Isa isa)
-      : threads_(&threads), isa_(isa), kernels_(&KernelsFor(isa)) {}
+      : threads_(&threads), tasks_(threads.num_threads()), isa_(isa), kernels_(&KernelsFor(isa)) {}
 
   ThreadPool& threads() const { return *threads_; }
+  // For one kernel at a time.
+  TaskRanges& tasks() { return tasks_; }
   Isa isa() const { return isa_; }
   const CpuKernels& kernels() const { return *kernels_; }
 
@@ -39,6 +42,7 @@ class CpuContext {
 
  private:
   ThreadPool* threads_;
+  TaskRanges tasks_;
   Isa isa_;
   const CpuKernels* kernels_;
   Buffer scratch_;

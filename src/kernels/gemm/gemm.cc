@@ -1,9 +1,9 @@
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -176,6 +176,9 @@ int64_t EvenParts(int64_t size, int64_t most, int64_t multiple) {
 
 Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
   Cuts cuts{rows, k_groups, kGemmMaxPassRows, kGemmStretchGroups, /*shared_passes=*/3};
+  if (rows < kGemmMaxPassRows) {
+    cuts.stretch_groups = EvenParts(k_groups, kGemmMaxPassRows * kGemmStretchGroups / rows, 1);
+  }
   if (layout == GemmKernel::Layout::kAmxTiles) {
     cuts.pass_rows = EvenParts(rows, kGemmAmxMaxPassRows, 2 * kGemmAmxRows);
     if (cuts.pass_rows * k_groups > kGemmAmxWholePassGroups) {
@@ -360,13 +363,11 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
     }
   };
   // As many chunks as threads, each with its own sums; the tasks are handed out among them.
-  std::atomic<int64_t> next_task{0};
+  TaskRanges& tasks = context.tasks();
+  tasks.Reset(CeilDiv(blocks, task_blocks));
   context.threads().ParallelFor(threads, [&](int64_t thread) {
-    const int64_t tasks = CeilDiv(blocks, task_blocks);
-    while (true) {
-      const int64_t task = next_task.fetch_add(1, std::memory_order_relaxed);
-      if (task >= tasks) break;
-      run_task(task, sums + thread * thread_sums);
+    while (const std::optional<int64_t> task = tasks.Next(thread)) {
+      run_task(*task, sums + thread * thread_sums);
     }
   });
 }

@@ -17,7 +17,8 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
 // K is cut in stretches of so many groups; the sums of a stretch wait for the next. A block of
-// W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2.
+// W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2. (Rows of a single pass meet
+// a block of W once: their stretches are as long as x allows.)
 inline constexpr int64_t kGemmStretchGroups = 1024;
 // The sums of a pass have room for a multiple of so many rows.
 inline constexpr int64_t kGemmRowMultiple = 32;
