@@ -3,12 +3,11 @@
 // its products in the order of k, with one accumulator, whatever the number of rows: results do not
 // depend on the batch.
 //
-// K is walked in chunks of kChunkGroups so that a chunk of W (16 KiB with AVX-512) stays in L1
-// while all row tiles pass over it; the accumulators of the other tiles wait in `sums`. Meanwhile
-// the next chunk is prefetched, a few lines per step, so that W streams from memory once: by a
-// single tile, which comes to it soon, into L1; by a few into L2, as what L1 can wait for at a time
-// is less than memory can give then (on a Zen 4 at 16 rows, 350 GFLOP/s became 420 of 450); by many
-// into L1 again, as there is time.
+// K is walked in chunks so that a chunk of W stays near while all row tiles pass over it; the
+// accumulators of the other tiles wait in `sums`. Meanwhile the next chunk is prefetched, a few
+// lines per step, so that W streams from memory once: by a single tile, which comes to it soon,
+// into L1; else into L2, as what L1 can wait for at a time is less than memory can give (on a Zen 4
+// at 16 rows, 350 GFLOP/s became 420 of 450).
 
 #include "kernels/gemm/gemm_cpu.h"
 
@@ -23,7 +22,10 @@ constexpr int kVectors = 4;
 constexpr int kVectors = 2;
 #endif
 constexpr int kBlockCols = kVectors * kLanes;
-constexpr int64_t kChunkGroups = 64;
+// 16 KiB with AVX-512 are in L1 for a few tiles; for many it costs more that sums are stored and
+// loaded again with each chunk than that W comes from L2 (512 rows on a Zen 4: 0.97 of the time).
+constexpr int64_t kManyTiles = 7;
+constexpr int64_t ChunkGroups(int64_t tiles) { return tiles < kManyTiles ? 64 : 128; }
 constexpr int kGroupLines = kBlockCols * 4 / 64 > 0 ? kBlockCols * 4 / 64 : 1;
 // A single tile has no later tile to prefetch during: it looks this many groups ahead (4 KiB with
 // AVX-512).
@@ -53,8 +55,6 @@ ARIL_INLINE Vu LoadGroups(const uint32_t* p) {
   return v;
 }
 
-// Fewer tiles than this, but more than one, prefetch into L2.
-constexpr int64_t kManyTiles = 7;
 enum class Nearest { kL1 = 3, kL2 = 2 };  // as __builtin_prefetch counts
 
 struct Chunk {
@@ -198,8 +198,9 @@ void RunBlock(const GemmBlock& b) {
   const int64_t tiles = GemmNumTiles(b.rows);
   // With several tiles, each prefetches its share of the next chunk.
   const int64_t share = (kGroupLines + tiles - 1) / tiles;
-  for (int64_t k = 0; k < b.k_groups; k += kChunkGroups) {
-    const int64_t groups = Min(kChunkGroups, b.k_groups - k);
+  const int64_t chunk_groups = ChunkGroups(tiles);
+  for (int64_t k = 0; k < b.k_groups; k += chunk_groups) {
+    const int64_t groups = Min(chunk_groups, b.k_groups - k);
     const uint32_t* w = b.w + k * kBlockCols;
     const uint32_t* next = w + (tiles == 1 ? kAheadGroups : groups) * kBlockCols;
     int64_t lines_left = kGroupLines;
@@ -214,10 +215,10 @@ void RunBlock(const GemmBlock& b) {
                         .first = k == 0 && b.begins,
                         .prefetch = next,
                         .prefetch_lines = lines};
-      if (tiles > 1 && tiles < kManyTiles) {
-        RunTileOf<T, Nearest::kL2>(rows, chunk);
-      } else {
+      if (tiles == 1) {
         RunTileOf<T, Nearest::kL1>(rows, chunk);
+      } else {
+        RunTileOf<T, Nearest::kL2>(rows, chunk);
       }
       next += lines * groups * 16;
       lines_left -= lines;
