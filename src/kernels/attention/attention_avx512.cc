@@ -149,47 +149,52 @@ ARIL_INLINE void AddPair(const uint32_t* p, const ValuePair& values, Sums<kQueri
   }
 }
 
-// Of queries that see all of the block.
+// The tokens of a block that a query sees, relative to its start.
+struct Seen {
+  int64_t begin, end;
+
+  bool operator==(const Seen&) const = default;
+};
+
+// Of a pair that is half seen the other value is left out: it may be no number, which times 0 is
+// none either.
+ARIL_INLINE void LeaveOutUnseen(Seen seen, int64_t pair, ValuePair& values) {
+  for (int v = 0; v < kStepTiles; ++v) {
+    if (2 * pair < seen.begin) values.of[v] &= 0xFFFF0000u;
+    if (2 * pair + 1 >= seen.end) values.of[v] &= 0x0000FFFFu;
+  }
+}
+
+// Adds the values that neighbouring queries, which see the same, weigh.
 template <int kQueries, typename Source>
-void AddAll(const Probabilities& p, const Source& values, int64_t query, int64_t steps,
-            Queries& queries) {
+void AddSeen(const Probabilities& p, const Source& values, Seen seen, int64_t query, int64_t steps,
+             Queries& queries) {
   for (int64_t step = 0; step < steps; ++step) {
     Sums<kQueries> sums;
     Sums<kQueries>::Load(queries, query, kStepTiles * step, sums);
-    for (int64_t pair = 0; pair < kBlockPairs; ++pair) {
-      AddPair<kQueries>(p.pairs[pair] + query, values.At(pair, step), sums);
+    for (int64_t pair = seen.begin / 2; pair < (seen.end + 1) / 2; ++pair) {
+      ValuePair of_pair = values.At(pair, step);
+      const bool is_whole = 2 * pair >= seen.begin && 2 * pair + 1 < seen.end;
+      if (!is_whole) LeaveOutUnseen(seen, pair, of_pair);
+      AddPair<kQueries>(p.pairs[pair] + query, of_pair, sums);
     }
     Sums<kQueries>::Store(sums, query, kStepTiles * step, queries);
   }
 }
 
 template <typename Source>
-struct AddAllFunctions {
-  using Function = void (*)(const Probabilities&, const Source&, int64_t, int64_t, Queries&);
-  static constexpr Function kOf[kQueriesTogether + 1] = {
-      nullptr,           AddAll<1, Source>, AddAll<2, Source>, AddAll<3, Source>, AddAll<4, Source>,
-      AddAll<5, Source>, AddAll<6, Source>, AddAll<7, Source>, AddAll<8, Source>};
+struct AddSeenFunctions {
+  using Function = void (*)(const Probabilities&, const Source&, Seen, int64_t, int64_t, Queries&);
+  static constexpr Function kOf[kQueriesTogether + 1] = {nullptr,
+                                                         AddSeen<1, Source>,
+                                                         AddSeen<2, Source>,
+                                                         AddSeen<3, Source>,
+                                                         AddSeen<4, Source>,
+                                                         AddSeen<5, Source>,
+                                                         AddSeen<6, Source>,
+                                                         AddSeen<7, Source>,
+                                                         AddSeen<8, Source>};
 };
-
-// Of a query that sees the tokens [begin, end) of the block. Of a pair that is half seen the other
-// value is left out: it may be no number, which times 0 is none either.
-template <typename Source>
-void AddVisible(const Probabilities& p, const Source& values, int64_t begin, int64_t end,
-                int64_t query, int64_t steps, Queries& queries) {
-  for (int64_t step = 0; step < steps; ++step) {
-    Sums<1> sums;
-    Sums<1>::Load(queries, query, kStepTiles * step, sums);
-    for (int64_t pair = begin / 2; pair < (end + 1) / 2; ++pair) {
-      ValuePair seen = values.At(pair, step);
-      for (int v = 0; v < kStepTiles; ++v) {
-        if (2 * pair < begin) seen.of[v] &= 0xFFFF0000u;
-        if (2 * pair + 1 >= end) seen.of[v] &= 0x0000FFFFu;
-      }
-      AddPair<1>(p.pairs[pair] + query, seen, sums);
-    }
-    Sums<1>::Store(sums, query, kStepTiles * step, queries);
-  }
-}
 
 alignas(64) constexpr uint16_t kNoValues[kMaxHeadDim] = {};
 
@@ -246,18 +251,20 @@ class PairProducts {
   template <typename Source>
   void AddValuesOf(const Source& values, const Probabilities& p, int64_t start, bool sees_all,
                    Queries& queries) const {
-    if (sees_all) {
-      for (int64_t i = 0; i < queries.count; i += kQueriesTogether) {
-        AddAllFunctions<Source>::kOf[Min(kQueriesTogether, queries.count - i)](p, values, i, steps_,
-                                                                               queries);
+    for (int64_t i = 0, count = 0; i < queries.count; i += count) {
+      const Seen seen = sees_all ? Seen{0, kBlockTokens} : SeenBy(queries, i, start);
+      const int64_t most = Min(kQueriesTogether, queries.count - i);
+      for (count = 1; count < most; ++count) {
+        if (!sees_all && !(SeenBy(queries, i + count, start) == seen)) break;
       }
-      return;
+      if (seen.begin >= seen.end) continue;
+      AddSeenFunctions<Source>::kOf[count](p, values, seen, i, steps_, queries);
     }
-    for (int64_t i = 0; i < queries.count; ++i) {
-      const int64_t begin = Max(0, queries.first_token[i] - start);
-      const int64_t end = Min(kBlockTokens, queries.end_token[i] - start);
-      if (begin < end) AddVisible(p, values, begin, end, i, steps_, queries);
-    }
+  }
+
+  static Seen SeenBy(const Queries& queries, int64_t query, int64_t start) {
+    return {Max(0, queries.first_token[query] - start),
+            Min(kBlockTokens, queries.end_token[query] - start)};
   }
 
   const bool keys_are_runs_, takes_rows_;
