@@ -12,7 +12,8 @@ struct CudaContext {
   // a captured graph serves every batch.
   int num_multiprocessors = 1;
   // Kernels may start before the previous one of the stream has ended (programmatic dependent
-  // launch, sm_90 and newer); every kernel of ours waits for it before it touches what that wrote.
+  // launch, for code of sm_90 and newer); every kernel of ours waits for it before it touches what
+  // that wrote.
   bool overlap = false;
 };
 

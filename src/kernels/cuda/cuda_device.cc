@@ -15,8 +15,10 @@
 namespace aril::kernels {
 namespace {
 
-// Of the compute capability: programmatic dependent launch.
-constexpr int kFirstMajorWithOverlap = 9;
+// The first whose code waits for the previous kernel by itself (WaitForPreviousKernel). What counts
+// is what the code was compiled for, not the device that runs it: a newer device may have compiled
+// it out of PTX for an older one, which does not wait.
+constexpr int kFirstArchitectureWithOverlap = 90;
 
 std::string Describe(cudaError_t error) {
   return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
@@ -54,7 +56,8 @@ using Graph = std::unique_ptr<CUgraph_st, DestroyGraph>;
 
 class Gpu final : public CudaDevice {
  public:
-  Gpu(const cudaDeviceProp& properties, Stream stream, Stream aside, Event begin, Event end)
+  Gpu(const cudaDeviceProp& properties, const CudaCode& code, Stream stream, Stream aside,
+      Event begin, Event end)
       : name_(properties.name),
         owned_stream_(std::move(stream)),
         stream_(owned_stream_.get()),
@@ -63,7 +66,7 @@ class Gpu final : public CudaDevice {
         end_(std::move(end)) {
     context_ = {.stream = stream_,
                 .num_multiprocessors = properties.multiProcessorCount,
-                .overlap = properties.major >= kFirstMajorWithOverlap};
+                .overlap = code.architecture >= kFirstArchitectureWithOverlap};
   }
 
   std::string name() const override { return name_; }
@@ -187,11 +190,12 @@ StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, 0); error != cudaSuccess) {
     return NotUsable(Describe(error));
   }
-  if (const int error = cuda::FindEmpty(); error != 0) {
+  const CudaCode code = cuda::FindEmpty();
+  if (code.error != 0) {
     return NotUsable(std::string(properties.name) + ", compute capability " +
                      std::to_string(properties.major) + "." + std::to_string(properties.minor) +
                      ", is not what this program was built for (ARIL_CUDA_ARCHITECTURES): " +
-                     Describe(static_cast<cudaError_t>(error)));
+                     Describe(static_cast<cudaError_t>(code.error)));
   }
   Stream streams[2];
   for (Stream& stream : streams) {
@@ -212,7 +216,7 @@ StatusOr<std::unique_ptr<CudaDevice>> OpenCudaDevice() {
     event.reset(created);
   }
   return std::unique_ptr<CudaDevice>(
-      std::make_unique<Gpu>(properties, std::move(streams[0]), std::move(streams[1]),
+      std::make_unique<Gpu>(properties, code, std::move(streams[0]), std::move(streams[1]),
                             std::move(events[0]), std::move(events[1])));
 }
 

@@ -20,12 +20,13 @@ int LaunchEmpty(const CudaContext& context) {
   return LaunchKernel(context, shape, EmptyKernel, EmptyArgs{});
 }
 
-int FindEmpty() {
+CudaCode FindEmpty() {
 #ifdef __CUDACC__
-  cudaFuncAttributes attributes;
-  return static_cast<int>(cudaFuncGetAttributes(&attributes, EmptyKernel));
+  cudaFuncAttributes attributes{};
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, EmptyKernel);
+  return {static_cast<int>(error), attributes.ptxVersion};
 #else
-  return 0;
+  return {};
 #endif
 }
 

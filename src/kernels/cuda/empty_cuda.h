@@ -6,12 +6,23 @@
 
 #include "kernels/cuda/context.h"
 
-// LaunchEmpty returns a CUDA error, or 0. FindEmpty loads no kernel and runs none: it returns the
-// error that a launch would give for want of code for the device.
+namespace aril::kernels {
+
+// What a launch would run: the error that it would give for want of code for the device, or the
+// architecture that the code was compiled for, 90 for compute_90. A newer device runs older code,
+// too, where the program has PTX.
+struct CudaCode {
+  int error = 0;
+  int architecture = 0;
+};
+
+}  // namespace aril::kernels
+
+// LaunchEmpty returns a CUDA error, or 0. FindEmpty runs no kernel.
 #define ARIL_DECLARE_EMPTY_CUDA(target) \
   namespace aril::kernels::target {     \
   int LaunchEmpty(const CudaContext&);  \
-  int FindEmpty();                      \
+  CudaCode FindEmpty();                 \
   }
 
 ARIL_DECLARE_EMPTY_CUDA(cuda)
