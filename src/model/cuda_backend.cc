@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "kernels/lora/lora_plan.h"
 #include "kernels/rope/rope.h"
@@ -25,8 +26,9 @@ constexpr size_t kFirstTableBytes = size_t{1} << 20;
 // Attention computes a row's splits in blocks of their own as long as their results fit in this:
 // 32 rows of 32 heads and 8,192 tokens need half of it.
 constexpr size_t kPartialBytes = size_t{32} << 20;
-// Each has some hundred launches. More shapes than that do not come again and again.
-constexpr size_t kMaxGraphs = 256;
+// Each has some hundred launches, at about 10 KB of the device's memory: for a model of 32 layers,
+// whose adapters change all projections, 6 MB. More shapes than that do not come again and again.
+constexpr size_t kMaxGraphs = 64;
 
 // At least so large; what was there is lost.
 template <typename BufferType>
@@ -97,7 +99,8 @@ CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, con
       layout_(layout),
       weights_(std::move(weights)),
       adapters_(device),
-      max_rows_(max_rows) {}
+      max_rows_(max_rows),
+      max_graphs_(kMaxGraphs) {}
 
 Status CudaBackend::AllocateActivations(int64_t max_positions) {
   const kernels::RopeTable rope(RopeInverseFrequencies(spec_.rope, spec_.head_dim), max_positions);
@@ -128,6 +131,7 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
 Status CudaBackend::Begin(const ForwardBatch& batch) {
   batch_rows_ = static_cast<int32_t>(batch.tokens.size());
   CHECK_LE(batch_rows_, max_rows_);
+  ++num_steps_;
   for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, device_.context().num_multiprocessors, batch, tables);
@@ -174,17 +178,40 @@ Status CudaBackend::ReserveForStep(const CudaStep& step) {
 
 Status CudaBackend::Run(const std::function<Status()>& operators) {
   if (!shape_.is_rounded) return operators();
-  const auto found = graphs_.find(shape_);
+  auto found = graphs_.find(shape_);
   if (found == graphs_.end()) {
-    if (graphs_.size() >= kMaxGraphs) graphs_.clear();
-    graphs_.emplace(shape_, nullptr);
+    if (graphs_.size() >= max_graphs_) ForgetOldestGraph();
+    if (max_graphs_ > 0) graphs_.emplace(shape_, Graph{.last_step = num_steps_});
     return operators();
   }
-  if (found->second == nullptr) {
-    ASSIGN_OR_RETURN(found->second, device_.Capture(operators));
+  Graph& graph = found->second;
+  graph.last_step = num_steps_;
+  if (graph.captured == nullptr) {
+    StatusOr<std::unique_ptr<kernels::CudaGraph>> captured = device_.Capture(operators);
+    if (captured.status().code() == StatusCode::kResourceExhausted) {
+      GiveGraphsUp(captured.status());
+      return operators();
+    }
+    ASSIGN_OR_RETURN(graph.captured, std::move(captured));
   }
   ++num_replays_;
-  return found->second->Replay();
+  return graph.captured->Replay();
+}
+
+void CudaBackend::ForgetOldestGraph() {
+  const auto oldest = std::ranges::min_element(
+      graphs_, {}, [](const auto& entry) { return entry.second.last_step; });
+  if (oldest != graphs_.end()) graphs_.erase(oldest);
+}
+
+// Steps are as right without them. The memory is wanted for more than graphs, so that fewer should
+// stay than there was room for.
+void CudaBackend::GiveGraphsUp(const Status& why) {
+  const auto captured = static_cast<size_t>(std::ranges::count_if(
+      graphs_, [](const auto& entry) { return entry.second.captured != nullptr; }));
+  max_graphs_ = captured / 2;
+  graphs_.clear();
+  LogWarning(StrCat("from now on at most ", max_graphs_, " shapes of steps have a graph: ", why));
 }
 
 Status CudaBackend::Embed() {

@@ -68,6 +68,8 @@ class CudaBackend final : public Backend {
 
   // Of each segment.
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
+  void ForgetOldestGraph();
+  void GiveGraphsUp(const Status& why);
   // Memory that captured graphs have the address of.
   Status ReserveForStep(const CudaStep& step);
   template <typename T>
@@ -98,9 +100,14 @@ class CudaBackend final : public Backend {
   CudaStepShape shape_;
   CudaStepLayout step_;
 
-  // Of rounded shapes; null for one that has been run without a graph, which chooses the algorithms
-  // of the products.
-  std::map<CudaStepShape, std::unique_ptr<kernels::CudaGraph>> graphs_;
+  struct Graph {
+    // Null for a shape that has been run without, which chooses the algorithms of the products.
+    std::unique_ptr<kernels::CudaGraph> captured;
+    int64_t last_step = 0;  // that had this shape
+  };
+  std::map<CudaStepShape, Graph> graphs_;  // of rounded shapes
+  size_t max_graphs_;
+  int64_t num_steps_ = 0;
   int64_t num_replays_ = 0;
 
   kernels::PinnedBuffer host_table_;

@@ -290,6 +290,28 @@ TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
   }
 }
 
+// The emulator's graphs take memory, too. Without any, steps are launched one by one.
+TEST(CudaBackend, GoesOnWithoutGraphsWhenTheDeviceHasNoMemoryForThem) {
+  const std::vector<Golden> goldens = Goldens();
+  const Golden& golden = goldens.front();
+  std::mt19937_64 random(kSeed);
+  const std::vector<std::vector<Piece>> steps = Steps(golden, random);
+  const auto with = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2);
+  const auto without = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2);
+  Side expected(golden, DType::kBF16, with.get());
+  Side side(golden, DType::kBF16, without.get());
+  // Once the tables have grown.
+  EXPECT_EQ(side.Run(steps[0]), expected.Run(steps[0]));
+  constexpr int64_t kTooLittle = 100 << 10;
+  const int64_t free = Value(without->FreeBytes());
+  auto others = kernels::Allocate(*without, static_cast<size_t>(free - kTooLittle));
+  for (size_t i = 1; i < steps.size(); ++i) {
+    EXPECT_EQ(side.Run(steps[i]), expected.Run(steps[i])) << "step " << i;
+  }
+  EXPECT_GE(expected.num_replays(), 2);
+  EXPECT_EQ(side.num_replays(), 0);
+}
+
 ARIL_INSTANTIATE_CUDA_TEST(CudaBackendTest);
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -17,9 +18,20 @@ namespace aril {
 namespace {
 
 constexpr double kPoolShareOfFreeHostMemory = 0.4;
-// The rest is for what the driver and the libraries take, and for tables that grow with the load.
-constexpr double kPoolShareOfFreeGpuMemory = 0.9;
-constexpr double kMostOfFreeGpuMemory = 0.95;
+
+// What is left beside the pool: for graphs, whose number CudaBackend bounds, for what the driver
+// and the libraries load later, and for tables that grow with the load.
+struct Reserve {
+  double share;
+  int64_t at_least;  // but no more than half of what the model leaves
+};
+constexpr Reserve kReserveByDefault = {0.1, int64_t{2} << 30};
+constexpr Reserve kSmallestReserve = {0.05, int64_t{1} << 30};
+
+int64_t PoolBeside(const Reserve& reserve, int64_t bytes) {
+  const auto share = static_cast<int64_t>(reserve.share * static_cast<double>(bytes));
+  return bytes - std::max(share, std::min(reserve.at_least, bytes / 2));
+}
 
 int64_t MachineMemory() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -112,11 +124,8 @@ class CudaGpu final : public ComputeDevice {
                  " MiB, and the GPU has ", free >> 20,
                  " MiB free: use a smaller model or dtype, or lower ", "--max-num-batched-tokens"));
     }
-    const auto share = [rest](double of) {
-      return static_cast<int64_t>(of * static_cast<double>(rest));
-    };
-    return PoolMemory{.most = share(kMostOfFreeGpuMemory),
-                      .by_default = share(kPoolShareOfFreeGpuMemory)};
+    return PoolMemory{.most = PoolBeside(kSmallestReserve, rest),
+                      .by_default = PoolBeside(kReserveByDefault, rest)};
   }
   StatusOr<std::unique_ptr<Backend>> LoadBackend(Checkpoint checkpoint, const ModelSpec& spec,
                                                  const BackendOptions& options) override {

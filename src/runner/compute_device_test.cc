@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/emulated_device.h"
 #include "kernels/gemm/gemm_emulated.h"
+#include "model/pool_layout.h"
 #include "runner/local_runner.h"
 
 namespace aril {
@@ -21,12 +22,14 @@ using ::testing::HasSubstr;
 const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 const std::string kAdapters = kModel + "/adapters/";
 
-StatusOr<Gpu> OpenEmulated() {
+StatusOr<Gpu> OpenEmulatedOf(int64_t memory_bytes) {
   Gpu gpu;
-  gpu.device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2);
+  gpu.device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2, memory_bytes);
   gpu.gemm = kernels::MakeEmulatedGemm(*gpu.device);
   return gpu;
 }
+
+StatusOr<Gpu> OpenEmulated() { return OpenEmulatedOf(int64_t{64} << 20); }
 
 StatusOr<Gpu> OpenNone() { return Unavailable("no CUDA device: the driver lists none"); }
 
@@ -100,6 +103,30 @@ TEST(ComputeDevice, AutoIsTheGpuIfThereIsOne) {
   const auto quantized = Create(options);
   ASSERT_TRUE(quantized.ok()) << quantized.status();
   EXPECT_THAT((*quantized)->Description(), Not(HasSubstr("emulator")));
+}
+
+// A large GPU keeps a tenth for all else, a smaller one two gigabytes, a tiny one half.
+TEST(ComputeDevice, LeavesMemoryBesideThePool) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const auto memory_of = [](int64_t bytes) {
+    ThreadPool threads(1);
+    kernels::CpuContext context(threads, kernels::AvailableIsas().front());
+    const auto device = ChooseDevice("cuda", Quantization::kNone, context,
+                                     [bytes] { return OpenEmulatedOf(bytes); });
+    const auto spec = LoadModelSpec(kModel);
+    return *(*device)->MemoryForPool(
+        *Checkpoint::Open(kModel), *spec,
+        {.layout = *ChooseKvLayout(*spec, DType::kF32), .max_rows = 16, .max_positions = 64});
+  };
+  const auto expect = [&](int64_t free_mib, int64_t by_default_mib, int64_t most_mib) {
+    const PoolMemory memory = memory_of(free_mib * kMiB);
+    // The model and its activations have less than 16 MiB.
+    EXPECT_NEAR(*memory.by_default / kMiB, by_default_mib, 16);
+    EXPECT_NEAR(memory.most / kMiB, most_mib, 16);
+  };
+  expect(100'000, 90'000, 95'000);
+  expect(10'000, 10'000 - 2048, 10'000 - 1024);
+  expect(1'000, 500, 500);
 }
 
 TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {

@@ -78,15 +78,7 @@ class Gpu final : public CudaDevice {
   StatusOr<void*> Allocate(size_t size_bytes) override {
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, size_bytes);
-    if (error == cudaErrorMemoryAllocation) {
-      (void)cudaGetLastError();  // the device goes on
-      size_t free = 0, total = 0;
-      RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "asking for free memory"));
-      return ResourceExhausted("the GPU has no " + std::to_string(size_bytes >> 20) +
-                               " MiB in one piece: " + std::to_string(free >> 20) + " MiB of " +
-                               std::to_string(total >> 20) + " MiB are free");
-    }
-    RETURN_IF_ERROR(Check(error, "allocating device memory"));
+    RETURN_IF_ERROR(CheckMemory(error, std::to_string(size_bytes >> 20) + " MiB in one piece"));
     return memory;
   }
   void Free(void* memory) override { (void)cudaFree(memory); }
@@ -146,8 +138,11 @@ class Gpu final : public CudaDevice {
     RETURN_IF_ERROR(enqueued);
     RETURN_IF_ERROR(ended);
     cudaGraphExec_t executable = nullptr;
-    RETURN_IF_ERROR(Check(cudaGraphInstantiate(&executable, graph.get(), 0), "making a graph"));
-    return std::unique_ptr<CudaGraph>(std::make_unique<GpuGraph>(*this, executable, stream_));
+    RETURN_IF_ERROR(CheckMemory(cudaGraphInstantiate(&executable, graph.get(), 0), "a graph"));
+    auto owned = std::make_unique<GpuGraph>(*this, executable, stream_);
+    // Now, so that no replay has to find memory.
+    RETURN_IF_ERROR(CheckMemory(cudaGraphUpload(executable, stream_), "a graph"));
+    return std::unique_ptr<CudaGraph>(std::move(owned));
   }
   StatusOr<double> TimeUs(const Work& enqueue) override {
     RETURN_IF_ERROR(Check(cudaEventRecord(begin_.get(), stream_), "recording an event"));
@@ -165,6 +160,17 @@ class Gpu final : public CudaDevice {
   }
 
  private:
+  // Of a call that takes memory of the device, for `what`.
+  Status CheckMemory(cudaError_t error, const std::string& what) const {
+    if (error != cudaErrorMemoryAllocation) return Check(error, "taking memory for " + what);
+    (void)cudaGetLastError();  // the device goes on
+    size_t free = 0, total = 0;
+    RETURN_IF_ERROR(Check(cudaMemGetInfo(&free, &total), "asking for free memory"));
+    return ResourceExhausted("the GPU has no memory for " + what + ": " +
+                             std::to_string(free >> 20) + " MiB of " + std::to_string(total >> 20) +
+                             " MiB are free");
+  }
+
   std::string name_;
   Stream owned_stream_;
   cudaStream_t stream_;

@@ -20,7 +20,7 @@
 namespace aril::kernels {
 
 // Launches with all their arguments, to be run again and again: what they read, tables too, is what
-// lies at those addresses then. Must not outlive its device.
+// lies at those addresses then. Takes memory of the device. Must not outlive its device.
 class CudaGraph {
  public:
   virtual ~CudaGraph() = default;
@@ -69,7 +69,8 @@ class CudaDevice {
   virtual Status Synchronize() = 0;
 
   // Records what `enqueue` puts into the stream, without running it. It must launch kernels and
-  // copy within the device, and nothing else.
+  // copy within the device, and nothing else. ResourceExhausted if the device has not the memory
+  // that the graph takes; the device goes on.
   virtual StatusOr<std::unique_ptr<CudaGraph>> Capture(const Work& enqueue) = 0;
   // The time that the device takes for what `enqueue` puts into the stream, in microseconds.
   // Unimplemented in the emulator, where time means nothing.

@@ -1,7 +1,9 @@
 #include "kernels/cuda/emulated_device.h"
 
 #include <cstring>
+#include <map>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -10,12 +12,20 @@ namespace aril::kernels {
 namespace {
 
 constexpr auto kAlignment = std::align_val_t{256};
-// Says nothing, but must be something.
-constexpr int64_t kFreeBytes = int64_t{64} << 20;
+// About what a driver takes for a launch of a graph that may run.
+constexpr int64_t kGraphBytesPerCall = 10 << 10;
 
 class EmulatedGraph final : public CudaGraph {
  public:
-  explicit EmulatedGraph(emulator::Work work) : work_(std::move(work)) {}
+  // Takes of `free_bytes` what it gives back in the end.
+  EmulatedGraph(emulator::Work work, int64_t& free_bytes)
+      : work_(std::move(work)), free_bytes_(free_bytes) {
+    free_bytes_ -= SizeBytes(work_);
+  }
+  ~EmulatedGraph() override { free_bytes_ += SizeBytes(work_); }
+  static int64_t SizeBytes(const emulator::Work& work) {
+    return static_cast<int64_t>(work.size()) * kGraphBytesPerCall;
+  }
   Status Replay() override {
     for (const auto& call : work_) call();
     return OkStatus();
@@ -23,11 +33,13 @@ class EmulatedGraph final : public CudaGraph {
 
  private:
   emulator::Work work_;
+  int64_t& free_bytes_;
 };
 
 class EmulatedDevice final : public CudaDevice {
  public:
-  EmulatedDevice(emulator::Order order, int num_multiprocessors) : stream_{.order = order} {
+  EmulatedDevice(emulator::Order order, int num_multiprocessors, int64_t memory_bytes)
+      : stream_{.order = order}, free_bytes_(memory_bytes) {
     context_ = {.stream = &stream_, .num_multiprocessors = num_multiprocessors, .overlap = true};
   }
 
@@ -38,15 +50,23 @@ class EmulatedDevice final : public CudaDevice {
     static constexpr CudaKernels kKernels = ARIL_CUDA_KERNELS(emulated);
     return kKernels;
   }
-  StatusOr<int64_t> FreeBytes() override { return kFreeBytes; }
-  StatusOr<void*> AllocateHost(size_t size_bytes) override { return Allocate(size_bytes); }
-  void FreeHost(void* memory) override { Free(memory); }
+  StatusOr<int64_t> FreeBytes() override { return free_bytes_; }
+  StatusOr<void*> AllocateHost(size_t size_bytes) override { return New(size_bytes); }
+  void FreeHost(void* memory) override { ::operator delete(memory, kAlignment); }
   StatusOr<void*> Allocate(size_t size_bytes) override {
-    void* memory = ::operator new(size_bytes, kAlignment);
-    std::memset(memory, 0xFF, size_bytes);  // NaN
+    RETURN_IF_ERROR(CheckFree(static_cast<int64_t>(size_bytes)));
+    void* memory = New(size_bytes);
+    free_bytes_ -= static_cast<int64_t>(size_bytes);
+    sizes_.emplace(memory, size_bytes);
     return memory;
   }
-  void Free(void* memory) override { ::operator delete(memory, kAlignment); }
+  void Free(void* memory) override {
+    const auto found = sizes_.find(memory);
+    CHECK(found != sizes_.end());
+    free_bytes_ += static_cast<int64_t>(found->second);
+    sizes_.erase(found);
+    ::operator delete(memory, kAlignment);
+  }
   Status CopyToDevice(void* to, const void* from, size_t size_bytes) override {
     RETURN_IF_ERROR(NotInACapture("copying to the device"));
     std::memcpy(to, from, size_bytes);
@@ -85,7 +105,9 @@ class EmulatedDevice final : public CudaDevice {
     const Status enqueued = enqueue();
     stream_.captured = nullptr;
     RETURN_IF_ERROR(enqueued);
-    return std::unique_ptr<CudaGraph>(std::make_unique<EmulatedGraph>(std::move(work)));
+    RETURN_IF_ERROR(CheckFree(EmulatedGraph::SizeBytes(work)));
+    return std::unique_ptr<CudaGraph>(
+        std::make_unique<EmulatedGraph>(std::move(work), free_bytes_));
   }
   StatusOr<double> TimeUs(const Work&) override {
     return Unimplemented("the emulator says nothing about time");
@@ -96,18 +118,31 @@ class EmulatedDevice final : public CudaDevice {
   }
 
  private:
+  static void* New(size_t size_bytes) {
+    void* memory = ::operator new(size_bytes, kAlignment);
+    std::memset(memory, 0xFF, size_bytes);  // NaN
+    return memory;
+  }
+  Status CheckFree(int64_t size_bytes) const {
+    if (size_bytes <= free_bytes_) return OkStatus();
+    return ResourceExhausted(name() + " has no " + std::to_string(size_bytes) +
+                             " bytes: " + std::to_string(free_bytes_) + " are free");
+  }
   Status NotInACapture(const std::string& what) const {
     if (stream_.captured == nullptr) return OkStatus();
     return Internal(what + " (" + name() + "): not while a graph is captured");
   }
 
   emulator::Stream stream_;
+  int64_t free_bytes_;
+  std::map<void*, size_t> sizes_;  // of what is allocated on the device
 };
 
 }  // namespace
 
-std::unique_ptr<CudaDevice> MakeEmulatedDevice(emulator::Order order, int num_multiprocessors) {
-  return std::make_unique<EmulatedDevice>(order, num_multiprocessors);
+std::unique_ptr<CudaDevice> MakeEmulatedDevice(emulator::Order order, int num_multiprocessors,
+                                               int64_t memory_bytes) {
+  return std::make_unique<EmulatedDevice>(order, num_multiprocessors, memory_bytes);
 }
 
 }  // namespace aril::kernels
