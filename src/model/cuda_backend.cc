@@ -42,6 +42,7 @@ Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
 // Bytes of the buffers that cuda_backend.h describes.
 struct Sizes {
   size_t rope, residual, output, input, partials, logit_rows, logit_hidden, logits;
+  CudaStep::Size rounded;
 };
 
 Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t batch_rows,
@@ -63,7 +64,8 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
                                bytes(kernels::AttentionPartialFloats(largest), 1, sizeof(float))),
           .logit_rows = bytes(kLogitRows, 1, sizeof(int32_t)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
-          .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float))};
+          .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float)),
+          .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
 }
 
 }  // namespace
@@ -107,6 +109,7 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   ASSIGN_OR_RETURN(cos_, UploadFloats(device_, rope.cos()));
   ASSIGN_OR_RETURN(sin_, UploadFloats(device_, rope.sin()));
   const Sizes sizes = SizesOf(spec_, layout_, max_rows_, max_positions);
+  RETURN_IF_ERROR(ReserveMemory(sizes.rounded, rounded_));
   RETURN_IF_ERROR(Reserve(device_, residual_, sizes.residual));
   RETURN_IF_ERROR(Reserve(device_, output_, sizes.output));
   RETURN_IF_ERROR(Reserve(device_, input_, sizes.input));
@@ -125,7 +128,8 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
   return static_cast<int64_t>(2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input +
                               sizes.partials + sizes.logit_rows + 2 * sizes.logit_hidden +
-                              sizes.logits);
+                              sizes.logits + sizes.rounded.table_bytes +
+                              static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float));
 }
 
 Status CudaBackend::Begin(const ForwardBatch& batch) {
@@ -140,8 +144,8 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   // The host's copy of the last step's table has been read then.
   RETURN_IF_ERROR(device_.Synchronize());
   RETURN_IF_ERROR(ReserveForStep(step));
-  step.Write(host_table_.data(), device_table_.data());
-  return device_.CopyToDevice(device_table_.data(), host_table_.data(), step_.size_bytes);
+  step.Write(memory_->host_table.data(), memory_->table.data());
+  return device_.CopyToDevice(memory_->table.data(), memory_->host_table.data(), step_.size_bytes);
 }
 
 StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
@@ -162,18 +166,24 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
   return of_segments;
 }
 
+Status CudaBackend::ReserveMemory(const CudaStep::Size& size, StepMemory& memory) {
+  RETURN_IF_ERROR(
+      Reserve(device_, memory.lora_v, static_cast<size_t>(size.v_floats) * sizeof(float)));
+  RETURN_IF_ERROR(Reserve(device_, memory.table, size.table_bytes));
+  return Reserve(device_, memory.host_table, size.table_bytes);
+}
+
 Status CudaBackend::ReserveForStep(const CudaStep& step) {
-  const auto v_bytes = static_cast<size_t>(step.v_floats()) * sizeof(float);
-  const size_t table_bytes = step_.size_bytes;
-  if (v_bytes <= lora_v_.size_bytes() && table_bytes <= device_table_.size_bytes()) {
+  const CudaStep::Size size = step.size();
+  memory_ = shape_.is_rounded ? &rounded_ : &others_;
+  const auto v_bytes = static_cast<size_t>(size.v_floats) * sizeof(float);
+  if (v_bytes <= memory_->lora_v.size_bytes() && size.table_bytes <= memory_->table.size_bytes()) {
     return OkStatus();
   }
-  graphs_.clear();
-  if (v_bytes > lora_v_.size_bytes()) RETURN_IF_ERROR(Reserve(device_, lora_v_, 2 * v_bytes));
-  if (table_bytes <= device_table_.size_bytes()) return OkStatus();
-  const size_t more = std::max(kFirstTableBytes, 2 * table_bytes);
-  RETURN_IF_ERROR(Reserve(device_, device_table_, more));
-  return Reserve(device_, host_table_, more);
+  CHECK(!shape_.is_rounded);
+  // More than this one needs: the next one may be a little larger.
+  return ReserveMemory({std::max(kFirstTableBytes, 2 * size.table_bytes), 2 * size.v_floats},
+                       others_);
 }
 
 Status CudaBackend::Run(const std::function<Status()>& operators) {
@@ -268,12 +278,12 @@ Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
                                                                .x = input_.data(),
                                                                .x_stride = in,
                                                                .in = static_cast<int32_t>(in),
-                                                               .v = lora_v_.as<float>()}),
+                                                               .v = memory_->lora_v.as<float>()}),
                                 "LoRA shrink"));
   kernels::LoraExpandArgs expand{.tables = tables,
                                  .weights_offset = weights_offset,
                                  .max_rank = shape_.max_rank,
-                                 .v = lora_v_.as<float>(),
+                                 .v = memory_->lora_v.as<float>(),
                                  .y = output_.as<float>(),
                                  .y_stride = OutFeatures(spec_, group)};
   const auto* const bias = WeightsOf(layer).groups[static_cast<size_t>(group)].bias.as<float>();

@@ -30,7 +30,8 @@ class CudaBackend final : public Backend {
   // What `spec` asks for and this backend has not: InvalidArgument, naming it.
   static Status Supports(const ModelSpec& spec, const kernels::KvLayout& layout);
 
-  // What a backend takes beside its weights, but for tables that grow with the adapters of a step.
+  // What a backend takes beside its weights, but for the tables of steps that are not
+  // rounded, which grow with them.
   static int64_t ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
                                  int64_t max_rows, int64_t max_positions);
 
@@ -70,11 +71,18 @@ class CudaBackend final : public Backend {
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
   void ForgetOldestGraph();
   void GiveGraphsUp(const Status& why);
-  // Memory that captured graphs have the address of.
+  // What the steps of a kind read and write beside activations.
+  struct StepMemory {
+    kernels::PinnedBuffer host_table;
+    kernels::DeviceBuffer table;
+    kernels::DeviceBuffer lora_v;  // fp32
+  };
+  Status ReserveMemory(const CudaStep::Size& size, StepMemory& memory);
+  // Chooses the memory of a step, which is as large as that needs it then.
   Status ReserveForStep(const CudaStep& step);
   template <typename T>
   const T* InTable(size_t offset) const {
-    return reinterpret_cast<const T*>(device_table_.data() + offset);
+    return reinterpret_cast<const T*>(memory_->table.data() + offset);
   }
 
   Status AddAdapters(int64_t layer, ProjectionGroup group);
@@ -99,6 +107,7 @@ class CudaBackend final : public Backend {
   int32_t batch_rows_ = 0;
   CudaStepShape shape_;
   CudaStepLayout step_;
+  StepMemory* memory_ = nullptr;
 
   struct Graph {
     // Null for a shape that has been run without, which chooses the algorithms of the products.
@@ -110,13 +119,12 @@ class CudaBackend final : public Backend {
   int64_t num_steps_ = 0;
   int64_t num_replays_ = 0;
 
-  kernels::PinnedBuffer host_table_;
-  kernels::DeviceBuffer device_table_;
-  kernels::DeviceBuffer cos_, sin_;        // fp32 [max_positions, head_dim / 2]
-  kernels::DeviceBuffer residual_;         // fp32 [max_rows, hidden]
-  kernels::DeviceBuffer output_;           // fp32 [max_rows, widest projection group]
+  StepMemory rounded_;               // for any rounded shape: captured graphs have its addresses
+  StepMemory others_;                // as the largest step so far needed it
+  kernels::DeviceBuffer cos_, sin_;  // fp32 [max_positions, head_dim / 2]
+  kernels::DeviceBuffer residual_;   // fp32 [max_rows, hidden]
+  kernels::DeviceBuffer output_;     // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
-  kernels::DeviceBuffer lora_v_;           // fp32, as the largest step so far needs it
   kernels::DeviceBuffer partials_;         // fp32, of attention
   kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]: numbers of rows, then tokens
   kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]

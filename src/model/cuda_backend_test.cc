@@ -290,6 +290,27 @@ TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
   }
 }
 
+// Decodes beside prefills: a step that is larger than all before it changes nothing for the graphs.
+TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
+  const std::vector<Golden> goldens = Goldens();
+  const Golden& golden = goldens.front();
+  std::mt19937_64 random(kSeed);
+  Side side(golden, DType::kBF16, devices().front().get());
+  const auto run = [&](int first_sequence, int64_t num_tokens) {
+    std::vector<Piece> step;
+    for (int i = 0; i < 2; ++i) {
+      step.push_back({first_sequence + i, i, RandomTokens(golden.spec, num_tokens, random)});
+    }
+    side.Run(step);
+  };
+  for (int i = 0; i < 3; ++i) run(0, 1);
+  EXPECT_EQ(side.num_replays(), 2);
+  run(2, kMaxRows / 2);
+  EXPECT_EQ(side.num_replays(), 2);
+  run(0, 1);
+  EXPECT_EQ(side.num_replays(), 3);
+}
+
 // The emulator's graphs take memory, too. Without any, steps are launched one by one.
 TEST(CudaBackend, GoesOnWithoutGraphsWhenTheDeviceHasNoMemoryForThem) {
   const std::vector<Golden> goldens = Goldens();

@@ -65,6 +65,27 @@ CudaStep::CudaStep(const ModelSpec& spec, int num_multiprocessors, const Forward
   if (!PlaceWithin(spec, num_multiprocessors)) Place(lora_bytes);
 }
 
+CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_tokens,
+                                        int64_t max_rows, int64_t max_positions) {
+  const int64_t rows = std::min(kMaxRoundedRows, MaxLaunchedRows(max_rows));
+  const int64_t pages = rows * CeilDiv(max_positions, page_tokens);
+  Size size;
+  const auto add = [&size](int64_t bytes) {
+    size.table_bytes += RoundUp(static_cast<size_t>(bytes), kAlignment);
+  };
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    const std::vector<int64_t> outs = OutsOf(spec, group);
+    const kernels::LoraPlanBounds bounds = kernels::BoundLoraPlan(
+        {InFeatures(spec, group), outs}, rows, rows, kernels::kLoraMaxExpandRank);
+    add(bounds.table_bytes);
+    size.v_floats = std::max(size.v_floats, bounds.v_floats);
+  }
+  add(rows * int64_t{sizeof(int32_t)});
+  add(rows * int64_t{sizeof(KvRow)});
+  add(pages * int64_t{sizeof(std::byte*)});
+  return size;
+}
+
 void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
   for (const ProjectionGroup group : kAllProjectionGroups) {
     const std::span<const Projection> projections = ProjectionsOf(group);

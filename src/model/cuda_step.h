@@ -60,9 +60,18 @@ class CudaStep {
   CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
            std::span<const CudaAdapters::Table> tables);
 
+  struct Size {
+    size_t table_bytes = 0;
+    int64_t v_floats = 0;  // of the LoRA operator
+  };
+  // What no step of a rounded shape exceeds: of up to `max_rows` rows, at positions below
+  // `max_positions`, in pages of `page_tokens`.
+  static Size LargestRounded(const ModelSpec& spec, int64_t page_tokens, int64_t max_rows,
+                             int64_t max_positions);
+
   const CudaStepShape& shape() const { return shape_; }
   const CudaStepLayout& layout() const { return layout_; }
-  int64_t v_floats() const { return v_floats_; }  // of the LoRA operator
+  Size size() const { return {layout_.size_bytes, v_floats_}; }
   // `to` [layout().size_bytes] as it is to lie at `at` on the device.
   void Write(std::byte* to, const std::byte* at) const;
 
