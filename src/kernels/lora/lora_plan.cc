@@ -15,13 +15,29 @@ namespace {
 constexpr int32_t kSplitRows = 256;
 // Columns that a block expands at once; an item has a multiple of them.
 constexpr int64_t kExpandCols = 256;
-// A block that takes several column tiles reads V and the descriptions once for all of them. But
-// all that fit the device at a time should have work.
+// A block that takes several column tiles reads V and the descriptions once for all of them. All
+// blocks that fit the device at a time should have work, but none of them a second item: some more
+// items than places take as long as twice as many.
 constexpr int64_t kItemsPerMultiprocessor = 4;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool Aligned16(int64_t value) { return value % 16 == 0; }
+
+// The fewest with which `tiles` of rows have no more items than there are places for blocks; or
+// all, if they have more even then.
+int64_t ColsPerItem(const LoraPlanShape& shape, int64_t tiles) {
+  const int64_t places = kItemsPerMultiprocessor * shape.num_multiprocessors;
+  const auto num_items = [&](int64_t cols) {
+    int64_t of_tile = 0;
+    for (const int64_t out : shape.outs) of_tile += CeilDiv(out, cols);
+    return tiles * of_tile;
+  };
+  const int64_t widest = std::ranges::max(shape.outs);
+  int64_t cols = kExpandCols;
+  while (cols < widest && num_items(cols) > places) cols += kExpandCols;
+  return cols;
+}
 
 }  // namespace
 
@@ -100,14 +116,11 @@ void LoraPlan::PlanExpand(std::span<const LoraPlanSegment> segments,
   std::ranges::sort(cuts);
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
 
-  int64_t col_blocks = 0;
-  for (const int64_t out : shape_.outs) col_blocks += CeilDiv(out, kExpandCols);
-  const int64_t wanted = kItemsPerMultiprocessor * shape_.num_multiprocessors;
   int64_t tiles = 0;
   for (size_t i = 1; i < cuts.size(); ++i) {
     tiles += CeilDiv(cuts[i] - cuts[i - 1], kLoraExpandRows);
   }
-  const int64_t cols_per_item = std::max<int64_t>(1, tiles * col_blocks / wanted) * kExpandCols;
+  const int64_t cols_per_item = ColsPerItem(shape_, tiles);
 
   // Parts in the order in which they begin; those of the rows at hand, in the order of the list.
   std::vector<const Part*> by_row;
