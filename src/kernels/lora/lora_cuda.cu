@@ -11,6 +11,11 @@
 // of the tables in turn: one captured launch fits every batch. What a reference leads to is read
 // again after every store and barrier: of an entry and of B's description loops have copies; of
 // items, too, and ptxas 13.0 would spill registers.
+//
+// Each load that waits for another one takes half a microsecond, which is what a decode of few rows
+// consists of. So nothing waits for the previous kernel but what reads x or V, or writes: tables
+// and adapters were copied before the first kernel of the step, and the first weights are under way
+// when that one ends.
 
 #include "kernels/cuda/elements.h"
 #include "kernels/lora/lora_cuda.h"
@@ -25,6 +30,13 @@ static_assert(kWarps * kLoraSlice == kLoraChunk);
 // Registers allow four blocks of either kernel on a multiprocessor, which makes 64 KB of loads that
 // are under way there: the latency of the memory times its bandwidth is about 25 KB.
 constexpr int kBlocksPerMultiprocessor = 4;
+
+// Comes before the first access to what another kernel of the step writes, or reads before it is
+// written here; and in every block, since the end of this kernel says that those before it ended.
+ARIL_DEVICE void FollowPreviousKernel() {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+}
 
 // Null for a row that the matrix does not have.
 template <typename Element>
@@ -102,6 +114,7 @@ ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[
       if (slice.a[i] != nullptr) a[i][s] = LoadWeights16(slice.a[i] + first + 32 * s);
     }
   }
+  FollowPreviousKernel();
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot) {
     if (slot * 8 >= slice.num_rows) break;
@@ -120,6 +133,7 @@ ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[
 // For the end of `in`, and rows that are not aligned.
 template <typename T>
 ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  FollowPreviousKernel();
   const int lane = ThreadIdx() % kWarpSize;
 #pragma unroll 1
   for (int s = 0; s < kSteps; ++s) {
@@ -147,6 +161,7 @@ ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots]
 // In fp32 there is no matrix instruction that keeps all bits; each lane adds up, in order, what it
 // would hold after one.
 ARIL_DEVICE void Multiply(F32, const Slice<float>& slice, float (&sums)[kSlots][4]) {
+  FollowPreviousKernel();
   const int lane = ThreadIdx() % kWarpSize;
   const int end = slice.first + kLoraSlice < slice.in ? slice.first + kLoraSlice : slice.in;
 #pragma unroll
@@ -227,12 +242,11 @@ ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& it
 template <typename T>
 ARIL_KERNEL(kThreads)
 ShrinkKernel(ARIL_PARAMETER LoraShrinkArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
   const auto* items = reinterpret_cast<const LoraShrinkItem*>(args.tables + 1);
   const int num_items = args.tables->num_shrink_items;
   float* tiles = SharedMemory<float>();
   for (int i = BlockIdx(); i < num_items; i += GridDim()) ShrinkItem<T>(args, items[i], tiles);
+  FollowPreviousKernel();
 }
 
 // --- Expand ---
@@ -262,18 +276,27 @@ ARIL_DEVICE void StageV(const float* v, const LoraExpandEntry& entry, float scal
   }
 }
 
-// Four rows of Bᵀ, ranks 2t, 2t+1, 2t+8, 2t+9 of a tile, 8 columns each.
-ARIL_DEVICE void LoadB(const LoraDeviceMatrix& b, int rank, int first_rank, int col, int end,
-                       Vector16 (&rows)[4]) {
-  const int t = ThreadIdx() % 4;
-  const bool whole = b.aligned16 != 0 && col + 8 <= end;
+// Of B, 16 ranks and the 64 columns of a warp: on its way before that has anything to multiply.
+template <typename T>
+struct TileOfB {
+  Vector16 rows[4];  // of Bᵀ, ranks 2t, 2t+1, 2t+8, 2t+9, columns 8g … 8g + 7
+
+  ARIL_DEVICE void Load(const LoraDeviceMatrix& b, int rank, int first_rank, int first_col,
+                        int end) {
+    const int t = ThreadIdx() % 4, col = first_col + ThreadIdx() % kWarpSize / 4 * 8;
+    const bool whole = b.aligned16 != 0 && col + 8 <= end;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint16_t* row = RowOf<uint16_t>(b, rank, first_rank + 2 * t + i % 2 + i / 2 * 8);
-    rows[i] = {};
-    if (row != nullptr) rows[i] = whole ? LoadWeights16(row + col) : LoadEight(row, col, end);
+    for (int i = 0; i < 4; ++i) {
+      const uint16_t* row = RowOf<uint16_t>(b, rank, first_rank + 2 * t + i % 2 + i / 2 * 8);
+      rows[i] = {};
+      if (row != nullptr) rows[i] = whole ? LoadWeights16(row + col) : LoadEight(row, col, end);
+    }
   }
-}
+};
+template <>
+struct TileOfB<F32> {  // is read where it is multiplied
+  ARIL_DEVICE void Load(const LoraDeviceMatrix&, int, int, int, int) {}
+};
 
 // Two floats as three words of two BF16, which add up to all their bits: eight of the 24 each.
 ARIL_DEVICE void SplitInThree(float first, float second, uint32_t (&terms)[3]) {
@@ -329,7 +352,8 @@ ARIL_DEVICE void MultiplyTerms(F16, const uint32_t (&v)[3][4], const uint32_t (&
   }
 }
 
-// sums += V · B for a tile of 16 rows and 64 columns from `col` on. sums[i][0] is row g, column
+// sums += V · B for a tile of 16 rows and 64 columns from `col` on, whose first ranks of B are in
+// `tile`. sums[i][0] is row g, column
 // 16t + i, sums[i][1] row g, column 16t + 8 + i; [2] and [3] the same of row g + 8.
 //
 // Each rank tile begins from zero, and is added outside of the tensor core, which does not round:
@@ -337,13 +361,12 @@ ARIL_DEVICE void MultiplyTerms(F16, const uint32_t (&v)[3][4], const uint32_t (&
 // there are three or six for each tile.
 template <typename T>
 ARIL_DEVICE void MultiplyTile(T, const LoraDeviceMatrix& b, int rank, const float* staged, int col,
-                              int end, float (&sums)[kTileInstructions][4]) {
+                              int end, TileOfB<T>& tile, float (&sums)[kTileInstructions][4]) {
   const int stride = StagedStride(rank);
-  const int group = ThreadIdx() % kWarpSize / 4;
+  const Vector16(&rows)[4] = tile.rows;
 #pragma unroll 1
   for (int first = 0; first < rank; first += kLoraRankTile) {
-    Vector16 rows[4];
-    LoadB(b, rank, first, col + 8 * group, end, rows);
+    if (first > 0) tile.Load(b, rank, first, col, end);
     uint32_t terms[3][4];
     LoadTerms(staged, stride, first, terms);
 #pragma unroll
@@ -360,7 +383,8 @@ ARIL_DEVICE void MultiplyTile(T, const LoraDeviceMatrix& b, int rank, const floa
   }
 }
 ARIL_DEVICE void MultiplyTile(F32, const LoraDeviceMatrix& b, int rank, const float* staged,
-                              int col, int end, float (&sums)[kTileInstructions][4]) {
+                              int col, int end, TileOfB<F32>&,
+                              float (&sums)[kTileInstructions][4]) {
   const int lane = ThreadIdx() % kWarpSize, stride = StagedStride(rank);
   for (int j = 0; j < rank; ++j) {
     const float* row = RowOf<float>(b, rank, j);
@@ -396,15 +420,14 @@ template <typename T>
 ARIL_DEVICE void AddEight(const float (&sums)[8], const Gain<T>& gain, int col, int end, float* y) {
   if (col + 8 <= end && IsAligned16(y)) {
     auto* vectors = reinterpret_cast<Float4*>(y);
+    Float4 halves[2] = {vectors[0], vectors[1]};
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      Float4 v = vectors[half];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        v.values[i] = gain.Apply(v.values[i] + sums[half * 4 + i], col + half * 4 + i);
-      }
-      vectors[half] = v;
+    for (int i = 0; i < 8; ++i) {
+      float& value = halves[i / 4].values[i % 4];
+      value = gain.Apply(value + sums[i], col + i);
     }
+    vectors[0] = halves[0];
+    vectors[1] = halves[1];
     return;
   }
 #pragma unroll
@@ -413,22 +436,28 @@ ARIL_DEVICE void AddEight(const float (&sums)[8], const Gain<T>& gain, int col, 
   }
 }
 
+// The first column of this warp in an item; kWarps * kTileCols further on is its next one.
+ARIL_DEVICE int FirstCol(const LoraExpandItem& item) {
+  return item.first_col + ThreadIdx() / kWarpSize * kTileCols;
+}
+
 // Adds one segment's part to the item's rows and columns. Each element of y is one thread's, for
-// all segments of the item: they need no barrier between them.
+// all segments of the item: they need no barrier between them. `tile`: what comes first of B.
 template <typename T>
 ARIL_DEVICE void AddEntry(const LoraExpandArgs& args, const LoraExpandItem& item,
-                          const LoraDeviceWeights& weights, const float* staged) {
+                          const LoraDeviceWeights& weights, const float* staged, TileOfB<T>& tile) {
   using Element = typename T::Element;
-  const int warp = ThreadIdx() / kWarpSize, lane = ThreadIdx() % kWarpSize;
+  const int lane = ThreadIdx() % kWarpSize;
   const LoraExpandTarget& target = args.targets[item.target];
   const bool gains = weights.gain.num_runs > 0;
   const Gain<T> gain = {gains ? RowOf<Element>(weights.gain, 2, 0) : nullptr,
                         gains ? RowOf<Element>(weights.gain, 2, 1) : nullptr, target.bias};
   const LoraDeviceMatrix b = weights.b;
   const int rank = weights.rank, end = item.first_col + item.num_cols;
-  for (int col = item.first_col + warp * kTileCols; col < end; col += kWarps * kTileCols) {
+  for (int col = FirstCol(item); col < end; col += kWarps * kTileCols) {
     float sums[kTileInstructions][4] = {};
-    MultiplyTile(T{}, b, rank, staged, col, end, sums);
+    MultiplyTile(T{}, b, rank, staged, col, end, tile, sums);
+    tile.Load(b, rank, 0, col + kWarps * kTileCols, end);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 4 + i / 2 * 8;
@@ -450,9 +479,12 @@ ARIL_DEVICE void ExpandItem(const LoraExpandArgs& args, const LoraExpandItem& it
     const LoraDeviceWeights& weights = entry.weights[args.weights_offset];
     TrapUnless(weights.rank <= entry.v_stride, "a rank of at most the plan's");
     if (weights.rank == 0) continue;
+    TileOfB<T> tile;
+    tile.Load(weights.b, weights.rank, 0, FirstCol(item), item.first_col + item.num_cols);
+    FollowPreviousKernel();
     StageV(args.v, entry, entry.weight * weights.scale, weights.rank, item.num_rows, staged);
     SyncThreads();
-    AddEntry<T>(args, item, weights, staged);
+    AddEntry<T>(args, item, weights, staged, tile);
     SyncThreads();
   }
 }
@@ -460,8 +492,6 @@ ARIL_DEVICE void ExpandItem(const LoraExpandArgs& args, const LoraExpandItem& it
 template <typename T>
 ARIL_KERNEL(kThreads)
 ExpandKernel(ARIL_PARAMETER LoraExpandArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
   const auto* base = reinterpret_cast<const std::byte*>(args.tables);
   const LoraTables tables = *args.tables;
   TrapUnless(tables.max_rank <= args.max_rank, "ranks of at most the launch's max_rank");
@@ -471,6 +501,7 @@ ExpandKernel(ARIL_PARAMETER LoraExpandArgs args) {
   for (int i = BlockIdx(); i < tables.num_expand_items; i += GridDim()) {
     ExpandItem<T>(args, items[i], entries, staged);
   }
+  FollowPreviousKernel();
 }
 
 }  // namespace
