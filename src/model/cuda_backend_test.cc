@@ -311,6 +311,25 @@ TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
   EXPECT_EQ(side.num_replays(), 3);
 }
 
+// Of any usual rank, and whichever projections it changes: only that there is one makes a shape.
+TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
+  for (const Golden& golden : Goldens()) {
+    SCOPED_TRACE(golden.name);
+    std::mt19937_64 random(kSeed);
+    Side side(golden, DType::kBF16, devices().front().get());
+    int sequence = 0;
+    const auto run = [&](int adapter) {
+      side.Run({{sequence++, adapter, RandomTokens(golden.spec, 1, random)}});
+    };
+    for (int i = 0; i < 2; ++i) run(0);
+    for (int adapter = 0; adapter < static_cast<int>(golden.adapters.size()); ++adapter) {
+      const int64_t before = side.num_replays();
+      run(adapter);
+      EXPECT_EQ(side.num_replays(), before + 1) << "adapter " << adapter;
+    }
+  }
+}
+
 // The emulator's graphs take memory, too. Without any, steps are launched one by one.
 TEST(CudaBackend, GoesOnWithoutGraphsWhenTheDeviceHasNoMemoryForThem) {
   const std::vector<Golden> goldens = Goldens();

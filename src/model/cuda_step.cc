@@ -18,6 +18,12 @@ using kernels::LoraPlanSegment;
 // Any part may be read in pieces of 16 bytes.
 constexpr size_t kAlignment = 16;
 
+// Ranks of rounded shapes are this or the largest. An adapter that comes should not make a new
+// shape, whose first steps take twice as long; what a larger one costs is shared memory, of which
+// the usual one takes 5 KB for a block.
+constexpr int32_t kUsualRank = 64;
+constexpr uint32_t kAllGroups = (1U << kNumProjectionGroups) - 1;
+
 template <typename T>
 T NextPowerOfTwo(T value) {
   return static_cast<T>(std::bit_ceil(static_cast<uint64_t>(value)));
@@ -114,7 +120,8 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   std::array<size_t, kNumProjectionGroups> lora_bytes = {};
   int64_t v_floats = 0;
   if (shape_.max_rank > 0) {
-    rounded.max_rank = std::max(NextPowerOfTwo(shape_.max_rank), kernels::kLoraRankTile);
+    rounded.max_rank = shape_.max_rank <= kUsualRank ? kUsualRank : kernels::kLoraMaxExpandRank;
+    rounded.touched |= kAllGroups;  // for the same reason: a plan may be empty
   }
   for (const ProjectionGroup group : kAllProjectionGroups) {
     if (!rounded.Touches(group)) continue;
@@ -123,9 +130,16 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
         kernels::BoundLoraPlan({InFeatures(spec, group), outs, num_multiprocessors}, rounded.rows,
                                rounded.rows, rounded.max_rank);
     const auto index = static_cast<size_t>(group);
-    if (!plans_[index]->CheckWithin(bounds).ok()) return false;
+    if (plans_[index] && !plans_[index]->CheckWithin(bounds).ok()) return false;
     lora_bytes[index] = static_cast<size_t>(bounds.table_bytes);
     v_floats = std::max(v_floats, bounds.v_floats);
+  }
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    auto& plan = plans_[static_cast<size_t>(group)];
+    if (!rounded.Touches(group) || plan) continue;
+    const std::vector<int64_t> outs = OutsOf(spec, group);
+    plan.emplace(kernels::LoraPlanShape{InFeatures(spec, group), outs, num_multiprocessors},
+                 std::span<const LoraPlanSegment>());
   }
   shape_ = rounded;
   v_floats_ = v_floats;

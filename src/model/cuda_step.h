@@ -28,7 +28,8 @@ struct CudaStepShape {
   int32_t rows = 0;        // launched; those beyond the batch's are of no sequence
   int32_t max_splits = 0;  // of attention (kernels/attention/attention_cuda.h)
   int32_t max_rank = 0;    // of the adapters; 0: none
-  uint32_t touched = 0;    // bit by bit, the projection groups that adapters change
+  uint32_t touched = 0;    // bit by bit, the projection groups that adapters change; all of a
+                           // rounded shape that has any
   bool is_rounded = false;
 
   bool Touches(ProjectionGroup group) const {
