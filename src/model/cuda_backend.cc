@@ -145,7 +145,12 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   RETURN_IF_ERROR(device_.Synchronize());
   RETURN_IF_ERROR(ReserveForStep(step));
   step.Write(memory_->host_table.data(), memory_->table.data());
-  return device_.CopyToDevice(memory_->table.data(), memory_->host_table.data(), step_.size_bytes);
+  for (const CudaStep::Piece& piece : step.pieces()) {
+    RETURN_IF_ERROR(device_.CopyToDevice(memory_->table.data() + piece.offset,
+                                         memory_->host_table.data() + piece.offset,
+                                         piece.size_bytes));
+  }
+  return OkStatus();
 }
 
 StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(

@@ -2,7 +2,7 @@
 //
 // Everything is launched into the device's one stream, and nothing is waited for but in Logits and
 // Finish. What a step's kernels read about its rows (tokens, pages, plans of the LoRA operator) is
-// one table, which Begin copies in one piece. Small steps, decodes most of all, have rounded shapes
+// one table, which Begin copies. Small steps, decodes most of all, have rounded shapes
 // (model/cuda_step.h), and the second of a shape is captured in a graph, which runs the others.
 
 #ifndef ARIL_MODEL_CUDA_BACKEND_H_

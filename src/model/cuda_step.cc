@@ -149,16 +149,27 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
 
 void CudaStep::Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes) {
   size_t end = 0;
-  const auto place = [&end](size_t size_bytes) {
+  // Of `size_bytes`, those that are used come first.
+  const auto place_part = [&](size_t size_bytes, size_t used_bytes) {
     const size_t offset = end;
     end = RoundUp(end + size_bytes, kAlignment);
+    if (!pieces_.empty()) {
+      Piece& last = pieces_.back();
+      if (RoundUp(last.offset + last.size_bytes, kAlignment) == offset) {
+        last.size_bytes = offset + used_bytes - last.offset;
+        return offset;
+      }
+    }
+    pieces_.push_back({offset, used_bytes});
     return offset;
   };
+  const auto place = [&](size_t size_bytes) { return place_part(size_bytes, size_bytes); };
   const auto rows = static_cast<size_t>(shape_.rows);
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
   for (size_t group = 0; group < kNumProjectionGroups; ++group) {
-    layout_.lora[group] = place(lora_bytes[group]);
+    const size_t used = plans_[group] ? static_cast<size_t>(plans_[group]->table_bytes()) : 0;
+    layout_.lora[group] = place_part(lora_bytes[group], used);
   }
   size_t num_pages = 0;
   for (const kernels::AttentionSequence& sequence : batch_.sequences) {

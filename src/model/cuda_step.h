@@ -73,6 +73,12 @@ class CudaStep {
   const CudaStepShape& shape() const { return shape_; }
   const CudaStepLayout& layout() const { return layout_; }
   Size size() const { return {layout_.size_bytes, v_floats_}; }
+  // What Write writes, in bytes of the table: the rest is for larger steps of the same shape.
+  struct Piece {
+    size_t offset = 0;
+    size_t size_bytes = 0;
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
   // `to` [layout().size_bytes] as it is to lie at `at` on the device.
   void Write(std::byte* to, const std::byte* at) const;
 
@@ -87,6 +93,7 @@ class CudaStep {
   std::array<std::optional<kernels::LoraPlan>, kNumProjectionGroups> plans_;
   CudaStepShape shape_;
   CudaStepLayout layout_;
+  std::vector<Piece> pieces_;
   int64_t v_floats_ = 0;
 };
 

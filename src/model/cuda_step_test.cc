@@ -1,0 +1,98 @@
+// The tables of a step, without a device.
+
+#include "model/cuda_step.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+constexpr std::byte kUntouched{0xAB};
+constexpr int kMultiprocessors = 132;
+
+ModelSpec LargeModel() {
+  ModelSpec spec;
+  spec.hidden_size = 4096;
+  spec.intermediate_size = 11008;
+  spec.num_layers = 32;
+  spec.num_heads = 32;
+  spec.num_kv_heads = 32;
+  spec.head_dim = 128;
+  spec.vocab_size = 32000;
+  return spec;
+}
+
+// `num_rows` sequences of one row, each with an adapter of its own.
+struct Decodes {
+  explicit Decodes(int32_t num_rows) : tokens(static_cast<size_t>(num_rows), 1) {
+    CudaAdapters::Table table{.weights = &weights};
+    table.ranks.fill(16);
+    tables.assign(tokens.size(), table);
+    for (int32_t row = 0; row < num_rows; ++row) {
+      sequences.push_back({row, 1, 511, pages});
+      segments.push_back({.first_row = row, .num_rows = 1});
+    }
+  }
+  ForwardBatch batch() const { return {tokens, sequences, segments}; }
+
+  kernels::LoraDeviceWeights weights;
+  std::vector<int32_t> tokens;
+  std::vector<std::byte*> pages = std::vector<std::byte*>(256);
+  std::vector<kernels::AttentionSequence> sequences;
+  std::vector<BatchSegment> segments;
+  std::vector<CudaAdapters::Table> tables;
+};
+
+// A rounded shape has room for the most that any step of it may need, of which most is not copied.
+TEST(CudaStep, CopiesWhatItWritesAndLittleElse) {
+  const Decodes decodes(64);
+  const ForwardBatch batch = decodes.batch();
+  const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+  ASSERT_TRUE(step.shape().is_rounded);
+  std::vector<std::byte> table(step.layout().size_bytes, kUntouched);
+  step.Write(table.data(), table.data());
+  size_t copied = 0, end = 0;
+  const auto expect_untouched = [&](size_t from, size_t to) {
+    EXPECT_TRUE(std::all_of(table.begin() + static_cast<std::ptrdiff_t>(from),
+                            table.begin() + static_cast<std::ptrdiff_t>(to),
+                            [](std::byte byte) { return byte == kUntouched; }))
+        << from << " to " << to;
+  };
+  for (const CudaStep::Piece& piece : step.pieces()) {
+    ASSERT_GE(piece.offset, end);
+    expect_untouched(end, piece.offset);
+    end = piece.offset + piece.size_bytes;
+    copied += piece.size_bytes;
+  }
+  expect_untouched(end, table.size());
+  EXPECT_LE(step.pieces().size(), kNumProjectionGroups + 1);
+  EXPECT_LE(copied, table.size() / 4);
+}
+
+TEST(CudaStep, ARoundedShapeIsNoLargerThanTheLargest) {
+  for (const int32_t rows : {1, 7, 33, 64}) {
+    const Decodes decodes(rows);
+    const ForwardBatch batch = decodes.batch();
+    const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+    const CudaStep::Size most = CudaStep::LargestRounded(LargeModel(), 2, rows, 512);
+    ASSERT_TRUE(step.shape().is_rounded);
+    EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
+    EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
+  }
+}
+
+TEST(CudaStep, AnotherStepIsOnePiece) {
+  const Decodes decodes(65);
+  const ForwardBatch batch = decodes.batch();
+  const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+  EXPECT_FALSE(step.shape().is_rounded);
+  ASSERT_EQ(step.pieces().size(), 1u);
+  EXPECT_EQ(step.pieces()[0].size_bytes, step.layout().size_bytes);
+}
+
+}  // namespace
+}  // namespace aril
