@@ -1,8 +1,10 @@
 #include "model/cuda_adapters.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "kernels/lora/lora_plan.h"
 
@@ -12,8 +14,8 @@ namespace {
 using kernels::LoraDeviceWeights;
 using kernels::MatrixRun;
 
-// Room for some forty adapters of a model with 32 layers.
-constexpr size_t kFirstBytes = size_t{1} << 20;
+// More than a step of decodes has; for a model with 32 layers 8 MB.
+constexpr size_t kFirstPlaces = 128;
 constexpr size_t kAlignment = 16;
 
 template <typename Function>
@@ -67,40 +69,53 @@ std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, st
 }
 
 Status CudaAdapters::MakeRoom(std::span<const ResidentAdapter* const> adapters) {
-  size_t missing = 0, all = 0;
+  size_t bytes = place_bytes_, places = std::max(num_places_, kFirstPlaces);
   for (const ResidentAdapter* adapter : adapters) {
-    const size_t bytes = TableBytes(*adapter);
-    all += bytes;
-    if (!tables_.contains(adapter->serial())) missing += bytes;
+    bytes = std::max(bytes, std::bit_ceil(TableBytes(*adapter)));
   }
-  if (used_bytes_ + missing <= memory_.size_bytes()) return OkStatus();
-  // What the stream does with the old tables comes before what is copied there now; but not before
-  // memory is given back.
-  if (all > memory_.size_bytes()) {
-    RETURN_IF_ERROR(device_.Synchronize());
-    memory_ = {};
-    ASSIGN_OR_RETURN(memory_,
-                     kernels::DeviceBuffer::Allocate(device_, std::max(kFirstBytes, 2 * all)));
-  }
-  tables_.clear();
-  used_bytes_ = 0;
+  if (adapters.size() > places) places = 2 * adapters.size();
+  if (bytes == place_bytes_ && places == num_places_) return OkStatus();
+  known_.clear();
+  memory_ = {};
+  copies_ = {};
+  ASSIGN_OR_RETURN(memory_, kernels::DeviceBuffer::Allocate(device_, places * bytes));
+  ASSIGN_OR_RETURN(copies_, kernels::PinnedBuffer::Allocate(device_, places * bytes));
+  num_places_ = places;
+  place_bytes_ = bytes;
   return OkStatus();
+}
+
+size_t CudaAdapters::TakePlace() {
+  // They are taken in order, and only given on.
+  if (known_.size() < num_places_) return known_.size();
+  const auto oldest =
+      std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.last_use; });
+  CHECK_LT(oldest->second.last_use, num_calls_);
+  const size_t place = oldest->second.place;
+  known_.erase(oldest);
+  return place;
 }
 
 StatusOr<std::vector<CudaAdapters::Table>> CudaAdapters::Find(
     std::span<const ResidentAdapter* const> adapters) {
+  if (adapters.empty()) return std::vector<Table>();
   RETURN_IF_ERROR(MakeRoom(adapters));
+  ++num_calls_;
+  for (const ResidentAdapter* adapter : adapters) {
+    const auto known = known_.find(adapter->serial());
+    if (known != known_.end()) known->second.last_use = num_calls_;
+  }
   std::vector<Table> found;
   for (const ResidentAdapter* adapter : adapters) {
-    if (const auto known = tables_.find(adapter->serial()); known != tables_.end()) {
-      found.push_back(known->second);
+    if (const auto known = known_.find(adapter->serial()); known != known_.end()) {
+      found.push_back(known->second.table);
       continue;
     }
-    std::byte* const at = memory_.data() + used_bytes_;
+    const size_t place = TakePlace(), offset = place * place_bytes_;
+    std::byte* const at = memory_.data() + offset;
     const std::vector<std::byte> bytes = Describe(*adapter, at);
-    RETURN_IF_ERROR(device_.CopyToDevice(at, bytes.data(), bytes.size()));
-    RETURN_IF_ERROR(device_.Synchronize());  // the bytes are about to go
-    used_bytes_ += bytes.size();
+    std::memcpy(copies_.data() + offset, bytes.data(), bytes.size());
+    RETURN_IF_ERROR(device_.CopyToDevice(at, copies_.data() + offset, bytes.size()));
     Table table{.weights = reinterpret_cast<const LoraDeviceWeights*>(at)};
     for (int64_t layer = 0; layer < adapter->num_layers(); ++layer) {
       const auto weights = adapter->Layer(layer);
@@ -108,7 +123,7 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaAdapters::Find(
         table.ranks[p] = std::max(table.ranks[p], weights[p].rank);
       }
     }
-    tables_.emplace(adapter->serial(), table);
+    known_.emplace(adapter->serial(), Known{table, place, num_calls_});
     found.push_back(table);
   }
   return found;

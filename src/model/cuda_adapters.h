@@ -16,9 +16,9 @@
 
 namespace aril {
 
-// Tables of the adapters that were used last, in one piece of the device's memory. One that is used
-// for the first time gets its table there; when there is no room, all are forgotten but those of
-// the step. Used by one thread.
+// Tables of the adapters that were used last, in one piece of the device's memory with a place for
+// each. One that is used for the first time gets a place; when all are taken, that of the one whose
+// last use is longest ago. Used by one thread.
 class CudaAdapters {
  public:
   struct Table {
@@ -29,20 +29,32 @@ class CudaAdapters {
   // The device must outlive this.
   explicit CudaAdapters(kernels::CudaDevice& device) : device_(device) {}
 
-  // Those of `adapters`, which are in the device's pool. Copies what is not there yet into the
-  // stream; kernels that are in the stream already may still read the tables of the last call.
+  // Those of `adapters`, all different, which are in the device's pool. Puts copies of what is not
+  // there yet into the stream, which must have ended all that it had to do.
   StatusOr<std::vector<Table>> Find(std::span<const ResidentAdapter* const> adapters);
 
  private:
   // One adapter's table as bytes that will lie at `at` on the device: the weights, then the runs.
   static std::vector<std::byte> Describe(const ResidentAdapter& adapter, std::byte* at);
   static size_t TableBytes(const ResidentAdapter& adapter);
+  // Places enough for all of them, each large enough for any.
   Status MakeRoom(std::span<const ResidentAdapter* const> adapters);
+  // A place that nobody has, or nobody who is wanted now.
+  size_t TakePlace();
+
+  struct Known {
+    Table table;
+    size_t place = 0;
+    int64_t last_use = 0;  // in calls of Find
+  };
 
   kernels::CudaDevice& device_;
-  kernels::DeviceBuffer memory_;
-  size_t used_bytes_ = 0;
-  std::map<int64_t, Table> tables_;  // by serial
+  kernels::DeviceBuffer memory_;  // [num_places_, place_bytes_]
+  kernels::PinnedBuffer copies_;  // likewise: what is copied there
+  size_t num_places_ = 0;
+  size_t place_bytes_ = 0;
+  int64_t num_calls_ = 0;
+  std::map<int64_t, Known> known_;  // by serial
 };
 
 }  // namespace aril

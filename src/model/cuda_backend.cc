@@ -137,12 +137,12 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   CHECK_LE(batch_rows_, max_rows_);
   ++num_steps_;
   for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
+  // The host's copies of the last step's tables have been read then.
+  RETURN_IF_ERROR(device_.Synchronize());
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, device_.context().num_multiprocessors, batch, tables);
   shape_ = step.shape();
   step_ = step.layout();
-  // The host's copy of the last step's table has been read then.
-  RETURN_IF_ERROR(device_.Synchronize());
   RETURN_IF_ERROR(ReserveForStep(step));
   step.Write(memory_->host_table.data(), memory_->table.data());
   for (const CudaStep::Piece& piece : step.pieces()) {

@@ -330,6 +330,48 @@ TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
   }
 }
 
+// More of them than there are places for.
+TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
+  const std::vector<Golden> goldens = Goldens();
+  const Golden& golden = goldens.front();
+  const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
+  constexpr size_t kAdapters = 300;
+  const Adapter& adapter = golden.adapters.front();
+  const auto pages =
+      static_cast<int32_t>(kAdapters * PagesForAdapter(adapter, DType::kBF16, golden.page_bytes()));
+  PagePool pool(pages);
+  const auto arena = Value(CudaArena::Create(*device, pages, golden.page_bytes()));
+  std::vector<ResidentAdapter> adapters;
+  for (size_t i = 0; i < kAdapters; ++i) {
+    adapters.push_back(Golden::Place(adapter, pool, *arena, DType::kBF16));
+  }
+  CudaAdapters tables(*device);
+  const auto find = [&](std::vector<size_t> indices) {
+    std::vector<const ResidentAdapter*> wanted;
+    for (const size_t i : indices) wanted.push_back(&adapters[i]);
+    const std::vector<CudaAdapters::Table> found = Value(tables.Find(wanted));
+    CHECK_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const auto layer = wanted[i]->Layer(0);
+      for (size_t p = 0; p < kNumProjections; ++p) {
+        // The emulator's memory is the host's.
+        const kernels::LoraDeviceWeights& described = found[i].weights[p];
+        EXPECT_EQ(described.rank, layer[p].rank);
+        if (layer[p].rank == 0) continue;
+        EXPECT_EQ(described.a.first_data, layer[p].a.runs[0].data) << "adapter " << indices[i];
+      }
+    }
+    return found;
+  };
+  const auto* const of_first = find({0})[0].weights;
+  for (size_t i = 1; i < kAdapters; ++i) {
+    const auto found = find({i, 0});
+    EXPECT_EQ(found[1].weights, of_first) << "it moved when " << i << " came";
+    EXPECT_NE(found[0].weights, of_first);
+  }
+  find({1, 0, kAdapters - 1});
+}
+
 // The emulator's graphs take memory, too. Without any, steps are launched one by one.
 TEST(CudaBackend, GoesOnWithoutGraphsWhenTheDeviceHasNoMemoryForThem) {
   const std::vector<Golden> goldens = Goldens();
