@@ -22,6 +22,10 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr uint32_t kAlignment = 16;
 // What kFixed asks the heuristics for: a decode of middling size, which is where the time goes.
 constexpr int64_t kReferenceRows = 32;
+// What its answer is tried for, because the library promises it for the rows that were asked for
+// only: below, at and above the tiles that algorithms have, and a long prompt.
+constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};
+constexpr int kMaxCandidates = 8;
 
 struct CloseLibrary {
   void operator()(void* handle) const { (void)dlclose(handle); }
@@ -41,6 +45,7 @@ struct Functions {
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmulAlgoCheck) algo_check;
   decltype(&cublasLtMatmul) matmul;
 };
 
@@ -65,6 +70,7 @@ StatusOr<Functions> FindAll(void* library) {
   RETURN_IF_ERROR(Find(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy));
   RETURN_IF_ERROR(Find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set));
   RETURN_IF_ERROR(Find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic));
+  RETURN_IF_ERROR(Find(library, "cublasLtMatmulAlgoCheck", f.algo_check));
   RETURN_IF_ERROR(Find(library, "cublasLtMatmul", f.matmul));
   return f;
 }
@@ -175,7 +181,7 @@ class LtGemm final : public CudaGemm {
     return layout(problem.y, CUDA_R_32F, args.n, rows, args.y_stride);
   }
 
-  // The heuristics' first algorithm, asked for once for each shape.
+  // The heuristics' first algorithm that can do all it is taken for, asked for once for each shape.
   StatusOr<const cublasLtMatmulAlgo_t*> Choose(const CudaGemmArgs& args) {
     const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(args.rows)));
     const int64_t rows = choice_ == GemmChoice::kFixed ? kReferenceRows : rounded;
@@ -188,18 +194,39 @@ class LtGemm final : public CudaGemm {
     cublasLtMatmulPreference_t preference = nullptr;
     RETURN_IF_ERROR(
         Check(lt_.preference_create(&preference), "cublasLtMatmulPreferenceCreate", args));
-    cublasLtMatmulHeuristicResult_t result{};
-    int count = 0;
-    const Status status = Ask(args, problem, preference, result, count);
+    std::vector<cublasLtMatmulHeuristicResult_t> candidates(kMaxCandidates);
+    const Status status = Ask(args, problem, preference, candidates);
     (void)lt_.preference_destroy(preference);
     RETURN_IF_ERROR(status);
-    if (count == 0) return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
-    return &algorithms_.emplace(key, result.algo).first->second;
+    for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
+      ASSIGN_OR_RETURN(const bool usable, IsUsable(args, candidate));
+      if (usable) return &algorithms_.emplace(key, candidate.algo).first->second;
+    }
+    return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
   }
 
+  StatusOr<bool> IsUsable(const CudaGemmArgs& args,
+                          const cublasLtMatmulHeuristicResult_t& candidate) const {
+    if (candidate.state != CUBLAS_STATUS_SUCCESS) return false;
+    if (choice_ == GemmChoice::kFastest) return true;
+    for (const int64_t rows : kCheckedRows) {
+      Problem problem(lt_);
+      RETURN_IF_ERROR(Describe(args, rows, problem));
+      cublasLtMatmulHeuristicResult_t result{};
+      const cublasStatus_t checked = lt_.algo_check(handle_, problem.desc, problem.w, problem.x,
+                                                    problem.y, problem.y, &candidate.algo, &result);
+      if (checked != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS ||
+          result.workspaceSize > kWorkspaceBytes) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Best first, as many as there are.
   Status Ask(const CudaGemmArgs& args, const Problem& problem,
-             cublasLtMatmulPreference_t preference, cublasLtMatmulHeuristicResult_t& result,
-             int& count) const {
+             cublasLtMatmulPreference_t preference,
+             std::vector<cublasLtMatmulHeuristicResult_t>& candidates) const {
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       return Check(lt_.preference_set(preference, attribute, &value, sizeof(value)),
                    "cublasLtMatmulPreferenceSetAttribute", args);
@@ -214,9 +241,13 @@ class LtGemm final : public CudaGemm {
       constexpr uint32_t kNoSplits = CUBLASLT_REDUCTION_SCHEME_NONE;
       RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kNoSplits));
     }
-    return Check(lt_.heuristic(handle_, problem.desc, problem.w, problem.x, problem.y, problem.y,
-                               preference, 1, &result, &count),
-                 "cublasLtMatmulAlgoGetHeuristic", args);
+    int count = 0;
+    RETURN_IF_ERROR(
+        Check(lt_.heuristic(handle_, problem.desc, problem.w, problem.x, problem.y, problem.y,
+                            preference, kMaxCandidates, candidates.data(), &count),
+              "cublasLtMatmulAlgoGetHeuristic", args));
+    candidates.resize(static_cast<size_t>(count));
+    return OkStatus();
   }
 
   CudaDevice& device_;

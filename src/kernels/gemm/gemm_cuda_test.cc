@@ -3,6 +3,8 @@
 
 #include "kernels/gemm/gemm_cuda.h"
 
+#include <utility>
+
 #include "gtest/gtest.h"
 #include "kernels/cuda/test_support.h"
 #include "kernels/gemm/gemm.h"
@@ -71,6 +73,30 @@ TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
     std::memcpy(first.view().data, x.view().data, static_cast<size_t>(kK) * SizeOf(dtype));
     const std::vector<float> alone = Run(**fixed, device, first, w, bias);
     EXPECT_TRUE(BitwiseEqual(alone.data(), all.data(), kN * sizeof(float))) << dtype;
+  }
+}
+
+// Of the sizes that a model has, where an algorithm might split or specialize.
+TEST_P(CudaMatrixProduct, ARowOfAModelIsBitwiseTheSameInAnyNumberOfRows) {
+  if (emulated()) GTEST_SKIP() << "cuBLASLt has no emulator";
+  std::mt19937_64 random(kSeed);
+  CudaDevice& device = *devices()[0];
+  auto fixed = OpenCudaGemm(device, GemmChoice::kFixed);
+  if (fixed.status().code() == StatusCode::kUnavailable) GTEST_SKIP() << Message(fixed.status());
+  Require(fixed.status());
+  constexpr int64_t kMaxRows = 512;
+  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 4096}, {4096, 11008}}) {
+    const TestMatrix w(DType::kBF16, n, k, 1.0, random, 0), bias(DType::kF32, 1, n, 1.0, random, 0),
+        x(DType::kBF16, kMaxRows, k, 1.0, random, 0);
+    const std::vector<float> all = Run(**fixed, device, x, w, bias);
+    for (const int64_t rows : {1, 2, 31, 33}) {
+      const TestMatrix first(DType::kBF16, rows, k, 1.0, random, 0);
+      std::memcpy(first.view().data, x.view().data,
+                  static_cast<size_t>(rows * k) * SizeOf(DType::kBF16));
+      const std::vector<float> some = Run(**fixed, device, first, w, bias);
+      EXPECT_TRUE(BitwiseEqual(some.data(), all.data(), some.size() * sizeof(float)))
+          << rows << " rows, " << k << " to " << n;
+    }
   }
 }
 
