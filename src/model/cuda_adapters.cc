@@ -42,11 +42,12 @@ size_t CudaAdapters::TableBytes(const ResidentAdapter& adapter) {
          RoundUp(runs * sizeof(MatrixRun), kAlignment);
 }
 
-std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, std::byte* at) {
+std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, std::byte* at) const {
   std::vector<std::byte> table(TableBytes(adapter));
   size_t run_offset = RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights), kAlignment);
   const auto describe = [&](const kernels::LoraMatrix& matrix) {
     const auto* device_runs = reinterpret_cast<const MatrixRun*>(at + run_offset);
+    for (const MatrixRun& run : matrix.runs) CHECK(device_.OwnsAll({&run.data, 1}));
     if (!matrix.runs.empty()) {
       std::memcpy(&table[run_offset], matrix.runs.data(), matrix.runs.size_bytes());
       run_offset += matrix.runs.size_bytes();

@@ -35,7 +35,7 @@ class CudaAdapters {
 
  private:
   // One adapter's table as bytes that will lie at `at` on the device: the weights, then the runs.
-  static std::vector<std::byte> Describe(const ResidentAdapter& adapter, std::byte* at);
+  std::vector<std::byte> Describe(const ResidentAdapter& adapter, std::byte* at) const;
   static size_t TableBytes(const ResidentAdapter& adapter);
   // Places enough for all of them, each large enough for any.
   Status MakeRoom(std::span<const ResidentAdapter* const> adapters);

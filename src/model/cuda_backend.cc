@@ -137,6 +137,9 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   CHECK_LE(batch_rows_, max_rows_);
   ++num_steps_;
   for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
+  for (const kernels::AttentionSequence& sequence : batch.sequences) {
+    CHECK(device_.OwnsAll(sequence.pages));
+  }
   // The host's copies of the last step's tables have been read then.
   RETURN_IF_ERROR(device_.Synchronize());
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));

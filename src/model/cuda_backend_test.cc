@@ -372,6 +372,19 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
   find({1, 0, kAdapters - 1});
 }
 
+// As they would if a runner made the wrong arena: a GPU's kernels could not read them, or slowly.
+TEST(CudaAdaptersDeathTest, OfTheHostEndTheProgram) {
+  const std::vector<Golden> goldens = Goldens();
+  const Golden& golden = goldens.front();
+  const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
+  PagePool pool(kNumPages);
+  const HostArena arena(kNumPages, golden.page_bytes());
+  const ResidentAdapter adapter = Golden::Place(golden.adapters.front(), pool, arena, DType::kBF16);
+  CudaAdapters tables(*device);
+  const ResidentAdapter* const wanted[] = {&adapter};
+  EXPECT_DEATH((void)tables.Find(wanted), "OwnsAll");
+}
+
 // The emulator's graphs take memory, too. Without any, steps are launched one by one.
 TEST(CudaBackend, GoesOnWithoutGraphsWhenTheDeviceHasNoMemoryForThem) {
   const std::vector<Golden> goldens = Goldens();

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,9 @@ class CudaDevice {
   // what there is.
   virtual StatusOr<void*> Allocate(size_t size_bytes) = 0;
   virtual void Free(void* memory) = 0;
+  // Whether all of these lie in memory that Allocate gave. The emulator knows, so that it finds
+  // addresses of the host where kernels need those of the device; a GPU says yes without looking.
+  virtual bool OwnsAll(std::span<const std::byte* const>) const { return true; }
 
   // Of its memory, what nobody has taken.
   virtual StatusOr<int64_t> FreeBytes() = 0;

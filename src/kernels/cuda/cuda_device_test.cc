@@ -63,5 +63,34 @@ TEST_P(CudaGraphs, AFailedCaptureIsReportedAndTheDeviceGoesOn) {
 
 ARIL_INSTANTIATE_CUDA_TEST(CudaGraphs);
 
+TEST(EmulatedDevice, KnowsItsMemoryFromTheHosts) {
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1);
+  const std::byte of_host{};
+  const auto owns = [&](std::vector<const std::byte*> addresses) {
+    return device->OwnsAll(addresses);
+  };
+  DeviceBuffer buffer = Allocate(*device, 16);
+  const std::byte* const begin = buffer.data();
+  EXPECT_TRUE(owns({}));
+  EXPECT_TRUE(owns({begin, begin + 15}));
+  EXPECT_FALSE(owns({begin, begin + 16}));
+  EXPECT_FALSE(owns({&of_host}));
+  EXPECT_FALSE(owns({nullptr}));
+  auto pinned = PinnedBuffer::Allocate(*device, 16);
+  Require(pinned.status());
+  EXPECT_FALSE(owns({pinned->data()}));
+  buffer = {};
+  EXPECT_FALSE(owns({begin}));
+}
+
+TEST(EmulatedDevice, HasNoMoreMemoryThanItWasGiven) {
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1, 1000);
+  DeviceBuffer most = Allocate(*device, 900);
+  EXPECT_EQ(DeviceBuffer::Allocate(*device, 101).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(*device->FreeBytes(), 100);
+  most = {};
+  EXPECT_EQ(*device->FreeBytes(), 1000);
+}
+
 }  // namespace
 }  // namespace aril::kernels

@@ -1,6 +1,8 @@
 #include "kernels/cuda/emulated_device.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <new>
 #include <string>
@@ -66,6 +68,14 @@ class EmulatedDevice final : public CudaDevice {
     free_bytes_ += static_cast<int64_t>(found->second);
     sizes_.erase(found);
     ::operator delete(memory, kAlignment);
+  }
+  bool OwnsAll(std::span<const std::byte* const> addresses) const override {
+    return std::ranges::all_of(addresses, [this](const std::byte* address) {
+      const auto after = sizes_.upper_bound(address);
+      if (after == sizes_.begin()) return false;
+      const auto& [begin, size_bytes] = *std::prev(after);
+      return address < static_cast<const std::byte*>(begin) + size_bytes;
+    });
   }
   Status CopyToDevice(void* to, const void* from, size_t size_bytes) override {
     RETURN_IF_ERROR(NotInACapture("copying to the device"));
@@ -135,7 +145,7 @@ class EmulatedDevice final : public CudaDevice {
 
   emulator::Stream stream_;
   int64_t free_bytes_;
-  std::map<void*, size_t> sizes_;  // of what is allocated on the device
+  std::map<const void*, size_t> sizes_;  // of what is allocated on the device
 };
 
 }  // namespace
