@@ -11,52 +11,76 @@
 namespace aril {
 namespace {
 
+using kernels::LoraDeviceMatrix;
 using kernels::LoraDeviceWeights;
+using kernels::LoraMatrix;
+using kernels::LoraWeights;
 using kernels::MatrixRun;
 
 // More than a step of decodes has; for a model with 32 layers 8 MB.
 constexpr size_t kFirstPlaces = 128;
 constexpr size_t kAlignment = 16;
 
-template <typename Function>
-void ForEachMatrix(const ResidentAdapter& adapter, Function function) {
+// All weights of an adapter: the layers', and if it has any outside of them the embedding's and
+// those of lm_head's blocks.
+std::vector<LoraWeights> WeightsOf(const ResidentAdapter& adapter) {
+  std::vector<LoraWeights> weights;
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (const kernels::LoraWeights& weights : adapter.Layer(layer)) {
-      for (const kernels::LoraMatrix* matrix : {&weights.a, &weights.b, &weights.gain}) {
-        function(*matrix);
-      }
-    }
+    const auto of_layer = adapter.Layer(layer);
+    weights.insert(weights.end(), of_layer.begin(), of_layer.end());
   }
+  if (!adapter.changes_outer()) return weights;
+  const OuterWeights& outer = adapter.outer();
+  weights.push_back({.rank = outer.embedding_rank,
+                     .scale = outer.embedding_scale,
+                     .a = outer.embedding_a,
+                     .b = outer.embedding_b,
+                     .gain = outer.embedding_gain});
+  for (const OuterWeights::Block& block : outer.lm_head) {
+    weights.push_back(block.weights);
+    if (block.first_col > 0) weights.back().a = {};
+  }
+  return weights;
 }
 
-size_t NumWeights(const ResidentAdapter& adapter) {
-  return static_cast<size_t>(adapter.num_layers()) * kNumProjections;
+void CheckOwned(const kernels::CudaDevice& device, const LoraMatrix& matrix) {
+  for (const MatrixRun& run : matrix.runs) CHECK(device.OwnsAll({&run.data, 1}));
 }
 
-}  // namespace
+// An adapter's table as bytes that will lie at `at` on the device: the weights, the embedding's own
+// matrix, then the runs of all.
+class Description {
+ public:
+  Description(const ResidentAdapter& adapter, std::byte* at)
+      : weights_(WeightsOf(adapter)),
+        own_embedding_(adapter.outer().embedding_table),
+        at_(at),
+        own_embedding_offset_(weights_.size() * sizeof(LoraDeviceWeights)),
+        runs_offset_(RoundUp(own_embedding_offset_ + sizeof(LoraDeviceMatrix), kAlignment)) {}
 
-size_t CudaAdapters::TableBytes(const ResidentAdapter& adapter) {
-  size_t runs = 0;
-  ForEachMatrix(adapter, [&](const kernels::LoraMatrix& matrix) { runs += matrix.runs.size(); });
-  return RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights), kAlignment) +
-         RoundUp(runs * sizeof(MatrixRun), kAlignment);
-}
-
-std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, std::byte* at) const {
-  std::vector<std::byte> table(TableBytes(adapter));
-  size_t run_offset = RoundUp(NumWeights(adapter) * sizeof(LoraDeviceWeights), kAlignment);
-  const auto describe = [&](const kernels::LoraMatrix& matrix) {
-    const auto* device_runs = reinterpret_cast<const MatrixRun*>(at + run_offset);
-    for (const MatrixRun& run : matrix.runs) CHECK(device_.OwnsAll({&run.data, 1}));
-    if (!matrix.runs.empty()) {
-      std::memcpy(&table[run_offset], matrix.runs.data(), matrix.runs.size_bytes());
-      run_offset += matrix.runs.size_bytes();
+  size_t size_bytes() const {
+    size_t runs = own_embedding_.runs.size();
+    for (const LoraWeights& weights : weights_) {
+      runs += weights.a.runs.size() + weights.b.runs.size() + weights.gain.runs.size();
     }
-    return kernels::DescribeLoraMatrix(matrix, device_runs);
-  };
-  size_t offset = 0;
-  for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (const kernels::LoraWeights& weights : adapter.Layer(layer)) {
+    return RoundUp(runs_offset_ + runs * sizeof(MatrixRun), kAlignment);
+  }
+
+  // For the device that all matrices are on.
+  std::vector<std::byte> Write(const kernels::CudaDevice& device) const {
+    std::vector<std::byte> table(size_bytes());
+    size_t run_offset = runs_offset_;
+    const auto describe = [&](const LoraMatrix& matrix) {
+      const auto* device_runs = reinterpret_cast<const MatrixRun*>(at_ + run_offset);
+      CheckOwned(device, matrix);
+      if (!matrix.runs.empty()) {
+        std::memcpy(&table[run_offset], matrix.runs.data(), matrix.runs.size_bytes());
+        run_offset += matrix.runs.size_bytes();
+      }
+      return kernels::DescribeLoraMatrix(matrix, device_runs);
+    };
+    size_t offset = 0;
+    for (const LoraWeights& weights : weights_) {
       const LoraDeviceWeights described = {.a = describe(weights.a),
                                            .b = describe(weights.b),
                                            .gain = describe(weights.gain),
@@ -65,13 +89,58 @@ std::vector<std::byte> CudaAdapters::Describe(const ResidentAdapter& adapter, st
       std::memcpy(&table[offset], &described, sizeof(described));
       offset += sizeof(described);
     }
+    const LoraDeviceMatrix own_embedding = describe(own_embedding_);
+    std::memcpy(&table[own_embedding_offset_], &own_embedding, sizeof(own_embedding));
+    return table;
   }
+
+  const LoraDeviceWeights* weights(size_t index) const {
+    return reinterpret_cast<const LoraDeviceWeights*>(at_) + index;
+  }
+  const LoraDeviceMatrix* own_embedding() const {
+    if (own_embedding_.runs.empty()) return nullptr;
+    return reinterpret_cast<const LoraDeviceMatrix*>(at_ + own_embedding_offset_);
+  }
+
+ private:
+  std::vector<LoraWeights> weights_;
+  LoraMatrix own_embedding_;
+  std::byte* at_;
+  size_t own_embedding_offset_;
+  size_t runs_offset_;
+};
+
+size_t TableBytes(const ResidentAdapter& adapter) {
+  return Description(adapter, nullptr).size_bytes();
+}
+
+CudaAdapters::Table TableOf(const ResidentAdapter& adapter, const Description& description) {
+  CudaAdapters::Table table{.weights = description.weights(0)};
+  for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
+    const auto weights = adapter.Layer(layer);
+    for (size_t p = 0; p < kNumProjections; ++p) {
+      table.ranks[p] = std::max(table.ranks[p], weights[p].rank);
+    }
+  }
+  if (!adapter.changes_outer()) return table;
+  const OuterWeights& outer = adapter.outer();
+  const size_t embedding = static_cast<size_t>(adapter.num_layers()) * kNumProjections;
+  table.embedding = description.weights(embedding);
+  table.embedding_rank = outer.embedding_rank;
+  table.own_embedding = description.own_embedding();
+  if (outer.lm_head.empty()) return table;
+  table.lm_head = description.weights(embedding + 1);
+  table.lm_head_rank = outer.lm_head[0].weights.rank;
+  table.lm_head_block_cols = outer.lm_head[0].width;
   return table;
 }
+
+}  // namespace
 
 Status CudaAdapters::MakeRoom(std::span<const ResidentAdapter* const> adapters) {
   size_t bytes = place_bytes_, places = std::max(num_places_, kFirstPlaces);
   for (const ResidentAdapter* adapter : adapters) {
+    if (known_.contains(adapter->serial())) continue;
     bytes = std::max(bytes, std::bit_ceil(TableBytes(*adapter)));
   }
   if (adapters.size() > places) places = 2 * adapters.size();
@@ -114,18 +183,13 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaAdapters::Find(
     }
     const size_t place = TakePlace(), offset = place * place_bytes_;
     std::byte* const at = memory_.data() + offset;
-    const std::vector<std::byte> bytes = Describe(*adapter, at);
+    CheckOwned(device_, adapter->outer().lm_head_table);
+    const Description description(*adapter, at);
+    const std::vector<std::byte> bytes = description.Write(device_);
     std::memcpy(copies_.data() + offset, bytes.data(), bytes.size());
     RETURN_IF_ERROR(device_.CopyToDevice(at, copies_.data() + offset, bytes.size()));
-    Table table{.weights = reinterpret_cast<const LoraDeviceWeights*>(at)};
-    for (int64_t layer = 0; layer < adapter->num_layers(); ++layer) {
-      const auto weights = adapter->Layer(layer);
-      for (size_t p = 0; p < kNumProjections; ++p) {
-        table.ranks[p] = std::max(table.ranks[p], weights[p].rank);
-      }
-    }
-    known_.emplace(adapter->serial(), Known{table, place, num_calls_});
-    found.push_back(table);
+    found.push_back(TableOf(*adapter, description));
+    known_.emplace(adapter->serial(), Known{found.back(), place, num_calls_});
   }
   return found;
 }

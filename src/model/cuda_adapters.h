@@ -24,6 +24,13 @@ class CudaAdapters {
   struct Table {
     const kernels::LoraDeviceWeights* weights = nullptr;  // [layers, projections], on the device
     std::array<int32_t, kNumProjections> ranks = {};      // of each, the largest of any layer
+    // Of OuterWeights, likewise: what the adapter does not have has rank 0, or is null.
+    const kernels::LoraDeviceWeights* embedding = nullptr;  // `a` is Aᵀ [vocab, rank]
+    int32_t embedding_rank = 0;
+    const kernels::LoraDeviceMatrix* own_embedding = nullptr;
+    const kernels::LoraDeviceWeights* lm_head = nullptr;  // one for each block; A is the first's
+    int32_t lm_head_rank = 0;
+    int64_t lm_head_block_cols = 0;  // the same for all adapters
   };
 
   // The device must outlive this.
@@ -34,9 +41,6 @@ class CudaAdapters {
   StatusOr<std::vector<Table>> Find(std::span<const ResidentAdapter* const> adapters);
 
  private:
-  // One adapter's table as bytes that will lie at `at` on the device: the weights, then the runs.
-  std::vector<std::byte> Describe(const ResidentAdapter& adapter, std::byte* at) const;
-  static size_t TableBytes(const ResidentAdapter& adapter);
   // Places enough for all of them, each large enough for any.
   Status MakeRoom(std::span<const ResidentAdapter* const> adapters);
   // A place that nobody has, or nobody who is wanted now.

@@ -41,7 +41,7 @@ Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
 
 // Bytes of the buffers that cuda_backend.h describes.
 struct Sizes {
-  size_t rope, residual, output, input, partials, logit_rows, logit_hidden, logits;
+  size_t rope, residual, output, input, partials, head_table, logit_hidden, logits;
   CudaStep::Size rounded;
 };
 
@@ -62,7 +62,7 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .input = bytes(max_rows, WidestInput(spec), SizeOf(layout.dtype)),
           .partials = std::min(kPartialBytes,
                                bytes(kernels::AttentionPartialFloats(largest), 1, sizeof(float))),
-          .logit_rows = bytes(kLogitRows, 1, sizeof(int32_t)),
+          .head_table = bytes(kLogitRows, 1, sizeof(int32_t)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
           .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float)),
           .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
@@ -115,11 +115,11 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   RETURN_IF_ERROR(Reserve(device_, input_, sizes.input));
   RETURN_IF_ERROR(Reserve(device_, query_, sizes.input));
   RETURN_IF_ERROR(Reserve(device_, partials_, sizes.partials));
-  RETURN_IF_ERROR(Reserve(device_, logit_rows_, sizes.logit_rows));
+  RETURN_IF_ERROR(Reserve(device_, head_table_, sizes.head_table));
   RETURN_IF_ERROR(Reserve(device_, logit_residual_, sizes.logit_hidden));
   RETURN_IF_ERROR(Reserve(device_, logit_output_, sizes.logit_hidden));
   RETURN_IF_ERROR(Reserve(device_, logits_, sizes.logits));
-  RETURN_IF_ERROR(Reserve(device_, host_logit_rows_, sizes.logit_rows));
+  RETURN_IF_ERROR(Reserve(device_, host_head_table_, sizes.head_table));
   return Reserve(device_, host_logits_, sizes.logits);
 }
 
@@ -127,7 +127,7 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
                                      int64_t max_rows, int64_t max_positions) {
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
   return static_cast<int64_t>(2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input +
-                              sizes.partials + sizes.logit_rows + 2 * sizes.logit_hidden +
+                              sizes.partials + sizes.head_table + 2 * sizes.logit_hidden +
                               sizes.logits + sizes.rounded.table_bytes +
                               static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float));
 }
@@ -144,6 +144,7 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   RETURN_IF_ERROR(device_.Synchronize());
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, device_.context().num_multiprocessors, batch, tables);
+  FindHeadSegments(batch.segments, tables);
   shape_ = step.shape();
   step_ = step.layout();
   RETURN_IF_ERROR(ReserveForStep(step));
@@ -161,7 +162,6 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
   std::vector<const ResidentAdapter*> adapters;
   std::map<const ResidentAdapter*, size_t> index;
   for (const BatchSegment& segment : segments) {
-    CHECK(!segment.adapter->changes_outer());
     if (index.emplace(segment.adapter, adapters.size()).second) {
       adapters.push_back(segment.adapter);
     }
@@ -172,6 +172,15 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
     of_segments.push_back(tables[index.at(segment.adapter)]);
   }
   return of_segments;
+}
+
+void CudaBackend::FindHeadSegments(std::span<const BatchSegment> segments,
+                                   std::span<const CudaAdapters::Table> tables) {
+  head_segments_.clear();
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const bool has_own = !segments[i].adapter->outer().lm_head_table.runs.empty();
+    if (has_own || tables[i].lm_head_rank > 0) head_segments_.push_back({segments[i], tables[i]});
+  }
 }
 
 Status CudaBackend::ReserveMemory(const CudaStep::Size& size, StepMemory& memory) {
@@ -233,14 +242,35 @@ void CudaBackend::GiveGraphsUp(const Status& why) {
 }
 
 Status CudaBackend::Embed() {
-  return device_.Check(device_.kernels().embed(device_.context(), layout_.dtype,
-                                               {.tokens = InTable<int32_t>(step_.tokens),
-                                                .table = weights_.embedding.data.data(),
-                                                .rows = shape_.rows,
-                                                .size = static_cast<int32_t>(spec_.hidden_size),
-                                                .out = residual_.as<float>(),
-                                                .out_stride = spec_.hidden_size}),
-                       "embedding");
+  kernels::EmbedArgs args{.tokens = InTable<int32_t>(step_.tokens),
+                          .table = weights_.embedding.data.data(),
+                          .rows = shape_.rows,
+                          .size = static_cast<int32_t>(spec_.hidden_size),
+                          .out = residual_.as<float>(),
+                          .out_stride = spec_.hidden_size};
+  if (shape_.has_own_embeddings) {
+    args.own = InTable<const kernels::LoraDeviceMatrix*>(step_.own_embeddings);
+  }
+  RETURN_IF_ERROR(
+      device_.Check(device_.kernels().embed(device_.context(), layout_.dtype, args), "embedding"));
+  return shape_.Touches(kEmbeddingPlan) ? AddAdaptersToEmbedding() : OkStatus();
+}
+
+Status CudaBackend::AddAdaptersToEmbedding() {
+  const auto* const tables = InTable<kernels::LoraTables>(step_.lora[kEmbeddingPlan]);
+  RETURN_IF_ERROR(
+      device_.Check(device_.kernels().embed_shrink(device_.context(), layout_.dtype,
+                                                   {.tables = tables,
+                                                    .tokens = InTable<int32_t>(step_.tokens),
+                                                    .v = memory_->lora_v.as<float>()}),
+                    "LoRA shrink of the embedding"));
+  return device_.Check(device_.kernels().lora_expand(device_.context(), layout_.dtype,
+                                                     {.tables = tables,
+                                                      .max_rank = shape_.max_rank,
+                                                      .v = memory_->lora_v.as<float>(),
+                                                      .y = residual_.as<float>(),
+                                                      .y_stride = spec_.hidden_size}),
+                       "LoRA expand of the embedding");
 }
 
 Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
@@ -360,13 +390,12 @@ Status CudaBackend::ComputeLogits(std::span<const int32_t> rows) {
   const auto count = static_cast<int32_t>(rows.size());
   CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
   for (const int32_t row : rows) CHECK(row >= 0 && row < batch_rows_);
-  std::memcpy(host_logit_rows_.data(), rows.data(), rows.size_bytes());
-  RETURN_IF_ERROR(
-      device_.CopyToDevice(logit_rows_.data(), host_logit_rows_.data(), rows.size_bytes()));
+  const CudaHead head(spec_, device_.context().num_multiprocessors, rows, head_segments_);
+  RETURN_IF_ERROR(UploadHead(head));
   // Rows of a table of floats, as an embedding's.
   const auto gather = [&](const DeviceBuffer& from, const DeviceBuffer& to) {
     return device_.Check(device_.kernels().embed(device_.context(), DType::kF32,
-                                                 {.tokens = logit_rows_.as<int32_t>(),
+                                                 {.tokens = head_table_.as<int32_t>(),
                                                   .table = from.data(),
                                                   .rows = count,
                                                   .size = static_cast<int32_t>(spec_.hidden_size),
@@ -389,15 +418,64 @@ Status CudaBackend::ComputeLogits(std::span<const int32_t> rows) {
                                                     .out = input_.data(),
                                                     .out_stride = spec_.hidden_size}),
                     "final norm"));
-  return gemm_->Run({.dtype = layout_.dtype,
-                     .rows = count,
-                     .n = spec_.vocab_size,
-                     .k = spec_.hidden_size,
-                     .x = input_.data(),
-                     .x_stride = spec_.hidden_size,
-                     .w = lm_head().data.data(),
-                     .y = logits_.as<float>(),
-                     .y_stride = spec_.vocab_size});
+  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
+                              .rows = count,
+                              .n = spec_.vocab_size,
+                              .k = spec_.hidden_size,
+                              .x = input_.data(),
+                              .x_stride = spec_.hidden_size,
+                              .w = lm_head().data.data(),
+                              .y = logits_.as<float>(),
+                              .y_stride = spec_.vocab_size}));
+  return AddAdaptersToLogits(head, count);
+}
+
+// The last call has been waited for, and with it all that reads the table.
+Status CudaBackend::UploadHead(const CudaHead& head) {
+  if (head.size_bytes() > head_table_.size_bytes()) {
+    RETURN_IF_ERROR(Reserve(device_, head_table_, 2 * head.size_bytes()));
+    RETURN_IF_ERROR(Reserve(device_, host_head_table_, 2 * head.size_bytes()));
+  }
+  const auto v_bytes = static_cast<size_t>(head.v_floats()) * sizeof(float);
+  if (v_bytes > head_v_.size_bytes()) RETURN_IF_ERROR(Reserve(device_, head_v_, 2 * v_bytes));
+  head.Write(host_head_table_.data());
+  return device_.CopyToDevice(head_table_.data(), host_head_table_.data(), head.size_bytes());
+}
+
+Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
+  const auto vocab = static_cast<int32_t>(spec_.vocab_size);
+  const auto hidden = static_cast<int32_t>(spec_.hidden_size);
+  if (head.has_own()) {
+    const auto* const tables =
+        reinterpret_cast<const kernels::PagedGemmTables*>(head_table_.data() + head.own_offset());
+    RETURN_IF_ERROR(device_.Check(device_.kernels().paged_gemm(device_.context(), layout_.dtype,
+                                                               {.tables = tables,
+                                                                .x = input_.data(),
+                                                                .x_stride = hidden,
+                                                                .rows = rows,
+                                                                .n = vocab,
+                                                                .k = hidden,
+                                                                .y = logits_.as<float>(),
+                                                                .y_stride = vocab}),
+                                  "an adapter's own lm_head"));
+  }
+  if (!head.has_lora()) return OkStatus();
+  const auto* const tables =
+      reinterpret_cast<const kernels::LoraTables*>(head_table_.data() + head.lora_offset());
+  RETURN_IF_ERROR(device_.Check(device_.kernels().lora_shrink(device_.context(), layout_.dtype,
+                                                              {.tables = tables,
+                                                               .x = input_.data(),
+                                                               .x_stride = hidden,
+                                                               .in = hidden,
+                                                               .v = head_v_.as<float>()}),
+                                "LoRA shrink of lm_head"));
+  return device_.Check(device_.kernels().lora_expand(device_.context(), layout_.dtype,
+                                                     {.tables = tables,
+                                                      .max_rank = head.max_rank(),
+                                                      .v = head_v_.as<float>(),
+                                                      .y = logits_.as<float>(),
+                                                      .y_stride = vocab}),
+                       "LoRA expand of lm_head");
 }
 
 StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
@@ -416,12 +494,12 @@ StatusOr<std::span<const int32_t>> CudaBackend::Greedy(std::span<const int32_t> 
                                                    .stride = spec_.vocab_size,
                                                    .rows = static_cast<int32_t>(rows.size()),
                                                    .vocab = static_cast<int32_t>(spec_.vocab_size),
-                                                   .tokens = logit_rows_.as<int32_t>()}),
+                                                   .tokens = head_table_.as<int32_t>()}),
       "greedy sampling"));
   RETURN_IF_ERROR(
-      device_.CopyToHost(host_logit_rows_.data(), logit_rows_.data(), rows.size_bytes()));
+      device_.CopyToHost(host_head_table_.data(), head_table_.data(), rows.size_bytes()));
   RETURN_IF_ERROR(device_.Synchronize());
-  return std::span<const int32_t>(host_logit_rows_.as<int32_t>(), rows.size());
+  return std::span<const int32_t>(host_head_table_.as<int32_t>(), rows.size());
 }
 
 }  // namespace aril

@@ -4,6 +4,7 @@
 // Finish. What a step's kernels read about its rows (tokens, pages, plans of the LoRA operator) is
 // one table, which Begin copies. Small steps, decodes most of all, have rounded shapes
 // (model/cuda_step.h), and the second of a shape is captured in a graph, which runs the others.
+// Logits are computed without a graph, and have a table of their own (model/cuda_head.h).
 
 #ifndef ARIL_MODEL_CUDA_BACKEND_H_
 #define ARIL_MODEL_CUDA_BACKEND_H_
@@ -19,6 +20,7 @@
 #include "kernels/gemm/gemm_cuda.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
+#include "model/cuda_head.h"
 #include "model/cuda_step.h"
 #include "model/cuda_weights.h"
 #include "spec/model_spec.h"
@@ -30,14 +32,13 @@ class CudaBackend final : public Backend {
   // What `spec` asks for and this backend has not: InvalidArgument, naming it.
   static Status Supports(const ModelSpec& spec, const kernels::KvLayout& layout);
 
-  // What a backend takes beside its weights, but for the tables of steps that are not
-  // rounded, which grow with them.
+  // What a backend takes beside its weights, but for the tables of steps that are not rounded and
+  // of adapters of lm_head, which grow with them.
   static int64_t ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
                                  int64_t max_rows, int64_t max_positions);
 
   // Rows of a step: at most `max_rows`; positions: below `max_positions`. ResourceExhausted if the
-  // device, which must outlive the backend, has no room for what they need. Adapters must change
-  // the layers only.
+  // device, which must outlive the backend, has no room for what they need.
   static StatusOr<std::unique_ptr<CudaBackend>> Create(kernels::CudaDevice& device,
                                                        std::unique_ptr<kernels::CudaGemm> gemm,
                                                        const ModelSpec& spec,
@@ -69,6 +70,8 @@ class CudaBackend final : public Backend {
 
   // Of each segment.
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
+  void FindHeadSegments(std::span<const BatchSegment> segments,
+                        std::span<const CudaAdapters::Table> tables);
   void ForgetOldestGraph();
   void GiveGraphsUp(const Status& why);
   // What the steps of a kind read and write beside activations.
@@ -85,9 +88,12 @@ class CudaBackend final : public Backend {
     return reinterpret_cast<const T*>(memory_->table.data() + offset);
   }
 
+  Status AddAdaptersToEmbedding();
   Status AddAdapters(int64_t layer, ProjectionGroup group);
   // Leaves the logits of these rows on the device.
   Status ComputeLogits(std::span<const int32_t> rows);
+  Status UploadHead(const CudaHead& head);
+  Status AddAdaptersToLogits(const CudaHead& head, int32_t rows);
   const DeviceMatrix& lm_head() const {
     return spec_.tie_word_embeddings ? weights_.embedding : weights_.lm_head;
   }
@@ -108,6 +114,7 @@ class CudaBackend final : public Backend {
   CudaStepShape shape_;
   CudaStepLayout step_;
   StepMemory* memory_ = nullptr;
+  std::vector<CudaHeadSegment> head_segments_;
 
   struct Graph {
     // Null for a shape that has been run without, which chooses the algorithms of the products.
@@ -126,11 +133,12 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer output_;     // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
   kernels::DeviceBuffer partials_;         // fp32, of attention
-  kernels::DeviceBuffer logit_rows_;       // int32 [kMaxLogitRows]: numbers of rows, then tokens
+  kernels::DeviceBuffer head_table_;       // begins with int32 [kMaxLogitRows]: rows, then tokens
+  kernels::DeviceBuffer head_v_;           // fp32, of adapters of lm_head
   kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]
   kernels::DeviceBuffer logit_output_;     // likewise
   kernels::DeviceBuffer logits_;           // fp32 [kMaxLogitRows, vocab]
-  kernels::PinnedBuffer host_logit_rows_;  // as above
+  kernels::PinnedBuffer host_head_table_;  // as above
   kernels::PinnedBuffer host_logits_;
 };
 

@@ -40,7 +40,7 @@ T Value(StatusOr<T> value) {
   return std::move(value).value();
 }
 
-// Files of a golden model, and its adapters that change layers only.
+// Files of a golden model, and its adapters.
 struct Golden {
   explicit Golden(const std::filesystem::path& dir)
       : name(dir.filename()), path(dir), spec(Value(LoadModelSpec(dir))) {
@@ -49,17 +49,11 @@ struct Golden {
     const Checkpoint checkpoint = Value(Checkpoint::Open(dir));
     const BaseWeights base{&checkpoint, context.isa()};
     for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
-      Adapter opened = Value(
-          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, &base));
-      const HostArena arena(kNumPages, page_bytes());
-      PagePool pool(kNumPages);
-      if (!Place(opened, pool, arena, DType::kF32).changes_outer()) {
-        adapters.push_back(std::move(opened));
-      }
+      adapters.push_back(Value(
+          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, &base)));
     }
   }
 
-  int64_t page_bytes() const { return Value(ChooseKvLayout(spec, DType::kF32)).page_bytes(); }
   static ResidentAdapter Place(const Adapter& adapter, PagePool& pool, const Arena& arena,
                                DType dtype) {
     std::vector<PageRef> pages;
@@ -81,12 +75,18 @@ std::vector<Golden> Goldens() {
   return goldens;
 }
 
+// Anything outside of the layers.
+bool ChangesOuter(const Adapter& adapter) {
+  const LoraSpec& spec = adapter.spec();
+  return spec.embedding.rank > 0 || spec.lm_head.rank > 0 || spec.replaces_embedding ||
+         spec.replaces_lm_head;
+}
+
 // Consecutive tokens of a sequence in a batch.
 struct Piece {
   int sequence = 0;
-  int adapter = -1;  // none
+  std::vector<std::pair<int, float>> adapters;  // with their weights
   std::vector<int32_t> tokens;
-  float weight = 1;
 };
 
 // A model with its pool and adapters in one place.
@@ -143,9 +143,8 @@ class Side {
       for (const PageRef& page : sequence.pages) addresses.push_back(arena_->Address(page.id()));
       sequences.push_back({first_row, num_rows, sequence.num_tokens, addresses});
       sequence.num_tokens = end;
-      if (piece.adapter >= 0) {
-        segments.push_back(
-            {first_row, num_rows, &adapters_[static_cast<size_t>(piece.adapter)], piece.weight});
+      for (const auto& [adapter, weight] : piece.adapters) {
+        segments.push_back({first_row, num_rows, &adapters_[static_cast<size_t>(adapter)], weight});
       }
     }
     Require(model_->Forward({tokens, sequences, segments}));
@@ -194,18 +193,35 @@ std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt1
   return tokens;
 }
 
-// Prompts in two chunks beside decodes: a sequence for each adapter, and two without. The decodes
-// at the end are of one shape: the second is captured, the third a replay of it with other pages.
+// Which adapters a sequence uses, with their weights: each golden one, none (twice), and two mixes
+// of those that change the embedding or lm_head, so that matrices of their own come before and
+// after what others add.
+std::vector<std::vector<std::pair<int, float>>> Mixes(const Golden& golden) {
+  std::vector<std::vector<std::pair<int, float>>> mixes;
+  std::vector<std::pair<int, float>> outer;
+  for (size_t i = 0; i < golden.adapters.size(); ++i) {
+    const std::pair<int, float> use{static_cast<int>(i), i % 2 == 0 ? 1.0F : 0.5F};
+    mixes.push_back({use});
+    if (ChangesOuter(golden.adapters[i])) outer.push_back(use);
+  }
+  mixes.resize(mixes.size() + 2);
+  if (outer.size() < 2) return mixes;
+  mixes.push_back(outer);
+  std::ranges::reverse(outer);
+  mixes.push_back(outer);
+  return mixes;
+}
+
+// Prompts in two chunks beside decodes. The decodes at the end are of one shape: the second is
+// captured, the third a replay of it with other pages.
 std::vector<std::vector<Piece>> Steps(const Golden& golden, std::mt19937_64& random) {
   std::vector<std::vector<Piece>> steps(6);
-  const auto num_adapters = static_cast<int>(golden.adapters.size());
-  for (int sequence = 0; sequence < num_adapters + 2; ++sequence) {
-    const int adapter = sequence < num_adapters ? sequence : -1;
-    const float weight = sequence % 2 == 0 ? 1 : 0.5F;
-    const int64_t lengths[] = {sequence % 3 == 0 ? 9 : 1, sequence % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
+  const auto mixes = Mixes(golden);
+  for (size_t s = 0; s < mixes.size(); ++s) {
+    const int64_t lengths[] = {s % 3 == 0 ? 9 : 1, s % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
     for (size_t i = 0; i < steps.size(); ++i) {
       steps[i].push_back(
-          {sequence, adapter, RandomTokens(golden.spec, lengths[i], random), weight});
+          {static_cast<int>(s), mixes[s], RandomTokens(golden.spec, lengths[i], random)});
     }
   }
   return steps;
@@ -299,7 +315,8 @@ TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
   const auto run = [&](int first_sequence, int64_t num_tokens) {
     std::vector<Piece> step;
     for (int i = 0; i < 2; ++i) {
-      step.push_back({first_sequence + i, i, RandomTokens(golden.spec, num_tokens, random)});
+      step.push_back(
+          {first_sequence + i, {{i, 1.0F}}, RandomTokens(golden.spec, num_tokens, random)});
     }
     side.Run(step);
   };
@@ -311,7 +328,8 @@ TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
   EXPECT_EQ(side.num_replays(), 3);
 }
 
-// Of any usual rank, and whichever projections it changes: only that there is one makes a shape.
+// Of any usual rank, and whichever projections it changes: only that there is one makes a shape,
+// and what it has outside of the layers.
 TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
   for (const Golden& golden : Goldens()) {
     SCOPED_TRACE(golden.name);
@@ -319,10 +337,15 @@ TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
     Side side(golden, DType::kBF16, devices().front().get());
     int sequence = 0;
     const auto run = [&](int adapter) {
-      side.Run({{sequence++, adapter, RandomTokens(golden.spec, 1, random)}});
+      side.Run({{sequence++, {{adapter, 1.0F}}, RandomTokens(golden.spec, 1, random)}});
     };
-    for (int i = 0; i < 2; ++i) run(0);
-    for (int adapter = 0; adapter < static_cast<int>(golden.adapters.size()); ++adapter) {
+    std::vector<int> of_layers;
+    for (size_t i = 0; i < golden.adapters.size(); ++i) {
+      if (!ChangesOuter(golden.adapters[i])) of_layers.push_back(static_cast<int>(i));
+    }
+    if (of_layers.empty()) continue;
+    for (int i = 0; i < 2; ++i) run(of_layers.front());
+    for (const int adapter : of_layers) {
       const int64_t before = side.num_replays();
       run(adapter);
       EXPECT_EQ(side.num_replays(), before + 1) << "adapter " << adapter;
@@ -336,11 +359,14 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
   const Golden& golden = goldens.front();
   const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
   constexpr size_t kAdapters = 300;
-  const Adapter& adapter = golden.adapters.front();
+  const auto with_outer = std::ranges::find_if(golden.adapters, ChangesOuter);
+  const Adapter& adapter =
+      with_outer != golden.adapters.end() ? *with_outer : golden.adapters.front();
+  const int64_t page_bytes = Value(ChooseKvLayout(golden.spec, DType::kF32)).page_bytes();
   const auto pages =
-      static_cast<int32_t>(kAdapters * PagesForAdapter(adapter, DType::kBF16, golden.page_bytes()));
+      static_cast<int32_t>(kAdapters * PagesForAdapter(adapter, DType::kBF16, page_bytes));
   PagePool pool(pages);
-  const auto arena = Value(CudaArena::Create(*device, pages, golden.page_bytes()));
+  const auto arena = Value(CudaArena::Create(*device, pages, page_bytes));
   std::vector<ResidentAdapter> adapters;
   for (size_t i = 0; i < kAdapters; ++i) {
     adapters.push_back(Golden::Place(adapter, pool, *arena, DType::kBF16));
@@ -360,6 +386,16 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
         if (layer[p].rank == 0) continue;
         EXPECT_EQ(described.a.first_data, layer[p].a.runs[0].data) << "adapter " << indices[i];
       }
+      const OuterWeights& outer = wanted[i]->outer();
+      EXPECT_EQ(found[i].embedding_rank, outer.embedding_rank);
+      if (outer.embedding_rank > 0) {
+        EXPECT_EQ(found[i].embedding->a.first_data, outer.embedding_a.runs[0].data);
+      }
+      EXPECT_EQ(found[i].own_embedding != nullptr, !outer.embedding_table.runs.empty());
+      for (size_t block = 0; block < outer.lm_head.size(); ++block) {
+        EXPECT_EQ(found[i].lm_head[block].b.first_data, outer.lm_head[block].weights.b.runs[0].data)
+            << "adapter " << indices[i] << " block " << block;
+      }
     }
     return found;
   };
@@ -377,12 +413,14 @@ TEST(CudaAdaptersDeathTest, OfTheHostEndTheProgram) {
   const std::vector<Golden> goldens = Goldens();
   const Golden& golden = goldens.front();
   const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
-  PagePool pool(kNumPages);
-  const HostArena arena(kNumPages, golden.page_bytes());
-  const ResidentAdapter adapter = Golden::Place(golden.adapters.front(), pool, arena, DType::kBF16);
-  CudaAdapters tables(*device);
-  const ResidentAdapter* const wanted[] = {&adapter};
-  EXPECT_DEATH((void)tables.Find(wanted), "OwnsAll");
+  const HostArena arena(kNumPages, Value(ChooseKvLayout(golden.spec, DType::kF32)).page_bytes());
+  for (const Adapter& adapter : golden.adapters) {
+    PagePool pool(kNumPages);
+    const ResidentAdapter resident = Golden::Place(adapter, pool, arena, DType::kBF16);
+    CudaAdapters tables(*device);
+    const ResidentAdapter* const wanted[] = {&resident};
+    EXPECT_DEATH((void)tables.Find(wanted), "OwnsAll");
+  }
 }
 
 // The emulator's graphs take memory, too. Without any, steps are launched one by one.

@@ -34,9 +34,15 @@ int32_t RoundRows(int32_t rows) {
   return rows <= 8 ? NextPowerOfTwo(rows) : static_cast<int32_t>(CudaStep::MaxLaunchedRows(rows));
 }
 
-std::vector<int64_t> OutsOf(const ModelSpec& spec, ProjectionGroup group) {
+// Of a plan. An embedding's x is one-hot (kernels/embedding/embedding_cuda.h).
+int64_t InOf(const ModelSpec& spec, size_t plan) {
+  return plan == kEmbeddingPlan ? 1 : InFeatures(spec, kAllProjectionGroups[plan]);
+}
+
+std::vector<int64_t> OutsOf(const ModelSpec& spec, size_t plan) {
+  if (plan == kEmbeddingPlan) return {spec.hidden_size};
   std::vector<int64_t> outs;
-  for (const Projection projection : ProjectionsOf(group)) {
+  for (const Projection projection : ProjectionsOf(kAllProjectionGroups[plan])) {
     outs.push_back(spec.OutFeatures(projection));
   }
   return outs;
@@ -59,14 +65,14 @@ CudaStep::CudaStep(const ModelSpec& spec, int num_multiprocessors, const Forward
   shape_ = {.rows = static_cast<int32_t>(batch.tokens.size()),
             .max_splits = kernels::AttentionSplits(LongestContext(batch))};
   PlanAdapters(spec, num_multiprocessors);
-  std::array<size_t, kNumProjectionGroups> lora_bytes = {};
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    const auto index = static_cast<size_t>(group);
-    if (!plans_[index]) continue;
-    shape_.touched |= 1U << index;
-    shape_.max_rank = std::max(shape_.max_rank, plans_[index]->max_rank());
-    v_floats_ = std::max(v_floats_, plans_[index]->v_floats());
-    lora_bytes[index] = static_cast<size_t>(plans_[index]->table_bytes());
+  PlanEmbedding(spec, num_multiprocessors);
+  std::array<size_t, kNumStepPlans> lora_bytes = {};
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    if (!plans_[plan]) continue;
+    shape_.touched |= 1U << plan;
+    shape_.max_rank = std::max(shape_.max_rank, plans_[plan]->max_rank());
+    v_floats_ = std::max(v_floats_, plans_[plan]->v_floats());
+    lora_bytes[plan] = static_cast<size_t>(plans_[plan]->table_bytes());
   }
   if (!PlaceWithin(spec, num_multiprocessors)) Place(lora_bytes);
 }
@@ -79,15 +85,16 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
   const auto add = [&size](int64_t bytes) {
     size.table_bytes += RoundUp(static_cast<size_t>(bytes), kAlignment);
   };
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    const std::vector<int64_t> outs = OutsOf(spec, group);
-    const kernels::LoraPlanBounds bounds = kernels::BoundLoraPlan(
-        {InFeatures(spec, group), outs}, rows, rows, kernels::kLoraMaxExpandRank);
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    const std::vector<int64_t> outs = OutsOf(spec, plan);
+    const kernels::LoraPlanBounds bounds =
+        kernels::BoundLoraPlan({InOf(spec, plan), outs}, rows, rows, kernels::kLoraMaxExpandRank);
     add(bounds.table_bytes);
     size.v_floats = std::max(size.v_floats, bounds.v_floats);
   }
   add(rows * int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(KvRow)});
+  add(rows * int64_t{sizeof(const kernels::LoraDeviceMatrix*)});
   add(pages * int64_t{sizeof(std::byte*)});
   return size;
 }
@@ -105,10 +112,52 @@ void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
           {segment.first_row, segment.num_rows, segment.weight, tables_[i].weights + first, ranks});
     }
     if (segments.empty()) continue;
-    plans_[static_cast<size_t>(group)].emplace(
-        kernels::LoraPlanShape{InFeatures(spec, group), OutsOf(spec, group), num_multiprocessors},
-        segments);
+    const auto plan = static_cast<size_t>(group);
+    const std::vector<int64_t> outs = OutsOf(spec, plan);
+    plans_[plan].emplace(kernels::LoraPlanShape{InOf(spec, plan), outs, num_multiprocessors},
+                         segments);
   }
+}
+
+// A matrix of its own comes in place of all that was there for a row: the base model's, and what
+// segments before it added.
+void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
+  if (std::ranges::all_of(tables_, [](const auto& table) { return table.embedding == nullptr; })) {
+    return;
+  }
+  std::vector<size_t> first_segment(batch_.tokens.size());  // of a row: that counts
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (tables_[i].own_embedding == nullptr) continue;
+    own_embeddings_.resize(batch_.tokens.size());
+    const BatchSegment& segment = batch_.segments[i];
+    std::fill_n(first_segment.begin() + segment.first_row, segment.num_rows, i);
+    std::fill_n(own_embeddings_.begin() + segment.first_row, segment.num_rows,
+                tables_[i].own_embedding);
+  }
+  shape_.has_own_embeddings = !own_embeddings_.empty();
+  std::vector<LoraPlanSegment> segments;
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    const BatchSegment& segment = batch_.segments[i];
+    if (tables_[i].embedding_rank == 0) continue;
+    const int32_t end = segment.first_row + segment.num_rows;
+    for (int32_t row = segment.first_row; row < end;) {
+      const auto counts = [&](int32_t r) { return first_segment[static_cast<size_t>(r)] <= i; };
+      int32_t next = row + 1;
+      while (next < end && counts(next) == counts(row)) ++next;
+      if (counts(row)) {
+        segments.push_back({row,
+                            next - row,
+                            segment.weight,
+                            tables_[i].embedding,
+                            {&tables_[i].embedding_rank, 1}});
+      }
+      row = next;
+    }
+  }
+  if (segments.empty()) return;
+  const std::vector<int64_t> outs = OutsOf(spec, kEmbeddingPlan);
+  plans_[kEmbeddingPlan].emplace(
+      kernels::LoraPlanShape{InOf(spec, kEmbeddingPlan), outs, num_multiprocessors}, segments);
 }
 
 bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
@@ -116,30 +165,29 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
                            .max_splits = NextPowerOfTwo(shape_.max_splits),
                            .touched = shape_.touched,
+                           .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
-  std::array<size_t, kNumProjectionGroups> lora_bytes = {};
+  std::array<size_t, kNumStepPlans> lora_bytes = {};
   int64_t v_floats = 0;
   if (shape_.max_rank > 0) {
     rounded.max_rank = shape_.max_rank <= kUsualRank ? kUsualRank : kernels::kLoraMaxExpandRank;
     rounded.touched |= kAllGroups;  // for the same reason: a plan may be empty
   }
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    if (!rounded.Touches(group)) continue;
-    const std::vector<int64_t> outs = OutsOf(spec, group);
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    if (!rounded.Touches(plan)) continue;
+    const std::vector<int64_t> outs = OutsOf(spec, plan);
     const kernels::LoraPlanBounds bounds =
-        kernels::BoundLoraPlan({InFeatures(spec, group), outs, num_multiprocessors}, rounded.rows,
+        kernels::BoundLoraPlan({InOf(spec, plan), outs, num_multiprocessors}, rounded.rows,
                                rounded.rows, rounded.max_rank);
-    const auto index = static_cast<size_t>(group);
-    if (plans_[index] && !plans_[index]->CheckWithin(bounds).ok()) return false;
-    lora_bytes[index] = static_cast<size_t>(bounds.table_bytes);
+    if (plans_[plan] && !plans_[plan]->CheckWithin(bounds).ok()) return false;
+    lora_bytes[plan] = static_cast<size_t>(bounds.table_bytes);
     v_floats = std::max(v_floats, bounds.v_floats);
   }
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    auto& plan = plans_[static_cast<size_t>(group)];
-    if (!rounded.Touches(group) || plan) continue;
-    const std::vector<int64_t> outs = OutsOf(spec, group);
-    plan.emplace(kernels::LoraPlanShape{InFeatures(spec, group), outs, num_multiprocessors},
-                 std::span<const LoraPlanSegment>());
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    if (!rounded.Touches(plan) || plans_[plan]) continue;
+    const std::vector<int64_t> outs = OutsOf(spec, plan);
+    plans_[plan].emplace(kernels::LoraPlanShape{InOf(spec, plan), outs, num_multiprocessors},
+                         std::span<const LoraPlanSegment>());
   }
   shape_ = rounded;
   v_floats_ = v_floats;
@@ -147,7 +195,7 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   return true;
 }
 
-void CudaStep::Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes) {
+void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
   size_t end = 0;
   // Of `size_bytes`, those that are used come first.
   const auto place_part = [&](size_t size_bytes, size_t used_bytes) {
@@ -167,9 +215,12 @@ void CudaStep::Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes)
   const auto rows = static_cast<size_t>(shape_.rows);
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
-  for (size_t group = 0; group < kNumProjectionGroups; ++group) {
-    const size_t used = plans_[group] ? static_cast<size_t>(plans_[group]->table_bytes()) : 0;
-    layout_.lora[group] = place_part(lora_bytes[group], used);
+  if (shape_.has_own_embeddings) {
+    layout_.own_embeddings = place(rows * sizeof(const kernels::LoraDeviceMatrix*));
+  }
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    const size_t used = plans_[plan] ? static_cast<size_t>(plans_[plan]->table_bytes()) : 0;
+    layout_.lora[plan] = place_part(lora_bytes[plan], used);
   }
   size_t num_pages = 0;
   for (const kernels::AttentionSequence& sequence : batch_.sequences) {
@@ -194,8 +245,14 @@ void CudaStep::Write(std::byte* to, const std::byte* at) const {
     std::memcpy(to + page_offset, sequence.pages.data(), sequence.pages.size_bytes());
     page_offset += sequence.pages.size_bytes();
   }
-  for (size_t group = 0; group < kNumProjectionGroups; ++group) {
-    if (plans_[group]) plans_[group]->Write(to + layout_.lora[group]);
+  if (shape_.has_own_embeddings) {
+    auto* const own =
+        reinterpret_cast<const kernels::LoraDeviceMatrix**>(to + layout_.own_embeddings);
+    std::fill_n(own, shape_.rows, nullptr);
+    std::ranges::copy(own_embeddings_, own);
+  }
+  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+    if (plans_[plan]) plans_[plan]->Write(to + layout_.lora[plan]);
   }
 }
 

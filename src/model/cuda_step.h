@@ -22,19 +22,24 @@
 
 namespace aril {
 
+// What has a LoraPlan in a step's table: the projection groups, and the embedding.
+inline constexpr size_t kEmbeddingPlan = kNumProjectionGroups;
+inline constexpr size_t kNumStepPlans = kNumProjectionGroups + 1;
+
 // What the launches of a step depend on; all else is in its table. Steps of one shape can be run by
 // one graph: there everything is rounded up to what few shapes have.
 struct CudaStepShape {
   int32_t rows = 0;        // launched; those beyond the batch's are of no sequence
   int32_t max_splits = 0;  // of attention (kernels/attention/attention_cuda.h)
   int32_t max_rank = 0;    // of the adapters; 0: none
-  uint32_t touched = 0;    // bit by bit, the projection groups that adapters change; all of a
-                           // rounded shape that has any
+  uint32_t touched = 0;    // bit by bit, the plans that there are; of a rounded shape that has any,
+                           // those of all projection groups
+  // Whether an adapter has a matrix in place of the embedding.
+  bool has_own_embeddings = false;
   bool is_rounded = false;
 
-  bool Touches(ProjectionGroup group) const {
-    return (touched >> static_cast<int>(group) & 1) != 0;
-  }
+  bool Touches(size_t plan) const { return (touched >> plan & 1) != 0; }
+  bool Touches(ProjectionGroup group) const { return Touches(static_cast<size_t>(group)); }
 
   friend auto operator<=>(const CudaStepShape&, const CudaStepShape&) = default;
 };
@@ -42,10 +47,11 @@ struct CudaStepShape {
 // Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages,
 // which only the rows of the table itself point to.
 struct CudaStepLayout {
-  size_t tokens = 0;                                   // int32 [rows]
-  size_t kv_rows = 0;                                  // KvRow [rows]
-  std::array<size_t, kNumProjectionGroups> lora = {};  // LoraTables, and what belongs to them
-  size_t pages = 0;                                    // addresses
+  size_t tokens = 0;                            // int32 [rows]
+  size_t kv_rows = 0;                           // KvRow [rows]
+  size_t own_embeddings = 0;                    // const LoraDeviceMatrix* [rows], or nothing
+  std::array<size_t, kNumStepPlans> lora = {};  // LoraTables, and what belongs to them
+  size_t pages = 0;                             // addresses
   size_t size_bytes = 0;
 };
 
@@ -84,13 +90,15 @@ class CudaStep {
 
  private:
   void PlanAdapters(const ModelSpec& spec, int num_multiprocessors);
+  void PlanEmbedding(const ModelSpec& spec, int num_multiprocessors);
   // Rounds the shape, with tables for all that it bounds; false if the step needs more.
   bool PlaceWithin(const ModelSpec& spec, int num_multiprocessors);
-  void Place(const std::array<size_t, kNumProjectionGroups>& lora_bytes);
+  void Place(const std::array<size_t, kNumStepPlans>& lora_bytes);
 
   const ForwardBatch& batch_;
   std::span<const CudaAdapters::Table> tables_;
-  std::array<std::optional<kernels::LoraPlan>, kNumProjectionGroups> plans_;
+  std::array<std::optional<kernels::LoraPlan>, kNumStepPlans> plans_;
+  std::vector<const kernels::LoraDeviceMatrix*> own_embeddings_;  // [rows]; nothing if all are null
   CudaStepShape shape_;
   CudaStepLayout layout_;
   std::vector<Piece> pieces_;

@@ -7,6 +7,7 @@
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/cuda/context.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/gemm/paged_gemm_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
@@ -17,6 +18,7 @@ namespace aril::kernels {
 // Each returns a CUDA error, or 0; CudaDevice::Check makes a Status of it.
 struct CudaKernels {
   int (*embed)(const CudaContext&, DType dtype, const EmbedArgs&);
+  int (*embed_shrink)(const CudaContext&, DType dtype, const EmbedShrinkArgs&);
   int (*add_rms_norm)(const CudaContext&, DType dtype, const AddRmsNormArgs&);
   int (*silu_mul)(const CudaContext&, DType dtype, const SiluMulArgs&);
   int (*rope_append)(const CudaContext&, DType dtype, const RopeAppendArgs&);
@@ -24,13 +26,16 @@ struct CudaKernels {
   int (*greedy)(const CudaContext&, const GreedyArgs&);
   int (*lora_shrink)(const CudaContext&, DType dtype, const LoraShrinkArgs&);
   int (*lora_expand)(const CudaContext&, DType dtype, const LoraExpandArgs&);
+  int (*paged_gemm)(const CudaContext&, DType dtype, const PagedGemmArgs&);
 };
 
 #define ARIL_CUDA_KERNELS(target)                                                                \
   ::aril::kernels::CudaKernels {                                                                 \
-    .embed = target::Embed, .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,     \
+    .embed = target::Embed, .embed_shrink = target::EmbedShrink,                                 \
+    .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,                             \
     .rope_append = target::RopeAppend, .attention = target::Attention, .greedy = target::Greedy, \
     .lora_shrink = target::LoraShrink, .lora_expand = target::LoraExpand,                        \
+    .paged_gemm = target::PagedGemm,                                                             \
   }
 
 }  // namespace aril::kernels

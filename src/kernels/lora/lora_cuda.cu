@@ -17,180 +17,17 @@
 // and adapters were copied before the first kernel of the step, and the first weights are under way
 // when that one ends.
 
-#include "kernels/cuda/elements.h"
 #include "kernels/lora/lora_cuda.h"
+#include "kernels/lora/shrink_tile_cuda.h"
 
 namespace aril::kernels::ARIL_CUDA_TARGET {
 namespace {
-
-constexpr int kThreads = 128;
-constexpr int kWarps = kThreads / kWarpSize;
-static_assert(kWarps * kLoraSlice == kLoraChunk);
 
 // Registers allow four blocks of either kernel on a multiprocessor, which makes 64 KB of loads that
 // are under way there: the latency of the memory times its bandwidth is about 25 KB.
 constexpr int kBlocksPerMultiprocessor = 4;
 
-// Comes before the first access to what another kernel of the step writes, or reads before it is
-// written here; and in every block, since the end of this kernel says that those before it ended.
-ARIL_DEVICE void FollowPreviousKernel() {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
-}
-
-// Null for a row that the matrix does not have.
-template <typename Element>
-ARIL_DEVICE const Element* RowOf(const LoraDeviceMatrix& matrix, int num_rows, int row) {
-  if (row >= num_rows) return nullptr;
-  const std::byte* data = matrix.first_data;
-  int first_row = 0;
-  if (row >= matrix.first_num_rows) {
-    const MatrixRun* run = matrix.runs + 1;
-    while (row >= run->first_row + run->num_rows) ++run;
-    data = run->data;
-    first_row = run->first_row;
-  }
-  return reinterpret_cast<const Element*>(data + (row - first_row) * matrix.row_stride_bytes);
-}
-
-// row[first … first + 8) with zeros from `end` on; for rows that are not aligned, and last columns.
-ARIL_DEVICE Vector16 LoadEight(const uint16_t* row, int first, int end) {
-  Vector16 v = {};
-  if (row == nullptr) return v;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (first + i < end) v.words[i / 2] |= static_cast<uint32_t>(row[first + i]) << 16 * (i % 2);
-  }
-  return v;
-}
-
 // --- Shrink ---
-
-constexpr int kSlots = kLoraShrinkRows / 8;  // instructions of 8 rows
-constexpr int kSteps = kLoraSlice / 32;      // two instructions each
-// Floats from one row of a tile in shared memory to the next: with 20 no two lanes of a store share
-// a bank.
-constexpr int kTileStride = 20;
-constexpr int kTileFloats = 8 * kTileStride;
-
-// One slice of the products of up to 16 ranks with up to 32 rows.
-template <typename Element>
-struct Slice {
-  const Element* a[2];  // ranks g and g + 8 of the tile, or null
-  const Element* x;     // the item's first row
-  int64_t x_stride;
-  int num_rows;
-  int first;  // of `in`
-  int in;
-  bool aligned;
-
-  ARIL_DEVICE const Element* Row(int row) const {
-    return row < num_rows ? x + row * x_stride : nullptr;
-  }
-};
-
-template <typename T>
-ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, const Vector16& x,
-                                 float (&sum)[4]) {
-  const uint32_t a0[4] = {low.words[0], high.words[0], low.words[1], high.words[1]};
-  const uint32_t b0[2] = {x.words[0], x.words[1]};
-  T::Mma(sum, a0, b0);
-  const uint32_t a1[4] = {low.words[2], high.words[2], low.words[3], high.words[3]};
-  const uint32_t b1[2] = {x.words[2], x.words[3]};
-  T::Mma(sum, a1, b1);
-}
-
-// All of A is on its way before the first product. The same arithmetic as below.
-template <typename T>
-ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
-  const int lane = ThreadIdx() % kWarpSize;
-  const int first = slice.first + lane % 4 * 8;
-  Vector16 a[2][kSteps];
-#pragma unroll
-  for (int s = 0; s < kSteps; ++s) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      a[i][s] = {};
-      if (slice.a[i] != nullptr) a[i][s] = LoadWeights16(slice.a[i] + first + 32 * s);
-    }
-  }
-  FollowPreviousKernel();
-#pragma unroll
-  for (int slot = 0; slot < kSlots; ++slot) {
-    if (slot * 8 >= slice.num_rows) break;
-    const uint16_t* row = slice.Row(slot * 8 + lane / 4);
-    Vector16 x[kSteps];
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) {
-      x[s] = {};
-      if (row != nullptr) x[s] = Load16(row + first + 32 * s);
-    }
-#pragma unroll
-    for (int s = 0; s < kSteps; ++s) TwoInstructions<T>(a[0][s], a[1][s], x[s], sums[slot]);
-  }
-}
-
-// For the end of `in`, and rows that are not aligned.
-template <typename T>
-ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
-  FollowPreviousKernel();
-  const int lane = ThreadIdx() % kWarpSize;
-#pragma unroll 1
-  for (int s = 0; s < kSteps; ++s) {
-    const int first = slice.first + 32 * s + lane % 4 * 8;
-    const Vector16 low = LoadEight(slice.a[0], first, slice.in);
-    const Vector16 high = LoadEight(slice.a[1], first, slice.in);
-#pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
-      if (slot * 8 >= slice.num_rows) break;
-      const Vector16 x = LoadEight(slice.Row(slot * 8 + lane / 4), first, slice.in);
-      TwoInstructions<T>(low, high, x, sums[slot]);
-    }
-  }
-}
-
-template <typename T>
-ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
-  if (slice.aligned && slice.first + kLoraSlice <= slice.in) {
-    MultiplyWholeSlice<T>(slice, sums);
-  } else {
-    MultiplyRaggedSlice<T>(slice, sums);
-  }
-}
-
-// In fp32 there is no matrix instruction that keeps all bits; each lane adds up, in order, what it
-// would hold after one.
-ARIL_DEVICE void Multiply(F32, const Slice<float>& slice, float (&sums)[kSlots][4]) {
-  FollowPreviousKernel();
-  const int lane = ThreadIdx() % kWarpSize;
-  const int end = slice.first + kLoraSlice < slice.in ? slice.first + kLoraSlice : slice.in;
-#pragma unroll
-  for (int slot = 0; slot < kSlots; ++slot) {
-    if (slot * 8 >= slice.num_rows) break;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float* a = slice.a[i / 2];
-      const float* x = slice.Row(slot * 8 + lane % 4 * 2 + i % 2);
-      if (a == nullptr || x == nullptr) continue;
-      for (int k = slice.first; k < end; ++k)
-        sums[slot][i] = MultiplyAdd(a[k], x[k], sums[slot][i]);
-    }
-  }
-}
-
-// The sums of this warp's slice, as [row, rank] tiles of 8 rows, where the other warps find them.
-ARIL_DEVICE void StoreTiles(const float (&sums)[kSlots][4], int num_rows, float* tiles) {
-  const int lane = ThreadIdx() % kWarpSize;
-#pragma unroll
-  for (int slot = 0; slot < kSlots; ++slot) {
-    if (slot * 8 >= num_rows) break;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane % 4 * 2 + i % 2, rank = lane / 4 + i / 2 * 8;
-      tiles[slot * kTileFloats + row * kTileStride + rank] = sums[slot][i];
-    }
-  }
-}
 
 template <typename T>
 ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& item, float* tiles) {
@@ -199,7 +36,7 @@ ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& it
   const int rank = weights.rank;
   TrapUnless(rank <= item.v_stride, "a rank of at most the plan's");
   if (item.first_rank >= rank) return;  // the same for all threads of the block
-  const int thread = ThreadIdx(), warp = thread / kWarpSize, group = thread % kWarpSize / 4;
+  const int thread = ThreadIdx(), group = thread % kWarpSize / 4;
   const Element* x = reinterpret_cast<const Element*>(args.x) + item.first_row * args.x_stride;
   Slice<Element> slice = {
       {RowOf<Element>(weights.a, rank, item.first_rank + group),
@@ -210,25 +47,8 @@ ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& it
       0,
       args.in,
       weights.a.aligned16 != 0 && IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0};
-  // This thread's element of each tile: rank `thread % 16` of row `thread / 16`.
   float totals[kSlots] = {};
-  for (int chunk = item.first_chunk; chunk < item.first_chunk + item.num_chunks; ++chunk) {
-    float sums[kSlots][4] = {};
-    slice.first = chunk * kLoraChunk + warp * kLoraSlice;
-    if (slice.first < args.in) Multiply(T{}, slice, sums);
-    StoreTiles(sums, item.num_rows, tiles + warp * kSlots * kTileFloats);
-    SyncThreads();
-#pragma unroll
-    for (int slot = 0; slot < kSlots; ++slot) {
-      if (slot * 8 >= item.num_rows) break;
-      const float* tile = tiles + slot * kTileFloats + thread / 16 * kTileStride + thread % 16;
-      float sum = tile[0];
-#pragma unroll
-      for (int w = 1; w < kWarps; ++w) sum += tile[w * kSlots * kTileFloats];
-      totals[slot] += sum;
-    }
-    SyncThreads();
-  }
+  ShrinkTile<T>(slice, item.first_chunk, item.num_chunks, tiles, totals);
   const int of_rank = item.first_rank + thread % 16;
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot) {
@@ -402,16 +222,17 @@ ARIL_DEVICE void MultiplyTile(F32, const LoraDeviceMatrix& b, int rank, const fl
   }
 }
 
-// y += sum, and the gain if there is one, for 8 neighbours of a row. `col` counts in the target.
+// y += sum, and the gain if there is one, for 8 neighbours of a row. `col` counts in the block.
 template <typename T>
 struct Gain {
   const typename T::Element* high;  // null: none
   const typename T::Element* low;
   const float* bias;
+  const LoraExpandItem& item;
 
   ARIL_DEVICE float Apply(float y, int col) const {
     if (high == nullptr) return y;
-    const float of_bias = bias == nullptr ? 0.0f : bias[col];
+    const float of_bias = bias == nullptr ? 0.0f : bias[item.block_col + col];
     return MultiplyAdd(T::Widen(high[col]) + T::Widen(low[col]), y - of_bias, of_bias);
   }
 };
@@ -451,7 +272,7 @@ ARIL_DEVICE void AddEntry(const LoraExpandArgs& args, const LoraExpandItem& item
   const LoraExpandTarget& target = args.targets[item.target];
   const bool gains = weights.gain.num_runs > 0;
   const Gain<T> gain = {gains ? RowOf<Element>(weights.gain, 2, 0) : nullptr,
-                        gains ? RowOf<Element>(weights.gain, 2, 1) : nullptr, target.bias};
+                        gains ? RowOf<Element>(weights.gain, 2, 1) : nullptr, target.bias, item};
   const LoraDeviceMatrix b = weights.b;
   const int rank = weights.rank, end = item.first_col + item.num_cols;
   for (int col = FirstCol(item); col < end; col += kWarps * kTileCols) {
@@ -466,7 +287,8 @@ ARIL_DEVICE void AddEntry(const LoraExpandArgs& args, const LoraExpandItem& item
       const float eight[8] = {sums[0][i], sums[1][i], sums[2][i], sums[3][i],
                               sums[4][i], sums[5][i], sums[6][i], sums[7][i]};
       AddEight<T>(eight, gain, first, end,
-                  args.y + (item.first_row + row) * args.y_stride + target.first_col + first);
+                  args.y + (item.first_row + row) * args.y_stride + target.first_col +
+                      item.block_col + first);
     }
   }
 }
@@ -476,7 +298,7 @@ ARIL_DEVICE void ExpandItem(const LoraExpandArgs& args, const LoraExpandItem& it
                             const LoraExpandEntry* entries, float* staged) {
   for (int e = 0; e < item.num_entries; ++e) {
     const LoraExpandEntry entry = entries[item.first_entry + e];
-    const LoraDeviceWeights& weights = entry.weights[args.weights_offset];
+    const LoraDeviceWeights& weights = entry.weights[args.weights_offset + item.block];
     TrapUnless(weights.rank <= entry.v_stride, "a rank of at most the plan's");
     if (weights.rank == 0) continue;
     TileOfB<T> tile;
@@ -508,7 +330,7 @@ ExpandKernel(ARIL_PARAMETER LoraExpandArgs args) {
 
 int LoraShrink(const CudaContext& context, DType dtype, const LoraShrinkArgs& args) {
   const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
-                             kWarps * kSlots * kTileFloats * sizeof(float)};
+                             kShrinkTileBytes};
   return LaunchFor(dtype, context, shape, ShrinkKernel<F32>, ShrinkKernel<Bf16>, ShrinkKernel<F16>,
                    args);
 }

@@ -81,15 +81,18 @@ struct LoraExpandEntry {
   float weight = 0;
 };
 
-// Work of one block: rows that the same segments cover, and columns of one target.
+// Work of one block: rows that the same segments cover, and columns of one target. Where B lies in
+// blocks of columns, of one of them.
 struct LoraExpandItem {
   int32_t first_entry = 0;  // entries are applied in order
   int32_t num_entries = 0;
   int32_t first_row = 0;
   int32_t num_rows = 0;  // at most kLoraExpandRows
   int32_t target = 0;
-  int32_t first_col = 0;
+  int32_t first_col = 0;  // of the block
   int32_t num_cols = 0;
+  int32_t block = 0;      // its weights lie so many behind the entries'
+  int32_t block_col = 0;  // where it begins in the target
 };
 
 // What a step uploads: this, the shrink items, the expand items, the entries.

@@ -22,20 +22,30 @@ constexpr int64_t kItemsPerMultiprocessor = 4;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+int64_t BlockCols(const LoraPlanShape& shape, int64_t out) {
+  return shape.block_cols > 0 ? shape.block_cols : out;
+}
+
+// Pieces of up to `cols` columns, of all targets.
+int64_t NumColumnTiles(const LoraPlanShape& shape, int64_t cols) {
+  int64_t tiles = 0;
+  for (const int64_t out : shape.outs) {
+    const int64_t block = BlockCols(shape, out);
+    tiles += out / block * CeilDiv(block, cols) + CeilDiv(out % block, cols);
+  }
+  return tiles;
+}
+
 bool Aligned16(int64_t value) { return value % 16 == 0; }
 
 // The fewest with which `tiles` of rows have no more items than there are places for blocks; or
 // all, if they have more even then.
 int64_t ColsPerItem(const LoraPlanShape& shape, int64_t tiles) {
   const int64_t places = kItemsPerMultiprocessor * shape.num_multiprocessors;
-  const auto num_items = [&](int64_t cols) {
-    int64_t of_tile = 0;
-    for (const int64_t out : shape.outs) of_tile += CeilDiv(out, cols);
-    return tiles * of_tile;
-  };
-  const int64_t widest = std::ranges::max(shape.outs);
+  int64_t widest = 0;
+  for (const int64_t out : shape.outs) widest = std::max(widest, BlockCols(shape, out));
   int64_t cols = kExpandCols;
-  while (cols < widest && num_items(cols) > places) cols += kExpandCols;
+  while (cols < widest && tiles * NumColumnTiles(shape, cols) > places) cols += kExpandCols;
   return cols;
 }
 
@@ -59,6 +69,7 @@ LoraPlan::LoraPlan(const LoraPlanShape& shape, std::span<const LoraPlanSegment> 
   CHECK_GT(shape.in, 0);
   CHECK_LE(shape.in, INT32_MAX / 2);
   CHECK_LE(shape.outs.size(), size_t{kLoraMaxTargets});
+  CHECK(shape.block_cols == 0 || shape.outs.size() == 1);
   const std::vector<Part> parts = MakeParts(segments);
   for (const Part& part : parts) PlanShrink(part);
   PlanExpand(segments, parts);
@@ -158,15 +169,21 @@ void LoraPlan::PlanTile(const std::vector<const Part*>& parts, int32_t first_row
     const int32_t num_entries = static_cast<int32_t>(entries_.size()) - first_entry;
     if (num_entries == 0) continue;
     const int64_t out = shape_.outs[static_cast<size_t>(target)];
-    for (int64_t col = 0; col < out; col += cols_per_item) {
-      expand_items_.push_back(
-          {.first_entry = first_entry,
-           .num_entries = num_entries,
-           .first_row = first_row,
-           .num_rows = num_rows,
-           .target = target,
-           .first_col = static_cast<int32_t>(col),
-           .num_cols = static_cast<int32_t>(std::min(cols_per_item, out - col))});
+    const int64_t block_cols = BlockCols(shape_, out);
+    for (int64_t first = 0; first < out; first += block_cols) {
+      const int64_t width = std::min(block_cols, out - first);
+      for (int64_t col = 0; col < width; col += cols_per_item) {
+        expand_items_.push_back(
+            {.first_entry = first_entry,
+             .num_entries = num_entries,
+             .first_row = first_row,
+             .num_rows = num_rows,
+             .target = target,
+             .first_col = static_cast<int32_t>(col),
+             .num_cols = static_cast<int32_t>(std::min(cols_per_item, width - col)),
+             .block = static_cast<int32_t>(first / block_cols),
+             .block_col = static_cast<int32_t>(first)});
+      }
     }
   }
 }
@@ -215,8 +232,6 @@ LoraPlanBounds BoundLoraPlan(const LoraPlanShape& shape, int64_t max_segments, i
   CHECK_LE(max_rank, kLoraMaxExpandRank);
   const int64_t chunks = CeilDiv(shape.in, kLoraChunk);
   const auto targets = static_cast<int64_t>(shape.outs.size());
-  int64_t col_blocks = 0;
-  for (const int64_t out : shape.outs) col_blocks += CeilDiv(out, kExpandCols);
   // Each segment may have one tile that is not full, and cuts those of others twice.
   const int64_t shrink_tiles = max_segments + max_rows / kLoraShrinkRows;
   const int64_t expand_tiles = 2 * max_segments + max_rows / kLoraExpandRows;
@@ -226,7 +241,8 @@ LoraPlanBounds BoundLoraPlan(const LoraPlanShape& shape, int64_t max_segments, i
       std::min(expand_tiles * max_segments, 2 * max_segments * max_segments + max_rows) * targets;
   return {.table_bytes = static_cast<int64_t>(sizeof(LoraTables) + sizeof(int64_t)) +
                          shrink_items * static_cast<int64_t>(sizeof(LoraShrinkItem)) +
-                         expand_tiles * col_blocks * static_cast<int64_t>(sizeof(LoraExpandItem)) +
+                         expand_tiles * NumColumnTiles(shape, kExpandCols) *
+                             static_cast<int64_t>(sizeof(LoraExpandItem)) +
                          entries * static_cast<int64_t>(sizeof(LoraExpandEntry)),
           .v_floats = max_rows * max_rank * chunks * targets,
           .max_rank = static_cast<int32_t>(max_rank)};

@@ -34,6 +34,9 @@ struct LoraPlanShape {
   int64_t in = 0;
   std::span<const int64_t> outs;  // per target, at most kLoraMaxTargets
   int num_multiprocessors = 1;
+  // Not 0: B and gain of the only target lie in blocks of so many columns (lm_head's), each with
+  // LoraDeviceWeights of its own, one behind the other, all of one rank. A is the first one's.
+  int64_t block_cols = 0;
 };
 
 // The most that any step may need, so that memory is taken once and launches can be captured: with

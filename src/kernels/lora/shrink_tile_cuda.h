@@ -1,0 +1,184 @@
+// A shrink's tile: products of up to 32 rows of x with up to 16 rows of a matrix, over any chunks
+// of `in`, in the order of additions that lora_cuda.h describes. Only .cu files include this.
+//
+// Weights go from global memory straight into the registers of the matrix instructions (see
+// lora_cuda.cu): a lane's 8 neighbours of `in` in one row of A stand for its columns 2t, 2t+1,
+// 2t+8, 2t+9 of two instructions; x is loaded alike.
+
+#ifndef ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
+#define ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
+
+#include "kernels/cuda/elements.h"
+#include "kernels/lora/matrix_rows_cuda.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+
+inline constexpr int kThreads = 128;
+inline constexpr int kWarps = kThreads / kWarpSize;
+static_assert(kWarps * kLoraSlice == kLoraChunk);
+
+inline constexpr int kSlots = kLoraShrinkRows / 8;  // instructions of 8 rows
+inline constexpr int kSteps = kLoraSlice / 32;      // two instructions each
+// Floats from one row of a tile in shared memory to the next: with 20 no two lanes of a store share
+// a bank.
+inline constexpr int kTileStride = 20;
+inline constexpr int kTileFloats = 8 * kTileStride;
+
+// Comes before the first access to what another kernel of the step writes, or reads before it is
+// written here; and in every block, since the end of this kernel says that those before it ended.
+ARIL_DEVICE void FollowPreviousKernel() {
+  WaitForPreviousKernel();
+  LetNextKernelStart();
+}
+
+// One slice of the products of up to 16 ranks with up to 32 rows.
+template <typename Element>
+struct Slice {
+  const Element* a[2];  // ranks g and g + 8 of the tile, or null
+  const Element* x;     // the item's first row
+  int64_t x_stride;
+  int num_rows;
+  int first;  // of `in`
+  int in;
+  bool aligned;
+
+  ARIL_DEVICE const Element* Row(int row) const {
+    return row < num_rows ? x + row * x_stride : nullptr;
+  }
+};
+
+template <typename T>
+ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, const Vector16& x,
+                                 float (&sum)[4]) {
+  const uint32_t a0[4] = {low.words[0], high.words[0], low.words[1], high.words[1]};
+  const uint32_t b0[2] = {x.words[0], x.words[1]};
+  T::Mma(sum, a0, b0);
+  const uint32_t a1[4] = {low.words[2], high.words[2], low.words[3], high.words[3]};
+  const uint32_t b1[2] = {x.words[2], x.words[3]};
+  T::Mma(sum, a1, b1);
+}
+
+// All of A is on its way before the first product. The same arithmetic as below.
+template <typename T>
+ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  const int lane = ThreadIdx() % kWarpSize;
+  const int first = slice.first + lane % 4 * 8;
+  Vector16 a[2][kSteps];
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      a[i][s] = {};
+      if (slice.a[i] != nullptr) a[i][s] = LoadWeights16(slice.a[i] + first + 32 * s);
+    }
+  }
+  FollowPreviousKernel();
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= slice.num_rows) break;
+    const uint16_t* row = slice.Row(slot * 8 + lane / 4);
+    Vector16 x[kSteps];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      x[s] = {};
+      if (row != nullptr) x[s] = Load16(row + first + 32 * s);
+    }
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) TwoInstructions<T>(a[0][s], a[1][s], x[s], sums[slot]);
+  }
+}
+
+// For the end of `in`, and rows that are not aligned.
+template <typename T>
+ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  FollowPreviousKernel();
+  const int lane = ThreadIdx() % kWarpSize;
+#pragma unroll 1
+  for (int s = 0; s < kSteps; ++s) {
+    const int first = slice.first + 32 * s + lane % 4 * 8;
+    const Vector16 low = LoadEight(slice.a[0], first, slice.in);
+    const Vector16 high = LoadEight(slice.a[1], first, slice.in);
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slot * 8 >= slice.num_rows) break;
+      const Vector16 x = LoadEight(slice.Row(slot * 8 + lane / 4), first, slice.in);
+      TwoInstructions<T>(low, high, x, sums[slot]);
+    }
+  }
+}
+
+template <typename T>
+ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+  if (slice.aligned && slice.first + kLoraSlice <= slice.in) {
+    MultiplyWholeSlice<T>(slice, sums);
+  } else {
+    MultiplyRaggedSlice<T>(slice, sums);
+  }
+}
+
+// In fp32 there is no matrix instruction that keeps all bits; each lane adds up, in order, what it
+// would hold after one.
+ARIL_DEVICE void Multiply(F32, const Slice<float>& slice, float (&sums)[kSlots][4]) {
+  FollowPreviousKernel();
+  const int lane = ThreadIdx() % kWarpSize;
+  const int end = slice.first + kLoraSlice < slice.in ? slice.first + kLoraSlice : slice.in;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= slice.num_rows) break;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* a = slice.a[i / 2];
+      const float* x = slice.Row(slot * 8 + lane % 4 * 2 + i % 2);
+      if (a == nullptr || x == nullptr) continue;
+      for (int k = slice.first; k < end; ++k)
+        sums[slot][i] = MultiplyAdd(a[k], x[k], sums[slot][i]);
+    }
+  }
+}
+
+// The sums of this warp's slice, as [row, rank] tiles of 8 rows, where the other warps find them.
+ARIL_DEVICE void StoreTiles(const float (&sums)[kSlots][4], int num_rows, float* tiles) {
+  const int lane = ThreadIdx() % kWarpSize;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot * 8 >= num_rows) break;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane % 4 * 2 + i % 2, rank = lane / 4 + i / 2 * 8;
+      tiles[slot * kTileFloats + row * kTileStride + rank] = sums[slot][i];
+    }
+  }
+}
+
+// Shared memory of ShrinkTile.
+inline constexpr size_t kShrinkTileBytes = kWarps * kSlots * kTileFloats * sizeof(float);
+
+// totals[slot] is this thread's element of the products: row slot · 8 + thread / 16 of x, row
+// thread % 16 of the matrix. All threads of the block take part. Follows the previous kernel once
+// the matrix's first elements are under way.
+template <typename T>
+ARIL_DEVICE void ShrinkTile(Slice<typename T::Element>& slice, int first_chunk, int num_chunks,
+                            float* tiles, float (&totals)[kSlots]) {
+  const int thread = ThreadIdx(), warp = thread / kWarpSize;
+  for (int chunk = first_chunk; chunk < first_chunk + num_chunks; ++chunk) {
+    float sums[kSlots][4] = {};
+    slice.first = chunk * kLoraChunk + warp * kLoraSlice;
+    if (slice.first < slice.in) Multiply(T{}, slice, sums);
+    StoreTiles(sums, slice.num_rows, tiles + warp * kSlots * kTileFloats);
+    SyncThreads();
+#pragma unroll
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slot * 8 >= slice.num_rows) break;
+      const float* tile = tiles + slot * kTileFloats + thread / 16 * kTileStride + thread % 16;
+      float sum = tile[0];
+#pragma unroll
+      for (int w = 1; w < kWarps; ++w) sum += tile[w * kSlots * kTileFloats];
+      totals[slot] += sum;
+    }
+    SyncThreads();
+  }
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
+
+#endif  // ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
