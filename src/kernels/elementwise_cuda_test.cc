@@ -111,35 +111,6 @@ TEST_P(CudaElementwise, SiluMulMatchesTheReferenceFromDeepNegativeToLarge) {
   }
 }
 
-TEST_P(CudaElementwise, EmbedsExactly) {
-  std::mt19937_64 random(kSeed);
-  const std::vector<int32_t> tokens = {6, 0, 3, 6};
-  constexpr int64_t kSize = 300;
-  for (const TestDType dtype : kDTypes) {
-    const TestMatrix table(dtype.host, 7, kSize, 1.0, random, 0);
-    RoundTo(dtype.device, table);
-    const std::vector<std::byte> bytes =
-        ToDeviceDType(table.view().data, 7 * kSize * SizeOf(dtype.host), dtype);
-    for (const auto& device : devices()) {
-      const DeviceBuffer on_device = Upload(*device, bytes), ids = Upload(*device, tokens);
-      const DeviceBuffer out = Allocate(*device, tokens.size() * kSize * sizeof(float));
-      Require(device->Check(device->kernels().embed(device->context(), dtype.device,
-                                                    {.tokens = ids.as<int32_t>(),
-                                                     .table = on_device.data(),
-                                                     .rows = static_cast<int32_t>(tokens.size()),
-                                                     .size = kSize,
-                                                     .out = out.as<float>(),
-                                                     .out_stride = kSize}),
-                            "embed"));
-      const std::vector<float> values = Download<float>(*device, out);
-      for (size_t i = 0; i < values.size(); ++i) {
-        ASSERT_EQ(values[i], table.view().At(tokens[i / kSize], static_cast<int64_t>(i % kSize)))
-            << dtype.device << " seed " << kSeed;
-      }
-    }
-  }
-}
-
 // The same choices, and the same rows that have none, as the sampler makes on the CPU.
 TEST_P(CudaElementwise, GreedyChoosesAsTheSamplerDoes) {
   std::mt19937_64 random(kSeed);

@@ -32,7 +32,7 @@ using kernels::Require;
 constexpr uint64_t kSeed = 31;
 constexpr int64_t kMaxRows = 96;
 constexpr int64_t kMaxPositions = 64;
-constexpr int32_t kNumPages = 1024;
+constexpr int32_t kNumPages = 2048;
 
 template <typename T>
 T Value(StatusOr<T> value) {
@@ -82,6 +82,15 @@ bool ChangesOuter(const Adapter& adapter) {
          spec.replaces_lm_head;
 }
 
+// With the smallest pages that take an adapter's rows: there a vocabulary has many runs, and
+// lm_head several blocks.
+kernels::KvLayout SmallPages(const ModelSpec& spec, DType dtype) {
+  kernels::KvLayout layout = Value(ChooseKvLayout(spec, dtype));
+  layout.page_tokens = 1;
+  while (layout.page_bytes() < LongestAdapterRowBytes(spec, dtype)) layout.page_tokens *= 2;
+  return layout;
+}
+
 // Consecutive tokens of a sequence in a batch.
 struct Piece {
   int sequence = 0;
@@ -93,7 +102,7 @@ struct Piece {
 class Side {
  public:
   Side(const Golden& golden, DType dtype, kernels::CudaDevice* device)
-      : layout_(Value(ChooseKvLayout(golden.spec, dtype))) {
+      : layout_(SmallPages(golden.spec, dtype)) {
     Checkpoint checkpoint = Value(Checkpoint::Open(golden.path));
     std::unique_ptr<Backend> backend;
     if (device == nullptr) {
@@ -158,6 +167,7 @@ class Side {
       for (int64_t r = 0; r < logits.rows; ++r) {
         all.insert(all.end(), logits.row(r), logits.row(r) + logits.cols);
       }
+      if (cuda_ != nullptr) ExpectGreedy(rows, logits);
     }
     Require(model_->Finish());
     return all;
@@ -168,6 +178,17 @@ class Side {
     std::vector<PageRef> pages;
     int64_t num_tokens = 0;
   };
+
+  // The same logits, of which it finds the largest.
+  void ExpectGreedy(const std::vector<int32_t>& rows, const MatrixView<const float>& logits) {
+    std::vector<int32_t> expected;
+    for (int64_t r = 0; r < logits.rows; ++r) {
+      const float* row = logits.row(r);
+      expected.push_back(static_cast<int32_t>(std::max_element(row, row + logits.cols) - row));
+    }
+    const std::span<const int32_t> chosen = Value(model_->Greedy(rows));
+    EXPECT_EQ(std::vector<int32_t>(chosen.begin(), chosen.end()), expected);
+  }
 
   static std::unique_ptr<kernels::CudaGemm> MakeGemm(kernels::CudaDevice& device) {
     if (device.name().starts_with("emulator")) return kernels::MakeEmulatedGemm(device);

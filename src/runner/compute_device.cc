@@ -96,13 +96,6 @@ class CudaGpu final : public ComputeDevice {
     return CudaBackend::Supports(spec, options.layout);
   }
   Status CheckAdapter(const LoraSpec& spec) const override {
-    const auto refuse = [](const char* module) {
-      return InvalidArgument(StrCat("the adapter changes ", module,
-                                    ", which the GPU backend does not serve: start the server "
-                                    "with --device cpu, or train the adapter without it"));
-    };
-    if (spec.embedding.rank > 0 || spec.replaces_embedding) return refuse("embed_tokens");
-    if (spec.lm_head.rank > 0 || spec.replaces_lm_head) return refuse("lm_head");
     if (spec.MaxRank() > kernels::kLoraMaxExpandRank) {
       return InvalidArgument(StrCat(
           "the adapter has rank ", spec.MaxRank(), ", and the GPU backend serves ranks up to ",

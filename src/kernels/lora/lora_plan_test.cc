@@ -71,20 +71,30 @@ void ExpectShrinkCovers(const LoraPlan& plan, int64_t in, const std::string& wha
   EXPECT_TRUE(std::ranges::all_of(written, [](int n) { return n == 1; })) << what;
 }
 
+// A block's columns are the item's, and no others.
+void ExpectInsideBlock(const LoraExpandItem& item, int64_t block_cols, const std::string& what) {
+  const int64_t out = kOuts[item.target];
+  const int64_t width = block_cols == 0 ? out : block_cols;
+  EXPECT_EQ(item.block_col, item.block * width) << what;
+  EXPECT_LE(item.first_col + item.num_cols, std::min(width, out - item.block_col)) << what;
+}
+
 // Every (target, row, column) gets the segments that cover it, in their order, from where the
 // shrink wrote their V.
-void ExpectExpandCovers(const LoraPlan& plan, const RandomSegments& random, int64_t in,
-                        size_t targets, const std::string& what) {
+void ExpectExpandCovers(const LoraPlan& plan, const RandomSegments& random,
+                        const LoraPlanShape& shape, const std::string& what) {
+  const int64_t in = shape.in;
+  const size_t targets = shape.outs.size();
   std::map<std::pair<const LoraDeviceWeights*, int64_t>, const LoraShrinkItem*> by_v;
   std::map<std::pair<int32_t, int32_t>, int64_t> columns;  // (target, row) → covered
   for (const LoraExpandItem& item : plan.expand_items()) {
-    ASSERT_LE(item.first_col + item.num_cols, kOuts[item.target]) << what;
+    ASSERT_NO_FATAL_FAILURE(ExpectInsideBlock(item, shape.block_cols, what));
     EXPECT_GT(item.num_rows, 0) << what;
     EXPECT_LE(item.num_rows, kLoraExpandRows) << what;
     for (int32_t r = item.first_row; r < item.first_row + item.num_rows; ++r) {
       // Items of a row come in order of their columns.
       int64_t& covered = columns[{item.target, r}];
-      EXPECT_EQ(covered, item.first_col) << what;
+      EXPECT_EQ(covered, item.block_col + item.first_col) << what;
       covered += item.num_cols;
       std::vector<const LoraPlanSegment*> expected;
       for (const LoraPlanSegment& s : random.segments) {
@@ -144,11 +154,12 @@ TEST(LoraPlan, CoversEveryElementOnceInOrderAndKeepsToItsBounds) {
     const size_t targets = 1 + random() % 3;
     const int64_t in = 1 + static_cast<int64_t>(random() % 5000);
     const RandomSegments segments(random, targets, round % 2 == 1);
-    const LoraPlanShape shape = Shape(in, targets, 1 + static_cast<int>(random() % 132));
+    LoraPlanShape shape = Shape(in, targets, 1 + static_cast<int>(random() % 132));
+    if (targets == 1) shape.block_cols = static_cast<int64_t>(random() % 25) * 16;
     const LoraPlan plan(shape, segments.segments);
     const std::string what = "round " + std::to_string(round) + " seed " + std::to_string(kSeed);
     ASSERT_NO_FATAL_FAILURE(ExpectShrinkCovers(plan, in, what));
-    ASSERT_NO_FATAL_FAILURE(ExpectExpandCovers(plan, segments, in, targets, what));
+    ASSERT_NO_FATAL_FAILURE(ExpectExpandCovers(plan, segments, shape, what));
     const LoraPlanBounds bounds = BoundLoraPlan(
         shape, static_cast<int64_t>(segments.segments.size()), segments.max_rows(), 70);
     EXPECT_LE(plan.table_bytes(), bounds.table_bytes) << what;
