@@ -120,12 +120,9 @@ void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
 }
 
 // A matrix of its own comes in place of all that was there for a row: the base model's, and what
-// segments before it added.
-void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
-  if (std::ranges::all_of(tables_, [](const auto& table) { return table.embedding == nullptr; })) {
-    return;
-  }
-  std::vector<size_t> first_segment(batch_.tokens.size());  // of a row: that counts
+// segments before it added. Returns for each row the first segment that counts.
+std::vector<size_t> CudaStep::FindOwnEmbeddings() {
+  std::vector<size_t> first_segment(batch_.tokens.size());
   for (size_t i = 0; i < tables_.size(); ++i) {
     if (tables_[i].own_embedding == nullptr) continue;
     own_embeddings_.resize(batch_.tokens.size());
@@ -135,6 +132,14 @@ void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
                 tables_[i].own_embedding);
   }
   shape_.has_own_embeddings = !own_embeddings_.empty();
+  return first_segment;
+}
+
+void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
+  if (std::ranges::all_of(tables_, [](const auto& table) { return table.embedding == nullptr; })) {
+    return;
+  }
+  const std::vector<size_t> first_segment = FindOwnEmbeddings();
   std::vector<LoraPlanSegment> segments;
   for (size_t i = 0; i < tables_.size(); ++i) {
     const BatchSegment& segment = batch_.segments[i];

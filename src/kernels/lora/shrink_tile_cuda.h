@@ -1,9 +1,6 @@
 // A shrink's tile: products of up to 32 rows of x with up to 16 rows of a matrix, over any chunks
 // of `in`, in the order of additions that lora_cuda.h describes. Only .cu files include this.
-//
-// Weights go from global memory straight into the registers of the matrix instructions (see
-// lora_cuda.cu): a lane's 8 neighbours of `in` in one row of A stand for its columns 2t, 2t+1,
-// 2t+8, 2t+9 of two instructions; x is loaded alike.
+// How operands lie in registers stands in lora_cuda.cu.
 
 #ifndef ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
 #define ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
@@ -13,6 +10,7 @@
 
 namespace aril::kernels::ARIL_CUDA_TARGET {
 
+// Of a block that computes such tiles.
 inline constexpr int kThreads = 128;
 inline constexpr int kWarps = kThreads / kWarpSize;
 static_assert(kWarps * kLoraSlice == kLoraChunk);
