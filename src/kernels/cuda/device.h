@@ -4,6 +4,10 @@
 // Everything is in a namespace that says for what it was compiled, `cuda` or `emulated`, as each
 // CPU instruction set has its own: both may be in one program.
 //
+// Copies into shared memory run beside the threads that ask for them: those that a thread has asked
+// for since its last CommitCopies are a group, and WaitForCopies waits for the thread's own groups,
+// so that others' need a barrier behind it.
+//
 // Matrix instructions: the PTX manual's "Matrix Fragments for mma.m16n8k16 with floating point
 // type". With g = lane / 4 and t = lane % 4, and two elements in a register, the lower index in the
 // lower half:
@@ -91,6 +95,15 @@ ARIL_DEVICE void SyncThreads() {
 #endif
 }
 
+// A barrier of one warp's threads, for what they leave each other in shared memory.
+ARIL_DEVICE void SyncWarp() {
+#ifdef __CUDACC__
+  __syncwarp();
+#else
+  emulator::WarpCollective("a barrier of the warp", nullptr, [](emulator::WarpSlots) {});
+#endif
+}
+
 // For what a launch must not find: the device stops, and every later call says so.
 ARIL_DEVICE void TrapUnless(bool condition, [[maybe_unused]] const char* what) {
   if (condition) return;
@@ -172,6 +185,26 @@ ARIL_DEVICE uint16_t FloatToF16(float value) {
 #endif
 }
 
+// Two floats as BF16 (F16), to nearest with ties to even, `first` in the lower half.
+ARIL_DEVICE uint32_t PackBf16(float first, float second) {
+#ifdef __CUDACC__
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return emulator::FloatToBf16(first) | static_cast<uint32_t>(emulator::FloatToBf16(second)) << 16;
+#endif
+}
+ARIL_DEVICE uint32_t PackF16(float first, float second) {
+#ifdef __CUDACC__
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return emulator::FloatToF16(first) | static_cast<uint32_t>(emulator::FloatToF16(second)) << 16;
+#endif
+}
+
 ARIL_DEVICE float MultiplyAdd(float a, float b, float c) {
 #ifdef __CUDACC__
   return __fmaf_rn(a, b, c);
@@ -198,6 +231,38 @@ ARIL_DEVICE Vector16 LoadWeights16(const void* p) {
 
 ARIL_DEVICE Vector16 Load16(const void* p) { return *static_cast<const Vector16*>(p); }
 
+// Copies 16 bytes to shared memory; zeros, and nothing is read, if not `present`. Both addresses
+// are aligned.
+ARIL_DEVICE void CopyAsync16(void* to, const void* from, bool present) {
+#ifdef __CUDACC__
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(from),
+                 "r"(present ? 16 : 0)
+               : "memory");
+#else
+  emulator::CopyAsync16(to, present ? from : nullptr);
+#endif
+}
+
+ARIL_DEVICE void CommitCopies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  emulator::CommitCopies();
+#endif
+}
+
+// Waits for all of this thread's groups but the newest `kNewest`.
+template <int kNewest>
+ARIL_DEVICE void WaitForCopies() {
+#ifdef __CUDACC__
+  asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
+#else
+  emulator::WaitForCopies(kNewest);
+#endif
+}
+
 // --- Instructions of a whole warp: all its lanes must take part ---
 
 // The value, of 4 bytes, of the lane whose number differs in the bits of `mask`.
@@ -220,6 +285,68 @@ ARIL_DEVICE T ShuffleXor(T value, int mask) {
     }
   });
   return slot.value;
+#endif
+}
+
+// Whether it holds for any lane.
+ARIL_DEVICE bool AnyInWarp(bool condition) {
+#ifdef __CUDACC__
+  return __any_sync(0xFFFFFFFFu, condition) != 0;
+#else
+  emulator::WarpCollective("a vote", &condition, [](emulator::WarpSlots slots) {
+    bool any = false;
+    for (void* slot : slots) any = any || *static_cast<const bool*>(slot);
+    for (void* slot : slots) *static_cast<bool*>(slot) = any;
+  });
+  return condition;
+#endif
+}
+
+#ifndef __CUDACC__
+template <bool kTransposed>
+void EmulateLoadMatrices(const void* row, uint32_t (&m)[4]) {
+  struct Slot {
+    const void* row;
+    uint32_t (&m)[4];
+  } slot{row, m};
+  emulator::WarpCollective("ldmatrix", &slot, [](emulator::WarpSlots slots) {
+    for (int i = 0; i < 4; ++i) {
+      uint16_t elements[8][8];
+      for (int r = 0; r < 8; ++r) {
+        const Vector16 of_row = Load16(static_cast<const Slot*>(slots[8 * i + r])->row);
+        memcpy(elements[r], of_row.words, sizeof(of_row));
+      }
+      for (int lane = 0; lane < kWarpSize; ++lane) {
+        const int g = lane / 4, t = lane % 4;
+        const uint32_t low = kTransposed ? elements[2 * t][g] : elements[g][2 * t];
+        const uint32_t high = kTransposed ? elements[2 * t + 1][g] : elements[g][2 * t + 1];
+        static_cast<const Slot*>(slots[lane])->m[i] = low | high << 16;
+      }
+    }
+  });
+}
+#endif
+
+// Four matrices [8, 8] of elements of 2 bytes from shared memory: lane 8i + r has the address of
+// row r of matrix i, 16 bytes and aligned. m[i] = (row g, cols 2t, 2t+1) of matrix i.
+ARIL_DEVICE void LoadMatrices(const void* row, uint32_t (&m)[4]) {
+#ifdef __CUDACC__
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))));
+#else
+  EmulateLoadMatrices<false>(row, m);
+#endif
+}
+
+// m[i] = (rows 2t, 2t+1, col g) of matrix i.
+ARIL_DEVICE void LoadMatricesTransposed(const void* row, uint32_t (&m)[4]) {
+#ifdef __CUDACC__
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))));
+#else
+  EmulateLoadMatrices<true>(row, m);
 #endif
 }
 

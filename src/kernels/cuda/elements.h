@@ -29,6 +29,8 @@ struct Bf16 {
   static ARIL_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     MmaBf16(c, a, b);
   }
+  static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackBf16(first, second); }
+  static constexpr uint32_t kOnes = 0x3F803F80;  // two of them
 };
 
 struct F16 {
@@ -38,6 +40,8 @@ struct F16 {
   static ARIL_DEVICE void Mma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
     MmaF16(c, a, b);
   }
+  static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackF16(first, second); }
+  static constexpr uint32_t kOnes = 0x3C003C00;
 };
 
 // Elements first, first + kStride, … of a row of `size`, zeros behind its end. All are on their way

@@ -34,6 +34,7 @@ namespace context = boost::context;
 // allocation across -O0, ASan's red zones) stays far below this.
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kSharedAlignment = 128;
+constexpr size_t kCopyBytes = 16;
 constexpr int kPoison = 0xFF;  // NaN as F32, BF16 and F16
 
 // Hands every fiber the stack that its thread owns.
@@ -73,12 +74,26 @@ class StackSwitch {
 #endif
 };
 
+struct Copy {
+  void* to;
+  const void* from;  // null: zeros
+
+  void Do() const {
+    if (from == nullptr) {
+      std::memset(to, 0, kCopyBytes);
+    } else {
+      std::memcpy(to, from, kCopyBytes);
+    }
+  }
+};
+
 enum class State { kReady, kAtBarrier, kInWarp, kReturned };
 
 struct Thread {
   int index = 0;
   State state = State::kReady;
   const char* waits_in = nullptr;
+  std::deque<std::vector<Copy>> copies;  // under way, in groups; the last one is not closed
   std::unique_ptr<std::byte[]> stack;
   context::fiber fiber;
   StackSwitch stack_switch;
@@ -151,6 +166,22 @@ class Blocks {
     }
   }
 
+  void CopyAsync16(void* to, const void* from) {
+    const Copy copy{to, from};
+    if (order_ == Order::kForward) copy.Do();
+    running().copies.back().push_back(copy);
+  }
+
+  void CommitCopies() { running().copies.emplace_back(); }
+
+  void WaitForCopies(int newest) {
+    auto& groups = running().copies;
+    for (; groups.size() > static_cast<size_t>(newest) + 1; groups.pop_front()) {
+      if (order_ == Order::kForward) continue;
+      for (const Copy& copy : groups.front()) copy.Do();
+    }
+  }
+
   [[noreturn]] void Die(const std::string& what) const {
     internal::CheckFailed(__FILE__, __LINE__, "kernel on the emulator",
                           "block " + std::to_string(block_) + ": " + what);
@@ -174,7 +205,11 @@ class Blocks {
         if (thread.state != State::kReady) continue;
         progress = true;
         Resume(thread);
-        if (thread.state == State::kReturned) ++returned;
+        if (thread.state != State::kReturned) continue;
+        ++returned;
+        for (const auto& group : thread.copies) {
+          if (!group.empty()) Die("a thread ended with copies under way");
+        }
       }
       if (!progress) Die("threads wait for others that will not come:" + Waiting());
     }
@@ -183,6 +218,7 @@ class Blocks {
   void Start(Thread& thread) {
     thread.state = State::kReady;
     thread.stack_switch = {};
+    thread.copies.assign(1, {});
     thread.fiber =
         context::fiber(std::allocator_arg, StackOfThread{thread.stack.get()},
                        [this, &thread](context::fiber&& scheduler) {
@@ -284,6 +320,9 @@ int BlockIdx() { return Current().block(); }
 int GridDim() { return Current().num_blocks(); }
 std::byte* SharedMemory() { return Current().shared(); }
 void SyncThreads() { Current().Barrier(); }
+void CopyAsync16(void* to, const void* from) { Current().CopyAsync16(to, from); }
+void CommitCopies() { Current().CommitCopies(); }
+void WaitForCopies(int newest) { Current().WaitForCopies(newest); }
 void Trap(const char* what) { Current().Die(what); }
 
 void WarpCollective(const char* name, void* slot, void (*combine)(WarpSlots)) {
@@ -302,5 +341,6 @@ float AddInTensorCore(float c, const double (&products)[8]) {
 float Bf16ToFloat(uint16_t bits) { return ToFloat(BF16{bits}); }
 float F16ToFloat(uint16_t bits) { return ToFloat(F16{bits}); }
 uint16_t FloatToF16(float value) { return ToF16(value).bits; }
+uint16_t FloatToBf16(float value) { return ToBF16(value).bits; }
 
 }  // namespace aril::kernels::emulator

@@ -5,6 +5,8 @@
 // - shared memory has exactly the size that the launch gave it, for ASan, and begins as NaNs;
 // - threads run one after the other from one synchronization to the next, forward or backward
 //   (Order), and so do blocks: a missing barrier changes the result between the two;
+// - copies into shared memory arrive as soon as they are asked for in the one order of the threads,
+//   and as late as they may in the other;
 // - a barrier or a warp's instruction that some thread never reaches ends the program, saying who
 //   waits where.
 //
@@ -50,6 +52,11 @@ int GridDim();
 // The block's shared memory, aligned to 128 bytes.
 std::byte* SharedMemory();
 void SyncThreads();
+// A copy of 16 bytes, or of zeros from null; the end of a group of them; and a wait for all groups
+// of this thread but the newest ones. A thread that ends must have waited for all.
+void CopyAsync16(void* to, const void* from);
+void CommitCopies();
+void WaitForCopies(int newest);
 // Ends the program, saying what was expected.
 [[noreturn]] void Trap(const char* what);
 
@@ -64,10 +71,11 @@ void WarpCollective(const char* name, void* slot, void (*combine)(WarpSlots slot
 // cores", PeerJ Computer Science 7, 2021; newer ones keep more).
 float AddInTensorCore(float c, const double (&products)[8]);
 
-// Conversions of elements, as ToFloat and ToF16 of tensor/dtype.h.
+// Conversions of elements, as ToFloat, ToF16 and ToBF16 of tensor/dtype.h.
 float Bf16ToFloat(uint16_t bits);
 float F16ToFloat(uint16_t bits);
 uint16_t FloatToF16(float value);
+uint16_t FloatToBf16(float value);
 
 }  // namespace aril::kernels::emulator
 

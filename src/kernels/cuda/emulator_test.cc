@@ -82,6 +82,88 @@ TEST(Emulator, ShufflesAcrossLanes) {
   for (const float value : out) EXPECT_EQ(value, 31 * 32 / 2);
 }
 
+// Element (row, col) of matrix i is 100 i + 10 row + col; rows lie in shared memory backwards.
+template <bool kTransposed>
+void LoadNumbers(uint16_t* const out) {
+  auto* rows = SharedMemory<uint16_t[8]>();
+  const int lane = ThreadIdx();
+  for (int c = 0; c < 8; ++c) {
+    rows[31 - lane][c] = static_cast<uint16_t>(100 * (lane / 8) + 10 * (lane % 8) + c);
+  }
+  SyncWarp();
+  uint32_t m[4];
+  if (kTransposed) {
+    LoadMatricesTransposed(rows[31 - lane], m);
+  } else {
+    LoadMatrices(rows[31 - lane], m);
+  }
+  memcpy(out + 8 * lane, m, sizeof(m));
+}
+
+TEST(Emulator, LoadsMatricesInTheManualsLayout) {
+  for (const bool transposed : {false, true}) {
+    std::vector<uint16_t> out(32 * 8);
+    RunKernel<uint16_t*>(Order::kBackward, {1, 32, 32 * 16},
+                         transposed ? LoadNumbers<true> : LoadNumbers<false>, out.data());
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int i = 0; i < 8; ++i) {
+        const int first = lane / 4, second = lane % 4 * 2 + i % 2;
+        const int expected =
+            100 * (i / 2) + (transposed ? 10 * second + first : 10 * first + second);
+        EXPECT_EQ(out[static_cast<size_t>(8 * lane + i)], expected) << transposed << lane;
+      }
+    }
+  }
+}
+
+TEST(Emulator, VotesWithinAWarp) {
+  std::vector<int> out(64);
+  RunKernel<int*>(
+      Order::kForward, {1, 64, 0},
+      [](int* const any) { any[ThreadIdx()] = AnyInWarp(ThreadIdx() == 40) ? 1 : 0; }, out.data());
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(out[static_cast<size_t>(i)], i / 32);
+}
+
+TEST(Emulator, PacksToNearest) {
+  EXPECT_EQ(PackBf16(1, -2), 0xC0003F80u);
+  EXPECT_EQ(PackBf16(1 + 0x1p-8f, 1 + 0x1.8p-7f), 0x3F823F80u);
+  EXPECT_EQ(PackF16(1, -2), 0xC0003C00u);
+  EXPECT_EQ(PackF16(1 + 0x1p-11f, 1 + 0x1.8p-10f), 0x3C023C00u);
+}
+
+// Copies two groups of 16 bytes to shared memory, and reads both behind a wait for `kNewest`.
+struct CopyArgs {
+  const Vector16* from;
+  uint32_t* out;
+};
+template <int kNewest>
+void CopyTwo(const CopyArgs args) {
+  auto* shared = SharedMemory<Vector16>() + 2 * ThreadIdx();
+  CopyAsync16(shared, args.from, true);
+  CommitCopies();
+  CopyAsync16(shared + 1, args.from, false);
+  CommitCopies();
+  WaitForCopies<kNewest>();
+  for (int i = 0; i < 2; ++i) args.out[2 * ThreadIdx() + i] = shared[i].words[3];
+  WaitForCopies<0>();
+}
+
+TEST(Emulator, CopiesArriveAtOnceOrAsLateAsTheyMay) {
+  const Vector16 from = {{1, 2, 3, 4}};
+  const auto run = [&](Order order, auto kernel) {
+    std::vector<uint32_t> out(2 * 32);
+    RunKernel<CopyArgs>(order, {1, 32, 2 * 32 * sizeof(Vector16)}, kernel,
+                        CopyArgs{&from, out.data()});
+    return std::vector<uint32_t>(out.end() - 2, out.end());
+  };
+  constexpr uint32_t kPoisoned = 0xFFFFFFFF;
+  using Words = std::vector<uint32_t>;
+  EXPECT_EQ(run(Order::kForward, CopyTwo<2>), (Words{4, 0}));
+  EXPECT_EQ(run(Order::kBackward, CopyTwo<2>), (Words{kPoisoned, kPoisoned}));
+  EXPECT_EQ(run(Order::kBackward, CopyTwo<1>), (Words{4, kPoisoned}));
+  EXPECT_EQ(run(Order::kBackward, CopyTwo<0>), (Words{4, 0}));
+}
+
 // A [16, 16] holds 1 at one place, B [16, 8] a number of its own everywhere: the product is that
 // row of B. Where each lane holds what was copied from the manual's formulas, which this test
 // writes once more, element by element rather than register by register.
@@ -173,6 +255,17 @@ TEST(EmulatorDeathTest, LanesInDifferentInstructionsEndTheProgram) {
   };
   EXPECT_DEATH(RunKernel<int>(Order::kForward, {1, 32, 0}, kernel, 0),
                "thread 16 is in mma, others of its warp in shuffle");
+}
+
+TEST(EmulatorDeathTest, AThreadThatDoesNotWaitForItsCopiesEndsTheProgram) {
+  const auto kernel = [](const Vector16* const from) {
+    CopyAsync16(SharedMemory<Vector16>() + ThreadIdx(), from, true);
+    CommitCopies();
+  };
+  const Vector16 from = {};
+  EXPECT_DEATH(
+      RunKernel<const Vector16*>(Order::kForward, {1, 32, 32 * sizeof(Vector16)}, kernel, &from),
+      "a thread ended with copies under way");
 }
 
 #ifdef __SANITIZE_ADDRESS__
