@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "kernels/lora/lora_plan.h"
@@ -23,8 +24,8 @@ using kernels::KvRow;
 using kernels::PinnedBuffer;
 
 constexpr size_t kFirstTableBytes = size_t{1} << 20;
-// Attention computes a row's splits in blocks of their own as long as their results fit in this:
-// 32 rows of 32 heads and 8,192 tokens need half of it.
+// Attention computes splits in blocks of their own as long as their results fit in this: 32 rows of
+// 32 heads and 8,192 tokens need half of it.
 constexpr size_t kPartialBytes = size_t{32} << 20;
 // Each has some hundred launches, at about 10 KB of the device's memory: for a model of 32 layers,
 // whose adapters change all projections, 6 MB. More shapes than that do not come again and again.
@@ -52,16 +53,16 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
     return static_cast<size_t>(rows * cols) * element_bytes;
   };
   constexpr int64_t kLogitRows = Backend::kMaxLogitRows;
-  const kernels::AttentionArgs largest{.layer = kernels::LayerOf(layout, 0),
-                                       .rows = static_cast<int32_t>(max_rows),
-                                       .num_heads = static_cast<int32_t>(spec.num_heads),
-                                       .max_splits = kernels::AttentionSplits(max_positions)};
+  const int64_t max_partials = max_rows *
+                               CeilDiv<int64_t>(max_positions, kernels::kAttentionSplit) *
+                               (spec.num_heads / spec.num_kv_heads);
   return {.rope = bytes(max_positions, spec.head_dim / 2, sizeof(float)),
           .residual = bytes(max_rows, spec.hidden_size, sizeof(float)),
           .output = bytes(max_rows, WidestOutput(spec), sizeof(float)),
           .input = bytes(max_rows, WidestInput(spec), SizeOf(layout.dtype)),
-          .partials = std::min(kPartialBytes,
-                               bytes(kernels::AttentionPartialFloats(largest), 1, sizeof(float))),
+          .partials = std::min(kPartialBytes, bytes(kernels::AttentionPartialFloats(
+                                                        kernels::LayerOf(layout, 0), max_partials),
+                                                    1, sizeof(float))),
           .head_table = bytes(kLogitRows, 1, sizeof(int32_t)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
           .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float)),
@@ -132,6 +133,19 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
                               static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float));
 }
 
+kernels::AttentionPlanShape CudaBackend::AttentionShape() const {
+  const int64_t partial_floats =
+      kernels::AttentionPartialFloats(kernels::LayerOf(layout_, 0), /*max_partials=*/1);
+  return {.dtype = layout_.dtype,
+          .num_heads = spec_.num_heads,
+          .num_kv_heads = spec_.num_kv_heads,
+          .head_dim = spec_.head_dim,
+          .window = spec_.sliding_window.value_or(INT64_MAX),
+          .num_multiprocessors = device_.context().num_multiprocessors,
+          .max_partials =
+              static_cast<int64_t>(partials_.size_bytes() / sizeof(float)) / partial_floats};
+}
+
 Status CudaBackend::Begin(const ForwardBatch& batch) {
   batch_rows_ = static_cast<int32_t>(batch.tokens.size());
   CHECK_LE(batch_rows_, max_rows_);
@@ -143,7 +157,7 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   // The host's copies of the last step's tables have been read then.
   RETURN_IF_ERROR(device_.Synchronize());
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
-  const CudaStep step(spec_, device_.context().num_multiprocessors, batch, tables);
+  const CudaStep step(spec_, AttentionShape(), batch, tables);
   FindHeadSegments(batch.segments, tables);
   shape_ = step.shape();
   step_ = step.layout();
@@ -356,22 +370,24 @@ Status CudaBackend::RopeAppend(int64_t layer) {
 }
 
 Status CudaBackend::Attention(int64_t layer) {
-  kernels::AttentionArgs args{
-      .q = query_.data(),
-      .q_stride = spec_.q_size(),
-      .sequence_rows = InTable<KvRow>(step_.kv_rows),
-      .layer = kernels::LayerOf(layout_, layer),
-      .rows = shape_.rows,
-      .num_heads = static_cast<int32_t>(spec_.num_heads),
-      .window = spec_.sliding_window.value_or(INT64_MAX),
-      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec_.head_dim))),
-      .out = input_.data(),
-      .out_stride = spec_.q_size(),
-      .max_splits = shape_.max_splits};
-  const auto needed = static_cast<size_t>(kernels::AttentionPartialFloats(args)) * sizeof(float);
-  if (needed <= partials_.size_bytes()) args.partials = partials_.as<float>();
-  return device_.Check(device_.kernels().attention(device_.context(), layout_.dtype, args),
-                       "attention");
+  const kernels::AttentionPlanShape shape = AttentionShape();
+  return device_.Check(
+      device_.kernels().attention(
+          device_.context(), layout_.dtype,
+          {.tables = InTable<kernels::AttentionTables>(step_.attention),
+           .max_items = shape_.attention_items,
+           .max_tiles = shape_.attention_tiles,
+           .max_partials = static_cast<int32_t>(shape.max_partials),
+           .partials = partials_.as<float>(),
+           .q = query_.data(),
+           .q_stride = spec_.q_size(),
+           .layer = kernels::LayerOf(layout_, layer),
+           .num_heads = static_cast<int32_t>(spec_.num_heads),
+           .window = shape.window,
+           .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec_.head_dim))),
+           .out = input_.data(),
+           .out_stride = spec_.q_size()}),
+      "attention");
 }
 
 Status CudaBackend::SiluMul() {

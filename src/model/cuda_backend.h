@@ -67,6 +67,7 @@ class CudaBackend final : public Backend {
               const ModelSpec& spec, const kernels::KvLayout& layout, DeviceWeights weights,
               int64_t max_rows);
   Status AllocateActivations(int64_t max_positions);
+  kernels::AttentionPlanShape AttentionShape() const;
 
   // Of each segment.
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "kernels/attention/attention_cuda.h"
 
 namespace aril {
 namespace {
@@ -48,22 +47,18 @@ std::vector<int64_t> OutsOf(const ModelSpec& spec, size_t plan) {
   return outs;
 }
 
-int64_t LongestContext(const ForwardBatch& batch) {
-  int64_t longest = 0;
-  for (const kernels::AttentionSequence& sequence : batch.sequences) {
-    longest = std::max(longest, sequence.first_position + sequence.num_rows);
-  }
-  return longest;
-}
-
 }  // namespace
 
-CudaStep::CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
-                   std::span<const CudaAdapters::Table> tables)
-    : batch_(batch), tables_(tables) {
+CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& attention,
+                   const ForwardBatch& batch, std::span<const CudaAdapters::Table> tables)
+    : batch_(batch), tables_(tables), attention_(attention, batch.sequences) {
   CHECK_EQ(tables.size(), batch.segments.size());
+  const int num_multiprocessors = attention.num_multiprocessors;
   shape_ = {.rows = static_cast<int32_t>(batch.tokens.size()),
-            .max_splits = kernels::AttentionSplits(LongestContext(batch))};
+            .attention_items = static_cast<int32_t>(attention_.items().size())};
+  if (attention_.is_split()) {
+    shape_.attention_tiles = static_cast<int32_t>(attention_.tiles().size());
+  }
   PlanAdapters(spec, num_multiprocessors);
   PlanEmbedding(spec, num_multiprocessors);
   std::array<size_t, kNumStepPlans> lora_bytes = {};
@@ -95,7 +90,10 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
   add(rows * int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(KvRow)});
   add(rows * int64_t{sizeof(const kernels::LoraDeviceMatrix*)});
+  add(int64_t{sizeof(kernels::AttentionTables)});
   add(pages * int64_t{sizeof(std::byte*)});
+  add(static_cast<int64_t>(
+      kernels::MaxAttentionListsBytes(spec.num_heads / spec.num_kv_heads, rows, max_positions)));
   return size;
 }
 
@@ -168,12 +166,13 @@ void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
 bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   if (shape_.rows > kMaxRoundedRows) return false;
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
-                           .max_splits = NextPowerOfTwo(shape_.max_splits),
+                           .attention_items = NextPowerOfTwo(shape_.attention_items),
                            .touched = shape_.touched,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
   std::array<size_t, kNumStepPlans> lora_bytes = {};
   int64_t v_floats = 0;
+  if (attention_.is_split()) rounded.attention_tiles = NextPowerOfTwo(shape_.attention_tiles);
   if (shape_.max_rank > 0) {
     rounded.max_rank = shape_.max_rank <= kUsualRank ? kUsualRank : kernels::kLoraMaxExpandRank;
     rounded.touched |= kAllGroups;  // for the same reason: a plan may be empty
@@ -220,6 +219,7 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
   const auto rows = static_cast<size_t>(shape_.rows);
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
+  layout_.attention = place(sizeof(kernels::AttentionTables));
   if (shape_.has_own_embeddings) {
     layout_.own_embeddings = place(rows * sizeof(const kernels::LoraDeviceMatrix*));
   }
@@ -232,7 +232,19 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
     num_pages += sequence.pages.size();
   }
   layout_.pages = place(num_pages * sizeof(std::byte*));
+  layout_.attention_lists = place(attention_.lists_bytes());
   layout_.size_bytes = end;
+}
+
+std::vector<std::byte* const*> CudaStep::WritePages(std::byte* to, const std::byte* at) const {
+  std::vector<std::byte* const*> tables;
+  size_t offset = layout_.pages;
+  for (const kernels::AttentionSequence& sequence : batch_.sequences) {
+    tables.push_back(reinterpret_cast<std::byte* const*>(at + offset));
+    std::memcpy(to + offset, sequence.pages.data(), sequence.pages.size_bytes());
+    offset += sequence.pages.size_bytes();
+  }
+  return tables;
 }
 
 void CudaStep::Write(std::byte* to, const std::byte* at) const {
@@ -241,15 +253,15 @@ void CudaStep::Write(std::byte* to, const std::byte* at) const {
   std::fill_n(tokens, shape_.rows, 0);
   std::fill_n(kv_rows, shape_.rows, KvRow{});
   std::ranges::copy(batch_.tokens, tokens);
-  size_t page_offset = layout_.pages;
-  for (const kernels::AttentionSequence& sequence : batch_.sequences) {
+  const std::vector<std::byte* const*> pages = WritePages(to, at);
+  for (size_t s = 0; s < pages.size(); ++s) {
+    const kernels::AttentionSequence& sequence = batch_.sequences[s];
     for (int32_t i = 0; i < sequence.num_rows; ++i) {
-      kv_rows[sequence.first_row + i] = {reinterpret_cast<std::byte* const*>(at + page_offset),
-                                         sequence.first_position + i};
+      kv_rows[sequence.first_row + i] = {pages[s], sequence.first_position + i};
     }
-    std::memcpy(to + page_offset, sequence.pages.data(), sequence.pages.size_bytes());
-    page_offset += sequence.pages.size_bytes();
   }
+  attention_.Write(*reinterpret_cast<kernels::AttentionTables*>(to + layout_.attention),
+                   to + layout_.attention_lists, at + layout_.attention_lists, pages);
   if (shape_.has_own_embeddings) {
     auto* const own =
         reinterpret_cast<const kernels::LoraDeviceMatrix**>(to + layout_.own_embeddings);

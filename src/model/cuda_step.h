@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/kv_cuda.h"
 #include "kernels/lora/lora_plan.h"
 #include "model/backend.h"
@@ -29,11 +30,13 @@ inline constexpr size_t kNumStepPlans = kNumProjectionGroups + 1;
 // What the launches of a step depend on; all else is in its table. Steps of one shape can be run by
 // one graph: there everything is rounded up to what few shapes have.
 struct CudaStepShape {
-  int32_t rows = 0;        // launched; those beyond the batch's are of no sequence
-  int32_t max_splits = 0;  // of attention (kernels/attention/attention_cuda.h)
-  int32_t max_rank = 0;    // of the adapters; 0: none
-  uint32_t touched = 0;    // bit by bit, the plans that there are; of a rounded shape that has any,
-                           // those of all projection groups
+  int32_t rows = 0;             // launched; those beyond the batch's are of no sequence
+  int32_t attention_items = 0;  // kernels/attention/attention_cuda.h
+  int32_t attention_tiles = 0;  // 0: none is split
+  int32_t max_rank = 0;         // of the adapters; 0: none
+  // Bit by bit, the plans that there are; of a rounded shape that has any, those of all projection
+  // groups.
+  uint32_t touched = 0;
   // Whether an adapter has a matrix in place of the embedding.
   bool has_own_embeddings = false;
   bool is_rounded = false;
@@ -44,14 +47,16 @@ struct CudaStepShape {
   friend auto operator<=>(const CudaStepShape&, const CudaStepShape&) = default;
 };
 
-// Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages,
-// which only the rows of the table itself point to.
+// Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages and
+// the lists of attention, which only the table itself points to.
 struct CudaStepLayout {
   size_t tokens = 0;                            // int32 [rows]
   size_t kv_rows = 0;                           // KvRow [rows]
+  size_t attention = 0;                         // AttentionTables
   size_t own_embeddings = 0;                    // const LoraDeviceMatrix* [rows], or nothing
   std::array<size_t, kNumStepPlans> lora = {};  // LoraTables, and what belongs to them
   size_t pages = 0;                             // addresses
+  size_t attention_lists = 0;
   size_t size_bytes = 0;
 };
 
@@ -64,8 +69,8 @@ class CudaStep {
   // What is launched for so many rows, or fewer, at most.
   static int64_t MaxLaunchedRows(int64_t rows) { return RoundUp(rows, int64_t{8}); }
 
-  CudaStep(const ModelSpec& spec, int num_multiprocessors, const ForwardBatch& batch,
-           std::span<const CudaAdapters::Table> tables);
+  CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& attention,
+           const ForwardBatch& batch, std::span<const CudaAdapters::Table> tables);
 
   struct Size {
     size_t table_bytes = 0;
@@ -95,9 +100,12 @@ class CudaStep {
   // Rounds the shape, with tables for all that it bounds; false if the step needs more.
   bool PlaceWithin(const ModelSpec& spec, int num_multiprocessors);
   void Place(const std::array<size_t, kNumStepPlans>& lora_bytes);
+  // Returns where each sequence's page table will lie.
+  std::vector<std::byte* const*> WritePages(std::byte* to, const std::byte* at) const;
 
   const ForwardBatch& batch_;
   std::span<const CudaAdapters::Table> tables_;
+  kernels::AttentionPlan attention_;
   std::array<std::optional<kernels::LoraPlan>, kNumStepPlans> plans_;
   std::vector<const kernels::LoraDeviceMatrix*> own_embeddings_;  // [rows]; nothing if all are null
   CudaStepShape shape_;

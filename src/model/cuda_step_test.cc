@@ -26,6 +26,17 @@ ModelSpec LargeModel() {
   return spec;
 }
 
+// With memory for all results of splits.
+kernels::AttentionPlanShape LargeAttention() {
+  const ModelSpec spec = LargeModel();
+  return {.dtype = DType::kBF16,
+          .num_heads = spec.num_heads,
+          .num_kv_heads = spec.num_kv_heads,
+          .head_dim = spec.head_dim,
+          .num_multiprocessors = kMultiprocessors,
+          .max_partials = INT32_MAX};
+}
+
 // `num_rows` sequences of one row, each with an adapter of its own.
 struct Decodes {
   explicit Decodes(int32_t num_rows) : tokens(static_cast<size_t>(num_rows), 1) {
@@ -51,7 +62,7 @@ struct Decodes {
 TEST(CudaStep, CopiesWhatItWritesAndLittleElse) {
   const Decodes decodes(64);
   const ForwardBatch batch = decodes.batch();
-  const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+  const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
   ASSERT_TRUE(step.shape().is_rounded);
   std::vector<std::byte> table(step.layout().size_bytes, kUntouched);
   step.Write(table.data(), table.data());
@@ -77,7 +88,7 @@ TEST(CudaStep, ARoundedShapeIsNoLargerThanTheLargest) {
   for (const int32_t rows : {1, 7, 33, 64}) {
     const Decodes decodes(rows);
     const ForwardBatch batch = decodes.batch();
-    const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+    const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
     const CudaStep::Size most = CudaStep::LargestRounded(LargeModel(), 2, rows, 512);
     ASSERT_TRUE(step.shape().is_rounded);
     EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
@@ -88,7 +99,7 @@ TEST(CudaStep, ARoundedShapeIsNoLargerThanTheLargest) {
 TEST(CudaStep, AnotherStepIsOnePiece) {
   const Decodes decodes(65);
   const ForwardBatch batch = decodes.batch();
-  const CudaStep step(LargeModel(), kMultiprocessors, batch, decodes.tables);
+  const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
   EXPECT_FALSE(step.shape().is_rounded);
   ASSERT_EQ(step.pieces().size(), 1u);
   EXPECT_EQ(step.pieces()[0].size_bytes, step.layout().size_bytes);

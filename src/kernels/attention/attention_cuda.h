@@ -1,14 +1,20 @@
-// Attention (attention.h) on a device: every row by itself, whether it belongs to a prefill or a
-// decode, over what has been appended to the pool.
+// Attention (attention.h) on a device: prefills and decodes in one launch, over what has been
+// appended to the pool. attention_plan.h makes its tables.
 //
-// Arithmetic. The keys of a row are cut into splits of 256 at absolute positions. Each split has
-// its own softmax: scores as a fixed tree over the head's elements, the sum of weights as a tree
-// over positions, values token after token. Splits are merged in order. So a row's bits are a
-// function of the row and its keys only: a prefill in chunks, a decode and a recomputation give the
-// same, and two schedules, one block for each split or one for all of them, may be chosen freely.
+// The heads of one row, or of several of a sequence, that share a K and V are a tile's queries,
+// for which K and V are read once. BF16 and F16 are computed by the tensor cores, after
+// FlashAttention-2 (Dao, 2023); F32 without them.
 //
-// Prefills read K and V once for each row, mostly from the L2: right, and slow for long prompts. A
-// kernel that shares these loads between rows must keep to the arithmetic above.
+// Arithmetic. The keys of a query are cut into splits of 256 at absolute positions, and those into
+// units of 64. A unit's scores are matrix products; its weights are relative to the largest score
+// of the split so far and rounded to the dtype, and so is their sum. Its values are a product that
+// begins from zero, and are added to those of the split outside of the tensor core, which does not
+// round. (F32: fused multiply-adds, and no units.) Splits are merged in order. What a query does
+// not see of a unit has the weight zero; what is no number among the values there is left out.
+//
+// So a row's bits are a function of the row and its keys only: a prefill in chunks, a decode and a
+// recomputation give the same, and who is in which tile, and which blocks compute its splits, may
+// be chosen freely.
 
 #ifndef ARIL_KERNELS_ATTENTION_ATTENTION_CUDA_H_
 #define ARIL_KERNELS_ATTENTION_ATTENTION_CUDA_H_
@@ -26,36 +32,63 @@ namespace aril::kernels {
 inline constexpr int kAttentionSplit = 256;
 inline constexpr int kAttentionMaxHeadDim = 256;
 
-// Strides in elements. head_dim is at most kAttentionMaxHeadDim, num_heads a multiple of the
-// layer's num_kv_heads.
+// Queries of a tile. A narrow tile's are of one row: its block's warps take a unit each. A wide
+// one's are of several: its block's warps take 16 of them each. Wide tiles have head_dims up to
+// 128, and not F32.
+inline constexpr int kAttentionNarrowQueries = 16;
+inline constexpr int kAttentionWideQueries = 64;
+inline constexpr int kAttentionF32Queries = 8;  // narrow
+inline constexpr int kAttentionMaxWideHeadDim = 128;
+
+// Consecutive queries of one sequence's rows in the batch, for each of the K and V heads. Query i
+// of the sequence is head i % group, of those that share K and V, of its row i / group.
+struct AttentionTile {
+  std::byte* const* pages = nullptr;  // as KvRow's
+  int64_t first_position = 0;         // of the sequence's first row
+  int32_t first_row = 0;              // that row, in the batch
+  int32_t first_query = 0;
+  int32_t num_queries = 0;
+  int32_t is_wide = 0;
+  int32_t first_split = 0;     // that one of its queries sees
+  int32_t first_partial = -1;  // of its results for each split; -1: its one item has them all
+};
+
+// What a block computes, for one K and V head: splits [first_split, end_split) of a tile.
+struct AttentionItem {
+  int32_t tile = 0;
+  int32_t first_split = 0;
+  int32_t end_split = 0;
+};
+
+struct AttentionTables {
+  const AttentionTile* tiles = nullptr;
+  const AttentionItem* items = nullptr;
+  int32_t num_tiles = 0;
+  int32_t num_items = 0;
+  int32_t num_partials = 0;  // of queries and splits, for each K and V head
+};
+
+// Strides in elements, and even, as head_dim is, which is at most kAttentionMaxHeadDim. num_heads
+// is a multiple of the layer's num_kv_heads.
 struct AttentionArgs {
+  const AttentionTables* tables = nullptr;  // device memory
+  // The launches' sizes: the kernels trap on tables with more. Without max_tiles none may be split.
+  int32_t max_items = 0;
+  int32_t max_tiles = 0;
+  int32_t max_partials = 0;
+  float* partials = nullptr;     // [AttentionPartialFloats()]
   const std::byte* q = nullptr;  // [rows, num_heads · head_dim] in the dtype
   int64_t q_stride = 0;
-  const KvRow* sequence_rows = nullptr;  // [rows]
   KvLayer layer;
-  int32_t rows = 0;
   int32_t num_heads = 0;
   int64_t window = INT64_MAX;  // keys visible to a query, itself included
   float scale = 0;             // of the scores: 1 / sqrt(head_dim)
-  std::byte* out = nullptr;    // as q; rows of no sequence are not written
+  std::byte* out = nullptr;    // as q; rows of no tile are not written
   int64_t out_stride = 0;
-  // Null: one block computes all splits of a row. Else memory of AttentionPartialFloats(), and a
-  // block computes one split: for few rows with long contexts. Each row has at most max_splits,
-  // else the kernels trap; a captured launch has AttentionSplits() of the longest context that is
-  // served.
-  float* partials = nullptr;
-  int32_t max_splits = 0;
 };
 
-// Of a context of `num_keys`, a window or not: splits stand at absolute positions.
-inline int32_t AttentionSplits(int64_t num_keys) {
-  return static_cast<int32_t>((num_keys + kAttentionSplit - 1) / kAttentionSplit);
-}
-
-// [rows, num_heads, max_splits, head_dim + 2].
-inline int64_t AttentionPartialFloats(const AttentionArgs& args) {
-  return static_cast<int64_t>(args.rows) * args.num_heads * args.max_splits *
-         (args.layer.head_dim + 2);
+inline int64_t AttentionPartialFloats(const KvLayer& layer, int64_t max_partials) {
+  return max_partials * layer.num_kv_heads * (layer.head_dim + 2);
 }
 
 }  // namespace aril::kernels

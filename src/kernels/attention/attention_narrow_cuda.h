@@ -1,0 +1,238 @@
+// A tile of up to 16 queries of one row, which see the same keys: the block's warps take a unit of
+// each split, and bring K and V into shared memory for themselves, 16 keys at a time. Only
+// attention_cuda.cu includes this.
+
+#ifndef ARIL_KERNELS_ATTENTION_ATTENTION_NARROW_CUDA_H_
+#define ARIL_KERNELS_ATTENTION_ATTENTION_NARROW_CUDA_H_
+
+#include "kernels/attention/attention_units_cuda.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+
+static_assert(kWarps == kUnitsOfSplit && kWarpQueries == kAttentionNarrowQueries);
+
+// A unit's keys and its values are a warp's eight loads, so many of which are under way: 64 KB for
+// a block, of which three fit on a multiprocessor of sm_90. The latency of its memory times its
+// bandwidth is about 25 KB.
+template <int kDim>
+ARIL_DEVICE constexpr int LoadsAtATime() {
+  return kDim <= 128 ? 4 : 2;
+}
+
+template <int kDim>
+struct NarrowShared {
+  const std::byte* tokens[kWarps][kUnit];
+  // Of each unit and query; keep is for what the split has from the units before.
+  float max[kWarps][kWarpQueries];
+  float keep[kWarps][kWarpQueries];
+  float sum[kWarps][kWarpQueries];
+  union {
+    alignas(128) std::byte loads[kWarps][LoadsAtATime<kDim>()][kStep * RowBytes<kDim>()];
+    // The units' values: eight floats more than a row has, so that no two lanes of a store share a
+    // bank.
+    float values[kWarps][kWarpQueries][kDim + 8];
+  };
+};
+
+// The softmax of a query's keys; a thread has columns thread % 8 + 8 i of query thread / 8.
+template <int kDim>
+struct QuerySoftmax {
+  float max = -kInfinity;
+  float sum = 0;
+  float values[kDim / 8] = {};
+};
+
+// A warp's unit on its way through shared memory.
+template <typename T, int kDim>
+struct UnitLoads {
+  const AttentionArgs& args;
+  NarrowShared<kDim>& shared;
+
+  // Load `i` of the unit: 16 keys, or the values of 16.
+  ARIL_DEVICE std::byte* Place(int i) const {
+    return shared.loads[Warp()][i % LoadsAtATime<kDim>()];
+  }
+  ARIL_DEVICE void Begin(int i) const {
+    if (i < 2 * kUnitSteps) {
+      const KvLayer& layer = args.layer;
+      CopyRows<kDim, kStep, kWarpSize>(args, shared.tokens[Warp()] + i % kUnitSteps * kStep,
+                                       i < kUnitSteps ? layer.key_offset : layer.value_offset,
+                                       Lane(), Place(i));
+    }
+    CommitCopies();
+  }
+  ARIL_DEVICE void BeginFirst() const {
+#pragma unroll
+    for (int i = 0; i < LoadsAtATime<kDim>(); ++i) Begin(i);
+  }
+  ARIL_DEVICE const std::byte* Wait(int i) const {
+    WaitForCopies<LoadsAtATime<kDim>() - 1>();
+    SyncWarp();
+    return Place(i);
+  }
+  // Its place is free for another.
+  ARIL_DEVICE void End(int i) const {
+    SyncWarp();
+    Begin(i + LoadsAtATime<kDim>());
+  }
+};
+
+// The warp's unit of the split, of which the queries see `keys`: its scores.
+template <typename T, int kDim>
+ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int start, Keys keys,
+                           const UnitLoads<T, kDim>& loads, float (&scores)[kUnit / 8][4]) {
+#pragma unroll
+  for (int i = Lane(); i < kUnit; i += kWarpSize) {
+    loads.shared.tokens[Warp()][i] = keys.Has(i) ? FindToken<T>(args, work, start + i) : nullptr;
+  }
+  SyncWarp();
+  loads.BeginFirst();
+  uint32_t q[kDim / kStep][4];
+  LoadQueries<kDim>(args, work, 0, q);
+#pragma unroll
+  for (int step = 0; step < kUnitSteps; ++step) {
+    const std::byte* place = loads.Wait(step);
+    ScoreKeys<T, kDim>(q, place, scores[2 * step], scores[2 * step + 1]);
+    loads.End(step);
+  }
+  const Keys of_queries[2] = {keys, keys};
+  HideUnseen(of_queries, scores);
+}
+
+// Its sums and values, by weights relative to the largest score of the split so far.
+template <typename T, int kDim>
+ARIL_DEVICE void SumUnit(const UnitLoads<T, kDim>& loads, float scale,
+                         const float (&scores)[kUnit / 8][4], float (&values)[kDim / 8][4]) {
+  NarrowShared<kDim>& shared = loads.shared;
+  float max[2], sums[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = Lane() / 4 + 8 * r;
+    float last = -kInfinity;
+    for (int w = 0; w < Warp(); ++w) last = fmaxf(last, shared.max[w][query]);
+    max[r] = fmaxf(last, shared.max[Warp()][query]);
+    if (Lane() % 4 == 0) shared.keep[Warp()][query] = KeepFactor(last, max[r]);
+  }
+  uint32_t weights[kUnitSteps][4];
+  WeighKeys<T>(scores, scale, max, weights);
+  AddWeights<T>(weights, sums);
+  if (Lane() % 4 == 0) {
+    shared.sum[Warp()][Lane() / 4] = sums[0];
+    shared.sum[Warp()][Lane() / 4 + 8] = sums[1];
+  }
+#pragma unroll
+  for (int step = 0; step < kUnitSteps; ++step) {
+    const std::byte* place = loads.Wait(kUnitSteps + step);
+#pragma unroll
+    for (int pair = 0; pair < kDim / kStep; ++pair) {
+      uint32_t first[2], second[2];
+      LoadValues<kDim>(place, pair, first, second);
+      T::Mma(values[2 * pair], weights[step], first);
+      T::Mma(values[2 * pair + 1], weights[step], second);
+    }
+    loads.End(kUnitSteps + step);
+  }
+}
+
+// The units' parts, in order: of this thread's query and columns.
+template <int kDim>
+ARIL_DEVICE QuerySoftmax<kDim> AddUnits(const NarrowShared<kDim>& shared, Keys keys) {
+  QuerySoftmax<kDim> split;
+  const int query = ThreadIdx() / 8, col = ThreadIdx() % 8;
+  for (int w = 0; w < kWarps; ++w) {
+    if (keys.Within(w * kUnit, kUnit).IsEmpty()) continue;
+    const float keep = shared.keep[w][query];
+    split.max = fmaxf(split.max, shared.max[w][query]);
+    split.sum = MultiplyAdd(split.sum, keep, shared.sum[w][query]);
+#pragma unroll
+    for (int i = 0; i < kDim / 8; ++i) {
+      split.values[i] = MultiplyAdd(split.values[i], keep, shared.values[w][query][col + 8 * i]);
+    }
+  }
+  return split;
+}
+
+// The softmax of one split; the queries see `keys` of it, at least one.
+template <typename T, int kDim>
+ARIL_DEVICE QuerySoftmax<kDim> OneSplit(const AttentionArgs& args, const Work& work, int split,
+                                        Keys keys, NarrowShared<kDim>& shared) {
+  const UnitLoads<T, kDim> loads{args, shared};
+  const int start = Warp() * kUnit;
+  const float scale = args.scale * kLog2E;
+  const Keys of_unit = keys.Within(start, kUnit);
+  float scores[kUnit / 8][4] = {};
+  float max[2] = {-kInfinity, -kInfinity};
+  SyncThreads();  // the last split's values are no longer needed
+  if (!of_unit.IsEmpty()) {
+    ScoreUnit<T, kDim>(args, work, split * kAttentionSplit + start, of_unit, loads, scores);
+    FindMax(scores, scale, max);
+  }
+  if (Lane() % 4 == 0) {
+    shared.max[Warp()][Lane() / 4] = max[0];
+    shared.max[Warp()][Lane() / 4 + 8] = max[1];
+  }
+  SyncThreads();
+  float values[kDim / 8][4] = {};
+  if (!of_unit.IsEmpty()) SumUnit<T, kDim>(loads, scale, scores, values);
+  SyncThreads();  // the loads are no longer needed
+  if (!of_unit.IsEmpty()) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = Lane() / 4 + 8 * r;
+      if (query >= work.tile.num_queries) continue;
+      float* row = shared.values[Warp()][query] + Lane() % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+        row[8 * n] = values[n][2 * r];
+        row[8 * n + 1] = values[n][2 * r + 1];
+      }
+    }
+  }
+  SyncThreads();
+  return AddUnits<kDim>(shared, keys);
+}
+
+template <typename T, int kDim>
+ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
+                            NarrowShared<kDim>& shared) {
+  const int query = ThreadIdx() / 8, col = ThreadIdx() % 8, head_dim = args.layer.head_dim;
+  const bool is_there = query < work.tile.num_queries;
+  const Keys keys = KeysOf(args, work, 0);
+  QuerySoftmax<kDim> total;
+  for (int split = work.first_split; split < work.end_split; ++split) {
+    const QuerySoftmax<kDim> part = OneSplit<T, kDim>(
+        args, work, split, keys.Within(split * kAttentionSplit, kAttentionSplit), shared);
+    if (!is_there) continue;
+    if (!work.IsWhole()) {
+      float* partial = Partial(args, work, split, query);
+      if (col == 0) {
+        partial[0] = part.max;
+        partial[1] = part.sum;
+      }
+#pragma unroll
+      for (int i = 0; i < kDim / 8; ++i) {
+        if (col + 8 * i < head_dim) partial[2 + col + 8 * i] = part.values[i];
+      }
+      continue;
+    }
+    const MergeFactors factors = FactorsOf(total.max, part.max);
+    total.max = factors.max;
+    total.sum = Merged(total.sum, part.sum, factors);
+#pragma unroll
+    for (int i = 0; i < kDim / 8; ++i) {
+      total.values[i] = Merged(total.values[i], part.values[i], factors);
+    }
+  }
+  if (!is_there || !work.IsWhole()) return;
+  auto* out =
+      reinterpret_cast<uint16_t*>(args.out) + QueryOffset(args, work, query, args.out_stride);
+  const float inverse = 1 / total.sum;
+#pragma unroll
+  for (int i = 0; i < kDim / 8; ++i) {
+    if (col + 8 * i < head_dim) out[col + 8 * i] = T::Narrow(total.values[i] * inverse);
+  }
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
+
+#endif  // ARIL_KERNELS_ATTENTION_ATTENTION_NARROW_CUDA_H_
