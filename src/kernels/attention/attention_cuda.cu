@@ -26,8 +26,9 @@ ARIL_DEVICE Work WorkOf(const AttentionArgs& args, const AttentionTables& tables
           args.num_heads / kv_heads};
 }
 
+// As many blocks as have room for what they keep in registers: ptxas 13.0 spills none up to 128.
 template <typename T, int kDim>
-ARIL_KERNEL(kThreads)
+ARIL_KERNEL(kThreads, kDim <= 64 ? 3 : 2)
 TileKernel(ARIL_PARAMETER AttentionArgs args) {
   WaitForPreviousKernel();
   LetNextKernelStart();

@@ -11,9 +11,8 @@ namespace aril::kernels::ARIL_CUDA_TARGET {
 
 static_assert(kWarps == kUnitsOfSplit && kWarpQueries == kAttentionNarrowQueries);
 
-// A unit's keys and its values are a warp's eight loads, so many of which are under way: 64 KB for
-// a block, of which three fit on a multiprocessor of sm_90. The latency of its memory times its
-// bandwidth is about 25 KB.
+// A unit's keys and its values are a warp's eight loads, so many of which are under way: 32 or 64
+// KB for a block. The latency of a multiprocessor's memory times its bandwidth is about 25 KB.
 template <int kDim>
 ARIL_DEVICE constexpr int LoadsAtATime() {
   return kDim <= 128 ? 4 : 2;

@@ -9,7 +9,7 @@
 namespace aril::kernels {
 namespace {
 
-// Of prefills, until there are so many, splits get blocks of their own: three fit on a
+// Of prefills, until there are so many, splits get blocks of their own: two or three fit on a
 // multiprocessor, and the last ones should not run alone.
 constexpr int64_t kItemsPerMultiprocessor = 4;
 

@@ -70,23 +70,25 @@ ARIL_DEVICE void FindUnit(const AttentionArgs& args, const Work& work, int start
   }
 }
 
-// 32 columns of a unit's values from 16 · pair on, weighted and added, in four instructions' width.
-// `seen`, if not null: of the unit, leaves out what is not in it.
-template <typename T, int kDim>
+// kPairs times 16 columns of a unit's values from 16 · pair on, weighted and added. What is not in
+// `seen` of the unit, if that is not null, is left out.
+template <typename T, int kDim, int kPairs>
 ARIL_DEVICE void MultiplyValues(const std::byte* values, const uint32_t (&weights)[kUnitSteps][4],
-                                int pair, const Keys* seen, float (&sums)[4][4]) {
+                                int pair, const Keys* seen, float (&sums)[2 * kPairs][4]) {
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < 2 * kPairs; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) sums[n][i] = 0;
   }
 #pragma unroll
   for (int step = 0; step < kUnitSteps; ++step) {
-    uint32_t v[4][2];
-    LoadValues<kDim>(values + step * kStep * RowBytes<kDim>(), pair, v[0], v[1]);
-    LoadValues<kDim>(values + step * kStep * RowBytes<kDim>(), pair + 1, v[2], v[3]);
+    uint32_t v[2 * kPairs][2];
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    for (int p = 0; p < kPairs; ++p) {
+      LoadValues<kDim>(values + step * kStep * RowBytes<kDim>(), pair + p, v[2 * p], v[2 * p + 1]);
+    }
+#pragma unroll
+    for (int n = 0; n < 2 * kPairs; ++n) {
       if (seen != nullptr) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -100,10 +102,10 @@ ARIL_DEVICE void MultiplyValues(const std::byte* values, const uint32_t (&weight
   }
 }
 
-ARIL_DEVICE bool AreNumbers(const float (&sums)[4][4]) {
+ARIL_DEVICE bool AreNumbers(const float (&sums)[2][4]) {
   bool all = true;
 #pragma unroll
-  for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) all = all && fabsf(sums[n][i]) < kInfinity;
   }
@@ -115,15 +117,15 @@ template <typename T, int kDim>
 ARIL_DEVICE void MultiplySeenValues(const AttentionArgs& args, const Work& work,
                                     const WarpRows& rows, int start, const std::byte* values,
                                     const uint32_t (&weights)[kUnitSteps][4], int pair,
-                                    float (&sums)[4][4]) {
+                                    float (&sums)[2][4]) {
 #pragma unroll 1
   for (int query = 0; query < kWarpQueries; ++query) {
     if (rows.first_query + query >= work.tile.num_queries) break;
     const Keys seen = KeysOf(args, work, rows.first_query + query).Within(start, kUnit);
-    float of_query[4][4];
-    MultiplyValues<T, kDim>(values, weights, pair, &seen, of_query);
+    float of_query[2][4];
+    MultiplyValues<T, kDim, 1>(values, weights, pair, &seen, of_query);
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if (Lane() / 4 + i / 2 * 8 == query) sums[n][i] = of_query[n][i];
@@ -157,17 +159,19 @@ ARIL_DEVICE void AddUnit(const AttentionArgs& args, const Work& work, const Warp
   };
   add(0, sums[0], split.sum[0]);
   add(1, sums[1], split.sum[1]);
+  // Two pairs at a time, where registers suffice: four sums are under way in the tensor core then.
+  constexpr int kPairs = kWhole ? 2 : 1;
 #pragma unroll
-  for (int pair = 0; pair < kDim / kStep; pair += 2) {
-    float of_unit[4][4];
-    MultiplyValues<T, kDim>(values, weights, pair, nullptr, of_unit);
+  for (int pair = 0; pair < kDim / kStep; pair += kPairs) {
+    float of_unit[2 * kPairs][4];
+    MultiplyValues<T, kDim, kPairs>(values, weights, pair, nullptr, of_unit);
     if constexpr (!kWhole) {
       if (AnyInWarp(!AreNumbers(of_unit))) {
         MultiplySeenValues<T, kDim>(args, work, rows, start, values, weights, pair, of_unit);
       }
     }
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
+    for (int n = 0; n < 2 * kPairs; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) add(i / 2, of_unit[n][i], split.values[2 * pair + n][i]);
     }

@@ -30,15 +30,16 @@
 #include <cuda_runtime.h>
 #define ARIL_CUDA_TARGET cuda
 #define ARIL_DEVICE __device__ __forceinline__
-// Declares a kernel whose blocks have at most `threads` threads.
-#define ARIL_KERNEL(threads) __global__ void __launch_bounds__(threads)
+// Declares a kernel by the threads of its blocks, at most; and, if there is a second number, the
+// blocks for which a multiprocessor must have enough registers at a time.
+#define ARIL_KERNEL(...) __global__ void __launch_bounds__(__VA_ARGS__)
 // A kernel's one parameter is read where the launch put it, not copied.
 #define ARIL_PARAMETER const __grid_constant__
 #else
 #include "kernels/cuda/emulator.h"
 #define ARIL_CUDA_TARGET emulated
 #define ARIL_DEVICE inline
-#define ARIL_KERNEL(threads) void
+#define ARIL_KERNEL(...) void
 #define ARIL_PARAMETER const
 #endif
 
