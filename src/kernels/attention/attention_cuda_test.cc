@@ -33,7 +33,7 @@ struct Problem {
         dtype(type),
         layout{2, c.kv_heads, c.page_tokens, c.head_dim, type.host},
         cache(layout, lengths, random),
-        q(type.host, num_rows + 1, c.heads * c.head_dim, 1.0, random) {
+        q(type.host, num_rows + 1, c.heads * c.head_dim, 1.0, random, /*padding=*/2) {
     RoundTo(dtype.device, q);
     if (dtype.host == dtype.device) return;
     const Buffer& pool = cache.pool();
@@ -121,7 +121,7 @@ std::vector<std::byte> RunAttention(CudaDevice& device, const Problem& problem,
   return Download<std::byte>(device, out);
 }
 
-// One sequence's rows from `first` on, in chunks of so many, which begin there in the batch, too.
+// Rows [first, end) of the only sequence, which are those of the batch, too.
 std::vector<AttentionSequence> Chunk(const Problem& problem, int64_t first, int64_t end) {
   return {{static_cast<int32_t>(first), static_cast<int32_t>(end - first), first,
            problem.cache.table(0)}};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -167,6 +168,9 @@ class Blocks {
   }
 
   void CopyAsync16(void* to, const void* from) {
+    if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % kCopyBytes != 0) {
+      Die("an address of a copy is not aligned");
+    }
     const Copy copy{to, from};
     if (order_ == Order::kForward) copy.Do();
     running().copies.back().push_back(copy);
