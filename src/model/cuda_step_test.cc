@@ -96,6 +96,28 @@ TEST(CudaStep, ARoundedShapeIsNoLargerThanTheLargest) {
   }
 }
 
+// Of adapters that change all there is.
+TEST(CudaStep, ARoundedShapeWithAnEmbeddingIsNoLargerThanTheLargest) {
+  kernels::LoraDeviceMatrix own;
+  for (const int32_t rows : {1, 7, 33, 64}) {
+    Decodes decodes(rows);
+    for (CudaAdapters::Table& table : decodes.tables) {
+      table.ranks.fill(kernels::kLoraMaxExpandRank);
+      table.embedding = &decodes.weights;
+      table.embedding_rank = 16;
+    }
+    decodes.tables.front().own_embedding = &own;
+    const ForwardBatch batch = decodes.batch();
+    const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
+    const CudaStep::Size most = CudaStep::LargestRounded(LargeModel(), 2, rows, 512);
+    ASSERT_TRUE(step.shape().is_rounded);
+    ASSERT_TRUE(step.shape().has_own_embeddings && step.shape().Touches(kEmbeddingPlan));
+    EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
+    EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
+    EXPECT_LE(step.pieces().size(), kNumStepPlans + 1);
+  }
+}
+
 TEST(CudaStep, AnotherStepIsOnePiece) {
   const Decodes decodes(65);
   const ForwardBatch batch = decodes.batch();
