@@ -7,7 +7,8 @@
 //
 // Arithmetic. The keys of a query are cut into splits of 256 at absolute positions, and those into
 // units of 64. A unit's scores are matrix products; its weights are relative to the largest score
-// of the split so far and rounded to the dtype, and so is their sum. Its values are a product that
+// of the split so far and rounded to the dtype, and it is the rounded ones that are summed, in
+// fp32. Its values are a product that
 // begins from zero, and are added to those of the split outside of the tensor core, which does not
 // round. (F32: fused multiply-adds, and no units.) Splits are merged in order. What a query does
 // not see of a unit has the weight zero; what is no number among the values there is left out.
@@ -42,7 +43,7 @@ inline constexpr int kAttentionMaxWideHeadDim = 128;
 
 // Consecutive queries of one sequence's rows in the batch, for each of the K and V heads. Query i
 // of the sequence is head i % group, of those that share K and V, of its row i / group.
-struct AttentionTile {
+struct AttentionDeviceTile {
   std::byte* const* pages = nullptr;  // as KvRow's
   int64_t first_position = 0;         // of the sequence's first row
   int32_t first_row = 0;              // that row, in the batch
@@ -61,7 +62,7 @@ struct AttentionItem {
 };
 
 struct AttentionTables {
-  const AttentionTile* tiles = nullptr;
+  const AttentionDeviceTile* tiles = nullptr;
   const AttentionItem* items = nullptr;
   int32_t num_tiles = 0;
   int32_t num_items = 0;

@@ -29,16 +29,26 @@ AttentionPlan::AttentionPlan(const AttentionPlanShape& shape,
   for (size_t i = 0; i < tiles_.size(); ++i) num_prefill_tiles += is_decode(i) ? 0 : 1;
   const int64_t pieces = kItemsPerMultiprocessor * shape.num_multiprocessors /
                          std::max<int64_t>(1, num_prefill_tiles * shape.num_kv_heads);
-  // Prefills first, the last rows, which see most, at the head: blocks start in this order, and
-  // what takes longest should not start last.
-  for (size_t i = tiles_.size(); i-- > 0;) {
-    if (is_decode(i)) continue;
-    const int64_t num_splits = end_splits_[i] - tiles_[i].first_split;
-    AddItems(static_cast<int32_t>(i), CeilDiv(num_splits, std::max<int64_t>(1, pieces)));
+  const auto splits_per_item = [&](size_t tile) {
+    const int64_t num_splits = end_splits_[tile] - tiles_[tile].first_split;
+    return is_decode(tile) ? 1 : CeilDiv(num_splits, std::max<int64_t>(1, pieces));
+  };
+  // Decodes first: theirs is a small part of a prefill's, and alone a block has long to go.
+  for (const bool of_decodes : {true, false}) {
+    for (size_t i = 0; i < tiles_.size(); ++i) {
+      if (is_decode(i) == of_decodes) TakePartials(i, splits_per_item(i));
+    }
   }
-  for (size_t i = 0; i < tiles_.size(); ++i) {
-    if (is_decode(i)) AddItems(static_cast<int32_t>(i), 1);
+  // Blocks start in this order, and what takes longest should not start last: of items with as many
+  // splits prefills before decodes.
+  for (const bool of_decodes : {false, true}) {
+    for (size_t i = 0; i < tiles_.size(); ++i) {
+      if (is_decode(i) == of_decodes) AddItems(i, splits_per_item(i));
+    }
   }
+  std::ranges::stable_sort(items_, std::ranges::greater(), [](const AttentionItem& item) {
+    return item.end_split - item.first_split;
+  });
 }
 
 void AttentionPlan::AddTiles(const AttentionSequence& sequence, int32_t index) {
@@ -74,37 +84,40 @@ void AttentionPlan::AddTile(const AttentionSequence& sequence, int32_t index, in
   end_splits_.push_back(static_cast<int32_t>(CeilDiv<int64_t>(end_visible, kAttentionSplit)));
 }
 
-// One item, if that has all splits or there is no memory for the results of several.
-void AttentionPlan::AddItems(int32_t index, int64_t splits_per_item) {
-  AttentionTile& tile = tiles_[static_cast<size_t>(index)];
-  const int32_t end_split = end_splits_[static_cast<size_t>(index)];
-  const int32_t num_partials = (end_split - tile.first_split) * tile.num_queries;
-  if (end_split - tile.first_split <= splits_per_item ||
-      num_partials_ + num_partials > shape_.max_partials) {
-    items_.push_back({index, tile.first_split, end_split});
-    return;
-  }
+// Not for a tile whose one item has all splits, or if there is no memory for the results of
+// several.
+void AttentionPlan::TakePartials(size_t index, int64_t splits_per_item) {
+  AttentionDeviceTile& tile = tiles_[index];
+  const int32_t num_splits = end_splits_[index] - tile.first_split;
+  const int32_t num_partials = num_splits * tile.num_queries;
+  if (num_splits <= splits_per_item || num_partials_ + num_partials > shape_.max_partials) return;
   tile.first_partial = num_partials_;
   num_partials_ += num_partials;
-  const auto step = static_cast<int32_t>(splits_per_item);
+}
+
+void AttentionPlan::AddItems(size_t index, int64_t splits_per_item) {
+  const AttentionDeviceTile& tile = tiles_[index];
+  const int32_t end_split = end_splits_[index];
+  const int32_t step = tile.first_partial < 0 ? std::max(1, end_split - tile.first_split)
+                                              : static_cast<int32_t>(splits_per_item);
   for (int32_t split = tile.first_split; split < end_split; split += step) {
-    items_.push_back({index, split, std::min(split + step, end_split)});
+    items_.push_back({static_cast<int32_t>(index), split, std::min(split + step, end_split)});
   }
 }
 
 size_t AttentionPlan::lists_bytes() const {
-  return tiles_.size() * sizeof(AttentionTile) + items_.size() * sizeof(AttentionItem);
+  return tiles_.size() * sizeof(AttentionDeviceTile) + items_.size() * sizeof(AttentionItem);
 }
 
 void AttentionPlan::Write(AttentionTables& tables, std::byte* to, const std::byte* at,
                           std::span<std::byte* const* const> pages) const {
-  const size_t tile_bytes = tiles_.size() * sizeof(AttentionTile);
-  tables = {.tiles = reinterpret_cast<const AttentionTile*>(at),
+  const size_t tile_bytes = tiles_.size() * sizeof(AttentionDeviceTile);
+  tables = {.tiles = reinterpret_cast<const AttentionDeviceTile*>(at),
             .items = reinterpret_cast<const AttentionItem*>(at + tile_bytes),
             .num_tiles = static_cast<int32_t>(tiles_.size()),
             .num_items = static_cast<int32_t>(items_.size()),
             .num_partials = num_partials_};
-  auto* const written = reinterpret_cast<AttentionTile*>(to);
+  auto* const written = reinterpret_cast<AttentionDeviceTile*>(to);
   for (size_t i = 0; i < tiles_.size(); ++i) {
     written[i] = tiles_[i];
     written[i].pages = pages[static_cast<size_t>(sequence_of_[i])];
@@ -118,7 +131,7 @@ size_t MaxAttentionListsBytes(int64_t group, int64_t max_rows, int64_t max_posit
   static_assert(kFewestQueries <= kAttentionWideQueries);
   const int64_t tiles = max_rows * CeilDiv(group, kFewestQueries);
   const int64_t items = tiles * CeilDiv<int64_t>(max_positions, kAttentionSplit);
-  return static_cast<size_t>(tiles) * sizeof(AttentionTile) +
+  return static_cast<size_t>(tiles) * sizeof(AttentionDeviceTile) +
          static_cast<size_t>(items) * sizeof(AttentionItem);
 }
 

@@ -31,7 +31,7 @@ class AttentionPlan {
  public:
   AttentionPlan(const AttentionPlanShape& shape, std::span<const AttentionSequence> sequences);
 
-  const std::vector<AttentionTile>& tiles() const { return tiles_; }
+  const std::vector<AttentionDeviceTile>& tiles() const { return tiles_; }
   const std::vector<AttentionItem>& items() const { return items_; }
   int32_t num_partials() const { return num_partials_; }
   bool is_split() const { return num_partials_ > 0; }
@@ -46,11 +46,12 @@ class AttentionPlan {
   void AddTiles(const AttentionSequence& sequence, int32_t index);
   void AddTile(const AttentionSequence& sequence, int32_t index, int64_t first, int64_t end,
                bool is_wide);
-  void AddItems(int32_t tile, int64_t splits_per_item);
+  void TakePartials(size_t tile, int64_t splits_per_item);
+  void AddItems(size_t tile, int64_t splits_per_item);
 
   AttentionPlanShape shape_;
   int64_t group_;
-  std::vector<AttentionTile> tiles_;
+  std::vector<AttentionDeviceTile> tiles_;
   std::vector<int32_t> sequence_of_;  // each tile's
   std::vector<int32_t> end_splits_;   // likewise
   std::vector<AttentionItem> items_;

@@ -45,7 +45,7 @@ void ExpectTilesCover(const AttentionPlan& plan, const AttentionPlanShape& shape
                       const std::vector<AttentionSequence>& sequences, const std::string& what) {
   const auto group = static_cast<int32_t>(shape.num_heads / shape.num_kv_heads);
   std::set<std::pair<int32_t, int32_t>> seen;  // rows in the batch, heads
-  for (const AttentionTile& tile : plan.tiles()) {
+  for (const AttentionDeviceTile& tile : plan.tiles()) {
     ASSERT_GT(tile.num_queries, 0) << what;
     const int32_t last_query = tile.first_query + tile.num_queries - 1;
     if (tile.is_wide != 0) {
@@ -74,7 +74,7 @@ void ExpectItemsCover(const AttentionPlan& plan, const AttentionPlanShape& shape
   const int64_t group = shape.num_heads / shape.num_kv_heads;
   std::map<int32_t, std::set<int32_t>> splits;  // by tile
   for (const AttentionItem& item : plan.items()) {
-    const AttentionTile& tile = plan.tiles()[static_cast<size_t>(item.tile)];
+    const AttentionDeviceTile& tile = plan.tiles()[static_cast<size_t>(item.tile)];
     EXPECT_LT(item.first_split, item.end_split) << what;
     for (int32_t split = item.first_split; split < item.end_split; ++split) {
       EXPECT_TRUE(splits[item.tile].insert(split).second) << what;
@@ -84,7 +84,7 @@ void ExpectItemsCover(const AttentionPlan& plan, const AttentionPlanShape& shape
   }
   std::set<int32_t> partials;
   for (size_t i = 0; i < plan.tiles().size(); ++i) {
-    const AttentionTile& tile = plan.tiles()[i];
+    const AttentionDeviceTile& tile = plan.tiles()[i];
     const std::set<int32_t>& of_tile = splits[static_cast<int32_t>(i)];
     const int64_t first = tile.first_position + tile.first_query / group;
     const int64_t last = tile.first_position + (tile.first_query + tile.num_queries - 1) / group;
@@ -142,6 +142,24 @@ TEST(AttentionPlan, PutsPrefillsFirstAndSplitsDecodes) {
   EXPECT_EQ(plan.num_partials(), 4);
 }
 
+// Memory for the results of one of the two.
+TEST(AttentionPlan, SplitsDecodesBeforePrefillsAndStartsTheLongestFirst) {
+  const std::vector<AttentionSequence> sequences = {
+      {.first_row = 0, .num_rows = 64, .first_position = 1936, .pages = {}},
+      {.first_row = 64, .num_rows = 1, .first_position = 999, .pages = {}}};
+  const AttentionPlan plan({.dtype = DType::kBF16,
+                            .num_heads = 1,
+                            .num_kv_heads = 1,
+                            .head_dim = 128,
+                            .num_multiprocessors = 100,
+                            .max_partials = 512},
+                           sequences);
+  ASSERT_EQ(plan.items().size(), 5u);
+  EXPECT_EQ(plan.items().front().tile, 0);
+  EXPECT_EQ(plan.items().front().end_split, 8);
+  EXPECT_EQ(plan.num_partials(), 4);
+}
+
 TEST(AttentionPlan, IsWrittenAsTheKernelsReadIt) {
   const std::vector<AttentionSequence> sequences = {
       {.first_row = 0, .num_rows = 1, .first_position = 999, .pages = {}},
@@ -157,7 +175,8 @@ TEST(AttentionPlan, IsWrittenAsTheKernelsReadIt) {
   EXPECT_EQ(tables.tiles[0].pages, tables_of[0]);
   EXPECT_EQ(tables.tiles[1].pages, tables_of[1]);
   EXPECT_EQ(tables.tiles[2].pages, tables_of[1]);
-  EXPECT_EQ(tables.items[2].end_split, 4);
+  EXPECT_EQ(tables.items[0].tile, 0);
+  EXPECT_EQ(tables.items[0].end_split, 4);
 }
 
 }  // namespace

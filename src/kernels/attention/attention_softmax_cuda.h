@@ -24,7 +24,7 @@ ARIL_DEVICE int Max(int a, int b) { return a > b ? a : b; }
 
 // What a block works on: an item of the tables, for one of the K and V heads.
 struct Work {
-  AttentionTile tile;
+  AttentionDeviceTile tile;
   int first_split;
   int end_split;
   int kv_head;
@@ -88,7 +88,7 @@ ARIL_DEVICE float Merged(float total, float of_split, const MergeFactors& factor
 
 // [max, sum, values] of a split and a query.
 ARIL_DEVICE float* Partial(const AttentionArgs& args, const Work& work, int split, int query) {
-  const AttentionTile& tile = work.tile;
+  const AttentionDeviceTile& tile = work.tile;
   const int64_t index = tile.first_partial + (split - tile.first_split) * tile.num_queries + query;
   return args.partials +
          (index * args.layer.num_kv_heads + work.kv_head) * (args.layer.head_dim + 2);
