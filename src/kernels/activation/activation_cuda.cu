@@ -14,8 +14,7 @@ constexpr int kBlockElements = kTogether * kThreads;  // of a row
 template <typename T>
 ARIL_KERNEL(kThreads)
 SiluMulKernel(ARIL_PARAMETER SiluMulArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const int blocks_per_row = (args.size + kBlockElements - 1) / kBlockElements;
   const int row = BlockIdx() / blocks_per_row;
   const int first = BlockIdx() % blocks_per_row * kBlockElements + ThreadIdx();

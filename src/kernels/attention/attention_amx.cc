@@ -29,10 +29,14 @@ bool AreFinite(const Values& values, int64_t value_tiles) {
   return _mm512_test_epi32_mask((__m512i)exponents, (__m512i)exponents) == 0;
 }
 
+// GCC 12 does not know that loading a tile reads memory: what was written must be there by then.
+ARIL_INLINE void BeforeTileLoads() { asm volatile("" ::: "memory"); }
+
 // p: BF16 [queries][tokens].
 ARIL_INLINE void MultiplyTiles(const uint32_t p[kTile][kTile],
                                const uint32_t values[][kTile][kTile], int64_t value_tiles,
                                float sums[][kTile][kTile]) {
+  BeforeTileLoads();
   _tile_loadd(7, p, kRowBytes);
   for (int64_t i = 0; i < value_tiles; ++i) {
     _tile_loadd(2, sums[i], kRowBytes);
@@ -81,6 +85,7 @@ class TileProducts {
   }
 
   void MultiplyKeys(const Queries& queries, Scores& scores) const {
+    BeforeTileLoads();
     _tile_zero(0);
     _tile_zero(1);
     for (int64_t step = 0; step < steps_; ++step) {

@@ -65,7 +65,7 @@ ARIL_INLINE void MultiplyRuns(const Queries& queries, int64_t pairs, const uint3
   for (int i = 0; i < kTogether; ++i) Lanes::StoreScores(scores[i], sums[i]);
 }
 
-// The probabilities of a block as BF16: of query q and the tokens 2i and 2i + 1 at(i)[q].
+// The probabilities of a block as BF16: of query q and the tokens 2i and 2i + 1 pairs[i][q].
 struct Probabilities {
   alignas(64) uint32_t pairs[kBlockPairs][kGroupQueries];
 };

@@ -26,12 +26,12 @@ ARIL_DEVICE Work WorkOf(const AttentionArgs& args, const AttentionTables& tables
           args.num_heads / kv_heads};
 }
 
-// As many blocks as have room for what they keep in registers: ptxas 13.0 spills none up to 128.
+// As many blocks as have room for what they keep in registers: ptxas 13.0 spills none up to 128, if
+// the tables are read after the wait (before it, it keeps copies).
 template <typename T, int kDim>
 ARIL_KERNEL(kThreads, kDim <= 64 ? 3 : 2)
 TileKernel(ARIL_PARAMETER AttentionArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   TrapUnlessLaunchedFor(args, tables);
   if (BlockIdx() >= tables.num_items * args.layer.num_kv_heads) return;
@@ -46,8 +46,7 @@ TileKernel(ARIL_PARAMETER AttentionArgs args) {
 
 ARIL_KERNEL(kThreads)
 F32Kernel(ARIL_PARAMETER AttentionArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   TrapUnlessLaunchedFor(args, tables);
   if (BlockIdx() >= tables.num_items * args.layer.num_kv_heads) return;
@@ -87,8 +86,7 @@ ARIL_DEVICE void MergeQuery(const AttentionArgs& args, const Work& work, int que
 template <typename T>
 ARIL_KERNEL(kThreads)
 MergeKernel(ARIL_PARAMETER AttentionArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   const int kv_heads = args.layer.num_kv_heads;
   if (BlockIdx() >= tables.num_tiles * kv_heads) return;

@@ -242,7 +242,7 @@ ARIL_INLINE __m512i PairProbabilities(const Scores& scores, int i) {
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
 }
 
-ARIL_INLINE void MultiplyValues(Queries& queries, Vf correction, int64_t value_tiles) {
+ARIL_INLINE void RescaleValues(Queries& queries, Vf correction, int64_t value_tiles) {
   if (_mm512_cmpneq_ps_mask((__m512)correction, _mm512_set1_ps(1.0f)) == 0) return;
   for (int64_t query = 0; query < queries.count; ++query) {
     for (int64_t i = 0; i < value_tiles; ++i) {
@@ -289,7 +289,7 @@ ARIL_INLINE void MeetBlock(const AttentionTile& t, int64_t start, const Products
   const bool sees_all = start >= queries.all_begin && start + kBlockTokens <= queries.all_end;
   products.MultiplyKeys(queries, scores);
   const Vf correction = FoldScores<kFew>(t, start, sees_all, next, queries, scores);
-  MultiplyValues(queries, correction, NumValueTiles(t));
+  RescaleValues(queries, correction, NumValueTiles(t));
   products.AddValues(scores, start, sees_all, queries);
 }
 

@@ -184,7 +184,8 @@ ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 #endif
 }
 
-// If a lane of one of them is NaN, b's.
+// If a lane of one of them is NaN, b's. (As inline assembly because GCC 12 compares and blends
+// otherwise, and takes its own intrinsics to read what is not initialized.)
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {
 #if defined(__AVX512BF16__)
   Vf result;

@@ -8,8 +8,8 @@ namespace aril::kernels {
 struct CudaContext {
   // A cudaStream_t on a device; a const emulator::Stream in the emulator. Kernels run in its order.
   void* stream = nullptr;
-  // The multiprocessors of the device: grids are a few blocks for each, whatever the batch, so that
-  // a captured graph serves every batch.
+  // The multiprocessors of the device: grids of the LoRA operator are a few blocks for each,
+  // whatever the batch, so that a captured graph serves every batch.
   int num_multiprocessors = 1;
   // Kernels may start before the previous one of the stream has ended (programmatic dependent
   // launch, for code of sm_90 and newer); every kernel of ours waits for it before it touches what

@@ -15,7 +15,7 @@
 namespace aril::kernels {
 namespace {
 
-// The first whose code waits for the previous kernel by itself (WaitForPreviousKernel). What counts
+// The first whose code waits for the previous kernel by itself (FollowPreviousKernel). What counts
 // is what the code was compiled for, not the device that runs it: a newer device may have compiled
 // it out of PTX for an older one, which does not wait.
 constexpr int kFirstArchitectureWithOverlap = 90;

@@ -127,16 +127,12 @@ ARIL_DEVICE T* SharedMemory() {
 }
 
 // Waits until the kernels before this one in the stream are complete, and what they wrote is
-// visible. Every kernel calls it, whether it has work or not: the next one relies on that.
-ARIL_DEVICE void WaitForPreviousKernel() {
+// visible; then lets the next kernel start as soon as there is room for its blocks. Comes before
+// the first access to what another kernel of the step writes, or reads before it is written here.
+// Every block of every kernel calls it, whether it has work or not: the next kernel relies on that.
+ARIL_DEVICE void FollowPreviousKernel() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-// Lets the next kernel of the stream start as soon as there is room for its blocks.
-ARIL_DEVICE void LetNextKernelStart() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -8,10 +8,7 @@ namespace {
 struct EmptyArgs {};
 
 ARIL_KERNEL(kWarpSize)
-EmptyKernel(ARIL_PARAMETER EmptyArgs) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
-}
+EmptyKernel(ARIL_PARAMETER EmptyArgs) { FollowPreviousKernel(); }
 
 }  // namespace
 

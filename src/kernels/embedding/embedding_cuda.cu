@@ -14,8 +14,7 @@ constexpr int kShrinkBlocksPerMultiprocessor = 4;
 template <typename T>
 ARIL_KERNEL(kThreads)
 EmbedKernel(ARIL_PARAMETER EmbedArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const int row = BlockIdx();
   using Element = typename T::Element;
   const int token = args.tokens[row];
@@ -39,8 +38,7 @@ EmbedKernel(ARIL_PARAMETER EmbedArgs args) {
 template <typename T>
 ARIL_KERNEL(kThreads)
 EmbedShrinkKernel(ARIL_PARAMETER EmbedShrinkArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const auto* items = reinterpret_cast<const LoraShrinkItem*>(args.tables + 1);
   const int num_items = args.tables->num_shrink_items;
   for (int i = BlockIdx(); i < num_items; i += GridDim()) {

@@ -176,9 +176,6 @@ int64_t EvenParts(int64_t size, int64_t most, int64_t multiple) {
 
 Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
   Cuts cuts{rows, k_groups, kGemmMaxPassRows, kGemmStretchGroups, /*shared_passes=*/3};
-  if (rows < kGemmMaxPassRows) {
-    cuts.stretch_groups = EvenParts(k_groups, kGemmMaxPassRows * kGemmStretchGroups / rows, 1);
-  }
   if (layout == GemmKernel::Layout::kAmxTiles) {
     cuts.pass_rows = EvenParts(rows, kGemmAmxMaxPassRows, 2 * kGemmAmxRows);
     if (cuts.pass_rows * k_groups > kGemmAmxWholePassGroups) {
@@ -188,6 +185,8 @@ Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
       cuts.stretch_groups = k_groups;
     }
     cuts.shared_passes = 1;
+  } else if (rows < kGemmMaxPassRows) {
+    cuts.stretch_groups = EvenParts(k_groups, kGemmMaxPassRows * kGemmStretchGroups / rows, 1);
   }
   return cuts;
 }

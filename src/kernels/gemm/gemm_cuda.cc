@@ -23,8 +23,8 @@ constexpr uint32_t kAlignment = 16;
 // What kFixed asks the heuristics for: a decode of middling size, which is where the time goes.
 constexpr int64_t kReferenceRows = 32;
 // What its answer is tried for, because the library promises it for the rows that were asked for
-// only: below, at and above the tiles that algorithms have, and a long prompt.
-constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};
+// only: below, at and above the tiles that algorithms have, and the longest prompts.
+constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192, 65536};
 constexpr int kMaxCandidates = 8;
 
 struct CloseLibrary {

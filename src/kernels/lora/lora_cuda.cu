@@ -173,8 +173,8 @@ ARIL_DEVICE void MultiplyTerms(F16, const uint32_t (&v)[3][4], const uint32_t (&
 }
 
 // sums += V · B for a tile of 16 rows and 64 columns from `col` on, whose first ranks of B are in
-// `tile`. sums[i][0] is row g, column
-// 16t + i, sums[i][1] row g, column 16t + 8 + i; [2] and [3] the same of row g + 8.
+// `tile`. sums[i][0] is row g, column 16t + i, sums[i][1] row g, column 16t + 8 + i; [2] and [3]
+// the same of row g + 8.
 //
 // Each rank tile begins from zero, and is added outside of the tensor core, which does not round:
 // every instruction would cut off half an ulp of the whole sum on average, always towards zero, and

@@ -22,13 +22,6 @@ inline constexpr int kSteps = kLoraSlice / 32;      // two instructions each
 inline constexpr int kTileStride = 20;
 inline constexpr int kTileFloats = 8 * kTileStride;
 
-// Comes before the first access to what another kernel of the step writes, or reads before it is
-// written here; and in every block, since the end of this kernel says that those before it ended.
-ARIL_DEVICE void FollowPreviousKernel() {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
-}
-
 // One slice of the products of up to 16 ranks with up to 32 rows.
 template <typename Element>
 struct Slice {

@@ -18,8 +18,7 @@ constexpr int kStep = kTogether * kThreads;
 template <typename T>
 ARIL_KERNEL(kThreads)
 AddRmsNormKernel(ARIL_PARAMETER AddRmsNormArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   float* scratch = SharedMemory<float>();
   for (int row = BlockIdx(); row < args.rows; row += GridDim()) {
     float* residual = args.residual + row * args.residual_stride;

@@ -69,8 +69,7 @@ ARIL_DEVICE Element* Destination(const RopeAppendArgs& args, int row, int h, con
 template <typename T>
 ARIL_KERNEL(kThreads)
 RopeAppendKernel(ARIL_PARAMETER RopeAppendArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   const int heads = args.num_heads + 2 * args.layer.num_kv_heads;
   const int64_t index = static_cast<int64_t>(BlockIdx()) * kWarps + ThreadIdx() / kWarpSize;
   if (index >= static_cast<int64_t>(args.rows) * heads) return;  // the whole warp

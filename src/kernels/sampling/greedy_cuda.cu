@@ -38,8 +38,7 @@ ARIL_DEVICE Best OfWarp(Best best) {
 // One block for each row.
 ARIL_KERNEL(kThreads)
 GreedyKernel(ARIL_PARAMETER GreedyArgs args) {
-  WaitForPreviousKernel();
-  LetNextKernelStart();
+  FollowPreviousKernel();
   Best* of_warps = SharedMemory<Best>();
   const float* logits = args.logits + BlockIdx() * args.stride;
   Best best = {-kInfinity, -1, 0};
