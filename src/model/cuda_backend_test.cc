@@ -396,7 +396,7 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
   const auto find = [&](std::vector<size_t> indices) {
     std::vector<const ResidentAdapter*> wanted;
     for (const size_t i : indices) wanted.push_back(&adapters[i]);
-    const std::vector<CudaAdapters::Table> found = Value(tables.Find(wanted));
+    std::vector<CudaAdapters::Table> found = Value(tables.Find(wanted));
     CHECK_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
       const auto layer = wanted[i]->Layer(0);

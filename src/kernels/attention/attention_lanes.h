@@ -20,16 +20,16 @@
 namespace aril::kernels::ARIL_ISA {
 namespace {
 
-constexpr int kGroupQueries = 16;  // a lane for each
-constexpr int kFewQueries = 8;
-constexpr int kBlockTokens = 32;
-constexpr int kBlockPairs = kBlockTokens / 2;
-constexpr int kStepElements = 32;  // along head_dim: a vector of BF16
-constexpr int kMaxSteps = kMaxHeadDim / kStepElements;
-constexpr int kMaxValueTiles = 2 * kMaxSteps;
-constexpr int kMaxGroups = kAttentionLaneQueries / kGroupQueries;
+inline constexpr int kGroupQueries = 16;  // a lane for each
+inline constexpr int kFewQueries = 8;
+inline constexpr int kBlockTokens = 32;
+inline constexpr int kBlockPairs = kBlockTokens / 2;
+inline constexpr int kStepElements = 32;  // along head_dim: a vector of BF16
+inline constexpr int kMaxSteps = kMaxHeadDim / kStepElements;
+inline constexpr int kMaxValueTiles = 2 * kMaxSteps;
+inline constexpr int kMaxGroups = kAttentionLaneQueries / kGroupQueries;
 static_assert(kAttentionHeads <= kMaxGroups && kAttentionHeadQueries <= kGroupQueries);
-constexpr float kInfinity = __builtin_inff();
+inline constexpr float kInfinity = __builtin_inff();
 
 // 16 queries and their running softmax; lanes after the last query are like lane 0. Of up to 8 (a
 // decode's group), lanes 8–15 are like lanes 0–7: their softmax has two tokens in a vector.
@@ -80,7 +80,7 @@ struct BlockRows {
   }
 };
 
-constexpr BlockRows kNoRows = {};
+inline constexpr BlockRows kNoRows = {};
 
 ARIL_INLINE void FindBlock(const AttentionTile& t, int64_t start, int64_t end, BlockRows& block) {
   block.tokens = Max(0, Min(kBlockTokens, end - start));

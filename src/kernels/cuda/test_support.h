@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -118,8 +119,9 @@ inline DeviceBuffer Allocate(CudaDevice& device, size_t size_bytes) {
 // A copy of `values` on the device.
 template <typename T>
 DeviceBuffer Upload(CudaDevice& device, const std::vector<T>& values) {
-  DeviceBuffer buffer = Allocate(device, values.size() * sizeof(T));
-  Require(device.CopyToDevice(buffer.data(), values.data(), values.size() * sizeof(T)));
+  const size_t size_bytes = std::span(values).size_bytes();
+  DeviceBuffer buffer = Allocate(device, size_bytes);
+  Require(device.CopyToDevice(buffer.data(), values.data(), size_bytes));
   Require(device.Synchronize());
   return buffer;
 }

@@ -91,7 +91,7 @@ TEST_P(CudaPagedGemm, MatchesSumsInDoubleAndLeavesOtherRowsAlone) {
       for (int32_t r = 0; r < kRows; ++r) {
         const TestMatrix* const w = r < 34 ? &first : r == 35 ? &second : nullptr;
         for (int32_t c = 0; c < kCols; ++c) {
-          const float got = result[static_cast<size_t>(r * kCols + c)];
+          const float got = result[static_cast<size_t>(r) * kCols + static_cast<size_t>(c)];
           if (w == nullptr) {
             ASSERT_EQ(got, kUntouched) << "row " << r;
             continue;
