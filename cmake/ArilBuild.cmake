@@ -16,6 +16,9 @@ if(ARIL_CCACHE)
       CCACHE_NOHASHDIR=1 ${ARIL_CCACHE})
 endif()
 
+# Of the CPU's kernels for AVX-512, and of nothing else (src/kernels).
+set(ARIL_AVX512_FLAGS -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16)
+
 add_library(aril_flags INTERFACE)
 target_compile_options(aril_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi;-Wno-restrict;-Wno-maybe-uninitialized>

@@ -3,6 +3,9 @@
 # Ninja rebuilds only what a change touches. Not part of `all`.
 
 file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR}/src CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(FILTER headers EXCLUDE REGEX "_avx512\\.h$")
+endif()
 if(NOT ARIL_SERVER)
   list(FILTER headers EXCLUDE REGEX "^(gateway|apps)/")
 endif()
@@ -21,6 +24,9 @@ foreach(header ${headers})
   string(REPLACE "/" "." unit ${header})
   set(unit ${CMAKE_BINARY_DIR}/check_headers/${unit}.cc)
   file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
+  if(header MATCHES "_avx512\\.h$")
+    set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS "${ARIL_AVX512_FLAGS};-UARIL_ISA;-DARIL_ISA=avx512")
+  endif()
   list(APPEND check_sources ${unit})
 endforeach()
 

@@ -1,9 +1,9 @@
-// The matrix products of attention_lanes.h with Intel AMX tiles: rows of K are tiles as they lie in
-// the cache; the probabilities are turned before they meet V.
+// The matrix products of attention_lanes_avx512.h with Intel AMX tiles: rows of K are tiles as they
+// lie in the cache; the probabilities are turned before they meet V.
 
 #include "kernels/attention/attention_cpu.h"
 
-#include "kernels/attention/attention_lanes.h"
+#include "kernels/attention/attention_lanes_avx512.h"
 #include "kernels/cpu/amx_tiles.h"
 #include "kernels/cpu/transpose_avx512.h"
 

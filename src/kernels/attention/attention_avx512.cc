@@ -1,13 +1,13 @@
-// The matrix products of attention_lanes.h with AVX-512's dot products of BF16 pairs. Scores: a
-// pair along head_dim of a key meets that of all queries, a lane each; of few queries in half
-// vectors, which are as fast per lane where the hardware has two of them for each whole one.
+// The matrix products of attention_lanes_avx512.h with AVX-512's dot products of BF16 pairs.
+// Scores: a pair along head_dim of a key meets that of all queries, a lane each; of few queries in
+// half vectors, which are as fast per lane where the hardware has two of them for each whole one.
 // Values: a pair of tokens' probabilities of a query meets the dimensions.
 
 #include "kernels/attention/attention_cpu.h"
 
 #include <type_traits>
 
-#include "kernels/attention/attention_lanes.h"
+#include "kernels/attention/attention_lanes_avx512.h"
 
 namespace aril::kernels::avx512 {
 namespace {

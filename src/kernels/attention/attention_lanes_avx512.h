@@ -9,8 +9,8 @@
 // tokens of a block that it may see, and the order of additions. A block of which a query sees
 // nothing leaves its state as it was, bit for bit.
 
-#ifndef ARIL_KERNELS_ATTENTION_ATTENTION_LANES_H_
-#define ARIL_KERNELS_ATTENTION_ATTENTION_LANES_H_
+#ifndef ARIL_KERNELS_ATTENTION_ATTENTION_LANES_AVX512_H_
+#define ARIL_KERNELS_ATTENTION_ATTENTION_LANES_AVX512_H_
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/attention/block_rows.h"
@@ -337,4 +337,4 @@ void RunLanes(const AttentionTile& t) {
 }  // namespace
 }  // namespace aril::kernels::ARIL_ISA
 
-#endif  // ARIL_KERNELS_ATTENTION_ATTENTION_LANES_H_
+#endif  // ARIL_KERNELS_ATTENTION_ATTENTION_LANES_AVX512_H_
