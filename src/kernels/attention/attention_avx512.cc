@@ -82,8 +82,7 @@ ARIL_INLINE void Round(const Scores& scores, Probabilities& p) {
   }
 }
 
-// What the dimensions of a step are multiplied with, and where they are summed up, for a few
-// neighbouring queries.
+// Where the values of a step's dimensions are summed up, for a few neighbouring queries.
 template <int kQueries>
 struct Sums {
   Vf of[kQueries][kStepTiles];
