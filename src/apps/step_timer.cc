@@ -68,16 +68,15 @@ StatusOr<double> StepTimer::BytesPerSecond() {
 }
 
 StepLoad StepTimer::LoadOf(const StepCase& which) const {
+  const bool is_prefill = which.prefill_tokens > 0;
+  const StepLoad::SequenceLoad each = {
+      .rows = is_prefill ? which.prefill_tokens : 1,
+      .context = is_prefill ? which.prefill_tokens : which.TimedContext()};
   StepLoad load;
-  if (which.prefill_tokens > 0) {
-    load.sequences = {{.rows = which.prefill_tokens, .context = which.prefill_tokens}};
-    return load;
-  }
-  load.sequences.assign(static_cast<size_t>(which.sequences),
-                        {.rows = 1, .context = which.TimedContext()});
+  load.sequences.assign(static_cast<size_t>(which.sequences), each);
   std::map<int32_t, int64_t> rows;
   for (int64_t i = 0; i < which.sequences && !which.adapters.empty(); ++i) {
-    ++rows[which.adapters[static_cast<size_t>(i) % which.adapters.size()]];
+    rows[which.adapters[static_cast<size_t>(i) % which.adapters.size()]] += each.rows;
   }
   for (const auto& [adapter, num_rows] : rows) {
     load.adapters.push_back(
@@ -113,8 +112,12 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   for (int64_t step = 0; step < which.steps; ++step) {
     const TimePoint start = clock_.Now();
     engine.Step();
+    const int32_t num_rows = engine.Stats().num_rows;
+    // A device may only have been given the step. Where steps follow each other, each is given
+    // while it runs the one before: they take as long.
+    while (is_prefill && engine.HasWork()) engine.Step();
     seconds.push_back(ToSeconds(clock_.Now() - start));
-    if (engine.Stats().num_rows != (is_prefill ? prompt : which.sequences)) {
+    if (num_rows != (is_prefill ? prompt : which.sequences)) {
       return FailedPrecondition(StrCat("memory has no room for the KV cache of ", which.sequences,
                                        " sequences of ", which.MaxTokens(),
                                        " tokens; ask for fewer sequences or a shorter context"));
@@ -124,18 +127,17 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   for (int64_t i = 1; i <= which.sequences; ++i) engine.Cancel(SequenceId(next_id_ - i));
   while (engine.HasWork()) engine.Step();
   return StepTiming{.seconds = Median(std::move(seconds)),
-                    .roofline = Roofline(which, (before + after) / 2),
+                    .roofline = Roofline(LoadOf(which), (before + after) / 2),
                     .begin = begin_seconds};
 }
 
-double StepTimer::Roofline(const StepCase& which, double bytes_per_s) const {
+double StepTimer::Roofline(const StepLoad& load, double bytes_per_s) const {
   MachineLimits limits = limits_;
   limits.read_bytes_per_s = bytes_per_s;
   const DType dtype = runner_->engine().layout().dtype;
   const bool is_int8 = options_.quantization == "int8";
-  return StepSeconds(StepCosts(runner_->spec(),
-                               {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
-                               LoadOf(which), limits));
+  return StepSeconds(StepCosts(
+      runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype}, load, limits));
 }
 
 }  // namespace aril

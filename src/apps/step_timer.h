@@ -76,6 +76,11 @@ class StepTimer {
   StatusOr<StepTiming> Time(const StepCase& which);
   StepLoad LoadOf(const StepCase& which) const;
 
+  // Now.
+  StatusOr<double> BytesPerSecond();
+  // Seconds of a step at that bandwidth.
+  double Roofline(const StepLoad& load, double bytes_per_s) const;
+
   const MachineLimits& limits() const { return limits_; }  // at the start
   LocalRunner& runner() { return *runner_; }
 
@@ -84,8 +89,6 @@ class StepTimer {
       : options_(options), clock_(clock) {}
 
   Status Load(std::ostream& out);
-  StatusOr<double> BytesPerSecond();
-  double Roofline(const StepCase& which, double bytes_per_s) const;
 
   const StepTimerOptions options_;
   const Clock& clock_;

@@ -54,6 +54,10 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, *arena_, context) {}
 
+Engine::~Engine() {
+  if (under_way_) executor_.Collect();
+}
+
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
@@ -172,14 +176,18 @@ std::vector<wire::TokenEvent> Engine::Step() {
   const int64_t num_loaded = residency_.num_loaded();
   standing_pins_.Apply(residency_, pool_.available() - PagesToCome());
   const Plan plan = MakePlan(View(), limits_);
-  const std::vector<StepItem> items = Apply(plan);
-  const bool did_nothing = items.empty() && events.empty() && plan.admit.empty() &&
+  std::optional<StepUnderWay> before = std::exchange(under_way_, std::nullopt);
+  if (!before || CanFollow(plan)) Submit(Apply(plan));
+  const bool did_nothing = !before && !under_way_ && events.empty() && plan.admit.empty() &&
                            plan.evict.empty() && residency_.num_loaded() == num_loaded;
   stalled_ = did_nothing && residency_.num_loading() > 0;
   // Whoever was accepted can run: here, none ever would.
   if (kDebug) CHECK(!did_nothing || stalled_ || !HasSequences());
-  executor_.Submit(items);
-  Advance(items, executor_.Collect(), events);
+  if (before) Advance(*before, executor_.Collect(), events);
+  if (under_way_ && !executor_.is_under_way()) {
+    const StepUnderWay step = *std::exchange(under_way_, std::nullopt);
+    Advance(step, executor_.Collect(), events);
+  }
   if (kDebug) pool_.CheckConservation();
   stats_.step_time = clock_.Now() - start;
   return events;
@@ -192,10 +200,43 @@ void Engine::ReportCancelled(std::vector<wire::TokenEvent>& events) {
     wire::TokenEvent event = EventOf(*found->second);
     event.finish = wire::FinishReason::kCancelled;
     events.push_back(std::move(event));
-    const uint64_t arrival = found->second->arrival;
-    by_id_.erase(found);
-    sequences_.erase(arrival);
+    End(*found->second);
   }
+}
+
+void Engine::End(Sequence& sequence) {
+  by_id_.erase(sequence.id());
+  auto node = sequences_.extract(sequence.arrival);
+  if (sequence.rows_under_way == 0) return;
+  sequence.has_ended = true;
+  under_way_->ended.push_back(std::move(node.mapped()));
+}
+
+bool Engine::CanFollow(const Plan& plan) {
+  return plan.evict.empty() && std::ranges::all_of(plan.items, [this](const Plan::Item& item) {
+           return executor_.CanFollow(Get(item.id));
+         });
+}
+
+StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
+  const int64_t first = sequence.next_num_computed();
+  const int64_t num_output =
+      static_cast<int64_t>(sequence.output.size()) + sequence.tokens_under_way;
+  return {.sequence = &sequence,
+          .first_token = first,
+          .num_rows = num_rows,
+          .chooses_token = first + num_rows == sequence.next_num_tokens() &&
+                           num_output < sequence.request.max_tokens};
+}
+
+void Engine::Submit(std::vector<StepItem> items) {
+  if (items.empty()) return;
+  executor_.Submit(items);
+  for (const StepItem& item : items) {
+    item.sequence->rows_under_way += item.num_rows;
+    item.sequence->tokens_under_way += item.chooses_token ? 1 : 0;
+  }
+  under_way_.emplace(StepUnderWay{.items = std::move(items)});
 }
 
 bool Engine::IsReady(const Sequence& s) const {
@@ -207,7 +248,7 @@ int64_t Engine::PagesToCome() const {
   int64_t pages = 0;
   for (const Sequence* const s : Running()) {
     const auto taken = static_cast<int64_t>(s->pages.size());
-    pages += std::max<int64_t>(0, CeilDiv(s->num_tokens(), limits_.page_tokens) - taken);
+    pages += std::max<int64_t>(0, CeilDiv(s->next_num_tokens(), limits_.page_tokens) - taken);
   }
   return pages;
 }
@@ -239,9 +280,9 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
     // Its rows and pages stay its own until the adapters are there.
     if (!IsReady(sequence)) continue;
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
+    items.push_back(MakeItem(sequence, item.num_rows));
     // Pages that others may read are not written.
-    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, sequence.num_computed);
-    items.push_back({&sequence, item.num_rows});
+    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, items.back().first_token);
     if (!std::exchange(sequence.has_run, true)) {
       stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
     }
@@ -281,27 +322,28 @@ void Engine::Start(Sequence& sequence) {
   stats_.prefix_hits += sequence.num_cached;
 }
 
-void Engine::Advance(std::span<const StepItem> items, StepResult result,
+void Engine::Advance(const StepUnderWay& step, StepResult result,
                      std::vector<wire::TokenEvent>& events) {
   ++stats_.step;
   stats_.num_segments = result.num_segments;
   stats_.num_adapters = result.num_adapters;
-  for (size_t i = 0; i < items.size(); ++i) {
-    Sequence& sequence = Get(items[i].sequence->id());
-    wire::TokenEvent event = Advance(sequence, items[i].num_rows, std::move(result.items[i]));
+  for (size_t i = 0; i < step.items.size(); ++i) {
+    Sequence& sequence = *step.items[i].sequence;
+    sequence.rows_under_way -= step.items[i].num_rows;
+    sequence.tokens_under_way -= step.items[i].chooses_token ? 1 : 0;
+    if (sequence.has_ended) continue;
+    wire::TokenEvent event = Advance(step.items[i], std::move(result.items[i]));
     const bool finished = event.finish.has_value();
     if (event.token.has_value()) ++stats_.num_generated;
     if (event.token.has_value() || finished) events.push_back(std::move(event));
-    if (!finished) continue;
-    const uint64_t arrival = sequence.arrival;
-    by_id_.erase(sequence.id());
-    sequences_.erase(arrival);
+    if (finished) End(sequence);
   }
 }
 
-wire::TokenEvent Engine::Advance(Sequence& sequence, int64_t num_rows, ItemResult result) {
+wire::TokenEvent Engine::Advance(const StepItem& item, ItemResult result) {
+  Sequence& sequence = *item.sequence;
   wire::TokenEvent event = EventOf(sequence);
-  sequence.num_computed += num_rows;
+  sequence.num_computed += item.num_rows;
   CachePages(sequence);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
             std::back_inserter(sequence.prompt_logprobs));
@@ -326,8 +368,10 @@ void Engine::CachePages(Sequence& sequence) {
   const int64_t page_tokens = limits_.page_tokens;
   const int64_t num_full = sequence.num_computed / page_tokens;
   for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
-    prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens),
-                         sequence.pages[static_cast<size_t>(i)]);
+    PageRef& page = sequence.pages[static_cast<size_t>(i)];
+    PageRef own = page.Share();
+    prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens), page);
+    if (sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
   }
 }
 

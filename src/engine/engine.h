@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -64,6 +65,9 @@ class Engine {
   // The arena has options.num_pages pages of the model's layout, where its backend finds them.
   Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena> arena,
          const AdapterSet& adapters, kernels::CpuContext& context, const Clock& clock);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
 
   // InvalidArgument says why a sequence cannot run here at all. Thread-safe.
   StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request);
@@ -85,10 +89,11 @@ class Engine {
   void Cancel(SequenceId id);
 
   bool HasSequences() const { return !sequences_.empty(); }
-  // Sequences, pins that begin or end, or loads that have ended: their pages are others' again if
-  // nobody wants them any more.
+  // Sequences, a step under way, pins that begin or end, or loads that have ended: their pages are
+  // others' again if nobody wants them any more.
   bool HasWork() const {
-    return HasSequences() || standing_pins_.HasWork() || residency_.HasLoaded();
+    return HasSequences() || under_way_.has_value() || standing_pins_.HasWork() ||
+           residency_.HasLoaded();
   }
   // The last step did nothing, and neither would another: whoever is left waits for adapters that
   // are being loaded. Ends with one of them, with Pin and its end, with Add and with Cancel.
@@ -99,10 +104,12 @@ class Engine {
   // thread; null: nobody. Thread-safe; the former one is not called any more when this returns.
   void SetListener(const std::function<void()>& listener);
 
-  // Runs one step and returns what it did. At most one event per sequence.
+  // Runs one step and returns what it did. At most one event per sequence. Where the device runs
+  // by itself, it is given the step, and what this returns is of the one before, if there was one:
+  // a sequence that ends has one row too many then, which nobody sees.
   std::vector<wire::TokenEvent> Step();
 
-  // The state after the last step.
+  // The state after the last step; rows are those of the step that has been given to the device.
   wire::StepStats Stats() const;
 
   const Arena& arena() const { return *arena_; }
@@ -127,6 +134,20 @@ class Engine {
   int64_t PagesToCome() const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
+  // A step that the device may be running.
+  struct StepUnderWay {
+    std::vector<StepItem> items;
+    // What it may use although nobody else does any more.
+    std::vector<std::unique_ptr<Sequence>> ended;
+    std::vector<PageRef> pages;
+  };
+  // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
+  // the device can run it by itself.
+  bool CanFollow(const Plan& plan);
+  void Submit(std::vector<StepItem> items);
+  static StepItem MakeItem(Sequence& sequence, int64_t num_rows);
+  // Out of the engine: it lives on for what is under way.
+  void End(Sequence& sequence);
   // Carries a plan out up to the model run: evictions, adapters, pages. Returns the rows to run.
   std::vector<StepItem> Apply(const Plan& plan);
   void Admit(std::span<const SequenceId> ids);
@@ -137,9 +158,8 @@ class Engine {
   // Caches the pages that have become full.
   void CachePages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.
-  void Advance(std::span<const StepItem> items, StepResult result,
-               std::vector<wire::TokenEvent>& events);
-  wire::TokenEvent Advance(Sequence& sequence, int64_t num_rows, ItemResult result);
+  void Advance(const StepUnderWay& step, StepResult result, std::vector<wire::TokenEvent>& events);
+  wire::TokenEvent Advance(const StepItem& item, ItemResult result);
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 
@@ -164,6 +184,7 @@ class Engine {
   // they belong to goes.
   std::map<uint64_t, std::unique_ptr<Sequence>> sequences_;
   std::unordered_map<SequenceId, Sequence*> by_id_;
+  std::optional<StepUnderWay> under_way_;  // the last one submitted
   std::vector<SequenceId> cancelled_;
   uint64_t next_arrival_ = 0;
   bool stalled_ = false;

@@ -22,7 +22,8 @@ class LostDevice final : public Backend {
   Status Attention(int64_t) override { return Lost(); }
   Status SiluMul() override { return Lost(); }
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t>) override { return Lost(); }
-  Status Finish() override { return Lost(); }
+  Status End() override { return Lost(); }
+  StatusOr<std::span<const int32_t>> Wait() override { return Lost(); }
 
  private:
   static Status Lost() { return Internal("embedding (GPU 0): cudaErrorLaunchFailure"); }

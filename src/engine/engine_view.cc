@@ -97,6 +97,12 @@ PlanView Engine::View() {
                          .rows = limits_.max_rows,
                          .pages = std::min(pool_.available(), view.available_kv_pages)});
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order
+  // Of those that will have ended when what is under way has been run: theirs until then.
+  std::set<AdapterId> last_used;
+  for (const Sequence* const s : running) {
+    if (s->WantsRowsNext()) continue;
+    for (const AdapterUse& use : s->request.adapters) last_used.insert(use.id);
+  }
   const auto add_adapters = [&](const Sequence& s) {
     for (const Sequence::Adapter& adapter : s.adapters) {
       const AdapterId id = adapter.ref.id;
@@ -106,10 +112,11 @@ PlanView Engine::View() {
       const State resident = residency_.IsReady(id) ? State::kReady : State::kLoading;
       view.adapters.push_back({id, adapter.num_pages,
                                residency_.IsResident(id) ? resident : State::kAbsent,
-                               standing_pins_.IsHeld(id)});
+                               standing_pins_.IsHeld(id) || last_used.contains(id)});
     }
   };
   for (const Sequence* const s : running) {
+    if (!s->WantsRowsNext()) continue;
     view.sequences.push_back(Describe(*s, tally));
     lines.Get(*s).Describe(view.sequences.back());
     add_adapters(*s);
@@ -148,8 +155,8 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
   return {.id = s.id(),
           .adapters = s.request.adapters,
           .running = s.running,
-          .num_tokens = s.num_tokens(),
-          .num_computed = s.running ? s.num_computed : num_pages * limits_.page_tokens,
+          .num_tokens = s.next_num_tokens(),
+          .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.page_tokens,
           .num_pages = num_pages,
           .num_own_pages = tally.CountNew(pages)};
 }

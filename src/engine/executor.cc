@@ -9,7 +9,8 @@ namespace aril {
 namespace {
 
 kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
-  const bool may_stop = static_cast<int64_t>(s.output.size()) >= s.request.min_tokens;
+  const bool may_stop =
+      static_cast<int64_t>(s.output.size()) + s.tokens_under_way >= s.request.min_tokens;
   return {.logits = logits,
           .params = &s.request.sampling,
           .prompt = s.request.prompt,
@@ -17,33 +18,49 @@ kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
           .masked = may_stop ? std::span<const int32_t>()
                              : std::span<const int32_t>(s.request.stop_token_ids),
           .choice = s.request.choice,
-          .position = s.num_tokens()};
+          .position = s.next_num_tokens()};
 }
 
 }  // namespace
 
+bool Executor::CanFollow(const Sequence& s) const {
+  const bool reports_prompt = s.request.sampling.prompt_logprobs && s.output.empty();
+  return DeviceChooses() && !reports_prompt && kernels::DeviceCanChoose(InputOf(s, {}));
+}
+
 void Executor::Submit(std::span<const StepItem> items) {
+  CHECK_LT(pending_.size(), static_cast<size_t>(Model::kMaxStepsUnderWay));
+  if (step_observer_) step_observer_(items);
   BuildBatch(items);
-  result_ = {};
-  result_.items.resize(items.size());
-  if (items.empty()) return;
+  pending_.emplace_back().result.items.resize(items.size());
   const Status forward = model_.Forward({tokens_, sequences_, segments_});
   if (!forward.ok()) ExitOnDeviceError(forward);
-  // The observer wants to see all logits.
-  if (model_.has_greedy() && !observer_) ChooseOnDevice(items);
+  choice_of_.clear();
+  if (DeviceChooses()) ChooseOnDevice(items);
   for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
   }
-  const Status finished = model_.Finish();
-  if (!finished.ok()) ExitOnDeviceError(finished);
+  const Status ended = model_.End();
+  if (!ended.ok()) ExitOnDeviceError(ended);
+  last().is_under_way = DeviceChooses() && logit_rows_.empty();
   std::set<const ResidentAdapter*> adapters;
   for (const BatchSegment& segment : segments_) adapters.insert(segment.adapter);
-  result_.num_segments = static_cast<int32_t>(segments_.size());
-  result_.num_adapters = static_cast<int32_t>(adapters.size());
+  last().result.num_segments = static_cast<int32_t>(segments_.size());
+  last().result.num_adapters = static_cast<int32_t>(adapters.size());
 }
 
-StepResult Executor::Collect() { return std::move(result_); }
+StepResult Executor::Collect() {
+  Pending step = std::move(pending_.front());
+  pending_.pop_front();
+  const StatusOr<std::span<const int32_t>> chosen = model_.Wait();
+  if (!chosen.ok()) ExitOnDeviceError(chosen.status());
+  for (size_t i = 0; i < step.choices.size(); ++i) {
+    step.result.items[step.choices[i]].sample =
+        kernels::TakeFromDevice((*chosen)[i], step.positions[i]);
+  }
+  return std::move(step.result);
+}
 
 void Executor::BuildBatch(std::span<const StepItem> items) {
   tokens_.clear();
@@ -55,12 +72,15 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     const Sequence& sequence = *items[i].sequence;
     const auto first_row = static_cast<int32_t>(tokens_.size());
     const auto num_rows = static_cast<int32_t>(items[i].num_rows);
-    for (int64_t r = 0; r < num_rows; ++r)
-      tokens_.push_back(sequence.token(sequence.num_computed + r));
+    const int64_t end = items[i].first_token + num_rows;
+    for (int64_t t = items[i].first_token; t < std::min(end, sequence.num_tokens()); ++t)
+      tokens_.push_back(sequence.token(t));
+    // The one that the step before chooses.
+    if (end > sequence.num_tokens()) tokens_.push_back(-1 - choice_of_.at(&sequence));
     auto& pages = page_tables_[i];
     pages.clear();
     for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
-    sequences_.push_back({first_row, num_rows, sequence.num_computed, pages});
+    sequences_.push_back({first_row, num_rows, items[i].first_token, pages});
     AddLogitRows(items[i], i, first_row);
     AddSegments(sequence, first_row, num_rows, i > 0 ? items[i - 1].sequence : nullptr);
   }
@@ -86,43 +106,41 @@ void Executor::AddLogitRows(const StepItem& item, size_t index, int32_t first_ro
   if (s.request.sampling.prompt_logprobs && s.output.empty()) {
     // The row of token i tells about token i + 1. After an eviction some are known already.
     const auto known = static_cast<int64_t>(s.prompt_logprobs.size());
-    const int64_t end = std::min(s.num_computed + item.num_rows + 1, s.num_prompt());
-    for (int64_t about = std::max(s.num_computed + 1, known); about < end; ++about) {
+    const int64_t end = std::min(item.first_token + item.num_rows + 1, s.num_prompt());
+    for (int64_t about = std::max(item.first_token + 1, known); about < end; ++about) {
       logit_rows_.push_back(
-          {static_cast<int32_t>(first_row + about - 1 - s.num_computed), index, about});
+          {static_cast<int32_t>(first_row + about - 1 - item.first_token), index, about});
     }
   }
-  const bool reaches_end = s.num_computed + item.num_rows == s.num_tokens();
-  if (reaches_end && static_cast<int64_t>(s.output.size()) < s.request.max_tokens) {
+  if (item.chooses_token) {
     logit_rows_.push_back(
         {static_cast<int32_t>(first_row + item.num_rows - 1), index, std::nullopt});
   }
 }
 
 void Executor::ChooseOnDevice(std::span<const StepItem> items) {
-  std::vector<LogitRow> greedy, others;
+  std::vector<LogitRow> others;
+  std::vector<int32_t> rows;
+  std::vector<kernels::SampleRow> how;
   for (const LogitRow& row : logit_rows_) {
-    const bool is_greedy =
-        !row.prompt_token.has_value() && kernels::IsGreedy(InputOf(*items[row.item].sequence, {}));
-    (is_greedy ? greedy : others).push_back(row);
-  }
-  for (size_t first = 0; first < greedy.size(); first += Model::kMaxLogitRows) {
-    const auto rows = std::span(greedy).subspan(
-        first, std::min<size_t>(Model::kMaxLogitRows, greedy.size() - first));
-    std::vector<int32_t> row_numbers;
-    for (const LogitRow& row : rows) row_numbers.push_back(row.row);
-    const StatusOr<std::span<const int32_t>> tokens = model_.Greedy(row_numbers);
-    if (!tokens.ok()) ExitOnDeviceError(tokens.status());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const int32_t token = (*tokens)[i];
-      if (token >= 0) {
-        result_.items[rows[i].item].sample = kernels::SampleResult{.token = token};
-      } else {
-        others.push_back(rows[i]);  // the host says what is wrong with the logits
-      }
+    const Sequence& sequence = *items[row.item].sequence;
+    const kernels::SampleInput input = InputOf(sequence, {});
+    if (row.prompt_token.has_value() || !kernels::DeviceCanChoose(input)) {
+      others.push_back(row);
+      continue;
     }
+    choice_of_.emplace(&sequence, static_cast<int32_t>(rows.size()));
+    last().choices.push_back(row.item);
+    last().positions.push_back(input.position);
+    rows.push_back(row.row);
+    how.push_back(kernels::DescribeForDevice(input));
   }
-  std::ranges::sort(others, {}, &LogitRow::row);
+  for (size_t first = 0; first < rows.size(); first += Model::kMaxLogitRows) {
+    const size_t count = std::min<size_t>(Model::kMaxLogitRows, rows.size() - first);
+    const Status chosen =
+        model_.Choose(std::span(rows).subspan(first, count), std::span(how).subspan(first, count));
+    if (!chosen.ok()) ExitOnDeviceError(chosen);
+  }
   logit_rows_ = std::move(others);
 }
 
@@ -131,15 +149,16 @@ void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitR
   std::vector<wire::Logprobs*> prompt_logprobs;
   for (const LogitRow& row : rows) {
     row_numbers.push_back(row.row);
-    if (row.prompt_token.has_value()) result_.items[row.item].prompt_logprobs.emplace_back();
+    if (row.prompt_token.has_value()) last().result.items[row.item].prompt_logprobs.emplace_back();
   }
   // Pointers only once the vectors have stopped growing: rows of an item are in order.
   std::vector<size_t> next(items.size());
-  for (size_t i = 0; i < items.size(); ++i) next[i] = result_.items[i].prompt_logprobs.size();
+  for (size_t i = 0; i < items.size(); ++i) next[i] = last().result.items[i].prompt_logprobs.size();
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    prompt_logprobs.push_back(row->prompt_token.has_value()
-                                  ? &result_.items[row->item].prompt_logprobs[--next[row->item]]
-                                  : nullptr);
+    prompt_logprobs.push_back(
+        row->prompt_token.has_value()
+            ? &last().result.items[row->item].prompt_logprobs[--next[row->item]]
+            : nullptr);
   }
   std::reverse(prompt_logprobs.begin(), prompt_logprobs.end());
 
@@ -173,7 +192,7 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
                                                 params.num_logprobs.value_or(0));
     return;
   }
-  result_.items[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
+  last().result.items[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
 }
 
 }  // namespace aril

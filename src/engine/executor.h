@@ -1,15 +1,20 @@
 // Runs a planned step on a device: one invocation of the model, sampling included.
 //
 // Submit and Collect are separate so that a device that runs by itself can work on step n while the
-// host plans step n + 1. The CPU has nobody else to do the work: there Submit runs the step.
+// host plans step n + 1 and submits it: a token that step n chooses and step n + 1 begins with
+// never leaves the device. What the host has to do for a step (choose tokens in ways that the
+// device does not know, report logprobs) it does in Submit, and so does the CPU all of it: the step
+// has been run then.
 
 #ifndef ARIL_ENGINE_EXECUTOR_H_
 #define ARIL_ENGINE_EXECUTOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -21,17 +26,18 @@
 
 namespace aril {
 
-// Rows of one sequence: its tokens [num_computed, num_computed + num_rows), whose pages it has.
+// Rows of one sequence: its tokens [first_token, first_token + num_rows), whose pages it has.
 struct StepItem {
-  const Sequence* sequence = nullptr;
+  Sequence* sequence = nullptr;  // which the executor does not change
+  int64_t first_token = 0;       // its next_num_computed()
   int64_t num_rows = 0;
+  bool chooses_token = false;  // the rows reach its last token, and it wants another one
 };
 
 struct ItemResult {
-  // The next token, if the rows reached the sequence's last token and it wants one. An error
-  // concerns this sequence alone.
+  // The token that it chooses. An error concerns this sequence alone.
   std::optional<StatusOr<kernels::SampleResult>> sample;
-  // About prompt tokens num_computed + 1 …, if asked for and not known yet.
+  // About prompt tokens first_token + 1 …, if asked for and not known yet.
   std::vector<wire::Logprobs> prompt_logprobs;
 };
 
@@ -43,6 +49,8 @@ struct StepResult {
 
 // Sees the logits of every sampled row; for tests.
 using LogitsObserver = std::function<void(const Sequence&, std::span<const float>)>;
+// Sees every step when it is submitted; for benchmarks.
+using StepObserver = std::function<void(std::span<const StepItem>)>;
 
 // Used by the engine's thread.
 class Executor {
@@ -50,12 +58,20 @@ class Executor {
   Executor(Model& model, const Arena& arena, kernels::CpuContext& context)
       : model_(model), arena_(arena), context_(context) {}
 
-  // Items in the order of the batch. Their sequences must live, and keep their pages, until
-  // Collect.
+  // Whether a step with rows of this sequence may be submitted before the one under way is
+  // collected: the device can do all of it.
+  bool CanFollow(const Sequence& sequence) const;
+
+  // At least one item, in the order of the batch. Their sequences must live, and keep their pages,
+  // until Collect. Before that another step may be submitted if it can follow, and no third one.
   void Submit(std::span<const StepItem> items);
+  // Whether the step last submitted is under way by itself: Collect would wait for it.
+  bool is_under_way() const { return !pending_.empty() && pending_.back().is_under_way; }
+  // Of the first step that was submitted and not collected.
   StepResult Collect();
 
   void SetLogitsObserver(LogitsObserver observer) { observer_ = std::move(observer); }
+  void SetStepObserver(StepObserver observer) { step_observer_ = std::move(observer); }
 
  private:
   // A row whose logits are wanted: to choose the next token, or to report on prompt token
@@ -66,12 +82,22 @@ class Executor {
     std::optional<int64_t> prompt_token;
   };
 
+  // A step that has been submitted and not collected.
+  struct Pending {
+    StepResult result;
+    std::vector<size_t> choices;     // of the device, in order: the items
+    std::vector<int64_t> positions;  // of these tokens
+    bool is_under_way = false;
+  };
+  Pending& last() { return pending_.back(); }
+
   void BuildBatch(std::span<const StepItem> items);
   void AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
                    const Sequence* previous);
   void AddLogitRows(const StepItem& item, size_t index, int32_t first_row);
-  // Takes the rows away whose tokens the device has chosen.
+  // Takes the rows away whose tokens the device chooses.
   void ChooseOnDevice(std::span<const StepItem> items);
+  bool DeviceChooses() const { return model_.chooses_tokens() && !observer_; }
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
                    kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs);
@@ -80,6 +106,7 @@ class Executor {
   const Arena& arena_;
   kernels::CpuContext& context_;
   LogitsObserver observer_;
+  StepObserver step_observer_;
 
   // The tables of a step; members so that their memory is kept.
   std::vector<int32_t> tokens_;
@@ -88,7 +115,9 @@ class Executor {
   std::vector<BatchSegment> segments_;
   std::vector<LogitRow> logit_rows_;
   std::vector<kernels::SamplingScratch> scratch_;
-  StepResult result_;
+  // Of the step last submitted: which of the device's choices is each sequence's token.
+  std::unordered_map<const Sequence*, int32_t> choice_of_;
+  std::deque<Pending> pending_;
 };
 
 }  // namespace aril

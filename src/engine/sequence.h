@@ -52,6 +52,12 @@ struct Sequence {
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages;
   int64_t num_computed = 0;
+  // Of the steps that a device has been given and nobody has waited for: rows, behind num_computed,
+  // and tokens that they choose.
+  int64_t rows_under_way = 0;
+  int64_t tokens_under_way = 0;
+  // Ended, while its rows were under way: what becomes of them is of no interest.
+  bool has_ended = false;
   // Prompt tokens that were in the cache when the sequence first started.
   int64_t num_cached = 0;
 
@@ -62,6 +68,16 @@ struct Sequence {
   SequenceId id() const { return request.sequence; }
   int64_t num_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
   int64_t num_tokens() const { return num_prompt() + static_cast<int64_t>(output.size()); }
+  // Once the steps under way have been run.
+  int64_t next_num_tokens() const { return num_tokens() + tokens_under_way; }
+  int64_t next_num_computed() const { return num_computed + rows_under_way; }
+  // Whether it will want rows then, if no stop token comes.
+  bool WantsRowsNext() const {
+    const bool is_full =
+        tokens_under_way > 0 &&
+        static_cast<int64_t>(output.size()) + tokens_under_way >= request.max_tokens;
+    return !is_full && next_num_computed() < next_num_tokens();
+  }
   int32_t token(int64_t position) const {
     return position < num_prompt() ? request.prompt[static_cast<size_t>(position)]
                                    : output[static_cast<size_t>(position - num_prompt())];

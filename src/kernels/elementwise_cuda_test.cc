@@ -11,7 +11,6 @@
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rope/rope_cuda.h"
-#include "kernels/sampling/sampling.h"
 
 namespace aril::kernels {
 namespace {
@@ -107,42 +106,6 @@ TEST_P(CudaElementwise, SiluMulMatchesTheReferenceFromDeepNegativeToLarge) {
               << dtype << " size " << size << " seed " << kSeed;
         }
       }
-    }
-  }
-}
-
-// The same choices, and the same rows that have none, as the sampler makes on the CPU.
-TEST_P(CudaElementwise, GreedyChoosesAsTheSamplerDoes) {
-  std::mt19937_64 random(kSeed);
-  constexpr int64_t kVocab = 1300, kRows = 8;
-  const TestMatrix logits(DType::kF32, kRows, kVocab, 1.0, random);
-  const MatrixView<float> view = logits.floats();
-  view.row(1)[700] = view.row(1)[1299] = view.row(1)[33] = 50;  // ties: the lowest id
-  std::fill_n(view.row(2), kVocab, -INFINITY);
-  view.row(2)[1298] = -3;
-  std::fill_n(view.row(3), kVocab, -INFINITY);
-  view.row(4)[5] = NAN;
-  view.row(5)[1000] = INFINITY;
-  std::fill_n(view.row(6), kVocab, 2.0f);
-  for (const auto& device : devices()) {
-    const DeviceBuffer on_device = Upload(*device, Floats(logits));
-    const DeviceBuffer tokens = Allocate(*device, kRows * sizeof(int32_t));
-    Require(
-        device->Check(device->kernels().greedy(device->context(), {.logits = on_device.as<float>(),
-                                                                   .stride = view.stride,
-                                                                   .rows = kRows,
-                                                                   .vocab = kVocab,
-                                                                   .tokens = tokens.as<int32_t>()}),
-                      "greedy"));
-    const std::vector<int32_t> chosen = Download<int32_t>(*device, tokens);
-    wire::SamplingParams params;
-    params.temperature = 0;
-    SamplingScratch scratch;
-    for (int64_t r = 0; r < kRows; ++r) {
-      const auto expected = Sample(
-          {.logits = {view.row(r), static_cast<size_t>(kVocab)}, .params = &params}, scratch);
-      EXPECT_EQ(chosen[static_cast<size_t>(r)], expected.ok() ? expected->token : -1)
-          << "row " << r << " seed " << kSeed;
     }
   }
 }

@@ -6,7 +6,8 @@
 //   residual  [rows, hidden] fp32         output  [rows, columns of a projection group] fp32
 //   input     what enters a product       query   the rotated heads; both in the model's dtype
 //
-// A device may take its time: an operator that has returned need not have run. An error that comes
+// A device may take its time: an operator that has returned need not have run, and the next step
+// may begin while this one runs. Steps run in the order in which they began. An error that comes
 // from a device is Internal, and the device is of no use after it (ExitOnDeviceError).
 
 #ifndef ARIL_MODEL_BACKEND_H_
@@ -20,6 +21,7 @@
 #include "base/status.h"
 #include "kernels/attention/attention.h"
 #include "kernels/matrix.h"
+#include "kernels/sampling/sampling_cuda.h"
 #include "model/projection_group.h"
 #include "tensor/safetensors.h"
 
@@ -36,7 +38,8 @@ struct BatchSegment {
 
 // The rows of one step.
 struct ForwardBatch {
-  std::span<const int32_t> tokens;                        // [num_rows], inside the vocabulary
+  // [num_rows], inside the vocabulary; or -1 - i for what the i-th choice of the step before is.
+  std::span<const int32_t> tokens;
   std::span<const kernels::AttentionSequence> sequences;  // cover all rows
   std::span<const BatchSegment> segments;
 };
@@ -52,7 +55,8 @@ class Backend {
   virtual const Checkpoint& checkpoint() const = 0;
 
   // The rows that everything below is about. What `batch` points to must stay until the operators
-  // have returned; pages and adapters, until Finish has.
+  // have returned; pages and adapters, until Wait has, of this step. At most kMaxStepsUnderWay may
+  // have begun that have not been waited for.
   virtual Status Begin(const ForwardBatch& batch) = 0;
 
   // Runs `operators`, which calls those below, up to Logits, always the same in the same order: or
@@ -75,16 +79,22 @@ class Backend {
   // kMaxLogitRows, with the adapters' parts. The view is valid until the next call.
   virtual StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) = 0;
 
-  // Whether it finds the largest logits by itself, with Greedy: for each of `rows`, as above, the
-  // first token that has the largest logit, or -1 where a logit is no number or none is finite. The
-  // span is valid until the next call.
-  virtual bool has_greedy() const { return false; }
-  virtual StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t>) {
+  // Whether it chooses tokens by itself, with Choose: for each of `rows`, as above, as `how` says
+  // of it. Of all calls in a step together, these are the choices 0, 1, …
+  virtual bool chooses_tokens() const { return false; }
+  virtual Status Choose(std::span<const int32_t> /*rows*/,
+                        std::span<const kernels::SampleRow> /*how*/) {
     return Unimplemented("the backend leaves sampling to the host");
   }
 
-  // Waits until everything has been run that was asked for.
-  virtual Status Finish() = 0;
+  // Nothing more is asked for in this step.
+  virtual Status End() = 0;
+  // Until the first step that has ended and not been waited for has been run. Returns its choices:
+  // tokens, or why there is none (kernels/sampling/sampling_cuda.h). Valid until the next but one
+  // step begins.
+  virtual StatusOr<std::span<const int32_t>> Wait() = 0;
+
+  static constexpr int kMaxStepsUnderWay = 2;
 
   // Bounds the logits in memory: 64 rows of a 128 k vocabulary are 32 MiB.
   static constexpr int64_t kMaxLogitRows = 64;

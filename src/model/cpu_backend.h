@@ -34,7 +34,8 @@ class CpuBackend final : public Backend {
   Status Attention(int64_t layer) override;
   Status SiluMul() override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
-  Status Finish() override { return OkStatus(); }
+  Status End() override { return OkStatus(); }
+  StatusOr<std::span<const int32_t>> Wait() override { return std::span<const int32_t>(); }
 
  private:
   using Layer = LayerWeights<kernels::PackedMatrix>;

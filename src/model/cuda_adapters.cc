@@ -145,6 +145,7 @@ Status CudaAdapters::MakeRoom(std::span<const ResidentAdapter* const> adapters) 
   }
   if (adapters.size() > places) places = 2 * adapters.size();
   if (bytes == place_bytes_ && places == num_places_) return OkStatus();
+  RETURN_IF_ERROR(device_.Synchronize());
   known_.clear();
   memory_ = {};
   copies_ = {};
@@ -155,12 +156,14 @@ Status CudaAdapters::MakeRoom(std::span<const ResidentAdapter* const> adapters) 
   return OkStatus();
 }
 
-size_t CudaAdapters::TakePlace() {
+StatusOr<size_t> CudaAdapters::TakePlace() {
   // They are taken in order, and only given on.
   if (known_.size() < num_places_) return known_.size();
   const auto oldest =
       std::ranges::min_element(known_, {}, [](const auto& entry) { return entry.second.last_use; });
   CHECK_LT(oldest->second.last_use, num_calls_);
+  // Its copy may still have to be read for the step before.
+  if (oldest->second.last_use == num_calls_ - 1) RETURN_IF_ERROR(device_.Synchronize());
   const size_t place = oldest->second.place;
   known_.erase(oldest);
   return place;
@@ -181,7 +184,8 @@ StatusOr<std::vector<CudaAdapters::Table>> CudaAdapters::Find(
       found.push_back(known->second.table);
       continue;
     }
-    const size_t place = TakePlace(), offset = place * place_bytes_;
+    ASSIGN_OR_RETURN(const size_t place, TakePlace());
+    const size_t offset = place * place_bytes_;
     std::byte* const at = memory_.data() + offset;
     CheckOwned(device_, adapter->outer().lm_head_table);
     const Description description(*adapter, at);

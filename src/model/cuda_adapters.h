@@ -36,15 +36,16 @@ class CudaAdapters {
   // The device must outlive this.
   explicit CudaAdapters(kernels::CudaDevice& device) : device_(device) {}
 
-  // Those of `adapters`, all different, which are in the device's pool. Puts copies of what is not
-  // there yet into the stream, which must have ended all that it had to do.
+  // Those of `adapters`, all different, which are in the device's pool, for one step. Puts copies
+  // of what is not there yet into the stream, which may have the step before to run, but none that
+  // was before that.
   StatusOr<std::vector<Table>> Find(std::span<const ResidentAdapter* const> adapters);
 
  private:
   // Places enough for all of them, each large enough for any.
   Status MakeRoom(std::span<const ResidentAdapter* const> adapters);
   // A place that nobody has, or nobody who is wanted now.
-  size_t TakePlace();
+  StatusOr<size_t> TakePlace();
 
   struct Known {
     Table table;

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "base/log.h"
 #include "base/strings.h"
 #include "kernels/lora/lora_plan.h"
 #include "kernels/rope/rope.h"
@@ -21,20 +20,17 @@ using kernels::CudaDevice;
 using kernels::CudaGemm;
 using kernels::DeviceBuffer;
 using kernels::KvRow;
-using kernels::PinnedBuffer;
+using kernels::SampleRow;
 
 constexpr size_t kFirstTableBytes = size_t{1} << 20;
 // Attention computes splits in blocks of their own as long as their results fit in this: 32 rows of
 // 32 heads and 8,192 tokens need half of it.
 constexpr size_t kPartialBytes = size_t{32} << 20;
-// Each has some hundred launches, at about 10 KB of the device's memory: for a model of 32 layers,
-// whose adapters change all projections, 6 MB. More shapes than that do not come again and again.
-constexpr size_t kMaxGraphs = 64;
-
 // At least so large; what was there is lost.
 template <typename BufferType>
 Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
   if (size_bytes <= buffer.size_bytes()) return OkStatus();
+  RETURN_IF_ERROR(device.Synchronize());  // what is there may still be wanted
   buffer = {};
   ASSIGN_OR_RETURN(buffer, BufferType::Allocate(device, size_bytes));
   return OkStatus();
@@ -42,7 +38,7 @@ Status Reserve(CudaDevice& device, BufferType& buffer, size_t size_bytes) {
 
 // Bytes of the buffers that cuda_backend.h describes.
 struct Sizes {
-  size_t rope, residual, output, input, partials, head_table, logit_hidden, logits;
+  size_t rope, residual, output, input, partials, chosen, head_table, logit_hidden, logits;
   CudaStep::Size rounded;
 };
 
@@ -63,7 +59,8 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .partials = std::min(kPartialBytes, bytes(kernels::AttentionPartialFloats(
                                                         kernels::LayerOf(layout, 0), max_partials),
                                                     1, sizeof(float))),
-          .head_table = bytes(kLogitRows, 1, sizeof(int32_t)),
+          .chosen = bytes(batch_rows, 1, sizeof(int32_t)),
+          .head_table = bytes(kLogitRows, 1, sizeof(int32_t) + sizeof(SampleRow)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
           .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float)),
           .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
@@ -76,6 +73,11 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
     return InvalidArgument(StrCat("head_dim is ", spec.head_dim,
                                   "; on a GPU it must be even and at most ",
                                   kernels::kAttentionMaxHeadDim, ": use --device cpu"));
+  }
+  if (spec.vocab_size > kernels::kMaxDeviceVocab) {
+    return InvalidArgument(StrCat("vocab_size is ", spec.vocab_size,
+                                  "; on a GPU it must be at most ", kernels::kMaxDeviceVocab,
+                                  ": use --device cpu"));
   }
   CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
   return OkStatus();
@@ -103,7 +105,7 @@ CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, con
       weights_(std::move(weights)),
       adapters_(device),
       max_rows_(max_rows),
-      max_graphs_(kMaxGraphs) {}
+      graphs_(device) {}
 
 Status CudaBackend::AllocateActivations(int64_t max_positions) {
   const kernels::RopeTable rope(RopeInverseFrequencies(spec_.rope, spec_.head_dim), max_positions);
@@ -120,7 +122,11 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   RETURN_IF_ERROR(Reserve(device_, logit_residual_, sizes.logit_hidden));
   RETURN_IF_ERROR(Reserve(device_, logit_output_, sizes.logit_hidden));
   RETURN_IF_ERROR(Reserve(device_, logits_, sizes.logits));
-  RETURN_IF_ERROR(Reserve(device_, host_head_table_, sizes.head_table));
+  RETURN_IF_ERROR(Reserve(device_, chosen_, sizes.chosen));
+  for (HostStep& step : host_steps_) {
+    RETURN_IF_ERROR(Reserve(device_, step.chosen, sizes.chosen));
+    ASSIGN_OR_RETURN(step.ended, device_.MakeEvent());
+  }
   return Reserve(device_, host_logits_, sizes.logits);
 }
 
@@ -128,8 +134,8 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
                                      int64_t max_rows, int64_t max_positions) {
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
   return static_cast<int64_t>(2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input +
-                              sizes.partials + sizes.head_table + 2 * sizes.logit_hidden +
-                              sizes.logits + sizes.rounded.table_bytes +
+                              sizes.partials + sizes.chosen + sizes.head_table +
+                              2 * sizes.logit_hidden + sizes.logits + sizes.rounded.table_bytes +
                               static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float));
 }
 
@@ -149,26 +155,41 @@ kernels::AttentionPlanShape CudaBackend::AttentionShape() const {
 Status CudaBackend::Begin(const ForwardBatch& batch) {
   batch_rows_ = static_cast<int32_t>(batch.tokens.size());
   CHECK_LE(batch_rows_, max_rows_);
-  ++num_steps_;
-  for (const int32_t token : batch.tokens) CHECK(token >= 0 && token < spec_.vocab_size);
+  CHECK_LT(num_under_way_, kMaxStepsUnderWay);
+  ++num_under_way_;
+  const auto num_chosen = static_cast<int64_t>(host_step().num_chosen);
+  for (const int32_t token : batch.tokens) {
+    CHECK(token < spec_.vocab_size && token >= -num_chosen);
+  }
+  slot_ = (slot_ + 1) % host_steps_.size();
+  host_step().num_chosen = 0;
+  host_step().num_heads = 0;
   for (const kernels::AttentionSequence& sequence : batch.sequences) {
     CHECK(device_.OwnsAll(sequence.pages));
   }
-  // The host's copies of the last step's tables have been read then.
-  RETURN_IF_ERROR(device_.Synchronize());
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, AttentionShape(), batch, tables);
   FindHeadSegments(batch.segments, tables);
   shape_ = step.shape();
   step_ = step.layout();
   RETURN_IF_ERROR(ReserveForStep(step));
-  step.Write(memory_->host_table.data(), memory_->table.data());
+  std::byte* const host_table = memory_->host_tables[slot_].data();
+  step.Write(host_table, memory_->table.data());
   for (const CudaStep::Piece& piece : step.pieces()) {
     RETURN_IF_ERROR(device_.CopyToDevice(memory_->table.data() + piece.offset,
-                                         memory_->host_table.data() + piece.offset,
-                                         piece.size_bytes));
+                                         host_table + piece.offset, piece.size_bytes));
   }
-  return OkStatus();
+  return TakeChosen(batch.tokens);
+}
+
+Status CudaBackend::TakeChosen(std::span<const int32_t> tokens) {
+  if (std::ranges::none_of(tokens, [](int32_t token) { return token < 0; })) return OkStatus();
+  return device_.Check(
+      device_.kernels().take_chosen(device_.context(), {.tokens = reinterpret_cast<int32_t*>(
+                                                            memory_->table.data() + step_.tokens),
+                                                        .rows = batch_rows_,
+                                                        .chosen = chosen_.as<int32_t>()}),
+      "taking tokens");
 }
 
 StatusOr<std::vector<CudaAdapters::Table>> CudaBackend::FindAdapters(
@@ -200,8 +221,10 @@ void CudaBackend::FindHeadSegments(std::span<const BatchSegment> segments,
 Status CudaBackend::ReserveMemory(const CudaStep::Size& size, StepMemory& memory) {
   RETURN_IF_ERROR(
       Reserve(device_, memory.lora_v, static_cast<size_t>(size.v_floats) * sizeof(float)));
-  RETURN_IF_ERROR(Reserve(device_, memory.table, size.table_bytes));
-  return Reserve(device_, memory.host_table, size.table_bytes);
+  for (auto& host_table : memory.host_tables) {
+    RETURN_IF_ERROR(Reserve(device_, host_table, size.table_bytes));
+  }
+  return Reserve(device_, memory.table, size.table_bytes);
 }
 
 Status CudaBackend::ReserveForStep(const CudaStep& step) {
@@ -218,41 +241,7 @@ Status CudaBackend::ReserveForStep(const CudaStep& step) {
 }
 
 Status CudaBackend::Run(const std::function<Status()>& operators) {
-  if (!shape_.is_rounded) return operators();
-  auto found = graphs_.find(shape_);
-  if (found == graphs_.end()) {
-    if (graphs_.size() >= max_graphs_) ForgetOldestGraph();
-    if (max_graphs_ > 0) graphs_.emplace(shape_, Graph{.last_step = num_steps_});
-    return operators();
-  }
-  Graph& graph = found->second;
-  graph.last_step = num_steps_;
-  if (graph.captured == nullptr) {
-    StatusOr<std::unique_ptr<kernels::CudaGraph>> captured = device_.Capture(operators);
-    if (captured.status().code() == StatusCode::kResourceExhausted) {
-      GiveGraphsUp(captured.status());
-      return operators();
-    }
-    ASSIGN_OR_RETURN(graph.captured, std::move(captured));
-  }
-  ++num_replays_;
-  return graph.captured->Replay();
-}
-
-void CudaBackend::ForgetOldestGraph() {
-  const auto oldest = std::ranges::min_element(
-      graphs_, {}, [](const auto& entry) { return entry.second.last_step; });
-  if (oldest != graphs_.end()) graphs_.erase(oldest);
-}
-
-// Steps are as right without them. The memory is wanted for more than graphs, so that fewer should
-// stay than there was room for.
-void CudaBackend::GiveGraphsUp(const Status& why) {
-  const auto captured = static_cast<size_t>(std::ranges::count_if(
-      graphs_, [](const auto& entry) { return entry.second.captured != nullptr; }));
-  max_graphs_ = captured / 2;
-  graphs_.clear();
-  LogWarning(StrCat("from now on at most ", max_graphs_, " shapes of steps have a graph: ", why));
+  return shape_.is_rounded ? graphs_.Run(shape_, operators) : operators();
 }
 
 Status CudaBackend::Embed() {
@@ -402,11 +391,15 @@ Status CudaBackend::SiluMul() {
       "SiLU");
 }
 
-Status CudaBackend::ComputeLogits(std::span<const int32_t> rows) {
-  const auto count = static_cast<int32_t>(rows.size());
+CudaHead CudaBackend::PlanHead(std::span<const int32_t> rows,
+                               std::span<const SampleRow> how) const {
+  return {spec_, device_.context().num_multiprocessors, rows, how, head_segments_};
+}
+
+Status CudaBackend::ComputeLogits(const CudaHead& head) {
+  const auto count = static_cast<int32_t>(head.rows().size());
   CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
-  for (const int32_t row : rows) CHECK(row >= 0 && row < batch_rows_);
-  const CudaHead head(spec_, device_.context().num_multiprocessors, rows, head_segments_);
+  for (const int32_t row : head.rows()) CHECK(row >= 0 && row < batch_rows_);
   RETURN_IF_ERROR(UploadHead(head));
   // Rows of a table of floats, as an embedding's.
   const auto gather = [&](const DeviceBuffer& from, const DeviceBuffer& to) {
@@ -446,16 +439,18 @@ Status CudaBackend::ComputeLogits(std::span<const int32_t> rows) {
   return AddAdaptersToLogits(head, count);
 }
 
-// The last call has been waited for, and with it all that reads the table.
 Status CudaBackend::UploadHead(const CudaHead& head) {
   if (head.size_bytes() > head_table_.size_bytes()) {
     RETURN_IF_ERROR(Reserve(device_, head_table_, 2 * head.size_bytes()));
-    RETURN_IF_ERROR(Reserve(device_, host_head_table_, 2 * head.size_bytes()));
   }
   const auto v_bytes = static_cast<size_t>(head.v_floats()) * sizeof(float);
   if (v_bytes > head_v_.size_bytes()) RETURN_IF_ERROR(Reserve(device_, head_v_, 2 * v_bytes));
-  head.Write(host_head_table_.data());
-  return device_.CopyToDevice(head_table_.data(), host_head_table_.data(), head.size_bytes());
+  HostStep& step = host_step();
+  if (step.num_heads == step.head_tables.size()) step.head_tables.emplace_back();
+  kernels::PinnedBuffer& table = step.head_tables[step.num_heads++];
+  RETURN_IF_ERROR(Reserve(device_, table, head_table_.size_bytes()));
+  head.Write(table.data());
+  return device_.CopyToDevice(head_table_.data(), table.data(), head.size_bytes());
 }
 
 Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
@@ -495,7 +490,7 @@ Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
 }
 
 StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
-  RETURN_IF_ERROR(ComputeLogits(rows));
+  RETURN_IF_ERROR(ComputeLogits(PlanHead(rows, {})));
   const size_t size_bytes = rows.size() * static_cast<size_t>(spec_.vocab_size) * sizeof(float);
   RETURN_IF_ERROR(device_.CopyToHost(host_logits_.data(), logits_.data(), size_bytes));
   RETURN_IF_ERROR(device_.Synchronize());
@@ -503,19 +498,44 @@ StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> r
                                  spec_.vocab_size, spec_.vocab_size};
 }
 
-StatusOr<std::span<const int32_t>> CudaBackend::Greedy(std::span<const int32_t> rows) {
-  RETURN_IF_ERROR(ComputeLogits(rows));
+Status CudaBackend::Choose(std::span<const int32_t> rows, std::span<const SampleRow> how) {
+  CHECK_EQ(rows.size(), how.size());
+  size_t& num_chosen = host_step().num_chosen;
+  CHECK_LE(num_chosen + rows.size(), static_cast<size_t>(max_rows_));
+  const CudaHead head = PlanHead(rows, how);
+  RETURN_IF_ERROR(ComputeLogits(head));
+  const auto* const on_device =
+      reinterpret_cast<const SampleRow*>(head_table_.data() + head.how_offset());
   RETURN_IF_ERROR(device_.Check(
-      device_.kernels().greedy(device_.context(), {.logits = logits_.as<float>(),
+      device_.kernels().sample(device_.context(), {.logits = logits_.as<float>(),
                                                    .stride = spec_.vocab_size,
                                                    .rows = static_cast<int32_t>(rows.size()),
                                                    .vocab = static_cast<int32_t>(spec_.vocab_size),
-                                                   .tokens = head_table_.as<int32_t>()}),
-      "greedy sampling"));
-  RETURN_IF_ERROR(
-      device_.CopyToHost(host_head_table_.data(), head_table_.data(), rows.size_bytes()));
-  RETURN_IF_ERROR(device_.Synchronize());
-  return std::span<const int32_t>(host_head_table_.as<int32_t>(), rows.size());
+                                                   .how = on_device,
+                                                   .tokens = chosen_.as<int32_t>() + num_chosen}),
+      "sampling"));
+  num_chosen += rows.size();
+  return OkStatus();
+}
+
+Status CudaBackend::End() {
+  const HostStep& step = host_step();
+  if (step.num_chosen > 0) {
+    RETURN_IF_ERROR(
+        device_.CopyToHost(step.chosen.data(), chosen_.data(), step.num_chosen * sizeof(int32_t)));
+  }
+  return step.ended->Record();
+}
+
+StatusOr<std::span<const int32_t>> CudaBackend::Wait() {
+  CHECK_GT(num_under_way_, 0);
+  // The slots are those of the last steps in turns.
+  const size_t slots = host_steps_.size();
+  const HostStep& step =
+      host_steps_[(slot_ + slots + 1 - static_cast<size_t>(num_under_way_)) % slots];
+  --num_under_way_;
+  RETURN_IF_ERROR(step.ended->Wait());
+  return std::span<const int32_t>(step.chosen.as<int32_t>(), step.num_chosen);
 }
 
 }  // namespace aril

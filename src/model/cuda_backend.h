@@ -1,17 +1,18 @@
 // A model on a GPU.
 //
 // Everything is launched into the device's one stream, and nothing is waited for but in Logits and
-// Finish. What a step's kernels read about its rows (tokens, pages, plans of the LoRA operator) is
-// one table, which Begin copies. Small steps, decodes most of all, have rounded shapes
-// (model/cuda_step.h), and the second of a shape is captured in a graph, which runs the others.
-// Logits are computed without a graph, and have a table of their own (model/cuda_head.h).
+// Wait, so that a step's launches stand ready when the one before it ends. What a step's kernels
+// read about its rows (tokens, pages, plans of the LoRA operator) is one table, which Begin copies
+// from memory of the host that the next step leaves alone. Small steps, decodes most of all, have
+// rounded shapes (model/cuda_step.h), and a graph each (model/cuda_graphs.h). Logits are computed
+// without a graph, and have a table of their own (model/cuda_head.h).
 
 #ifndef ARIL_MODEL_CUDA_BACKEND_H_
 #define ARIL_MODEL_CUDA_BACKEND_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "kernels/gemm/gemm_cuda.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
+#include "model/cuda_graphs.h"
 #include "model/cuda_head.h"
 #include "model/cuda_step.h"
 #include "model/cuda_weights.h"
@@ -56,11 +58,12 @@ class CudaBackend final : public Backend {
   Status Attention(int64_t layer) override;
   Status SiluMul() override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
-  bool has_greedy() const override { return true; }
-  StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t> rows) override;
-  Status Finish() override { return device_.Synchronize(); }
+  bool chooses_tokens() const override { return true; }
+  Status Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) override;
+  Status End() override;
+  StatusOr<std::span<const int32_t>> Wait() override;
 
-  int64_t num_replays() const { return num_replays_; }  // of graphs
+  int64_t num_replays() const { return graphs_.num_replays(); }
 
  private:
   CudaBackend(kernels::CudaDevice& device, std::unique_ptr<kernels::CudaGemm> gemm,
@@ -73,17 +76,26 @@ class CudaBackend final : public Backend {
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
   void FindHeadSegments(std::span<const BatchSegment> segments,
                         std::span<const CudaAdapters::Table> tables);
-  void ForgetOldestGraph();
-  void GiveGraphsUp(const Status& why);
   // What the steps of a kind read and write beside activations.
   struct StepMemory {
-    kernels::PinnedBuffer host_table;
+    std::array<kernels::PinnedBuffer, kMaxStepsUnderWay> host_tables;
     kernels::DeviceBuffer table;
     kernels::DeviceBuffer lora_v;  // fp32
   };
+  // What the host keeps of a step until it has been waited for.
+  struct HostStep {
+    std::unique_ptr<kernels::CudaEvent> ended;
+    kernels::PinnedBuffer chosen;                    // int32 [max_rows]: what Wait returns
+    size_t num_chosen = 0;                           // so far
+    std::vector<kernels::PinnedBuffer> head_tables;  // of each call of Logits and Choose
+    size_t num_heads = 0;                            // of these calls, so far
+  };
+  HostStep& host_step() { return host_steps_[slot_]; }
   Status ReserveMemory(const CudaStep::Size& size, StepMemory& memory);
   // Chooses the memory of a step, which is as large as that needs it then.
   Status ReserveForStep(const CudaStep& step);
+  // Puts what was chosen in the step before in the place of tokens that stand for it.
+  Status TakeChosen(std::span<const int32_t> tokens);
   template <typename T>
   const T* InTable(size_t offset) const {
     return reinterpret_cast<const T*>(memory_->table.data() + offset);
@@ -91,8 +103,9 @@ class CudaBackend final : public Backend {
 
   Status AddAdaptersToEmbedding();
   Status AddAdapters(int64_t layer, ProjectionGroup group);
-  // Leaves the logits of these rows on the device.
-  Status ComputeLogits(std::span<const int32_t> rows);
+  CudaHead PlanHead(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) const;
+  // Leaves the logits on the device, and its table.
+  Status ComputeLogits(const CudaHead& head);
   Status UploadHead(const CudaHead& head);
   Status AddAdaptersToLogits(const CudaHead& head, int32_t rows);
   const DeviceMatrix& lm_head() const {
@@ -117,29 +130,23 @@ class CudaBackend final : public Backend {
   StepMemory* memory_ = nullptr;
   std::vector<CudaHeadSegment> head_segments_;
 
-  struct Graph {
-    // Null for a shape that has been run without, which chooses the algorithms of the products.
-    std::unique_ptr<kernels::CudaGraph> captured;
-    int64_t last_step = 0;  // that had this shape
-  };
-  std::map<CudaStepShape, Graph> graphs_;  // of rounded shapes
-  size_t max_graphs_;
-  int64_t num_steps_ = 0;
-  int64_t num_replays_ = 0;
-
+  CudaGraphs graphs_;
+  std::array<HostStep, kMaxStepsUnderWay> host_steps_;
+  size_t slot_ = 0;                  // of these, that of the last Begin
+  int num_under_way_ = 0;            // steps that have begun and not been waited for
   StepMemory rounded_;               // for any rounded shape: captured graphs have its addresses
   StepMemory others_;                // as the largest step so far needed it
   kernels::DeviceBuffer cos_, sin_;  // fp32 [max_positions, head_dim / 2]
   kernels::DeviceBuffer residual_;   // fp32 [max_rows, hidden]
   kernels::DeviceBuffer output_;     // fp32 [max_rows, widest projection group]
-  kernels::DeviceBuffer input_, query_;    // [max_rows, widest input of a projection] in the dtype
-  kernels::DeviceBuffer partials_;         // fp32, of attention
-  kernels::DeviceBuffer head_table_;       // begins with int32 [kMaxLogitRows]: rows, then tokens
-  kernels::DeviceBuffer head_v_;           // fp32, of adapters of lm_head
-  kernels::DeviceBuffer logit_residual_;   // fp32 [kMaxLogitRows, hidden]
-  kernels::DeviceBuffer logit_output_;     // likewise
-  kernels::DeviceBuffer logits_;           // fp32 [kMaxLogitRows, vocab]
-  kernels::PinnedBuffer host_head_table_;  // as above
+  kernels::DeviceBuffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
+  kernels::DeviceBuffer partials_;        // fp32, of attention
+  kernels::DeviceBuffer chosen_;          // int32 [max_rows], of the last step that chose any
+  kernels::DeviceBuffer head_table_;      // begins with int32 [kMaxLogitRows]: rows
+  kernels::DeviceBuffer head_v_;          // fp32, of adapters of lm_head
+  kernels::DeviceBuffer logit_residual_;  // fp32 [kMaxLogitRows, hidden]
+  kernels::DeviceBuffer logit_output_;    // likewise
+  kernels::DeviceBuffer logits_;          // fp32 [kMaxLogitRows, vocab]
   kernels::PinnedBuffer host_logits_;
 };
 

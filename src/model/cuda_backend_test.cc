@@ -28,6 +28,7 @@ namespace {
 
 using kernels::CudaTest;
 using kernels::Require;
+using kernels::SampleRow;
 
 constexpr uint64_t kSeed = 31;
 constexpr int64_t kMaxRows = 96;
@@ -167,9 +168,11 @@ class Side {
       for (int64_t r = 0; r < logits.rows; ++r) {
         all.insert(all.end(), logits.row(r), logits.row(r) + logits.cols);
       }
-      if (cuda_ != nullptr) ExpectGreedy(rows, logits);
+      if (cuda_ != nullptr) Require(model_->Choose(rows, std::vector<SampleRow>(rows.size())));
     }
-    Require(model_->Finish());
+    Require(model_->End());
+    const std::span<const int32_t> chosen = Value(model_->Wait());
+    if (cuda_ != nullptr) ExpectTheLargest(all, chosen);
     return all;
   }
 
@@ -179,14 +182,14 @@ class Side {
     int64_t num_tokens = 0;
   };
 
-  // The same logits, of which it finds the largest.
-  void ExpectGreedy(const std::vector<int32_t>& rows, const MatrixView<const float>& logits) {
+  // Temperature 0, of rows of logits.
+  static void ExpectTheLargest(std::span<const float> logits, std::span<const int32_t> chosen) {
+    const size_t vocab = logits.size() / chosen.size();
     std::vector<int32_t> expected;
-    for (int64_t r = 0; r < logits.rows; ++r) {
-      const float* row = logits.row(r);
-      expected.push_back(static_cast<int32_t>(std::max_element(row, row + logits.cols) - row));
+    for (size_t r = 0; r < chosen.size(); ++r) {
+      const auto row = logits.subspan(r * vocab, vocab);
+      expected.push_back(static_cast<int32_t>(std::ranges::max_element(row) - row.begin()));
     }
-    const std::span<const int32_t> chosen = Value(model_->Greedy(rows));
     EXPECT_EQ(std::vector<int32_t>(chosen.begin(), chosen.end()), expected);
   }
 
@@ -397,6 +400,7 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
     std::vector<const ResidentAdapter*> wanted;
     for (const size_t i : indices) wanted.push_back(&adapters[i]);
     std::vector<CudaAdapters::Table> found = Value(tables.Find(wanted));
+    Require(device->Synchronize());
     CHECK_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
       const auto layer = wanted[i]->Layer(0);

@@ -32,8 +32,9 @@ Range RangeOf(const BatchSegment& segment, std::span<const int32_t> rows) {
 }  // namespace
 
 CudaHead::CudaHead(const ModelSpec& spec, int num_multiprocessors, std::span<const int32_t> rows,
+                   std::span<const kernels::SampleRow> how,
                    std::span<const CudaHeadSegment> segments)
-    : rows_(rows) {
+    : rows_(rows), how_(how) {
   CHECK(std::ranges::is_sorted(rows));
   PlanOwn(segments);
   PlanLora(spec, num_multiprocessors, segments);
@@ -80,13 +81,15 @@ void CudaHead::PlanLora(const ModelSpec& spec, int num_multiprocessors,
 }
 
 void CudaHead::Place() {
-  own_offset_ = RoundUp(rows_.size_bytes(), kAlignment);
+  how_offset_ = RoundUp(rows_.size_bytes(), kAlignment);
+  own_offset_ = RoundUp(how_offset_ + how_.size_bytes(), kAlignment);
   lora_offset_ = RoundUp(own_offset_ + (own_ ? own_->table_bytes() : 0), kAlignment);
   size_bytes_ = lora_offset_ + (lora_ ? static_cast<size_t>(lora_->table_bytes()) : 0);
 }
 
 void CudaHead::Write(std::byte* to) const {
   if (!rows_.empty()) std::memcpy(to, rows_.data(), rows_.size_bytes());
+  if (!how_.empty()) std::memcpy(to + how_offset_, how_.data(), how_.size_bytes());
   if (own_) own_->Write(to + own_offset_);
   if (lora_) lora_->Write(to + lora_offset_);
 }

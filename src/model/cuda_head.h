@@ -1,5 +1,5 @@
-// What the kernels of one call of Logits read about its rows, as one table: their numbers, and the
-// parts of adapters that change lm_head.
+// What the kernels of one call of Logits or Choose read about its rows, as one table: their
+// numbers, how tokens are chosen, and the parts of adapters that change lm_head.
 
 #ifndef ARIL_MODEL_CUDA_HEAD_H_
 #define ARIL_MODEL_CUDA_HEAD_H_
@@ -11,6 +11,7 @@
 
 #include "kernels/gemm/paged_gemm_plan.h"
 #include "kernels/lora/lora_plan.h"
+#include "kernels/sampling/sampling_cuda.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
 #include "spec/model_spec.h"
@@ -26,9 +27,11 @@ struct CudaHeadSegment {
 // The row of logits i is that of row rows[i] of the batch, here too.
 class CudaHead {
  public:
-  // `rows` ascending; they must stay until Write.
+  // `rows` ascending; `how` of each, or nothing. Both must stay until Write.
   CudaHead(const ModelSpec& spec, int num_multiprocessors, std::span<const int32_t> rows,
-           std::span<const CudaHeadSegment> segments);
+           std::span<const kernels::SampleRow> how, std::span<const CudaHeadSegment> segments);
+
+  std::span<const int32_t> rows() const { return rows_; }
 
   // Products with matrices that adapters have in place of lm_head; then what others add.
   bool has_own() const { return own_.has_value(); }
@@ -37,6 +40,7 @@ class CudaHead {
   int64_t v_floats() const { return lora_ ? lora_->v_floats() : 0; }
 
   // Of the table, which begins with the rows.
+  size_t how_offset() const { return how_offset_; }    // SampleRow [rows]
   size_t own_offset() const { return own_offset_; }    // PagedGemmTables
   size_t lora_offset() const { return lora_offset_; }  // LoraTables
   size_t size_bytes() const { return size_bytes_; }
@@ -49,9 +53,10 @@ class CudaHead {
   void Place();
 
   std::span<const int32_t> rows_;
+  std::span<const kernels::SampleRow> how_;
   std::optional<kernels::PagedGemmPlan> own_;
   std::optional<kernels::LoraPlan> lora_;
-  size_t own_offset_ = 0, lora_offset_ = 0, size_bytes_ = 0;
+  size_t how_offset_ = 0, own_offset_ = 0, lora_offset_ = 0, size_bytes_ = 0;
 };
 
 }  // namespace aril

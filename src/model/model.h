@@ -41,16 +41,17 @@ class Model {
     return backend_->Logits(rows);
   }
 
-  // As Logits, of whose rows it tells the largest (model/backend.h).
-  bool has_greedy() const { return backend_->has_greedy(); }
-  StatusOr<std::span<const int32_t>> Greedy(std::span<const int32_t> rows) {
-    return backend_->Greedy(rows);
+  // As Logits, of rows whose tokens the device chooses; and the end of a step, and the wait for it
+  // (model/backend.h): pages and adapters of its Forward may go then.
+  bool chooses_tokens() const { return backend_->chooses_tokens(); }
+  Status Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) {
+    return backend_->Choose(rows, how);
   }
-
-  // Waits for the device: pages and adapters of the last Forward may go now.
-  Status Finish() { return backend_->Finish(); }
+  Status End() { return backend_->End(); }
+  StatusOr<std::span<const int32_t>> Wait() { return backend_->Wait(); }
 
   static constexpr int64_t kMaxLogitRows = Backend::kMaxLogitRows;
+  static constexpr int kMaxStepsUnderWay = Backend::kMaxStepsUnderWay;
 
  private:
   Status RunLayers();

@@ -254,6 +254,7 @@ TEST(CudaAttentionDeathTest, MoreThanTheLaunchWasMadeForTraps) {
                              .layer = LayerOf({1, 1, 16, 16, dtype}, 0),
                              .num_heads = 1};
     (void)device->kernels().attention(device->context(), dtype, args);
+    (void)device->Synchronize();
   };
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     EXPECT_DEATH(run(dtype, {.num_items = 3}), "items of at most the launch's");

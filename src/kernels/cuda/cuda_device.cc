@@ -44,6 +44,23 @@ struct DestroyEvent {
 };
 using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
 
+class GpuEvent final : public CudaEvent {
+ public:
+  GpuEvent(const CudaDevice& device, Event event, cudaStream_t stream)
+      : device_(device), event_(std::move(event)), stream_(stream) {}
+  Status Record() override {
+    return device_.Check(cudaEventRecord(event_.get(), stream_), "recording an event");
+  }
+  Status Wait() override {
+    return device_.Check(cudaEventSynchronize(event_.get()), "waiting for the device");
+  }
+
+ private:
+  const CudaDevice& device_;
+  Event event_;
+  cudaStream_t stream_;
+};
+
 struct DestroyStream {
   void operator()(CUstream_st* stream) const { (void)cudaStreamDestroy(stream); }
 };
@@ -126,6 +143,12 @@ class Gpu final : public CudaDevice {
   }
   Status Synchronize() override {
     return Check(cudaStreamSynchronize(stream_), "waiting for the device");
+  }
+  StatusOr<std::unique_ptr<CudaEvent>> MakeEvent() override {
+    cudaEvent_t created = nullptr;
+    RETURN_IF_ERROR(
+        Check(cudaEventCreateWithFlags(&created, cudaEventDisableTiming), "making an event"));
+    return std::unique_ptr<CudaEvent>(std::make_unique<GpuEvent>(*this, Event(created), stream_));
   }
   StatusOr<std::unique_ptr<CudaGraph>> Capture(const Work& enqueue) override {
     // Calls of other threads are none of this capture's business.

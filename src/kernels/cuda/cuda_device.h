@@ -28,6 +28,16 @@ class CudaGraph {
   virtual Status Replay() = 0;
 };
 
+// A place in the order of the stream. Must not outlive its device.
+class CudaEvent {
+ public:
+  virtual ~CudaEvent() = default;
+  // Behind all that the stream has been given so far.
+  virtual Status Record() = 0;
+  // Until the stream has come to where it was recorded last. Errors as of Synchronize.
+  virtual Status Wait() = 0;
+};
+
 class CudaDevice {
  public:
   using Work = std::function<Status()>;
@@ -53,7 +63,8 @@ class CudaDevice {
   // Of its memory, what nobody has taken.
   virtual StatusOr<int64_t> FreeBytes() = 0;
 
-  // Copies between host and device. The host's memory may be used again after Synchronize.
+  // Copies between host and device, in the stream's order: the host's memory may be used again
+  // after Synchronize, or after an event behind the copy.
   virtual Status CopyToDevice(void* to, const void* from, size_t size_bytes) = 0;
   virtual Status CopyToHost(void* to, const void* from, size_t size_bytes) = 0;
 
@@ -71,6 +82,7 @@ class CudaDevice {
   // Waits for all work of the stream. Internal if a kernel failed: the device can then not be used
   // any more by this process.
   virtual Status Synchronize() = 0;
+  virtual StatusOr<std::unique_ptr<CudaEvent>> MakeEvent() = 0;
 
   // Records what `enqueue` puts into the stream, without running it. It must launch kernels and
   // copy within the device, and nothing else. ResourceExhausted if the device has not the memory

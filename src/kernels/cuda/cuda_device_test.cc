@@ -83,6 +83,25 @@ TEST(EmulatedDevice, KnowsItsMemoryFromTheHosts) {
   EXPECT_FALSE(owns({begin}));
 }
 
+// So that a host that does not wait is wrong every time.
+TEST(EmulatedDevice, RunsNothingBeforeSomebodyWaits) {
+  const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1);
+  const DeviceBuffer buffer = Upload(*device, std::vector<int32_t>{0});
+  int32_t from = 1, to = 0;
+  const auto event = device->MakeEvent();
+  Require(event.status());
+  Require(device->CopyToDevice(buffer.data(), &from, sizeof(from)));
+  Require((*event)->Record());
+  Require(device->CopyToHost(&to, buffer.data(), sizeof(to)));
+  from = 2;
+  Require((*event)->Wait());
+  from = 3;
+  EXPECT_EQ(to, 0);
+  Require(device->Synchronize());
+  EXPECT_EQ(to, 2);
+  Require((*event)->Wait());
+}
+
 TEST(EmulatedDevice, HasNoMoreMemoryThanItWasGiven) {
   const auto device = MakeEmulatedDevice(emulator::Order::kForward, 1, 1000);
   DeviceBuffer most = Allocate(*device, 900);

@@ -260,6 +260,15 @@ ARIL_DEVICE void WaitForCopies() {
 #endif
 }
 
+// Adds to what other threads of the block add to as well, in shared memory.
+ARIL_DEVICE void AtomicAdd(uint64_t* to, uint64_t value) {
+#ifdef __CUDACC__
+  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+#else
+  *to += value;
+#endif
+}
+
 // --- Instructions of a whole warp: all its lanes must take part ---
 
 // The value, of 4 bytes, of the lane whose number differs in the bits of `mask`.

@@ -1,6 +1,10 @@
 // The emulator behind CudaDevice, for tests: memory of the host, of exactly the size that was asked
 // for, so that ASan sees what a kernel does outside of it, and no more in all than a device would
 // have. A graph takes some for each of its launches, as on a GPU.
+//
+// What the stream is given runs as late as it may: when somebody waits for it. So a host that
+// writes too early to what a copy still has to read, or reads what nobody has waited for, gets a
+// wrong result every time.
 
 #ifndef ARIL_KERNELS_CUDA_EMULATED_DEVICE_H_
 #define ARIL_KERNELS_CUDA_EMULATED_DEVICE_H_

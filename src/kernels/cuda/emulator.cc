@@ -50,6 +50,16 @@ struct StackOfThread {
   void deallocate(context::stack_context&) const noexcept {}
 };
 
+// Of the threads with this number in all launches, one after the other: a stack's pages cost more
+// than what a thread does on them.
+std::byte* StackOf(size_t thread) {
+  thread_local std::vector<std::unique_ptr<std::byte[]>> stacks;
+  while (stacks.size() <= thread) {
+    stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(kStackBytes));
+  }
+  return stacks[thread].get();
+}
+
 // Tells ASan on which stack we are, around each switch.
 class StackSwitch {
  public:
@@ -95,7 +105,7 @@ struct Thread {
   State state = State::kReady;
   const char* waits_in = nullptr;
   std::deque<std::vector<Copy>> copies;  // under way, in groups; the last one is not closed
-  std::unique_ptr<std::byte[]> stack;
+  std::byte* stack = nullptr;
   context::fiber fiber;
   StackSwitch stack_switch;
 };
@@ -120,7 +130,7 @@ class Blocks {
     CHECK_EQ(grid.num_threads % kWarpSize, 0);
     for (int i = 0; i < grid.num_threads; ++i) {
       threads_.emplace_back().index = i;
-      threads_.back().stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+      threads_.back().stack = StackOf(static_cast<size_t>(i));
     }
     shared_.reset(static_cast<std::byte*>(::operator new (std::max<size_t>(grid.shared_bytes, 1),
                                                           std::align_val_t{kSharedAlignment})));
@@ -224,7 +234,7 @@ class Blocks {
     thread.stack_switch = {};
     thread.copies.assign(1, {});
     thread.fiber =
-        context::fiber(std::allocator_arg, StackOfThread{thread.stack.get()},
+        context::fiber(std::allocator_arg, StackOfThread{thread.stack},
                        [this, &thread](context::fiber&& scheduler) {
                          thread.stack_switch.Arrive(&scheduler_bottom_, &scheduler_size_);
                          scheduler_ = std::move(scheduler);
@@ -237,7 +247,7 @@ class Blocks {
 
   void Resume(Thread& thread) {
     running_ = &thread;
-    scheduler_switch_.Leave(thread.stack.get(), kStackBytes);
+    scheduler_switch_.Leave(thread.stack, kStackBytes);
     thread.fiber = std::move(thread.fiber).resume();
     scheduler_switch_.Arrive(nullptr, nullptr);
   }
@@ -315,8 +325,8 @@ void Run(Order order, const Grid& grid, const std::function<void()>& body) {
 }  // namespace
 
 void Launch(const Stream& stream, const Grid& grid, const std::function<void()>& body) {
-  if (stream.captured == nullptr) return Run(stream.order, grid, body);
-  stream.captured->push_back([order = stream.order, grid, body] { Run(order, grid, body); });
+  if (stream.later == nullptr) return Run(stream.order, grid, body);
+  stream.later->push_back([order = stream.order, grid, body] { Run(order, grid, body); });
 }
 
 int ThreadIdx() { return Current().running().index; }

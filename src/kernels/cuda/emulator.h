@@ -31,7 +31,7 @@ using Work = std::vector<std::function<void()>>;
 
 struct Stream {
   Order order = Order::kForward;
-  Work* captured = nullptr;  // not null: what is launched is put there instead of run
+  Work* later = nullptr;  // not null: what is launched is put there instead of run
 };
 
 struct Grid {
@@ -40,8 +40,8 @@ struct Grid {
   size_t shared_bytes = 0;
 };
 
-// Runs `body` as every thread of every block of `grid`, and returns when all have returned; or, in
-// a capture, puts that off. Not from inside a kernel.
+// Runs `body` as every thread of every block of `grid`, and returns when all have returned; or puts
+// that off. Not from inside a kernel.
 void Launch(const Stream& stream, const Grid& grid, const std::function<void()>& body);
 
 // The functions below are for kernels, inside `body`.

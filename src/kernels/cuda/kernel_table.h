@@ -11,7 +11,7 @@
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
-#include "kernels/sampling/greedy_cuda.h"
+#include "kernels/sampling/sampling_cuda.h"
 
 namespace aril::kernels {
 
@@ -23,7 +23,8 @@ struct CudaKernels {
   int (*silu_mul)(const CudaContext&, DType dtype, const SiluMulArgs&);
   int (*rope_append)(const CudaContext&, DType dtype, const RopeAppendArgs&);
   int (*attention)(const CudaContext&, DType dtype, const AttentionArgs&);
-  int (*greedy)(const CudaContext&, const GreedyArgs&);
+  int (*sample)(const CudaContext&, const SampleArgs&);
+  int (*take_chosen)(const CudaContext&, const TakeChosenArgs&);
   int (*lora_shrink)(const CudaContext&, DType dtype, const LoraShrinkArgs&);
   int (*lora_expand)(const CudaContext&, DType dtype, const LoraExpandArgs&);
   int (*paged_gemm)(const CudaContext&, DType dtype, const PagedGemmArgs&);
@@ -33,9 +34,9 @@ struct CudaKernels {
   ::aril::kernels::CudaKernels {                                                                 \
     .embed = target::Embed, .embed_shrink = target::EmbedShrink,                                 \
     .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,                             \
-    .rope_append = target::RopeAppend, .attention = target::Attention, .greedy = target::Greedy, \
-    .lora_shrink = target::LoraShrink, .lora_expand = target::LoraExpand,                        \
-    .paged_gemm = target::PagedGemm,                                                             \
+    .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample, \
+    .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                        \
+    .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                          \
   }
 
 }  // namespace aril::kernels

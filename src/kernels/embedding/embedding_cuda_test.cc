@@ -156,9 +156,12 @@ TEST(CudaEmbeddingDeathTest, ALargerRankThanThePlansTraps) {
   std::vector<std::byte> bytes(static_cast<size_t>(plan.table_bytes()));
   plan.Write(bytes.data());
   const DeviceBuffer tables = Upload(*device, bytes);
-  EXPECT_DEATH((void)device->kernels().embed_shrink(device->context(), DType::kF32,
-                                                    {.tables = tables.as<LoraTables>()}),
-               "a rank of at most the plan's");
+  const auto launch = [&] {
+    (void)device->kernels().embed_shrink(device->context(), DType::kF32,
+                                         {.tables = tables.as<LoraTables>()});
+    (void)device->Synchronize();
+  };
+  EXPECT_DEATH(launch(), "a rank of at most the plan's");
 }
 
 }  // namespace

@@ -28,11 +28,7 @@ class EmulatedGemm final : public CudaGemm {
  public:
   explicit EmulatedGemm(const emulator::Stream& stream) : stream_(stream) {}
   Status Run(const CudaGemmArgs& args) override {
-    if (stream_.captured == nullptr) {
-      Multiply(args);
-    } else {
-      stream_.captured->push_back([args] { Multiply(args); });
-    }
+    stream_.later->push_back([args] { Multiply(args); });
     return OkStatus();
   }
 

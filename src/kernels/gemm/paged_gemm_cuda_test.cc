@@ -144,6 +144,7 @@ TEST(CudaPagedGemmDeathTest, ItemsBeyondTheProductTrap) {
     (void)device->kernels().paged_gemm(
         device->context(), DType::kF32,
         {.tables = tables.as<PagedGemmTables>(), .rows = rows, .n = n, .k = 4});
+    (void)device->Synchronize();
   };
   EXPECT_DEATH(launch(2, 8), "rows that the product has");
   EXPECT_DEATH(launch(3, 7), "columns that the product has");

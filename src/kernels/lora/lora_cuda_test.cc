@@ -482,10 +482,12 @@ TEST(CudaLoraDeathTest, TablesWithLargerRanksThanTheLaunchWasMadeForTrap) {
   std::vector<std::byte> bytes(static_cast<size_t>(plan.table_bytes()));
   plan.Write(bytes.data());
   const DeviceBuffer tables = Upload(*device, bytes);
-  EXPECT_DEATH(
-      (void)device->kernels().lora_expand(device->context(), DType::kF32,
-                                          {.tables = tables.as<LoraTables>(), .max_rank = 2}),
-      "ranks of at most the launch's max_rank");
+  const auto launch = [&] {
+    (void)device->kernels().lora_expand(device->context(), DType::kF32,
+                                        {.tables = tables.as<LoraTables>(), .max_rank = 2});
+    (void)device->Synchronize();
+  };
+  EXPECT_DEATH(launch(), "ranks of at most the launch's max_rank");
 }
 
 }  // namespace

@@ -147,10 +147,26 @@ double UniformDraw(uint64_t seed, int32_t choice, int64_t position) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 
-bool IsGreedy(const SampleInput& input) {
+bool DeviceCanChoose(const SampleInput& input) {
   const wire::SamplingParams& params = *input.params;
-  return params.temperature == 0 && !params.num_logprobs && input.masked.empty() &&
-         !HasBiasOrPenalties(params);
+  return !params.num_logprobs && input.masked.empty() && !HasBiasOrPenalties(params);
+}
+
+SampleRow DescribeForDevice(const SampleInput& input) {
+  const wire::SamplingParams& params = *input.params;
+  return {.temperature = params.temperature,
+          .top_k = params.top_k,
+          .top_p = params.top_p,
+          .min_p = params.min_p,
+          .u = UniformDraw(params.seed, input.choice, input.position)};
+}
+
+StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position) {
+  if (token >= 0) return SampleResult{.token = token};
+  return Internal(StrCat("no token can be chosen at position ", position, ": ",
+                         token == kTokenOfNone
+                             ? "all tokens of the vocabulary have a logit of -inf"
+                             : "a logit is NaN or +inf, expected finite numbers or -inf"));
 }
 
 StatusOr<SampleResult> Sample(const SampleInput& input, SamplingScratch& scratch) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "kernels/sampling/sampling_cuda.h"
 #include "kernels/sampling/selection.h"
 #include "kernels/sampling/weights.h"
 #include "wire/sampling.h"
@@ -54,9 +55,11 @@ struct SamplingScratch {
   WeightTable weights;
 };
 
-// Whether Sample chooses the first of the largest logits and reports nothing else: what a device
-// finds without them.
-bool IsGreedy(const SampleInput& input);
+// Whether a device can choose the token by itself (sampling_cuda.h): nothing changes the logits,
+// and nothing is reported about them. Then: how, and what it chose.
+bool DeviceCanChoose(const SampleInput& input);
+SampleRow DescribeForDevice(const SampleInput& input);
+StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position);
 
 // Token ids in params, prompt, output and masked that lie outside the vocabulary are ignored.
 // Internal if no token can be chosen: a NaN or +inf among the logits (before or after penalties),

@@ -1,0 +1,224 @@
+// Steps that the device is given before the one before them has been waited for: every sequence
+// gets what it gets where each step is waited for.
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/emulated_device.h"
+#include "kernels/gemm/gemm_emulated.h"
+#include "runner/local_runner.h"
+
+namespace aril {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int32_t kVocab = 171;
+constexpr int64_t kContext = 64;
+constexpr int64_t kRoomy = 1 << 20;
+constexpr int64_t kTight = 80 << 10;  // a little more than the two adapters that are used together
+
+class StepsAhead : public ::testing::Test {
+ public:
+  ~StepsAhead() override { CopyAll(); }
+
+ protected:
+  std::unique_ptr<LocalRunner> MakeRunner(int64_t pool_bytes, int64_t max_num_seqs,
+                                          kernels::emulator::Order order) {
+    static const RealClock clock;
+    auto runner = LocalRunner::Create(
+        {.model_dir = kEngineTestModel,
+         .adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
+                          kEngineTestModel + "/adapters/down-r1",
+                          kEngineTestModel + "/adapters/head-embedding-r6"},
+         .device = "cuda",
+         .threads = 1,
+         .max_num_seqs = max_num_seqs,
+         .max_num_batched_tokens = 16,
+         .max_model_len = kContext,
+         .pool_bytes = pool_bytes,
+         .run_aside =
+             [this](auto copy) {
+               if (++num_copies_ % 2 == 0) return copy();
+               aside_.push_back(std::move(copy));
+             },
+         .open_gpu =
+             [order] {
+               Gpu gpu;
+               gpu.device = kernels::MakeEmulatedDevice(order, 2, int64_t{64} << 20);
+               gpu.gemm = kernels::MakeEmulatedGemm(*gpu.device);
+               return StatusOr<Gpu>(std::move(gpu));
+             }},
+        clock);
+    CHECK(runner.ok());
+    return *std::move(runner);
+  }
+
+  void Copy() {
+    aside_.front()();
+    aside_.pop_front();
+  }
+  void CopyAll() {
+    while (!aside_.empty()) Copy();
+  }
+
+  // Copies of adapters: each second one is made at once.
+  std::deque<std::function<void()>> aside_;
+  int64_t num_copies_ = 0;
+};
+
+// Greedy, or drawn on the device; now and then something that only the host knows. Some are alike,
+// and fill equal pages side by side.
+wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
+  const bool is_like_others = random() % 3 == 0;
+  const std::vector<int32_t> prompt =
+      is_like_others ? std::vector<int32_t>{3, 1, 4, 1, 5}
+                     : RandomPrompt(random, 1 + static_cast<int64_t>(random() % 12));
+  const auto adapter = static_cast<int32_t>(random() % (is_like_others ? 2 : 4)) - 1;
+  auto request = GreedyRequest(id, prompt, static_cast<int32_t>(random() % 40), AdapterId(adapter));
+  if (is_like_others) return request;
+  if (random() % 8 == 0) request.adapters = {{AdapterId(0)}, {AdapterId(2), 0.5F}};
+  if (random() % 2 == 0) {
+    request.sampling.temperature = 1.5F;
+    request.sampling.top_p = random() % 2 == 0 ? 0.9F : 1.0F;
+    request.sampling.seed = random();
+  }
+  for (int i = 0; i < 3; ++i)
+    request.stop_token_ids.push_back(static_cast<int32_t>(random() % kVocab));
+  switch (random() % 24) {
+    case 0:
+      request.sampling.num_logprobs = 2;
+      request.sampling.prompt_logprobs = random() % 2 == 0;
+      break;
+    case 1:
+      request.sampling.frequency_penalty = 0.5F;
+      break;
+    case 2:
+      request.min_tokens = std::min(request.max_tokens, 3);
+      break;
+    default:
+      break;
+  }
+  return request;
+}
+
+TEST_F(StepsAhead, DoNotShow) {
+  constexpr int64_t kRequests = 24;
+  int64_t ahead = 0, evictions = 0, drops = 0;
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < kRequests; ++id) requests.push_back(RandomRequest(id, random));
+
+    const auto waiting = MakeRunner(kRoomy, 8, kernels::emulator::Order::kForward);
+    // Who wants to see logits has every step waited for.
+    waiting->engine().executor().SetLogitsObserver([](const auto&, auto) {});
+    Streams expected;
+    for (const wire::SequenceRequest& request : requests) Add(waiting->engine(), request);
+    while (waiting->engine().HasWork()) {
+      expected.Take(waiting->engine().Step());
+      EXPECT_FALSE(waiting->engine().executor().is_under_way());
+      CopyAll();
+    }
+
+    const auto runner = MakeRunner(
+        seed % 2 == 0 ? kTight : kRoomy, 3 + static_cast<int64_t>(random() % 4),
+        seed < 2 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward);
+    Engine& engine = runner->engine();
+    Streams streams;
+    std::set<int64_t> cancelled;
+    size_t num_added = 0;
+    while (num_added < requests.size() || engine.HasWork()) {
+      while (num_added < requests.size() && random() % 3 == 0) Add(engine, requests[num_added++]);
+      if (num_added > 0 && random() % 16 == 0) {
+        const auto id = static_cast<int64_t>(random() % num_added);
+        cancelled.insert(id);
+        engine.Cancel(SequenceId(id));
+      }
+      streams.Take(engine.Step());
+      ahead += engine.executor().is_under_way() ? 1 : 0;
+      if (!aside_.empty() && (engine.IsStalled() || random() % 4 == 0)) Copy();
+    }
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    EXPECT_THAT(streams.all(), SizeIs(kRequests));
+    for (auto& [id, stream] : streams.all()) {
+      const Stream& alone = expected[id.value()];
+      if (stream.finish == wire::FinishReason::kCancelled) {
+        ASSERT_TRUE(cancelled.contains(id.value()));
+        ASSERT_LE(stream.tokens.size(), alone.tokens.size());
+        EXPECT_TRUE(std::equal(stream.tokens.begin(), stream.tokens.end(), alone.tokens.begin()))
+            << "sequence " << id;
+        continue;
+      }
+      EXPECT_EQ(stream.tokens, alone.tokens) << "sequence " << id;
+      EXPECT_EQ(stream.finish, alone.finish) << "sequence " << id;
+      EXPECT_TRUE(Same(stream.prompt_logprobs, alone.prompt_logprobs)) << "sequence " << id;
+    }
+    EXPECT_EQ(engine.Stats().pages_kv, 0);
+    evictions += engine.Stats().evictions;
+    drops += engine.Stats().adapter_evictions;
+    CopyAll();
+  }
+  EXPECT_GT(ahead, 100);
+  EXPECT_GT(evictions, 0);
+  EXPECT_GT(drops, 3);
+}
+
+// Sequences that fill equal pages side by side go on with one of them, and the other is free; but
+// not for an adapter, whose copy waits for nobody, before the step that still reads it has run.
+TEST_F(StepsAhead, ReadNoPageThatAnAdapterHasGot) {
+  const std::vector<int32_t> prompt = {3, 1, 4};
+  std::vector<int32_t> expected;
+  for (int before = 0; before < 12; ++before) {
+    SCOPED_TRACE(testing::Message() << "an adapter comes after " << before << " steps");
+    num_copies_ = 1;  // the next one is made at once
+    const auto runner = MakeRunner(kRoomy, 4, kernels::emulator::Order::kForward);
+    Engine& engine = runner->engine();
+    Streams streams;
+    for (const int64_t id : {0, 1}) Add(engine, GreedyRequest(id, prompt, 20));
+    for (int step = 0; step < before; ++step) streams.Take(engine.Step());
+    Add(engine, GreedyRequest(2, prompt, 1, AdapterId(1)));
+    while (engine.HasWork()) streams.Take(engine.Step());
+    EXPECT_EQ(num_copies_, 2);
+    if (expected.empty()) expected = streams[0].tokens;
+    for (const int64_t id : {0, 1}) EXPECT_EQ(streams[id].tokens, expected) << "sequence " << id;
+  }
+}
+
+// What the host must choose is chosen, and the next step begins with it.
+TEST_F(StepsAhead, AreNotGivenWhereTheHostChooses) {
+  const auto runner = MakeRunner(kRoomy, 4, kernels::emulator::Order::kForward);
+  Engine& engine = runner->engine();
+  auto request = GreedyRequest(0, {1, 2, 3}, 4);
+  request.sampling.num_logprobs = 1;
+  Add(engine, request);
+  Streams streams;
+  while (engine.HasWork()) {
+    streams.Take(engine.Step());
+    EXPECT_FALSE(engine.executor().is_under_way());
+  }
+  EXPECT_EQ(streams[0].tokens.size(), 4);
+}
+
+// A runner that goes while its device still has a step to run.
+TEST_F(StepsAhead, AreWaitedForInTheEnd) {
+  const auto runner = MakeRunner(kRoomy, 4, kernels::emulator::Order::kForward);
+  Add(runner->engine(), GreedyRequest(0, {1, 2, 3}, 4));
+  EXPECT_THAT(runner->engine().Step(), IsEmpty());
+  EXPECT_TRUE(runner->engine().executor().is_under_way());
+  runner->engine().Cancel(SequenceId(0));
+  EXPECT_THAT(runner->engine().Step(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace aril
