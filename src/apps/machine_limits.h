@@ -49,6 +49,7 @@ class MachineProbe {
   kernels::CpuContext& context_;
   const Clock& clock_;
   Buffer memory_;
+  TimePoint last_read_;  // when it ended; at first, when it was written
 };
 
 }  // namespace aril
