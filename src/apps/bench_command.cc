@@ -5,6 +5,7 @@
 
 #include "apps/bench_ablation.h"
 #include "apps/bench_flags.h"
+#include "apps/bench_generate.h"
 #include "apps/bench_growth.h"
 #include "apps/bench_kernels.h"
 #include "apps/bench_machine.h"
@@ -99,6 +100,10 @@ void AddStep(CLI::App& bench) {
   AddFlag(*step, "--adapters", options->num_adapters,
           "Different adapters of the step with adapters; 0: none")
       ->check(CLI::Range(0, 4096));
+  AddFlag(*step, "--popularity", options->popularities,
+          "Instead: steps of every batch with adapters as popular as distinct, uniform, skewed or "
+          "identical, in turns, and prefills with an adapter")
+      ->delimiter(',');
   AddFlag(*step, "--rank", options->rank, "Their rank, on all seven projections")
       ->check(CLI::Range(1, 512));
   AddFlag(*step, "--context", options->contexts, "Tokens of each sequence that decodes, in turn")
@@ -146,6 +151,40 @@ void AddGrowth(CLI::App& bench) {
       [options] { ExitUnlessOk("bench growth", BenchGrowth(*options, std::cout, RealClock())); });
 }
 
+void AddGenerate(CLI::App& bench) {
+  CLI::App* generate = bench.add_subcommand(
+      "generate", "Measure text generation with many adapters in a batch, and with one");
+  auto options = std::make_shared<BenchGenerateOptions>();
+  AddFlag(*generate, "--shape", options->shape,
+          "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
+  AddFlag(*generate, "--dtype", options->dtype, "auto, float32 or bfloat16");
+  AddFlag(*generate, "--device", options->device, "cpu, or cuda: the GPU, against its own limits")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  AddMachineFlags(*generate, *options);
+  AddFlag(*generate, "--max-num-seqs", options->max_batch, "Most sequences in a batch")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*generate, "--lengths", options->lengths,
+          "punica-short: prompts as in Punica's evaluation, outputs of 1 to 200 tokens; or "
+          "punica:MAX: as in its code, both together below MAX");
+  AddFlag(*generate, "--requests", options->num_requests, "Requests of a run")->check(AtLeastOne());
+  AddFlag(*generate, "--restricted-requests", options->num_restricted,
+          "The first so many are also run with one adapter in a batch; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  AddFlag(*generate, "--adapters", options->num_adapters, "That there are")
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*generate, "--rank", options->rank, "Their rank, on all seven projections")
+      ->check(CLI::Range(1, 512));
+  AddFlag(*generate, "--popularity", options->popularities,
+          "Which adapters are asked for, in turns: distinct, uniform, skewed, identical, base or "
+          "power:ALPHA")
+      ->delimiter(',');
+  AddFlag(*generate, "--seed", options->seed, "Same seed, same requests");
+  AddFlag(*generate, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  generate->callback([options] {
+    ExitUnlessOk("bench generate", BenchGenerate(*options, std::cout, std::cerr, RealClock()));
+  });
+}
+
 void AddAblation(CLI::App& bench) {
   CLI::App* ablation = bench.add_subcommand(
       "ablation",
@@ -185,6 +224,7 @@ void AddBenchCommand(CLI::App& app) {
   AddKernels(*bench);
   AddStep(*bench);
   AddGrowth(*bench);
+  AddGenerate(*bench);
   AddAblation(*bench);
 }
 

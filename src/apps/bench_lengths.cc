@@ -13,13 +13,19 @@ namespace {
 
 constexpr int64_t kMinPunicaTotal = 3;  // one token of prompt, two of output
 
-RequestLengths DrawPunicaLengths(int64_t max_total, BenchRandom& random) {
+constexpr int64_t kShortOutputs = 200;
+constexpr int64_t kMaxShortPrompt = 2048 - kShortOutputs;  // which hardly any reaches
+
+// In Punica's script one prompt in 330 has no token at all; servers want one.
+int64_t DrawPunicaPrompt(int64_t max_tokens, BenchRandom& random) {
   const double prompt = 18 * std::exp(0.8 * random.Normal()) - 1;
-  const int64_t total = random.UniformInt(0, max_total - 1);
+  return static_cast<int64_t>(std::clamp(std::floor(prompt), 1.0, static_cast<double>(max_tokens)));
+}
+
+RequestLengths DrawPunicaLengths(int64_t max_total, BenchRandom& random) {
   RequestLengths lengths;
-  // In Punica's script one prompt in 330 has no token at all; servers want one.
-  lengths.prompt_tokens =
-      static_cast<int64_t>(std::clamp(std::floor(prompt), 1.0, static_cast<double>(max_total - 2)));
+  lengths.prompt_tokens = DrawPunicaPrompt(max_total - 2, random);
+  const int64_t total = random.UniformInt(0, max_total - 1);
   lengths.output_tokens = std::max<int64_t>(total - lengths.prompt_tokens, 2);
   return lengths;
 }
@@ -61,10 +67,21 @@ StatusOr<int64_t> ParsePunicaLengths(const std::string& text) {
       kMinPunicaTotal, " to ", kMaxRequestTokens, " tokens, e.g. punica:2048"));
 }
 
+StatusOr<LengthSpec> ParseGenerationLengths(const std::string& text) {
+  if (text == "punica-short") {
+    return LengthSpec{.output = {1, kShortOutputs}, .has_punica_prompts = true};
+  }
+  const auto max_total = ParsePunicaLengths(text);
+  if (max_total.ok()) return LengthSpec{.punica_max_total = *max_total};
+  return InvalidArgument(StrCat(Message(max_total.status()), ", or punica-short"));
+}
+
 RequestLengths DrawLengths(const LengthSpec& spec, BenchRandom& random) {
   if (spec.punica_max_total > 0) return DrawPunicaLengths(spec.punica_max_total, random);
   RequestLengths lengths;
-  lengths.prompt_tokens = random.UniformInt(spec.prompt.min, spec.prompt.max);
+  lengths.prompt_tokens = spec.has_punica_prompts
+                              ? DrawPunicaPrompt(kMaxShortPrompt, random)
+                              : random.UniformInt(spec.prompt.min, spec.prompt.max);
   lengths.output_tokens = random.UniformInt(spec.output.min, spec.output.max);
   return lengths;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/bench_numbers.h"
+#include "apps/bench_popularity.h"
 #include "apps/output_file.h"
 #include "apps/step_timer.h"
 #include "apps/text_table.h"
@@ -26,6 +27,10 @@ class Bench {
       : options_(options), out_(out), clock_(clock) {}
 
   Status Run() {
+    for (const std::string& name : options_.popularities) {
+      ASSIGN_OR_RETURN(const Popularity popularity, ParsePopularity(name));
+      popularities_.push_back(popularity);
+    }
     const std::vector<Case> cases = Cases();
     // What cannot be fitted is said before anything is measured.
     if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));
@@ -45,21 +50,25 @@ class Bench {
  private:
   Status Load(const std::vector<Case>& cases) {
     int64_t max_tokens = 0;
-    for (const Case& each : cases) max_tokens = std::max(max_tokens, each.step.MaxTokens());
-    StepTimerOptions options = {
-        .shape = options_.shape,
-        .dtype = options_.dtype,
-        .quantization = options_.quantization,
-        .device = options_.device,
-        .isa = options_.isa,
-        .threads = options_.threads,
-        .adapter_ranks =
-            std::vector<int64_t>(static_cast<size_t>(options_.num_adapters), options_.rank),
-        .max_sequences =
-            std::max({int64_t{1}, options_.num_adapters, std::ranges::max(options_.batches)}),
-        .max_tokens = max_tokens,
-        .max_prefill_tokens = std::ranges::max(options_.prefills),
-        .probe_bytes = options_.probe_bytes};
+    size_t num_adapters = 0;
+    for (const Case& each : cases) {
+      max_tokens = std::max(max_tokens, each.step.MaxTokens());
+      for (const int32_t adapter : each.step.adapters) {
+        num_adapters = std::max(num_adapters, static_cast<size_t>(adapter) + 1);
+      }
+    }
+    StepTimerOptions options = {.shape = options_.shape,
+                                .dtype = options_.dtype,
+                                .quantization = options_.quantization,
+                                .device = options_.device,
+                                .isa = options_.isa,
+                                .threads = options_.threads,
+                                .adapter_ranks = std::vector<int64_t>(num_adapters, options_.rank),
+                                .max_sequences = std::max({int64_t{1}, options_.num_adapters,
+                                                           std::ranges::max(options_.batches)}),
+                                .max_tokens = max_tokens,
+                                .max_prefill_tokens = std::ranges::max(options_.prefills),
+                                .probe_bytes = options_.probe_bytes};
     ASSIGN_OR_RETURN(timer_, StepTimer::Create(options, out_, clock_));
     return OkStatus();
   }
@@ -67,14 +76,18 @@ class Bench {
   std::vector<Case> Cases() const {
     std::vector<Case> cases;
     for (const int64_t context : options_.contexts) {
+      const std::string name =
+          options_.contexts.size() == 1 ? "decode" : StrCat("decode at ", context, " tokens");
       for (const int64_t batch : options_.batches) {
-        cases.push_back(
-            {.name = options_.contexts.size() == 1 ? "decode"
-                                                   : StrCat("decode at ", context, " tokens"),
-             .step = {.sequences = batch, .context = context, .steps = options_.steps}});
+        StepCase step = {.sequences = batch, .context = context, .steps = options_.steps};
+        cases.push_back({name, step});
+        for (const Popularity& popularity : popularities_) {
+          step.adapters = AdaptersOf(popularity, batch);
+          cases.push_back({StrCat(name, ", ", Name(popularity)), step});
+        }
       }
     }
-    if (options_.num_adapters > 0) {
+    if (options_.num_adapters > 0 && popularities_.empty()) {
       StepCase step = {.sequences = options_.num_adapters,
                        .context = options_.contexts.front(),
                        .steps = options_.steps};
@@ -83,9 +96,23 @@ class Bench {
     }
     for (const int64_t tokens : options_.prefills) {
       if (tokens == 0) continue;
-      cases.push_back({.name = StrCat("prefill of ", tokens), .step = {.prefill_tokens = tokens}});
+      const std::string name = StrCat("prefill of ", tokens);
+      cases.push_back({name, {.prefill_tokens = tokens}});
+      if (popularities_.empty()) continue;
+      cases.push_back(
+          {StrCat(name, ", with an adapter"), {.adapters = {0}, .prefill_tokens = tokens}});
     }
     return cases;
+  }
+
+  // Of each of so many sequences; none: the base model.
+  static std::vector<int32_t> AdaptersOf(const Popularity& popularity, int64_t sequences) {
+    std::vector<int32_t> adapters;
+    int32_t adapter = 0;
+    for (const int64_t share : AdapterShares(popularity, sequences)) {
+      adapters.insert(adapters.end(), static_cast<size_t>(share), adapter++);
+    }
+    return adapters;
   }
 
   // `context`: of each sequence. `adapter_bytes`: of one.
@@ -186,6 +213,7 @@ class Bench {
   const BenchStepOptions& options_;
   std::ostream& out_;
   const Clock& clock_;
+  std::vector<Popularity> popularities_;
   std::unique_ptr<StepTimer> timer_;
 };
 

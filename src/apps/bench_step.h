@@ -23,10 +23,12 @@ struct BenchStepOptions {
   int threads = 0;  // 0: one per core
   // Decoding at these numbers of sequences, each with so many tokens before the first timed step;
   // with `num_adapters` different adapters at that number of sequences, of the first length; and
-  // prefills.
+  // prefills. Or, with `popularities` (bench_popularity.h): at all numbers and lengths with
+  // adapters as popular as each of them says, and prefills with an adapter, too.
   std::vector<int64_t> batches = {1, 8, 16, 32};
   std::vector<int64_t> contexts = {128};
   int64_t num_adapters = 16;  // 0: none
+  std::vector<std::string> popularities = {};
   int64_t rank = 16;
   std::vector<int64_t> prefills = {512};  // tokens of each prompt; none of 0
   int64_t steps = 16;                     // timed in each pass

@@ -90,6 +90,37 @@ TEST(BenchStep, ComparesEachStepWithItsRoofline) {
   EXPECT_GT(model->base, 0);
 }
 
+TEST(BenchStep, HasAdaptersAsPopularAsAskedFor) {
+  const TestDir dir;
+  std::ostringstream out;
+  const BenchStepOptions options = {.shape = "tiny",
+                                    .threads = 2,
+                                    .batches = {1, 5},
+                                    .contexts = {9},
+                                    .popularities = {"distinct", "skewed"},
+                                    .rank = 4,
+                                    .prefills = {8},
+                                    .steps = 3,
+                                    .passes = 1,
+                                    .probe_bytes = kProbeBytes,
+                                    .json_path = dir / "steps.json"};
+  const Status status = BenchStep(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("decode, distinct"), HasSubstr("decode, skewed"),
+                               HasSubstr("prefill of 8, with an adapter")));
+  const Json json = ReadJson(options.json_path);
+  const Json::Array& results = *json.Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 2u * 3 + 2);
+  // Of five sequences: none, five adapters, fewer.
+  const double base = Number(results[3], "roofline_seconds"),
+               distinct = Number(results[4], "roofline_seconds"),
+               skewed = Number(results[5], "roofline_seconds");
+  EXPECT_LT(base, distinct);
+  EXPECT_LT(base, skewed);
+  EXPECT_THAT(Message(BenchStep({.shape = "tiny", .popularities = {"odd"}}, out, RealClock())),
+              HasSubstr("distinct"));
+}
+
 // The first sequence has its prompt computed steps before the last, and goes on meanwhile.
 TEST(BenchStep, TimesStepsOfAllSequencesHoweverLongTheirPrompts) {
   std::ostringstream out;
