@@ -1,0 +1,63 @@
+"""The cases of bench_cuda (src/kernels/lora/lora_cuda_bench.cc), in the same order and numbers."""
+
+import dataclasses
+import itertools
+import math
+
+IN = 4096
+OUTS = (4096, 11008)
+RANKS = (8, 16, 32, 64)
+BATCHES = (1, 2, 4, 8, 16, 32, 64)
+POPULARITIES = ("distinct", "uniform", "skewed", "identical")
+ELEMENT = 2  # bytes of a bfloat16
+
+
+def segment_lengths(popularity: str, rows: int) -> list[int]:
+    """Rows of each adapter, as SegmentLengths in bench_cuda has them."""
+    if popularity == "distinct":
+        return [1] * rows
+    if popularity == "identical":
+        return [rows]
+    lengths = []
+    adapters = math.ceil(math.sqrt(rows))
+    left = rows
+    while left > 0:
+        share = rows / adapters if popularity == "uniform" else left / 3
+        lengths.append(min(left, max(1, math.ceil(share))))
+        left -= lengths[-1]
+    return lengths
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    out: int
+    rank: int
+    batch: int
+    popularity: str
+
+    def __str__(self) -> str:
+        return "/".join(map(str, dataclasses.astuple(self)))
+
+    def matches(self, pattern: str) -> bool:
+        """Whether each part of OUT/RANK/BATCH/POPULARITY is `*` or the case's own."""
+        parts, own = pattern.split("/"), str(self).split("/")
+        return len(parts) == len(own) and all(p in ("*", o) for p, o in zip(parts, own))
+
+    def segment_lengths(self) -> list[int]:
+        return segment_lengths(self.popularity, self.batch)
+
+    def adapter_bytes(self) -> int:
+        return self.rank * (IN + self.out) * ELEMENT
+
+    def describe(self) -> dict:
+        """What bench_cuda prints of the case, `bytes` with its y: float32, read and written."""
+        adapters = len(self.segment_lengths())
+        moved = (adapters * self.adapter_bytes() + self.batch * IN * ELEMENT
+                 + self.batch * self.out * 2 * 4)
+        return {"in": IN, "out": self.out, "rank": self.rank, "batch": self.batch,
+                "popularity": self.popularity, "adapters": adapters, "bytes": moved}
+
+
+def matching(pattern: str) -> list[Case]:
+    cases = itertools.starmap(Case, itertools.product(OUTS, RANKS, BATCHES, POPULARITIES))
+    return [case for case in cases if case.matches(pattern)]
