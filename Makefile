@@ -22,7 +22,7 @@ build: deps ## Build build/release/aril
 	cmake --build build/release --target aril -j $(JOBS)
 
 # Optimized: what computes, and the whole program. The rest would only be the same again.
-RELEASE_TESTS = adapters engine fidelity kernels kernels_cuda model model_cuda noninterference soak
+RELEASE_TESTS = adapters engine fidelity kernels kernels_cuda model model_cuda noninterference runner_cuda soak
 empty :=
 space := $(empty) $(empty)
 

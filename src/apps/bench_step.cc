@@ -31,6 +31,10 @@ class Bench {
       ASSIGN_OR_RETURN(const Popularity popularity, ParsePopularity(name));
       popularities_.push_back(popularity);
     }
+    if (!popularities_.empty() && !options_.step_model_path.empty()) {
+      return InvalidArgument(
+          "--step-model is fitted to steps of --adapters: leave --popularity out");
+    }
     const std::vector<Case> cases = Cases();
     // What cannot be fitted is said before anything is measured.
     if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));

@@ -119,6 +119,10 @@ TEST(BenchStep, HasAdaptersAsPopularAsAskedFor) {
   EXPECT_LT(base, skewed);
   EXPECT_THAT(Message(BenchStep({.shape = "tiny", .popularities = {"odd"}}, out, RealClock())),
               HasSubstr("distinct"));
+  EXPECT_THAT(Message(BenchStep(
+                  {.shape = "tiny", .popularities = {"uniform"}, .step_model_path = "model.json"},
+                  out, RealClock())),
+              AllOf(HasSubstr("--step-model"), HasSubstr("--popularity")));
 }
 
 // The first sequence has its prompt computed steps before the last, and goes on meanwhile.

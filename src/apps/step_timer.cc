@@ -89,6 +89,11 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   const bool is_prefill = which.prefill_tokens > 0;
   const int64_t prompt = is_prefill ? which.prefill_tokens : which.context;
   Engine& engine = runner_->engine();
+  // A GPU may be running the step after a timed one: its bandwidth is measured while it has none.
+  double before = 0;
+  if (gpu_probe_ != nullptr) {
+    ASSIGN_OR_RETURN(before, BytesPerSecond());
+  }
   const TimePoint begin = clock_.Now();
   for (int64_t i = 0; i < which.sequences; ++i) {
     const AdapterId adapter =
@@ -107,7 +112,9 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
     for (const wire::TokenEvent& event : engine.Step()) first_tokens += event.index == 0 ? 1 : 0;
   }
   const double begin_seconds = ToSeconds(clock_.Now() - begin);
-  ASSIGN_OR_RETURN(const double before, BytesPerSecond());
+  if (gpu_probe_ == nullptr) {
+    ASSIGN_OR_RETURN(before, BytesPerSecond());
+  }
   std::vector<double> seconds;
   for (int64_t step = 0; step < which.steps; ++step) {
     const TimePoint start = clock_.Now();
@@ -123,9 +130,15 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
                                        " tokens; ask for fewer sequences or a shorter context"));
     }
   }
-  ASSIGN_OR_RETURN(const double after, BytesPerSecond());
+  double after = before;
+  if (gpu_probe_ == nullptr) {
+    ASSIGN_OR_RETURN(after, BytesPerSecond());
+  }
   for (int64_t i = 1; i <= which.sequences; ++i) engine.Cancel(SequenceId(next_id_ - i));
   while (engine.HasWork()) engine.Step();
+  if (gpu_probe_ != nullptr) {
+    ASSIGN_OR_RETURN(after, BytesPerSecond());
+  }
   return StepTiming{.seconds = Median(std::move(seconds)),
                     .roofline = Roofline(LoadOf(which), (before + after) / 2),
                     .begin = begin_seconds};

@@ -231,7 +231,9 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
 
 void Engine::Submit(std::vector<StepItem> items) {
   if (items.empty()) return;
-  executor_.Submit(items);
+  const SubmittedStep step = executor_.Submit(items);
+  stats_.num_segments = step.num_segments;
+  stats_.num_adapters = step.num_adapters;
   for (const StepItem& item : items) {
     item.sequence->rows_under_way += item.num_rows;
     item.sequence->tokens_under_way += item.chooses_token ? 1 : 0;
@@ -262,6 +264,8 @@ void Engine::ClearStepStats() {
   stats_.num_rows = 0;
   stats_.num_prefill_rows = 0;
   stats_.num_generated = 0;
+  stats_.num_segments = 0;
+  stats_.num_adapters = 0;
   stats_.queue_times.clear();
   stats_.adapter_load_times.clear();
 }
@@ -322,17 +326,15 @@ void Engine::Start(Sequence& sequence) {
   stats_.prefix_hits += sequence.num_cached;
 }
 
-void Engine::Advance(const StepUnderWay& step, StepResult result,
+void Engine::Advance(const StepUnderWay& step, std::vector<ItemResult> results,
                      std::vector<wire::TokenEvent>& events) {
   ++stats_.step;
-  stats_.num_segments = result.num_segments;
-  stats_.num_adapters = result.num_adapters;
   for (size_t i = 0; i < step.items.size(); ++i) {
     Sequence& sequence = *step.items[i].sequence;
     sequence.rows_under_way -= step.items[i].num_rows;
     sequence.tokens_under_way -= step.items[i].chooses_token ? 1 : 0;
     if (sequence.has_ended) continue;
-    wire::TokenEvent event = Advance(step.items[i], std::move(result.items[i]));
+    wire::TokenEvent event = Advance(step.items[i], std::move(results[i]));
     const bool finished = event.finish.has_value();
     if (event.token.has_value()) ++stats_.num_generated;
     if (event.token.has_value() || finished) events.push_back(std::move(event));

@@ -106,10 +106,10 @@ class Engine {
 
   // Runs one step and returns what it did. At most one event per sequence. Where the device runs
   // by itself, it is given the step, and what this returns is of the one before, if there was one:
-  // a sequence that ends has one row too many then, which nobody sees.
+  // a sequence that ends before it has max_tokens has one row too many then, which nobody sees.
   std::vector<wire::TokenEvent> Step();
 
-  // The state after the last step; rows are those of the step that has been given to the device.
+  // The state after the last step.
   wire::StepStats Stats() const;
 
   const Arena& arena() const { return *arena_; }
@@ -158,7 +158,8 @@ class Engine {
   // Caches the pages that have become full.
   void CachePages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.
-  void Advance(const StepUnderWay& step, StepResult result, std::vector<wire::TokenEvent>& events);
+  void Advance(const StepUnderWay& step, std::vector<ItemResult> results,
+               std::vector<wire::TokenEvent>& events);
   wire::TokenEvent Advance(const StepItem& item, ItemResult result);
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);

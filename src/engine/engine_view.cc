@@ -93,7 +93,9 @@ PlanView Engine::View() {
   std::set<AdapterId> adapters;
   PageTally tally(pool_.total());
   const std::vector<const Sequence*> running = Running();
-  Lines lines(options_, {.seats = options_.max_num_seqs - std::ssize(running),
+  const int64_t num_seated =
+      std::ranges::count_if(running, [](const Sequence* s) { return s->WantsRowsNext(); });
+  Lines lines(options_, {.seats = options_.max_num_seqs - num_seated,
                          .rows = limits_.max_rows,
                          .pages = std::min(pool_.available(), view.available_kv_pages)});
   std::vector<AdapterId> next_adapters;  // of waiting sequences, in order

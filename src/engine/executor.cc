@@ -28,11 +28,11 @@ bool Executor::CanFollow(const Sequence& s) const {
   return DeviceChooses() && !reports_prompt && kernels::DeviceCanChoose(InputOf(s, {}));
 }
 
-void Executor::Submit(std::span<const StepItem> items) {
+SubmittedStep Executor::Submit(std::span<const StepItem> items) {
   CHECK_LT(pending_.size(), static_cast<size_t>(Model::kMaxStepsUnderWay));
   if (step_observer_) step_observer_(items);
   BuildBatch(items);
-  pending_.emplace_back().result.items.resize(items.size());
+  pending_.emplace_back().results.resize(items.size());
   const Status forward = model_.Forward({tokens_, sequences_, segments_});
   if (!forward.ok()) ExitOnDeviceError(forward);
   choice_of_.clear();
@@ -46,20 +46,19 @@ void Executor::Submit(std::span<const StepItem> items) {
   last().is_under_way = DeviceChooses() && logit_rows_.empty();
   std::set<const ResidentAdapter*> adapters;
   for (const BatchSegment& segment : segments_) adapters.insert(segment.adapter);
-  last().result.num_segments = static_cast<int32_t>(segments_.size());
-  last().result.num_adapters = static_cast<int32_t>(adapters.size());
+  return {.num_segments = static_cast<int32_t>(segments_.size()),
+          .num_adapters = static_cast<int32_t>(adapters.size())};
 }
 
-StepResult Executor::Collect() {
+std::vector<ItemResult> Executor::Collect() {
   Pending step = std::move(pending_.front());
   pending_.pop_front();
   const StatusOr<std::span<const int32_t>> chosen = model_.Wait();
   if (!chosen.ok()) ExitOnDeviceError(chosen.status());
   for (size_t i = 0; i < step.choices.size(); ++i) {
-    step.result.items[step.choices[i]].sample =
-        kernels::TakeFromDevice((*chosen)[i], step.positions[i]);
+    step.results[step.choices[i]].sample = kernels::TakeFromDevice((*chosen)[i], step.positions[i]);
   }
-  return std::move(step.result);
+  return std::move(step.results);
 }
 
 void Executor::BuildBatch(std::span<const StepItem> items) {
@@ -149,16 +148,15 @@ void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitR
   std::vector<wire::Logprobs*> prompt_logprobs;
   for (const LogitRow& row : rows) {
     row_numbers.push_back(row.row);
-    if (row.prompt_token.has_value()) last().result.items[row.item].prompt_logprobs.emplace_back();
+    if (row.prompt_token.has_value()) last().results[row.item].prompt_logprobs.emplace_back();
   }
   // Pointers only once the vectors have stopped growing: rows of an item are in order.
   std::vector<size_t> next(items.size());
-  for (size_t i = 0; i < items.size(); ++i) next[i] = last().result.items[i].prompt_logprobs.size();
+  for (size_t i = 0; i < items.size(); ++i) next[i] = last().results[i].prompt_logprobs.size();
   for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    prompt_logprobs.push_back(
-        row->prompt_token.has_value()
-            ? &last().result.items[row->item].prompt_logprobs[--next[row->item]]
-            : nullptr);
+    prompt_logprobs.push_back(row->prompt_token.has_value()
+                                  ? &last().results[row->item].prompt_logprobs[--next[row->item]]
+                                  : nullptr);
   }
   std::reverse(prompt_logprobs.begin(), prompt_logprobs.end());
 
@@ -192,7 +190,7 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
                                                 params.num_logprobs.value_or(0));
     return;
   }
-  last().result.items[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
+  last().results[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
 }
 
 }  // namespace aril

@@ -41,8 +41,8 @@ struct ItemResult {
   std::vector<wire::Logprobs> prompt_logprobs;
 };
 
-struct StepResult {
-  std::vector<ItemResult> items;  // as submitted
+// What a step's rows use.
+struct SubmittedStep {
   int32_t num_segments = 0;
   int32_t num_adapters = 0;
 };
@@ -64,11 +64,11 @@ class Executor {
 
   // At least one item, in the order of the batch. Their sequences must live, and keep their pages,
   // until Collect. Before that another step may be submitted if it can follow, and no third one.
-  void Submit(std::span<const StepItem> items);
+  SubmittedStep Submit(std::span<const StepItem> items);
   // Whether the step last submitted is under way by itself: Collect would wait for it.
   bool is_under_way() const { return !pending_.empty() && pending_.back().is_under_way; }
-  // Of the first step that was submitted and not collected.
-  StepResult Collect();
+  // Of the first step that was submitted and not collected: of each item.
+  std::vector<ItemResult> Collect();
 
   void SetLogitsObserver(LogitsObserver observer) { observer_ = std::move(observer); }
   void SetStepObserver(StepObserver observer) { step_observer_ = std::move(observer); }
@@ -84,7 +84,7 @@ class Executor {
 
   // A step that has been submitted and not collected.
   struct Pending {
-    StepResult result;
+    std::vector<ItemResult> results;
     std::vector<size_t> choices;     // of the device, in order: the items
     std::vector<int64_t> positions;  // of these tokens
     bool is_under_way = false;

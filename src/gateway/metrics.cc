@@ -336,15 +336,16 @@ void Metrics::OnFetch(std::string_view source, const Status& outcome, int64_t by
 }
 
 void Metrics::OnStep(const wire::StepStats& stats) {
-  // A runner may report without having run a batch (a cancellation while it waits).
+  // A runner may report without having run a batch (a cancellation while it waits, or the end of
+  // what a device was given before).
   if (stats.num_rows > 0) {
     impl_->step_seconds.Observe(Seconds(stats.step_time));
     impl_->step_rows.Observe(stats.num_rows);
     impl_->step_segments.Observe(stats.num_segments);
     impl_->step_adapters.Observe(stats.num_adapters);
-    impl_->prompt_tokens.Increment(stats.num_prefill_rows);
-    impl_->generated_tokens.Increment(stats.num_generated);
   }
+  impl_->prompt_tokens.Increment(stats.num_prefill_rows);
+  impl_->generated_tokens.Increment(stats.num_generated);
   for (const Duration time : stats.queue_times) impl_->queue_seconds.Observe(Seconds(time));
   for (const Duration time : stats.adapter_load_times) {
     impl_->adapter_load_seconds.Observe(Seconds(time));

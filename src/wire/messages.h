@@ -73,12 +73,14 @@ struct SequenceState {
 
 // The state of a runner after a step; for metrics, and for the scheduler of a cluster.
 struct StepStats {
-  int64_t step = 0;      // number of steps run so far
-  int32_t num_rows = 0;  // of this step
+  int64_t step = 0;  // number of steps run so far
+  // Of the batch that was run; where a device runs by itself, of the one that it was given, while
+  // the tokens are those of the batch before.
+  int32_t num_rows = 0;
   int32_t num_prefill_rows = 0;
-  int32_t num_generated = 0;  // tokens sampled in this step
   int32_t num_segments = 0;   // runs of rows with one adapter
-  int32_t num_adapters = 0;   // different adapters in the batch, the base model not counted
+  int32_t num_adapters = 0;   // different ones, the base model not counted
+  int32_t num_generated = 0;  // tokens
   Duration step_time{};
   int32_t num_running = 0;
   int32_t num_waiting = 0;

@@ -261,9 +261,9 @@ ARIL_DEVICE void WaitForCopies() {
 }
 
 // Adds to what other threads of the block add to as well, in shared memory.
-ARIL_DEVICE void AtomicAdd(uint64_t* to, uint64_t value) {
+ARIL_DEVICE void AtomicAdd(uint32_t* to, uint32_t value) {
 #ifdef __CUDACC__
-  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
+  atomicAdd(to, value);
 #else
   *to += value;
 #endif

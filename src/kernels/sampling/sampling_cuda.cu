@@ -20,12 +20,17 @@ constexpr int kBins = 1 << kDigitBits;
 constexpr int kBinsOfGroup = 32;
 constexpr int kGroups = kBins / kBinsOfGroup;
 
+// A device adds 32 bits to shared memory at once, and 64 bits in a loop while others do: so what a
+// bin has is kept in parts of 11 bits, each of which has room for the sums of all tokens.
+constexpr int kPartsOfBin = 4;
+constexpr int kPartBits = 11;
+static_assert(kMaxDeviceVocab <= 1 << (31 - kPartBits));
+
 // For the draw, a row is cut into tiles, and a tile into parts.
 constexpr int kTileTokens = 1024;
 constexpr int kPartTokens = 32;
 constexpr int kParts = kTileTokens / kPartTokens;
 constexpr int kMaxTiles = kMaxDeviceVocab / kTileTokens;
-static_assert(kTileTokens <= kBins);
 
 // The best of some tokens, and whether all of them can be compared. One that is -inf cannot be
 // chosen.
@@ -48,12 +53,15 @@ struct Share {
 };
 
 struct Shared {
-  uint64_t bins[kBins];  // in the end, the weights of a tile's tokens
+  union {
+    uint32_t bins[kPartsOfBin][kBins];
+    uint64_t weights[kTileTokens];  // in the end, those of a tile's tokens
+  };
   uint64_t groups[kGroups];
   Share tiles[kMaxTiles];
   Share parts[kParts];
   Best of_warps[kWarps];
-  uint64_t sum;
+  uint64_t sums_of_warps[kWarps];
   // Of what the search has fixed so far: the upper digits, and what lies above them.
   uint32_t digits;
   uint64_t above;
@@ -146,14 +154,56 @@ struct Row {
   }
 };
 
+ARIL_DEVICE void AddToBin(Shared& shared, uint32_t bin, uint64_t value) {
+#pragma unroll
+  for (int p = 0; p < kPartsOfBin; ++p) {
+    // The largest weight, 2^44, has a bit more in its last part.
+    const uint64_t part = p + 1 < kPartsOfBin ? value & ((1u << kPartBits) - 1) : value;
+    if (part != 0) AtomicAdd(&shared.bins[p][bin], static_cast<uint32_t>(part));
+    value >>= kPartBits;
+  }
+}
+
+ARIL_DEVICE uint64_t BinOf(const Shared& shared, int bin) {
+  uint64_t sum = 0;
+#pragma unroll
+  for (int p = 0; p < kPartsOfBin; ++p) {
+    sum += static_cast<uint64_t>(shared.bins[p][bin]) << (p * kPartBits);
+  }
+  return sum;
+}
+
+// The sum of all lanes' values, in all lanes.
+ARIL_DEVICE uint64_t SumOfWarp(uint64_t value) {
+#pragma unroll
+  for (int mask = kWarpSize / 2; mask > 0; mask /= 2) {
+    const uint32_t low = ShuffleXor(static_cast<uint32_t>(value), mask);
+    const uint32_t high = ShuffleXor(static_cast<uint32_t>(value >> 32), mask);
+    value += static_cast<uint64_t>(high) << 32 | low;
+  }
+  return value;
+}
+
+// Of all threads, in all of them.
+ARIL_DEVICE uint64_t SumOfBlock(uint64_t value, Shared& shared) {
+  value = SumOfWarp(value);
+  if (ThreadIdx() % kWarpSize == 0) shared.sums_of_warps[ThreadIdx() / kWarpSize] = value;
+  SyncThreads();
+  uint64_t sum = 0;
+  for (int w = 0; w < kWarps; ++w) sum += shared.sums_of_warps[w];
+  return sum;
+}
+
 // Thread 0: fixes the next digit, the one in which what lies above reaches the target.
 ARIL_DEVICE void FixDigit(uint64_t target, Shared& shared) {
   uint64_t above = shared.above;
   int group = kGroups - 1;
   for (; group > 0 && above + shared.groups[group] < target; --group) above += shared.groups[group];
   int bin = (group + 1) * kBinsOfGroup - 1;
-  for (; bin > group * kBinsOfGroup && above + shared.bins[bin] < target; --bin) {
-    above += shared.bins[bin];
+  for (; bin > group * kBinsOfGroup; --bin) {
+    const uint64_t of_bin = BinOf(shared, bin);
+    if (above + of_bin >= target) break;
+    above += of_bin;
   }
   shared.above = above;
   shared.digits = static_cast<uint32_t>(bin);
@@ -175,21 +225,23 @@ ARIL_DEVICE uint32_t FindKey(const Row& row, uint64_t target, const Value& value
       return static_cast<uint64_t>(key) >> (shift + bits) == fixed;
     };
     const auto bin_of = [&](uint32_t key) { return key >> shift & ((1u << bits) - 1); };
-    for (int i = ThreadIdx(); i < kBins; i += kThreads) shared.bins[i] = 0;
+    for (int i = ThreadIdx(); i < kPartsOfBin * kBins; i += kThreads) (&shared.bins[0][0])[i] = 0;
     SyncThreads();
     for (int i = ThreadIdx(); i < row.vocab; i += kThreads) {
       const uint32_t key = KeyOf(row.logits[i]);
       if (!is_in_question(key)) continue;
       const uint64_t of_token = value(key);
-      if (of_token != 0) AtomicAdd(&shared.bins[bin_of(key)], of_token);
+      AddToBin(shared, bin_of(key), of_token);
     }
     if (ThreadIdx() == 0 && value_of_ties != 0 && is_in_question(tied_key)) {
-      AtomicAdd(&shared.bins[bin_of(tied_key)], value_of_ties);
+      AddToBin(shared, bin_of(tied_key), value_of_ties);
     }
     SyncThreads();
     if (ThreadIdx() < kGroups) {
       uint64_t sum = 0;
-      for (int i = 0; i < kBinsOfGroup; ++i) sum += shared.bins[ThreadIdx() * kBinsOfGroup + i];
+      for (int i = 0; i < kBinsOfGroup; ++i) {
+        sum += BinOf(shared, ThreadIdx() * kBinsOfGroup + i);
+      }
       shared.groups[ThreadIdx()] = sum;
     }
     SyncThreads();
@@ -215,13 +267,10 @@ ARIL_DEVICE Cut FindTopP(const Row& row, float top_p, const Cut& within, Shared&
   const auto value = [&](uint32_t key) {
     return key > within.key ? row.WeightOf(LogitOf(key)) : 0;
   };
-  if (ThreadIdx() == 0) shared.sum = of_ties;
-  SyncThreads();
   uint64_t sum = 0;
   for (int i = ThreadIdx(); i < row.vocab; i += kThreads) sum += value(KeyOf(row.logits[i]));
-  AtomicAdd(&shared.sum, sum);
-  SyncThreads();
-  const auto wanted = static_cast<uint64_t>(static_cast<double>(shared.sum) * double{top_p});
+  const uint64_t total = SumOfBlock(sum, shared) + of_ties;
+  const auto wanted = static_cast<uint64_t>(static_cast<double>(total) * double{top_p});
   const uint64_t target = wanted > 0 ? wanted : 1;
   const uint32_t key = FindKey(row, target, value, within.key, of_ties, shared);
   // All tokens of one key weigh the same.
@@ -264,8 +313,6 @@ ARIL_DEVICE void DrawTile(int tiles, uint64_t ties, uint64_t of_tie, double u, S
 ARIL_DEVICE int32_t Draw(const Row& row, const Cut& cut, double u, Shared& shared) {
   const uint64_t of_tie = cut.key == 0 ? 0 : row.KeptWeightOf(LogitOf(cut.key));
   const int tiles = (row.vocab + kTileTokens - 1) / kTileTokens;
-  for (int t = ThreadIdx(); t < tiles; t += kThreads) shared.tiles[t] = {0, 0};
-  SyncThreads();
   for (int t = ThreadIdx() / kWarpSize; t < tiles; t += kWarps) {
     Share share = {0, 0};
     const int end = (t + 1) * kTileTokens < row.vocab ? (t + 1) * kTileTokens : row.vocab;
@@ -275,8 +322,8 @@ ARIL_DEVICE int32_t Draw(const Row& row, const Cut& cut, double u, Shared& share
       if (key > cut.key) share.weight += row.KeptWeightOf(logit);
       if (key == cut.key) ++share.ties;
     }
-    AtomicAdd(&shared.tiles[t].weight, share.weight);
-    if (share.ties != 0) AtomicAdd(&shared.tiles[t].ties, share.ties);
+    share = {SumOfWarp(share.weight), SumOfWarp(share.ties)};
+    if (ThreadIdx() % kWarpSize == 0) shared.tiles[t] = share;
   }
   SyncThreads();
   if (ThreadIdx() == 0) DrawTile(tiles, cut.ties, of_tie, u, shared);
@@ -291,13 +338,13 @@ ARIL_DEVICE int32_t Draw(const Row& row, const Cut& cut, double u, Shared& share
       if (key > cut.key) weight = row.KeptWeightOf(logit);
       if (key == cut.key) weight = kTie;
     }
-    shared.bins[i] = weight;
+    shared.weights[i] = weight;
   }
   SyncThreads();
   if (ThreadIdx() < kParts) {
     Share share = {0, 0};
     for (int i = 0; i < kPartTokens; ++i) {
-      const uint64_t weight = shared.bins[ThreadIdx() * kPartTokens + i];
+      const uint64_t weight = shared.weights[ThreadIdx() * kPartTokens + i];
       if (weight == kTie) {
         ++share.ties;
       } else {
@@ -312,10 +359,10 @@ ARIL_DEVICE int32_t Draw(const Row& row, const Cut& cut, double u, Shared& share
   const int part = FindShare(shared.parts, kParts, of_tie, target, ties) * kPartTokens;
   int32_t token = 0;
   for (int i = part; i < part + kPartTokens; ++i) {
-    const bool is_tie = shared.bins[i] == kTie;
+    const bool is_tie = shared.weights[i] == kTie;
     if (is_tie && ties == 0) continue;
     if (is_tie) --ties;
-    const uint64_t weight = is_tie ? of_tie : shared.bins[i];
+    const uint64_t weight = is_tie ? of_tie : shared.weights[i];
     token = first + i;
     if (target < weight) break;
     target -= weight;

@@ -145,6 +145,21 @@ TEST_P(CudaSampling, DrawsWhatTheSamplerDraws) {
   }
 }
 
+// More tiles than a block has warps; on a device, as many tokens as there may be.
+TEST_P(CudaSampling, DrawsFromLargeVocabularies) {
+  std::mt19937_64 random(kSeed);
+  const int64_t vocab = emulated() ? 40'000 : kMaxDeviceVocab;
+  Rows rows(vocab);
+  for (const wire::SamplingParams& filter : std::vector<wire::SamplingParams>{
+           {}, {.top_k = 3000, .top_p = 0.9F}, {.temperature = 3, .top_p = 0.99F}}) {
+    wire::SamplingParams how = filter;
+    how.seed = random();
+    rows.Add(RandomLogits(vocab, 2, random), how);
+    rows.Add(std::vector<float>(static_cast<size_t>(vocab), 1.5F), how);
+  }
+  ExpectTheChoicesOfTheCpu(rows);
+}
+
 // All tokens alike, all but one far away, some that cannot be chosen, zeros of both signs.
 TEST_P(CudaSampling, DrawsFromRowsThatAreUnlikeAny) {
   std::mt19937_64 random(kSeed);
