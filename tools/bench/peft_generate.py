@@ -13,11 +13,11 @@ Prints one JSON object. Exits with 2 without a GPU or the packages, with 1 at a 
 (with --cpu, at wrong tokens) or an error of the device, with 64 if an argument is not understood.
 """
 
-import argparse
 import json
 import sys
 import time
 
+import command_line
 import generate_cases
 
 try:
@@ -37,7 +37,6 @@ SHAPES = {  # as in src/apps/synth_shapes.cc; what is not here is as LlamaConfig
 }
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 WARM_UP_TOKENS = 8
-WRONG_USAGE = 64
 
 
 class WrongResult(Exception):
@@ -145,14 +144,8 @@ def run_cases(model, cases: dict, names: list, options) -> list:
     return results
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.print_usage(sys.stderr)
-        self.exit(WRONG_USAGE, f"{self.prog}: {message}\n")
-
-
 def parse_arguments():
-    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = command_line.Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--shape", choices=SHAPES, help="llama-2-7b by default, tiny with --cpu")
     parser.add_argument("--lengths", help="punica-short (by default; punica:64 with --cpu) or punica:MAX")
     parser.add_argument("--requests", type=int, help="a sample: 16 by default, 8 with --cpu")

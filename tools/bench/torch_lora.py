@@ -11,7 +11,6 @@ Prints one JSON object. Exits with 2 without a GPU or PyTorch, with 1 at a wrong
 the device, with 64 if an argument is not understood.
 """
 
-import argparse
 import functools
 import json
 import math
@@ -19,6 +18,7 @@ import os
 import statistics
 import sys
 
+import command_line
 import lora_cases
 
 try:
@@ -34,7 +34,6 @@ WARM_UPS = 3
 REPLAYS = 21
 SCALE = 0.5
 CHECKED_COLUMNS = 16  # of each row
-WRONG_USAGE = 64
 # Padding of ranks, few and many blocks of rows, a segment of several blocks.
 CPU_PATTERNS = ("4096/8/4/skewed", "4096/64/32/identical", "4096/16/64/skewed")
 
@@ -210,14 +209,8 @@ def run_cases(cases: list, names: list, gpu, pool, pairs: int) -> list:
     return results
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.print_usage(sys.stderr)
-        self.exit(WRONG_USAGE, f"{self.prog}: {message}\n")
-
-
 def parse_arguments():
-    parser = Parser(description=__doc__.split("\n", maxsplit=1)[0], epilog="All 224 cases are meant to take "
+    parser = command_line.Parser(description=__doc__.split("\n", maxsplit=1)[0], epilog="All 224 cases are meant to take "
                     "some two minutes; '*/16/*/*' is a quarter of them, --variants loop,bmm half of each.")
     parser.add_argument("pattern", nargs="?", metavar="OUT/RANK/BATCH/POPULARITY",
                         help="only these cases, `*` for all of one kind, as in 11008/16/64/distinct or '*/16/64/*'")

@@ -1,8 +1,9 @@
 // Choosing tokens on a device: steps 5 to 9 of sampling.h.
 //
-// A token's weight is as on the CPU, bit by bit; sums are of integers, in units of 2^-44, so that
-// they do not depend on the order of additions. So the choice is the CPU's, unless u or top_p falls
-// within 2^-44 times the vocabulary of where one token ends and the next begins.
+// A token's weight takes the CPU's operations (weights.h; a change there is one here); sums are of
+// integers, in units of 2^-44, so that they do not depend on the order of additions. So the choice
+// is the CPU's, unless u or top_p falls within 2^-44 times the vocabulary of where one token ends
+// and the next begins.
 
 #ifndef ARIL_KERNELS_SAMPLING_SAMPLING_CUDA_H_
 #define ARIL_KERNELS_SAMPLING_SAMPLING_CUDA_H_
