@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "kernels/cpu/amx_emulator.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,6 +14,8 @@
 namespace aril::kernels {
 
 #if defined(__x86_64__)
+__attribute__((weak)) bool EmulateAmx() { return false; }  // the emulator's comes before it
+
 namespace {
 
 // The processor has AMX tiles, BF16 and byte products (CPUID leaf 7, EDX bits 24, 22 and 25), and
@@ -64,7 +67,7 @@ std::vector<Isa> AvailableIsas() {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16")) {
       isas.push_back(Isa::kAvx512);
-      if (CanUseAmx()) isas.push_back(Isa::kAmx);
+      if (CanUseAmx() || EmulateAmx()) isas.push_back(Isa::kAmx);
     }
   }
 #endif

@@ -1,22 +1,38 @@
 #include "kernels/probe/probe.h"
 
 #include <cstring>
+#include <utility>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/kernel_table.h"
 #include "tensor/buffer.h"
 
 namespace aril::kernels {
 namespace {
 
 TEST(Probe, EveryInstructionSetHasItsArithmetic) {
-  ThreadPool threads(2);
+  ThreadPool threads(1);
   for (const Isa isa : AvailableIsas()) {
     CpuContext context(threads, isa);
     const bool has_short_types = isa == Isa::kAvx512 || isa == Isa::kAmx;
-    EXPECT_GT(RunArithmetic(context, Arithmetic::kF32), 0) << isa;
-    EXPECT_EQ(RunArithmetic(context, Arithmetic::kBF16) > 0, has_short_types) << isa;
-    EXPECT_EQ(RunArithmetic(context, Arithmetic::kInt8) > 0, has_short_types) << isa;
+    for (const auto& [loop, is_there] : {std::pair(context.kernels().arithmetic_f32, true),
+                                         {context.kernels().arithmetic_bf16, has_short_types},
+                                         {context.kernels().arithmetic_int8, has_short_types}}) {
+      ASSERT_EQ(loop.run != nullptr, is_there) << isa;
+      if (!is_there) continue;
+      EXPECT_GT(loop.operations, 0) << isa;
+      loop.run(1, 1e-9f);
+    }
   }
+}
+
+TEST(Probe, CountsTheOperationsOfAllThreads) {
+  ThreadPool one(1), two(2);
+  CpuContext alone(one, Isa::kPortable), shared(two, Isa::kPortable);
+  const double operations = RunArithmetic(alone, Arithmetic::kF32);
+  EXPECT_GT(operations, 0);
+  EXPECT_EQ(RunArithmetic(shared, Arithmetic::kF32), 2 * operations);
+  EXPECT_EQ(RunArithmetic(alone, Arithmetic::kBF16), 0) << "there is no instruction for it";
 }
 
 // That it reads, and nothing else, is for the sanitizers to see.
