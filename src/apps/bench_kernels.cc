@@ -16,7 +16,7 @@
 namespace aril {
 namespace {
 
-constexpr int kMinCalls = 3;
+constexpr size_t kMinCalls = 3;
 
 // What one pass found for a case.
 struct Timing {
@@ -100,15 +100,18 @@ class Bench {
     Report(shape, cases, timings);
   }
 
+  // Of a call, the median: a core that the host takes away for a while slows some of them.
   double Time(const KernelCase& which) {
     which.run();
-    const TimePoint start = clock_.Now();
-    int calls = 0;
-    while (calls < kMinCalls || clock_.Now() - start < options_.duration) {
+    std::vector<double> seconds;
+    const TimePoint end = clock_.Now() + options_.duration;
+    TimePoint now = clock_.Now();
+    while (now < end || seconds.size() < kMinCalls) {
       which.run();
-      ++calls;
+      const TimePoint start = std::exchange(now, clock_.Now());
+      seconds.push_back(ToSeconds(now - start));
     }
-    return ToSeconds(clock_.Now() - start) / calls;
+    return Median(std::move(seconds));
   }
 
   void Report(const std::string& shape, const std::vector<KernelCase>& cases,

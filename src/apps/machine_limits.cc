@@ -83,4 +83,13 @@ MachineLimits MachineProbe::Measure(Duration duration) {
           .int8_per_s = OperationsPerSecond(kernels::Arithmetic::kInt8, duration)};
 }
 
+void MachineProbe::RaisePeaks(Duration duration, MachineLimits* limits) {
+  const auto raise = [&](double* peak, kernels::Arithmetic arithmetic) {
+    *peak = std::max(*peak, OperationsPerSecond(arithmetic, duration));
+  };
+  raise(&limits->f32_per_s, kernels::Arithmetic::kF32);
+  raise(&limits->bf16_per_s, kernels::Arithmetic::kBF16);
+  raise(&limits->int8_per_s, kernels::Arithmetic::kInt8);
+}
+
 }  // namespace aril

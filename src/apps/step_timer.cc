@@ -13,6 +13,8 @@ namespace {
 
 // Long enough to tell a slow phase of the host's memory from a fast one.
 constexpr Duration kProbeDuration = std::chrono::milliseconds(200);
+// Some turns of the arithmetic's loops.
+constexpr Duration kPeakDuration = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -93,6 +95,8 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   double before = 0;
   if (gpu_probe_ != nullptr) {
     ASSIGN_OR_RETURN(before, BytesPerSecond());
+  } else {
+    probe_->RaisePeaks(kPeakDuration, &limits_);
   }
   const TimePoint begin = clock_.Now();
   for (int64_t i = 0; i < which.sequences; ++i) {

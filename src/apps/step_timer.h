@@ -81,7 +81,8 @@ class StepTimer {
   // Seconds of a step at that bandwidth.
   double Roofline(const StepLoad& load, double bytes_per_s) const;
 
-  const MachineLimits& limits() const { return limits_; }  // at the start
+  // The bandwidth at the start, and the best rates of arithmetic so far.
+  const MachineLimits& limits() const { return limits_; }
   LocalRunner& runner() { return *runner_; }
 
  private:
