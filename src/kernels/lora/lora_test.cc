@@ -99,28 +99,36 @@ TEST(Lora, RowsWithoutASegmentAreNotTouched) {
   }
 }
 
+// Segments of few rows and of many are computed in tiles of other shapes, and cut for the threads.
 TEST(Lora, ARowIsBitwiseTheSameAloneAndInAnySegment) {
   std::mt19937_64 random(kSeed);
+  constexpr int64_t kRows = 67, kCols = 396;
   for (const auto& [isa, dtype] : KernelCases()) {
     ThreadPool one(1), three(3);
     CpuContext alone(one, isa), shared(three, isa);
-    constexpr int64_t kRows = 67, kCols = 96;
     const TestMatrix x(dtype, kRows, 200, 1.0, random);
     const TestMatrix start(DType::kF32, kRows, kCols, 1.0, random);
-    TestBatch batch = MakeBatch(200, 70, 26, kRows);
+    const int64_t stride = start.floats().stride;
+    TestBatch batch = MakeBatch(200, 370, 26, kRows);
     batch.Add(dtype, 0, kRows, 19, 6, random);
-    std::vector<float> together(start.floats().data,
-                                start.floats().data + kRows * start.floats().stride);
-    const MatrixView<float> together_view{together.data(), kRows, kCols, start.floats().stride};
-    RunLora(shared, x, batch.call(dtype), together_view);
+    std::vector<float> rows(start.floats().data, start.floats().data + kRows * stride);
     for (int32_t r = 0; r < kRows; ++r) {
       LoraSegment segment = batch.segments[0];
       segment.first_row = r;
       segment.num_rows = 1;
-      const LoraCall call{{&segment, 1}, batch.targets, dtype};
-      RunLora(alone, x, call, start.floats());
-      ASSERT_TRUE(BitwiseEqual(start.floats().row(r), together_view.row(r), kCols * sizeof(float)))
-          << isa << " " << dtype << " row " << r;
+      RunLora(alone, x, {{&segment, 1}, batch.targets, dtype}, {rows.data(), kRows, kCols, stride});
+    }
+    for (const int32_t size : {2, 3, 4, 5, 8, 9, 15, 67}) {
+      std::vector<float> together(start.floats().data, start.floats().data + kRows * stride);
+      LoraSegment segment = batch.segments[0];
+      segment.num_rows = size;
+      RunLora(shared, x, {{&segment, 1}, batch.targets, dtype},
+              {together.data(), kRows, kCols, stride});
+      for (int32_t r = 0; r < size; ++r) {
+        ASSERT_TRUE(BitwiseEqual(&rows[static_cast<size_t>(r * stride)],
+                                 &together[static_cast<size_t>(r * stride)], kCols * sizeof(float)))
+            << isa << " " << dtype << " row " << r << " of " << size;
+      }
     }
   }
 }

@@ -28,6 +28,7 @@ struct LoraExpandTile {
   int64_t v_stride;
   int64_t rows;
   const void* b[kLoraMaxTileRanks];
+  const void* fetch[kLoraMaxTileRanks];  // asked for while b[j] is read; need not be readable
   int32_t num_ranks;
   float scale;
   float* y;  // row r starts at y + r * y_stride
