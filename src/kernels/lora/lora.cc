@@ -106,8 +106,8 @@ std::vector<Task> MakeTasks(const LoraCall& call, const Cut& cut, const Limit& l
   return tasks;
 }
 
-// The same, with `step` as long as there are enough tasks for all threads: what a call computes
-// does not depend on it.
+// The same, with `step` as long as there are enough tasks for all threads, or only a few rows,
+// which take no longer than handing y to another core. What a call computes does not depend on it.
 template <typename Limit>
 std::vector<Task> MakeEnoughTasks(const LoraCall& call, int64_t threads, int64_t step,
                                   const Limit& limit) {
@@ -119,8 +119,9 @@ std::vector<Task> MakeEnoughTasks(const LoraCall& call, int64_t threads, int64_t
   const int64_t share = RoundUp(CeilDiv(rows, threads * kTasksPerThread), kMinRows);
   Cut cut{.rows = std::clamp(share, kMinRows, kTaskRows), .step = step};
   std::vector<Task> tasks = MakeTasks(call, cut, limit);
-  for (int64_t halving = 0; halving < kMaxHalvings && threads > 1 &&
-                            static_cast<int64_t>(tasks.size()) < threads * kTasksPerThread;
+  if (threads == 1 || rows < kMinRows) return tasks;
+  for (int64_t halving = 0;
+       halving < kMaxHalvings && static_cast<int64_t>(tasks.size()) < threads * kTasksPerThread;
        ++halving) {
     cut.step = CeilDiv(cut.step, int64_t{2});
     tasks = MakeTasks(call, cut, limit);
