@@ -2,14 +2,14 @@
 // it, and bounds what its few rows take; so what is read comes in an order that memory likes, and
 // is asked for before.
 //
-// Shrink: a tile of rank rows × batch rows, one vector accumulator each, walks `in` once. A few
-// batch rows take the rank rows one by one, which is a single stream through A; where a step's
-// multiply-adds take longer than its memory (AVX2, plain x86-64), several at a time. Longer
-// segments take 4 × 4, where each load of A serves four rows.
+// Shrink: a tile of rank rows × batch rows, one vector accumulator each, walks `in` once. Segments
+// of up to three rows take the rank rows one by one, which is a single stream through A; where the
+// sum of one takes longer than its memory (AVX2, plain x86-64), several at a time. Longer ones take
+// 4 × 4, where each load of A serves four rows.
 //
-// Expand: for up to three rows, y's columns are walked once per four ranks, as four streams of B,
-// while the next four ranks are fetched; four rows keep a block of y in registers while all ranks
-// of the tile are added. Ranks are added in order either way.
+// Expand: in segments of a few rows, y's columns are walked once per four ranks, as four streams of
+// B, while the ranks after them are fetched; longer ones keep a block of y in registers while all
+// ranks of the tile are added. Ranks are added in order either way.
 
 #include "kernels/lora/lora_cpu.h"
 
@@ -106,13 +106,14 @@ void ShrinkRanks(const LoraShrinkTile& t, int64_t first_row) {
 // The rows that are no group of four.
 template <typename T, bool kOneStream>
 void ShrinkLastRows(const LoraShrinkTile& t, int64_t first_row) {
+  constexpr int kRanks = kOneStream ? 1 : 4, kRanksOfOneRow = kOneStream ? 1 : 8;
   switch (t.rows - first_row) {
     case 1:
-      return ShrinkRanks < T, kOneStream ? 1 : 8, 1 > (t, first_row);
+      return ShrinkRanks<T, kRanksOfOneRow, 1>(t, first_row);
     case 2:
-      return ShrinkRanks < T, kOneStream ? 1 : 4, 2 > (t, first_row);
+      return ShrinkRanks<T, kRanks, 2>(t, first_row);
     case 3:
-      return ShrinkRanks < T, kOneStream ? 1 : 4, 3 > (t, first_row);
+      return ShrinkRanks<T, kRanks, 3>(t, first_row);
     default:
       return;
   }
