@@ -2,12 +2,12 @@
 // does what the Intel SDM (volume 2, and volume 1, chapter 18) says of it, on tiles of the thread.
 // So the very code that runs on a processor with AMX is tested on any with AVX-512.
 //
-// It is there for tests: a program has it that links aril_amx_emulator, and AvailableIsas() then has
-// Isa::kAmx wherever it has Isa::kAvx512. A processor that has AMX runs the instructions itself.
+// For tests: in a program that links aril_amx_emulator, AvailableIsas() has Isa::kAmx wherever it
+// has Isa::kAvx512. A processor that has AMX runs the instructions itself.
 //
 // What the processor would refuse ends the program, saying why: tiles that are not configured, or
-// whose sizes do not fit. It does not fault on odd addresses as it should not, and counts no time.
-// Under ASan each row of a tile that is loaded or stored is checked as any other access.
+// whose sizes do not fit. Under ASan each row of a tile that is loaded or stored is checked as any
+// other access. An instruction takes some microseconds: this says nothing about time.
 
 #ifndef ARIL_KERNELS_CPU_AMX_EMULATOR_H_
 #define ARIL_KERNELS_CPU_AMX_EMULATOR_H_
