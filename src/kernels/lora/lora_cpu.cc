@@ -47,7 +47,7 @@ ARIL_INLINE void Fetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 // Of a stream that is read once. The hardware sees it anew on each page of the operating system,
 // and past the end of a row comes the next one, as a rule. On a Zen 4, one stream with 512 bytes
-// gives a core 0.95 to 1.03 of what reading alone gives it; 0.86 to 0.93 with 4 KB.
+// gives a core 0.95 to 1.03 of what reading alone gives it; 0.86 to 0.89 with 4 KB.
 ARIL_INLINE void FetchAhead(const void* p) {
   constexpr uintptr_t kAheadBytes = 512;
   Fetch((const void*)((uintptr_t)p + kAheadBytes));
