@@ -65,6 +65,13 @@ void AddKernels(CLI::App& bench) {
   AddFlag(*command, "--lora-rows", options->lora_rows, "Rows of batches with adapters")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
+  AddFlag(*command, "--lora-projection", options->lora_projections,
+          "That adapters change: " + Join(BenchLoraProjections(), ", "))
+      ->delimiter(',');
+  AddFlag(*command, "--lora-segment-rows", options->lora_segment_rows,
+          "Rows that each adapter of a batch serves, instead of the four popularities")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
   AddFlag(*command, "--rank", options->ranks, "Of adapters, in turns")
       ->delimiter(',')
       ->check(CLI::Range(1, 512));

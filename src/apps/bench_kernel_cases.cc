@@ -148,6 +148,13 @@ class ColdAdapters {
   size_t next_ = 0;
 };
 
+// Segments of `each` rows, the last of what is left.
+std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
+  std::vector<int64_t> shares(static_cast<size_t>(rows / each), each);
+  if (rows % each > 0) shares.push_back(rows % each);
+  return shares;
+}
+
 // What one batch of the three operators needs.
 class LoraBatch {
  public:
@@ -218,29 +225,33 @@ class LoraBatch {
 }  // namespace
 
 std::vector<KernelCase> LoraCases(kernels::CpuContext& context, int64_t in, int64_t out,
-                                  const std::vector<int64_t>& ranks,
-                                  const std::vector<PopularityKind>& popularities,
-                                  const std::vector<int64_t>& rows, size_t cold_bytes) {
+                                  const LoraCasesOptions& options, size_t cold_bytes) {
   constexpr std::pair<const char*, void (LoraBatch::*)()> kOperators[] = {
       {"lora", &LoraBatch::Segmented},
       {"lora, loop over adapters", &LoraBatch::LoopOverAdapters},
       {"lora, gather and batch", &LoraBatch::GatherThenBatched}};
-  const auto adapters = std::make_shared<ColdAdapters>(in, out, ranks, cold_bytes);
+  const auto adapters = std::make_shared<ColdAdapters>(in, out, options.ranks, cold_bytes);
   std::vector<KernelCase> cases;
-  for (const int64_t num_rows : rows) {
-    for (const PopularityKind kind : popularities) {
-      const std::vector<int64_t> shares = AdapterShares({.kind = kind}, num_rows);
-      const auto batch = std::make_shared<LoraBatch>(context, adapters, shares, num_rows);
-      const size_t segmented = cases.size();
-      for (const auto& [name, member] : kOperators) {
-        cases.push_back({.kernel = name,
-                         .operands = StrCat(in, " to ", out, " ", Name(Popularity{.kind = kind})),
-                         .rows = num_rows,
-                         .bytes = static_cast<double>(shares.size()) * adapters->mean_bytes(),
-                         .operations = static_cast<double>(num_rows) * adapters->mean_bytes(),
-                         .compared_to = segmented,
-                         .run = [batch, member = member] { ((*batch).*member)(); }});
-      }
+  const auto add = [&](const std::string& shared, int64_t num_rows,
+                       const std::vector<int64_t>& shares) {
+    const auto batch = std::make_shared<LoraBatch>(context, adapters, shares, num_rows);
+    const size_t segmented = cases.size();
+    for (const auto& [name, member] : kOperators) {
+      cases.push_back({.kernel = name,
+                       .operands = StrCat(in, " to ", out, " ", shared),
+                       .rows = num_rows,
+                       .bytes = static_cast<double>(shares.size()) * adapters->mean_bytes(),
+                       .operations = static_cast<double>(num_rows) * adapters->mean_bytes(),
+                       .compared_to = segmented,
+                       .run = [batch, member = member] { ((*batch).*member)(); }});
+    }
+  };
+  for (const int64_t num_rows : options.rows) {
+    for (const PopularityKind kind : options.popularities) {
+      add(Name(Popularity{.kind = kind}), num_rows, AdapterShares({.kind = kind}, num_rows));
+    }
+    for (const int64_t each : options.segment_rows) {
+      add(StrCat(each, " rows each"), num_rows, EqualShares(num_rows, each));
     }
   }
   return cases;

@@ -37,12 +37,18 @@ std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const std::strin
                                   int64_t n, DType dtype, const std::vector<int64_t>& rows,
                                   size_t cold_bytes);
 
+struct LoraCasesOptions {
+  std::vector<int64_t> ranks;  // of adapters, in turns
+  std::vector<int64_t> rows;   // of batches
+  // How the rows of a batch share adapters: as popular as this, or so many rows with each.
+  std::vector<PopularityKind> popularities;
+  std::vector<int64_t> segment_rows;
+};
+
 // The segmented operator, a loop over the adapters of the batch, and a batched product after all
-// rows' adapters are gathered, padded to the largest rank. Adapters have `ranks` in turns.
+// rows' adapters are gathered, padded to the largest rank.
 std::vector<KernelCase> LoraCases(kernels::CpuContext& context, int64_t in, int64_t out,
-                                  const std::vector<int64_t>& ranks,
-                                  const std::vector<PopularityKind>& popularities,
-                                  const std::vector<int64_t>& rows, size_t cold_bytes);
+                                  const LoraCasesOptions& options, size_t cold_bytes);
 
 // `sequences` of them decode, each with so many tokens; and one computes a prompt of
 // `prefill_tokens` (0: none). BF16.

@@ -1,6 +1,7 @@
 #include "apps/bench_kernels.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -56,10 +57,7 @@ class Bench {
  private:
   void RunKernel(const std::string& shape, const ModelSpec& spec, const std::string& kernel) {
     if (kernel == "lora") {
-      RunGroup(shape, LoraCases(context_, spec.hidden_size, spec.q_size(), options_.ranks,
-                                {PopularityKind::kDistinct, PopularityKind::kUniform,
-                                 PopularityKind::kSkewed, PopularityKind::kIdentical},
-                                options_.lora_rows, options_.cold_bytes));
+      for (const std::string& name : options_.lora_projections) RunLora(shape, spec, name);
       return;
     }
     if (kernel == "attention") {
@@ -79,6 +77,23 @@ class Bench {
     for (const auto& [name, k, n] : products) {
       RunGroup(shape, GemmCases(context_, name, k, n, dtype, options_.rows, options_.cold_bytes));
     }
+  }
+
+  void RunLora(const std::string& shape, const ModelSpec& spec, const std::string& projection) {
+    const std::map<std::string, std::pair<int64_t, int64_t>> sizes = {
+        {"q", {spec.hidden_size, spec.q_size()}},
+        {"o", {spec.q_size(), spec.hidden_size}},
+        {"gate", {spec.hidden_size, spec.intermediate_size}},
+        {"down", {spec.intermediate_size, spec.hidden_size}}};
+    LoraCasesOptions cases{.ranks = options_.ranks,
+                           .rows = options_.lora_rows,
+                           .segment_rows = options_.lora_segment_rows};
+    if (cases.segment_rows.empty()) {
+      cases.popularities = {PopularityKind::kDistinct, PopularityKind::kUniform,
+                            PopularityKind::kSkewed, PopularityKind::kIdentical};
+    }
+    const auto& [in, out] = sizes.at(projection);
+    RunGroup(shape, LoraCases(context_, in, out, cases, options_.cold_bytes));
   }
 
   void RunGroup(const std::string& shape, const std::vector<KernelCase>& cases) {
@@ -161,6 +176,16 @@ class Bench {
   Json::Array results_;
 };
 
+Status CheckNames(const char* flag, const std::vector<std::string>& names, const char* kind,
+                  const std::vector<std::string>& known) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return InvalidArgument(StrCat(flag, " ", name, ": ", kind, " are ", Join(known, ", ")));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
@@ -168,14 +193,16 @@ const std::vector<std::string>& BenchKernelNames() {
   return names;
 }
 
+const std::vector<std::string>& BenchLoraProjections() {
+  static const std::vector<std::string> names = {"q", "o", "gate", "down"};
+  return names;
+}
+
 Status BenchKernels(const BenchKernelsOptions& options, std::ostream& out, const Clock& clock) {
   ASSIGN_OR_RETURN(const kernels::Isa isa, kernels::ChooseIsa(options.isa));
-  for (const std::string& kernel : options.kernels) {
-    if (std::ranges::find(BenchKernelNames(), kernel) == BenchKernelNames().end()) {
-      return InvalidArgument(
-          StrCat("--kernel ", kernel, ": kernels are ", Join(BenchKernelNames(), ", ")));
-    }
-  }
+  RETURN_IF_ERROR(CheckNames("--kernel", options.kernels, "kernels", BenchKernelNames()));
+  RETURN_IF_ERROR(CheckNames("--lora-projection", options.lora_projections, "projections",
+                             BenchLoraProjections()));
   return Bench(options, isa, out, clock).Run();
 }
 

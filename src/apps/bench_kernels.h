@@ -19,6 +19,9 @@ namespace aril {
 // "gemm", "gemm-int8", "lora", "attention".
 const std::vector<std::string>& BenchKernelNames();
 
+// "q", "o", "gate", "down": what adapters can be measured on.
+const std::vector<std::string>& BenchLoraProjections();
+
 struct BenchKernelsOptions {
   std::vector<std::string> shapes = {"tinyllama-1.1b"};
   std::vector<std::string> kernels = BenchKernelNames();
@@ -26,6 +29,9 @@ struct BenchKernelsOptions {
   int threads = 0;                                      // 0: one per core
   std::vector<int64_t> rows = {1, 8, 16, 32, 64, 512};  // of products
   std::vector<int64_t> lora_rows = {1, 16, 64};
+  std::vector<std::string> lora_projections = {"q"};
+  // How many rows of a batch each adapter serves; empty: as popularities say.
+  std::vector<int64_t> lora_segment_rows;
   std::vector<int64_t> ranks = {16};  // of adapters, in turns
   std::vector<int64_t> contexts = {128, 2048, 8192};
   int64_t sequences = 8;         // that decode

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 BenchKernelsOptions SmallOptions() {
   return {.shapes = {"tiny"},
@@ -64,12 +65,39 @@ TEST(BenchKernels, ComparesEachWithItsLimit) {
   EXPECT_EQ(Number(results[28], "bytes"), 2 * 33 * 2 * 128 * 2) << "K and V of two sequences";
 }
 
+TEST(BenchKernels, CutsBatchesOfAdaptersAsAsked) {
+  const TestDir dir;
+  BenchKernelsOptions options = SmallOptions();
+  options.kernels = {"lora"};
+  options.lora_rows = {7};
+  options.lora_segment_rows = {3, 8};
+  options.lora_projections = {"down"};
+  options.ranks = {8};
+  options.json_path = dir / "kernels.json";
+  std::ostringstream out;
+  const Status status = BenchKernels(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("704 to 256 3 rows each"), Not(HasSubstr("distinct"))));
+  const auto text = ReadFile(options.json_path, 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto json = Json::Parse(*text);
+  ASSERT_TRUE(json.ok()) << json.status();
+  const Json::Array& results = *json->Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 2u * 3);
+  EXPECT_EQ(Number(results[0], "bytes"), 3 * 8 * (704 + 256) * 2) << "of 3, 3 and 1 rows";
+  EXPECT_EQ(Number(results[3], "bytes"), 8 * (704 + 256) * 2) << "of 7 rows";
+}
+
 TEST(BenchKernels, RefusesWhatIsNone) {
   std::ostringstream out;
   BenchKernelsOptions options = SmallOptions();
   options.kernels = {"conv"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
               HasSubstr("--kernel conv: kernels are gemm, gemm-int8, lora, attention"));
+  options = SmallOptions();
+  options.lora_projections = {"query"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--lora-projection query: projections are q, o, gate, down"));
   options = SmallOptions();
   options.shapes = {"gpt-5"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())), HasSubstr("gpt-5"));

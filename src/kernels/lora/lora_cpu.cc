@@ -146,15 +146,15 @@ ARIL_INLINE void ExpandRanks(const LoraExpandTile& t, int64_t first_row, int fir
   float* const y = t.y + first_row * t.y_stride;
   const auto add_vector = [&](int64_t col) __attribute__((always_inline)) {
     Vf sum[kRows];
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) sum[r] = Load(y + r * t.y_stride + col);
 #pragma GCC unroll 4
     for (int j = 0; j < kRanks; ++j) {
       const Vf bs = T::LoadWide(b[j] + col);
-#pragma GCC unroll 3
+#pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) sum[r] = Fma(v[j][r], bs, sum[r]);
     }
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) Store(y + r * t.y_stride + col, sum[r]);
   };
   int64_t col = first_col;
