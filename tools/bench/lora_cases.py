@@ -18,14 +18,15 @@ def segment_lengths(popularity: str, rows: int) -> list[int]:
         return [1] * rows
     if popularity == "identical":
         return [rows]
-    lengths = []
     adapters = math.ceil(math.sqrt(rows))
-    left = rows
-    while left > 0:
-        share = rows / adapters if popularity == "uniform" else left / 3
-        lengths.append(min(left, max(1, math.ceil(share))))
-        left -= lengths[-1]
-    return lengths
+    if popularity == "uniform":
+        return [rows // adapters + (i < rows % adapters) for i in range(adapters)]
+    lengths = []
+    share = 1.0
+    while sum(lengths) < rows:
+        lengths.append(min(int(share), rows - sum(lengths)))
+        share *= 1.5
+    return sorted(lengths, reverse=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ class LoraCasesTest(unittest.TestCase):
     def test_segment_lengths(self):
         for popularity, rows, lengths in (
                 ("distinct", 4, [1, 1, 1, 1]), ("identical", 4, [4]), ("uniform", 2, [1, 1]),
-                ("uniform", 8, [3, 3, 2]), ("uniform", 32, [6, 6, 6, 6, 6, 2]), ("skewed", 1, [1]),
-                ("skewed", 8, [3, 2, 1, 1, 1]), ("skewed", 64, [22, 14, 10, 6, 4, 3, 2, 1, 1, 1])):
+                ("uniform", 8, [3, 3, 2]), ("uniform", 32, [6, 6, 5, 5, 5, 5]), ("skewed", 1, [1]),
+                ("skewed", 8, [3, 2, 1, 1, 1]), ("skewed", 64, [17, 17, 11, 7, 5, 3, 2, 1, 1])):
             self.assertEqual(lora_cases.segment_lengths(popularity, rows), lengths)
 
     def test_every_row_has_an_adapter(self):

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -64,17 +65,21 @@ void FillSmall(Buffer& buffer) {
 enum Popularity { kDistinct, kUniform, kSkewed, kIdentical };
 constexpr const char* kPopularityNames[] = {"distinct", "uniform", "skewed", "identical"};
 
-// Rows per adapter (Punica, section 7): all different; ⌈√n⌉ adapters alike; each 1.5 times as
-// popular as the next; one.
+// Rows per adapter (Punica, section 7), as AdapterShares in apps/bench_popularity.h has them, which
+// stands above this folder: all different; ⌈√n⌉ adapters alike; each 1.5 times as popular as the
+// next; one.
 std::vector<int32_t> SegmentLengths(Popularity popularity, int32_t rows) {
   if (popularity == kDistinct) return std::vector<int32_t>(static_cast<size_t>(rows), 1);
   if (popularity == kIdentical) return {rows};
-  std::vector<int32_t> lengths;
   const auto adapters = static_cast<int32_t>(std::ceil(std::sqrt(rows)));
-  for (int32_t left = rows; left > 0; left -= lengths.back()) {
-    const double share = popularity == kUniform ? static_cast<double>(rows) / adapters : left / 3.0;
-    lengths.push_back(std::min(left, std::max(1, static_cast<int32_t>(std::ceil(share)))));
+  std::vector<int32_t> lengths;
+  double skewed = 1;
+  for (int32_t left = rows; left > 0; left -= lengths.back(), skewed *= 1.5) {
+    const auto others = adapters - static_cast<int32_t>(lengths.size());
+    lengths.push_back(popularity == kUniform ? (left + others - 1) / others
+                                             : std::min(left, static_cast<int32_t>(skewed)));
   }
+  std::ranges::sort(lengths, std::greater<>());
   return lengths;
 }
 
