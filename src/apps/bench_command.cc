@@ -40,6 +40,11 @@ void AddMachineFlags(CLI::App& app, Options& options) {
   AddFlag(app, "--json", options.json_path, "File to write all numbers to");
 }
 
+void AddDeviceFlag(CLI::App& app, std::string& device) {
+  AddFlag(app, "--device", device, "cpu, or cuda: the GPU, against its own limits")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+}
+
 void AddMachine(CLI::App& bench) {
   CLI::App* machine = bench.add_subcommand(
       "machine", "Measure what this machine can do at best: bandwidth and peak rates");
@@ -56,8 +61,10 @@ void AddKernels(CLI::App& bench) {
   auto options = std::make_shared<BenchKernelsOptions>();
   AddFlag(*command, "--shape", options->shapes, "Whose sizes: " + Join(SynthShapeNames(), ", "))
       ->delimiter(',');
-  AddFlag(*command, "--kernel", options->kernels, "Which: " + Join(BenchKernelNames(), ", "))
+  AddFlag(*command, "--kernel", options->kernels,
+          "Which of " + Join(BenchKernelNames(), ", ") + " [all that the device has]")
       ->delimiter(',');
+  AddDeviceFlag(*command, options->device);
   AddMachineFlags(*command, *options);
   AddFlag(*command, "--rows", options->rows, "Rows of matrix products")
       ->delimiter(',')
@@ -98,8 +105,7 @@ void AddStep(CLI::App& bench) {
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*step, "--dtype", options->dtype, "auto, float32 or bfloat16");
   AddFlag(*step, "--quantization", options->quantization, "none or int8");
-  AddFlag(*step, "--device", options->device, "cpu, or cuda: the GPU, against its own limits")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  AddDeviceFlag(*step, options->device);
   AddMachineFlags(*step, *options);
   AddFlag(*step, "--batch", options->batches, "Numbers of sequences that decode together")
       ->delimiter(',')
@@ -165,8 +171,7 @@ void AddGenerate(CLI::App& bench) {
   AddFlag(*generate, "--shape", options->shape,
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*generate, "--dtype", options->dtype, "auto, float32 or bfloat16");
-  AddFlag(*generate, "--device", options->device, "cpu, or cuda: the GPU, against its own limits")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  AddDeviceFlag(*generate, options->device);
   AddMachineFlags(*generate, *options);
   AddFlag(*generate, "--max-num-seqs", options->max_batch, "Most sequences in a batch")
       ->check(CLI::Range(1, 4096));

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "base/strings.h"
+#include "base/checked.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/lora/lora.h"
@@ -17,18 +17,6 @@ namespace {
 
 constexpr int64_t kPageTokens = 16;
 constexpr int64_t kElement = 2;  // bytes of a BF16
-
-// Small finite values of either sign in BF16.
-Buffer SmallValues(int64_t size_bytes) {
-  Buffer buffer(static_cast<size_t>(size_bytes));
-  auto* values = buffer.as<uint16_t>();
-  uint32_t state = 1;
-  for (int64_t i = 0; i < size_bytes / kElement; ++i) {
-    state = state * 1664525 + 1013904223;
-    values[i] = static_cast<uint16_t>(0x3C00 | (state >> 16 & 0x80FF));
-  }
-  return buffer;
-}
 
 // Rows of BF16 in, of float out, and how they are shared.
 struct Rows {
@@ -47,34 +35,27 @@ struct Rows {
 
 }  // namespace
 
-std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const std::string& name, int64_t k,
-                                  int64_t n, DType dtype, const std::vector<int64_t>& rows,
-                                  size_t cold_bytes) {
+std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size, DType dtype,
+                                  const std::vector<int64_t>& rows, size_t cold_bytes) {
   struct Weights {
     std::vector<kernels::PackedMatrix> copies;
     size_t next = 0;
   };
   auto weights = std::make_shared<Weights>();
   {
-    const Buffer values = SmallValues(n * k * kElement);
-    const TensorView view{values.data(), DType::kBF16, {n, k}};
-    const auto copy_bytes = static_cast<size_t>(n * k) * SizeOf(dtype);
+    const Buffer values = SmallValues(size.out * size.in * kElement);
+    const TensorView view{values.data(), DType::kBF16, {size.out, size.in}};
+    const auto copy_bytes = static_cast<size_t>(size.out * size.in) * SizeOf(dtype);
     for (size_t bytes = 0; bytes < cold_bytes; bytes += copy_bytes) {
       weights->copies.push_back(kernels::Pack(context, {view}, dtype));
     }
   }
-  const double elements = static_cast<double>(n) * static_cast<double>(k);
   std::vector<KernelCase> cases;
   for (const int64_t num_rows : rows) {
-    auto operands = std::make_shared<Rows>(num_rows, k, n);
-    cases.push_back({.kernel = dtype == DType::kI8 ? "gemm int8" : "gemm",
-                     .operands = StrCat(name, " ", k, " to ", n),
-                     .rows = num_rows,
-                     .dtype = dtype,
-                     .bytes = elements * static_cast<double>(SizeOf(dtype)),
-                     .operations = 2 * static_cast<double>(num_rows) * elements,
-                     .compared_to = cases.size(),
-                     .run = [&context, weights, operands] {
+    auto operands = std::make_shared<Rows>(num_rows, size.in, size.out);
+    KernelWork work = GemmWork(size, dtype, num_rows);
+    work.compared_to = cases.size();
+    cases.push_back({std::move(work), [&context, weights, operands] {
                        kernels::Gemm(context, operands->x,
                                      weights->copies[weights->next++ % weights->copies.size()],
                                      nullptr, operands->y);
@@ -118,14 +99,12 @@ class ColdAdapters {
       adapters_.emplace_back(pool_.data() + offsets[i], ranks[i % ranks.size()], in, out);
     }
     for (const BenchAdapter& adapter : adapters_) weights_.push_back(adapter.weights());
-    mean_bytes_ = static_cast<double>(bytes) / static_cast<double>(offsets.size());
   }
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
   int64_t largest_rank() const { return largest_rank_; }
   int64_t rank_bytes() const { return (in_ + out_) * kElement; }
-  double mean_bytes() const { return mean_bytes_; }  // of an adapter
 
   // A batch whose adapters serve so many rows each.
   std::vector<kernels::LoraSegment> Next(const std::vector<int64_t>& shares) {
@@ -144,16 +123,8 @@ class ColdAdapters {
   Buffer pool_;
   std::vector<BenchAdapter> adapters_;
   std::vector<kernels::LoraWeights> weights_;
-  double mean_bytes_ = 0;
   size_t next_ = 0;
 };
-
-// Segments of `each` rows, the last of what is left.
-std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
-  std::vector<int64_t> shares(static_cast<size_t>(rows / each), each);
-  if (rows % each > 0) shares.push_back(rows % each);
-  return shares;
-}
 
 // What one batch of the three operators needs.
 class LoraBatch {
@@ -224,34 +195,22 @@ class LoraBatch {
 
 }  // namespace
 
-std::vector<KernelCase> LoraCases(kernels::CpuContext& context, int64_t in, int64_t out,
+std::vector<KernelCase> LoraCases(kernels::CpuContext& context, const MatrixSize& size,
                                   const LoraCasesOptions& options, size_t cold_bytes) {
   constexpr std::pair<const char*, void (LoraBatch::*)()> kOperators[] = {
       {"lora", &LoraBatch::Segmented},
       {"lora, loop over adapters", &LoraBatch::LoopOverAdapters},
       {"lora, gather and batch", &LoraBatch::GatherThenBatched}};
-  const auto adapters = std::make_shared<ColdAdapters>(in, out, options.ranks, cold_bytes);
+  const auto adapters =
+      std::make_shared<ColdAdapters>(size.in, size.out, options.ranks, cold_bytes);
   std::vector<KernelCase> cases;
-  const auto add = [&](const std::string& shared, int64_t num_rows,
-                       const std::vector<int64_t>& shares) {
-    const auto batch = std::make_shared<LoraBatch>(context, adapters, shares, num_rows);
-    const size_t segmented = cases.size();
+  for (const LoraBatchShape& shape : LoraBatches(options)) {
+    const auto batch = std::make_shared<LoraBatch>(context, adapters, shape.shares, shape.rows);
+    KernelWork work = LoraWork(size, options.ranks, shape);
+    work.compared_to = cases.size();
     for (const auto& [name, member] : kOperators) {
-      cases.push_back({.kernel = name,
-                       .operands = StrCat(in, " to ", out, " ", shared),
-                       .rows = num_rows,
-                       .bytes = static_cast<double>(shares.size()) * adapters->mean_bytes(),
-                       .operations = static_cast<double>(num_rows) * adapters->mean_bytes(),
-                       .compared_to = segmented,
-                       .run = [batch, member = member] { ((*batch).*member)(); }});
-    }
-  };
-  for (const int64_t num_rows : options.rows) {
-    for (const PopularityKind kind : options.popularities) {
-      add(Name(Popularity{.kind = kind}), num_rows, AdapterShares({.kind = kind}, num_rows));
-    }
-    for (const int64_t each : options.segment_rows) {
-      add(StrCat(each, " rows each"), num_rows, EqualShares(num_rows, each));
+      work.kernel = name;
+      cases.push_back({work, [batch, member = member] { ((*batch).*member)(); }});
     }
   }
   return cases;
@@ -262,33 +221,35 @@ namespace {
 // Sequences whose K and V take turns over so many layers that these do not fit the caches.
 class AttentionBatch {
  public:
-  AttentionBatch(kernels::CpuContext& context, const ModelSpec& spec, int64_t sequences,
-                 int64_t rows_each, int64_t context_tokens, size_t cold_bytes)
+  AttentionBatch(kernels::CpuContext& context, const ModelSpec& spec,
+                 const AttentionBatchShape& shape, size_t cold_bytes)
       : context_(context), call_{.num_heads = spec.num_heads} {
     layout_ = {.num_layers = 1,
                .num_kv_heads = spec.num_kv_heads,
                .page_tokens = kPageTokens,
                .head_dim = spec.head_dim,
                .dtype = DType::kBF16};
-    const int64_t pages_each = (context_tokens + kPageTokens - 1) / kPageTokens;
-    const int64_t layer_bytes = sequences * pages_each * layout_.page_bytes();
-    layout_.num_layers = std::max(int64_t{1}, static_cast<int64_t>(cold_bytes) / layer_bytes);
-    pool_ = SmallValues(sequences * pages_each * layout_.page_bytes());
-    for (int64_t page = 0; page < sequences * pages_each; ++page) {
+    const int64_t pages_each = CeilDiv(shape.context, kPageTokens);
+    const int64_t num_pages = shape.sequences * pages_each;
+    layout_.num_layers =
+        std::max(int64_t{1}, static_cast<int64_t>(cold_bytes) / (num_pages * layout_.page_bytes()));
+    pool_ = SmallValues(num_pages * layout_.page_bytes());
+    for (int64_t page = 0; page < num_pages; ++page) {
       pages_.push_back(pool_.data() + page * layout_.page_bytes());
     }
-    for (int64_t i = 0; i < sequences; ++i) {
+    for (int64_t i = 0; i < shape.sequences; ++i) {
       sequences_.push_back(
-          {.first_row = static_cast<int32_t>(i * rows_each),
-           .num_rows = static_cast<int32_t>(rows_each),
-           .first_position = context_tokens - rows_each,
+          {.first_row = static_cast<int32_t>(i * shape.rows_each),
+           .num_rows = static_cast<int32_t>(shape.rows_each),
+           .first_position = shape.context - shape.rows_each,
            .pages = std::span<std::byte* const>(pages_).subspan(static_cast<size_t>(i * pages_each),
                                                                 static_cast<size_t>(pages_each))});
     }
     const int64_t width = spec.q_size();
-    q_ = SmallValues(sequences * rows_each * width * kElement);
-    out_ = SmallValues(sequences * rows_each * width * kElement);
-    out_matrix_ = {out_.data(), DType::kBF16, sequences * rows_each, width, width};
+    const int64_t rows = shape.sequences * shape.rows_each;
+    q_ = SmallValues(rows * width * kElement);
+    out_ = SmallValues(rows * width * kElement);
+    out_matrix_ = {out_.data(), DType::kBF16, rows, width, width};
   }
 
   void Run() {
@@ -311,30 +272,15 @@ class AttentionBatch {
 }  // namespace
 
 std::vector<KernelCase> AttentionCases(kernels::CpuContext& context, const ModelSpec& spec,
-                                       const std::vector<int64_t>& contexts, int64_t sequences,
-                                       int64_t prefill_tokens, size_t cold_bytes) {
+                                       const std::vector<AttentionBatchShape>& batches,
+                                       size_t cold_bytes) {
   std::vector<KernelCase> cases;
-  const auto add = [&](std::string operands, int64_t num_sequences, int64_t rows_each,
-                       int64_t tokens) {
-    auto batch = std::make_shared<AttentionBatch>(context, spec, num_sequences, rows_each, tokens,
-                                                  cold_bytes);
-    const auto rows = static_cast<double>(rows_each);
-    // Row i of the last `rows_each` sees as many tokens less than the last.
-    const double seen = rows * static_cast<double>(tokens) - rows * (rows - 1) / 2;
-    cases.push_back(
-        {.kernel = "attention",
-         .operands = std::move(operands),
-         .rows = num_sequences * rows_each,
-         .bytes = static_cast<double>(num_sequences * tokens * 2 * spec.kv_size() * kElement),
-         .operations =
-             4 * static_cast<double>(num_sequences) * seen * static_cast<double>(spec.q_size()),
-         .compared_to = cases.size(),
-         .run = [batch] { batch->Run(); }});
-  };
-  for (const int64_t tokens : contexts) {
-    add(StrCat("decode at ", tokens, " tokens"), sequences, 1, tokens);
+  for (const AttentionBatchShape& shape : batches) {
+    auto batch = std::make_shared<AttentionBatch>(context, spec, shape, cold_bytes);
+    KernelWork work = AttentionWork(spec, shape);
+    work.compared_to = cases.size();
+    cases.push_back({std::move(work), [batch] { batch->Run(); }});
   }
-  if (prefill_tokens > 0) add("prefill", 1, prefill_tokens, prefill_tokens);
   return cases;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench_kernel_work.h"
 #include "apps/machine_limits.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -19,12 +20,10 @@ namespace aril {
 // "gemm", "gemm-int8", "lora", "attention".
 const std::vector<std::string>& BenchKernelNames();
 
-// "q", "o", "gate", "down": what adapters can be measured on.
-const std::vector<std::string>& BenchLoraProjections();
-
 struct BenchKernelsOptions {
   std::vector<std::string> shapes = {"tinyllama-1.1b"};
-  std::vector<std::string> kernels = BenchKernelNames();
+  std::vector<std::string> kernels = {};  // empty: all that the device has
+  std::string device = "cpu";             // or cuda
   std::string isa = "auto";
   int threads = 0;                                      // 0: one per core
   std::vector<int64_t> rows = {1, 8, 16, 32, 64, 512};  // of products
@@ -43,10 +42,17 @@ struct BenchKernelsOptions {
   std::string json_path;  // empty: none
 };
 
+// What the options ask for.
+std::vector<std::string> KernelsOf(const BenchKernelsOptions& options);
+LoraCasesOptions LoraOptionsOf(const BenchKernelsOptions& options);
+std::vector<AttentionBatchShape> AttentionBatchesOf(const BenchKernelsOptions& options);
+// InvalidArgument for a shape that is none.
+StatusOr<ModelSpec> SpecOfShape(const std::string& shape);
+
 // Prints a table for each group of kernels that share operands: microseconds of a call, and the
 // share of the limit (bytes over the bandwidth probed before and after, or operations over the peak
 // rate of that pass, whichever takes longer). Medians of the passes, in which the cases of a group
-// take turns. InvalidArgument for names that are none.
+// take turns. On a GPU: bench_cuda_kernels.h. InvalidArgument for names that are none.
 Status BenchKernels(const BenchKernelsOptions& options, std::ostream& out, const Clock& clock);
 
 }  // namespace aril

@@ -77,7 +77,8 @@ TEST(BenchKernels, CutsBatchesOfAdaptersAsAsked) {
   std::ostringstream out;
   const Status status = BenchKernels(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_THAT(out.str(), AllOf(HasSubstr("704 to 256 3 rows each"), Not(HasSubstr("distinct"))));
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("704 to 256 rank 8 3 rows each"), Not(HasSubstr("distinct"))));
   const auto text = ReadFile(options.json_path, 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto json = Json::Parse(*text);
@@ -94,6 +95,11 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   options.kernels = {"conv"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
               HasSubstr("--kernel conv: kernels are gemm, gemm-int8, lora, attention"));
+  options = SmallOptions();
+  options.device = "cuda";
+  options.kernels = {"gemm-int8"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel gemm-int8: there is none for --device cuda"));
   options = SmallOptions();
   options.lora_projections = {"query"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),

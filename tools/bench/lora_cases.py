@@ -1,4 +1,4 @@
-"""The cases of bench_cuda (src/kernels/lora/lora_cuda_bench.cc), in the same order and numbers."""
+"""Punica's cases as `aril bench kernels --device cuda --kernel lora` has them (docs/device.md)."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,7 @@ ELEMENT = 2  # bytes of a bfloat16
 
 
 def segment_lengths(popularity: str, rows: int) -> list[int]:
-    """Rows of each adapter, as SegmentLengths in bench_cuda has them."""
+    """Rows of each adapter, as AdapterShares in src/apps/bench_popularity.cc has them."""
     if popularity == "distinct":
         return [1] * rows
     if popularity == "identical":
@@ -51,12 +51,11 @@ class Case:
         return self.rank * (IN + self.out) * ELEMENT
 
     def describe(self) -> dict:
-        """What bench_cuda prints of the case, `bytes` with its y: float32, read and written."""
-        adapters = len(self.segment_lengths())
-        moved = (adapters * self.adapter_bytes() + self.batch * IN * ELEMENT
+        """What Aril prints of the case, `bytes` with its y: float32, read and written."""
+        moved = (len(self.segment_lengths()) * self.adapter_bytes() + self.batch * IN * ELEMENT
                  + self.batch * self.out * 2 * 4)
-        return {"in": IN, "out": self.out, "rank": self.rank, "batch": self.batch,
-                "popularity": self.popularity, "adapters": adapters, "bytes": moved}
+        return {"operands": f"{IN} to {self.out} rank {self.rank} {self.popularity}",
+                "rows": self.batch, "bytes": moved}
 
 
 def matching(pattern: str) -> list[Case]:

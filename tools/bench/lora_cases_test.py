@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that the cases are those of bench_cuda, and that arguments choose among them."""
+"""Tests that the cases are Punica's, and that arguments choose among them."""
 
 import pathlib
 import subprocess
@@ -33,7 +33,7 @@ class LoraCasesTest(unittest.TestCase):
     def test_bytes_of_a_case(self):
         [case] = lora_cases.matching("4096/8/2/identical")
         self.assertEqual(case.describe(), {
-            "in": 4096, "out": 4096, "rank": 8, "batch": 2, "popularity": "identical", "adapters": 1,
+            "operands": "4096 to 4096 rank 8 identical", "rows": 2,
             "bytes": 8 * (4096 + 4096) * 2 + 2 * 4096 * 2 + 2 * 4096 * 8})
 
     def test_wrong_arguments(self):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The cases of bench_cuda (src/kernels/lora/lora_cuda_bench.cc) as PyTorch computes them.
+"""The cases of `aril bench kernels --device cuda --kernel lora` as PyTorch computes them.
 
-Measured as there: a graph of 16 applications, each of the next adapters of a 1 GiB pool, so that
+Measured as there: a graph of 16 applications, each of the next adapters of a large pool, so that
 weights come from memory; events around a replay, before it a copy that empties the L2; the median of
 21 replays after 3. A graph has no cost of Python or of launches in it, which favours the loop most.
 Weights are laid out as PEFT has them (A [rank, in], B [out, rank]); x, y and weights are bfloat16.
-bench_cuda's y is float32, and so are the `bytes` printed here: PyTorch has fewer to move.
+Aril's y is float32, and so are the `bytes` printed here: PyTorch has fewer to move.
 
 Prints one JSON object. Exits with 2 without a GPU or PyTorch, with 1 at a wrong result or an error of
 the device, with 64 if an argument is not understood.

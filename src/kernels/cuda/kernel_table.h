@@ -6,6 +6,7 @@
 #include "kernels/activation/activation_cuda.h"
 #include "kernels/attention/attention_cuda.h"
 #include "kernels/cuda/context.h"
+#include "kernels/cuda/empty_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/gemm/paged_gemm_cuda.h"
 #include "kernels/lora/lora_cuda.h"
@@ -17,6 +18,7 @@ namespace aril::kernels {
 
 // Each returns a CUDA error, or 0; CudaDevice::Check makes a Status of it.
 struct CudaKernels {
+  int (*empty)(const CudaContext&);
   int (*embed)(const CudaContext&, DType dtype, const EmbedArgs&);
   int (*embed_shrink)(const CudaContext&, DType dtype, const EmbedShrinkArgs&);
   int (*add_rms_norm)(const CudaContext&, DType dtype, const AddRmsNormArgs&);
@@ -32,7 +34,7 @@ struct CudaKernels {
 
 #define ARIL_CUDA_KERNELS(target)                                                                \
   ::aril::kernels::CudaKernels {                                                                 \
-    .embed = target::Embed, .embed_shrink = target::EmbedShrink,                                 \
+    .empty = target::LaunchEmpty, .embed = target::Embed, .embed_shrink = target::EmbedShrink,   \
     .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,                             \
     .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample, \
     .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                        \

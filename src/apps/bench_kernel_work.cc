@@ -1,0 +1,117 @@
+#include "apps/bench_kernel_work.h"
+
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+constexpr int64_t kElement = 2;  // bytes of a BF16
+
+// Segments of `each` rows, the last of what is left.
+std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
+  std::vector<int64_t> shares(static_cast<size_t>(rows / each), each);
+  if (rows % each > 0) shares.push_back(rows % each);
+  return shares;
+}
+
+}  // namespace
+
+std::vector<MatrixSize> LayerProducts(const ModelSpec& spec) {
+  return {{"qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size()},
+          {"o", spec.q_size(), spec.hidden_size},
+          {"gate_up", spec.hidden_size, 2 * spec.intermediate_size},
+          {"down", spec.intermediate_size, spec.hidden_size}};
+}
+
+const std::vector<std::string>& BenchLoraProjections() {
+  static const std::vector<std::string> names = {"q", "o", "gate", "down"};
+  return names;
+}
+
+MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name) {
+  const std::map<std::string, std::pair<int64_t, int64_t>> sizes = {
+      {"q", {spec.hidden_size, spec.q_size()}},
+      {"o", {spec.q_size(), spec.hidden_size}},
+      {"gate", {spec.hidden_size, spec.intermediate_size}},
+      {"down", {spec.intermediate_size, spec.hidden_size}}};
+  const auto& [in, out] = sizes.at(name);
+  return {name, in, out};
+}
+
+KernelWork GemmWork(const MatrixSize& size, DType dtype, int64_t rows) {
+  const double elements = static_cast<double>(size.in) * static_cast<double>(size.out);
+  return {.kernel = dtype == DType::kI8 ? "gemm int8" : "gemm",
+          .operands = StrCat(size.name, " ", size.in, " to ", size.out),
+          .rows = rows,
+          .dtype = dtype,
+          .bytes = elements * static_cast<double>(SizeOf(dtype)),
+          .operations = 2 * static_cast<double>(rows) * elements};
+}
+
+std::vector<LoraBatchShape> LoraBatches(const LoraCasesOptions& options) {
+  std::vector<LoraBatchShape> batches;
+  for (const int64_t rows : options.rows) {
+    for (const PopularityKind kind : options.popularities) {
+      batches.push_back(
+          {Name(Popularity{.kind = kind}), rows, AdapterShares({.kind = kind}, rows)});
+    }
+    for (const int64_t each : options.segment_rows) {
+      batches.push_back({StrCat(each, " rows each"), rows, EqualShares(rows, each)});
+    }
+  }
+  return batches;
+}
+
+KernelWork LoraWork(const MatrixSize& size, const std::vector<int64_t>& ranks,
+                    const LoraBatchShape& batch) {
+  const double mean_rank =
+      static_cast<double>(std::accumulate(ranks.begin(), ranks.end(), int64_t{0})) /
+      static_cast<double>(ranks.size());
+  const double elements = mean_rank * static_cast<double>(size.in + size.out);
+  return {
+      .kernel = "lora",
+      .operands = StrCat(size.in, " to ", size.out, " rank ", Join(ranks, "/"), " ", batch.name),
+      .rows = batch.rows,
+      .bytes = static_cast<double>(batch.shares.size()) * elements * kElement,
+      .operations = 2 * static_cast<double>(batch.rows) * elements};
+}
+
+std::vector<AttentionBatchShape> AttentionBatches(const std::vector<int64_t>& contexts,
+                                                  int64_t sequences, int64_t prefill_tokens) {
+  std::vector<AttentionBatchShape> batches;
+  for (const int64_t tokens : contexts) {
+    batches.push_back({StrCat("decode at ", tokens, " tokens"), sequences, 1, tokens});
+  }
+  if (prefill_tokens > 0) batches.push_back({"prefill", 1, prefill_tokens, prefill_tokens});
+  return batches;
+}
+
+KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch) {
+  const auto sequences = static_cast<double>(batch.sequences);
+  const auto rows = static_cast<double>(batch.rows_each);
+  // Row i of the last `rows_each` sees as many tokens less than the last.
+  const double seen = rows * static_cast<double>(batch.context) - rows * (rows - 1) / 2;
+  return {
+      .kernel = "attention",
+      .operands = batch.name,
+      .rows = batch.sequences * batch.rows_each,
+      .bytes = static_cast<double>(batch.sequences * batch.context * 2 * spec.kv_size() * kElement),
+      .operations = 4 * sequences * seen * static_cast<double>(spec.q_size())};
+}
+
+Buffer SmallValues(int64_t size_bytes) {
+  Buffer buffer(static_cast<size_t>(size_bytes));
+  auto* values = buffer.as<uint16_t>();
+  uint32_t state = 1;
+  for (int64_t i = 0; i < size_bytes / kElement; ++i) {
+    state = state * 1664525 + 1013904223;
+    values[i] = static_cast<uint16_t>(0x3C00 | (state >> 16 & 0x80FF));
+  }
+  return buffer;
+}
+
+}  // namespace aril
