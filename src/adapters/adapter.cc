@@ -183,6 +183,8 @@ StatusOr<Adapter> Adapter::Open(const Folder& dir, const ModelSpec& base, int64_
   RETURN_IF_ERROR(file.status());
   adapter.file_ = *std::move(file);
   const Status read = adapter.Read(base, values, weights);
+  // Not what zeros in the place of lost bytes look like.
+  RETURN_IF_ERROR(Annotate(adapter.CheckIntact(), dir.PathOf(kWeights)));
   if (!read.ok()) return Annotate(read, dir.PathOf(kWeights));
   return adapter;
 }
@@ -214,6 +216,10 @@ Status Adapter::Read(const ModelSpec& base, Values values, const BaseWeights* we
     return Unimplemented("DoRA on an embedding of the adapter's own is not supported");
   }
   return reader.CheckAllTaken();
+}
+
+Status Adapter::CheckIntact() const {
+  return file_.is_intact() ? OkStatus() : InvalidArgument("the file has been truncated");
 }
 
 const LoraPair* Adapter::Find(int64_t layer, Projection projection) const {

@@ -52,6 +52,8 @@ class Adapter {
   // Of the weights' file.
   int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
+  // InvalidArgument once something was read of its weights that their file does not have any more.
+  Status CheckIntact() const;
   // The pair of a module, or nullptr if the adapter does not target it.
   const LoraPair* Find(int64_t layer, Projection projection) const;
   // Of the embedding (lora_embedding_A [rank, vocab], lora_embedding_B [hidden, rank]) and of

@@ -29,12 +29,14 @@ AdapterId AdapterSet::Insert(std::shared_ptr<Entry> entry) {
   return id;
 }
 
-void AdapterSet::SetOpen(AdapterId id, Open open) {
+void AdapterSet::SetOpen(AdapterId id, Open open, CheckFiles check_files) {
   Closed closed;
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
   if (found == adapters_.end()) return;
   found->second->open = std::move(open);
+  found->second->check_files =
+      check_files ? std::make_shared<const CheckFiles>(std::move(check_files)) : nullptr;
   CloseUnused(closed);
 }
 
@@ -89,7 +91,7 @@ StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
     const auto found = adapters_.find(id);
     if (found == adapters_.end()) return NotFound(StrCat("there is no adapter ", id));
     entry = found->second;
-    if (auto adapter = Use(*entry, closed)) return AdapterRef{id, std::move(adapter)};
+    if (auto adapter = Use(*entry, closed)) return RefTo(id, *entry, std::move(adapter));
   }
   const std::lock_guard opening(entry->opening);
   Open open;
@@ -107,7 +109,7 @@ StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
     Opened(*entry, adapter);
     CloseUnused(closed);
   }
-  return AdapterRef{id, std::move(adapter)};
+  return RefTo(id, *entry, std::move(adapter));
 }
 
 std::shared_ptr<const Adapter> AdapterSet::FindOpen(AdapterId id) const {
@@ -121,6 +123,16 @@ bool AdapterSet::IsOpen(AdapterId id) const {
   const std::lock_guard lock(mutex_);
   const auto found = adapters_.find(id);
   return found != adapters_.end() && found->second->adapter != nullptr;
+}
+
+Status AdapterSet::CheckFilesOf(AdapterId id) const {
+  std::shared_ptr<const CheckFiles> check_files;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = adapters_.find(id);
+    if (found != adapters_.end()) check_files = found->second->check_files;
+  }
+  return check_files == nullptr ? OkStatus() : (*check_files)();
 }
 
 std::vector<AdapterId> AdapterSet::Ids() const {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "adapters/adapter.h"
@@ -18,10 +19,15 @@
 
 namespace aril {
 
+// Whether an adapter's files still are those that were opened.
+using CheckFiles = std::function<Status()>;
+
 // An adapter, kept while this exists; or the base model, which is none.
 struct AdapterRef {
   AdapterId id = kBaseModel;
   std::shared_ptr<const Adapter> adapter;  // null for the base model
+  // Any thread; null: nobody else writes to its files.
+  std::shared_ptr<const CheckFiles> check_files;
 };
 
 // Adapters come and go while sequences run: who has one keeps it, and no id is given twice, so that
@@ -39,9 +45,9 @@ class AdapterSet {
   // One that Find is to open, by `open`, when it is wanted.
   using Open = std::function<StatusOr<Adapter>()>;
   AdapterId AddUnopened(Open open);
-  // How to open one of this set again, which may be closed from now on. Of an unknown id: no
-  // effect.
-  void SetOpen(AdapterId id, Open open);
+  // How to open one of this set again, which may be closed from now on; and how to see whether it
+  // is the same while it is open (AdapterRef::check_files). Of an unknown id: no effect.
+  void SetOpen(AdapterId id, Open open, CheckFiles check_files);
   // Of an unknown id: no effect.
   void Remove(AdapterId id);
 
@@ -52,6 +58,8 @@ class AdapterSet {
   std::shared_ptr<const Adapter> FindOpen(AdapterId id) const;
   // False for one that is not here, or that is not open.
   bool IsOpen(AdapterId id) const;
+  // What its AdapterRef::check_files says; OK without one, and for one that is not here.
+  Status CheckFilesOf(AdapterId id) const;
   std::vector<AdapterId> Ids() const;
   int64_t size() const;
   // Of the open adapters' files.
@@ -63,12 +71,18 @@ class AdapterSet {
   struct Entry {
     std::mutex opening;  // taken before mutex_
     // The rest is guarded by the set's mutex_.
-    Open open;                               // empty: it must stay open
+    Open open;  // empty: it must stay open
+    std::shared_ptr<const CheckFiles> check_files;
     std::shared_ptr<const Adapter> adapter;  // null while it is closed
     bool is_here = true;
     std::list<Entry*>::iterator use;  // in uses_, while it is open
   };
   AdapterId Insert(std::shared_ptr<Entry> entry);
+  // mutex_ is held.
+  static AdapterRef RefTo(AdapterId id, const Entry& entry,
+                          std::shared_ptr<const Adapter> adapter) {
+    return {id, std::move(adapter), entry.check_files};
+  }
 
   // mutex_ is held for these.
   void Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) const;

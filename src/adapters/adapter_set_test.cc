@@ -170,7 +170,8 @@ TEST_F(BoundedAdapterSetTest, WhatCannotBeOpenedAgainStaysOpen) {
   Find(2);
   EXPECT_TRUE(set_.IsOpen(id));
   EXPECT_EQ(OpenIds(), (Ids{2}));
-  set_.SetOpen(id, []() -> StatusOr<Adapter> { return NotFound("gone"); });
+  set_.SetOpen(
+      id, []() -> StatusOr<Adapter> { return NotFound("gone"); }, nullptr);
   Find(3);
   EXPECT_FALSE(set_.IsOpen(id)) << "the least recently used one";
   EXPECT_EQ(set_.Find(id).status().code(), StatusCode::kNotFound);
@@ -183,7 +184,7 @@ TEST_F(BoundedAdapterSetTest, WhatIsRemovedDoesNotCount) {
   EXPECT_EQ(set_.open_bytes(), 0);
   EXPECT_EQ(kept.adapter->spec().MaxRank(), 4);
   EXPECT_EQ(set_.num_closed(), 0) << "not for want of room";
-  set_.SetOpen(AdapterId(0), nullptr);
+  set_.SetOpen(AdapterId(0), nullptr, nullptr);
 }
 
 TEST_F(BoundedAdapterSetTest, ManyMayWantThemAtOnce) {

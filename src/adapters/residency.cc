@@ -41,7 +41,18 @@ AdapterPin Residency::Pin(const AdapterRef& ref) {
   Entry& entry = found == resident_.end() ? Load(ref) : found->second;
   Withdraw(entry);
   ++entry.pins;
+  KeepLoaded();
   return AdapterPin(this, ref.id);
+}
+
+void Residency::Prefetch(const AdapterRef& ref) {
+  Load(ref);
+  KeepLoaded();
+}
+
+// What was copied at once.
+void Residency::KeepLoaded() {
+  for (const Duration took : TakeLoaded()) load_times_.push_back(took);
 }
 
 Residency::Entry& Residency::Load(const AdapterRef& ref) {
@@ -64,15 +75,16 @@ Residency::Entry& Residency::Load(const AdapterRef& ref) {
   run_aside_([this, ref, &entry] {
     const TimePoint start = clock_.Now();
     entry.adapter.Copy(*ref.adapter, arena_);
-    OnCopied({ref.id, clock_.Now() - start});
+    Status status = ref.adapter->CheckIntact();
+    if (status.ok() && ref.check_files != nullptr) status = (*ref.check_files)();
+    OnCopied({ref.id, clock_.Now() - start, std::move(status)});
   });
-  for (const Duration took : TakeLoaded()) load_times_.push_back(took);
   return entry;
 }
 
-void Residency::OnCopied(const Copied& copied) {
+void Residency::OnCopied(Copied copied) {
   const std::lock_guard lock(mutex_);
-  copied_.push_back(copied);
+  copied_.push_back(std::move(copied));
   ++num_copied_;
   if (listener_) listener_();
   if (--num_copying_ == 0) all_copied_.notify_all();
@@ -84,14 +96,17 @@ std::vector<Duration> Residency::TakeLoaded() {
     const std::lock_guard lock(mutex_);
     copied.swap(copied_);
     num_copied_ = 0;
-    for (const Copied& one : copied) in_pool_.insert(one.id);
+    for (const Copied& one : copied) {
+      if (one.status.ok()) in_pool_.insert(one.id);
+    }
   }
   std::vector<Duration> times = std::exchange(load_times_, {});
-  for (const Copied& one : copied) {
-    times.push_back(one.took);
+  for (Copied& one : copied) {
     --num_loading_;
     Entry& entry = resident_.at(one.id);
-    entry.ready = true;
+    entry.ready = one.status.ok();
+    if (entry.ready) times.push_back(one.took);
+    entry.error = std::move(one.status);
     OfferIfIdle(one.id, entry);
   }
   return times;
@@ -115,7 +130,9 @@ void Residency::Touch(AdapterId id) {
 }
 
 void Residency::OfferIfIdle(AdapterId id, Entry& entry) {
-  if (!entry.ready || entry.pins > 0) return;
+  if (entry.pins > 0) return;
+  if (!entry.error.ok()) return Drop(id);
+  if (!entry.ready) return;
   Withdraw(entry);
   entry.offer = pool_.Offer(entry.adapter.num_pages(), [this, id] { Drop(id); });
   entry.idle = idle_.insert(idle_.end(), id);

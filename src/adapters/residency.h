@@ -101,13 +101,19 @@ class Residency {
     const std::lock_guard lock(mutex_);
     return in_pool_.contains(id);
   }
+  // Why sequences never may: its files were not those of the adapter when they were copied. OK for
+  // all others. It goes when nobody has pinned it, and is loaded anew when somebody does then.
+  Status ErrorOf(AdapterId id) const {
+    const auto found = resident_.find(id);
+    return found == resident_.end() ? OkStatus() : found->second.error;
+  }
   // Begins to load one that is not resident, as Pin does; it will be idle.
-  void Prefetch(const AdapterRef& ref) { Load(ref); }
+  void Prefetch(const AdapterRef& ref);
   // Makes an idle adapter the most recently used one; does nothing for others.
   void Touch(AdapterId id);
 
-  // Adapters that were being loaded and whose copy has ended are ready from now on. How long each
-  // took.
+  // Adapters that were being loaded and whose copy has ended are ready from now on, or have an
+  // error. How long each of the former took.
   std::vector<Duration> TakeLoaded();
   // Whether TakeLoaded has something to take. Thread-safe.
   bool HasLoaded() const { return num_copied_ > 0; }
@@ -128,6 +134,7 @@ class Residency {
   struct Entry {
     ResidentAdapter adapter;
     bool ready = false;
+    Status error = OkStatus();  // then it never is
     int64_t pins = 0;
     // While it is ready and pins == 0:
     PageOffer offer = {};
@@ -136,13 +143,18 @@ class Residency {
   struct Copied {
     AdapterId id;
     Duration took;
+    Status status;
   };
+  // It may be gone after the next TakeLoaded, if nobody has pinned it by then.
   Entry& Load(const AdapterRef& ref);
-  void OnCopied(const Copied& copied);
+  // TakeLoaded, which returns its times when it is called next.
+  void KeepLoaded();
+  void OnCopied(Copied copied);
   void Unpin(AdapterId id);
+  // Offers its pages if nobody uses it; it goes at once if nobody can.
   void OfferIfIdle(AdapterId id, Entry& entry);
   void Withdraw(Entry& entry);
-  // Gives the pages of an idle adapter back.
+  // Gives the pages of an adapter back that nobody has pinned.
   void Drop(AdapterId id);
 
   const DType dtype_;

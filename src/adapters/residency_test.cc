@@ -91,6 +91,37 @@ TEST_F(ResidencyTest, LoadsOnceAndKeepsWhatIsIdle) {
   EXPECT_EQ(residency_.num_loads(), 1);
 }
 
+// Of files that are others' by the time that they have been copied.
+AdapterRef WithError(AdapterRef ref) {
+  ref.check_files = std::make_shared<const CheckFiles>([] { return InvalidArgument("changed"); });
+  return ref;
+}
+
+TEST_F(ResidencyTest, WhatHasChangedIsNeverReadyAndGoes) {
+  {
+    const AdapterPin pin = residency_.Pin(WithError(Ref(0)));
+    const AdapterPin second = residency_.Pin(WithError(Ref(0)));
+    EXPECT_THAT(residency_.TakeLoaded(), IsEmpty());
+    EXPECT_FALSE(residency_.IsReady(AdapterId(0)));
+    EXPECT_FALSE(residency_.IsInPool(AdapterId(0)));
+    EXPECT_EQ(Message(residency_.ErrorOf(AdapterId(0))), "changed");
+    EXPECT_EQ(residency_.num_loading(), 0);
+  }
+  EXPECT_FALSE(residency_.IsResident(AdapterId(0)));
+  EXPECT_TRUE(residency_.ErrorOf(AdapterId(0)).ok());
+  EXPECT_EQ(pool_.free(), pool_.total());
+  const AdapterPin again = residency_.Pin(Ref(0));
+  residency_.TakeLoaded();
+  EXPECT_TRUE(residency_.IsReady(AdapterId(0))) << "the files are there again";
+}
+
+TEST_F(ResidencyTest, WhatHasChangedGoesAtOnceIfNobodyWaitsForIt) {
+  residency_.Prefetch(WithError(Ref(0)));
+  residency_.TakeLoaded();
+  EXPECT_FALSE(residency_.IsResident(AdapterId(0)));
+  EXPECT_EQ(pool_.free(), pool_.total());
+}
+
 TEST_F(ResidencyTest, TheLeastRecentlyUsedGoesFirst) {
   for (const int32_t id : {0, 1, 2}) Pin(id);
   Pin(0);

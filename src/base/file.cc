@@ -77,17 +77,28 @@ StatusOr<MappedFile> MappedFile::Map(const FileDescriptor& file, const std::stri
   return mapped;
 }
 
+StatusOr<MappedFile> MappedFile::MapGuarded(const FileDescriptor& file, const std::string& path) {
+  ASSIGN_OR_RETURN(MappedFile mapped, Map(file, path));
+  if (mapped.data_ != nullptr) {
+    mapped.guard_ = std::make_unique<MappingGuard>(mapped.data_, mapped.size_bytes_);
+  }
+  return mapped;
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      guard_(std::move(other.guard_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  guard_ = nullptr;  // before the addresses may be another mapping's
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 

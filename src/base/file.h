@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/file_descriptor.h"
+#include "base/mapping_guard.h"
 #include "base/status.h"
 
 namespace aril {
@@ -27,23 +29,30 @@ StatusOr<std::string> ReadFile(const FileDescriptor& file, const std::string& pa
 
 bool FileExists(const std::string& path);
 
-// A read-only, private memory map of a whole file. Move-only. The file must not be truncated while
-// it is mapped (the operating system would end the process with SIGBUS).
+// A read-only, private memory map of a whole file. Move-only.
 class MappedFile {
  public:
+  // The file must not be truncated while it is mapped (the operating system would end the process
+  // with SIGBUS).
   static StatusOr<MappedFile> Open(const std::string& path);
-  // Of a file that is open, and may be closed then; `path` stands in errors.
-  static StatusOr<MappedFile> Map(const FileDescriptor& file, const std::string& path);
+  // Of a file that is open, and may be closed then; `path` stands in errors. Somebody else may
+  // truncate it: is_intact() says whether what was read was there.
+  static StatusOr<MappedFile> MapGuarded(const FileDescriptor& file, const std::string& path);
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+  // False once bytes were read that the file does not have any more: they are zeros.
+  bool is_intact() const { return guard_ == nullptr || guard_->is_intact(); }
 
  private:
+  static StatusOr<MappedFile> Map(const FileDescriptor& file, const std::string& path);
+
   const std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
+  std::unique_ptr<MappingGuard> guard_;
 };
 
 }  // namespace aril

@@ -25,7 +25,7 @@ StatusOr<std::string> ReadFile(const Folder& folder, const std::string& name, si
 
 StatusOr<MappedFile> MapFile(const Folder& folder, const std::string& name) {
   ASSIGN_OR_RETURN(const FileDescriptor file, folder.Open(name));
-  return MappedFile::Map(file, folder.PathOf(name));
+  return MappedFile::MapGuarded(file, folder.PathOf(name));
 }
 
 FileDescriptor OpenWithoutLinks(const FileDescriptor& root, const std::filesystem::path& path,

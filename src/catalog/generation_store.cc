@@ -127,6 +127,9 @@ StatusOr<std::string> DigestOfAdapter(const Folder& dir) {
     if (!kind.required && file.status().code() == StatusCode::kNotFound) continue;
     RETURN_IF_ERROR(file.status());
     manifest += StrCat(kind.name, " ", Sha256(file->bytes()), "\n");
+    if (!file->is_intact()) {
+      return InvalidArgument(dir.PathOf(kind.name) + ": the file has been truncated");
+    }
   }
   return Sha256(manifest);
 }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -173,6 +174,7 @@ std::vector<wire::TokenEvent> Engine::Step() {
   ClearStepStats();
   ReportCancelled(events);
   TakeLoaded();
+  ReportUnusable(events);
   const int64_t num_loaded = residency_.num_loaded();
   standing_pins_.Apply(residency_, pool_.available() - PagesToCome());
   const Plan plan = MakePlan(View(), limits_);
@@ -272,6 +274,31 @@ void Engine::ClearStepStats() {
 
 void Engine::TakeLoaded() {
   for (const Duration took : residency_.TakeLoaded()) stats_.adapter_load_times.push_back(took);
+}
+
+void Engine::ReportUnusable(std::vector<wire::TokenEvent>& events) {
+  std::vector<Sequence*> unusable;
+  for (const auto& [arrival, sequence] : sequences_) {
+    const auto& uses = sequence->request.adapters;
+    const auto has_error = [this](const AdapterUse& use) {
+      return !residency_.ErrorOf(use.id).ok();
+    };
+    const auto found = std::ranges::find_if(uses, has_error);
+    if (!sequence->running || found == uses.end()) continue;
+    LogError(StrCat("an adapter cannot be used: ", Message(residency_.ErrorOf(found->id))));
+    unusable.push_back(sequence.get());
+  }
+  for (Sequence* const sequence : unusable) {
+    wire::TokenEvent event = EventOf(*sequence);
+    event.finish = wire::FinishReason::kError;
+    // What is wrong with our files, and where they are, is no business of clients.
+    event.error = Internal(
+        "an adapter of the request cannot be served: its files cannot be read, or are not those "
+        "that "
+        "were loaded; the server's log says why");
+    events.push_back(std::move(event));
+    End(*sequence);
+  }
 }
 
 std::vector<StepItem> Engine::Apply(const Plan& plan) {

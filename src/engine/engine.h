@@ -153,8 +153,10 @@ class Engine {
   void Admit(std::span<const SequenceId> ids);
   void Start(Sequence& sequence);
   void ClearStepStats();
-  // Adapters whose loads have ended are ready from now on.
+  // Adapters whose loads have ended are ready from now on, or have an error.
   void TakeLoaded();
+  // Ends the running sequences that use one with an error.
+  void ReportUnusable(std::vector<wire::TokenEvent>& events);
   // Caches the pages that have become full.
   void CachePages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.

@@ -12,7 +12,10 @@
 namespace aril {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 const std::vector<int32_t> kPrompt = {1, 17, 42, 99, 5};
@@ -82,6 +85,30 @@ TEST_F(EngineLoadingTest, ItsLoadIsTimedByItself) {
   engine->Step();
   EXPECT_THAT(engine->Stats().adapter_load_times, SizeIs(1));
   EXPECT_EQ(engine->Stats().num_generated, 1);
+}
+
+TEST_F(EngineLoadingTest, ChangedFilesHarmTheirRequestsAlone) {
+  TestEngine engine(Options());
+  engine.adapters().SetOpen(
+      AdapterId(0), [] { return InvalidArgument("gone"); },
+      [] { return InvalidArgument("changed"); });
+  Streams expected = Expected({GreedyRequest(1, kPrompt, 4, AdapterId(1))});
+  Add(*engine, GreedyRequest(0, kPrompt, 4, AdapterId(0)));
+  Add(*engine, GreedyRequest(1, kPrompt, 4, AdapterId(1)));
+  Streams streams;
+  while (engine->HasWork()) {
+    streams.Take(engine->Step());
+    CopyAll();
+  }
+  EXPECT_THAT(streams[0].tokens, IsEmpty());
+  EXPECT_EQ(streams[0].finish, wire::FinishReason::kError);
+  EXPECT_THAT(Message(streams[0].error),
+              AllOf(HasSubstr("the server's log says why"), Not(HasSubstr("changed"))));
+  EXPECT_EQ(streams[1].tokens, expected[1].tokens);
+  EXPECT_EQ(
+      engine->Stats().pages_free + engine->Stats().pages_prefix + engine->PagesFor(AdapterId(1)),
+      engine->Stats().pages_total)
+      << "it has left the pool";
 }
 
 TEST_F(EngineLoadingTest, ACancelledSequenceLeavesItsAdapterToOthers) {

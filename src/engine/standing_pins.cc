@@ -99,7 +99,7 @@ StatusOr<std::shared_ptr<const void>> StandingPins::Pin(const AdapterRef& ref, i
   auto found = pinned_.find(ref.id);
   if (found == pinned_.end()) {
     RETURN_IF_ERROR(CheckPin(ref.id, num_pages));
-    found = pinned_.emplace(ref.id, Pinned{ref.adapter, num_pages}).first;
+    found = pinned_.emplace(ref.id, Pinned{ref, num_pages}).first;
     pinned_pages_ += num_pages;
     Changed();
   }
@@ -125,7 +125,7 @@ void StandingPins::Unpin(AdapterId id, const std::string& owner) {
     if (pages == 0) owner_pages_.erase(owner);
   }
   if (--pinned.count > 0) return;
-  last = std::move(pinned.adapter);
+  last = std::move(pinned.ref.adapter);
   pinned_pages_ -= pinned.num_pages;
   pinned_.erase(id);
   Changed();
@@ -148,7 +148,7 @@ void StandingPins::Apply(Residency& residency, int64_t available_pages) {
     std::erase_if(waiting_, [&](const Waiting& w) { return !pinned_.contains(w.ref.id); });
     for (auto& [id, pinned] : pinned_) {
       // Its files are needed until it is copied, no longer.
-      AdapterRef ref = {id, std::exchange(pinned.adapter, nullptr)};
+      AdapterRef ref = std::exchange(pinned.ref, {});
       const auto is_ref = [id = id](const Waiting& w) { return w.ref.id == id; };
       if (ref.adapter == nullptr || held_.contains(id) || std::ranges::any_of(waiting_, is_ref)) {
         continue;

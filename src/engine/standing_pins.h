@@ -87,7 +87,7 @@ class StandingPins {
     int64_t context_pages;
   };
   struct Pinned {
-    std::shared_ptr<const Adapter> adapter;  // null once Apply has it
+    AdapterRef ref;  // of the base model once Apply has it
     int64_t num_pages = 0;
     int64_t count = 0;
     std::map<std::string, int64_t> by_owner;  // counts

@@ -178,11 +178,12 @@ AdapterId LocalRunner::AddAdapter(const Folder& dir) {
   return adapters_.AddUnopened([this, dir] { return Open(dir, Adapter::Values::kFinite); });
 }
 
-void LocalRunner::LetClose(AdapterId id, std::function<StatusOr<Folder>()> find) {
-  adapters_.SetOpen(id, [this, find = std::move(find)]() -> StatusOr<Adapter> {
+void LocalRunner::LetClose(AdapterId id, const std::function<StatusOr<Folder>()>& find) {
+  const auto open = [this, find]() -> StatusOr<Adapter> {
     ASSIGN_OR_RETURN(const Folder dir, find());
     return Open(dir, Adapter::Values::kFinite);
-  });
+  };
+  adapters_.SetOpen(id, open, [find] { return find().status(); });
 }
 
 AdapterTiers LocalRunner::CountAdapters() const {

@@ -129,8 +129,11 @@ class LocalRunner {
   // Keeps it open if it is; else nullptr, without reading files. Any thread.
   OpenedAdapter FindOpenAdapter(AdapterId id) const { return adapters_.FindOpen(id); }
   // Lets an adapter be closed when it is not used (adapter_host_cache_bytes), and opened again from
-  // where `find` finds the same files. Any thread.
-  void LetClose(AdapterId id, std::function<StatusOr<Folder>()> find);
+  // where `find` finds the same files; whether it does is asked each time that they have been
+  // copied into the pool, too. Any thread.
+  void LetClose(AdapterId id, const std::function<StatusOr<Folder>()>& find);
+  // Whether its files still are those that were opened, as LetClose's `find` says. Any thread.
+  Status CheckAdapterFiles(AdapterId id) const { return adapters_.CheckFilesOf(id); }
   // Whether sequences may use it at once; whether its files are open. Any thread.
   bool IsInPool(AdapterId id) const { return engine_->IsInPool(id); }
   bool IsOpen(AdapterId id) const { return adapters_.IsOpen(id); }

@@ -38,6 +38,7 @@ class SafetensorsFile {
   static StatusOr<SafetensorsFile> Open(const std::string& path);
   static StatusOr<SafetensorsFile> Open(const Folder& folder, const std::string& name);
   std::span<const std::byte> bytes() const { return file_.bytes(); }
+  bool is_intact() const { return file_.is_intact(); }
   const TensorMap& tensors() const { return content_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
 
