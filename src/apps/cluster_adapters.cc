@@ -66,12 +66,11 @@ StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
       .rank = adapter.spec().MaxRank(),
       .bytes = adapter.file_bytes(),
       .pool_bytes = PagesForAdapter(adapter, DType::kBF16, kPoolGrain) * kPoolGrain};
-  const auto text = ChatTemplate::Read(dir, options_.special_tokens);
-  if (!text.ok()) {
-    LogWarning(
-        StrCat("the chat template of ", source, " is passed over: ", Message(text.status())));
-  } else if (text->has_value()) {
-    generation.chat_template = ToJson(**text);
+  ASSIGN_OR_RETURN(const std::optional<ChatTemplateText> text,
+                   ChatTemplate::Read(dir, options_.special_tokens));
+  if (text.has_value()) {
+    RETURN_IF_ERROR(ChatTemplate::FromText(*text).status());
+    generation.chat_template = ToJson(*text);
   }
   return generation;
 }

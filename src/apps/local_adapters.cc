@@ -4,6 +4,7 @@
 
 #include "apps/served_model.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -26,7 +27,14 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::strin
   }
   ASSIGN_OR_RETURN(VerifiedFiles read, VerifiedFiles::Read(dir));
   const auto files = std::make_shared<VerifiedFiles>(std::move(read));
-  if (GenerationPtr known = FindKnown(files->digest())) return known;
+  GenerationPtr known = FindKnown(files->digest());
+  if (known != nullptr) {
+    const Status same = runner_.CheckAdapterFiles((*known)->adapter);
+    if (same.ok()) return known;
+    LogWarning(StrCat("generation ", files->digest(), " is loaded anew: ", Message(same)));
+    Forget(*known);
+  }
+  RETURN_IF_ERROR(CheckTemplate(dir));
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
   ReadTemplate(loaded.id, dir);
   LetClose(loaded.id, files, [this, path = dir.path()] { return options_.roots.Find(path); });
@@ -45,6 +53,8 @@ StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const Folder& dir) {
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Open(
     const GenerationStore::Incoming& incoming, const std::string& source) {
   if (GenerationPtr known = FindKnown(incoming.digest())) return known;
+  const Status chats = CheckTemplate(incoming.dir());
+  if (!chats.ok()) return WithSource(chats, incoming.dir(), source);
   auto loaded = runner_.LoadAdapter(incoming.dir());
   if (!loaded.ok()) return WithSource(loaded.status(), incoming.dir(), source);
   ReadTemplate(loaded->id, incoming.dir());
@@ -63,6 +73,7 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& sourc
   if (options_.store == nullptr) {
     ASSIGN_OR_RETURN(const LoadedAdapter verified,
                      runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
+    RETURN_IF_ERROR(CheckTemplate(dir));
     ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
     return Describe(verified, digest);
   }
@@ -74,6 +85,8 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::I
                                                         const std::string& source) {
   const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
   if (!verified.ok()) return WithSource(verified.status(), incoming.dir(), source);
+  const Status chats = CheckTemplate(incoming.dir());
+  if (!chats.ok()) return WithSource(chats, incoming.dir(), source);
   return Describe(*verified, incoming.digest());
 }
 
@@ -126,6 +139,12 @@ std::shared_ptr<const Generation> LocalAdapters::FindKnown(const std::string& di
   const std::lock_guard lock(mutex_);
   const auto known = known_.find(digest);
   return known == known_.end() ? nullptr : known->second.lock();
+}
+
+void LocalAdapters::Forget(const Generation& generation) {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(generation->digest);
+  if (known != known_.end() && known->second.lock().get() == &generation) known_.erase(known);
 }
 
 std::shared_ptr<const Generation> LocalAdapters::MakeKnown(

@@ -23,6 +23,7 @@
 #include "gateway/adapter_loader.h"
 #include "gateway/served_model.h"
 #include "runner/local_runner.h"
+#include "tokenizer/chat_template.h"
 
 namespace aril {
 
@@ -72,6 +73,8 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   StatusOr<GenerationStore::Incoming> CopyIn(const Folder& dir);
   // The generation of that digest that somebody holds, or null.
   GenerationPtr FindKnown(const std::string& digest);
+  // Lets FindKnown find another one of the same bytes: this one's files are not those any more.
+  void Forget(const Generation& generation);
   // A new one, which FindKnown finds from now on; or the one that somebody else has made meanwhile.
   GenerationPtr MakeKnown(const LoadedAdapter& loaded, const std::string& digest,
                           const std::shared_ptr<UnreadTemplate>& unread = nullptr);
@@ -84,6 +87,10 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   // Lets one that is in the store be closed, and opened again there, or where it was given.
   void LetCloseStored(AdapterId adapter, const std::string& digest);
   void ReadTemplate(AdapterId adapter, const Folder& dir);
+  // What is wrong with the chat template, for who loads it: every chat would be refused.
+  Status CheckTemplate(const Folder& dir) const {
+    return ChatTemplate::Load(dir, options_.special_tokens).status();
+  }
 
   LocalRunner& runner_;
   const Options options_;

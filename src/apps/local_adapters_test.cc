@@ -67,6 +67,49 @@ TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
   EXPECT_THAT(Message(adapters.Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
 }
 
+TEST(LocalAdapters, AChatTemplateThatCannotBeUsedIsRefused) {
+  const TestDir dir;
+  fs::create_directories(dir / "root");
+  fs::copy(kModel + "/adapters/all-r4", dir / "root/mine", fs::copy_options::recursive);
+  dir.Write("root/mine/chat_template.jinja", "{% if %}");
+  auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  LocalAdapters adapters(**runner,
+                         {.roots = Roots(dir / "root"),
+                          .special_tokens = {},
+                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
+  for (const Status& status : {adapters.Load("mine").status(), adapters.Verify("mine").status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(status), HasSubstr("chat_template.jinja"));
+  }
+}
+
+// Equal bytes of somebody else, whose files change or go, harm nobody who has his own.
+TEST(LocalAdapters, TheSameBytesElsewhereAreLoadedAnewIfTheFirstAreGone) {
+  const TestDir dir;
+  fs::create_directories(dir / "root");
+  for (const char* name : {"hers", "his"}) {
+    fs::copy(kModel + "/adapters/all-r4", dir / "root" / name, fs::copy_options::recursive);
+  }
+  auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  LocalAdapters adapters(**runner,
+                         {.roots = Roots(dir / "root"),
+                          .special_tokens = {},
+                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
+  const auto hers = adapters.Load("hers");
+  ASSERT_TRUE(hers.ok()) << hers.status();
+  ASSERT_EQ(*adapters.Load("his"), *hers);
+  dir.Write("root/hers/adapter_model.safetensors", "something else");
+  EXPECT_FALSE((*runner)->CheckAdapterFiles((**hers)->adapter).ok());
+  const auto his = adapters.Load("his");
+  ASSERT_TRUE(his.ok()) << his.status();
+  EXPECT_EQ((**his)->digest, (**hers)->digest);
+  EXPECT_NE((**his)->adapter, (**hers)->adapter);
+  EXPECT_TRUE((*runner)->CheckAdapterFiles((**his)->adapter).ok());
+  EXPECT_EQ(*adapters.Load("his"), *his);
+}
+
 // What nobody uses is closed at once; served where it lies.
 TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
   const TestDir dir;
