@@ -54,10 +54,28 @@ HttpHeaders CorsPolicy::FieldsFor(const HttpHeaders& request) const {
   // Whatever the origin is, so that no cache gives one page the answer made for another.
   HttpHeaders fields = {{"Vary", "Origin"}};
   const std::string_view origin = FindHeader(request, "Origin");
-  if (std::find(origins_.begin(), origins_.end(), origin) == origins_.end()) return fields;
+  if (!Names(origin)) return fields;
   fields.emplace_back("Access-Control-Allow-Origin", origin);
   fields.emplace_back("Access-Control-Expose-Headers", kExposed);
   return fields;
+}
+
+bool CorsPolicy::Names(std::string_view origin) const {
+  return std::ranges::any_of(
+      origins_, [&](const std::string& named) { return named == kAny || named == origin; });
+}
+
+bool CorsPolicy::IsForeign(const HttpRequest& request) const {
+  if (request.method == "GET" || request.method == "OPTIONS") return false;
+  const std::string_view origin = FindHeader(request.headers, "Origin");
+  const std::string_view site = FindHeader(request.headers, "Sec-Fetch-Site");
+  if (site == "same-origin" || site == "none") return false;
+  // Who sends neither is no browser.
+  if (origin.empty() && site.empty()) return false;
+  const size_t scheme = origin.find("://");
+  const bool is_of_this_host = site.empty() && scheme != std::string_view::npos &&
+                               origin.substr(scheme + 3) == FindHeader(request.headers, "Host");
+  return !is_of_this_host && !Names(origin);
 }
 
 std::optional<HttpResponse> CorsPolicy::AnswerPreflight(const HttpRequest& request) const {

@@ -54,6 +54,43 @@ TEST(Cors, AnswersPreflightsWithoutTheHandler) {
                     HasSubstr("\r\nVary: Origin\r\n"), HasSubstr("\r\nContent-Length: 0\r\n")));
 }
 
+// As a browser sends what a form could have sent, without asking first.
+std::string SendPost(uint16_t port, const std::string& fields) {
+  return Send(port, "POST", "Content-Type: text/plain\r\nContent-Length: 0\r\n" + fields);
+}
+
+TEST(Cors, PagesOfOtherOriginsChangeNothing) {
+  RunningServer server({}, Echo);
+  const auto refused = AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("--allowed-origins"));
+  EXPECT_THAT(SendPost(server->port(), "Origin: https://evil.example\r\n"), refused);
+  EXPECT_THAT(SendPost(server->port(), "Origin: null\r\n"), refused);
+  EXPECT_THAT(SendPost(server->port(), "Sec-Fetch-Site: cross-site\r\n"), refused);
+  // Of the same host, but not what the browser says is the same origin.
+  EXPECT_THAT(SendPost(server->port(), "Origin: http://x\r\nSec-Fetch-Site: same-site\r\n"),
+              refused);
+  for (const char* fields :
+       {"", "Origin: http://x\r\n", "Origin: http://other\r\nSec-Fetch-Site: same-origin\r\n",
+        "Sec-Fetch-Site: none\r\n"}) {
+    EXPECT_THAT(SendPost(server->port(), fields), StartsWith("HTTP/1.1 200 ")) << fields;
+  }
+  EXPECT_THAT(Send(server->port(), "GET", "Origin: https://evil.example\r\n"),
+              StartsWith("HTTP/1.1 200 "))
+      << "it changes nothing, and its answer is kept from the page";
+}
+
+TEST(Cors, PagesThatAreNamedMay) {
+  for (const char* origin : {"https://app.example", "*"}) {
+    RunningServer server({.cors = MakePolicy({origin})}, Echo);
+    EXPECT_THAT(SendPost(server->port(),
+                         "Origin: https://app.example\r\n"
+                         "Sec-Fetch-Site: cross-site\r\n"),
+                StartsWith("HTTP/1.1 200 "));
+  }
+  RunningServer server({.cors = MakePolicy({"https://app.example"})}, Echo);
+  EXPECT_THAT(SendPost(server->port(), "Origin: https://evil.example\r\n"),
+              StartsWith("HTTP/1.1 403 "));
+}
+
 TEST(Cors, NamesTheOriginOnAnswersStreamsAndErrors) {
   RunningServer server({.cors = MakePolicy({"https://app.example", "http://localhost:3000"})},
                        [](HttpRequest request, auto responder) {

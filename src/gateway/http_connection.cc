@@ -19,6 +19,15 @@
 namespace aril::gateway {
 namespace {
 
+ApiError ForeignPage() {
+  return {.status = 403,
+          .message =
+              "A web page of another origin may not do this; the server's --allowed-origins "
+              "names those that may.",
+          .param = "",
+          .code = "foreign_origin"};
+}
+
 namespace asio = boost::asio;
 using boost::system::error_code;
 
@@ -179,6 +188,8 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
                         .extra_headers = options_.cors.FieldsFor(request.headers)});
     if (auto preflight = options_.cors.AnswerPreflight(request)) {
       exchange_->Respond(*std::move(preflight));
+    } else if (options_.cors.IsForeign(request)) {
+      exchange_->Respond(ErrorResponse(ForeignPage()));
     } else {
       handler_(parser.TakeRequest(), exchange_);
     }
