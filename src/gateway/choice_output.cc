@@ -78,7 +78,10 @@ void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {
   CHECK(!stopped_);
   produced_bytes_ += text.size();
   offset_ += CountCodePoints(text);
-  StopMatcher::Result result = matcher_.Append(text);
+  // What comes before min_tokens ends nothing, whole or as a stop string's beginning.
+  const bool may_stop = num_tokens_ > request_.common.min_tokens;
+  StopMatcher::Result result =
+      may_stop ? matcher_.Append(text) : StopMatcher::Result{.released = text};
   released_bytes_ += result.released.size();
   stopped_ = result.matched;
   delta->text += result.released;

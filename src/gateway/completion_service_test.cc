@@ -77,6 +77,16 @@ TEST_F(CompletionServiceTest, CutsAtStopStringsAndCancels) {
   EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "10");
 }
 
+// Nothing that begins before, not even what ends after.
+TEST_F(CompletionServiceTest, NoStopStringBeginsBeforeMinTokens) {
+  Start();
+  auto answer = CompleteLater(R"("stop":["ab"],"min_tokens":3,"max_tokens":30)");
+  port_.Emit(port_.WaitForRequests(1)[0].sequence, "ababcab");
+  const Json json = answer.get();
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("ababc")");
+  EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "7");
+}
+
 TEST_F(CompletionServiceTest, HoldsBackWhatMayBecomeAStopString) {
   Start();
   RawClient client(server_->port());

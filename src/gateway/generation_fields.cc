@@ -28,6 +28,11 @@ constexpr std::string_view kConstraints[] = {
     "guided_json",        "guided_regex", "guided_choice", "guided_grammar",
     "structured_outputs", "json_schema",  "grammar"};
 
+// What vLLM has besides, and would give other answers than without it.
+constexpr std::string_view kUnsupported[] = {
+    "allowed_token_ids", "bad_words",       "include_stop_str_in_output", "prompt_embeds",
+    "prompt_logprobs",   "use_beam_search", "truncate_prompt_tokens"};
+
 // Who asks, or in which session; the first one that is there counts.
 constexpr std::string_view kStickyFields[] = {"user", "safety_identifier", "prompt_cache_key"};
 
@@ -132,11 +137,17 @@ void ReadStreaming(JsonFields& fields, CompletionRequest* request) {
   request->include_usage = *include_usage->AsBool();
 }
 
-void RefuseConstraints(JsonFields& fields) {
+void RefuseUnsupported(JsonFields& fields) {
   for (const std::string_view name : kConstraints) {
     if (fields.Find(name) != nullptr) {
       fields.Fail(name, "is not supported: this server does not constrain what is generated");
     }
+  }
+  for (const std::string_view name : kUnsupported) {
+    const Json* value = fields.Find(name);
+    if (value == nullptr || (value->AsBool() != nullptr && !*value->AsBool())) continue;
+    if (value->AsArray() != nullptr && value->AsArray()->empty()) continue;
+    fields.Fail(name, "is not supported by this server; leave it out");
   }
   const Json* format = fields.Find("response_format");
   if (format == nullptr) return;
@@ -318,7 +329,7 @@ void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionR
   ReadStopStrings(fields, request);
   ReadStopTokens(fields, spec, &common);
   ReadStreaming(fields, request);
-  RefuseConstraints(fields);
+  RefuseUnsupported(fields);
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
