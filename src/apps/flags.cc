@@ -59,6 +59,14 @@ CLI::Option* AddOnOffSwitch(CLI::App& app, const std::string& flag, bool& value,
       ->envname(EnvironmentName(app, flag));
 }
 
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("is empty; leave the flag out for none") : std::string();
+      },
+      "");
+}
+
 CLI::Validator AtLeastOne() {
   return {[](std::string& text) {
             int64_t number = 0;
@@ -93,8 +101,11 @@ void ThrowUsageUnlessOk(const Status& status) {
 
 void ExitUnlessOk(const std::string& command, const Status& status) {
   if (status.ok()) return;
-  std::cerr << "aril " << command << ": " << Message(status) << std::endl;
-  throw CLI::RuntimeError(1);
+  const std::string message = Message(status);
+  std::cerr << "aril " << command << ": " << message << std::endl;
+  const bool is_usage =
+      status.code() == StatusCode::kInvalidArgument && message.compare(0, 2, "--") == 0;
+  throw CLI::RuntimeError(is_usage ? kWrongUsage : 1);
 }
 
 }  // namespace aril

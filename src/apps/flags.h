@@ -37,6 +37,8 @@ CLI::Option* AddOnOffSwitch(CLI::App& app, const std::string& flag, bool& value,
 // Wrong usage unless the text is an integer of at least 1. (CLI::PositiveNumber spells the largest
 // double out.)
 CLI::Validator AtLeastOne();
+// Wrong usage if the text is empty: what a variable of a shell gives that is not set.
+CLI::Validator NotEmpty();
 // "4GiB" (base/units.h). Wrong usage if the text is none.
 CLI::Option* AddSizeFlag(CLI::App& app, const std::string& flag, std::optional<int64_t>& bytes,
                          const std::string& help);
@@ -49,8 +51,11 @@ CLI::Option* AddDurationFlag(CLI::App& app, const std::string& flag,
 // Wrong usage, with the status' message, unless it is OK: for what only several flags together say.
 void ThrowUsageUnlessOk(const Status& status);
 
+// What `aril` exits with if its command line is wrong.
+inline constexpr int kWrongUsage = 2;
+
 // Prints "aril COMMAND: message" and makes `aril` exit with 1, unless the status is OK. Messages
-// say what to do.
+// say what to do. InvalidArgument whose message begins with a flag is wrong usage.
 void ExitUnlessOk(const std::string& command, const Status& status);
 
 }  // namespace aril

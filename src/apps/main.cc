@@ -2,20 +2,20 @@
 
 #include <exception>
 #include <iostream>
+#include <string>
+#include <string_view>
 
 #include "apps/commands.h"
 #include "apps/flags.h"
 
 namespace {
 
-constexpr int kWrongUsage = 2;
-
 // CLI11's own exit codes say which of its checks failed; ours only that one did.
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
   const int code = app.exit(error);
   const bool is_usage_error =
       code != 0 && dynamic_cast<const CLI::RuntimeError*>(&error) == nullptr;
-  return is_usage_error ? kWrongUsage : code;
+  return is_usage_error ? aril::kWrongUsage : code;
 }
 
 }  // namespace
@@ -37,6 +37,12 @@ int main(int argc, char** argv) {
     std::cout << "aril " ARIL_VERSION << std::endl;
   });
   aril::ReadVariablesOfTheGivenCommandOnly(app);
+  // CLI11 would only say that there is none.
+  const std::string_view command = argc > 1 ? argv[1] : "-";
+  if (command.substr(0, 1) != "-" && app.get_subcommand_no_throw(std::string(command)) == nullptr) {
+    std::cerr << "aril: there is no command `" << command << "`; `aril --help` lists them\n";
+    return aril::kWrongUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -147,9 +147,11 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--host", options.http.host, "Address to listen on");
   AddFlag(app, "--port", options.http.port, "Port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535));
-  CLI::Option* key = AddFlag(app, "--api-key", flags.api_key, "Key that requests must carry");
+  CLI::Option* key =
+      AddFlag(app, "--api-key", flags.api_key, "Key that requests must carry")->check(NotEmpty());
   AddFlag(app, "--api-key-file", flags.api_key_file,
           "File of keys, one per line, each with its tenant after a space")
+      ->check(NotEmpty())
       ->excludes(key);
   AddFlag(app, "--ssl-certfile", options.http.ssl_certfile,
           "Serve over TLS with this certificate chain (PEM)");
