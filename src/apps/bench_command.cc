@@ -127,6 +127,8 @@ void AddStep(CLI::App& bench) {
       ->check(CLI::Range(0, 65536));
   AddFlag(*step, "--steps", options->steps, "Timed steps of a pass")->check(AtLeastOne());
   AddFlag(*step, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  AddSizeFlag(*step, "--pool-bytes", options->pool_bytes,
+              "Memory for KV cache and adapters, as of aril serve [what the device has for them]");
   AddFlag(
       *step, "--step-model", options->step_model_path,
       "File to write coefficients for aril simulate to, fitted to these steps: needs two values "

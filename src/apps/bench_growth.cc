@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/bench_numbers.h"
@@ -50,8 +51,9 @@ class Bench {
     std::vector<std::vector<StepTiming>> timings(cases_.size());
     for (int64_t pass = 0; pass < options_.passes; ++pass) {
       for (size_t i = 0; i < cases_.size(); ++i) {
-        ASSIGN_OR_RETURN(const StepTiming timing, timer->Time(cases_[i].step));
-        timings[i].push_back(timing);
+        ASSIGN_OR_RETURN(const std::optional<StepTiming> timing, timer->Time(cases_[i].step));
+        if (!timing) return StepTimer::NoRoomFor(cases_[i].step);
+        timings[i].push_back(*timing);
       }
     }
     return Report(timings, timer->limits());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "apps/bench_numbers.h"
@@ -19,6 +20,8 @@ namespace {
 struct Case {
   std::string name;
   StepCase step;
+  bool has_room = true;
+  std::vector<StepTiming> timings = {};  // of the passes
 };
 
 class Bench {
@@ -35,20 +38,18 @@ class Bench {
       return InvalidArgument(
           "--step-model is fitted to steps of --adapters: leave --popularity out");
     }
-    const std::vector<Case> cases = Cases();
+    std::vector<Case> cases = Cases();
     // What cannot be fitted is said before anything is measured.
     if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));
     RETURN_IF_ERROR(Load(cases));
-    std::vector<std::vector<StepTiming>> timings(cases.size());
-    for (int64_t pass = 0; pass < options_.passes; ++pass) {
-      for (size_t i = 0; i < cases.size(); ++i) {
-        ASSIGN_OR_RETURN(const StepTiming timing, timer_->Time(cases[i].step));
-        timings[i].push_back(timing);
-      }
-    }
-    RETURN_IF_ERROR(Report(cases, timings));
+    RETURN_IF_ERROR(Time(cases));
+    const auto begin_of_left_out = std::ranges::stable_partition(cases, &Case::has_room).begin();
+    const std::vector<Case> left_out(begin_of_left_out, cases.end());
+    cases.erase(begin_of_left_out, cases.end());
+    if (cases.empty()) return StepTimer::NoRoomFor(left_out.front().step);
+    RETURN_IF_ERROR(Report(cases, left_out));
     if (options_.step_model_path.empty()) return OkStatus();
-    return WriteStepModel(cases, timings);
+    return WriteStepModel(cases);
   }
 
  private:
@@ -72,8 +73,22 @@ class Bench {
                                                            std::ranges::max(options_.batches)}),
                                 .max_tokens = max_tokens,
                                 .max_prefill_tokens = std::ranges::max(options_.prefills),
+                                .pool_bytes = options_.pool_bytes,
                                 .probe_bytes = options_.probe_bytes};
     ASSIGN_OR_RETURN(timer_, StepTimer::Create(options, out_, clock_));
+    return OkStatus();
+  }
+
+  // What has no room in one pass is left out of the others, too.
+  Status Time(std::vector<Case>& cases) {
+    for (int64_t pass = 0; pass < options_.passes; ++pass) {
+      for (Case& which : cases) {
+        if (!which.has_room) continue;
+        ASSIGN_OR_RETURN(const std::optional<StepTiming> timing, timer_->Time(which.step));
+        which.has_room = timing.has_value();
+        if (timing) which.timings.push_back(*timing);
+      }
+    }
     return OkStatus();
   }
 
@@ -142,22 +157,21 @@ class Bench {
     return Annotate(simulate::FitStepModel(steps).status(), "--step-model");
   }
 
-  Status WriteStepModel(const std::vector<Case>& cases,
-                        const std::vector<std::vector<StepTiming>>& timings) {
+  Status WriteStepModel(const std::vector<Case>& cases) {
     // As the simulator counts: whole pages.
     const Engine& engine = timer_->runner().engine();
     const int64_t adapter_bytes = engine.PagesFor(AdapterId(0)) * engine.layout().page_bytes();
     std::vector<simulate::MeasuredStep> steps;
     double load_seconds = 0;  // of all adapters
-    for (size_t i = 0; i < cases.size(); ++i) {
+    for (const Case& which : cases) {
       std::vector<double> seconds, begins;
-      for (const StepTiming& timing : timings[i]) {
+      for (const StepTiming& timing : which.timings) {
         seconds.push_back(timing.seconds);
         begins.push_back(timing.begin);
       }
-      const StepCase& step = cases[i].step;
+      const StepCase& step = which.step;
       steps.push_back({WorkOf(step, step.TimedContext(), adapter_bytes), Median(seconds)});
-      if (cases[i].step.adapters.empty() || begins.size() < 2) continue;
+      if (step.adapters.empty() || begins.size() < 2) continue;
       // They are loaded in the first pass, within its first steps, and stay.
       const double first = begins.front();
       begins.erase(begins.begin());
@@ -174,28 +188,26 @@ class Bench {
                          fit->model.ToJson().Dump() + "\n");
   }
 
-  Status Report(const std::vector<Case>& cases,
-                const std::vector<std::vector<StepTiming>>& timings) {
+  Status Report(const std::vector<Case>& cases, const std::vector<Case>& left_out) {
     std::vector<std::vector<std::string>> lines = {
         {"step", "sequences", "ms", "tok/s", "roofline ms", "of roofline", "worst", "best"}};
     Json::Array results;
-    for (size_t i = 0; i < cases.size(); ++i) {
+    for (const Case& which : cases) {
       std::vector<double> seconds, rooflines, ratios;
-      for (const StepTiming& timing : timings[i]) {
+      for (const StepTiming& timing : which.timings) {
         seconds.push_back(timing.seconds);
         rooflines.push_back(timing.roofline);
         ratios.push_back(timing.roofline / timing.seconds);
       }
       const auto [worst, best] = std::minmax_element(ratios.begin(), ratios.end());
       const double median = Median(seconds);
-      const auto tokens = static_cast<double>(timer_->LoadOf(cases[i].step).num_rows());
-      lines.push_back({cases[i].name, std::to_string(cases[i].step.sequences),
-                       Decimal(median * 1e3, 2), Decimal(tokens / median, 1),
-                       Decimal(Median(rooflines) * 1e3, 2), Decimal(Median(ratios), 2),
-                       Decimal(*worst, 2), Decimal(*best, 2)});
-      results.push_back(Json::Object{{"step", cases[i].name},
-                                     {"sequences", cases[i].step.sequences},
-                                     {"context", cases[i].step.context},
+      const auto tokens = static_cast<double>(timer_->LoadOf(which.step).num_rows());
+      lines.push_back({which.name, std::to_string(which.step.sequences), Decimal(median * 1e3, 2),
+                       Decimal(tokens / median, 1), Decimal(Median(rooflines) * 1e3, 2),
+                       Decimal(Median(ratios), 2), Decimal(*worst, 2), Decimal(*best, 2)});
+      results.push_back(Json::Object{{"step", which.name},
+                                     {"sequences", which.step.sequences},
+                                     {"context", which.step.context},
                                      {"seconds", median},
                                      {"roofline_seconds", Median(rooflines)},
                                      {"of_roofline", Median(ratios)}});
@@ -204,13 +216,23 @@ class Bench {
     out_ << "read " << Decimal(limits.read_bytes_per_s / 1e9, 1) << " GB/s, fp32 "
          << Decimal(limits.f32_per_s / 1e9, 0) << " GFLOP/s, bf16 "
          << Decimal(limits.bf16_per_s / 1e9, 0) << " GFLOP/s at the start\n"
-         << AlignColumns(lines, 1) << std::flush;
+         << AlignColumns(lines, 1);
+    Json::Array without_room;
+    for (const Case& which : left_out) {
+      out_ << "left out, as the pool has no room for it: " << which.name << ", "
+           << which.step.sequences << " sequences\n";
+      without_room.push_back(Json::Object{{"step", which.name},
+                                          {"sequences", which.step.sequences},
+                                          {"context", which.step.context}});
+    }
+    out_ << std::flush;
     if (options_.json_path.empty()) return OkStatus();
     const Json json = Json::Object{{"shape", options_.shape},
                                    {"quantization", options_.quantization},
                                    {"limits", limits.ToJson()},
                                    {"passes", options_.passes},
-                                   {"results", Json(std::move(results))}};
+                                   {"results", Json(std::move(results))},
+                                   {"left_out", Json(std::move(without_room))}};
     return WriteTextFile("--json", options_.json_path, json.Dump() + "\n");
   }
 

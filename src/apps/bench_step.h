@@ -4,6 +4,7 @@
 #define ARIL_APPS_BENCH_STEP_H_
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct BenchStepOptions {
   std::vector<int64_t> prefills = {512};  // tokens of each prompt; none of 0
   int64_t steps = 16;                     // timed in each pass
   int64_t passes = 5;
+  std::optional<int64_t> pool_bytes;                // nullopt: what the device has, as for a server
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe
   std::string json_path;                            // empty: none
   // Gets the coefficients for `aril simulate` (simulate/step_model.h) that fit these steps; needs
@@ -41,7 +43,8 @@ struct BenchStepOptions {
 };
 
 // Makes a model and adapters of random weights in a temporary folder, loads them, and times steps
-// of the engine; the cases follow one another in every pass. Prints medians.
+// of the engine; the cases follow one another in every pass. Prints medians, and which cases were
+// left out, as the pool has no room for their sequences; FailedPrecondition if it has for none.
 Status BenchStep(const BenchStepOptions& options, std::ostream& out, const Clock& clock);
 
 }  // namespace aril

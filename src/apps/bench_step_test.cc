@@ -15,6 +15,7 @@ namespace aril {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr size_t kProbeBytes = size_t{64} << 20;
@@ -139,6 +140,47 @@ TEST(BenchStep, TimesStepsOfAllSequencesHoweverLongTheirPrompts) {
                                    .probe_bytes = kProbeBytes},
                                   out, RealClock());
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// The tiny shape's KV cache has 2 KiB of each token.
+TEST(BenchStep, LeavesOutWhatHasNoRoomInThePool) {
+  const TestDir dir;
+  BenchStepOptions options = {.shape = "tiny",
+                              .threads = 2,
+                              .batches = {4, 2},
+                              .contexts = {9, 204},
+                              .num_adapters = 0,
+                              .prefills = {8},
+                              .steps = 3,
+                              .passes = 2,
+                              .probe_bytes = kProbeBytes,
+                              .json_path = dir / "steps.json"};
+  const auto left_out = [&](int64_t pool_tokens) {
+    options.pool_bytes = pool_tokens * 2048;
+    std::ostringstream out;
+    const Status status = BenchStep(options, out, RealClock());
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_THAT(out.str(), HasSubstr("left out, as the pool has no room for it: decode at 204 "
+                                     "tokens, 4 sequences\n"));
+    const Json json = ReadJson(options.json_path);
+    std::vector<double> sequences;
+    for (const Json& which : *json.Find("left_out")->AsArray()) {
+      EXPECT_EQ(Number(which, "context"), 204);
+      sequences.push_back(Number(which, "sequences"));
+    }
+    EXPECT_EQ(json.Find("results")->AsArray()->size(), 5 - sequences.size());
+    return sequences;
+  };
+  EXPECT_THAT(left_out(512), ElementsAre(4));
+  // Two have room for their 207 tokens, but none to grow beyond that: the second may not join.
+  EXPECT_THAT(left_out(2 * 208), ElementsAre(4, 2));
+
+  options.batches = {4};
+  options.contexts = {204};
+  options.prefills = {0};
+  std::ostringstream out;
+  EXPECT_THAT(Message(BenchStep(options, out, RealClock())),
+              HasSubstr("no room for the KV cache of 4 sequences of"));
 }
 
 TEST(BenchStep, SaysAtOnceWhatAStepModelNeeds) {

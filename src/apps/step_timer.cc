@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -51,6 +52,7 @@ Status StepTimer::Load(std::ostream& out) {
   runner.max_num_batched_tokens =
       std::max(options_.max_sequences + StepCase::kPromptRows, options_.max_prefill_tokens);
   runner.max_model_len = max_tokens;
+  runner.pool_bytes = options_.pool_bytes;
   ASSIGN_OR_RETURN(runner_, LocalRunner::Create(runner, clock_));
   out << runner_->Description() << std::endl;
   if (options_.device != "cpu") {
@@ -87,10 +89,30 @@ StepLoad StepTimer::LoadOf(const StepCase& which) const {
   return load;
 }
 
-StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
+Status StepTimer::NoRoomFor(const StepCase& which) {
+  return FailedPrecondition(StrCat("memory has no room for the KV cache of ", which.sequences,
+                                   " sequences of ", which.MaxTokens(),
+                                   " tokens; ask for fewer sequences or a shorter context"));
+}
+
+// That the last timed step uses, even if no sequence were ahead of the others.
+int64_t StepTimer::LeastPages(const StepCase& which) const {
+  const Engine& engine = runner_->engine();
+  const int64_t tokens =
+      which.prefill_tokens > 0 ? which.prefill_tokens : which.context + which.steps;
+  int64_t pages = which.sequences * CeilDiv(tokens, engine.layout().page_tokens);
+  const size_t num_used = std::min(which.adapters.size(), static_cast<size_t>(which.sequences));
+  const std::set<int32_t> used(which.adapters.begin(),
+                               which.adapters.begin() + static_cast<std::ptrdiff_t>(num_used));
+  for (const int32_t adapter : used) pages += engine.PagesFor(AdapterId(adapter));
+  return pages;
+}
+
+StatusOr<std::optional<StepTiming>> StepTimer::Time(const StepCase& which) {
   const bool is_prefill = which.prefill_tokens > 0;
   const int64_t prompt = is_prefill ? which.prefill_tokens : which.context;
   Engine& engine = runner_->engine();
+  if (LeastPages(which) > engine.Stats().pages_total) return std::nullopt;
   // A GPU may be running the step after a timed one: its bandwidth is measured while it has none.
   double before = 0;
   if (gpu_probe_ != nullptr) {
@@ -120,7 +142,8 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
     ASSIGN_OR_RETURN(before, BytesPerSecond());
   }
   std::vector<double> seconds;
-  for (int64_t step = 0; step < which.steps; ++step) {
+  bool has_room = true;
+  for (int64_t step = 0; step < which.steps && has_room; ++step) {
     const TimePoint start = clock_.Now();
     engine.Step();
     const int32_t num_rows = engine.Stats().num_rows;
@@ -128,11 +151,7 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
     // while it runs the one before: they take as long.
     while (is_prefill && engine.HasWork()) engine.Step();
     seconds.push_back(ToSeconds(clock_.Now() - start));
-    if (num_rows != (is_prefill ? prompt : which.sequences)) {
-      return FailedPrecondition(StrCat("memory has no room for the KV cache of ", which.sequences,
-                                       " sequences of ", which.MaxTokens(),
-                                       " tokens; ask for fewer sequences or a shorter context"));
-    }
+    has_room = num_rows == (is_prefill ? prompt : which.sequences);
   }
   double after = before;
   if (gpu_probe_ == nullptr) {
@@ -140,6 +159,7 @@ StatusOr<StepTiming> StepTimer::Time(const StepCase& which) {
   }
   for (int64_t i = 1; i <= which.sequences; ++i) engine.Cancel(SequenceId(next_id_ - i));
   while (engine.HasWork()) engine.Step();
+  if (!has_room) return std::nullopt;
   if (gpu_probe_ != nullptr) {
     ASSIGN_OR_RETURN(after, BytesPerSecond());
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct StepTimerOptions {
   int64_t max_sequences = 1;           // that decode together
   int64_t max_tokens = 1;              // of a sequence, with what it generates
   int64_t max_prefill_tokens = 0;
+  std::optional<int64_t> pool_bytes;                // nullopt: what the device has, as for a server
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe
 };
 
@@ -73,7 +75,11 @@ class StepTimer {
   static StatusOr<std::unique_ptr<StepTimer>> Create(const StepTimerOptions& options,
                                                      std::ostream& out, const Clock& clock);
 
-  StatusOr<StepTiming> Time(const StepCase& which);
+  // nullopt: the pool has no room for all its sequences at once. Far too many are turned away
+  // before a step is run.
+  StatusOr<std::optional<StepTiming>> Time(const StepCase& which);
+  // FailedPrecondition, saying so.
+  static Status NoRoomFor(const StepCase& which);
   StepLoad LoadOf(const StepCase& which) const;
 
   // Now.
@@ -90,6 +96,7 @@ class StepTimer {
       : options_(options), clock_(clock) {}
 
   Status Load(std::ostream& out);
+  int64_t LeastPages(const StepCase& which) const;
 
   const StepTimerOptions options_;
   const Clock& clock_;
