@@ -213,11 +213,13 @@ ARIL_DEVICE float MultiplyAdd(float a, float b, float c) {
 // --- Memory ---
 
 // 16 bytes of weights, which the grid never writes and reads once: they pass L1 by, and come into
-// L2 with their neighbours, which another load is about to ask for.
+// L2 with their neighbours, which another load is about to ask for. Not ld.global.nc, although it
+// may be: ptxas then moves loads that stand before FollowPreviousKernel behind it (of a shrink's 16
+// it left 7), where they no longer overlap with the kernel before.
 ARIL_DEVICE Vector16 LoadWeights16(const void* p) {
 #ifdef __CUDACC__
   Vector16 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.words[0]), "=r"(v.words[1]), "=r"(v.words[2]), "=r"(v.words[3])
                : "l"(p));
   return v;
