@@ -77,7 +77,7 @@ class GemmCalls {
   static StatusOr<std::shared_ptr<GemmCalls>> Make(CudaDevice& device, kernels::CudaGemm& gemm,
                                                    const MatrixSize& size, int64_t max_rows,
                                                    size_t cold_bytes) {
-    std::shared_ptr<GemmCalls> calls(new GemmCalls(device, gemm, size));
+    std::shared_ptr<GemmCalls> calls(new GemmCalls(device, gemm, size, max_rows));
     calls->host_w_ = SmallValues(size.out * size.in * kElement);
     calls->host_x_ = SmallValues(max_rows * size.in * kElement);
     ASSIGN_OR_RETURN(calls->x_, Upload(device, calls->host_x_));
@@ -93,6 +93,7 @@ class GemmCalls {
   Status Enqueue(int64_t rows, int call) {
     return gemm_.Run({.dtype = DType::kBF16,
                       .rows = rows,
+                      .max_rows = max_rows_,
                       .n = size_.out,
                       .k = size_.in,
                       .x = x_.data(),
@@ -120,12 +121,16 @@ class GemmCalls {
   }
 
  private:
-  GemmCalls(CudaDevice& device, kernels::CudaGemm& gemm, MatrixSize size)
-      : device_(device), gemm_(gemm), size_(std::move(size)) {}
+  GemmCalls(CudaDevice& device, kernels::CudaGemm& gemm, MatrixSize size, int64_t max_rows)
+      : device_(device),
+        gemm_(gemm),
+        size_(std::move(size)),
+        max_rows_(std::max(max_rows, kernels::kUsualGemmRows)) {}
 
   CudaDevice& device_;
   kernels::CudaGemm& gemm_;
   const MatrixSize size_;
+  const int64_t max_rows_;  // of a server whose steps have so many
   Buffer host_w_, host_x_;
   std::vector<DeviceBuffer> copies_;  // of W
   DeviceBuffer x_, y_;

@@ -56,6 +56,7 @@ StatusOr<double> GpuProbe::BytesPerSecond() {
 StatusOr<double> GpuProbe::OperationsPerSecond(DType dtype) {
   const kernels::CudaGemmArgs product = {.dtype = dtype,
                                          .rows = kSize,
+                                         .max_rows = kSize,
                                          .n = kSize,
                                          .k = kSize,
                                          .x = from_.data(),

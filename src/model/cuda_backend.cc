@@ -296,16 +296,18 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
 
 Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
   const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
-  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
-                              .rows = shape_.rows,
-                              .n = w.w.n,
-                              .k = w.w.k,
-                              .x = input_.data(),
-                              .x_stride = w.w.k,
-                              .w = w.w.data.data(),
-                              .bias = w.bias.as<float>(),
-                              .y = output_.as<float>(),
-                              .y_stride = w.w.n}));
+  RETURN_IF_ERROR(gemm_->Run(
+      {.dtype = layout_.dtype,
+       .rows = shape_.rows,
+       .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
+       .n = w.w.n,
+       .k = w.w.k,
+       .x = input_.data(),
+       .x_stride = w.w.k,
+       .w = w.w.data.data(),
+       .bias = w.bias.as<float>(),
+       .y = output_.as<float>(),
+       .y_stride = w.w.n}));
   return shape_.Touches(group) ? AddAdapters(layer, group) : OkStatus();
 }
 
@@ -429,6 +431,7 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
                     "final norm"));
   RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
                               .rows = count,
+                              .max_rows = kMaxLogitRows,
                               .n = spec_.vocab_size,
                               .k = spec_.hidden_size,
                               .x = input_.data(),

@@ -23,8 +23,9 @@ constexpr uint32_t kAlignment = 16;
 // What kFixed asks the heuristics for: a decode of middling size, which is where the time goes.
 constexpr int64_t kReferenceRows = 32;
 // What its answer is tried for, because the library promises it for the rows that were asked for
-// only: below, at and above the tiles that algorithms have, and the longest prompts.
-constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192, 65536};
+// only: below, at and above the tiles that algorithms have, as far as the product has such rows,
+// and the most that it has. Beyond that an output might be more than any algorithm can address.
+constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};
 constexpr int kMaxCandidates = 8;
 
 struct CloseLibrary {
@@ -118,6 +119,7 @@ class LtGemm final : public CudaGemm {
 
   Status Run(const CudaGemmArgs& args) override {
     CHECK(IsAligned(args.x) && IsAligned(args.w) && IsAligned(args.y));
+    CHECK_LE(args.rows, args.max_rows);
     if (args.rows == 0) return OkStatus();
     Problem problem(lt_);
     RETURN_IF_ERROR(Describe(args, args.rows, problem));
@@ -146,8 +148,8 @@ class LtGemm final : public CudaGemm {
     cublasLtMatmulDesc_t desc = nullptr;
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
   };
-  // rows (rounded up), n, k, dtype, with bias
-  using Key = std::tuple<int64_t, int64_t, int64_t, DType, bool>;
+  // rows (rounded up), max_rows, n, k, dtype, with bias
+  using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, DType, bool>;
 
   Status Check(cublasStatus_t status, const char* what, const CudaGemmArgs& args) const {
     if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
@@ -185,7 +187,7 @@ class LtGemm final : public CudaGemm {
   StatusOr<const cublasLtMatmulAlgo_t*> Choose(const CudaGemmArgs& args) {
     const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(args.rows)));
     const int64_t rows = choice_ == GemmChoice::kFixed ? kReferenceRows : rounded;
-    const Key key{rows, args.n, args.k, args.dtype, args.bias != nullptr};
+    const Key key{rows, args.max_rows, args.n, args.k, args.dtype, args.bias != nullptr};
     if (const auto found = algorithms_.find(key); found != algorithms_.end()) {
       return &found->second;
     }
@@ -210,17 +212,22 @@ class LtGemm final : public CudaGemm {
     if (candidate.state != CUBLAS_STATUS_SUCCESS) return false;
     if (choice_ == GemmChoice::kFastest) return true;
     for (const int64_t rows : kCheckedRows) {
-      Problem problem(lt_);
-      RETURN_IF_ERROR(Describe(args, rows, problem));
-      cublasLtMatmulHeuristicResult_t result{};
-      const cublasStatus_t checked = lt_.algo_check(handle_, problem.desc, problem.w, problem.x,
-                                                    problem.y, problem.y, &candidate.algo, &result);
-      if (checked != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS ||
-          result.workspaceSize > kWorkspaceBytes) {
-        return false;
-      }
+      if (rows >= args.max_rows) break;
+      ASSIGN_OR_RETURN(const bool can, CanCompute(args, rows, candidate));
+      if (!can) return false;
     }
-    return true;
+    return CanCompute(args, args.max_rows, candidate);
+  }
+
+  StatusOr<bool> CanCompute(const CudaGemmArgs& args, int64_t rows,
+                            const cublasLtMatmulHeuristicResult_t& candidate) const {
+    Problem problem(lt_);
+    RETURN_IF_ERROR(Describe(args, rows, problem));
+    cublasLtMatmulHeuristicResult_t result{};
+    const cublasStatus_t checked = lt_.algo_check(handle_, problem.desc, problem.w, problem.x,
+                                                  problem.y, problem.y, &candidate.algo, &result);
+    return checked == CUBLAS_STATUS_SUCCESS && result.state == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= kWorkspaceBytes;
   }
 
   // Best first, as many as there are.

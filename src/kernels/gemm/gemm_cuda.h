@@ -15,11 +15,18 @@
 
 namespace aril::kernels {
 
+// Rows of a usual server's largest step.
+inline constexpr int64_t kUsualGemmRows = 8192;
+
 // y [rows, n] fp32 = x [rows, k] · Wᵀ + bias [n]. Device addresses, all but bias at multiples of 16
 // bytes; strides, in elements, likewise.
 struct CudaGemmArgs {
   DType dtype = DType::kBF16;  // of x and W: kF32 (in full precision, not TF32), kBF16 or kF16
   int64_t rows = 0;
+  // What no call for this W exceeds: kFixed chooses what can compute up to so many. The same for
+  // all of a server, and for servers that are to give the same bits: hence no fewer than usual,
+  // unless it is the same bound everywhere.
+  int64_t max_rows = kUsualGemmRows;
   int64_t n = 0;
   int64_t k = 0;
   const std::byte* x = nullptr;

@@ -1,5 +1,6 @@
 #include "kernels/gemm/gemm_emulated.h"
 
+#include "base/check.h"
 #include "kernels/cuda/emulator.h"
 
 namespace aril::kernels {
@@ -28,6 +29,7 @@ class EmulatedGemm final : public CudaGemm {
  public:
   explicit EmulatedGemm(const emulator::Stream& stream) : stream_(stream) {}
   Status Run(const CudaGemmArgs& args) override {
+    CHECK_LE(args.rows, args.max_rows);
     stream_.later->push_back([args] { Multiply(args); });
     return OkStatus();
   }
