@@ -31,11 +31,27 @@ std::vector<float> Floats(const TestMatrix& matrix) {
   return {view.data, view.data + view.rows * view.stride};
 }
 
+// As norm_cuda.h says: by 256 threads.
+float SquaresInOrder(const float* row, int32_t size) {
+  float squares[256] = {};
+  for (int32_t i = 0; i < size; ++i) squares[i % 256] = std::fma(row[i], row[i], squares[i % 256]);
+  float sum = 0;
+  for (size_t warp = 0; warp < 8; ++warp) {
+    float* lanes = squares + 32 * warp;
+    for (size_t count = 16; count > 0; count /= 2) {
+      for (size_t lane = 0; lane < count; ++lane) lanes[lane] += lanes[lane + count];
+    }
+    sum += lanes[0];
+  }
+  return sum;
+}
+
 TEST_P(CudaElementwise, AddsNormalizesAndMatchesTheReference) {
   std::mt19937_64 random(kSeed);
   constexpr int32_t kRows = 3;
   for (const DType dtype : kOutputs) {
-    for (const int32_t size : {1, 17, 256, 700}) {
+    // Around what threads hold in registers, too.
+    for (const int32_t size : {1, 17, 256, 700, 4096, 4097, 8192, 8193, 9500}) {
       const TestMatrix residual(DType::kF32, kRows, size, 2.0, random),
           add(DType::kF32, kRows, size, 1.0, random), weight(DType::kF32, 1, size, 1.0, random);
       std::vector<std::byte> first;
@@ -67,11 +83,17 @@ TEST_P(CudaElementwise, AddsNormalizesAndMatchesTheReference) {
         const auto offset = static_cast<size_t>(row * residual.view().stride);
         std::vector<double> expected(static_cast<size_t>(size));
         RmsNormRef(&sum[offset], weight.floats().data, 1e-5, size, expected.data());
+        const float mean = SquaresInOrder(&sum[offset], size) / static_cast<float>(size);
+        const float scale = 1.0f / std::sqrt(mean + 1e-5f);
         for (size_t c = 0; c < expected.size(); ++c) {
           ASSERT_EQ(sum[offset + c], residual.floats().row(row)[c] + add.floats().row(row)[c]);
           ASSERT_NEAR(ElementOf(first, static_cast<size_t>(row * size) + c, dtype), expected[c],
                       Tolerance(dtype, expected[c], size + 6) + 1e-7)
               << dtype << " size " << size << " seed " << kSeed;
+          if (dtype != DType::kF32) continue;
+          ASSERT_EQ(ElementOf(first, static_cast<size_t>(row * size) + c, dtype),
+                    sum[offset + c] * scale * weight.floats().data[c])
+              << "another order: size " << size << " seed " << kSeed;
         }
       }
     }
