@@ -74,10 +74,9 @@ Status Compare(int64_t rows, int64_t cols, const std::function<double(int64_t, i
 
 class GemmCalls {
  public:
-  static StatusOr<std::shared_ptr<GemmCalls>> Make(CudaDevice& device, kernels::CudaGemm& gemm,
-                                                   const MatrixSize& size, int64_t max_rows,
-                                                   size_t cold_bytes) {
-    std::shared_ptr<GemmCalls> calls(new GemmCalls(device, gemm, size, max_rows));
+  static StatusOr<std::shared_ptr<GemmCalls>> Make(CudaDevice& device, const MatrixSize& size,
+                                                   int64_t max_rows, size_t cold_bytes) {
+    std::shared_ptr<GemmCalls> calls(new GemmCalls(device, size, max_rows));
     calls->host_w_ = SmallValues(size.out * size.in * kElement);
     calls->host_x_ = SmallValues(max_rows * size.in * kElement);
     ASSIGN_OR_RETURN(calls->x_, Upload(device, calls->host_x_));
@@ -90,22 +89,22 @@ class GemmCalls {
     return calls;
   }
 
-  Status Enqueue(int64_t rows, int call) {
-    return gemm_.Run({.dtype = DType::kBF16,
-                      .rows = rows,
-                      .max_rows = max_rows_,
-                      .n = size_.out,
-                      .k = size_.in,
-                      .x = x_.data(),
-                      .x_stride = size_.in,
-                      .w = copies_[static_cast<size_t>(call) % copies_.size()].data(),
-                      .y = y_.as<float>(),
-                      .y_stride = size_.out});
+  Status Enqueue(kernels::CudaGemm& gemm, int64_t rows, int call) {
+    return gemm.Run({.dtype = DType::kBF16,
+                     .rows = rows,
+                     .max_rows = max_rows_,
+                     .n = size_.out,
+                     .k = size_.in,
+                     .x = x_.data(),
+                     .x_stride = size_.in,
+                     .w = copies_[static_cast<size_t>(call) % copies_.size()].data(),
+                     .y = y_.as<float>(),
+                     .y_stride = size_.out});
   }
 
-  Status Check(int64_t rows) {
+  Status Check(kernels::CudaGemm& gemm, int64_t rows) {
     RETURN_IF_ERROR(device_.Set(y_.data(), 0xFF, y_.size_bytes()));
-    RETURN_IF_ERROR(Enqueue(rows, kLastCall));
+    RETURN_IF_ERROR(Enqueue(gemm, rows, kLastCall));
     ASSIGN_OR_RETURN(const Buffer y, Download(device_, y_));
     return Compare(
         rows, size_.out,
@@ -121,14 +120,12 @@ class GemmCalls {
   }
 
  private:
-  GemmCalls(CudaDevice& device, kernels::CudaGemm& gemm, MatrixSize size, int64_t max_rows)
+  GemmCalls(CudaDevice& device, MatrixSize size, int64_t max_rows)
       : device_(device),
-        gemm_(gemm),
         size_(std::move(size)),
         max_rows_(std::max(max_rows, kernels::kUsualGemmRows)) {}
 
   CudaDevice& device_;
-  kernels::CudaGemm& gemm_;
   const MatrixSize size_;
   const int64_t max_rows_;  // of a server whose steps have so many
   Buffer host_w_, host_x_;
@@ -479,21 +476,23 @@ class AttentionCalls {
 
 }  // namespace
 
-StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(CudaDevice& device, kernels::CudaGemm& gemm,
+StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(CudaDevice& device, const CudaGemms& gemms,
                                                     const MatrixSize& size,
                                                     const std::vector<int64_t>& rows,
                                                     size_t cold_bytes) {
   ASSIGN_OR_RETURN(const std::shared_ptr<GemmCalls> calls,
-                   GemmCalls::Make(device, gemm, size, std::ranges::max(rows), cold_bytes));
+                   GemmCalls::Make(device, size, std::ranges::max(rows), cold_bytes));
   std::vector<CudaKernelCase> cases;
   for (const int64_t num_rows : rows) {
     KernelWork work = GemmWork(size, DType::kBF16, num_rows);
     work.compared_to = cases.size();
-    cases.push_back(
-        {.work = std::move(work),
-         .num_kernels = 1,
-         .enqueue = [calls, num_rows](int call) { return calls->Enqueue(num_rows, call); },
-         .check = [calls, num_rows] { return calls->Check(num_rows); }});
+    for (kernels::CudaGemm* const gemm : {&gemms.fastest, &gemms.fixed}) {
+      if (gemm == &gemms.fixed) work.kernel = "gemm, fixed";
+      cases.push_back({.work = work,
+                       .num_kernels = 1,
+                       .enqueue = [=](int call) { return calls->Enqueue(*gemm, num_rows, call); },
+                       .check = [=] { return calls->Check(*gemm, num_rows); }});
+    }
   }
   return cases;
 }

@@ -29,9 +29,15 @@ struct CudaKernelCase {
   std::function<Status()> check;
 };
 
-// Products of BF16. `gemm` must outlive them.
+struct CudaGemms {
+  kernels::CudaGemm& fastest;
+  kernels::CudaGemm& fixed;  // as a server has it
+};
+
+// Products of BF16; each by the fastest algorithm, and by the one that is fixed for all numbers of
+// rows: the ratio is what batch invariance costs. `gemms` must outlive them.
 StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(kernels::CudaDevice& device,
-                                                    kernels::CudaGemm& gemm, const MatrixSize& size,
+                                                    const CudaGemms& gemms, const MatrixSize& size,
                                                     const std::vector<int64_t>& rows,
                                                     size_t cold_bytes);
 

@@ -39,8 +39,15 @@ class BenchCudaCases : public ::testing::Test {
 };
 
 TEST_F(BenchCudaCases, ProductsAreRight) {
-  const auto gemm = kernels::MakeEmulatedGemm(*device_);
-  ExpectRight(CudaGemmCases(*device_, *gemm, LayerProducts(spec_)[0], {1, 7}, kColdBytes));
+  const auto fastest = kernels::MakeEmulatedGemm(*device_),
+             fixed = kernels::MakeEmulatedGemm(*device_);
+  const auto cases = CudaGemmCases(*device_, {.fastest = *fastest, .fixed = *fixed},
+                                   LayerProducts(spec_)[0], {1, 7}, kColdBytes);
+  ExpectRight(cases);
+  ASSERT_EQ(cases->size(), 2u * 2);
+  EXPECT_EQ((*cases)[3].work.kernel, "gemm, fixed");
+  EXPECT_EQ((*cases)[3].work.rows, 7);
+  EXPECT_EQ((*cases)[3].work.compared_to, 2u) << "the fastest, of as many rows";
 }
 
 TEST_F(BenchCudaCases, AdaptersOfAllRanksAreRight) {
@@ -84,10 +91,13 @@ class NoGemm final : public kernels::CudaGemm {
 };
 
 TEST_F(BenchCudaCases, WrongResultsAreFound) {
-  NoGemm gemm;
-  const auto cases = CudaGemmCases(*device_, gemm, LayerProducts(spec_)[0], {1}, kColdBytes);
+  const auto right = kernels::MakeEmulatedGemm(*device_);
+  NoGemm wrong;
+  const auto cases = CudaGemmCases(*device_, {.fastest = *right, .fixed = wrong},
+                                   LayerProducts(spec_)[0], {1}, kColdBytes);
   ASSERT_TRUE(cases.ok()) << cases.status();
-  const Status checked = (*cases)[0].check();
+  EXPECT_TRUE((*cases)[0].check().ok());
+  const Status checked = (*cases)[1].check();
   EXPECT_EQ(checked.code(), StatusCode::kInternal);
   EXPECT_THAT(Message(checked), AllOf(HasSubstr("a wrong result"), HasSubstr("seed 1")));
 }
