@@ -18,6 +18,10 @@ constexpr double kMaxAlpha = 1e9;
 constexpr int64_t kMaxLayerIndex = 1'000'000;
 // One for each module of a model of 290 layers. Every one is tried on every module.
 constexpr size_t kMaxPatterns = 2048;
+// Likewise, but these name lists of layers, of which a model has one or two.
+constexpr size_t kMaxLayersPatterns = 64;
+// As many layers as a model may have.
+constexpr size_t kMaxLayersToTransform = 1024;
 // PEFT's defaults.
 constexpr int64_t kDefaultRank = 8;
 constexpr double kDefaultAlpha = 8;
@@ -101,6 +105,10 @@ Status ReadLayers(const Json& config, LoraConfig* result) {
   ASSIGN_OR_RETURN(const ModuleNames pattern, internal::ReadModuleNames(config, "layers_pattern"));
   result->layers_pattern = pattern.names;
   if (pattern.regex.has_value()) result->layers_pattern.push_back(*pattern.regex);
+  if (result->layers_pattern.size() > kMaxLayersPatterns) {
+    return InvalidArgument(StrCat("\"layers_pattern\" has ", result->layers_pattern.size(),
+                                  " patterns; there may be ", kMaxLayersPatterns, " at most"));
+  }
   const Json* layers = FindField(config, "layers_to_transform");
   if (layers != nullptr && layers->AsArray() != nullptr && layers->AsArray()->empty()) {
     layers = nullptr;
@@ -112,6 +120,10 @@ Status ReadLayers(const Json& config, LoraConfig* result) {
   if (result->all_linear || result->target_modules.regex.has_value()) {
     return BadField(config, "layers_to_transform",
                     "none, because \"target_modules\" is a string (as in PEFT)");
+  }
+  if (layers->AsArray() != nullptr && layers->AsArray()->size() > kMaxLayersToTransform) {
+    return InvalidArgument(StrCat("\"layers_to_transform\" has ", layers->AsArray()->size(),
+                                  " indices; there may be ", kMaxLayersToTransform, " at most"));
   }
   const Json::Array one = {*layers};
   for (const Json& item : layers->AsArray() != nullptr ? *layers->AsArray() : one) {

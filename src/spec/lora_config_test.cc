@@ -73,6 +73,31 @@ TEST(LoraConfig, RefusesBadTargetsLayersAndPatterns) {
   EXPECT_THAT(ErrorOf(R"(,"alpha_pattern":{"q_proj":"4"})"), HasSubstr("\"q_proj\" is \"4\""));
 }
 
+// Each entry is tried on each module, or takes memory: a stranger's file must not hold any number.
+TEST(LoraConfig, ListsAreBounded) {
+  const auto list = [](const std::string& item, size_t count) {
+    return StrCat("[", Join(std::vector<std::string>(count, item), ","), "]");
+  };
+  const auto layers_pattern = [&](size_t count) {
+    return ErrorOf(
+        StrCat(R"(,"layers_to_transform":[1],"layers_pattern":)", list("\"layers\"", count)));
+  };
+  EXPECT_EQ(layers_pattern(64), "");
+  EXPECT_EQ(layers_pattern(65), "\"layers_pattern\" has 65 patterns; there may be 64 at most");
+  const auto layers = [&](size_t count) {
+    return ErrorOf(StrCat(R"(,"layers_to_transform":)", list("1", count)));
+  };
+  EXPECT_EQ(layers(1024), "");
+  EXPECT_EQ(layers(1025), "\"layers_to_transform\" has 1025 indices; there may be 1024 at most");
+  for (const char* field : {"target_modules", "exclude_modules", "modules_to_save"}) {
+    const auto names = [&](size_t count) {
+      return ErrorOf(StrCat(",\"", field, "\":", list("\"lm_head\"", count)));
+    };
+    EXPECT_EQ(names(8192), "") << field;
+    EXPECT_EQ(names(8193), StrCat("\"", field, "\" has 8193 names; there may be 8192 at most"));
+  }
+}
+
 TEST(LoraConfig, RefusesOtherKinds) {
   const auto config = Json::Parse(R"({"r":8,"lora_parameters":{"rank":8}})");
   EXPECT_THAT(Message(ParseLoraConfig(*config).status()), HasSubstr("\"peft_type\" is missing"));

@@ -86,6 +86,7 @@ class LayerFilter {
   static StatusOr<LayerFilter> Make(const LoraConfig& config) {
     LayerFilter filter;
     filter.layers_ = config.layers_to_transform;
+    if (filter.layers_.has_value()) std::ranges::sort(*filter.layers_);
     for (const std::string& pattern : config.layers_pattern) {
       auto regex = CompileNamePattern(StrCat(".*\\.(?:", pattern, ")\\.\\d+\\..*"));
       if (!regex.ok()) return Annotate(regex.status(), "\"layers_pattern\"");
@@ -94,17 +95,28 @@ class LayerFilter {
     return filter;
   }
 
-  bool Allows(int64_t layer, const std::string& module) const {
+  bool Allows(int64_t layer, const std::string& module) {
     if (!layers_.has_value()) return true;
-    if (std::ranges::find(*layers_, layer) == layers_->end()) return false;
-    return patterns_.empty() || std::ranges::any_of(patterns_, [&](const Regex& pattern) {
-             return Regex::Matcher(pattern).Find(module, 0).has_value();
-           });
+    if (!std::ranges::binary_search(*layers_, layer)) return false;
+    return patterns_.empty() || MatchesAny(module);
   }
+  // A search was given up: Allows has not said the truth, and does not search any more.
+  bool exhausted() const { return exhausted_; }
 
  private:
-  std::optional<std::vector<int64_t>> layers_;
+  bool MatchesAny(const std::string& module) {
+    for (const Regex& pattern : patterns_) {
+      if (exhausted_) return false;
+      Regex::Matcher matcher(pattern);
+      if (matcher.Find(module, 0).has_value()) return true;
+      exhausted_ = matcher.exhausted();
+    }
+    return false;
+  }
+
+  std::optional<std::vector<int64_t>> layers_;  // sorted
   std::vector<Regex> patterns_;
+  bool exhausted_ = false;
 };
 
 // Which modules a configuration targets.
@@ -134,9 +146,12 @@ class TargetFilter {
 
   // After all modules were asked for.
   Status CheckMatched() const {
-    if (targets_.exhausted() || excluded_.exhausted()) {
+    for (const auto& [field, exhausted] : {std::pair("target_modules", targets_.exhausted()),
+                                           {"exclude_modules", excluded_.exhausted()},
+                                           {"layers_pattern", layers_.exhausted()}}) {
+      if (!exhausted) continue;
       return InvalidArgument(
-          StrCat('"', targets_.exhausted() ? "target_modules" : "exclude_modules",
+          StrCat('"', field,
                  "\": the regular expression backtracks too often on the base model's modules"));
     }
     const std::vector<std::string> unmatched = targets_.Unmatched();

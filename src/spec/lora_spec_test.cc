@@ -175,6 +175,9 @@ TEST(LoraSpec, RefusesBadExpressions) {
               HasSubstr("backtracks too often"));
   EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"alpha_pattern":{"((((.*)*)*)*)*[!?]":4})"),
               HasSubstr("backtracks too often"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"layers_to_transform":[1],)"
+                      R"("layers_pattern":["layers_","((((.*)*)*)*)*[!?]"])"),
+              AllOf(HasSubstr("\"layers_pattern\""), HasSubstr("backtracks too often")));
 }
 
 }  // namespace

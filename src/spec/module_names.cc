@@ -9,6 +9,8 @@ namespace {
 // Names have some fifty characters. Ordinary patterns take a few hundred steps on them.
 constexpr uint32_t kMaxStepsPerName = 10'000;
 constexpr size_t kMaxPatternBytes = 4096;
+// One for each module of the deepest model (1024 layers).
+constexpr size_t kMaxNames = 8192;
 
 }  // namespace
 
@@ -22,6 +24,10 @@ StatusOr<ModuleNames> ReadModuleNames(const Json& config, std::string_view key) 
   }
   const Status bad = BadField(config, key, "a list of strings, or a string");
   if (value->AsArray() == nullptr) return bad;
+  if (value->AsArray()->size() > kMaxNames) {
+    return InvalidArgument(StrCat('"', key, "\" has ", value->AsArray()->size(),
+                                  " names; there may be ", kMaxNames, " at most"));
+  }
   for (const Json& item : *value->AsArray()) {
     if (item.AsString() == nullptr) return bad;
     result.names.push_back(*item.AsString());

@@ -28,7 +28,8 @@ struct ModuleNames {
 
 namespace internal {
 
-// A list of strings, or a string; null, "" and [] are empty. InvalidArgument for anything else.
+// A list of at most 8192 strings, or a string; null, "" and [] are empty. InvalidArgument for
+// anything else.
 StatusOr<ModuleNames> ReadModuleNames(const Json& config, std::string_view key);
 
 // `pattern` as PEFT's files have them, for short names: bounded more tightly than Regex itself,
