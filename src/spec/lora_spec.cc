@@ -95,8 +95,10 @@ class LayerFilter {
     return filter;
   }
 
+  // Whether there are layers that it does not allow.
+  bool chooses() const { return layers_.has_value(); }
   bool Allows(int64_t layer, const std::string& module) {
-    if (!layers_.has_value()) return true;
+    if (!chooses()) return true;
     if (!std::ranges::binary_search(*layers_, layer)) return false;
     return patterns_.empty() || MatchesAny(module);
   }
@@ -138,10 +140,13 @@ class TargetFilter {
     if (match == ModuleMatcher::Match::kSuffix) return layers_.Allows(layer, module);
     return all_linear_ || match != ModuleMatcher::Match::kNone;
   }
-  // Modules outside of the layers; "all-linear" means only those inside.
+  // Modules outside of the layers; "all-linear" means only those inside. Of what is found by the
+  // end of its name, PEFT wants the layer to be one of layers_to_transform: these have none.
   bool TargetsOther(const std::string& module) {
-    return targets_.Find(module) != ModuleMatcher::Match::kNone &&
-           excluded_.Find(module) == ModuleMatcher::Match::kNone;
+    const ModuleMatcher::Match match = targets_.Find(module);
+    if (excluded_.Find(module) != ModuleMatcher::Match::kNone) return false;
+    if (match == ModuleMatcher::Match::kSuffix) return !layers_.chooses();
+    return match != ModuleMatcher::Match::kNone;
   }
 
   // After all modules were asked for.

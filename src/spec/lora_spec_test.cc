@@ -45,6 +45,10 @@ Modules ModulesOf(const LoraSpec& spec) {
                                                                               module.scale};
     }
   }
+  for (const auto& [name, module] :
+       {std::pair("model.embed_tokens", spec.embedding), {"lm_head", spec.lm_head}}) {
+    if (module.rank > 0) modules[name] = {module.rank, module.scale};
+  }
   return modules;
 }
 
