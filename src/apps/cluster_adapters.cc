@@ -1,5 +1,6 @@
 #include "apps/cluster_adapters.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,14 @@
 namespace aril {
 namespace {
 
-// Of a runner's pool; what an adapter takes is known to the nearest of these.
+// What an adapter takes of a runner's pool, to the nearest of these; or of the pages that the
+// longest row of such adapters needs, as the runners' pages are no shorter.
 constexpr int64_t kPoolGrain = 64 << 10;
+
+int64_t PoolBytes(const Adapter& adapter, const ModelSpec& base) {
+  const int64_t grain = std::max(kPoolGrain, LongestAdapterRowBytes(base, DType::kBF16));
+  return PagesForAdapter(adapter, DType::kBF16, grain) * grain;
+}
 
 Json ToJson(const ChatTemplateText& text) {
   Json::Object object = {{"main", text.main}, {"special_tokens", text.special_tokens}};
@@ -60,12 +67,11 @@ StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
                                                               const std::string& source) const {
   ASSIGN_OR_RETURN(const Adapter adapter,
                    Adapter::Open(dir, options_.spec, options_.max_rank, Adapter::Values::kUnknown));
-  cluster::SharedGeneration generation = {
-      .digest = digest,
-      .source = source,
-      .rank = adapter.spec().MaxRank(),
-      .bytes = adapter.file_bytes(),
-      .pool_bytes = PagesForAdapter(adapter, DType::kBF16, kPoolGrain) * kPoolGrain};
+  cluster::SharedGeneration generation = {.digest = digest,
+                                          .source = source,
+                                          .rank = adapter.spec().MaxRank(),
+                                          .bytes = adapter.file_bytes(),
+                                          .pool_bytes = PoolBytes(adapter, options_.spec)};
   ASSIGN_OR_RETURN(const std::optional<ChatTemplateText> text,
                    ChatTemplate::Read(dir, options_.special_tokens));
   if (text.has_value()) {
