@@ -103,10 +103,9 @@ class Adapter::Reader {
       const std::string name = FullName(module + suffix);
       if (!tensors_.contains(name)) continue;
       ASSIGN_OR_RETURN(TensorView table, Take(module + suffix, shape));
-      if (weights_ != nullptr) {
-        ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(module, shape[0], shape[1]));
-        if (HaveEqualValues(table, weight)) return std::nullopt;
-      }
+      if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
+      ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(module, shape[0], shape[1]));
+      if (HaveEqualValues(table, weight)) return std::nullopt;
       if (base_.tie_word_embeddings) {
         return Unimplemented(StrCat(
             "tensor ", name,
@@ -169,12 +168,22 @@ class Adapter::Reader {
   const ModelSpec& base_;
   const LoraSpec& spec_;
   const Values values_;
-  const BaseWeights* weights_;
+  const BaseWeights* weights_;  // null: not known
   std::set<std::string, std::less<>> taken_;
 };
 
 StatusOr<Adapter> Adapter::Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
-                                Values values, const BaseWeights* weights) {
+                                Values values, const BaseWeights& weights) {
+  return OpenWith(&weights, dir, base, max_rank, values);
+}
+
+StatusOr<Adapter> Adapter::OpenWithoutBase(const Folder& dir, const ModelSpec& base,
+                                           int64_t max_rank, Values values) {
+  return OpenWith(nullptr, dir, base, max_rank, values);
+}
+
+StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& dir,
+                                    const ModelSpec& base, int64_t max_rank, Values values) {
   Adapter adapter;
   ASSIGN_OR_RETURN(adapter.spec_, LoadSpec(dir, base, max_rank));
   constexpr const char* kWeights = "adapter_model.safetensors";

@@ -41,12 +41,17 @@ class Adapter {
   // With kFinite the values are known to be finite, from a time when the same file was checked:
   // only its header is read.
   //
-  // Without the base's weights, an adapter can be looked at; to be used, one with DoRA needs them.
-  // It takes the time of reading them and of the products in adapters/dora.h.
+  // With DoRA it takes the time of reading the base's weights and of the products in
+  // adapters/dora.h.
   enum class Values { kUnknown, kFinite };
   static StatusOr<Adapter> Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
-                                Values values = Values::kUnknown,
-                                const BaseWeights* weights = nullptr);
+                                Values values, const BaseWeights& weights);
+  // For who only looks at an adapter: to be used, one with DoRA or with matrices outside of the
+  // layers must be opened with the base's weights. Without them there are no gains, and a copy of
+  // the base's own matrix, as PEFT writes it beside an adapted one, is not told from one that
+  // training has changed: it is taken for a copy.
+  static StatusOr<Adapter> OpenWithoutBase(const Folder& dir, const ModelSpec& base,
+                                           int64_t max_rank, Values values = Values::kUnknown);
 
   const LoraSpec& spec() const { return spec_; }
   // Of the weights' file.
@@ -69,6 +74,9 @@ class Adapter {
  private:
   Adapter() = default;
   class Reader;
+  // `weights`: null if they are not known.
+  static StatusOr<Adapter> OpenWith(const BaseWeights* weights, const Folder& dir,
+                                    const ModelSpec& base, int64_t max_rank, Values values);
   // From the file's tensors.
   Status Read(const ModelSpec& base, Values values, const BaseWeights* weights);
   using Layer = std::array<std::optional<LoraPair>, kNumProjections>;

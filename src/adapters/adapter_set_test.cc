@@ -15,7 +15,7 @@ const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 Adapter Open(const std::string& name) {
   const auto base = LoadModelSpec(kModel);
   CHECK(base.ok());
-  auto adapter = Adapter::Open(kModel + "/adapters/" + name, *base, kMaxLoraRank);
+  auto adapter = Adapter::OpenWithoutBase(kModel + "/adapters/" + name, *base, kMaxLoraRank);
   CHECK(adapter.ok());
   return *std::move(adapter);
 }

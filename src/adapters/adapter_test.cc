@@ -38,7 +38,7 @@ TEST(Adapter, OpensEveryGolden) {
     const auto base = LoadModelSpec(model.path());
     ASSERT_TRUE(base.ok()) << base.status();
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
-      const auto adapter = Adapter::Open(dir.path().string(), *base, kMaxLoraRank);
+      const auto adapter = Adapter::OpenWithoutBase(dir.path().string(), *base, kMaxLoraRank);
       EXPECT_TRUE(adapter.ok()) << adapter.status();
     }
   }
@@ -61,19 +61,20 @@ TEST(Adapter, OpensRealAdapters) {
   qwen.num_kv_heads = 2;
   qwen.head_dim = 64;
   for (const char* name : {"tinyllama_r4_emotion", "tinyllama_r4_keywords"}) {
-    const auto adapter = Adapter::Open(weights + name, tinyllama, kMaxLoraRank);
+    const auto adapter = Adapter::OpenWithoutBase(weights + name, tinyllama, kMaxLoraRank);
     ASSERT_TRUE(adapter.ok()) << adapter.status();
     EXPECT_EQ(adapter->spec().At(21, Projection::kV), (LoraModule{4, 2.0}));
-    EXPECT_FALSE(Adapter::Open(weights + name, qwen, kMaxLoraRank).ok());
+    EXPECT_FALSE(Adapter::OpenWithoutBase(weights + name, qwen, kMaxLoraRank).ok());
   }
-  const auto adapter = Adapter::Open(weights + "qwen2.5-0.5b_r8_qv", qwen, kMaxLoraRank);
+  const auto adapter = Adapter::OpenWithoutBase(weights + "qwen2.5-0.5b_r8_qv", qwen, kMaxLoraRank);
   ASSERT_TRUE(adapter.ok()) << adapter.status();
   EXPECT_EQ(adapter->spec().MaxRank(), 8);
 }
 
 TEST(Adapter, FindsWhatItTargetsAndNothingElse) {
   const ModelSpec base = Base();
-  const auto adapter = Adapter::Open(kModel + "/adapters/qv-r64-bf16", base, kMaxLoraRank);
+  const auto adapter =
+      Adapter::OpenWithoutBase(kModel + "/adapters/qv-r64-bf16", base, kMaxLoraRank);
   ASSERT_TRUE(adapter.ok()) << adapter.status();
   EXPECT_EQ(adapter->num_layers(), 2);
   for (int64_t layer = 0; layer < 2; ++layer) {
@@ -90,7 +91,7 @@ TEST(Adapter, FindsWhatItTargetsAndNothingElse) {
 }
 
 TEST(Adapter, ViewsSurviveAMove) {
-  auto opened = Adapter::Open(kAdapter, Base(), kMaxLoraRank);
+  auto opened = Adapter::OpenWithoutBase(kAdapter, Base(), kMaxLoraRank);
   ASSERT_TRUE(opened.ok());
   const std::byte* before = opened->Find(1, Projection::kUp)->b.data;
   const Adapter moved = *std::move(opened);
@@ -103,7 +104,7 @@ std::string ErrorAfter(const std::function<void(const TestDir&)>& edit,
                        const ModelSpec& base = Base(), int64_t max_rank = kMaxLoraRank) {
   const TestDir dir(kAdapter);
   edit(dir);
-  const auto adapter = Adapter::Open(dir.path(), base, max_rank);
+  const auto adapter = Adapter::OpenWithoutBase(dir.path(), base, max_rank);
   EXPECT_FALSE(adapter.ok());
   if (adapter.ok()) return "";
   EXPECT_THAT(Message(adapter.status()), HasSubstr(dir.path())) << "must say which adapter";
@@ -182,7 +183,7 @@ TEST(Adapter, RefusesARankAboveTheLimit) {
   const auto none = [](const TestDir&) {};
   EXPECT_THAT(ErrorAfter(none, Base(), 3),
               HasSubstr("the largest rank is 4, more than the --max-lora-rank of 3"));
-  EXPECT_TRUE(Adapter::Open(kAdapter, Base(), 4).ok());
+  EXPECT_TRUE(Adapter::OpenWithoutBase(kAdapter, Base(), 4).ok());
 }
 
 TEST(Adapter, RefusesAnUnsupportedConfig) {
@@ -204,7 +205,7 @@ TEST(Adapter, RefusesPickleFiles) {
 TEST(Adapter, APickleBesideSafetensorsDoesNoHarm) {
   const TestDir dir(kAdapter);
   dir.Write("adapter_model.bin", "never read");
-  EXPECT_TRUE(Adapter::Open(dir.path(), Base(), kMaxLoraRank).ok());
+  EXPECT_TRUE(Adapter::OpenWithoutBase(dir.path(), Base(), kMaxLoraRank).ok());
 }
 
 TEST(Adapter, RefusesHalfAndMissingFiles) {
@@ -226,7 +227,8 @@ TEST(Adapter, RefusesHalfAndMissingFiles) {
 }
 
 TEST(Adapter, RefusesADirectoryThatIsNotThere) {
-  const auto adapter = Adapter::Open(kModel + "/adapters/nothing-here", Base(), kMaxLoraRank);
+  const auto adapter =
+      Adapter::OpenWithoutBase(kModel + "/adapters/nothing-here", Base(), kMaxLoraRank);
   EXPECT_EQ(adapter.status().code(), StatusCode::kNotFound) << adapter.status();
 }
 
@@ -235,7 +237,7 @@ class OuterModules : public ::testing::Test {
  protected:
   StatusOr<Adapter> Open(const std::string& dir, const ModelSpec& base = Base()) {
     const BaseWeights weights{&*checkpoint_, kernels::AvailableIsas().back()};
-    return Adapter::Open(dir, base, kMaxLoraRank, Adapter::Values::kUnknown, &weights);
+    return Adapter::Open(dir, base, kMaxLoraRank, Adapter::Values::kUnknown, weights);
   }
   // Of a copy of a golden that `edit` has changed.
   StatusOr<Adapter> OpenEdited(const std::string& name, const std::function<void(Tensors&)>& edit,
@@ -296,6 +298,44 @@ TEST_F(OuterModules, WhatChangesATiedMatrixIsRefused) {
   const auto change = [](Tensors& tensors) { ChangeFirstValue(tensors.at(kHead)); };
   EXPECT_THAT(Message(OpenEdited("head-embedding-r6", change, tied).status()),
               AllOf(HasSubstr(kHead), HasSubstr("would change both")));
+}
+
+// PEFT writes a copy beside an adapted embedding, and of a tied model's too. Whether it is one,
+// only who has the base's weights can say.
+TEST(Adapter, WithoutTheBaseACopyOfATiedMatrixIsNoError) {
+  const std::string model = ARIL_SOURCE_DIR "/tests/goldens/qwen2-f32";
+  const auto base = LoadModelSpec(model);
+  const auto checkpoint = Checkpoint::Open(model);
+  ASSERT_TRUE(base.ok() && base->tie_word_embeddings && checkpoint.ok());
+  const BaseWeights weights{&*checkpoint, kernels::AvailableIsas().back()};
+  const auto own = checkpoint->Get("model.embed_tokens.weight", {150, 48});
+  ASSERT_TRUE(own.ok());
+  const EditableTensors::Tensor copy{
+      own->dtype, own->shape, {own->data, own->data + own->size_bytes()}};
+  EditableTensors::Tensor edited = copy;
+  edited.bytes[0] ^= std::byte{1};
+  for (const auto& [adapter, name] :
+       {std::pair("embedding-r4", "base_model.model.model.embed_tokens.base_layer.weight"),
+        {"embedding-r4", "base_model.model.lm_head.weight"},
+        {"qv-r1", "base_model.model.model.embed_tokens.weight"}}) {
+    SCOPED_TRACE(name);
+    const TestDir dir(model + "/adapters/" + adapter);
+    for (const bool is_copy : {true, false}) {
+      EditTensors(dir / kWeights,
+                  [&, name = name](Tensors& tensors) { tensors[name] = is_copy ? copy : edited; });
+      const auto looked_at = Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
+      ASSERT_TRUE(looked_at.ok()) << looked_at.status();
+      EXPECT_EQ(looked_at->embedding_table(), nullptr);
+      EXPECT_EQ(looked_at->lm_head_table(), nullptr);
+      const auto opened =
+          Adapter::Open(dir.path(), *base, kMaxLoraRank, Adapter::Values::kUnknown, weights);
+      EXPECT_EQ(opened.ok(), is_copy) << opened.status();
+    }
+    EditTensors(dir / kWeights, [&, name = name](Tensors& tensors) {
+      tensors[name] = EditableTensors::Tensor::Filled({150, 47}, 1);
+    });
+    EXPECT_FALSE(Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank).ok()) << "its shape";
+  }
 }
 
 TEST_F(OuterModules, AnotherVocabularyIsRefused) {

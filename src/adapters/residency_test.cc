@@ -30,7 +30,8 @@ std::vector<AdapterRef> OpenAdapters() {
   const std::string names[] = {"all-r4", "all-r8-rslora-f16", "down-r1", "qv-r64-bf16"};
   std::vector<AdapterRef> adapters;
   for (size_t i = 0; i < kNumAdapters; ++i) {
-    auto adapter = Adapter::Open(kModel + "/adapters/" + names[i % 4], *base, kMaxLoraRank);
+    auto adapter =
+        Adapter::OpenWithoutBase(kModel + "/adapters/" + names[i % 4], *base, kMaxLoraRank);
     CHECK(adapter.ok());
     adapters.push_back(
         {AdapterId(static_cast<int32_t>(i)), std::make_shared<const Adapter>(*std::move(adapter))});

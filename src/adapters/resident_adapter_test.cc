@@ -29,7 +29,7 @@ std::vector<Golden> Goldens() {
     const BaseWeights weights{&*checkpoint, kernels::AvailableIsas().back()};
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
       auto adapter = Adapter::Open(dir.path().string(), *base, kMaxLoraRank,
-                                   Adapter::Values::kUnknown, &weights);
+                                   Adapter::Values::kUnknown, weights);
       CHECK(adapter.ok());
       goldens.push_back({dir.path(), *base, *std::move(adapter)});
     }

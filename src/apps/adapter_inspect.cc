@@ -105,7 +105,7 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   ASSIGN_OR_RETURN(const ModelSpec base, LoadModelSpec(*options.model_dir));
   report.Line("base model", *options.model_dir, ": ", base.architecture, ", ", base.num_layers,
               " layers, hidden size ", base.hidden_size);
-  const auto adapter = Adapter::Open(options.adapter_dir, base, kMaxLoraRank);
+  const auto adapter = Adapter::OpenWithoutBase(options.adapter_dir, base, kMaxLoraRank);
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(adapter->spec()));

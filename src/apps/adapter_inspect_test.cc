@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <sstream>
 
+#include "adapters/test_support.h"
 #include "base/file.h"
+#include "base/test_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -44,6 +46,19 @@ TEST(AdapterInspect, SaysWhetherItFitsAndWhatItTakes) {
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("MistralForCausalLM, 2 layers"),
                                   HasSubstr("1 layer × q_proj, k_proj, v_proj, o_proj"),
                                   HasSubstr("pages of "), HasSubstr(" in F32")));
+}
+
+// What PEFT writes beside an adapted embedding.
+TEST(AdapterInspect, ACopyOfATiedMatrixFits) {
+  const std::string model = ARIL_SOURCE_DIR "/tests/goldens/qwen2-f32";
+  const TestDir dir(model + "/adapters/embedding-r4");
+  EditTensors(dir / "adapter_model.safetensors", [](auto& tensors) {
+    tensors["base_model.model.model.embed_tokens.base_layer.weight"] =
+        EditableTensors::Tensor::Filled({150, 48}, 1);
+  });
+  const Outcome outcome = Inspect({dir.path(), model});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, HasSubstr("fits        yes"));
 }
 
 TEST(AdapterInspect, SaysWhyNot) {

@@ -65,8 +65,9 @@ Generation::Description ToDescription(AdapterId adapter,
 StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
                                                               const std::string& digest,
                                                               const std::string& source) const {
-  ASSIGN_OR_RETURN(const Adapter adapter,
-                   Adapter::Open(dir, options_.spec, options_.max_rank, Adapter::Values::kUnknown));
+  ASSIGN_OR_RETURN(
+      const Adapter adapter,
+      Adapter::OpenWithoutBase(dir, options_.spec, options_.max_rank, Adapter::Values::kUnknown));
   cluster::SharedGeneration generation = {.digest = digest,
                                           .source = source,
                                           .rank = adapter.spec().MaxRank(),

@@ -54,7 +54,8 @@ StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
   std::vector<std::shared_ptr<const Generation>> generations;
   std::vector<AdapterFailure> failures;
   for (size_t i = 0; i < adapters.size(); ++i) {
-    const auto adapter = Adapter::Open(adapters[i].dir, spec, max_rank, Adapter::Values::kFinite);
+    const auto adapter =
+        Adapter::OpenWithoutBase(adapters[i].dir, spec, max_rank, Adapter::Values::kFinite);
     if (!adapter.ok()) {
       failures.push_back({i, adapter.status()});
       continue;

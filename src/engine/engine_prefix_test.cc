@@ -247,7 +247,8 @@ TEST_F(EnginePrefix, WhatWasNotUsedForLongestGivesWayFirst) {
 TEST_F(EnginePrefix, AnAdapterOfTheSameFilesUnderANewIdSharesNothing) {
   const std::vector<int32_t> prompt = Prompt(20);
   Run(engine_, Request(0, prompt, 6, AdapterId(0)));
-  auto again = Adapter::Open(kEngineTestModel + "/adapters/all-r4", engine_.spec(), kMaxLoraRank);
+  auto again =
+      Adapter::OpenWithoutBase(kEngineTestModel + "/adapters/all-r4", engine_.spec(), kMaxLoraRank);
   ASSERT_TRUE(again.ok()) << again.status();
   engine_.adapters().Remove(AdapterId(0));
   const AdapterId id = engine_.adapters().Add(*std::move(again));

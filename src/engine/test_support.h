@@ -48,7 +48,7 @@ class TestEngine {
                 std::make_unique<HostArena>(options.engine.num_pages, layout_.page_bytes()),
                 adapters_, context_, clock_) {
     for (const std::string& dir : options.adapter_dirs)
-      adapters_.Add(Value(Adapter::Open(dir, spec_, kMaxLoraRank)));
+      adapters_.Add(Value(Adapter::OpenWithoutBase(dir, spec_, kMaxLoraRank)));
   }
 
   Engine* operator->() { return &engine_; }

@@ -51,7 +51,7 @@ struct Golden {
     const BaseWeights base{&checkpoint, context.isa()};
     for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
       adapters.push_back(Value(
-          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, &base)));
+          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, base)));
     }
   }
 

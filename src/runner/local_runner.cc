@@ -125,7 +125,7 @@ Status LocalRunner::OpenAdapters(const LocalRunnerOptions& options, const Checkp
   bool failed = false;
   for (size_t i = 0; i < options.adapter_dirs.size(); ++i) {
     auto adapter = Adapter::Open(options.adapter_dirs[i], spec_, options.max_lora_rank,
-                                 Adapter::Values::kUnknown, &weights);
+                                 Adapter::Values::kUnknown, weights);
     if (adapter.ok()) adapter = CheckDevice(options.adapter_dirs[i], *std::move(adapter));
     if (adapter.ok()) {
       adapters_.Add(std::move(*adapter));
@@ -146,7 +146,7 @@ StatusOr<Adapter> LocalRunner::CheckDevice(const std::string& dir, Adapter adapt
 
 StatusOr<Adapter> LocalRunner::Open(const Folder& dir, Adapter::Values values) const {
   const BaseWeights weights{&model_->checkpoint(), context_.isa()};
-  ASSIGN_OR_RETURN(Adapter opened, Adapter::Open(dir, spec_, max_lora_rank_, values, &weights));
+  ASSIGN_OR_RETURN(Adapter opened, Adapter::Open(dir, spec_, max_lora_rank_, values, weights));
   ASSIGN_OR_RETURN(Adapter adapter, CheckDevice(dir.path(), std::move(opened)));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
