@@ -369,6 +369,38 @@ TEST(Engine, SeveralAdaptersOnASequenceAreItsOwnBusiness) {
   ExpectAllPagesBack(mixed);
 }
 
+// A matrix of an adapter's own stands in place of the base's, and all others add to it.
+TEST(Engine, AnEmbeddingOfAnAdaptersOwnTakesNothingFromTheOthers) {
+  TestEngineOptions options;
+  options.adapter_dirs = {kEngineTestModel + "/adapters/saved-r2",
+                          kEngineTestModel + "/adapters/head-embedding-r6"};
+  const auto first_logprobs = [&](AdapterMix mix) {
+    TestEngine engine(options);
+    auto request = GreedyRequest(0, kPrompt, 1);
+    request.adapters = std::move(mix);
+    request.sampling.num_logprobs = 171;
+    const wire::Logprobs first = *RunAlone(engine, request).logprobs[0];
+    std::map<int32_t, float> by_token;
+    for (const auto& [token, logprob] : first.top) by_token[token] = logprob;
+    return by_token;
+  };
+  const auto largest_difference = [](const auto& a, const auto& b) {
+    float largest = 0;
+    for (const auto& [token, logprob] : a) {
+      largest = std::max(largest, std::abs(logprob - b.at(token)));
+    }
+    return largest;
+  };
+  const AdapterUse own{AdapterId(0)}, adds{AdapterId(1)};
+  const auto before = first_logprobs({own, adds});
+  const auto after = first_logprobs({adds, own});
+  ASSERT_EQ(before.size(), 171u);
+  // Sums of a few values of about 1 in another order, through two layers: 2⁻²⁴ of each, and what
+  // the layers make of that. Without what is added, whole tenths are missing.
+  EXPECT_LT(largest_difference(before, after), 1e-4f);
+  EXPECT_GT(largest_difference(after, first_logprobs({own})), 1e-2f);
+}
+
 TEST(Engine, AnEmptyStepIsHarmless) {
   TestEngine engine({});
   EXPECT_THAT(engine->Step(), IsEmpty());

@@ -79,22 +79,28 @@ Status CpuBackend::Embed() {
     CHECK(token >= 0 && token < spec_.vocab_size);
     CopyAsFloat(weights_.embedding, token * spec_.hidden_size, spec_.hidden_size, residual.row(r));
   });
-  for (const BatchSegment& segment : batch_.segments) EmbedWithAdapter(segment);
+  // A table of an adapter's own comes in place of the base's, and all others add to it, wherever
+  // they stand in the request's list.
+  for (const BatchSegment& segment : batch_.segments) EmbedFromOwnTable(segment);
+  for (const BatchSegment& segment : batch_.segments) AddToEmbedding(segment);
   return OkStatus();
 }
 
-void CpuBackend::EmbedWithAdapter(const BatchSegment& segment) {
+void CpuBackend::EmbedFromOwnTable(const BatchSegment& segment) {
+  const kernels::LoraMatrix& table = segment.adapter->outer().embedding_table;
+  if (table.runs.empty()) return;
+  for (int32_t r = segment.first_row; r < segment.first_row + segment.num_rows; ++r) {
+    const int32_t token = batch_.tokens[static_cast<size_t>(r)];
+    const TensorView row{RowOf(table, token), layout_.dtype, {spec_.hidden_size}};
+    CopyAsFloat(row, 0, spec_.hidden_size, Residual().row(r));
+  }
+}
+
+void CpuBackend::AddToEmbedding(const BatchSegment& segment) {
   const std::span<const int32_t> tokens = batch_.tokens;
   const OuterWeights& outer = segment.adapter->outer();
   const auto first = static_cast<size_t>(segment.first_row);
   const auto count = static_cast<size_t>(segment.num_rows);
-  if (!outer.embedding_table.runs.empty()) {
-    for (size_t i = 0; i < count; ++i) {
-      const TensorView row{
-          RowOf(outer.embedding_table, tokens[first + i]), layout_.dtype, {spec_.hidden_size}};
-      CopyAsFloat(row, 0, spec_.hidden_size, Residual().row(static_cast<int64_t>(first + i)));
-    }
-  }
   if (outer.embedding_rank == 0) return;
   // A token's x is one-hot: its product with Aᵀ is a row of that.
   const int64_t rank = outer.embedding_rank;

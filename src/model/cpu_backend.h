@@ -41,7 +41,8 @@ class CpuBackend final : public Backend {
   using Layer = LayerWeights<kernels::PackedMatrix>;
 
   // An adapter's own embedding, and what it adds to it.
-  void EmbedWithAdapter(const BatchSegment& segment);
+  void EmbedFromOwnTable(const BatchSegment& segment);
+  void AddToEmbedding(const BatchSegment& segment);
   void AddAdapters(int64_t layer, ProjectionGroup group, const kernels::ConstMatrix& x);
   // Likewise of lm_head; x [rows.size(), hidden] is its input.
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,

@@ -117,45 +117,30 @@ void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
   }
 }
 
-// A matrix of its own comes in place of all that was there for a row: the base model's, and what
-// segments before it added. Returns for each row the first segment that counts.
-std::vector<size_t> CudaStep::FindOwnEmbeddings() {
-  std::vector<size_t> first_segment(batch_.tokens.size());
+// A table of an adapter's own comes in place of the base model's. The gather reads it, so that all
+// segments of the row add to it, wherever they stand.
+void CudaStep::FindOwnEmbeddings() {
   for (size_t i = 0; i < tables_.size(); ++i) {
     if (tables_[i].own_embedding == nullptr) continue;
     own_embeddings_.resize(batch_.tokens.size());
     const BatchSegment& segment = batch_.segments[i];
-    std::fill_n(first_segment.begin() + segment.first_row, segment.num_rows, i);
     std::fill_n(own_embeddings_.begin() + segment.first_row, segment.num_rows,
                 tables_[i].own_embedding);
   }
   shape_.has_own_embeddings = !own_embeddings_.empty();
-  return first_segment;
 }
 
 void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
-  if (std::ranges::all_of(tables_, [](const auto& table) { return table.embedding == nullptr; })) {
-    return;
-  }
-  const std::vector<size_t> first_segment = FindOwnEmbeddings();
+  FindOwnEmbeddings();
   std::vector<LoraPlanSegment> segments;
   for (size_t i = 0; i < tables_.size(); ++i) {
-    const BatchSegment& segment = batch_.segments[i];
     if (tables_[i].embedding_rank == 0) continue;
-    const int32_t end = segment.first_row + segment.num_rows;
-    for (int32_t row = segment.first_row; row < end;) {
-      const auto counts = [&](int32_t r) { return first_segment[static_cast<size_t>(r)] <= i; };
-      int32_t next = row + 1;
-      while (next < end && counts(next) == counts(row)) ++next;
-      if (counts(row)) {
-        segments.push_back({row,
-                            next - row,
-                            segment.weight,
-                            tables_[i].embedding,
-                            {&tables_[i].embedding_rank, 1}});
-      }
-      row = next;
-    }
+    const BatchSegment& segment = batch_.segments[i];
+    segments.push_back({segment.first_row,
+                        segment.num_rows,
+                        segment.weight,
+                        tables_[i].embedding,
+                        {&tables_[i].embedding_rank, 1}});
   }
   if (segments.empty()) return;
   const std::vector<int64_t> outs = OutsOf(spec, kEmbeddingPlan);

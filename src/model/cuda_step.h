@@ -96,7 +96,7 @@ class CudaStep {
  private:
   void PlanAdapters(const ModelSpec& spec, int num_multiprocessors);
   void PlanEmbedding(const ModelSpec& spec, int num_multiprocessors);
-  std::vector<size_t> FindOwnEmbeddings();
+  void FindOwnEmbeddings();
   // Rounds the shape, with tables for all that it bounds; false if the step needs more.
   bool PlaceWithin(const ModelSpec& spec, int num_multiprocessors);
   void Place(const std::array<size_t, kNumStepPlans>& lora_bytes);

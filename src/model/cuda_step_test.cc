@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -115,6 +116,28 @@ TEST(CudaStep, ARoundedShapeWithAnEmbeddingIsNoLargerThanTheLargest) {
     EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
     EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
     EXPECT_LE(step.pieces().size(), kNumStepPlans + 1);
+  }
+}
+
+// Of two adapters of one row, in either order: a table of the one takes nothing from the other.
+TEST(CudaStep, WhatIsAddedToAnEmbeddingStandsBesideAnOwnOne) {
+  const kernels::LoraDeviceMatrix own;
+  for (const size_t with_own : {0, 1}) {
+    Decodes decodes(1);
+    decodes.segments.push_back(decodes.segments[0]);
+    decodes.tables.push_back(decodes.tables[0]);
+    for (CudaAdapters::Table& table : decodes.tables) table.embedding = &decodes.weights;
+    decodes.tables[with_own].own_embedding = &own;
+    decodes.tables[1 - with_own].embedding_rank = 16;
+    const ForwardBatch batch = decodes.batch();
+    const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
+    EXPECT_TRUE(step.shape().has_own_embeddings) << with_own;
+    EXPECT_TRUE(step.shape().Touches(kEmbeddingPlan)) << with_own;
+    std::vector<std::byte> table(step.layout().size_bytes);
+    step.Write(table.data(), table.data());
+    const kernels::LoraDeviceMatrix* written = nullptr;
+    std::memcpy(&written, &table[step.layout().own_embeddings], sizeof(written));
+    EXPECT_EQ(written, &own);
   }
 }
 
