@@ -91,7 +91,8 @@ void AddAdapterChangeFlags(CLI::App& app, ServeFlags& flags) {
             "Leave out adapters that cannot be served, instead of ending");
   AddFlag(app, "--tenant-pin-share", flags.tenant_pin_share,
           "Most of the pool beside the longest context that one tenant's pinned adapters may take, "
-          "e.g. 0.25 [0.5 if keys name several tenants, else 1]")
+          "e.g. 0.25; all tenants' together may take as much, or a half if that is more [0.5 if "
+          "keys name several tenants, else 1]")
       ->type_name("FRACTION")
       ->default_str("");
 }

@@ -51,7 +51,8 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
       standing_pins_({.num_pages = options.num_pages,
                       .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens),
                       .max_adapter_pages = options.max_adapter_pages,
-                      .max_owner_pages = options.max_owner_pinned_pages}),
+                      .max_owner_pages = options.max_owner_pinned_pages,
+                      .max_pinned_pages = options.max_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
       executor_(model, *arena_, context) {}
 
@@ -77,9 +78,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   std::vector<StandingPins::AdapterPages> adapter_pages;
   for (const AdapterRef& ref : adapters)
     adapter_pages.push_back({ref.id, residency_.PagesFor(ref)});
-  ASSIGN_OR_RETURN(
-      StandingPins::Room room,
-      standing_pins_.Reserve(std::move(adapter_pages), CeilDiv(tokens, limits_.page_tokens)));
+  ASSIGN_OR_RETURN(StandingPins::Room room,
+                   standing_pins_.Reserve(std::move(adapter_pages),
+                                          CeilDiv(tokens, limits_.page_tokens), request.tenant));
   return AcceptedSequence{std::move(request), std::move(adapters), std::move(room)};
 }
 

@@ -40,8 +40,9 @@ struct EngineOptions {
   int64_t max_adapter_pages = Residency::kUnbounded;
   // That sequences may take. Cached ones that none of them uses do not count.
   int64_t max_kv_pages = std::numeric_limits<int64_t>::max();
-  // That adapters which one owner has pinned may take.
+  // That adapters which one owner has pinned may take, and all that are pinned.
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
+  int64_t max_pinned_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
   // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
   // line; by weight: 1 for those that are not here.
@@ -69,7 +70,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // InvalidArgument says why a sequence cannot run here at all. Thread-safe.
+  // InvalidArgument says why a sequence cannot run here at all; Unavailable that it cannot while
+  // other tenants' adapters are pinned. Thread-safe.
   StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request);
 
   // Keeps an adapter of the set in the pool while what this returns exists, which the engine must

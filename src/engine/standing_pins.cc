@@ -14,23 +14,42 @@ StandingPins::Room::~Room() {
 }
 
 StatusOr<StandingPins::Room> StandingPins::Reserve(std::vector<AdapterPages> adapters,
-                                                   int64_t context_pages) {
+                                                   int64_t context_pages,
+                                                   const std::string& owner) {
   const std::lock_guard lock(mutex_);
-  const int64_t own_pages = UnpinnedPages(adapters, kBaseModel);
-  const int64_t pages = context_pages + own_pages;
-  if (pages + pinned_pages_ > limits_.num_pages) {
+  Need need{std::move(adapters), context_pages};
+  RETURN_IF_ERROR(CheckNeed(need, owner));
+  return Room(this, needs_.insert(needs_.end(), std::move(need)));
+}
+
+Status StandingPins::CheckNeed(const Need& need, const std::string& owner) const {
+  int64_t own_adapter_pages = 0;
+  for (const AdapterPages& adapter : need.adapters) {
+    if (!HasPinned(owner, adapter.id)) own_adapter_pages += adapter.num_pages;
+  }
+  const int64_t own_pinned = PagesOf(owner);
+  const int64_t pages = need.context_pages + own_adapter_pages;
+  if (pages + own_pinned > limits_.num_pages) {
     return InvalidArgument(StrCat(
         "the sequence and its adapters need ", pages, " pages, but the whole pool has ",
-        limits_.num_pages, ", of which pinned adapters keep ", pinned_pages_,
+        limits_.num_pages, ", of which the tenant's pinned adapters keep ", own_pinned,
         "; shorten the request, unpin an adapter, or start the server with a larger --pool-bytes"));
   }
-  if (own_pages > 0 && own_pages + pinned_pages_ > limits_.max_adapter_pages) {
+  if (own_adapter_pages > 0 && own_adapter_pages + own_pinned > limits_.max_adapter_pages) {
     return InvalidArgument(
-        StrCat("the sequence's adapters take ", own_pages, " pages, but adapters may take ",
-               limits_.max_adapter_pages, ", of which pinned ones keep ", pinned_pages_,
+        StrCat("the sequence's adapters take ", own_adapter_pages, " pages, but adapters may take ",
+               limits_.max_adapter_pages, ", of which the tenant's pinned ones keep ", own_pinned,
                "; unpin an adapter, or start the server with a larger --adapter-pool-share"));
   }
-  return Room(this, needs_.insert(needs_.end(), {std::move(adapters), context_pages}));
+  const int64_t adapter_pages = UnpinnedPages(need.adapters, kBaseModel);
+  if (need.context_pages + adapter_pages + pinned_pages_ > limits_.num_pages ||
+      (adapter_pages > 0 && adapter_pages + pinned_pages_ > limits_.max_adapter_pages)) {
+    return Unavailable(StrCat(
+        "the sequence and its adapters need ", pages,
+        " pages, for which there is no room at present beside what is pinned for others; shorten "
+        "the request, or try again later"));
+  }
+  return OkStatus();
 }
 
 int64_t StandingPins::UnpinnedPages(const std::vector<AdapterPages>& adapters, AdapterId id) const {
@@ -41,48 +60,64 @@ int64_t StandingPins::UnpinnedPages(const std::vector<AdapterPages>& adapters, A
   return pages;
 }
 
-Status StandingPins::CheckPin(AdapterId id, int64_t num_pages) const {
-  const int64_t left = limits_.num_pages - pinned_pages_ - num_pages;
-  const std::string what =
-      StrCat("pinned, the adapter would keep ", num_pages, " pages of the pool's ",
-             limits_.num_pages, "; beside ", pinned_pages_, " pages of other pinned adapters ",
-             std::max<int64_t>(left, 0), " would be left");
-  if (left < limits_.max_context_pages) {
-    return FailedPrecondition(StrCat(what, ", and the longest context takes ",
-                                     limits_.max_context_pages,
-                                     "; unpin another adapter, or start the server with a larger "
-                                     "--pool-bytes or a smaller --max-model-len"));
-  }
-  const int64_t share_left = limits_.max_adapter_pages - pinned_pages_ - num_pages;
-  if (share_left < 0) {
+bool StandingPins::HasPinned(const std::string& owner, AdapterId id) const {
+  const auto pinned = pinned_.find(id);
+  return pinned != pinned_.end() && pinned->second.by_owner.contains(owner);
+}
+
+int64_t StandingPins::PagesOf(const std::string& owner) const {
+  const auto pages = owner_pages_.find(owner);
+  return pages == owner_pages_.end() ? 0 : pages->second;
+}
+
+Status StandingPins::CheckPin(int64_t num_pages, const std::string& owner) const {
+  const std::string what = StrCat("pinned, the adapter would keep ", num_pages, " pages");
+  const int64_t own = PagesOf(owner);
+  const int64_t left = limits_.num_pages - num_pages;
+  if (left - own < limits_.max_context_pages) {
     return FailedPrecondition(StrCat(
-        "pinned, the adapter would keep ", num_pages, " pages beside ", pinned_pages_,
-        " of other pinned adapters, and all adapters together may take ", limits_.max_adapter_pages,
+        what, " of the pool's ", limits_.num_pages, "; beside ", own,
+        " pages of other adapters that the tenant has pinned ", std::max<int64_t>(left - own, 0),
+        " would be left, and the longest context takes ", limits_.max_context_pages,
+        "; unpin another adapter, or start the server with a larger --pool-bytes or a "
+        "smaller --max-model-len"));
+  }
+  if (num_pages + own > limits_.max_adapter_pages) {
+    return FailedPrecondition(StrCat(
+        what, " beside ", own, " of other adapters that the tenant has pinned, and all adapters ",
+        "together may take ", limits_.max_adapter_pages,
         "; unpin another adapter, or start the server with a larger --adapter-pool-share"));
   }
+  if (left - pinned_pages_ < limits_.max_context_pages ||
+      num_pages + pinned_pages_ > limits_.max_adapter_pages ||
+      num_pages + pinned_pages_ > limits_.max_pinned_pages) {
+    return FailedPrecondition(
+        StrCat(what,
+               ", for which there is no room at present beside what others have pinned; try "
+               "again later, or start the server with a larger --pool-bytes"));
+  }
+  return OkStatus();
+}
+
+Status StandingPins::CheckNeeds(AdapterId id, int64_t num_pages) const {
+  const int64_t left = limits_.num_pages - pinned_pages_ - num_pages;
+  const int64_t share_left = limits_.max_adapter_pages - pinned_pages_ - num_pages;
   for (const Need& need : needs_) {
     const int64_t adapter_pages = UnpinnedPages(need.adapters, id);
-    const int64_t pages = need.context_pages + adapter_pages;
-    if (adapter_pages > share_left) {
-      return FailedPrecondition(StrCat(
-          "pinned, the adapter would leave ", share_left, " of the ", limits_.max_adapter_pages,
-          " pages that adapters may take, and the adapters of a request in work take ",
-          adapter_pages,
-          "; try again when it is done, or start the server with a larger --adapter-pool-share"));
-    }
-    if (pages <= left) continue;
-    return FailedPrecondition(StrCat(what, ", and a request in work takes ", pages,
-                                     "; try again when it is done, or start the server with a "
-                                     "larger --pool-bytes"));
+    const bool fits_pool = need.context_pages + adapter_pages <= left;
+    if (fits_pool && adapter_pages <= share_left) continue;
+    return FailedPrecondition(
+        StrCat("pinned, the adapter would keep ", num_pages,
+               " pages, and leave too few for a request in work; try again when it is done, or "
+               "start the server with a larger ",
+               fits_pool ? "--adapter-pool-share" : "--pool-bytes"));
   }
   return OkStatus();
 }
 
 Status StandingPins::CheckOwner(AdapterId id, int64_t num_pages, const std::string& owner) const {
-  const auto pinned = pinned_.find(id);
-  if (pinned != pinned_.end() && pinned->second.by_owner.contains(owner)) return OkStatus();
-  const auto pages = owner_pages_.find(owner);
-  const int64_t others = pages == owner_pages_.end() ? 0 : pages->second;
+  if (HasPinned(owner, id)) return OkStatus();
+  const int64_t others = PagesOf(owner);
   if (others + num_pages <= limits_.max_owner_pages) return OkStatus();
   return FailedPrecondition(StrCat(
       "pinned, the adapter would keep ", num_pages, " pages of the pool's ", limits_.num_pages,
@@ -98,7 +133,8 @@ StatusOr<std::shared_ptr<const void>> StandingPins::Pin(const AdapterRef& ref, i
   RETURN_IF_ERROR(CheckOwner(ref.id, num_pages, owner));
   auto found = pinned_.find(ref.id);
   if (found == pinned_.end()) {
-    RETURN_IF_ERROR(CheckPin(ref.id, num_pages));
+    RETURN_IF_ERROR(CheckPin(num_pages, owner));
+    RETURN_IF_ERROR(CheckNeeds(ref.id, num_pages));
     found = pinned_.emplace(ref.id, Pinned{ref, num_pages}).first;
     pinned_pages_ += num_pages;
     Changed();

@@ -37,8 +37,9 @@ class StandingPins {
     int64_t max_context_pages = 0;  // of a sequence of the longest context, without its adapter
     // Of all adapters in the pool.
     int64_t max_adapter_pages = Residency::kUnbounded;
-    // That one owner may pin.
+    // That one owner may pin, and that all of them may together.
     int64_t max_owner_pages = Residency::kUnbounded;
+    int64_t max_pinned_pages = Residency::kUnbounded;
   };
   explicit StandingPins(const Limits& limits) : limits_(limits) {}
   StandingPins(const StandingPins&) = delete;
@@ -46,19 +47,20 @@ class StandingPins {
 
   // What an accepted sequence may come to need, kept while this exists. Move-only.
   class Room;
-  // InvalidArgument if a sequence of that many pages, and its adapters', never fits beside the
-  // pinned ones.
+  // InvalidArgument if a sequence of that many pages, and its adapters', never fits beside what its
+  // `owner` has pinned; Unavailable if it does not because of what others have.
   struct AdapterPages {
     AdapterId id;
     int64_t num_pages = 0;
   };
-  StatusOr<Room> Reserve(std::vector<AdapterPages> adapters, int64_t context_pages);
+  StatusOr<Room> Reserve(std::vector<AdapterPages> adapters, int64_t context_pages,
+                         const std::string& owner = "");
 
   // Keeps an adapter in the pool while what this returns exists; several times is like once. Its
   // copy begins when its pages are free, and nobody joins the running sequences before.
   // FailedPrecondition if the longest context, or a sequence that was accepted, would not fit any
-  // more, or `owner` (a tenant) would pin more than its share; an adapter that several have pinned
-  // counts for each.
+  // more, or `owner` (a tenant) would pin more than its share, or all more than theirs; an adapter
+  // that several have pinned counts for each.
   StatusOr<std::shared_ptr<const void>> Pin(const AdapterRef& ref, int64_t num_pages,
                                             const std::string& owner = "");
 
@@ -95,7 +97,12 @@ class StandingPins {
   // mutex_ is held for these.
   // Of those of them that are neither pinned nor `id`.
   int64_t UnpinnedPages(const std::vector<AdapterPages>& adapters, AdapterId id) const;
-  Status CheckPin(AdapterId id, int64_t num_pages) const;
+  bool HasPinned(const std::string& owner, AdapterId id) const;
+  int64_t PagesOf(const std::string& owner) const;
+  // What these say counts the owner's pins only: what others have is theirs to know.
+  Status CheckNeed(const Need& need, const std::string& owner) const;
+  Status CheckPin(int64_t num_pages, const std::string& owner) const;
+  Status CheckNeeds(AdapterId id, int64_t num_pages) const;
   Status CheckOwner(AdapterId id, int64_t num_pages, const std::string& owner) const;
   void Changed();
 

@@ -14,8 +14,10 @@
 namespace aril {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr AdapterId kA{0};
 constexpr AdapterId kB{1};
@@ -35,9 +37,9 @@ TEST_F(PinLedgerTest, LeavesRoomForTheLongestContext) {
   EXPECT_EQ(b.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(Message(b.status()),
             "pinned, the adapter would keep 11 pages of the pool's 100; beside 50 pages of other "
-            "pinned adapters 39 would be left, and the longest context takes 40; unpin another "
-            "adapter, or start the server with a larger --pool-bytes or a smaller "
-            "--max-model-len");
+            "adapters that the tenant has pinned 39 would be left, and the longest context takes "
+            "40; unpin another adapter, or start the server with a larger --pool-bytes or a "
+            "smaller --max-model-len");
   EXPECT_TRUE(Pin(kB, 10).ok());
 }
 
@@ -56,7 +58,9 @@ TEST_F(PinLedgerTest, WhatWasAcceptedFitsToTheEnd) {
   ASSERT_TRUE(need.ok());
   const auto b = Pin(kB, 31);
   EXPECT_EQ(b.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(b.status()), HasSubstr("69 would be left, and a request in work takes 70"));
+  EXPECT_EQ(Message(b.status()),
+            "pinned, the adapter would keep 31 pages, and leave too few for a request in work; try "
+            "again when it is done, or start the server with a larger --pool-bytes");
   EXPECT_TRUE(Pin(kA, 40).ok()) << "its own adapter is not counted twice";
   { const StandingPins::Room ended = *std::move(need); }
   EXPECT_TRUE(Pin(kB, 31).ok());
@@ -70,8 +74,8 @@ TEST_F(PinLedgerTest, OnlyWhatFitsBesideThePinsIsAccepted) {
   const auto refused = pins_.Reserve({{kB, 21}}, 20);
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(refused.status()),
-              HasSubstr("need 41 pages, but the whole pool has 100, of which pinned adapters keep "
-                        "60"));
+              HasSubstr("need 41 pages, but the whole pool has 100, of which the tenant's pinned "
+                        "adapters keep 60"));
 }
 
 TEST_F(PinLedgerTest, TellsOfEveryChange) {
@@ -95,15 +99,16 @@ TEST(PinLedger, TheAdaptersShareIsKept) {
   ASSERT_TRUE(need.ok());
   const auto refused = pins.Pin({kB, nullptr}, 21);
   EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(refused.status()),
-              HasSubstr("leave 29 of the 50 pages that adapters may take, and the adapters of "
-                        "a request in work take 30"));
+  EXPECT_THAT(Message(refused.status()), AllOf(HasSubstr("leave too few for a request in work"),
+                                               HasSubstr("larger --adapter-pool-share")));
   const auto pinned = pins.Pin({kB, nullptr}, 20);
   ASSERT_TRUE(pinned.ok());
   EXPECT_THAT(Message(pins.Pin({AdapterId(2), nullptr}, 31).status()),
               HasSubstr("may take 50; unpin another"));
-  EXPECT_THAT(Message(pins.Reserve({{AdapterId(2), 31}}, 1).status()),
-              HasSubstr("take 31 pages, but adapters may take 50, of which pinned ones keep 20"));
+  EXPECT_THAT(
+      Message(pins.Reserve({{AdapterId(2), 31}}, 1).status()),
+      HasSubstr("take 31 pages, but adapters may take 50, of which the tenant's pinned ones "
+                "keep 20"));
   EXPECT_TRUE(pins.Reserve({{AdapterId(2), 30}}, 1).ok());
 }
 
@@ -140,6 +145,63 @@ TEST(PinShare, AnAdapterOfTwoOwnersIsHeldByEither) {
   EXPECT_FALSE(pins.Pin({AdapterId(2), nullptr}, 1, "zeta").ok());
   second->reset();
   EXPECT_TRUE(pins.PagesByOwner().empty());
+}
+
+TEST(PinShare, TogetherTheyLeaveRoomForWhoHasPinnedNothing) {
+  StandingPins pins(
+      {.num_pages = 100, .max_context_pages = 40, .max_owner_pages = 20, .max_pinned_pages = 30});
+  const auto a = pins.Pin({kA, nullptr}, 20, "acme");
+  const auto b = pins.Pin({kB, nullptr}, 10, "zeta");
+  ASSERT_TRUE(a.ok() && b.ok());
+  const auto refused = pins.Pin({AdapterId(2), nullptr}, 1, "quiet");
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(refused.status()),
+            "pinned, the adapter would keep 1 pages, for which there is no room at present beside "
+            "what others have pinned; try again later, or start the server with a larger "
+            "--pool-bytes");
+  EXPECT_TRUE(pins.Pin({kA, nullptr}, 20, "quiet").ok()) << "it is there already";
+  EXPECT_TRUE(pins.Reserve({{AdapterId(2), 30}}, 40, "quiet").ok());
+}
+
+// The numbers of others must not be in a message, whatever its limit.
+TEST(PinShare, WhatOthersHavePinnedIsNotToldAndPasses) {
+  for (const int64_t max_adapter_pages : {Residency::kUnbounded, int64_t{70}}) {
+    SCOPED_TRACE(max_adapter_pages);
+    StandingPins pins(
+        {.num_pages = 100, .max_context_pages = 10, .max_adapter_pages = max_adapter_pages});
+    auto theirs = pins.Pin({kA, nullptr}, 57, "acme");
+    const auto own = pins.Pin({kB, nullptr}, 6, "zeta");
+    ASSERT_TRUE(theirs.ok() && own.ok());
+    const auto tells_nothing =
+        AllOf(Not(HasSubstr("57")), Not(HasSubstr("63")), HasSubstr("no room at present"));
+
+    const auto pin = pins.Pin({AdapterId(2), nullptr}, 30, "zeta");
+    EXPECT_EQ(pin.status().code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(pin.status()), tells_nothing);
+    const auto request = pins.Reserve({{AdapterId(2), 31}}, 9, "zeta");
+    EXPECT_EQ(request.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(Message(request.status()), AllOf(HasSubstr("need 40 pages"), tells_nothing));
+    // Its own alone are too many.
+    const auto never = pins.Reserve({{AdapterId(2), 90}}, 9, "zeta");
+    EXPECT_EQ(never.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(never.status()),
+                AllOf(HasSubstr("need 99 pages"), HasSubstr("pinned adapters keep 6;")));
+    // What others have pinned is there for who may use it.
+    EXPECT_TRUE(pins.Reserve({{kA, 57}}, 37, "zeta").ok());
+
+    theirs->reset();
+    EXPECT_TRUE(pins.Reserve({{AdapterId(2), 31}}, 9, "zeta").ok());
+  }
+}
+
+TEST(PinShare, ARequestInWorkIsItsTenantsBusiness) {
+  StandingPins pins({.num_pages = 100, .max_context_pages = 10});
+  const auto in_work = pins.Reserve({{kA, 57}}, 10, "acme");
+  ASSERT_TRUE(in_work.ok());
+  const auto refused = pins.Pin({kB, nullptr}, 34, "zeta");
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(refused.status()),
+              AllOf(HasSubstr("34 pages"), Not(HasSubstr("67")), Not(HasSubstr("66"))));
 }
 
 // In an engine, whose pool holds the largest adapter and little else.
@@ -214,8 +276,7 @@ TEST_F(StandingPinsTest, AnUnpinnedAdapterGivesWay) {
   ASSERT_TRUE(pin.ok()) << pin.status();
   RunDry(*engine);
   const auto refused = engine->Accept(Request(0, kA));
-  EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(refused.status()), HasSubstr("of which pinned adapters keep"));
+  EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable) << "the pin is not its tenant's";
   EXPECT_FALSE(engine->Pin(kA).ok());
   pin->reset();
   Add(*engine, Request(0, kA));

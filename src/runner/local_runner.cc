@@ -15,6 +15,8 @@ namespace {
 
 // Far above any machine's cores: a larger number is a mistake, and would end in std::system_error.
 constexpr int kMaxThreads = 1024;
+// Of what may be pinned, by all tenants together, unless one may pin more: the others keep a half.
+constexpr double kAllPinsShare = 0.5;
 // Far above what the engine has under way: an adapter for each running sequence, and a few ahead.
 constexpr size_t kMaxCopies = size_t{1} << 20;
 
@@ -102,6 +104,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .max_adapter_pages = runner->max_adapter_pages_,
       .max_kv_pages = runner->max_kv_pages_,
       .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
+      .max_pinned_pages = runner->max_pinned_pages_,
       .enable_prefix_caching = options.enable_prefix_caching,
       .shares_rows = options.shares_rows,
       .tenant_weights = options.tenant_weights,
@@ -262,8 +265,10 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint
   max_model_len_ = std::min(model_len, longest);
   num_pages_ = static_cast<int32_t>(pages);
   const int64_t beside_context = pages - CeilDiv(max_model_len_, layout.page_tokens);
-  max_tenant_pinned_pages_ =
-      static_cast<int64_t>(options.tenant_pin_share * static_cast<double>(beside_context));
+  const auto pinnable = static_cast<double>(std::min(beside_context, max_adapter_pages_));
+  max_tenant_pinned_pages_ = static_cast<int64_t>(options.tenant_pin_share * pinnable);
+  max_pinned_pages_ =
+      static_cast<int64_t>(std::max(options.tenant_pin_share, kAllPinsShare) * pinnable);
   return OkStatus();
 }
 

@@ -51,7 +51,8 @@ struct LocalRunnerOptions {
   // Of the pool's pages, that sequences may take; cached prefixes that none of them uses do not
   // count. With adapter_pool_share it splits the pool, as other servers do.
   double kv_pool_share = 1;
-  // Of the pages beside the longest context, that one tenant's pinned adapters may take.
+  // Of the pages beside the longest context, that one tenant's pinned adapters may take; all
+  // tenants' together may take as much, or a half if that is more.
   double tenant_pin_share = 1;
   bool enable_prefix_caching = true;
   // Of a step, by tenants and their weights (EngineOptions).
@@ -165,8 +166,8 @@ class LocalRunner {
                       std::vector<AdapterFailure>* failures);
   // The adapter, if the device can compute it.
   StatusOr<Adapter> CheckDevice(const std::string& dir, Adapter adapter) const;
-  // Sets max_model_len_, num_pages_, max_adapter_pages_, max_kv_pages_ and
-  // max_tenant_pinned_pages_.
+  // Sets max_model_len_, num_pages_, max_adapter_pages_, max_kv_pages_, max_tenant_pinned_pages_
+  // and max_pinned_pages_.
   Status SizePool(const LocalRunnerOptions& options, const Checkpoint& checkpoint,
                   BackendOptions backend);
 
@@ -182,6 +183,7 @@ class LocalRunner {
   int64_t max_adapter_pages_ = 0;
   int64_t max_kv_pages_ = 0;
   int64_t max_tenant_pinned_pages_ = 0;
+  int64_t max_pinned_pages_ = 0;  // of all tenants
   std::unique_ptr<Model> model_;
   std::unique_ptr<WorkQueue>
       copies_;  // of adapters into the pool; may be null; outlives the engine

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "base/checked.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -115,6 +116,39 @@ TEST(LocalRunner, RefusesAShareThatHoldsNoAdapter) {
   EXPECT_THAT(ErrorWith([](O& o) { o.adapter_pool_share = 0.001; }),
               AllOf(HasSubstr("--adapter-pool-share 0.001 of the pool's"),
                     HasSubstr("the largest adapter takes")));
+}
+
+// However many pin, who has pinned nothing has room for the longest context and an adapter of half
+// of the rest.
+TEST(LocalRunner, AllPinsTogetherLeaveAHalf) {
+  LocalRunnerOptions options = Options();
+  options.adapter_dirs = {kAdapters + "all-r4", kAdapters + "all-r4", kAdapters + "down-r1"};
+  options.max_model_len = 128;
+  const auto any = Create(options);
+  ASSERT_TRUE(any.ok()) << any.status();
+  const Engine& engine = (*any)->engine();
+  const int64_t context = CeilDiv(int64_t{128}, engine.layout().page_tokens);
+  const int64_t large = engine.PagesFor(AdapterId(0));
+  options.pool_bytes = (context + 2 * large) * engine.layout().page_bytes();
+  wire::SequenceRequest longest;
+  longest.adapters = MixOf(AdapterId(1));
+  longest.prompt.assign(100, 7);
+  longest.max_tokens = 28;
+  longest.tenant = "quiet";
+  for (const double share : {0.5, 0.25, 1.0}) {
+    SCOPED_TRACE(share);
+    options.tenant_pin_share = share;
+    const auto runner = Create(options);
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    const auto pin = [&](int32_t id, const std::string& tenant) {
+      return (*runner)->PinAdapter(AdapterId(id), tenant);
+    };
+    const auto first = pin(0, "acme");
+    EXPECT_EQ(first.ok(), share >= 0.5);
+    const auto second = pin(2, "zeta");
+    EXPECT_EQ(second.ok(), share != 0.5) << "of half, nothing is left";
+    EXPECT_EQ((*runner)->engine().Accept(longest).ok(), share < 1);
+  }
 }
 
 TEST(LocalRunner, GivesSequencesAShareOfThePool) {
