@@ -37,6 +37,10 @@ grpc::Status ToGrpc(const Status& status) {
 
 Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return Unavailable("the other end has closed the link");
+  // Perhaps by this end, when a read had failed.
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    return Unavailable("the other end has cancelled the link, or sent what is no message");
+  }
   return MakeStatus(static_cast<StatusCode>(status.error_code()), status.error_message());
 }
 
@@ -91,6 +95,8 @@ class StreamOf : public Reactor, public Stream {
     if (!is_ended_) this->StartRead(&read_);
   }
 
+  // A read fails when the other end has ended the link, and when what came is no message: then
+  // nobody else ends it.
   void OnReadDone(bool is_ok) final {
     if (is_ok) return listener_.OnRead(link_, read_);
     const std::lock_guard lock(mutex_);
@@ -151,8 +157,9 @@ class DialledStream final
     StartCall();
     ReadNext();
   }
-  void Finish(const Status& why, bool /*is_writing*/) {
-    if (!why.ok()) context_.TryCancel();
+  void Finish(const Status&, bool /*is_writing*/) {
+    // Or OnDone might never come. A status that is there already stays.
+    context_.TryCancel();
     RemoveHold();
   }
   void OnDone(const grpc::Status& status) override {
@@ -174,10 +181,14 @@ class AcceptedStream final
   void Finish(const Status& why, bool is_writing) {
     // What the other end does not take would hold the status up.
     if (is_writing) context_->TryCancel();
-    grpc::ServerBidiReactor<v1::Frame, v1::Frame>::Finish(ToGrpc(why));
+    // Without a reason a read has failed, and if the other end is still there, by what it has sent.
+    grpc::ServerBidiReactor<v1::Frame, v1::Frame>::Finish(
+        ToGrpc(why.ok() ? InvalidArgument("what came on the link is no message") : why));
   }
   void OnDone() override {
-    listener().OnEnd(link(), why().ok() ? Unavailable("the other end has closed the link") : why());
+    listener().OnEnd(link(), why().ok() ? Unavailable("the other end has closed the link, or sent "
+                                                      "what is no message")
+                                        : why());
   }
 
  private:

@@ -2,7 +2,12 @@
 
 #include "cluster/grpc_links.h"
 
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 
@@ -88,6 +93,62 @@ class Process {
 
 GrpcLinksOptions Listening() { return {.listen = "127.0.0.1:0"}; }
 
+// No frame: protobuf does not get beyond the first byte.
+grpc::ByteBuffer Junk() {
+  const grpc::Slice bytes("\xff\xff\xff");
+  return {&bytes, 1};
+}
+
+// Listens as a process does, says what is no frame, and goes on waiting.
+class JunkServer final : public grpc::CallbackGenericService {
+ public:
+  JunkServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(this);
+    server_ = builder.BuildAndStart();
+  }
+  std::string address() const { return StrCat("127.0.0.1:", port_); }
+
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    Reactor() { StartWrite(&junk_); }
+    void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+    void OnDone() override { delete this; }
+
+   private:
+    const grpc::ByteBuffer junk_ = Junk();
+  };
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new Reactor;
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// Opens a link as a process does, says what is no frame, and waits for the end.
+class JunkClient final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  explicit JunkClient(const std::string& address)
+      : stub_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())) {
+    stub_.PrepareBidiStreamingCall(&context_, "/aril.v1.Cluster/Open", {}, this);
+    StartWrite(&junk_);
+    StartCall();
+  }
+  grpc::Status WaitForEnd() { return end_.get_future().get(); }
+
+ private:
+  void OnDone(const grpc::Status& status) override { end_.set_value(status); }
+
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  const grpc::ByteBuffer junk_ = Junk();
+  std::promise<grpc::Status> end_;
+};
+
 TEST(GrpcLinks, CarryFramesInOrderBothWays) {
   Process server(Listening());
   Process client({});
@@ -165,6 +226,35 @@ TEST(GrpcLinks, ABadFrameBreaksItsLinkWithTheReason) {
   const LinkId link = client.links().Dial(server.address());
   client.links().Send(link, delivery::CloseSequence{SequenceId(-7)});
   EXPECT_THAT(Message(client.node.WaitForBroken(link)), HasSubstr("sequence is -7"));
+}
+
+TEST(GrpcLinks, WhatIsNoFrameBreaksTheLinkThatWasDialled) {
+  JunkServer server;
+  Process client({});
+  const LinkId link = client.links().Dial(server.address());
+  client.links().Send(link, Welcome{Epoch(1)});
+  EXPECT_EQ(client.node.WaitForBroken(link),
+            Unavailable("the other end has cancelled the link, or sent what is no message"));
+}
+
+TEST(GrpcLinks, WhatIsNoFrameBreaksTheLinkThatWasAccepted) {
+  Process server(Listening());
+  JunkClient client(server.address());
+  EXPECT_EQ(client.WaitForEnd().error_message(), "what came on the link is no message");
+  EXPECT_EQ(server.node.WaitForBroken(server.node.WaitForAccepted()).code(),
+            StatusCode::kUnavailable);
+}
+
+TEST(GrpcLinks, AnEndWithAReasonIsNotTakenForOneWithout) {
+  Process server(Listening());
+  Process client({});
+  for (int64_t i = 1; i <= 50; ++i) {
+    const LinkId link = client.links().Dial(server.address());
+    client.links().Send(link, Welcome{Epoch(i)});
+    server.node.WaitForFrames(static_cast<size_t>(i));
+    server.links().Close(server.node.WaitForAccepted(), FailedPrecondition("other adapters"));
+    EXPECT_EQ(client.node.WaitForBroken(link), FailedPrecondition("other adapters"));
+  }
 }
 
 TEST(GrpcLinks, TakeNoMoreLinksThanTheyMay) {
