@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cluster/aril.pb.h"
 #include "cluster/field_reader.h"
+#include "cluster/field_writer.h"
 
 namespace aril::cluster {
 
@@ -60,8 +61,8 @@ void Write(const std::vector<delivery::SharedAdapter>& shared, SharedInFrame* ou
   for (const delivery::SharedAdapter& adapter : shared) {
     auto& entry = *out->Add();
     entry.set_adapter(adapter.adapter.value());
-    entry.set_digest(adapter.digest);
-    entry.set_source(adapter.source);
+    entry.set_digest(WireText(adapter.digest));
+    entry.set_source(WireText(adapter.source));
   }
 }
 
@@ -88,7 +89,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   out.set_adapter_pages(start.adapter_pages);
   out.mutable_output()->Assign(start.output.begin(), start.output.end());
   out.set_sequence(request.sequence.value());
-  out.set_tenant(request.tenant);
+  out.set_tenant(WireText(request.tenant));
   for (const AdapterUse& use : request.adapters) {
     auto& entry = *out.add_adapters();
     entry.set_adapter(use.id.value());
@@ -237,7 +238,7 @@ void Write(const TokenEvents& events, TimePoint, v1::Frame* frame) {
     entry.set_num_cached(event.num_cached);
     if (event.error.ok()) continue;
     entry.set_error_code(static_cast<uint32_t>(event.error.code()));
-    entry.set_error_message(Message(event.error).substr(0, kMaxReason));
+    entry.set_error_message(WireText(Message(event.error), kMaxReason));
   }
 }
 

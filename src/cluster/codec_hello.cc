@@ -5,33 +5,34 @@
 #include "base/strings.h"
 #include "cluster/aril.pb.h"
 #include "cluster/field_reader.h"
+#include "cluster/field_writer.h"
 
 namespace aril::cluster {
 
 void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   v1::Hello& out = *frame->mutable_hello();
   out.set_protocol(hello.protocol);
-  out.set_version(hello.version);
-  for (const std::string& feature : hello.features) out.add_features(feature);
+  out.set_version(WireText(hello.version));
+  for (const std::string& feature : hello.features) out.add_features(WireText(feature));
   out.set_role(hello.role == Role::kGateway  ? v1::ROLE_GATEWAY
                : hello.role == Role::kRunner ? v1::ROLE_RUNNER
                                              : v1::ROLE_SCHEDULER);
   out.set_id(hello.id);
-  out.set_instance(hello.instance);
+  out.set_instance(WireText(hello.instance));
   out.set_epoch(hello.epoch.value());
-  out.set_address(hello.address);
+  out.set_address(WireText(hello.address));
   out.set_takes_hints(hello.takes_hints);
   if (hello.role != Role::kScheduler) {
-    out.mutable_deployment()->set_base_digest(hello.deployment.base_digest);
+    out.mutable_deployment()->set_base_digest(WireText(hello.deployment.base_digest));
     for (const Deployment::Adapter& adapter : hello.deployment.adapters) {
       auto& entry = *out.mutable_deployment()->add_adapters();
-      entry.set_name(adapter.name);
-      entry.set_digest(adapter.digest);
+      entry.set_name(WireText(adapter.name));
+      entry.set_digest(WireText(adapter.digest));
     }
   }
   if (hello.role != Role::kRunner) return;
   v1::RunnerInfo& runner = *out.mutable_runner();
-  runner.set_numeric_class(hello.runner.numeric_class);
+  runner.set_numeric_class(WireText(hello.runner.numeric_class));
   runner.set_max_running(hello.runner.max_running);
   runner.set_pages_total(hello.runner.pages_total);
   runner.set_page_tokens(hello.runner.page_tokens);

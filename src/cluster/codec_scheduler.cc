@@ -4,6 +4,7 @@
 
 #include "cluster/aril.pb.h"
 #include "cluster/field_reader.h"
+#include "cluster/field_writer.h"
 
 namespace aril::cluster {
 
@@ -20,7 +21,7 @@ void Write(const RunnerList& list, TimePoint, v1::Frame* frame) {
   for (const RunnerList::Runner& runner : list.runners) {
     auto& entry = *out.add_runners();
     entry.set_runner(runner.runner.value());
-    entry.set_address(runner.address);
+    entry.set_address(WireText(runner.address));
   }
 }
 
@@ -38,7 +39,7 @@ void Write(const wire::Submission& submission, TimePoint now, v1::Frame* frame) 
   v1::Submission& out = *frame->mutable_submission();
   out.set_sequence(submission.sequence.value());
   out.set_gateway(submission.gateway.value());
-  out.set_tenant(submission.tenant);
+  out.set_tenant(WireText(submission.tenant));
   out.set_adapter(submission.adapter.value());
   out.set_adapter_pages(submission.adapter_pages);
   out.set_num_tokens(submission.num_tokens);
@@ -48,7 +49,7 @@ void Write(const wire::Submission& submission, TimePoint now, v1::Frame* frame) 
   out.set_attempt(submission.attempt);
   out.set_age_us(AgeOf(submission.arrival, now));
   out.set_failed_on(submission.failed_on.value());
-  out.set_numeric_class(submission.numeric_class);
+  out.set_numeric_class(WireText(submission.numeric_class));
 }
 
 Frame Read(const v1::Submission& in, FieldReader& reader) {
@@ -101,7 +102,7 @@ void Write(const Refusal& refusal, TimePoint, v1::Frame* frame) {
   out.set_sequence(refusal.sequence.value());
   out.set_retry_after_us(
       std::chrono::duration_cast<std::chrono::microseconds>(refusal.retry_after).count());
-  out.set_reason(refusal.reason);
+  out.set_reason(WireText(refusal.reason, kMaxReason));
 }
 
 Frame Read(const v1::Refusal& in, FieldReader& reader) {

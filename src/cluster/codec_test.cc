@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cluster/aril.pb.h"
+#include "cluster/field_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -303,6 +304,64 @@ TEST(Codec, KeepsTokens) {
   EXPECT_EQ(got[2].finish, std::nullopt);
   EXPECT_EQ(got[2].stop_token, std::nullopt);
   EXPECT_EQ(got[2].logprobs, std::nullopt);
+}
+
+// Bytes in Latin-1, as a file or a server that is not ours may have them; and how they arrive.
+const std::string kLatin = "caf\xe9!";
+const std::string kReadable = "caf\uFFFD!";
+
+TEST(Codec, SendsNoTextThatIsNotUtf8) {
+  // protobuf refuses a frame with such a text as a whole.
+  wire::TokenEvent failed;
+  failed.sequence = SequenceId(78);
+  failed.finish = wire::FinishReason::kError;
+  failed.error = InvalidArgument(kLatin);
+  EXPECT_EQ(RoundTrip(TokenEvents{{failed}}).events[0].error, InvalidArgument(kReadable));
+
+  EXPECT_EQ(RoundTrip(Refusal{SequenceId(1), milliseconds(1), kLatin}).reason, kReadable);
+  EXPECT_EQ(RoundTrip(RunnerList{{{RunnerId(1), kLatin}}}).runners[0].address, kReadable);
+  wire::Submission submission = SomeSubmission();
+  submission.tenant = submission.numeric_class = kLatin;
+  EXPECT_EQ(RoundTrip(submission).tenant, kReadable);
+  EXPECT_EQ(RoundTrip(submission).numeric_class, kReadable);
+
+  delivery::StartAttempt start = SomeStart();
+  start.request.tenant = kLatin;
+  start.shared[0].digest = start.shared[0].source = kLatin;
+  const delivery::StartAttempt got = RoundTrip(start);
+  EXPECT_EQ(got.request.tenant, kReadable);
+  EXPECT_EQ(got.shared[0].digest, kReadable);
+  EXPECT_EQ(got.shared[0].source, kReadable);
+  EXPECT_EQ(RoundTrip(LoadAdapters{start.shared}).shared, got.shared);
+
+  Hello hello = RunnerHello();
+  hello.version = hello.instance = hello.address = hello.runner.numeric_class = kLatin;
+  hello.deployment = {kLatin, {{kLatin, kLatin}, {kLatin, kLatin}}};
+  hello.features = {kLatin};
+  const Hello greeting = RoundTrip(hello);
+  EXPECT_EQ(greeting.version, kReadable);
+  EXPECT_EQ(greeting.instance, kReadable);
+  EXPECT_EQ(greeting.address, kReadable);
+  EXPECT_EQ(greeting.runner.numeric_class, kReadable);
+  EXPECT_EQ(greeting.features[0], kReadable);
+  EXPECT_EQ(greeting.deployment,
+            (Deployment{kReadable, {{kReadable, kReadable}, {kReadable, kReadable}}}));
+}
+
+TEST(Codec, CutsWhatIsForPeopleBetweenCodePoints) {
+  // Three bytes each, so that the limit falls inside of one.
+  std::string text;
+  while (text.size() <= kMaxReason) text += "\u20AC";
+  wire::TokenEvent failed;
+  failed.sequence = SequenceId(78);
+  failed.finish = wire::FinishReason::kError;
+  failed.error = InvalidArgument(text);
+  const std::string cut = text.substr(0, kMaxReason / 3 * 3);
+  EXPECT_EQ(Message(RoundTrip(TokenEvents{{failed}}).events[0].error), cut);
+  EXPECT_EQ(RoundTrip(Refusal{SequenceId(1), milliseconds(1), text}).reason, cut);
+  // What replaces bytes is longer than they are.
+  failed.error = InvalidArgument(std::string(kMaxReason, '\xff'));
+  EXPECT_EQ(Message(RoundTrip(TokenEvents{{failed}}).events[0].error).size(), cut.size());
 }
 
 TEST(Codec, NamesWhatIsOutOfRange) {
