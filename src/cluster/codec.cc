@@ -1,5 +1,6 @@
 #include "cluster/codec.h"
 
+#include <utility>
 #include <variant>
 
 #include "base/strings.h"
@@ -64,6 +65,20 @@ StatusOr<Frame> FromProto(const v1::Frame& proto, TimePoint now) {
   Frame frame = ReadBody(proto, reader);
   if (reader.problem().empty()) return frame;
   return InvalidArgument(StrCat("a bad ", NameOf(frame), ": ", reader.problem()));
+}
+
+std::optional<Frame> AnswerToBad(const v1::Frame& proto, const Status& why) {
+  if (!proto.has_start_attempt()) return std::nullopt;
+  const v1::StartAttempt& start = proto.start_attempt();
+  FieldReader reader{TimePoint()};
+  wire::TokenEvent failed;
+  failed.sequence = reader.Sequence(start.sequence());
+  failed.attempt = reader.Attempt(start.attempt());
+  failed.index = reader.Tokens("output", start.output_size());
+  failed.finish = wire::FinishReason::kError;
+  failed.error = why;
+  if (!reader.problem().empty()) return std::nullopt;
+  return TokenEvents{{std::move(failed)}};
 }
 
 }  // namespace aril::cluster

@@ -8,6 +8,7 @@
 #include "cluster/aril.pb.h"
 #include "cluster/field_reader.h"
 #include "cluster/field_writer.h"
+#include "wire/limits.h"
 
 namespace aril::cluster {
 
@@ -33,20 +34,23 @@ void Write(const wire::SamplingParams& params, v1::Sampling* out) {
 
 wire::SamplingParams Read(const v1::Sampling& in, FieldReader& reader) {
   wire::SamplingParams out;
-  out.temperature = reader.Finite("temperature", in.temperature(), 0);
+  out.temperature = reader.Number("temperature", in.temperature(), 0, wire::kMaxTemperature);
   out.top_k = reader.Int32("top_k", in.top_k(), 0, kInt32Max);
-  out.top_p = reader.Finite("top_p", in.top_p(), kSmallest, 1);
-  out.min_p = reader.Finite("min_p", in.min_p(), 0, 1);
-  out.repetition_penalty = reader.Finite("repetition_penalty", in.repetition_penalty(), kSmallest);
-  out.presence_penalty = reader.Finite("presence_penalty", in.presence_penalty());
-  out.frequency_penalty = reader.Finite("frequency_penalty", in.frequency_penalty());
+  out.top_p = reader.Number("top_p", in.top_p(), wire::kMinTopP, 1);
+  out.min_p = reader.Number("min_p", in.min_p(), 0, 1);
+  out.repetition_penalty = reader.Number("repetition_penalty", in.repetition_penalty(),
+                                         wire::kMinRepetitionPenalty, wire::kMaxRepetitionPenalty);
+  out.presence_penalty =
+      reader.Number("presence_penalty", in.presence_penalty(), wire::kMaxPenalty);
+  out.frequency_penalty =
+      reader.Number("frequency_penalty", in.frequency_penalty(), wire::kMaxPenalty);
   for (const auto& entry : in.logit_bias()) {
     out.logit_bias.emplace_back(reader.Int32("logit_bias token", entry.token(), 0, kInt32Max),
-                                reader.Finite("logit_bias", entry.bias()));
+                                reader.Number("logit_bias", entry.bias(), wire::kMaxLogitBias));
   }
   out.seed = in.seed();
   if (in.has_num_logprobs()) {
-    out.num_logprobs = reader.Int32("num_logprobs", in.num_logprobs(), 0, kMaxLogprobs);
+    out.num_logprobs = reader.Int32("num_logprobs", in.num_logprobs(), 0, wire::kMaxLogprobs);
   }
   out.prompt_logprobs = in.prompt_logprobs();
   if (out.prompt_logprobs && !out.num_logprobs) {
@@ -120,7 +124,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
     for (const auto& use : in.adapters()) {
       request.adapters.push_back(
           {.id = AdapterId(reader.Int32("adapter", use.adapter(), 0, kInt32Max)),
-           .weight = reader.Finite("weight", use.weight())});
+           .weight = reader.Number("weight", use.weight(), wire::kMaxAdapterWeight)});
     }
   }
   request.prompt = ToVector(in.prompt());

@@ -408,6 +408,25 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("neither a token nor an end"));
 }
 
+TEST(Codec, ABadAttemptHasAnAnswerIfItsIdsAreGood) {
+  const Status why = InvalidArgument("bad");
+  v1::Frame proto;
+  ToProto(SomeStart(), kNow, &proto);
+  const auto answer = AnswerToBad(proto, why);
+  ASSERT_TRUE(answer.has_value());
+  const std::vector<wire::TokenEvent>& events = std::get<TokenEvents>(*answer).events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].sequence, SomeStart().request.sequence);
+  EXPECT_EQ(events[0].attempt, 4u);
+  EXPECT_EQ(events[0].index, 2) << "behind the tokens of earlier attempts";
+  EXPECT_EQ(events[0].finish, wire::FinishReason::kError);
+  EXPECT_EQ(events[0].error, why);
+  proto.mutable_start_attempt()->set_sequence(-1);
+  EXPECT_FALSE(AnswerToBad(proto, why).has_value());
+  ToProto(SomeSubmission(), kNow, &proto);
+  EXPECT_FALSE(AnswerToBad(proto, why).has_value());
+}
+
 TEST(Codec, TellsWhatALaterReleaseSaysFromWhatIsWrong) {
   EXPECT_EQ(FromProto(v1::Frame(), kThere).status().code(), StatusCode::kUnimplemented);
   v1::Frame proto;

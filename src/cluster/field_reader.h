@@ -26,8 +26,6 @@ inline constexpr int64_t kMaxAttempt = int64_t{1} << 31;
 inline constexpr int64_t kMaxAgeUs = int64_t{100} * 24 * 3600 * 1'000'000;
 inline constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
-inline constexpr int64_t kMaxLogprobs = 1 << 16;
-inline constexpr float kSmallest = std::numeric_limits<float>::min();
 
 // Longest texts, in bytes, and lists; far above what is meant, far below what would harm.
 inline constexpr int kMaxName = 512;
@@ -58,11 +56,14 @@ class FieldReader {
     return static_cast<int32_t>(Int(field, value, min, max));
   }
   // No "not a number", no infinity.
-  float Finite(const char* field, float value, float min = std::numeric_limits<float>::lowest(),
-               float max = std::numeric_limits<float>::max()) {
-    if (std::isfinite(value) && value >= min && value <= max) return value;
+  float Number(const char* field, float value, double min, double max) {
+    const auto low = static_cast<float>(min);
+    if (std::isfinite(value) && value >= low && value <= static_cast<float>(max)) return value;
     Fail(StrCat(field, " is ", value, "; it must be a number from ", min, " to ", max));
-    return min;
+    return low;
+  }
+  float Number(const char* field, float value, double max) {
+    return Number(field, value, -max, max);
   }
   std::string Text(const char* field, const std::string& value, int max) {
     if (value.size() <= static_cast<size_t>(max)) return value;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "cluster/aril.grpc.pb.h"
 #include "cluster/codec.h"
@@ -374,7 +375,13 @@ class GrpcLinks::Impl final : public Listener, public v1::Cluster::CallbackServi
     if (stream == nullptr) return;
     auto frame = FromProto(proto, clock_.Now());
     if (frame.status().code() == StatusCode::kUnimplemented) return stream->ReadNext();
-    if (!frame.ok()) return stream->Close(frame.status());
+    if (!frame.ok()) {
+      const auto answer = AnswerToBad(proto, frame.status());
+      if (!answer) return stream->Close(frame.status());
+      LogWarning(StrCat("an attempt ends before it has begun: ", Message(frame.status())));
+      Send(link, *answer);
+      return stream->ReadNext();
+    }
     loop_.PostToNode([stream, link, held = std::make_shared<Frame>(*std::move(frame))](
                          Node& node, TimePoint now) {
       node.OnFrame(link, std::move(*held), now);

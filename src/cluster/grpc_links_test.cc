@@ -228,6 +228,26 @@ TEST(GrpcLinks, ABadFrameBreaksItsLinkWithTheReason) {
   EXPECT_THAT(Message(client.node.WaitForBroken(link)), HasSubstr("sequence is -7"));
 }
 
+TEST(GrpcLinks, ABadAttemptEndsAloneAndItsLinkGoesOn) {
+  Process server(Listening());
+  Process client({});
+  const LinkId link = client.links().Dial(server.address());
+  delivery::StartAttempt start;
+  start.epoch = Epoch(1);
+  start.gateway = GatewayId(1);
+  start.request.sequence = SequenceId(7);
+  start.request.attempt = 2;
+  start.request.sampling.top_p = 0;
+  client.links().Send(link, start);
+  const auto events = std::get<TokenEvents>(client.node.WaitForFrames(1).front()).events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].sequence, SequenceId(7));
+  EXPECT_EQ(events[0].attempt, 2u);
+  EXPECT_THAT(Message(events[0].error), HasSubstr("top_p is 0"));
+  client.links().Send(link, Welcome{Epoch(5)});
+  EXPECT_EQ(std::get<Welcome>(server.node.WaitForFrames(1).front()).epoch, Epoch(5));
+}
+
 TEST(GrpcLinks, WhatIsNoFrameBreaksTheLinkThatWasDialled) {
   JunkServer server;
   Process client({});

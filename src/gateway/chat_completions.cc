@@ -9,6 +9,7 @@
 #include "gateway/generation_fields.h"
 #include "gateway/prompt_tokens.h"
 #include "tokenizer/chat_template.h"
+#include "wire/limits.h"
 
 namespace aril::gateway {
 namespace {
@@ -46,7 +47,7 @@ void RefuseOtherModalities(JsonFields& fields) {
 
 void ReadChatLogprobs(JsonFields& fields, CompletionRequest* request) {
   request->logprobs = fields.GetBool("logprobs", false);
-  const int64_t count = fields.GetInt("top_logprobs", 0, 0, kMaxLogprobs);
+  const int64_t count = fields.GetInt("top_logprobs", 0, 0, wire::kMaxLogprobs);
   if (count > 0 && !request->logprobs) return fields.Fail("top_logprobs", "needs `logprobs`: true");
   if (request->logprobs) request->common.sampling.num_logprobs = static_cast<int32_t>(count);
 }

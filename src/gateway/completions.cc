@@ -6,6 +6,7 @@
 #include "gateway/generation_fields.h"
 #include "gateway/json_fields.h"
 #include "gateway/prompt_tokens.h"
+#include "wire/limits.h"
 
 namespace aril::gateway {
 namespace {
@@ -94,7 +95,7 @@ void ReadBestOf(JsonFields& fields, CompletionRequest* request) {
 // What only this endpoint has.
 void ReadOwnFields(JsonFields& fields, CompletionRequest* request) {
   request->echo = fields.GetBool("echo", false);
-  if (const auto count = fields.FindInt("logprobs", 0, kMaxLogprobs)) {
+  if (const auto count = fields.FindInt("logprobs", 0, wire::kMaxLogprobs)) {
     request->logprobs = true;
     request->common.sampling.num_logprobs = static_cast<int32_t>(*count);
     request->common.sampling.prompt_logprobs = request->echo;

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "catalog/split.h"
 #include "gateway/adapter_loads.h"
+#include "wire/limits.h"
 
 namespace aril::gateway {
 namespace {
@@ -82,9 +83,10 @@ void ReadLogitBias(JsonFields& fields, int64_t vocab_size, wire::SamplingParams*
   for (const auto& [key, value] : *object) {
     const auto token = ParseTokenKey(key, vocab_size);
     double number = 0;
-    if (!token || !value.AsNumber(&number) || std::abs(number) > 100) {
+    if (!token || !value.AsNumber(&number) || std::abs(number) > wire::kMaxLogitBias) {
       return fields.Fail("logit_bias", StrCat("must map token ids between 0 and ", vocab_size - 1,
-                                              " to numbers between -100 and 100"));
+                                              " to numbers between ", -wire::kMaxLogitBias, " and ",
+                                              wire::kMaxLogitBias));
     }
     sampling->logit_bias.emplace_back(*token, static_cast<float>(number));
   }
@@ -94,17 +96,20 @@ void ReadSampling(JsonFields& fields, int64_t vocab_size, wire::SamplingParams* 
   const auto number = [&](std::string_view name, double fallback, double min, double max) {
     return static_cast<float>(fields.GetNumber(name, fallback, min, max));
   };
-  const double temperature = fields.GetNumber("temperature", 1, 0, 100);
+  const double temperature = fields.GetNumber("temperature", 1, 0, wire::kMaxTemperature);
   sampling->temperature = temperature < kGreedyTemperature ? 0.0f : static_cast<float>(temperature);
   // -1 is vLLM's way to say "off".
   sampling->top_k =
       static_cast<int32_t>(std::max<int64_t>(0, fields.GetInt("top_k", 0, -1, INT32_MAX)));
-  sampling->top_p = number("top_p", 1, 0, 1);
-  if (sampling->top_p == 0) fields.Fail("top_p", "must be greater than 0");
+  const double top_p = fields.GetNumber("top_p", 1, 0, 1);
+  if (top_p == 0) fields.Fail("top_p", "must be greater than 0");
+  sampling->top_p = static_cast<float>(std::max(top_p, wire::kMinTopP));
   sampling->min_p = number("min_p", 0, 0, 1);
-  sampling->repetition_penalty = number("repetition_penalty", 1, 0.01, 100);
-  sampling->presence_penalty = number("presence_penalty", 0, -2, 2);
-  sampling->frequency_penalty = number("frequency_penalty", 0, -2, 2);
+  sampling->repetition_penalty =
+      number("repetition_penalty", 1, wire::kMinRepetitionPenalty, wire::kMaxRepetitionPenalty);
+  sampling->presence_penalty = number("presence_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
+  sampling->frequency_penalty =
+      number("frequency_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
   ReadLogitBias(fields, vocab_size, sampling);
 }
 
@@ -169,7 +174,8 @@ std::optional<ApiError> ReadAdapter(const Json& json, const std::string& where,
   }
   JsonFields fields(json, where + ".");
   const std::string name = fields.GetString("name", "");
-  const double weight = fields.GetNumber("weight", 1, -kMaxAdapterWeight, kMaxAdapterWeight);
+  const double weight =
+      fields.GetNumber("weight", 1, -wire::kMaxAdapterWeight, wire::kMaxAdapterWeight);
   if (fields.Find("name") == nullptr) fields.Fail("name", "is required");
   for (const auto& [key, value] : *json.AsObject()) {
     if (key != "name" && key != "weight") {

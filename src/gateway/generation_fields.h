@@ -13,12 +13,9 @@
 
 namespace aril::gateway {
 
-// Most adapters of one request, and how strongly each may apply.
+// Most adapters of one request.
 inline constexpr size_t kMaxAdaptersPerRequest = 8;
-inline constexpr double kMaxAdapterWeight = 100;
 
-// Most alternatives to report with each token.
-inline constexpr int64_t kMaxLogprobs = 20;
 // Most of them that one answer may have. As JSON each takes some hundred bytes while it is put
 // together.
 inline constexpr int64_t kMaxLogprobsOfAnswer = int64_t{1} << 20;

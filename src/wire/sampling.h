@@ -27,6 +27,8 @@ struct SamplingParams {
   std::optional<int32_t> num_logprobs = std::nullopt;
   // Also report logprobs of the prompt's tokens (num_logprobs must be set).
   bool prompt_logprobs = false;
+
+  bool operator==(const SamplingParams&) const = default;
 };
 
 struct TokenLogprob {

@@ -1,0 +1,27 @@
+// How far the numbers of a request may go, for both ends: a gateway refuses what is beyond
+// (gateway/generation_fields.cc), and so does the codec of a cluster (cluster/codec_attempts.cc),
+// which must take all that a gateway lets through. Doubles, as in JSON; rounded to float they keep
+// their order.
+
+#ifndef ARIL_WIRE_LIMITS_H_
+#define ARIL_WIRE_LIMITS_H_
+
+#include <cstdint>
+#include <limits>
+
+namespace aril::wire {
+
+inline constexpr double kMaxTemperature = 100;
+// Whatever is less leaves the same as this: the most likely token, which always has more.
+inline constexpr double kMinTopP = std::numeric_limits<float>::min();
+inline constexpr double kMinRepetitionPenalty = 0.01;
+inline constexpr double kMaxRepetitionPenalty = 100;
+inline constexpr double kMaxPenalty = 2;  // presence, frequency; the least is its negative
+inline constexpr double kMaxLogitBias = 100;
+inline constexpr double kMaxAdapterWeight = 100;
+// Most alternatives to report with each token.
+inline constexpr int32_t kMaxLogprobs = 20;
+
+}  // namespace aril::wire
+
+#endif  // ARIL_WIRE_LIMITS_H_
