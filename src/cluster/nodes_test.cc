@@ -132,6 +132,34 @@ TEST_F(NodesTest, WhoeverServesSomethingElseIsRefusedAndToldWhy) {
   EXPECT_EQ(schedulers_[0]->node->reign()->runners().size(), 1u);
 }
 
+// Gateways dial an address, and would wait for one of the two there for ever.
+TEST_F(NodesTest, TwoRunnersWithOneAddressAreNotBothTaken) {
+  StartScheduler("scheduler:1");
+  Hello hello = HelloOf(Role::kRunner);
+  Runner& first = StartRunner(hello);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  hello.id = next_id_++;
+  Runner& second = StartRunner(hello);
+  std::string why;
+  network_.on_broken = [&](const Status& status) { why = Message(status); };
+  network_.Run(seconds(1));
+  EXPECT_THAT(why, AllOf(HasSubstr("runner 1 is at runner-1:1 already"),
+                         HasSubstr("start runner 3 with an --advertise of its own")));
+  network_.on_broken = nullptr;
+  EXPECT_EQ(schedulers_[0]->node->reign()->runners().size(), 1u);
+  for (int32_t id = 0; id < 12; ++id) Submit(gateway, id, 3, {id});
+  StepToEnd(10);
+  for (int32_t id = 0; id < 12; ++id) {
+    EXPECT_EQ(gateway.client.streams[id].tokens, Expected({id}, 3));
+  }
+  // Started again, it takes the place of its earlier life as soon as that has gone.
+  Kill(first);
+  network_.Run(seconds(2));
+  Submit(gateway, 12, 3, {9});
+  EXPECT_EQ(second.engine.sequences.size(), 1u);
+}
+
 TEST_F(NodesTest, ARunnerThatHoldsLessThanPromisedGetsNothing) {
   StartScheduler("scheduler:1");
   Hello small = HelloOf(Role::kRunner);

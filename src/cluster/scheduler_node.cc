@@ -113,6 +113,15 @@ Status SchedulerNode::CheckHello(const Hello& hello) const {
   }
   for (const auto& [link, peer] : peers_) {
     if (!peer.hello) continue;
+    // Gateways would look for both there, and find one.
+    if (!is_gateway && peer.hello->role == Role::kRunner && peer.hello->address == hello.address) {
+      return FailedPrecondition(StrCat("runner ", peer.hello->id, " is at ", hello.address,
+                                       " already: start runner ", hello.id,
+                                       " with an --advertise of its own, where gateways find it"));
+    }
+  }
+  for (const auto& [link, peer] : peers_) {
+    if (!peer.hello) continue;
     RETURN_IF_ERROR(CheckPeer(*peer.hello, hello, hello.role));
     if (peer.hello->role != Role::kRunner || is_gateway) continue;
     const RunnerCapacity& theirs = peer.hello->runner;

@@ -62,6 +62,8 @@ class TestNetwork {
 
   // Looks at each frame that is delivered; may be empty.
   std::function<void(const Frame&)> on_frame;
+  // Hears what each end of a broken link is told; may be empty.
+  std::function<void(const Status&)> on_broken;
 
  private:
   struct Port final : public Links {
@@ -114,6 +116,7 @@ class TestNetwork {
       if (!ends_.contains(gone)) continue;
       Tell(gone, [this, gone, why](Node& node) {
         ends_.erase(gone);
+        if (on_broken) on_broken(why);
         node.OnBroken(gone, why, now_);
       });
     }
