@@ -182,6 +182,18 @@ StatusOr<std::vector<std::string>> SharedNames::Write(const std::string& key,
   const auto mark = marks_.find(key);
   int64_t mod = current == names_.end() ? 0 : current->second.mod_revision;
   if (mark != marks_.end()) mod = mark->second.first;
+  ASSIGN_OR_RETURN(WriteResult result, TryWrite(key, mod, value, row));
+  // Its mark has been removed by another gateway, or the name itself by somebody's hand.
+  if (!result.revision && !result.is_there && mod != 0) {
+    ASSIGN_OR_RETURN(result, TryWrite(key, 0, value, row));
+  }
+  if (!result.revision) return ChangedElsewhere(row == nullptr ? "the name" : row->name);
+  return Replace(key, row, *result.revision);
+}
+
+StatusOr<SharedNames::WriteResult> SharedNames::TryWrite(const std::string& key, int64_t mod,
+                                                         const std::string& value,
+                                                         const RegisteredAdapter* row) {
   std::vector<KeyValueStore::Condition> conditions = {{key, mod}};
   std::vector<KeyValueStore::Write> writes = {{key, value}};
   const std::vector<std::string> targets =
@@ -193,19 +205,22 @@ StatusOr<std::vector<std::string>> SharedNames::Write(const std::string& key,
     conditions.push_back({GenerationKey(digest), known->second.mod_revision});
     writes.push_back({GenerationKey(digest), ToText(known->second.generation)});
   }
-  ASSIGN_OR_RETURN(std::optional<int64_t> revision, store_.Commit(conditions, writes));
-  if (!revision) {
-    // Somebody else was first; or this call was, by a member whose answer was lost.
-    ASSIGN_OR_RETURN(const KeyValueStore::Item found, Reread(key));
-    if (found.value == value && found.mod_revision > mod) revision = found.mod_revision;
+  WriteResult result;
+  ASSIGN_OR_RETURN(result.revision, store_.Commit(conditions, writes));
+  if (result.revision) {
     for (const std::string& digest : targets) {
-      RETURN_IF_ERROR(RereadGeneration(digest));
+      generations_.at(digest).mod_revision = *result.revision;
     }
-    if (!revision) return ChangedElsewhere(row == nullptr ? "the name" : row->name);
-  } else {
-    for (const std::string& digest : targets) generations_.at(digest).mod_revision = *revision;
+    return result;
   }
-  return Replace(key, row, *revision);
+  // Somebody else was first; or this call was, by a member whose answer was lost.
+  ASSIGN_OR_RETURN(const KeyValueStore::Item found, Reread(key));
+  result.is_there = found.mod_revision != 0;
+  if (found.value == value && found.mod_revision > mod) result.revision = found.mod_revision;
+  for (const std::string& digest : targets) {
+    RETURN_IF_ERROR(RereadGeneration(digest));
+  }
+  return result;
 }
 
 std::vector<std::string> SharedNames::Replace(const std::string& key, const RegisteredAdapter* row,

@@ -96,6 +96,14 @@ class SharedNames final : public NameStore {
   StatusOr<KeyValueStore::Item> Reread(const std::string& key);
   StatusOr<std::vector<std::string>> Write(const std::string& key, const std::string& value,
                                            const RegisteredAdapter* row);
+  struct WriteResult {
+    std::optional<int64_t> revision;  // nullopt: it is not at `mod` any more
+    bool is_there = true;             // then: the key is
+  };
+  // Writes a name that is at this mod revision, 0: not there. Afterwards what is known of its
+  // generations is true.
+  StatusOr<WriteResult> TryWrite(const std::string& key, int64_t mod, const std::string& value,
+                                 const RegisteredAdapter* row);
   // What the snapshot loses and gains; returns the generations that nobody holds any more.
   std::vector<std::string> Replace(const std::string& key, const RegisteredAdapter* row,
                                    int64_t mod_revision);

@@ -2,6 +2,7 @@
 
 #include "cluster/shared_names.h"
 
+#include <algorithm>
 #include <random>
 
 #include "base/clock.h"
@@ -186,6 +187,38 @@ TEST_F(SharedNamesTest, OneBaseModelForAPrefix) {
   const auto other = SharedNames::Open({.prefix = "aril/", .base_digest = "other"}, store_, clock_);
   EXPECT_EQ(other.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(other.status()), HasSubstr("--etcd-prefix"));
+}
+
+// Each gateway removes a mark an hour after it has seen it: who saw it late still has it.
+TEST_F(SharedNamesTest, ANameWhoseMarkAnotherHasRemovedIsFree) {
+  const auto a = Open();
+  ASSERT_TRUE(Put(*a, Row("sql", {1})).ok());
+  ASSERT_TRUE(a->Remove("", "sql").ok());
+  clock_.Advance(minutes(55));
+  const auto late = Open();
+  Poll(*late);
+  clock_.Advance(minutes(6));
+  Poll(*a);
+  ASSERT_EQ(std::ranges::count_if(store_.items,
+                                  [](const auto& item) { return item.first.ends_with("/sql"); }),
+            0)
+      << "the mark has gone";
+  const auto put = Put(*late, Row("sql", {2}));
+  EXPECT_TRUE(put.ok()) << put.status();
+  EXPECT_THAT(NamesOf(Poll(*a)), ElementsAre("sql"));
+}
+
+TEST_F(SharedNamesTest, ANameThatPeopleHaveDeletedIsFree) {
+  const auto a = Open();
+  for (const char* name : {"sql", "poet"}) {
+    ASSERT_TRUE(Put(*a, Row(name, {1})).ok());
+    std::erase_if(store_.items, [&](const auto& item) { return item.first.ends_with(name); });
+  }
+  const auto put = Put(*a, Row("sql", {1, 2}));
+  EXPECT_TRUE(put.ok()) << put.status();
+  const auto removed = a->Remove("", "poet");
+  EXPECT_TRUE(removed.ok()) << removed.status();
+  EXPECT_TRUE(a->Has(Digest(1))) << "sql's history has it";
 }
 
 TEST_F(SharedNamesTest, WhatPeopleWriteIsPassedOver) {
