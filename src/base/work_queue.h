@@ -32,6 +32,8 @@ class WorkQueue {
 
   // False if the queue is full. `work` must not throw.
   [[nodiscard]] bool TryPush(std::function<void()> work, Lane lane = std::nullopt);
+  // So many wait when it is full.
+  size_t max_length() const { return max_length_; }
 
  private:
   struct Entry {

@@ -91,14 +91,17 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
     AddInFlight(gone->call.tenant, -1);
     options_.metrics->OnRequestCancelled();
   });
-  if (!Parse(pending)) return TurnAway(*pending->call.responder, TooMany(num_in_flight_));
+  if (!Parse(pending)) return TurnAway(*pending->call.responder, QueueIsFull(QueueOf(*pending)));
   pending_.insert(pending);
   AddInFlight(pending->call.tenant, 1);
 }
 
+WorkQueue& CompletionService::QueueOf(const Pending& pending) {
+  return options_.work->ForBody(pending.call.request.body.size());
+}
+
 bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
-  WorkQueue& queue = options_.work->ForBody(pending->call.request.body.size());
-  return queue.TryPush(Parsing(pending, /*may_open=*/false));
+  return QueueOf(*pending).TryPush(Parsing(pending, /*may_open=*/false));
 }
 
 bool CompletionService::ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending) {

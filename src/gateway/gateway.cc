@@ -453,7 +453,7 @@ bool Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
         [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
   };
   if (queue.TryPush(std::move(work), lane)) return true;
-  call->responder->Respond(ErrorResponse(Overloaded("The server has too much to do.")));
+  call->responder->Respond(ErrorResponse(QueueIsFull(queue)));
   return false;
 }
 

@@ -1,5 +1,9 @@
 #include "gateway/gateway.h"
 
+#include <algorithm>
+#include <future>
+#include <mutex>
+
 #include "base/strings.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
@@ -52,6 +56,72 @@ TEST_F(GatewayTest, DescribesItsApi) {
     const std::string without_name = path.substr(0, path.find('{'));
     EXPECT_EQ(Send(other, without_name, "{}").status, 405) << path;
   }
+}
+
+// A tokenizer that does nothing until it is let go.
+class SlowTokenizer final : public Tokenizer {
+ public:
+  SlowTokenizer(std::promise<void>& begun, std::shared_future<void> go)
+      : begun_(begun), go_(std::move(go)) {}
+  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
+    std::call_once(once_, [this] { begun_.set_value(); });
+    go_.wait();
+    return bytes_.Encode(text, options);
+  }
+  std::string TokenBytes(int32_t id, bool is_first, bool skip_special_tokens) const override {
+    return bytes_.TokenBytes(id, is_first, skip_special_tokens);
+  }
+  int64_t vocab_size() const override { return bytes_.vocab_size(); }
+  bool IsSpecial(int32_t id) const override { return bytes_.IsSpecial(id); }
+  std::optional<int32_t> bos_token_id() const override { return bytes_.bos_token_id(); }
+  std::optional<int32_t> eos_token_id() const override { return bytes_.eos_token_id(); }
+
+ private:
+  std::promise<void>& begun_;
+  mutable std::once_flag once_;
+  const std::shared_future<void> go_;
+  const ByteTokenizer bytes_;
+};
+
+TEST_F(GatewayTest, SaysThatTooManyRequestsWaitToBeParsed) {
+  Start({.max_in_flight = 1}, /*with_model=*/false);
+  std::promise<void> begun, go;
+  const auto model = MakeServedModel();
+  const auto slow = std::make_shared<const ServedModel>(
+      ServedModel{.spec = model->spec,
+                  .tokenizer = std::make_unique<SlowTokenizer>(begun, go.get_future().share()),
+                  .catalog = model->catalog,
+                  .max_model_len = 64});
+  server_->Post([&] { gateway_->Serve(slow, &port_, nullptr, nullptr); });
+  // One is being parsed, one waits, and one finds no room.
+  std::vector<std::future<HttpResponse>> all;
+  const auto tokenize = [&] {
+    all.push_back(std::async(std::launch::async,
+                             [&] { return Send("POST", "/tokenize", R"({"prompt":"ab"})"); }));
+  };
+  tokenize();
+  begun.get_future().wait();
+  tokenize();
+  tokenize();
+  const auto is_over = [](const auto& answer) {
+    return answer.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
+  };
+  while (std::ranges::none_of(all, is_over)) continue;
+  constexpr const char* kMessage =
+      "The server has too much to do: 1 requests wait before this one, to be parsed.";
+  const HttpResponse completion = Send("POST", "/v1/completions", Body(R"("n":1)"));
+  EXPECT_EQ(completion.status, 503);
+  EXPECT_THAT(completion.body, HasSubstr(kMessage));
+  go.set_value();
+  int num_refused = 0;
+  for (auto& answer : all) {
+    const HttpResponse response = answer.get();
+    if (response.status == 200) continue;
+    ++num_refused;
+    EXPECT_EQ(response.status, 503);
+    EXPECT_THAT(response.body, HasSubstr(kMessage));
+  }
+  EXPECT_EQ(num_refused, 1);
 }
 
 TEST_F(GatewayTest, CarriesTheTenantOfTheKey) {

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 
+#include "base/strings.h"
 #include "base/work_queue.h"
+#include "gateway/api_error.h"
 
 namespace aril::gateway {
 
@@ -26,6 +28,12 @@ class RequestQueues {
   WorkQueue long_;
   WorkQueue answers_;
 };
+
+// 503 for what comes to a full queue.
+inline ApiError QueueIsFull(const WorkQueue& queue) {
+  return Overloaded(StrCat("The server has too much to do: ", queue.max_length(),
+                           " requests wait before this one, to be parsed. Please try again."));
+}
 
 }  // namespace aril::gateway
 
