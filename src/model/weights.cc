@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <atomic>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,14 @@ using kernels::PackedMatrix;
 
 // Of a name that a stranger's file brings into a message.
 constexpr size_t kMaxShownName = 120;
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kLmHead = "lm_head.weight";
+
+bool HaveEqualBytes(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         std::memcmp(a.data, b.data, a.size_bytes()) == 0;
+}
 
 // Takes tensors out of a checkpoint, and remembers which.
 class Loader {
@@ -66,11 +75,25 @@ class Loader {
     return bias;
   }
 
+  // Of a tied model. Checkpoints may repeat the embedding as lm_head. One with another lm_head is
+  // not tied, whatever its config says: transformers (since 5) computes logits by it.
+  Status SkipTiedHead(const TensorView& embedding) {
+    const auto head = checkpoint_.tensors().find(kLmHead);
+    if (head == checkpoint_.tensors().end()) return OkStatus();
+    if (!HaveEqualBytes(head->second, embedding)) {
+      return InvalidArgument(StrCat("tensor ", kLmHead, " is not equal to ", kEmbedding,
+                                    ", although config.json says tie_word_embeddings: true; to "
+                                    "compute logits by the former, say false there; to compute "
+                                    "them by the latter, leave the former out"));
+    }
+    taken_.insert(kLmHead);
+    return OkStatus();
+  }
+
   // Fails if the checkpoint has a tensor that nobody took: ignoring it would change the model.
-  Status CheckAllTaken(bool tied) const {
+  Status CheckAllTaken() const {
     for (const auto& [name, tensor] : checkpoint_.tensors()) {
-      const bool redundant =
-          (tied && name == "lm_head.weight") || name.ends_with(".rotary_emb.inv_freq");
+      const bool redundant = name.ends_with(".rotary_emb.inv_freq");
       if (!redundant && !taken_.contains(name)) {
         return InvalidArgument(StrCat(
             "tensor ", JsonQuote(name.substr(0, kMaxShownName)),
@@ -148,18 +171,19 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
   ModelWeights<Matrix> weights;
   weights.checkpoint = std::move(checkpoint);
   Loader loader(weights.checkpoint, threads, progress);
-  ASSIGN_OR_RETURN(weights.embedding,
-                   loader.Take("model.embed_tokens.weight", {spec.vocab_size, spec.hidden_size}));
+  ASSIGN_OR_RETURN(weights.embedding, loader.Take(kEmbedding, {spec.vocab_size, spec.hidden_size}));
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     ASSIGN_OR_RETURN(weights.layers.emplace_back(), TakeLayer(loader, spec, layer, make));
   }
   ASSIGN_OR_RETURN(weights.final_norm, loader.Vector("model.norm.weight", spec.hidden_size));
   std::vector<TensorView> lm_head = {weights.embedding};
-  if (!spec.tie_word_embeddings) {
+  if (spec.tie_word_embeddings) {
+    RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));
+  } else {
     ASSIGN_OR_RETURN(lm_head, loader.Matrices({{"lm_head", spec.vocab_size}}, spec.hidden_size));
   }
   ASSIGN_OR_RETURN(weights.lm_head, make(MatrixRole::kLmHead, lm_head));
-  RETURN_IF_ERROR(loader.CheckAllTaken(spec.tie_word_embeddings));
+  RETURN_IF_ERROR(loader.CheckAllTaken());
   return weights;
 }
 
@@ -207,9 +231,9 @@ StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpo
     return InvalidArgument(StrCat("--dtype ", option, " is unknown; use auto, float32",
                                   has_float16 ? ", bfloat16 or float16" : " or bfloat16"));
   }
-  const auto embedding = checkpoint.tensors().find("model.embed_tokens.weight");
+  const auto embedding = checkpoint.tensors().find(kEmbedding);
   if (embedding == checkpoint.tensors().end())
-    return InvalidArgument("tensor model.embed_tokens.weight is missing");
+    return InvalidArgument(StrCat("tensor ", kEmbedding, " is missing"));
   const DType dtype = embedding->second.dtype;
   return dtype == DType::kBF16 || (dtype == DType::kF16 && has_float16) ? dtype : DType::kF32;
 }

@@ -141,6 +141,18 @@ TEST(LoadWeights, IgnoresWhatIsKnownToBeRedundant) {
   EXPECT_TRUE(weights.ok()) << weights.status();
 }
 
+TEST(LoadWeights, RefusesATiedModelWithAnotherHead) {
+  const TestDir dir(kGoldens + "qwen2-f32");
+  EditTensors(dir / kFile, [](Tensors& tensors) {
+    EditableTensors::Tensor head = tensors.at("model.embed_tokens.weight");
+    head.Set(head.bytes.size() / sizeof(float) - 1, 0.5f);
+    tensors["lm_head.weight"] = std::move(head);
+  });
+  EXPECT_THAT(Message(Load(dir.path()).status()),
+              AllOf(HasSubstr("lm_head.weight"), HasSubstr("model.embed_tokens.weight"),
+                    HasSubstr("tie_word_embeddings")));
+}
+
 TEST(LoadWeights, TellsHowFarItIs) {
   size_t last = 0;
   size_t total = 0;
