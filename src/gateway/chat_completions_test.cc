@@ -134,6 +134,15 @@ TEST(ChatMessages, ContentBecomesText) {
             R"([{"role":"assistant","content":""},{"role":"assistant","content":""}])");
 }
 
+TEST(ChatMessages, NullMembersAreAbsent) {
+  // An assistant's turn as OpenAI's library dumps it. Templates ask "'tool_calls' in message".
+  EXPECT_EQ(Normalized(R"([{"role":"assistant","content":"Hi","refusal":null,"annotations":[],
+                            "audio":null,"function_call":null,"tool_calls":null}])"),
+            R"([{"role":"assistant","content":"Hi","annotations":[]}])");
+  EXPECT_THAT(Normalized(R"([{"role":null,"content":"x"}])"), HasSubstr("messages[0].role "));
+  EXPECT_THAT(Normalized(R"([{"role":"user","content":null}])"), HasSubstr("messages[0].content "));
+}
+
 TEST(ChatMessages, ArgumentsOfToolCallsBecomeObjects) {
   EXPECT_EQ(Normalized(R"([{"role":"assistant","content":"","tool_calls":[{"type":"function",
                             "function":{"name":"f","arguments":"{\"x\": [1]}"}}]}])"),

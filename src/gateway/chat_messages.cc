@@ -34,13 +34,12 @@ ApiResult<std::string> JoinParts(const Json::Array& parts, const std::string& wh
 
 std::optional<ApiError> NormalizeContent(const std::string& where, Json* message) {
   Json* content = message->Find("content");
-  if (content == nullptr || content->is_null()) {
+  if (content == nullptr) {
     // An assistant's turn may hold tool calls only.
     if (*message->Find("role")->AsString() != "assistant") {
       return Wrong(where, "is required.");
     }
-    if (content == nullptr) message->AsObject()->emplace_back("content", "");
-    if (content != nullptr) *content = "";
+    message->AsObject()->emplace_back("content", "");
     return std::nullopt;
   }
   if (content->AsString() != nullptr) return std::nullopt;
@@ -72,7 +71,7 @@ std::optional<ApiError> NormalizeToolCall(const std::string& where, Json* call) 
 
 std::optional<ApiError> NormalizeToolCalls(const std::string& where, Json* message) {
   Json* calls = message->Find("tool_calls");
-  if (calls == nullptr || calls->is_null()) return std::nullopt;
+  if (calls == nullptr) return std::nullopt;
   if (calls->AsArray() == nullptr) return Wrong(where, "must be an array.");
   for (size_t i = 0; i < calls->AsArray()->size(); ++i) {
     if (auto error = NormalizeToolCall(StrCat(where, "[", i, "]"), &(*calls->AsArray())[i])) {
@@ -84,6 +83,9 @@ std::optional<ApiError> NormalizeToolCalls(const std::string& where, Json* messa
 
 std::optional<ApiError> NormalizeMessage(const std::string& where, Json* message) {
   if (message->AsObject() == nullptr) return Wrong(where, "must be an object.");
+  // OpenAI's library sends an answer back with all its members. Templates that ask whether there
+  // are, say, tool calls look for the key, so that transformers leaves them out, too.
+  std::erase_if(*message->AsObject(), [](const auto& member) { return member.second.is_null(); });
   const Json* role = message->Find("role");
   if (role == nullptr || role->AsString() == nullptr) {
     return Wrong(where + ".role", "is required and must be a string.");
