@@ -1,5 +1,6 @@
 #include "gateway/chat_completions.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,36 @@ std::optional<int64_t> ReadChatMaxTokens(JsonFields& fields, const CompletionReq
   return current ? current : legacy;
 }
 
+// What a template may quote from.
+Json ReadDocuments(JsonFields& fields) {
+  const Json* documents = fields.Find("documents");
+  if (documents == nullptr) return {};
+  const Json::Array* list = documents->AsArray();
+  const auto is_object = [](const Json& item) { return item.AsObject() != nullptr; };
+  if (list == nullptr || !std::ranges::all_of(*list, is_object)) {
+    fields.Fail("documents", "must be an array of objects");
+  }
+  return *documents;
+}
+
+// chat_template_kwargs, and `documents`, which may stand there or in the request itself, as in
+// vLLM.
+void ReadVariables(JsonFields& fields, ChatPrompt* prompt) {
+  const Json* variables = fields.Find("chat_template_kwargs");
+  if (variables != nullptr && variables->AsObject() == nullptr) {
+    return fields.Fail("chat_template_kwargs", "must be an object");
+  }
+  prompt->variables = variables == nullptr ? Json::Object() : *variables;
+  JsonFields inner(prompt->variables, "chat_template_kwargs.");
+  if (!IsEmpty(inner.Find("tools"))) {
+    inner.Fail("tools",
+               "is not supported: this server does not constrain what is generated, so it cannot "
+               "promise tool calls; leave it out");
+  }
+  prompt->documents = ReadDocuments(fields.Find("documents") != nullptr ? fields : inner);
+  fields.Take(inner);
+}
+
 // What the template gets besides the messages.
 ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& context) {
   const Json* messages = fields.Find("messages");
@@ -77,10 +108,7 @@ ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& c
     fields.Fail("chat_template",
                 "is not taken from requests; start the server with --chat-template");
   }
-  if (const Json* variables = fields.Find("chat_template_kwargs")) {
-    if (variables->AsObject() == nullptr) fields.Fail("chat_template_kwargs", "must be an object");
-    prompt.variables = *variables;
-  }
+  ReadVariables(fields, &prompt);
   if (!fields.ok()) return *fields.error();
   return prompt;
 }

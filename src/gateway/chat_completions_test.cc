@@ -55,6 +55,18 @@ TEST(ChatCompletions, ReadTheirFields) {
   EXPECT_EQ(ParseFields(R"("max_tokens":9)").value().prompts[0].max_tokens, 9);
 }
 
+TEST(ChatCompletions, GiveDocumentsToTheTemplate) {
+  const std::string documents = R"([{"title":"a","text":"b"},{}])";
+  EXPECT_EQ(PromptOf(ParseFields(R"("documents":)" + documents)), "2d:u:Hi;a:");
+  EXPECT_EQ(PromptOf(ParseFields(R"("chat_template_kwargs":{"documents":)" + documents + "}")),
+            "2d:u:Hi;a:");
+  EXPECT_EQ(PromptOf(ParseFields(R"("documents":[{}],"chat_template_kwargs":{"documents":)" +
+                                 documents + "}")),
+            "1d:u:Hi;a:");
+  EXPECT_EQ(PromptOf(ParseFields(R"("documents":null,"chat_template_kwargs":{"tools":[]})")),
+            "u:Hi;a:");
+}
+
 TEST(ChatCompletions, AdaptersMayBringTheirTemplate) {
   const std::string messages = R"(,"messages":[{"role":"user","content":"Hi"}]})";
   EXPECT_EQ(PromptOf(Parse(R"({"model":"poet")" + messages)), "poem:");
@@ -102,6 +114,12 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
            {R"("n":9)", "n", "more than the 8"},
            {R"("chat_template":"x")", "chat_template", "--chat-template"},
            {R"("chat_template_kwargs":[])", "chat_template_kwargs", "must be an object"},
+           {R"("chat_template_kwargs":{"tools":[{}]})", "chat_template_kwargs.tools",
+            "is not supported"},
+           {R"("chat_template_kwargs":{"documents":"x"})", "chat_template_kwargs.documents",
+            "must be an array of objects"},
+           {R"("documents":{})", "documents", "must be an array of objects"},
+           {R"("documents":["x"])", "documents", "must be an array of objects"},
            {R"("continue_final_message":true,"add_generation_prompt":true)",
             "continue_final_message", "excludes"}}) {
     const auto parsed = ParseFields(bad.fields);

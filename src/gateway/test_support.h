@@ -35,6 +35,7 @@ class ByteTokenizer final : public Tokenizer {
 };
 
 inline constexpr char kChatTemplate[] =
+    "{% if documents %}{{ documents|length }}d:{% endif %}"
     "{% for m in messages %}{% if m.role == 'elf' %}{{ raise_exception('no elves') }}{% endif %}"
     "{{ m.role[0] ~ ':' ~ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}"
     "{{ mood }}";

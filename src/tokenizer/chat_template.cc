@@ -152,7 +152,7 @@ StatusOr<std::string> ChatTemplate::Render(const ChatPrompt& prompt) const {
   }
   variables.emplace_back("messages", std::move(messages));
   variables.emplace_back("tools", prompt.tools);
-  variables.emplace_back("documents", nullptr);
+  variables.emplace_back("documents", prompt.documents);
   variables.emplace_back("add_generation_prompt", prompt.add_generation_prompt);
   const bool with_tools = tool_use_.has_value() && !prompt.tools.is_null();
   ASSIGN_OR_RETURN(std::string text,

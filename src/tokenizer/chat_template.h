@@ -18,8 +18,9 @@
 namespace aril {
 
 struct ChatPrompt {
-  Json messages;  // an array of objects, with text as content
-  Json tools;     // an array, or null
+  Json messages;   // an array of objects, with text as content
+  Json tools;      // an array, or null
+  Json documents;  // an array of objects, or null
   bool add_generation_prompt = true;
   // Leave the last message open, so that the model goes on with it.
   bool continue_final_message = false;

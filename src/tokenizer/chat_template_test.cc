@@ -124,6 +124,11 @@ TEST_F(ChatTemplateTest, VariablesOfTheRequestCannotReplaceTheConversation) {
             "x");
 }
 
+TEST_F(ChatTemplateTest, SeesDocuments) {
+  Write("chat_template.jinja", "{{ documents[0].text }}");
+  EXPECT_EQ(Render({.messages = kHello, .documents = Messages(R"([{"text":"x"}])")}), "x");
+}
+
 TEST_F(ChatTemplateTest, LeavesTheFinalMessageOpen) {
   ChatPrompt prompt = {.messages = Messages(R"([{"role":"user","content":"Hi"},
                                                 {"role":"assistant","content":"Well, "}])"),
