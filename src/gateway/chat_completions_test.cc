@@ -161,6 +161,24 @@ TEST(ChatMessages, NullMembersAreAbsent) {
   EXPECT_THAT(Normalized(R"([{"role":"user","content":null}])"), HasSubstr("messages[0].content "));
 }
 
+TEST(ChatMessages, ReasoningHasTheNamesThatTemplatesRead) {
+  const auto normalized = [](const std::string& reasoning) {
+    return Normalized(R"([{"role":"assistant","content":"",)" + reasoning + "}]");
+  };
+  for (const char* name : {"reasoning", "thinking", "reasoning_content"}) {
+    const std::string both = normalized(StrCat('"', name, R"(":"why")"));
+    EXPECT_THAT(both, HasSubstr(R"("thinking":"why")"));
+    EXPECT_THAT(both, HasSubstr(R"("reasoning_content":"why")"));
+  }
+  // The first one counts, in the order of transformers; `thinking` stays what it is.
+  EXPECT_EQ(normalized(R"("thinking":"b","reasoning":"c")"),
+            R"([{"role":"assistant","content":"","thinking":"b","reasoning":"c",)"
+            R"("reasoning_content":"b"}])");
+  EXPECT_EQ(normalized(R"("thinking":"b","reasoning_content":"a")"),
+            R"([{"role":"assistant","content":"","thinking":"b","reasoning_content":"a"}])");
+  EXPECT_EQ(normalized(R"("reasoning":null)"), R"([{"role":"assistant","content":""}])");
+}
+
 TEST(ChatMessages, ArgumentsOfToolCallsBecomeObjects) {
   EXPECT_EQ(Normalized(R"([{"role":"assistant","content":"","tool_calls":[{"type":"function",
                             "function":{"name":"f","arguments":"{\"x\": [1]}"}}]}])"),

@@ -81,6 +81,19 @@ std::optional<ApiError> NormalizeToolCalls(const std::string& where, Json* messa
   return std::nullopt;
 }
 
+// Templates read a turn's reasoning by one of several names: transformers' _alias_reasoning_fields.
+void NameReasoning(Json* message) {
+  const Json* reasoning = nullptr;
+  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    if (reasoning == nullptr) reasoning = message->Find(name);
+  }
+  if (reasoning == nullptr) return;
+  const Json value = *reasoning;
+  for (const char* name : {"thinking", "reasoning_content"}) {
+    if (message->Find(name) == nullptr) message->AsObject()->emplace_back(name, value);
+  }
+}
+
 std::optional<ApiError> NormalizeMessage(const std::string& where, Json* message) {
   if (message->AsObject() == nullptr) return Wrong(where, "must be an object.");
   // OpenAI's library sends an answer back with all its members. Templates that ask whether there
@@ -91,6 +104,7 @@ std::optional<ApiError> NormalizeMessage(const std::string& where, Json* message
     return Wrong(where + ".role", "is required and must be a string.");
   }
   if (auto error = NormalizeContent(where + ".content", message)) return error;
+  NameReasoning(message);
   return NormalizeToolCalls(where + ".tool_calls", message);
 }
 

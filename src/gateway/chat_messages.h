@@ -9,8 +9,9 @@
 namespace aril::gateway {
 
 // An array of messages: `content` becomes a string (text parts joined by newlines, null empty), the
-// arguments of tool calls become objects, as vLLM does it; members that are null go; everything
-// else stays for the template. 400 names the message.
+// arguments of tool calls become objects, as vLLM does it; members that are null go, and reasoning
+// gets the names that templates read, as in transformers; everything else stays for the template.
+// 400 names the message.
 ApiResult<Json> NormalizeMessages(const Json& messages);
 
 }  // namespace aril::gateway
