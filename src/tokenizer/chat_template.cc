@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "jinja/text.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/special_tokens.h"
 
@@ -68,29 +69,36 @@ StatusOr<Sources> ReadTokenizerConfigTemplate(const Folder& dir) {
   return sources;
 }
 
-// The last message with kEndMark behind its text, which must not be empty.
-StatusOr<Json> MarkFinalMessage(Json messages) {
-  Json::Array* list = messages.AsArray();
+// Appends kEndMark to the text of the last message; returns the text, which may be empty.
+StatusOr<std::string> MarkFinalMessage(Json* messages) {
+  Json::Array* list = messages->AsArray();
   Json* content = list == nullptr || list->empty() ? nullptr : list->back().Find("content");
-  const std::string* text = content == nullptr ? nullptr : content->AsString();
-  if (text == nullptr || text->empty()) {
+  if (content == nullptr || content->AsString() == nullptr) {
     return InvalidArgument("continue_final_message: the last message has no text to continue");
   }
-  *content = *text + std::string(kEndMark);
-  return messages;
+  std::string text = *content->AsString();
+  *content = text + std::string(kEndMark);
+  return text;
 }
 
 // What was rendered before the mark. A template that trims messages takes the mark's space away;
-// then the message's own spaces go as well, as in transformers.
-StatusOr<std::string> CutAtMark(std::string text) {
+// then the message's own spaces go as well, as in transformers. So does the error, where a template
+// rewrites the message (some take reasoning out): the model would go on with another text.
+StatusOr<std::string> CutAtMark(std::string text, std::string_view final_message) {
   const std::string_view word = kEndMark.substr(0, kEndMark.size() - 1);
   const size_t at = text.rfind(word);
   if (at == std::string::npos) {
     return InvalidArgument("continue_final_message: the chat template leaves the last message out");
   }
+  const std::string_view trimmed = jinja::StripLeft(jinja::StripRight(final_message));
+  if (jinja::FindText(text, trimmed) == std::string_view::npos) {
+    return InvalidArgument(
+        "continue_final_message: the chat template changes the last message, or leaves a part of "
+        "it out");
+  }
   const bool is_trimmed = text.compare(at, kEndMark.size(), kEndMark) != 0;
   text.resize(at);
-  if (is_trimmed) text.resize(text.find_last_not_of(" \t\n\r\f\v") + 1);
+  if (is_trimmed) text.resize(jinja::StripRight(text).size());
   return text;
 }
 
@@ -143,8 +151,9 @@ StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
 
 StatusOr<std::string> ChatTemplate::Render(const ChatPrompt& prompt) const {
   Json messages = prompt.messages;
+  std::string final_message;
   if (prompt.continue_final_message) {
-    ASSIGN_OR_RETURN(messages, MarkFinalMessage(std::move(messages)));
+    ASSIGN_OR_RETURN(final_message, MarkFinalMessage(&messages));
   }
   Json::Object variables = special_tokens_;  // of two with one name the later counts
   if (const Json::Object* more = prompt.variables.AsObject()) {
@@ -158,7 +167,7 @@ StatusOr<std::string> ChatTemplate::Render(const ChatPrompt& prompt) const {
   ASSIGN_OR_RETURN(std::string text,
                    (with_tools ? *tool_use_ : main_)
                        .Render(variables, {.now_unix_seconds = prompt.unix_seconds, .limits = {}}));
-  return prompt.continue_final_message ? CutAtMark(std::move(text)) : text;
+  return prompt.continue_final_message ? CutAtMark(std::move(text), final_message) : text;
 }
 
 }  // namespace aril

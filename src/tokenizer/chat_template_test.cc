@@ -141,6 +141,31 @@ TEST_F(ChatTemplateTest, LeavesTheFinalMessageOpen) {
   EXPECT_EQ(Render(prompt), "[user]Hi[assistant]Well,");
 }
 
+TEST_F(ChatTemplateTest, LeavesAnEmptyFinalMessageOpen) {
+  const ChatPrompt prompt = {.messages = Messages(R"([{"role":"assistant","content":""}])"),
+                             .add_generation_prompt = false,
+                             .continue_final_message = true};
+  Write("chat_template.jinja", "[{{ messages[0].role }}] {{ messages[0].content }}</s>");
+  EXPECT_EQ(Render(prompt), "[assistant] ");
+  Write("chat_template.jinja", "[{{ messages[0].role }}] {{ messages[0].content | trim }}</s>");
+  EXPECT_EQ(Render(prompt), "[assistant]");
+}
+
+TEST_F(ChatTemplateTest, AFinalMessageIsTrimmedAsByPython) {
+  // A no-break space, an ideographic one and a control character are white space to str.rstrip();
+  // the "à" ends in a byte that is one in Latin-1.
+  const auto render = [this](const std::string& end) {
+    return Render(
+        {.messages = Messages(StrCat(R"([{"role":"assistant","content":"x\u00e0)", end, R"("}])")),
+         .add_generation_prompt = false,
+         .continue_final_message = true});
+  };
+  Write("chat_template.jinja", "{{ messages[0].content | trim }}</s>");
+  for (const char* end : {"", " \\n", "\\u00a0", "\\u3000", "\\u001c"}) {
+    EXPECT_EQ(render(end), "x\u00e0") << end;
+  }
+}
+
 TEST_F(ChatTemplateTest, FinalMessagesThatCannotBeContinued) {
   const auto error_of = [](const std::string& source, const std::string& messages) {
     const auto parsed = ChatTemplate::Parse(source, {});
@@ -150,10 +175,12 @@ TEST_F(ChatTemplateTest, FinalMessagesThatCannotBeContinued) {
                                  .continue_final_message = true})
                        .status());
   };
-  EXPECT_THAT(error_of(kTemplate, R"([{"role":"assistant","content":""}])"),
-              HasSubstr("no text to continue"));
+  EXPECT_THAT(error_of(kTemplate, R"([{"role":"assistant"}])"), HasSubstr("no text to continue"));
   EXPECT_THAT(error_of("constant", R"([{"role":"assistant","content":"x"}])"),
               HasSubstr("leaves the last message out"));
+  EXPECT_THAT(error_of("{{ messages[-1].content.split('</think>')[-1] }}",
+                       R"([{"role":"assistant","content":"<think>a</think>b"}])"),
+              HasSubstr("changes the last message"));
 }
 
 TEST_F(ChatTemplateTest, ErrorsAreTheTemplatesWords) {
