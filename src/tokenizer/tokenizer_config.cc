@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -86,10 +88,19 @@ Status ReadAddedTokensFile(const JsonFields& fields, TokenizerConfig* config) {
     if (id.AsInt() == nullptr || *id.AsInt() < 0 || *id.AsInt() >= Vocabulary::kMaxIds) {
       return fields.WrongType(content, id, "a token id");
     }
-    config->added_tokens.push_back(
+    config->plain_added_tokens.push_back(
         {.content = content, .id = static_cast<int32_t>(*id.AsInt()), .normalized = true});
   }
   return OkStatus();
+}
+
+// Source: transformers' PreTrainedTokenizerFast, which adds tokens of the config whose flags differ
+// once more, and the tokenizers library, where a token that has been special once always is.
+void TakeFlags(const AddedToken& from, AddedToken* token) {
+  AddedToken changed = from;
+  changed.id = token->id;
+  changed.special = from.special || token->special;
+  *token = std::move(changed);
 }
 
 void SetEnd(const std::optional<int32_t>& id, bool wanted, std::vector<int32_t>* end) {
@@ -119,18 +130,27 @@ StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir) {
 
 Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
                         std::vector<AddedToken>* tokens) {
-  std::unordered_set<std::string> known;
-  for (const AddedToken& token : *tokens) known.insert(token.content);
-  for (const AddedToken& token : config.added_tokens) {
-    if (token.content.empty() || !known.insert(token.content).second) continue;
-    if (Status added = vocabulary->Add(token.content, token.id); !added.ok()) {
-      return Annotate(added, config.path + ": added_tokens_decoder");
-    }
+  std::unordered_map<std::string, size_t> known;  // content → its index in `tokens`
+  for (size_t i = 0; i < tokens->size(); ++i) known.emplace((*tokens)[i].content, i);
+  const auto add = [&](const AddedToken& token) {
+    known.emplace(token.content, tokens->size());
     tokens->push_back(token);
+    return Annotate(vocabulary->Add(token.content, token.id),
+                    config.path + ": added_tokens_decoder");
+  };
+  for (const AddedToken& token : config.added_tokens) {
+    if (const auto found = known.find(token.content); found != known.end()) {
+      TakeFlags(token, &(*tokens)[found->second]);
+    } else if (!token.content.empty()) {
+      RETURN_IF_ERROR(add(token));
+    }
+  }
+  for (const AddedToken& token : config.plain_added_tokens) {
+    if (!token.content.empty() && !known.contains(token.content)) RETURN_IF_ERROR(add(token));
   }
   for (const std::string& content : config.special_tokens) {
     const auto id = vocabulary->Find(content);
-    if (!id || content.empty() || !known.insert(content).second) continue;
+    if (!id || content.empty() || !known.emplace(content, tokens->size()).second) continue;
     tokens->push_back({.content = content, .id = *id, .special = true});
   }
   return OkStatus();

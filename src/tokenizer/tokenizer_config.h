@@ -27,8 +27,9 @@ struct TokenizerConfig {
   std::optional<std::string> unk_token;
   // The contents of bos, eos, unk, pad, … and additional_special_tokens.
   std::vector<std::string> special_tokens;
-  // added_tokens_decoder, then what only added_tokens.json has.
-  std::vector<AddedToken> added_tokens;
+  std::vector<AddedToken> added_tokens;  // added_tokens_decoder
+  // What only added_tokens.json has: names and ids.
+  std::vector<AddedToken> plain_added_tokens;
 };
 
 // Reads tokenizer_config.json and added_tokens.json of a model directory; both may be absent.
@@ -36,7 +37,8 @@ StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir);
 
 // Completes `tokens`, as read from the tokenizer's own file, with those of the config: adds the
 // missing ones to the list and to `vocabulary`, and the named special tokens that the vocabulary
-// has. The tokenizer's own file wins where both describe a token.
+// has. Where both describe a token, the flags of added_tokens_decoder win, as in transformers; but
+// what the tokenizer's own file calls special stays so.
 Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
                         std::vector<AddedToken>* tokens);
 

@@ -78,6 +78,25 @@ TEST(Tokenizer, UsersTextCannotForgeAddedTokens) {
   EXPECT_THAT((*tokenizer)->Encode("<s><t>", plain), ElementsAre(3, 4, 5, 3, 6, 5));
 }
 
+TEST(TokenizerConfig, ItsFlagsOfAddedTokensWin) {
+  ModelDir dir;
+  dir.Write("tokenizer.json", ByteLevelJson())
+      .Write("added_tokens.json", R"({"<s>":0,"</s>":1})")
+      .Write("tokenizer_config.json", "{}");
+  const auto encode = [&dir] {
+    const auto tokenizer = dir.Load();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_TRUE((*tokenizer)->IsSpecial(0));
+    EXPECT_TRUE((*tokenizer)->IsSpecial(1));
+    return (*tokenizer)->Encode("a <s> b</s>", {});
+  };
+  EXPECT_THAT(encode(), ElementsAre(3, 6, 0, 6, 4, 1));
+  dir.Write("tokenizer_config.json", R"({"added_tokens_decoder":{
+      "0":{"content":"<s>","special":true,"lstrip":true,"rstrip":true},
+      "1":{"content":"</s>","special":false}}})");
+  EXPECT_THAT(encode(), ElementsAre(3, 0, 4, 1));
+}
+
 TEST(TokenizerConfig, AddsAndOmitsBosAndEos) {
   const auto encode = [](std::string_view config) {
     const auto tokenizer = ModelDir()
