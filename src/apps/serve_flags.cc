@@ -70,6 +70,10 @@ void AddNameFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--chat-template", options.text.chat_template_file,
           "File with a chat template (Jinja) in place of the base model's")
       ->type_name("FILE");
+  AddFlag(app, "--generation-config", options.text.generation_config,
+          "Defaults of requests (temperature, top_k, ...): auto, what the model's "
+          "generation_config.json states, or vllm, none")
+      ->check(CLI::IsMember({"auto", "vllm"}));
 }
 
 void AddAdapterSourceFlags(CLI::App& app, ServeFlags& flags, const AdapterSourceHelp& help) {

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "spec/generation_config.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/special_tokens.h"
 #include "tokenizer/tokenizer.h"
@@ -43,10 +44,25 @@ StatusOr<ChatTemplateOr> ReadBaseTemplate(const TextSources& sources,
   return ChatTemplateOr(std::make_shared<const ChatTemplate>(*std::move(own)));
 }
 
+StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextSources& sources) {
+  if (sources.generation_config == "vllm") return GenerationDefaults();
+  ASSIGN_OR_RETURN(const GenerationConfig config, LoadGenerationConfig(sources.model_dir));
+  if (!config.stated.empty()) {
+    LogInfo(StrCat("The model's generation_config.json sets defaults of requests: ",
+                   Join(config.stated, ", "), " (--generation-config vllm leaves them out)"));
+  }
+  if (!config.ignored.empty()) {
+    LogWarning(StrCat("The model's generation_config.json has members that are ignored: ",
+                      Join(config.ignored, ", ")));
+  }
+  return config.defaults;
+}
+
 }  // namespace
 
 StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
   gateway::ServedModel model;
+  ASSIGN_OR_RETURN(model.generation_defaults, ReadGenerationDefaults(sources));
   ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(sources.model_dir));
   ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
   ASSIGN_OR_RETURN(model.chat_template, ReadBaseTemplate(sources, special_tokens));

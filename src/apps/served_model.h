@@ -20,10 +20,13 @@ struct TextSources {
   std::string model_dir;
   std::vector<std::string> names;  // of the base model; empty: its folder's name
   std::string chat_template_file;  // instead of the base model's; empty: none
+  // "auto": requests have the defaults that the model's generation_config.json states; "vllm": not.
+  std::string generation_config = "auto";
 };
 
-// The base model's tokenizer and chat template. A chat template that Aril cannot run only takes
-// chat from its model, with a warning, unless the operator named it.
+// The base model's tokenizer, chat template and defaults of requests, which are logged. A chat
+// template that Aril cannot run only takes chat from its model, with a warning, unless the operator
+// named it.
 StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
 
 // The names of the base model: those that were asked for, or its folder's.

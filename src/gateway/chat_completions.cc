@@ -135,7 +135,7 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   JsonFields fields(json.value());
   CompletionRequest request = {.endpoint = Endpoint::kChat};
   if (auto error = ResolveModel(fields, context, &request)) return *error;
-  ReadGenerationFields(fields, context.model.spec, &request);
+  ReadGenerationFields(fields, context.model, &request);
   ReadChatLogprobs(fields, &request);
   const auto max_tokens = ReadChatMaxTokens(fields, request);
   RefuseTools(fields);

@@ -115,7 +115,7 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   JsonFields fields(json.value());
   CompletionRequest request;
   if (auto error = ResolveModel(fields, context, &request)) return *error;
-  ReadGenerationFields(fields, context.model.spec, &request);
+  ReadGenerationFields(fields, context.model, &request);
   ReadOwnFields(fields, &request);
   const auto max_tokens = ReadMaxTokens(fields, "max_tokens", request.echo ? 0 : 1, request);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);

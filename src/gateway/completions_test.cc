@@ -45,6 +45,40 @@ TEST(Completions, HaveTheDefaultsOfOpenAi) {
   EXPECT_EQ(sampling.num_logprobs, std::nullopt);
 }
 
+TEST(Completions, HaveTheDefaultsOfTheModel) {
+  const auto whole = MakeServedModel();
+  const ServedModel model = {.spec = whole->spec,
+                             .generation_defaults = {.temperature = 0.6,
+                                                     .top_k = 20,
+                                                     .top_p = 0.95,
+                                                     .min_p = 0.05,
+                                                     .repetition_penalty = 1.1},
+                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .catalog = whole->catalog,
+                             .max_model_len = 64};
+  const CompletionLimits limits;
+  const auto sampling = [&](const std::string& fields) {
+    const auto parsed =
+        ParseCompletionRequest(R"({"model":"base","prompt":"hi")" + fields + "}",
+                               {.model = model, .limits = limits, .tenant = kDefaultTenant});
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    return parsed.value().common.sampling;
+  };
+  const wire::SamplingParams of_model = sampling(R"(,"temperature":null)");
+  EXPECT_EQ(of_model.temperature, 0.6f);
+  EXPECT_EQ(of_model.top_k, 20);
+  EXPECT_EQ(of_model.top_p, 0.95f);
+  EXPECT_EQ(of_model.min_p, 0.05f);
+  EXPECT_EQ(of_model.repetition_penalty, 1.1f);
+  const wire::SamplingParams of_request =
+      sampling(R"(,"temperature":0,"top_k":-1,"top_p":1,"min_p":0,"repetition_penalty":1)");
+  EXPECT_EQ(of_request.temperature, 0);
+  EXPECT_EQ(of_request.top_k, 0);
+  EXPECT_EQ(of_request.top_p, 1);
+  EXPECT_EQ(of_request.min_p, 0);
+  EXPECT_EQ(of_request.repetition_penalty, 1);
+}
+
 TEST(Completions, ReadEveryField) {
   const auto parsed = ParseFields(
       R"("max_tokens":7,"n":3,"best_of":3,"seed":-1,"temperature":0.5,"top_p":0.9,"top_k":40,

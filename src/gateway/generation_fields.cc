@@ -92,25 +92,27 @@ void ReadLogitBias(JsonFields& fields, int64_t vocab_size, wire::SamplingParams*
   }
 }
 
-void ReadSampling(JsonFields& fields, int64_t vocab_size, wire::SamplingParams* sampling) {
+void ReadSampling(JsonFields& fields, const ServedModel& model, wire::SamplingParams* sampling) {
+  const GenerationDefaults& defaults = model.generation_defaults;
   const auto number = [&](std::string_view name, double fallback, double min, double max) {
     return static_cast<float>(fields.GetNumber(name, fallback, min, max));
   };
-  const double temperature = fields.GetNumber("temperature", 1, 0, wire::kMaxTemperature);
+  const double temperature =
+      fields.GetNumber("temperature", defaults.temperature, 0, wire::kMaxTemperature);
   sampling->temperature = temperature < kGreedyTemperature ? 0.0f : static_cast<float>(temperature);
   // -1 is vLLM's way to say "off".
-  sampling->top_k =
-      static_cast<int32_t>(std::max<int64_t>(0, fields.GetInt("top_k", 0, -1, INT32_MAX)));
-  const double top_p = fields.GetNumber("top_p", 1, 0, 1);
+  sampling->top_k = static_cast<int32_t>(
+      std::max<int64_t>(0, fields.GetInt("top_k", defaults.top_k, -1, INT32_MAX)));
+  const double top_p = fields.GetNumber("top_p", defaults.top_p, 0, 1);
   if (top_p == 0) fields.Fail("top_p", "must be greater than 0");
   sampling->top_p = static_cast<float>(std::max(top_p, wire::kMinTopP));
-  sampling->min_p = number("min_p", 0, 0, 1);
-  sampling->repetition_penalty =
-      number("repetition_penalty", 1, wire::kMinRepetitionPenalty, wire::kMaxRepetitionPenalty);
+  sampling->min_p = number("min_p", defaults.min_p, 0, 1);
+  sampling->repetition_penalty = number("repetition_penalty", defaults.repetition_penalty,
+                                        wire::kMinRepetitionPenalty, wire::kMaxRepetitionPenalty);
   sampling->presence_penalty = number("presence_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
   sampling->frequency_penalty =
       number("frequency_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
-  ReadLogitBias(fields, vocab_size, sampling);
+  ReadLogitBias(fields, model.spec.vocab_size, sampling);
 }
 
 void ReadStopTokens(JsonFields& fields, const ModelSpec& spec, wire::SequenceRequest* common) {
@@ -320,7 +322,8 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   return adapters == nullptr ? std::nullopt : ReadAdapters(*adapters, fields, context, request);
 }
 
-void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request) {
+void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
+                          CompletionRequest* request) {
   request->n = static_cast<int32_t>(fields.GetInt("n", 1, 1, INT32_MAX));
   request->best_of = request->n;
   request->skip_special_tokens = fields.GetBool("skip_special_tokens", true);
@@ -331,9 +334,9 @@ void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionR
     request->has_seed = true;
     common.sampling.seed = static_cast<uint64_t>(*seed);
   }
-  ReadSampling(fields, spec.vocab_size, &common.sampling);
+  ReadSampling(fields, model, &common.sampling);
   ReadStopStrings(fields, request);
-  ReadStopTokens(fields, spec, &common);
+  ReadStopTokens(fields, model.spec, &common);
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {

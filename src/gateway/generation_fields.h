@@ -38,7 +38,7 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
                                      CompletionRequest* request);
 
 // n, sampling, stops, streaming and what is refused on both endpoints. Errors stay in `fields`.
-void ReadGenerationFields(JsonFields& fields, const ModelSpec& spec, CompletionRequest* request);
+void ReadGenerationFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request);
 
 // The limit of a completion, in tokens; checked against min_tokens.
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,

@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "spec/generation_config.h"
 #include "spec/model_spec.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -47,6 +48,7 @@ class AdapterChatTemplates {
 // Immutable while it is served, but for the adapters; thread-safe.
 struct ServedModel {
   ModelSpec spec;
+  GenerationDefaults generation_defaults;  // of requests
   std::unique_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<Catalog> catalog;
   // Of the base model; an error is what a chat request is answered with.
