@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 
@@ -237,11 +238,9 @@ TEST_F(HostileSourcesTest, TheTokensOfItsTemplateAreItsOwn) {
   const fs::path link = Spoil("tokens", "special_tokens_map.json");
   fs::create_symlink(secret, link);
   dir_.Write("root/tokens/chat_template.jinja", "{{ bos_token }}");
-  const auto loaded = in_place_->Load("tokens");
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const auto own = templates_->Find((**loaded)->adapter);
-  ASSERT_TRUE(own.has_value());
-  EXPECT_FALSE(own->ok()) << "chats are refused, and nothing is read";
+  const Status loaded = in_place_->Load("tokens").status();
+  EXPECT_FALSE(loaded.ok());
+  EXPECT_THAT(Message(loaded), Not(HasSubstr("secret"))) << "nothing is read";
 }
 
 TEST_F(HostileSourcesTest, AnAdaptersFilesAreFiles) {

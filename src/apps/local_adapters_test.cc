@@ -89,7 +89,8 @@ TEST(LocalAdapters, TheSameBytesElsewhereAreLoadedAnewIfTheFirstAreGone) {
   const TestDir dir;
   fs::create_directories(dir / "root");
   for (const char* name : {"hers", "his"}) {
-    fs::copy(kModel + "/adapters/all-r4", dir / "root" / name, fs::copy_options::recursive);
+    fs::copy(kModel + "/adapters/all-r4", fs::path(dir / "root") / name,
+             fs::copy_options::recursive);
   }
   auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
   ASSERT_TRUE(runner.ok()) << runner.status();

@@ -1,9 +1,10 @@
 // The `aril` command. Exit codes: 0 fine, 1 failed, 2 wrong usage.
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "apps/commands.h"
 #include "apps/flags.h"
@@ -38,8 +39,10 @@ int main(int argc, char** argv) {
   });
   aril::ReadVariablesOfTheGivenCommandOnly(app);
   // CLI11 would only say that there is none.
-  const std::string_view command = argc > 1 ? argv[1] : "-";
-  if (command.substr(0, 1) != "-" && app.get_subcommand_no_throw(std::string(command)) == nullptr) {
+  const std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
+  const std::string command = argc > 1 ? argv[1] : "-";
+  const auto is_it = [&](const CLI::App* known) { return known->check_name(command); };
+  if (command.compare(0, 1, "-") != 0 && std::ranges::none_of(commands, is_it)) {
     std::cerr << "aril: there is no command `" << command << "`; `aril --help` lists them\n";
     return aril::kWrongUsage;
   }
