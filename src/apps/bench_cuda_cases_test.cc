@@ -74,7 +74,7 @@ TEST_F(BenchCudaCases, DecodesAndPrefillsAreRight) {
   const auto cases =
       CudaAttentionCases(*device_, spec_, AttentionBatches({33, 700}, 2, 70), kColdBytes);
   ExpectRight(cases);
-  EXPECT_EQ(cases->back().work.operations, 4 * (70 * 71 / 2) * static_cast<double>(spec_.q_size()));
+  EXPECT_EQ(cases->back().work.operations, 4 * 0.5 * 70 * 71 * static_cast<double>(spec_.q_size()));
 }
 
 TEST_F(BenchCudaCases, HeadsThatTheKernelsDoNotHaveAreRefused) {

@@ -43,7 +43,8 @@ class Bench {
     if (!options_.step_model_path.empty()) RETURN_IF_ERROR(CheckFit(cases));
     RETURN_IF_ERROR(Load(cases));
     RETURN_IF_ERROR(Time(cases));
-    const auto begin_of_left_out = std::ranges::stable_partition(cases, &Case::has_room).begin();
+    const auto begin_of_left_out = std::stable_partition(
+        cases.begin(), cases.end(), [](const Case& which) { return which.has_room; });
     const std::vector<Case> left_out(begin_of_left_out, cases.end());
     cases.erase(begin_of_left_out, cases.end());
     if (cases.empty()) return StepTimer::NoRoomFor(left_out.front().step);

@@ -23,12 +23,12 @@ struct GuardedMappings {
 
   void Add(MappingGuard& guard) {
     Lock();
-    guards.emplace(guard.begin_, &guard);
+    guards_.emplace(guard.begin_, &guard);
     Unlock();
   }
   void Remove(MappingGuard& guard) {
     Lock();
-    guards.erase(guard.begin_);
+    guards_.erase(guard.begin_);
     Unlock();
   }
 
@@ -44,8 +44,8 @@ struct GuardedMappings {
 
  private:
   bool ReplaceLocked(const std::byte* address) {
-    auto found = guards.upper_bound(address);
-    if (found == guards.begin()) return false;
+    auto found = guards_.upper_bound(address);
+    if (found == guards_.begin()) return false;
     MappingGuard& guard = *(--found)->second;
     if (address >= guard.begin_ + guard.size_) return false;
     guard.is_intact_ = false;
@@ -57,13 +57,13 @@ struct GuardedMappings {
   }
 
   void Lock() {
-    while (locked.test_and_set(std::memory_order_acquire)) {
+    while (locked_.test_and_set(std::memory_order_acquire)) {
     }
   }
-  void Unlock() { locked.clear(std::memory_order_release); }
+  void Unlock() { locked_.clear(std::memory_order_release); }
 
-  std::atomic_flag locked = ATOMIC_FLAG_INIT;
-  std::map<const std::byte*, MappingGuard*> guards;  // by where they begin
+  std::atomic_flag locked_ = ATOMIC_FLAG_INIT;
+  std::map<const std::byte*, MappingGuard*> guards_;  // by where they begin
 };
 
 namespace {
