@@ -37,7 +37,8 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::strin
   RETURN_IF_ERROR(CheckTemplate(dir));
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
   ReadTemplate(loaded.id, dir);
-  LetClose(loaded.id, files, [this, path = dir.path()] { return options_.roots.Find(path); });
+  LetClose(loaded.id, files,
+           [roots = options_.roots, path = dir.path()] { return roots.Find(path); });
   return MakeKnown(loaded, files->digest());
 }
 

@@ -81,7 +81,8 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   StatusOr<Generation::Opened> Prepare(AdapterId adapter, UnreadTemplate* unread);
   Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
-  // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it.
+  // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it;
+  // which a copy into the pool may ask after this object's end.
   void LetClose(AdapterId adapter, std::shared_ptr<VerifiedFiles> files,
                 std::function<StatusOr<Folder>()> find);
   // Lets one that is in the store be closed, and opened again there, or where it was given.

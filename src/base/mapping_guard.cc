@@ -49,10 +49,9 @@ struct GuardedMappings {
     MappingGuard& guard = *(--found)->second;
     if (address >= guard.begin_ + guard.size_) return false;
     guard.is_intact_ = false;
-    static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    const uintptr_t page = reinterpret_cast<uintptr_t>(address) / page_bytes * page_bytes;
+    const uintptr_t page = reinterpret_cast<uintptr_t>(address) / page_bytes_ * page_bytes_;
     // The system call itself: what sanitizers put around mmap is not for handlers.
-    return syscall(SYS_mmap, page, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+    return syscall(SYS_mmap, page, page_bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                    -1, 0) != -1;
   }
 
@@ -62,6 +61,7 @@ struct GuardedMappings {
   }
   void Unlock() { locked_.clear(std::memory_order_release); }
 
+  const uintptr_t page_bytes_ = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   std::atomic_flag locked_ = ATOMIC_FLAG_INIT;
   std::map<const std::byte*, MappingGuard*> guards_;  // by where they begin
 };

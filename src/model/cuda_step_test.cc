@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -135,9 +134,9 @@ TEST(CudaStep, WhatIsAddedToAnEmbeddingStandsBesideAnOwnOne) {
     EXPECT_TRUE(step.shape().Touches(kEmbeddingPlan)) << with_own;
     std::vector<std::byte> table(step.layout().size_bytes);
     step.Write(table.data(), table.data());
-    const kernels::LoraDeviceMatrix* written = nullptr;
-    std::memcpy(&written, &table[step.layout().own_embeddings], sizeof(written));
-    EXPECT_EQ(written, &own);
+    const auto* const written = reinterpret_cast<const kernels::LoraDeviceMatrix* const*>(
+        &table[step.layout().own_embeddings]);
+    EXPECT_EQ(*written, &own);
   }
 }
 
