@@ -202,13 +202,15 @@ class Bench {
       }
       const auto [worst, best] = std::minmax_element(ratios.begin(), ratios.end());
       const double median = Median(seconds);
-      const auto tokens = static_cast<double>(timer_->LoadOf(which.step).num_rows());
+      const StepLoad load = timer_->LoadOf(which.step);
+      const auto tokens = static_cast<double>(load.num_rows());
       lines.push_back({which.name, std::to_string(which.step.sequences), Decimal(median * 1e3, 2),
                        Decimal(tokens / median, 1), Decimal(Median(rooflines) * 1e3, 2),
                        Decimal(Median(ratios), 2), Decimal(*worst, 2), Decimal(*best, 2)});
       results.push_back(Json::Object{{"step", which.name},
                                      {"sequences", which.step.sequences},
                                      {"context", which.step.context},
+                                     {"bytes", timer_->BytesOf(load)},
                                      {"seconds", median},
                                      {"roofline_seconds", Median(rooflines)},
                                      {"of_roofline", Median(ratios)}});

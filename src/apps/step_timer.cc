@@ -168,13 +168,23 @@ StatusOr<std::optional<StepTiming>> StepTimer::Time(const StepCase& which) {
                     .begin = begin_seconds};
 }
 
-double StepTimer::Roofline(const StepLoad& load, double bytes_per_s) const {
+std::vector<OperatorCost> StepTimer::CostsOf(const StepLoad& load, double bytes_per_s) const {
   MachineLimits limits = limits_;
   limits.read_bytes_per_s = bytes_per_s;
   const DType dtype = runner_->engine().layout().dtype;
   const bool is_int8 = options_.quantization == "int8";
-  return StepSeconds(StepCosts(
-      runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype}, load, limits));
+  return StepCosts(runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
+                   load, limits);
+}
+
+double StepTimer::Roofline(const StepLoad& load, double bytes_per_s) const {
+  return StepSeconds(CostsOf(load, bytes_per_s));
+}
+
+double StepTimer::BytesOf(const StepLoad& load) const {
+  double bytes = 0;
+  for (const OperatorCost& cost : CostsOf(load, limits_.read_bytes_per_s)) bytes += cost.bytes;
+  return bytes;
 }
 
 }  // namespace aril

@@ -84,8 +84,9 @@ class StepTimer {
 
   // Now.
   StatusOr<double> BytesPerSecond();
-  // Seconds of a step at that bandwidth.
+  // Seconds of a step at that bandwidth; and the bytes that it reads.
   double Roofline(const StepLoad& load, double bytes_per_s) const;
+  double BytesOf(const StepLoad& load) const;
 
   // The bandwidth at the start, and the best rates of arithmetic so far.
   const MachineLimits& limits() const { return limits_; }
@@ -97,6 +98,7 @@ class StepTimer {
 
   Status Load(std::ostream& out);
   int64_t LeastPages(const StepCase& which) const;
+  std::vector<OperatorCost> CostsOf(const StepLoad& load, double bytes_per_s) const;
 
   const StepTimerOptions options_;
   const Clock& clock_;
