@@ -97,7 +97,7 @@ StatusOr<AdapterRef> AdapterSet::Find(AdapterId id) const {
   Open open;
   {
     const std::lock_guard lock(mutex_);
-    if (auto adapter = Use(*entry, closed)) return AdapterRef{id, std::move(adapter)};
+    if (auto adapter = Use(*entry, closed)) return RefTo(id, *entry, std::move(adapter));
     open = entry->open;
   }
   // Removed, it stays closed for good.

@@ -108,6 +108,7 @@ std::vector<Duration> Residency::TakeLoaded() {
     entry.ready = one.status.ok();
     if (entry.ready) times.push_back(one.took);
     entry.error = std::move(one.status);
+    num_errors_ += entry.error.ok() ? 0 : 1;
     OfferIfIdle(one.id, entry);
   }
   return times;
@@ -153,6 +154,7 @@ void Residency::Drop(AdapterId id) {
   CHECK_EQ(found->second.pins, 0);
   Withdraw(found->second);
   unused_bytes_ -= found->second.adapter.unused_bytes();
+  num_errors_ -= found->second.error.ok() ? 0 : 1;
   resident_.erase(found);
   ++num_drops_;
   const std::lock_guard lock(mutex_);

@@ -101,6 +101,8 @@ class Residency {
     const std::lock_guard lock(mutex_);
     return in_pool_.contains(id);
   }
+  // Whether ErrorOf says anything of any.
+  bool HasErrors() const { return num_errors_ > 0; }
   // Why sequences never may: its files were not those of the adapter when they were copied. OK for
   // all others. It goes when nobody has pinned it, and is loaded anew when somebody does then.
   Status ErrorOf(AdapterId id) const {
@@ -169,6 +171,7 @@ class Residency {
   std::unordered_map<AdapterId, Entry> resident_;
   std::vector<Duration> load_times_;  // not yet returned by TakeLoaded
   int64_t num_loading_ = 0;
+  int64_t num_errors_ = 0;
   int64_t num_loads_ = 0;
   int64_t num_drops_ = 0;
 

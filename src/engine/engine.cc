@@ -278,6 +278,7 @@ void Engine::TakeLoaded() {
 }
 
 void Engine::ReportUnusable(std::vector<wire::TokenEvent>& events) {
+  if (!residency_.HasErrors()) return;
   std::vector<Sequence*> unusable;
   for (const auto& [arrival, sequence] : sequences_) {
     const auto& uses = sequence->request.adapters;
@@ -295,8 +296,7 @@ void Engine::ReportUnusable(std::vector<wire::TokenEvent>& events) {
     // What is wrong with our files, and where they are, is no business of clients.
     event.error = Internal(
         "an adapter of the request cannot be served: its files cannot be read, or are not those "
-        "that "
-        "were loaded; the server's log says why");
+        "that were loaded; the server's log says why");
     events.push_back(std::move(event));
     End(*sequence);
   }

@@ -111,6 +111,21 @@ TEST_F(EngineLoadingTest, ChangedFilesHarmTheirRequestsAlone) {
       << "it has left the pool";
 }
 
+// Nobody waits for it for ever, and it takes no pages.
+TEST_F(EngineLoadingTest, APinOfChangedFilesHoldsNothing) {
+  TestEngine engine(Options());
+  engine.adapters().SetOpen(
+      AdapterId(0), [] { return InvalidArgument("gone"); },
+      [] { return InvalidArgument("changed"); });
+  const auto pin = engine->Pin(AdapterId(0));
+  ASSERT_TRUE(pin.ok()) << pin.status();
+  engine->Step();
+  CopyAll();
+  engine->Step();
+  EXPECT_FALSE(engine->HasWork());
+  EXPECT_EQ(engine->Stats().pages_free, engine->Stats().pages_total);
+}
+
 TEST_F(EngineLoadingTest, ACancelledSequenceLeavesItsAdapterToOthers) {
   TestEngine engine(Options());
   Add(*engine, GreedyRequest(0, kPrompt, 4, AdapterId(0)));

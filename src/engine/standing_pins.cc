@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -202,8 +203,14 @@ void StandingPins::Apply(Residency& residency, int64_t available_pages) {
     loading_.insert(id);
     return true;
   });
-  std::erase_if(loading_,
-                [&](AdapterId id) { return !held_.contains(id) || residency.IsReady(id); });
+  std::erase_if(loading_, [&](AdapterId id) {
+    if (!held_.contains(id) || residency.IsReady(id)) return true;
+    const Status error = residency.ErrorOf(id);
+    if (error.ok()) return false;
+    LogError(StrCat("a pinned adapter cannot be used: ", Message(error)));
+    held_.erase(id);
+    return true;
+  });
 }
 
 int64_t StandingPins::pages_waited_for() const {

@@ -58,6 +58,7 @@ class StandingPins {
 
   // Keeps an adapter in the pool while what this returns exists; several times is like once. Its
   // copy begins when its pages are free, and nobody joins the running sequences before.
+  // Of one whose files turn out to have changed when they are copied, nothing is kept.
   // FailedPrecondition if the longest context, or a sequence that was accepted, would not fit any
   // more, or `owner` (a tenant) would pin more than its share, or all more than theirs; an adapter
   // that several have pinned counts for each.
