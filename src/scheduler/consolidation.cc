@@ -8,8 +8,9 @@
 namespace aril::scheduler {
 
 void Scheduler::Consolidate() {
-  // Whoever waits goes before an emptier runner: what is being drained takes sequences again.
-  if (!queue_.empty() && index_.IsFull()) {
+  // Whoever waits, for a seat or for pages, goes before an emptier runner: what is being drained
+  // takes sequences again.
+  if (!queue_.empty()) {
     for (const RunnerId id : std::vector<RunnerId>(moving_.begin(), moving_.end())) {
       Runner& runner = runners_.at(id);
       if (runner.is_leaving) continue;
@@ -56,8 +57,39 @@ std::optional<RunnerId> Scheduler::FindLightlyLoaded() const {
   const auto [size, id] = *emptiest;
   const int64_t others = seats - (options_.flat_batch - size);
   if (others < size + options_.drain_margin) return std::nullopt;
-  if (now_ - runners_.at(id).active_since < options_.min_active) return std::nullopt;
+  const Runner& runner = runners_.at(id);
+  if (now_ - runner.active_since < options_.min_active || !FitsElsewhere(runner)) {
+    return std::nullopt;
+  }
   return id;
+}
+
+// Only where somebody works already, and within the flat part.
+PlacementNeed Scheduler::NeedOfDrained(const Record& record) const {
+  PlacementNeed need = NeedOf(record);
+  need.min_sequences = 1;
+  need.max_sequences = options_.flat_batch;
+  return need;
+}
+
+// Seats are not all that it takes: the others need the pages, too. Each sequence by itself has room
+// somewhere, and all together have no more pages than there are. (That is not all that may be
+// wrong; what does not fit after all runs on where it is until somebody waits.)
+bool Scheduler::FitsElsewhere(const Runner& runner) const {
+  int64_t pages = 0;
+  for (const auto& [arrival, id] : runner.sequences) {
+    const PlacementNeed need = NeedOfDrained(records_.at(id));
+    if (!index_.Find(need)) return false;
+    pages += need.pages;
+  }
+  int64_t available = 0;
+  for (const auto& [size, ids] : index_.by_size()) {
+    if (size == 0 || size >= options_.flat_batch) continue;
+    for (const RunnerId id : ids) {
+      if (id != runner.id) available += std::max<int64_t>(0, index_.Get(id).available_pages());
+    }
+  }
+  return pages <= available;
 }
 
 // Moves some sequences, the newest first: they have the least to compute again.
@@ -73,12 +105,8 @@ void Scheduler::MoveAway(Runner& runner) {
   }
   for (const SequenceId id : newest) {
     Record& record = records_.at(id);
-    PlacementNeed need = NeedOf(record);
-    if (!is_leaving) {
-      need.min_sequences = 1;
-      need.max_sequences = options_.flat_batch;
-    }
-    const std::optional<RunnerId> target = index_.Find(need);
+    const std::optional<RunnerId> target =
+        index_.Find(is_leaving ? NeedOf(record) : NeedOfDrained(record));
     if (!target) break;  // pages are short; at the next tick
     ++stats_.consolidations;
     Place(record, *target);

@@ -92,6 +92,42 @@ TEST(ConsolidationTest, WhoeverWaitsGoesFirst) {
   EXPECT_EQ(cluster.scheduler.num_waiting(), 0u) << "the drained one takes sequences again";
 }
 
+TEST(ConsolidationTest, NobodyIsDrainedWhoseSequencesFitNowhere) {
+  TestCluster cluster(Consolidating());
+  cluster.Join(1, 10);
+  for (int64_t id = 1; id <= 3; ++id) cluster.Submit(id);
+  cluster.Report(1);
+  cluster.Join(2, 100);
+  cluster.Submit(4, 16 * 12);
+  cluster.Submit(5, 16 * 12);
+  cluster.ReportAll();
+  ASSERT_EQ(cluster.Count(2), 2u);
+  cluster.Advance(seconds(20));
+  cluster.Do(Tick{});
+  EXPECT_EQ(cluster.scheduler.stats().drains, 0) << "there are seats for them, but no pages";
+  EXPECT_TRUE(cluster.scheduler.runners().Get(RunnerId(2)).is_accepting);
+}
+
+// Seats are free elsewhere, but no pages.
+TEST(ConsolidationTest, WhoeverNeedsTheDrainedRunnersPagesGoesFirst) {
+  TestCluster cluster(Consolidating());
+  cluster.Join(2, 50);
+  for (int64_t id = 1; id <= 4; ++id) cluster.Submit(id, 16 * 9);
+  cluster.Join(1, 100);
+  for (int64_t id = 5; id <= 6; ++id) cluster.Submit(id, 16 * 11);
+  ASSERT_EQ(cluster.Count(1), 2u);
+  for (int64_t id = 1; id <= 2; ++id) cluster.End(id);
+  cluster.ReportAll();
+  cluster.Advance(seconds(20));
+  cluster.Do(Tick{});
+  ASSERT_FALSE(cluster.scheduler.runners().Get(RunnerId(1)).is_accepting) << "it is being drained";
+  ASSERT_EQ(cluster.Count(1), 1u);
+  cluster.Submit(7, 16 * 30);
+  EXPECT_EQ(cluster.scheduler.num_waiting(), 1u);
+  cluster.Do(Tick{});
+  EXPECT_EQ(cluster.Where(7), RunnerId(1));
+}
+
 // (Found by chaos: it was never placed on again.)
 TEST(ConsolidationTest, ARunnerLostWhileBeingDrainedComesBackAsAnyOther) {
   TestCluster cluster(Consolidating());

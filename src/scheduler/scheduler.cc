@@ -41,15 +41,13 @@ void Scheduler::On(const wire::Submission& submission) {
 void Scheduler::Admit(const wire::Submission& submission) {
   rates_.OnArrival(now_);
   // What has had an attempt fits a runner, which may come back.
-  if (submission.attempt == 0 && !CanEverRun(submission)) {
+  const bool fits = max_pages_ == 0 ||  // no runner has been seen yet
+                    MaxPages(submission.max_tokens, submission.adapter_pages) <= max_pages_;
+  if (submission.attempt == 0 && !fits) {
     const bool is_settled = now_ - *began_at_ >= options_.settle_time;
-    return Refuse(
-        submission.sequence, submission.gateway,
-        is_settled ? Duration() : Duration(std::chrono::seconds(1)),
-        StrCat("a sequence of up to ", submission.max_tokens, " tokens and its adapter need ",
-               CeilDiv<int64_t>(submission.max_tokens, options_.page_tokens) +
-                   submission.adapter_pages,
-               " pages, and no runner has more than ", max_pages_, "; ask for fewer tokens"));
+    return Refuse(submission.sequence, submission.gateway,
+                  is_settled ? Duration() : Duration(std::chrono::seconds(1)),
+                  FitsNoRunner(submission.max_tokens, submission.adapter_pages));
   }
   // What has started is let in whatever the queue's length: it was let in once.
   const int32_t tenant = TenantOf(submission.tenant);
@@ -69,6 +67,7 @@ void Scheduler::Admit(const wire::Submission& submission) {
   record.tenant = tenant;
   record.priority = submission.priority;
   record.num_tokens = submission.num_tokens;
+  record.max_tokens = submission.max_tokens;
   record.attempt = submission.attempt;
   record.arrival = submission.arrival;
   record.has_started = submission.num_generated > 0;
@@ -96,16 +95,46 @@ void Scheduler::Update(Record& record, const wire::Submission& submission) {
   record.failed_on = submission.failed_on;
   record.failed_at = now_;
   record.num_tokens = submission.num_tokens;
+  record.max_tokens = submission.max_tokens;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;
   record.num_generated = 0;
   Enqueue(record);
 }
 
-bool Scheduler::CanEverRun(const wire::Submission& submission) const {
-  if (max_pages_ == 0) return true;  // no runner has been seen yet
-  return CeilDiv<int64_t>(submission.max_tokens, options_.page_tokens) + submission.adapter_pages <=
-         max_pages_;
+int64_t Scheduler::MaxPages(int32_t max_tokens, int64_t adapter_pages) const {
+  return CeilDiv<int64_t>(max_tokens, options_.page_tokens) + adapter_pages;
+}
+
+std::string Scheduler::FitsNoRunner(int32_t max_tokens, int64_t adapter_pages) const {
+  return StrCat("a sequence of up to ", max_tokens, " tokens and its adapter need ",
+                MaxPages(max_tokens, adapter_pages), " pages, and no runner has more than ",
+                max_pages_, "; ask for fewer tokens");
+}
+
+void Scheduler::ForgetLargest() {
+  int64_t largest = 0;
+  for (const auto& [id, runner] : runners_) {
+    if (!runner.is_lost) largest = std::max(largest, index_.Get(id).info.pages_total);
+  }
+  // Without any runner it is not known what will come back.
+  if (largest == 0 || largest == max_pages_) return smaller_since_.reset();
+  if (!smaller_since_) smaller_since_ = now_;
+  if (now_ - *smaller_since_ < options_.forget_lost_after) return;
+  smaller_since_.reset();
+  max_pages_ = largest;
+  std::vector<SequenceId> hopeless;
+  for (const auto& [id, record] : records_) {
+    // Who has tokens goes on waiting: they are not given up.
+    if (!record.is_queued || record.runner.valid() || record.has_started) continue;
+    if (MaxPages(record.max_tokens, record.adapter_pages) > max_pages_) hopeless.push_back(id);
+  }
+  std::sort(hopeless.begin(), hopeless.end());
+  for (const SequenceId id : hopeless) {
+    const Record& record = records_.at(id);
+    Refuse(id, record.gateway, Duration(), FitsNoRunner(record.max_tokens, record.adapter_pages));
+    Drop(id);
+  }
 }
 
 void Scheduler::On(const SequenceClosed& event) {
@@ -376,6 +405,7 @@ void Scheduler::SetAccepting(const Runner& runner) {
 
 void Scheduler::On(const Tick&) {
   ForgetLost();
+  ForgetLargest();
   AbortExpired();
   EmptyLeaving();
   PlaceWaiting();

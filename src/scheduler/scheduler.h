@@ -61,7 +61,8 @@ struct SchedulerOptions {
   // long to come.
   Duration settle_time = std::chrono::seconds(5);
   size_t max_prefetches = 2;  // at a time
-  // What a lost runner ran is forgotten after this. (Should it come back, its report tells.)
+  // What a lost runner ran is forgotten after this (should it come back, its report tells), and
+  // what fits that one alone is refused.
   Duration forget_lost_after = std::chrono::seconds(30);
 
   // Consolidation. The end of the flat part of the step-time curve (StepCurve::FlatBatch): runners
@@ -114,6 +115,7 @@ class Scheduler {
     int32_t tenant = kNoTenant;
     int32_t priority = 0;
     int32_t num_tokens = 0;
+    int32_t max_tokens = 0;     // that it may come to; 0: adopted, its gateway has not said yet
     int32_t num_generated = 0;  // in this attempt, as charged to the tenant
     int32_t num_overtaken = 0;
     uint32_t attempt = 0;  // the latest known, begun or placed
@@ -162,7 +164,11 @@ class Scheduler {
 
   void Admit(const wire::Submission& submission);
   void Update(Record& record, const wire::Submission& submission);
-  bool CanEverRun(const wire::Submission& submission) const;
+  // The pages of a sequence that has all its tokens, and of its adapter.
+  int64_t MaxPages(int32_t max_tokens, int64_t adapter_pages) const;
+  std::string FitsNoRunner(int32_t max_tokens, int64_t adapter_pages) const;
+  // What fits none of the runners that are left has waited for one that may come back.
+  void ForgetLargest();
   void OnReported(Runner& runner, const wire::RunnerSequence& sequence, int64_t number);
   void Adopt(Runner& runner, const wire::RunnerSequence& sequence);
   void DropUnreported(Runner& runner, int64_t number);
@@ -199,6 +205,8 @@ class Scheduler {
   void EmptyLeaving();
   void Consolidate();
   std::optional<RunnerId> FindLightlyLoaded() const;
+  PlacementNeed NeedOfDrained(const Record& record) const;
+  bool FitsElsewhere(const Runner& runner) const;
   void MoveAway(Runner& runner);
   void Advise();
 
@@ -221,7 +229,8 @@ class Scheduler {
   int64_t num_placed_ = 0;                                // records with a runner
   std::set<RunnerId> moving_;                             // being drained or leaving
   std::set<RunnerId> lost_;
-  int64_t max_pages_ = 0;  // of the largest runner seen
+  int64_t max_pages_ = 0;                   // of the largest runner, which may be back soon
+  std::optional<TimePoint> smaller_since_;  // since when all that are there are smaller
   ScaleAdvice advice_;
   SchedulerStats stats_;
 };

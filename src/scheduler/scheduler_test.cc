@@ -119,6 +119,47 @@ TEST(SchedulerTest, RefusesWhatFitsNoRunner) {
   EXPECT_TRUE(Of<Refuse>(cluster.Submit(failed)).empty());
 }
 
+TEST(SchedulerTest, WhatFitsNoneOfTheRunnersThatAreLeftDoesNotWaitForEver) {
+  TestCluster cluster({.forget_lost_after = seconds(30)});
+  cluster.Join(1, 20);
+  cluster.Join(2, 10);
+  cluster.Advance(seconds(10));
+  cluster.Do(RunnerLost{RunnerId(1)});
+  cluster.Do(Tick{});
+  EXPECT_TRUE(Of<Refuse>(cluster.Submit(1, 16 * 11)).empty()) << "the large runner may come back";
+  // Its client has tokens: they are not given up.
+  wire::Submission begun = cluster.Make(2, 16 * 11);
+  begun.attempt = 1;
+  begun.num_generated = 5;
+  cluster.Submit(begun);
+  cluster.Advance(seconds(29));
+  EXPECT_TRUE(Of<Refuse>(cluster.Do(Tick{})).empty());
+  cluster.Advance(seconds(1));
+  const auto refusals = Of<Refuse>(cluster.Do(Tick{}));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].sequence, SequenceId(1));
+  EXPECT_EQ(refusals[0].retry_after, Duration(0));
+  EXPECT_NE(refusals[0].reason.find("no runner has more than 10"), std::string::npos);
+  EXPECT_EQ(cluster.scheduler.num_sequences(), 1u);
+  EXPECT_EQ(Of<Refuse>(cluster.Submit(3, 16 * 11)).size(), 1u) << "nor is it let in any more";
+  cluster.Join(1, 20);
+  EXPECT_EQ(cluster.Where(2), RunnerId(1));
+  EXPECT_TRUE(Of<Refuse>(cluster.Submit(4, 16 * 9)).empty());
+}
+
+TEST(SchedulerTest, WithoutRunnersEverythingWaits) {
+  TestCluster cluster;
+  cluster.Join(1, 20);
+  cluster.Do(RunnerLost{RunnerId(1)});
+  cluster.Submit(1, 16 * 11);
+  for (int i = 0; i < 3; ++i) {
+    cluster.Advance(seconds(60));
+    EXPECT_TRUE(Of<Refuse>(cluster.Do(Tick{})).empty());
+  }
+  cluster.Join(1, 20);
+  EXPECT_EQ(cluster.Where(1), RunnerId(1));
+}
+
 TEST(SchedulerTest, QueueIsBounded) {
   Policies policies;
   policies.bound = std::make_unique<FixedBound>(2);
