@@ -5,12 +5,12 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,11 +20,11 @@ namespace aril {
 // Thread-safe.
 class WorkQueue {
  public:
-  // Of those in one lane, one runs at a time: what all wait for the same takes no more than one
-  // thread from the others.
-  using Lane = std::optional<int64_t>;
+  // Of those in one lane, so many run at a time at most: what all wait for the same, or are one
+  // tenant's, leave the other threads to the others.
+  using Lane = std::optional<std::string>;
 
-  explicit WorkQueue(size_t max_length, size_t num_threads = 1);
+  explicit WorkQueue(size_t max_length, size_t num_threads = 1, size_t max_per_lane = 1);
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
   // Waits for the functions that run; those that have not begun are dropped.
@@ -46,11 +46,12 @@ class WorkQueue {
   std::deque<Entry>::iterator FindNext();
 
   const size_t max_length_;
+  const size_t max_per_lane_;
   std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_:
   std::deque<Entry> queue_;
-  std::set<int64_t> busy_lanes_;
+  std::map<std::string, size_t> num_running_;  // by lane
   bool stop_ = false;
 
   std::vector<std::thread> threads_;

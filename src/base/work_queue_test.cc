@@ -52,23 +52,57 @@ TEST(WorkQueue, OfALaneOneRunsAtATime) {
         go_on.get_future().wait();
         order.push_back(0);
       },
-      7));
+      "seven"));
   begun.get_future().wait();
-  for (int i : {1, 2}) ASSERT_TRUE(queue.TryPush([&order, i] { order.push_back(i); }, 7));
+  for (int i : {1, 2}) ASSERT_TRUE(queue.TryPush([&order, i] { order.push_back(i); }, "seven"));
   ASSERT_TRUE(queue.TryPush(
       [&] {
         order.push_back(3);  // alone: all others of the lane wait
         done.set_value();
       },
-      7));
+      "seven"));
   // Neither another lane nor none waits for this one.
-  ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }, 8));
+  ASSERT_TRUE(queue.TryPush([&] { other.set_value(); }, "eight"));
   other.get_future().wait();
   ASSERT_TRUE(queue.TryPush([&] { without.set_value(); }));
   without.get_future().wait();
   go_on.set_value();
   done.get_future().wait();
   EXPECT_EQ(order, (std::vector{0, 1, 2, 3}));
+}
+
+TEST(WorkQueue, ALaneMayHaveSeveralThreads) {
+  std::promise<void> first, second, go_on, third, other;
+  std::shared_future<void> may_go_on = go_on.get_future().share();
+  WorkQueue queue(10, 3, 2);
+  for (std::promise<void>* begun : {&first, &second}) {
+    ASSERT_TRUE(queue.TryPush(
+        [begun, may_go_on] {
+          begun->set_value();
+          may_go_on.wait();
+        },
+        "slow"));
+  }
+  first.get_future().wait();
+  second.get_future().wait();
+  std::atomic<bool> has_other_run = false;
+  bool was_third = false;
+  ASSERT_TRUE(queue.TryPush(
+      [&] {
+        was_third = has_other_run;
+        third.set_value();
+      },
+      "slow"));
+  ASSERT_TRUE(queue.TryPush(
+      [&] {
+        has_other_run = true;
+        other.set_value();
+      },
+      "quick"));
+  other.get_future().wait();
+  go_on.set_value();
+  third.get_future().wait();
+  EXPECT_TRUE(was_third) << "the lane's third waited for one of the two";
 }
 
 TEST(WorkQueue, AFullQueueSaysSo) {

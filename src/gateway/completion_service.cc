@@ -105,7 +105,7 @@ bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
 }
 
 bool CompletionService::ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending) {
-  return options_.openings->TryPush(Parsing(pending, /*may_open=*/true), adapter.value());
+  return options_.openings->TryPush(Parsing(pending, /*may_open=*/true), StrCat(adapter));
 }
 
 std::function<void()> CompletionService::Parsing(const std::shared_ptr<Pending>& pending,

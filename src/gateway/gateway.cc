@@ -424,7 +424,7 @@ void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
     const auto result = function(body, context);
     if (result.ok() || !result.error().closed_adapter.has_value()) return ToResponse(result);
     options_.post([this, shared, opened, adapter = *result.error().closed_adapter] {
-      AnswerOn(openings_, shared, opened, /*may_open=*/true, adapter.value());
+      AnswerOn(openings_, shared, opened, /*may_open=*/true, StrCat(adapter));
     });
     return std::nullopt;
   };
