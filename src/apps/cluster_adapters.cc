@@ -112,9 +112,7 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
   Held& held = held_[adapter];
   if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
   if (own) options_.templates->Set(adapter, *std::move(own));
-  held = {made,
-          {.shared = {adapter, generation.digest, generation.source},
-           .pool_bytes = generation.pool_bytes}};
+  held = {made, generation.digest, generation.source, generation.pool_bytes};
   return made;
 }
 
@@ -127,11 +125,29 @@ void ClusterAdapters::Release(AdapterId adapter) {
   held_.erase(held);
 }
 
-std::optional<cluster::SharedAdapterUse> ClusterAdapters::Find(AdapterId adapter) const {
+std::optional<cluster::SharedAdapterUse> ClusterAdapters::Find(AdapterId adapter,
+                                                               const std::string& tenant) const {
   const std::lock_guard lock(mutex_);
-  const auto held = held_.find(adapter);
-  if (held == held_.end()) return std::nullopt;
-  return held->second.use;
+  const auto found = held_.find(adapter);
+  if (found == held_.end()) return std::nullopt;
+  const Held& held = found->second;
+  std::vector<std::string> sources =
+      names_.SourcesFor(held.digest, tenant, delivery::kMaxSources - 1);
+  // A split does not say where its generations came from; and what a name says may be gone. Whose
+  // the last one is nobody knows.
+  if (sources.empty()) sources.emplace_back();
+  if (std::ranges::find(sources, held.source) == sources.end()) sources.push_back(held.source);
+  return cluster::SharedAdapterUse{{adapter, held.digest, std::move(sources)}, held.pool_bytes};
+}
+
+StatusOr<cluster::SharedGeneration> ClusterAdapters::DescribeFolder(
+    const std::string& source) const {
+  ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
+  const auto digest = DigestOfAdapter(dir);
+  auto generation = digest.ok() ? Describe(dir, *digest, source)
+                                : StatusOr<cluster::SharedGeneration>(digest.status());
+  if (!generation.ok()) return WithSource(generation.status(), dir.path(), source);
+  return generation;
 }
 
 StatusOr<std::shared_ptr<const Generation>> ClusterAdapters::Load(const std::string& source) {
@@ -139,16 +155,12 @@ StatusOr<std::shared_ptr<const Generation>> ClusterAdapters::Load(const std::str
     return InvalidArgument(StrCat("nothing is fetched from ", source,
                                   " here: the gateway was started without --state-dir"));
   }
-  ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
-  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
-  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, Describe(dir, digest, source));
+  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, DescribeFolder(source));
   return Register(generation);
 }
 
 StatusOr<Generation::Description> ClusterAdapters::Verify(const std::string& source) {
-  ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
-  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
-  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, Describe(dir, digest, source));
+  ASSIGN_OR_RETURN(const cluster::SharedGeneration generation, DescribeFolder(source));
   return ToDescription(AdapterId(), generation);
 }
 

@@ -54,14 +54,15 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
   // What a name that some gateway has written stands for. NotFound if a generation of it is not
   // registered.
   StatusOr<CatalogEntry> Restore(const RegisteredAdapter& row);
-  // Of adapters that somebody holds. Any thread.
-  std::optional<cluster::SharedAdapterUse> Find(AdapterId adapter) const;
+  // Of adapters that somebody holds, for requests of a tenant. Any thread; waits for nobody.
+  std::optional<cluster::SharedAdapterUse> Find(AdapterId adapter, const std::string& tenant) const;
 
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;
 
   StatusOr<cluster::SharedGeneration> Describe(const Folder& dir, const std::string& digest,
                                                const std::string& source) const;
+  StatusOr<cluster::SharedGeneration> DescribeFolder(const std::string& source) const;
   StatusOr<GenerationPtr> Register(const cluster::SharedGeneration& generation);
   GenerationPtr MakeKnown(AdapterId adapter, const cluster::SharedGeneration& generation);
   void Release(AdapterId adapter);
@@ -70,7 +71,9 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
   cluster::SharedNames& names_;
   struct Held {
     std::weak_ptr<const Generation> generation;
-    cluster::SharedAdapterUse use;
+    std::string digest;
+    std::string source;  // as it was registered when it was made known
+    int64_t pool_bytes = 0;
   };
   mutable std::mutex mutex_;
   std::unordered_map<AdapterId, Held> held_;

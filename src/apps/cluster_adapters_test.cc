@@ -2,8 +2,11 @@
 
 #include "apps/cluster_adapters.h"
 
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "adapters/test_support.h"
 #include "base/clock.h"
@@ -16,27 +19,65 @@
 namespace aril {
 namespace {
 
+using ::testing::ElementsAre;
+
 class ClusterAdaptersTest : public ::testing::Test {
  protected:
-  // Describes and registers what lies in the folder.
-  StatusOr<cluster::SharedGeneration> Load(const std::string& dir, const ModelSpec& base) {
-    auto names =
-        cluster::SharedNames::Open({.prefix = "aril/", .base_digest = "b"}, store_, clock_);
-    if (!names.ok()) return names.status();
-    ClusterAdapters adapters({.roots = AdapterRoots({std::filesystem::canonical(dir)}),
-                              .spec = base,
-                              .max_rank = 512,
-                              .parent = "base",
-                              .special_tokens = {},
-                              .templates = std::make_shared<gateway::AdapterChatTemplates>()},
-                             **names);
-    ASSIGN_OR_RETURN(const auto generation, adapters.Load("."));
-    return (*names)->Find((*generation)->digest)->second;
+  // The adapters that lie beneath a folder, for a base model of this shape.
+  void Make(const std::string& root, const ModelSpec& base) {
+    names_ = *cluster::SharedNames::Open({.prefix = "aril/", .base_digest = "b"}, store_, clock_);
+    adapters_.emplace(
+        ClusterAdapters::Options{.roots = AdapterRoots({std::filesystem::canonical(root)}),
+                                 .spec = base,
+                                 .max_rank = 512,
+                                 .parent = "base",
+                                 .special_tokens = {},
+                                 .templates = std::make_shared<gateway::AdapterChatTemplates>()},
+        *names_);
+  }
+  // As if a tenant had given the name to what lies in the folder.
+  std::shared_ptr<const Generation> Give(const std::string& tenant, const std::string& source) {
+    auto generation = adapters_->Load(source);
+    EXPECT_TRUE(generation.ok()) << generation.status();
+    const auto put = names_->Put(
+        {.owner = tenant,
+         .name = "sql",
+         .history =
+             {{.digest = (**generation)->digest, .since_unix = 5, .split = {}, .source = source}},
+         .rank = 2,
+         .bytes = 100});
+    EXPECT_TRUE(put.ok()) << put.status();
+    return *generation;
+  }
+  std::vector<std::string> SourcesFor(const Generation& generation, const std::string& tenant) {
+    return adapters_->Find(generation->adapter, tenant)->shared.sources;
   }
 
   ManualClock clock_;
   cluster::FakeKeyValueStore store_;
+  std::unique_ptr<cluster::SharedNames> names_;
+  std::optional<ClusterAdapters> adapters_;
 };
+
+const std::string kGolden = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+
+TEST_F(ClusterAdaptersTest, ANamesGenerationComesFromWhereTheNameHasIt) {
+  const TestDir dir;
+  for (const char* folder : {"first", "second", "moved"}) {
+    std::filesystem::copy(kGolden + "/adapters/all-r4", dir / folder);
+  }
+  Make(dir.path(), *LoadModelSpec(kGolden));
+  const auto generation = Give("a", "first");
+  EXPECT_THAT(SourcesFor(*generation, "a"), ElementsAre("first"));
+  EXPECT_EQ(Give("b", "second"), generation) << "the same bytes";
+  EXPECT_THAT(SourcesFor(*generation, "b"), ElementsAre("second", "first"));
+  EXPECT_THAT(SourcesFor(*generation, "a"), ElementsAre("first")) << "b's may go with b";
+  ASSERT_TRUE(names_->Remove("a", "sql").ok());
+  EXPECT_THAT(SourcesFor(*generation, "b"), ElementsAre("second", "first"));
+  EXPECT_THAT(SourcesFor(*generation, "a"), ElementsAre("", "first")) << "none of a's own";
+  Give("b", "moved");
+  EXPECT_THAT(SourcesFor(*generation, "b"), ElementsAre("moved", "first"));
+}
 
 // Rows of its down_proj take more than the 64 KiB in which small adapters are counted.
 TEST_F(ClusterAdaptersTest, AWideBasesAdapterIsDescribed) {
@@ -54,10 +95,11 @@ TEST_F(ClusterAdaptersTest, AWideBasesAdapterIsDescribed) {
       {{module + ".lora_A.weight", EditableTensors::Tensor::Filled({2, 53248}, 1)},
        {module + ".lora_B.weight", EditableTensors::Tensor::Filled({8, 2}, 1)}}};
   tensors.Write(dir / "adapter_model.safetensors");
-  const auto generation = Load(dir.path(), wide);
+  Make(dir.path(), wide);
+  const auto generation = adapters_->Load(".");
   ASSERT_TRUE(generation.ok()) << generation.status();
   // Two pages of one row each, and the short rows of the other matrix on a third.
-  EXPECT_EQ(generation->pool_bytes, 3 * 53248 * 2);
+  EXPECT_EQ(names_->Find((**generation)->digest)->second.pool_bytes, 3 * 53248 * 2);
 }
 
 }  // namespace

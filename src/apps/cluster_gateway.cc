@@ -151,7 +151,9 @@ Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
                                               .schedulers = options.cluster.schedulers,
                                               .max_model_len = model.max_model_len};
   if (shared != nullptr) {
-    node_options.find_shared = [&shared](AdapterId id) { return shared->adapters().Find(id); };
+    node_options.find_shared = [&shared](AdapterId id, const std::string& tenant) {
+      return shared->adapters().Find(id, tenant);
+    };
   }
   cluster::GatewayNode node(std::move(node_options), *links, front.sink());
   ClusterPort port(loop, node);

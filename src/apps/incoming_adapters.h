@@ -26,10 +26,12 @@ class IncomingAdapters {
                                                    const std::string& source) = 0;
 };
 
-// An error that names the source, and not the folder of its copy.
+// An error that names the source as it was given, and not the folder where its files, or their
+// copies, are: that is no business of clients.
 inline Status WithSource(const Status& status, const std::string& dir, const std::string& source) {
   std::string message = Message(status);
-  if (const size_t at = message.find(dir); at != std::string::npos) {
+  for (size_t at = message.find(dir); at != std::string::npos;
+       at = message.find(dir, at + source.size())) {
     message.replace(at, dir.size(), source);
   }
   return MakeStatus(status.code(), message);

@@ -19,12 +19,20 @@ Generation::Description Describe(const LoadedAdapter& loaded, const std::string&
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Load(const std::string& source) {
   ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
-  if (options_.store != nullptr) {
-    ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, CopyIn(dir));
-    ASSIGN_OR_RETURN(GenerationPtr generation, Open(incoming, dir.path()));
-    RETURN_IF_ERROR(Keep(std::move(incoming), *generation));
-    return generation;
-  }
+  auto loaded = options_.store == nullptr ? LoadInPlace(dir) : LoadCopy(dir, source);
+  if (!loaded.ok()) return WithSource(loaded.status(), dir.path(), source);
+  return loaded;
+}
+
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::LoadCopy(const Folder& dir,
+                                                                    const std::string& source) {
+  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, CopyIn(dir));
+  ASSIGN_OR_RETURN(GenerationPtr generation, Open(incoming, source));
+  RETURN_IF_ERROR(Keep(std::move(incoming), *generation));
+  return generation;
+}
+
+StatusOr<std::shared_ptr<const Generation>> LocalAdapters::LoadInPlace(const Folder& dir) {
   ASSIGN_OR_RETURN(VerifiedFiles read, VerifiedFiles::Read(dir));
   const auto files = std::make_shared<VerifiedFiles>(std::move(read));
   GenerationPtr known = FindKnown(files->digest());
@@ -71,15 +79,23 @@ Status LocalAdapters::Keep(GenerationStore::Incoming incoming, const Generation&
 
 StatusOr<Generation::Description> LocalAdapters::Verify(const std::string& source) {
   ASSIGN_OR_RETURN(const Folder dir, options_.roots.Find(source));
-  if (options_.store == nullptr) {
-    ASSIGN_OR_RETURN(const LoadedAdapter verified,
-                     runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
-    RETURN_IF_ERROR(CheckTemplate(dir));
-    ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
-    return Describe(verified, digest);
-  }
+  auto verified = options_.store == nullptr ? VerifyInPlace(dir) : VerifyCopy(dir, source);
+  if (!verified.ok()) return WithSource(verified.status(), dir.path(), source);
+  return verified;
+}
+
+StatusOr<Generation::Description> LocalAdapters::VerifyCopy(const Folder& dir,
+                                                            const std::string& source) {
   ASSIGN_OR_RETURN(const GenerationStore::Incoming incoming, CopyIn(dir));
-  return Verify(incoming, dir.path());
+  return Verify(incoming, source);
+}
+
+StatusOr<Generation::Description> LocalAdapters::VerifyInPlace(const Folder& dir) {
+  ASSIGN_OR_RETURN(const LoadedAdapter verified,
+                   runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
+  RETURN_IF_ERROR(CheckTemplate(dir));
+  ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
+  return Describe(verified, digest);
 }
 
 StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::Incoming& incoming,

@@ -70,6 +70,10 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
     std::atomic<bool> is_read = false;
   };
 
+  StatusOr<GenerationPtr> LoadCopy(const Folder& dir, const std::string& source);
+  StatusOr<GenerationPtr> LoadInPlace(const Folder& dir);
+  StatusOr<Generation::Description> VerifyCopy(const Folder& dir, const std::string& source);
+  StatusOr<Generation::Description> VerifyInPlace(const Folder& dir);
   StatusOr<GenerationStore::Incoming> CopyIn(const Folder& dir);
   // The generation of that digest that somebody holds, or null.
   GenerationPtr FindKnown(const std::string& digest);

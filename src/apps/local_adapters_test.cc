@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
 
@@ -227,11 +228,11 @@ TEST_F(StoredAdaptersTest, AnAdapterThatIsRefusedLeavesNothing) {
   for (const Status& status :
        {adapters_->Load("all-r4").status(), adapters_->Verify("all-r4").status()}) {
     EXPECT_THAT(Message(status), HasSubstr("holds NaN"));
-    EXPECT_THAT(Message(status), HasSubstr("root/all-r4/adapter_model.safetensors"))
-        << "the client's path, not the copy's";
+    EXPECT_THAT(Message(status), StartsWith("all-r4/adapter_model.safetensors"))
+        << "as the client named it";
   }
   fs::remove(dir_ / "root/down-r1/adapter_config.json");
-  EXPECT_THAT(Message(adapters_->Load("down-r1").status()), HasSubstr("root/down-r1/adapter_conf"));
+  EXPECT_THAT(Message(adapters_->Load("down-r1").status()), StartsWith("down-r1/adapter_conf"));
   EXPECT_TRUE(fs::is_empty(dir_ / "store"));
 }
 

@@ -4,6 +4,7 @@
 #define ARIL_APPS_REMOTE_ADAPTERS_TEST_FIXTURE_H_
 
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -58,6 +59,7 @@ class RemoteAdaptersTest : public ::testing::Test {
   }
 
   FakeReply Answer(const HttpGet& get) const {
+    if (slow_.valid()) slow_.wait();
     const auto found = served_.find(get.url);
     if (found == served_.end()) return {.head = {.status = 404}};
     return {.head = {.status = 200, .content_length = static_cast<int64_t>(found->second.size())},
@@ -87,6 +89,7 @@ class RemoteAdaptersTest : public ::testing::Test {
   FakeMonitor monitor_{&clock_};
   std::map<std::string, std::string> served_;
   std::vector<HttpGet> asked_;
+  std::shared_future<void> slow_;  // if valid, nothing is answered before
   std::unique_ptr<LocalRunner> runner_;
   std::unique_ptr<LocalAdapters> local_;
   std::unique_ptr<RemoteAdapters> remote_;

@@ -30,10 +30,10 @@ class UnwatchedTransfer final : public TransferMonitor {
   const std::atomic<bool>& is_ending_;
 };
 
-Status CheckDigest(const delivery::SharedAdapter& shared, const std::string& found) {
-  if (found == shared.digest) return OkStatus();
-  return FailedPrecondition(StrCat("what is at ", shared.source, " is generation ", found,
-                                   " now, and not ", shared.digest,
+Status CheckDigest(const std::string& source, const std::string& digest, const std::string& found) {
+  if (found == digest) return OkStatus();
+  return FailedPrecondition(StrCat("what is at ", source, " is generation ", found,
+                                   " now, and not ", digest,
                                    ": load the adapter again, or put its files back"));
 }
 
@@ -48,11 +48,12 @@ std::optional<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::Find(
   return MakeReady(generation, std::move(opened));
 }
 
-void RunnerSharedAdapters::Load(const delivery::SharedAdapter& shared, Done done) {
+void RunnerSharedAdapters::Load(const delivery::SharedAdapter& shared, const std::string& tenant,
+                                Done done) {
   const auto post = [this, done = std::move(done)](StatusOr<Ready> ready) {
     loop_.Post([done, ready = std::move(ready)](TimePoint now) { done(ready, now); });
   };
-  const bool is_queued = queue_.TryPush([this, shared, post] { post(Prepare(shared)); });
+  const bool is_queued = queue_.TryPush([this, shared, post] { post(Prepare(shared)); }, tenant);
   if (!is_queued) post(ResourceExhausted("too many adapters are being loaded"));
 }
 
@@ -102,29 +103,27 @@ void RunnerSharedAdapters::Drop(GenerationPtr generation) {
 }
 
 StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Fetch(
-    const delivery::SharedAdapter& shared) {
-  RETURN_IF_ERROR(remote_->Check(shared.source));
+    const std::string& source, const std::string& digest) {
+  RETURN_IF_ERROR(remote_->Check(source));
   UnwatchedTransfer monitor(is_ending_);
-  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, remote_->Fetch(shared.source, monitor));
-  RETURN_IF_ERROR(CheckDigest(shared, incoming.digest()));
-  ASSIGN_OR_RETURN(GenerationPtr generation, remote_->Open(incoming, shared.source));
+  ASSIGN_OR_RETURN(GenerationStore::Incoming incoming, remote_->Fetch(source, monitor));
+  RETURN_IF_ERROR(CheckDigest(source, digest, incoming.digest()));
+  ASSIGN_OR_RETURN(GenerationPtr generation, remote_->Open(incoming, source));
   RETURN_IF_ERROR(remote_->Keep(std::move(incoming), *generation));
   return generation;
 }
 
-StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(
-    const delivery::SharedAdapter& shared) {
-  // A sequence may still use one that is not kept any more.
-  if (auto recalled = local_.Recall(shared.digest); recalled.ok()) return recalled;
-  if (IsSourceUrl(shared.source)) {
-    if (remote_ != nullptr) return Fetch(shared);
+StatusOr<RunnerSharedAdapters::GenerationPtr> RunnerSharedAdapters::Get(const std::string& source,
+                                                                        const std::string& digest) {
+  if (IsSourceUrl(source)) {
+    if (remote_ != nullptr) return Fetch(source, digest);
     return FailedPrecondition(
-        StrCat("the runner does not fetch ", shared.source,
+        StrCat("the runner does not fetch ", source,
                ": start it with --state-dir, and --adapter-origin, --s3-endpoint or "
                "--hub-endpoint as the gateways"));
   }
-  ASSIGN_OR_RETURN(GenerationPtr generation, local_.Load(shared.source));
-  const Status is_right = CheckDigest(shared, (*generation)->digest);
+  ASSIGN_OR_RETURN(GenerationPtr generation, local_.Load(source));
+  const Status is_right = CheckDigest(source, digest, (*generation)->digest);
   if (is_right.ok()) return generation;
   Drop(std::move(generation));
   return is_right;
@@ -136,25 +135,54 @@ StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::Prepare(
     const std::lock_guard lock(mutex_);
     preparing_.insert(shared.digest);
   }
-  StatusOr<Ready> ready = GetAndPrepare(shared);
+  StatusOr<Ready> ready = FindOrGet(shared);
   const std::lock_guard lock(mutex_);
   preparing_.erase(preparing_.find(shared.digest));
   return ready;
 }
 
-StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::GetAndPrepare(
+StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::FindOrGet(
     const delivery::SharedAdapter& shared) {
-  if (GenerationPtr kept = FindKept(shared.digest)) {
-    StatusOr<Generation::Opened> opened = kept->Prepare();
-    if (opened.ok()) return MakeReady(kept, *std::move(opened));
-    LogWarning(StrCat("adapter ", shared.digest,
-                      " is loaded anew, as it cannot be opened: ", Message(opened.status())));
-    Forget(shared.digest);
+  const std::string& digest = shared.digest;
+  GenerationPtr known = FindKept(digest);
+  if (known == nullptr) {
+    // A sequence may still use one that is not kept any more.
+    if (auto recalled = local_.Recall(digest); recalled.ok()) known = *std::move(recalled);
   }
-  ASSIGN_OR_RETURN(const GenerationPtr generation, Get(shared));
-  ASSIGN_OR_RETURN(Generation::Opened opened, generation->Prepare());
+  if (known != nullptr) {
+    StatusOr<Ready> ready = PrepareAndKeep(known);
+    if (ready.ok()) return ready;
+    Forget(digest);  // and load it anew
+  }
+  Status first = NotFound("nobody says any more where its files are: load the adapter again");
+  for (size_t i = 0; i < shared.sources.size(); ++i) {
+    if (shared.sources[i].empty()) continue;
+    const auto generation = Get(shared.sources[i], digest);
+    StatusOr<Ready> ready =
+        generation.ok() ? PrepareAndKeep(*generation) : StatusOr<Ready>(generation.status());
+    if (ready.ok()) return ready;
+    // What is wrong with another tenant's source is for the log alone.
+    if (i == 0) {
+      first = ready.status();
+    } else {
+      LogWarning(StrCat("adapter ", digest, ": ", Message(ready.status())));
+    }
+  }
+  return first;
+}
+
+StatusOr<cluster::SharedAdapterLoader::Ready> RunnerSharedAdapters::PrepareAndKeep(
+    const GenerationPtr& generation) {
+  StatusOr<Generation::Opened> opened = generation->Prepare();
+  if (!opened.ok()) {
+    // What is wrong with our own files, and where they are, is no business of clients.
+    LogWarning(
+        StrCat("adapter ", (*generation)->digest, " cannot be opened: ", Message(opened.status())));
+    return MakeStatus(opened.status().code(),
+                      "its files cannot be read; the runner's log says why");
+  }
   Keep(generation);
-  return MakeReady(generation, std::move(opened));
+  return MakeReady(generation, *std::move(opened));
 }
 
 cluster::SharedAdapterLoader::Ready RunnerSharedAdapters::MakeReady(

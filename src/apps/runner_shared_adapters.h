@@ -30,8 +30,9 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
  public:
   struct Options {
     size_t max_kept = static_cast<size_t>(Catalog::kMaxAdapters);
-    size_t num_threads = 4;    // that fetch and verify
-    size_t max_queued = 4096;  // loads
+    size_t num_threads = 8;              // that fetch and verify
+    size_t max_parallel_per_tenant = 4;  // so that nobody's slow sources hold up all others'
+    size_t max_queued = 4096;            // loads
   };
   // All must outlive it; `remote` may be null: then only folders are sources. It ends before
   // `loop`.
@@ -42,12 +43,12 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
         runner_(runner),
         local_(local),
         remote_(remote),
-        queue_(options.max_queued, options.num_threads) {}
+        queue_(options.max_queued, options.num_threads, options.max_parallel_per_tenant) {}
 
   ~RunnerSharedAdapters() override { is_ending_ = true; }
 
   std::optional<Ready> Find(const std::string& digest) override;
-  void Load(const delivery::SharedAdapter& shared, Done done) override;
+  void Load(const delivery::SharedAdapter& shared, const std::string& tenant, Done done) override;
 
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;
@@ -57,10 +58,11 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
   void Forget(const std::string& digest);
   // Removes its files from the store, unless they are kept for somebody, in use, or being prepared.
   void Drop(GenerationPtr generation);
-  StatusOr<GenerationPtr> Get(const delivery::SharedAdapter& shared);
-  StatusOr<GenerationPtr> Fetch(const delivery::SharedAdapter& shared);
+  StatusOr<GenerationPtr> Get(const std::string& source, const std::string& digest);
+  StatusOr<GenerationPtr> Fetch(const std::string& source, const std::string& digest);
   StatusOr<Ready> Prepare(const delivery::SharedAdapter& shared);
-  StatusOr<Ready> GetAndPrepare(const delivery::SharedAdapter& shared);
+  StatusOr<Ready> FindOrGet(const delivery::SharedAdapter& shared);
+  StatusOr<Ready> PrepareAndKeep(const GenerationPtr& generation);
   Ready MakeReady(const GenerationPtr& generation, Generation::Opened opened) const;
 
   const Options options_;

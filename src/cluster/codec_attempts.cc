@@ -66,7 +66,7 @@ void Write(const std::vector<delivery::SharedAdapter>& shared, SharedInFrame* ou
     auto& entry = *out->Add();
     entry.set_adapter(adapter.adapter.value());
     entry.set_digest(WireText(adapter.digest));
-    entry.set_source(WireText(adapter.source));
+    for (const std::string& source : adapter.sources) entry.add_sources(WireText(source));
   }
 }
 
@@ -74,11 +74,14 @@ std::vector<delivery::SharedAdapter> Read(const SharedInFrame& in, FieldReader& 
   std::vector<delivery::SharedAdapter> out;
   if (!reader.Count("shared", in.size(), kMaxAdaptersPerSequence)) return out;
   for (const auto& entry : in) {
-    out.push_back(
-        {.adapter = AdapterId(reader.Int32("shared adapter", entry.adapter(),
-                                           delivery::kFirstSharedAdapter.value(), kInt32Max)),
-         .digest = reader.Text("digest", entry.digest(), kMaxName),
-         .source = reader.Text("source", entry.source(), kMaxSource)});
+    delivery::SharedAdapter& adapter = out.emplace_back();
+    adapter.adapter = AdapterId(reader.Int32("shared adapter", entry.adapter(),
+                                             delivery::kFirstSharedAdapter.value(), kInt32Max));
+    adapter.digest = reader.Text("digest", entry.digest(), kMaxName);
+    if (!reader.Count("sources", entry.sources_size(), delivery::kMaxSources)) return out;
+    for (const std::string& source : entry.sources()) {
+      adapter.sources.push_back(reader.Text("source", source, kMaxSource));
+    }
   }
   return out;
 }
@@ -140,11 +143,14 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
 }
 
 void Write(const LoadAdapters& load, TimePoint, v1::Frame* frame) {
-  Write(load.shared, frame->mutable_load_adapters()->mutable_shared());
+  v1::LoadAdapters& out = *frame->mutable_load_adapters();
+  out.set_tenant(WireText(load.tenant));
+  Write(load.shared, out.mutable_shared());
 }
 
 Frame Read(const v1::LoadAdapters& in, FieldReader& reader) {
-  return LoadAdapters{Read(in.shared(), reader)};
+  return LoadAdapters{.tenant = reader.Text("tenant", in.tenant(), kMaxName),
+                      .shared = Read(in.shared(), reader)};
 }
 
 void Write(const delivery::ReleaseAttempt& release, TimePoint, v1::Frame* frame) {

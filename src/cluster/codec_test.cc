@@ -111,7 +111,7 @@ delivery::StartAttempt SomeStart() {
                       .prompt_logprobs = true};
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
-  start.shared = {{delivery::kFirstSharedAdapter, "digest", "hf://owner/name"}};
+  start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};
   return start;
 }
 
@@ -196,8 +196,10 @@ TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
   EXPECT_EQ(prefetch.sequence, SequenceId(3));
   EXPECT_EQ(prefetch.runner, RunnerId(4));
   const std::vector<delivery::SharedAdapter> shared = {
-      {delivery::kFirstSharedAdapter, "digest", "hf://owner/name"}};
-  EXPECT_EQ(RoundTrip(LoadAdapters{shared}).shared, shared);
+      {delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "", "folder"}}};
+  const auto load = RoundTrip(LoadAdapters{.tenant = "acme", .shared = shared});
+  EXPECT_EQ(load.tenant, "acme");
+  EXPECT_EQ(load.shared, shared);
 }
 
 TEST(Codec, KeepsReports) {
@@ -327,12 +329,14 @@ TEST(Codec, SendsNoTextThatIsNotUtf8) {
 
   delivery::StartAttempt start = SomeStart();
   start.request.tenant = kLatin;
-  start.shared[0].digest = start.shared[0].source = kLatin;
+  start.shared[0].digest = start.shared[0].sources[0] = kLatin;
   const delivery::StartAttempt got = RoundTrip(start);
   EXPECT_EQ(got.request.tenant, kReadable);
   EXPECT_EQ(got.shared[0].digest, kReadable);
-  EXPECT_EQ(got.shared[0].source, kReadable);
-  EXPECT_EQ(RoundTrip(LoadAdapters{start.shared}).shared, got.shared);
+  EXPECT_EQ(got.shared[0].sources[0], kReadable);
+  const auto load = RoundTrip(LoadAdapters{.tenant = kLatin, .shared = start.shared});
+  EXPECT_EQ(load.tenant, kReadable);
+  EXPECT_EQ(load.shared, got.shared);
 
   Hello hello = RunnerHello();
   hello.version = hello.instance = hello.address = hello.runner.numeric_class = kLatin;

@@ -102,6 +102,7 @@ struct RunnerLeaving {};
 
 // A hint: what attempts will probably need soon.
 struct LoadAdapters {
+  std::string tenant;
   std::vector<delivery::SharedAdapter> shared;
 };
 

@@ -42,7 +42,7 @@ void GatewayNode::Submit(wire::SequenceRequest request, TimePoint now) {
   request.sequence = id;
   in_cluster_[local] = id;
   in_process_[id] = local;
-  const int64_t pages = PagesFor(request.adapters);
+  const int64_t pages = PagesFor(request);
   auto effects = end_.Open(std::move(request), {.adapter_pages = pages, .priority = 0}, now);
   if (effects.ok()) {
     Perform(*effects, now);
@@ -67,14 +67,14 @@ void GatewayNode::Cancel(SequenceId sequence, TimePoint now) {
 }
 
 // What adapters take is known once a runner has said so. Before, nothing can be placed anyway.
-int64_t GatewayNode::PagesFor(const AdapterMix& mix) const {
+int64_t GatewayNode::PagesFor(const wire::SequenceRequest& request) const {
   int64_t pages = 0;
-  for (const AdapterUse& use : mix) {
+  for (const AdapterUse& use : request.adapters) {
     const auto index = static_cast<size_t>(use.id.value());
     if (index < adapter_pages_.size()) pages += adapter_pages_[index];
     if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared || page_bytes_ == 0)
       continue;
-    if (const auto shared = options_.find_shared(use.id)) {
+    if (const auto shared = options_.find_shared(use.id, request.tenant)) {
       pages += CeilDiv(shared->pool_bytes, page_bytes_);
     }
   }
@@ -82,17 +82,19 @@ int64_t GatewayNode::PagesFor(const AdapterMix& mix) const {
 }
 
 // Of an adapter that nobody knows any more nothing is said, and the runner says so.
-std::vector<delivery::SharedAdapter> GatewayNode::SharedOf(const AdapterMix& mix) const {
+std::vector<delivery::SharedAdapter> GatewayNode::SharedOf(
+    const wire::SequenceRequest& request) const {
   std::vector<delivery::SharedAdapter> shared;
-  for (const AdapterUse& use : mix) {
+  for (const AdapterUse& use : request.adapters) {
     if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared) continue;
-    if (auto found = options_.find_shared(use.id)) shared.push_back(std::move(found->shared));
+    auto found = options_.find_shared(use.id, request.tenant);
+    if (found) shared.push_back(std::move(found->shared));
   }
   return shared;
 }
 
 delivery::StartAttempt GatewayNode::WithShared(delivery::StartAttempt start) const {
-  start.shared = SharedOf(start.request.adapters);
+  start.shared = SharedOf(start.request);
   return start;
 }
 
@@ -175,7 +177,7 @@ void GatewayNode::Handle(LinkId link, const Prefetch& prefetch, TimePoint) {
   const auto runner = runners_.find(prefetch.runner);
   if (leader_ != link || request == nullptr || runner == runners_.end()) return;
   if (!takes_hints_.contains(prefetch.runner)) return;
-  LoadAdapters load = {SharedOf(request->adapters)};
+  LoadAdapters load = {.tenant = request->tenant, .shared = SharedOf(*request)};
   if (!load.shared.empty()) links_.Send(runner->second, std::move(load));
 }
 

@@ -36,8 +36,9 @@ struct GatewayNodeOptions {
   int64_t max_model_len = 0;
   delivery::GatewayEndOptions end;  // `gateway` is filled in
   // What runners must be told of adapters from delivery::kFirstSharedAdapter on, while sequences
-  // use them; nullopt: nothing is known of it. The node's thread. May be empty.
-  std::function<std::optional<SharedAdapterUse>(AdapterId)> find_shared = nullptr;
+  // of a tenant use them; nullopt: nothing is known of it. The node's thread. May be empty.
+  std::function<std::optional<SharedAdapterUse>(AdapterId, const std::string& tenant)> find_shared =
+      nullptr;
   Duration redial_after = std::chrono::milliseconds(500);
 };
 
@@ -84,14 +85,14 @@ class GatewayNode final : public Node {
   void FailStarts(const std::vector<RunnerId>& runners, TimePoint now);
   void Perform(const delivery::Effects& effects, TimePoint now);
   void Start(const delivery::StartOn& start, TimePoint now);
-  std::vector<delivery::SharedAdapter> SharedOf(const AdapterMix& mix) const;
+  std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);
   void ToScheduler(const Frame& frame);
   void Deliver(wire::TokenEvent event);
   // Hands what has been delivered to the sink.
   void Flush(bool counts);
-  int64_t PagesFor(const AdapterMix& mix) const;
+  int64_t PagesFor(const wire::SequenceRequest& request) const;
   Hello OwnHello() const;
 
   const GatewayNodeOptions options_;

@@ -68,24 +68,29 @@ class FakeEngine final : public wire::SequencePort {
 // Adapters of run time, which a runner gets when the test says so.
 class FakeSharedAdapters final : public SharedAdapterLoader {
  public:
+  struct Loading {
+    delivery::SharedAdapter shared;
+    std::string tenant;
+    Done done;
+  };
   std::optional<Ready> Find(const std::string& digest) override {
     const auto found = there.find(digest);
     if (found == there.end()) return std::nullopt;
     return Ready{.adapter = found->second, .pages = 2, .hold = nullptr};
   }
-  void Load(const delivery::SharedAdapter& shared, Done done) override {
-    loads.emplace_back(shared, std::move(done));
+  void Load(const delivery::SharedAdapter& shared, const std::string& tenant, Done done) override {
+    loads.push_back({shared, tenant, std::move(done)});
   }
   // The first load's end.
   void Finish(const StatusOr<Ready>& ready, TimePoint now) {
-    const auto [shared, done] = std::move(loads.front());
+    const Loading first = std::move(loads.front());
     loads.erase(loads.begin());
-    if (ready.ok()) there[shared.digest] = ready->adapter;
-    done(ready, now);
+    if (ready.ok()) there[first.shared.digest] = ready->adapter;
+    first.done(ready, now);
   }
 
   std::map<std::string, AdapterId> there;  // by digest
-  std::vector<std::pair<delivery::SharedAdapter, Done>> loads;
+  std::vector<Loading> loads;
 };
 
 struct Client final : public wire::EventSink {
@@ -172,10 +177,11 @@ class NodesTest : public ::testing::Test {
     return runner;
   }
   Runner& StartRunner() { return StartRunner(HelloOf(Role::kRunner)); }
-  // What gateways know of adapters of run time: the id and the digest are one.
-  static std::optional<SharedAdapterUse> FindShared(AdapterId id) {
+  // What gateways know of adapters of run time: the id and the digest are one, and each tenant has
+  // a source of its own.
+  static std::optional<SharedAdapterUse> FindShared(AdapterId id, const std::string& tenant) {
     if (id == kUnknown) return std::nullopt;
-    return SharedAdapterUse{{id, StrCat("digest ", id), "source"}, 100};
+    return SharedAdapterUse{{id, StrCat("digest ", id), {StrCat(tenant, "'s")}}, 100};
   }
   static constexpr AdapterId kUnknown{delivery::kFirstSharedAdapter.value() + 1000};
 
@@ -198,9 +204,10 @@ class NodesTest : public ::testing::Test {
   }
 
   void Submit(Gateway& gateway, int64_t id, int32_t max_tokens, std::vector<int32_t> prompt,
-              AdapterMix adapters = MixOf(AdapterId(0))) {
+              AdapterMix adapters = MixOf(AdapterId(0)), const std::string& tenant = "default") {
     wire::SequenceRequest request;
     request.sequence = SequenceId(id);
+    request.tenant = tenant;
     request.adapters = std::move(adapters);
     request.prompt = std::move(prompt);
     request.max_tokens = max_tokens;

@@ -157,19 +157,19 @@ void RunnerNode::Begin(delivery::StartAttempt& start, LinkId link) {
     }
   }
   if (missing.empty()) return Run(start, link, loading.ready);
+  const std::string tenant = start.request.tenant;
   loading.start = std::move(start);
   loading_[attempt.sequence] = std::move(loading);
   for (const SharedAdapter& shared : missing) {
-    const auto [load, is_new] = loads_.try_emplace(shared.digest);
+    const auto [load, is_new] = loads_.try_emplace({tenant, shared});
     load->second.push_back(attempt);
-    if (is_new) Load(shared);
+    if (is_new) Begin(load->first);
   }
 }
 
-void RunnerNode::Load(const SharedAdapter& shared) {
-  shared_->Load(shared, [this, digest = shared.digest](const auto& loaded, TimePoint now) {
-    OnLoaded(digest, loaded, now);
-  });
+void RunnerNode::Begin(const Load& load) {
+  shared_->Load(load.shared, load.tenant,
+                [this, load](const auto& loaded, TimePoint now) { OnLoaded(load, loaded, now); });
 }
 
 // Nobody waits for them yet.
@@ -182,17 +182,19 @@ void RunnerNode::Handle(LinkId link, const LoadAdapters& load, TimePoint) {
     const auto num_ahead =
         std::ranges::count_if(loads_, [](const auto& entry) { return entry.second.empty(); });
     if (num_ahead >= kMaxLoadsAhead || shared_->Find(shared.digest)) continue;
-    if (loads_.try_emplace(shared.digest).second) Load(shared);
+    const auto [entry, is_new] = loads_.try_emplace({load.tenant, shared});
+    if (is_new) Begin(entry->first);
   }
 }
 
-void RunnerNode::OnLoaded(const std::string& digest,
-                          const StatusOr<SharedAdapterLoader::Ready>& loaded, TimePoint now) {
-  const auto load = loads_.extract(digest);
+void RunnerNode::OnLoaded(const Load& load, const StatusOr<SharedAdapterLoader::Ready>& loaded,
+                          TimePoint now) {
+  const std::string& digest = load.shared.digest;
+  const auto waiting = loads_.extract(load);
   if (!loaded.ok()) {
     LogWarning(StrCat("adapter ", digest, " cannot be loaded: ", Message(loaded.status())));
   }
-  for (const delivery::ReleaseAttempt& attempt : load.mapped()) {
+  for (const delivery::ReleaseAttempt& attempt : waiting.mapped()) {
     const auto found = loading_.find(attempt.sequence);
     if (found == loading_.end() || found->second.start.request.attempt != attempt.attempt) continue;
     Loading& loading = found->second;

@@ -76,6 +76,14 @@ class RunnerNode final : public Node {
     LinkId link;
     ReadyAdapters ready;
   };
+  // What is loaded, and for whom. Another tenant's sources may be slower, or none at all: nobody
+  // waits for what they give.
+  struct Load {
+    std::string tenant;
+    delivery::SharedAdapter shared;
+
+    auto operator<=>(const Load&) const = default;
+  };
   struct Gateway {
     TimePoint since;
     std::optional<GatewayId> id;  // said in its Hello
@@ -92,11 +100,11 @@ class RunnerNode final : public Node {
   Status CheckGateway(const Hello& hello) const;
   void Refuse(LinkId link, const Status& why, TimePoint now);
   // Says to OnLoaded that an adapter is there, or cannot be.
-  void Load(const delivery::SharedAdapter& shared);
+  void Begin(const Load& load);
   // Loads first what is missing.
   void Begin(delivery::StartAttempt& start, LinkId link);
   void Run(delivery::StartAttempt& start, LinkId link, const ReadyAdapters& ready);
-  void OnLoaded(const std::string& digest, const StatusOr<SharedAdapterLoader::Ready>& loaded,
+  void OnLoaded(const Load& load, const StatusOr<SharedAdapterLoader::Ready>& loaded,
                 TimePoint now);
   // An accepted attempt does not begin: somewhere else it might, or nowhere.
   void Decline(const delivery::ReleaseAttempt& attempt, LinkId link);
@@ -122,8 +130,9 @@ class RunnerNode final : public Node {
   std::unordered_map<SequenceId, Running> running_;        // by the engine's ids
   std::unordered_map<SequenceId, SequenceId> engine_ids_;  // of live attempts, by sequence
   std::unordered_map<SequenceId, Loading> loading_;        // by sequence
-  // The attempts that wait for each adapter that is being loaded, by digest.
-  std::map<std::string, std::vector<delivery::ReleaseAttempt>> loads_;
+  // The attempts that wait for each. A load goes on when they are given up: who asks again and
+  // again, until it is there, does not begin again and again.
+  std::map<Load, std::vector<delivery::ReleaseAttempt>> loads_;
   int64_t next_engine_id_ = 0;
   int64_t pages_available_;
   int64_t report_number_ = 0;

@@ -29,9 +29,12 @@ class SharedAdapterLoader {
   virtual ~SharedAdapterLoader() = default;
   // One that is there, or nullopt if files would have to be read first. The node's thread.
   virtual std::optional<Ready> Find(const std::string& digest) = 0;
-  // Takes as long as fetching and verifying it does. `done` runs once, on the node's thread, later;
-  // Unavailable or ResourceExhausted: another runner, or this one later, might succeed.
-  virtual void Load(const delivery::SharedAdapter& shared, Done done) = 0;
+  // For a tenant, of whom not too many are loaded side by side, so that its slow sources hold up
+  // nobody else's. Takes as long as fetching and verifying it does. `done` runs once, on the node's
+  // thread, later; Unavailable or ResourceExhausted: another runner, or this one later, might
+  // succeed.
+  virtual void Load(const delivery::SharedAdapter& shared, const std::string& tenant,
+                    Done done) = 0;
 };
 
 }  // namespace aril::cluster

@@ -10,6 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -41,8 +42,8 @@ TEST_F(SharedAdaptersTest, IsLoadedOnceForAllThatWait) {
   Submit(gateway(), 2, 5, {5, 6});
   EXPECT_THAT(runner().engine.sequences, SizeIs(1)) << "who needs nothing goes on";
   ASSERT_THAT(runner().shared.loads, SizeIs(1)) << "one for both";
-  EXPECT_EQ(runner().shared.loads[0].first,
-            (delivery::SharedAdapter{Shared(7), StrCat("digest ", Shared(7)), "source"}));
+  EXPECT_EQ(runner().shared.loads[0].shared,
+            (delivery::SharedAdapter{Shared(7), StrCat("digest ", Shared(7)), {"default's"}}));
   // Longer than an attempt may take to begin: they are reported, or they would be begun anew.
   network_.Run(seconds(6));
   EXPECT_EQ(schedulers_[0]->node->reign()->num_sequences(), 3u);
@@ -62,6 +63,20 @@ TEST_F(SharedAdaptersTest, IsLoadedOnceForAllThatWait) {
   EXPECT_THAT(runner().engine.sequences, SizeIs(1));
 }
 
+TEST_F(SharedAdaptersTest, NobodyWaitsForAnotherTenantsSource) {
+  Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(7)), "a");
+  Submit(gateway(), 1, 5, {3, 4}, MixOf(Shared(7)), "b");
+  ASSERT_THAT(runner().shared.loads, SizeIs(2));
+  for (const auto& load : runner().shared.loads) {
+    EXPECT_THAT(load.shared.sources, ElementsAre(load.tenant + "'s"));
+  }
+  EXPECT_EQ(runner().shared.loads[0].tenant, "a");
+  Finish(runner(), Unavailable("the source does not answer"));
+  Finish(runner(), Ready(40));
+  StepToEnd(6);
+  EXPECT_EQ(gateway().client.streams[1].tokens, Expected({3, 4}, 5));
+}
+
 TEST_F(SharedAdaptersTest, IsLoadedWhileItsSequenceWaits) {
   constexpr int64_t kSeats = 8;
   for (int64_t id = 0; id < kSeats; ++id) Submit(gateway(), id, 5, {1, 2});
@@ -70,7 +85,7 @@ TEST_F(SharedAdaptersTest, IsLoadedWhileItsSequenceWaits) {
   network_.Run(seconds(1));
   EXPECT_THAT(runner().engine.sequences, SizeIs(kSeats));
   ASSERT_THAT(runner().shared.loads, SizeIs(1));
-  EXPECT_EQ(runner().shared.loads[0].first.adapter, Shared(7));
+  EXPECT_EQ(runner().shared.loads[0].shared.adapter, Shared(7));
   Finish(runner(), Ready(40));
   StepToEnd(12);
   EXPECT_EQ(gateway().client.streams[kSeats].tokens, Expected({3, 4}, 5));
@@ -99,7 +114,7 @@ TEST_F(SharedAdaptersTest, HintsLeaveRoomForWhatIsNeeded) {
   EXPECT_THAT(runner().shared.loads, SizeIs(2)) << "two at a time, whatever comes of them";
   StepToEnd(6);
   ASSERT_THAT(runner().shared.loads, SizeIs(3)) << "it is needed now";
-  EXPECT_EQ(runner().shared.loads[2].first.adapter, Shared(3));
+  EXPECT_EQ(runner().shared.loads[2].shared.adapter, Shared(3));
 }
 
 // A release before there were hints would break the link that one comes by.

@@ -21,16 +21,6 @@ constexpr Duration kMarkLife = minutes(60);
 
 constexpr int kMaxTries = 5;
 
-// What a name holds on to: each generation once.
-std::set<std::string> DigestsOf(const RegisteredAdapter& row) {
-  std::set<std::string> digests;
-  for (const PastGeneration& past : row.history) {
-    if (past.split.empty()) digests.insert(past.digest);
-    for (const SplitShare& share : past.split) digests.insert(share.digest);
-  }
-  return digests;
-}
-
 // What it stands for.
 std::vector<std::string> TargetsOf(const RegisteredAdapter& row) {
   const PastGeneration& last = row.history.back();
@@ -77,11 +67,6 @@ std::string SharedNames::GenerationKey(const std::string& digest) const {
 
 std::string SharedNames::NameKey(const std::string& owner, const std::string& name) const {
   return StrCat(options_.prefix, "names/", owner.size(), "/", owner, "/", name);
-}
-
-bool SharedNames::Has(const std::string& digest) const {
-  const std::lock_guard lock(mutex_);
-  return num_uses_.contains(digest);
 }
 
 std::optional<std::pair<AdapterId, SharedGeneration>> SharedNames::Find(
@@ -145,7 +130,7 @@ void SharedNames::Forget(const std::string& digest) {
 
 void SharedNames::ForgetLocked(const std::string& digest) {
   const auto known = generations_.find(digest);
-  if (known == generations_.end() || num_uses_.contains(digest)) return;
+  if (known == generations_.end() || uses_.Has(digest)) return;
   if (known->second.is_ahead) return to_forget_.push_back(digest);
   const std::string key = GenerationKey(digest);
   const auto revision = store_.Commit({{key, known->second.mod_revision}}, {{key, std::nullopt}});
@@ -225,24 +210,17 @@ StatusOr<SharedNames::WriteResult> SharedNames::TryWrite(const std::string& key,
 
 std::vector<std::string> SharedNames::Replace(const std::string& key, const RegisteredAdapter* row,
                                               int64_t mod_revision) {
-  std::set<std::string> before;
+  if (row != nullptr) uses_.Add(*row);  // first: what both hold stays
+  std::vector<std::string> unused;
   if (const auto old = names_.find(key); old != names_.end()) {
-    before = DigestsOf(old->second.row);
+    unused = uses_.Remove(old->second.row);
     names_.erase(old);
   }
   marks_.erase(key);
   if (row != nullptr) {
-    for (const std::string& digest : DigestsOf(*row)) ++num_uses_[digest];
     names_[key] = {*row, mod_revision};
   } else {
     marks_[key] = {mod_revision, clock_.Now()};
-  }
-  std::vector<std::string> unused;
-  for (const std::string& digest : before) {
-    const auto uses = num_uses_.find(digest);
-    if (--uses->second > 0) continue;
-    num_uses_.erase(uses);
-    unused.push_back(digest);
   }
   return unused;
 }

@@ -28,6 +28,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "catalog/name_store.h"
+#include "cluster/generation_uses.h"
 #include "cluster/key_value_store.h"
 
 namespace aril::cluster {
@@ -35,7 +36,7 @@ namespace aril::cluster {
 // One version of an adapter, as every process of the cluster must know it.
 struct SharedGeneration {
   std::string digest;
-  std::string source;       // where runners fetch it from
+  std::string source;       // where who has registered it last got it from
   int64_t rank = 0;         // the largest of a module
   int64_t bytes = 0;        // of its weights' file
   int64_t pool_bytes = 0;   // of its weights in a runner's pool
@@ -57,7 +58,7 @@ class SharedNames final : public NameStore {
   static StatusOr<std::unique_ptr<SharedNames>> Open(Options options, KeyValueStore& store,
                                                      const Clock& clock);
 
-  bool Has(const std::string& digest) const override;
+  bool Has(const std::string& digest) const override { return uses_.Has(digest); }
   // Also Aborted if a generation of the row's last is not registered (any more), and
   // ResourceExhausted if the row is too long.
   StatusOr<std::vector<std::string>> Put(const RegisteredAdapter& row) override;
@@ -70,6 +71,11 @@ class SharedNames final : public NameStore {
   StatusOr<AdapterId> Register(const SharedGeneration& generation);
   // Takes back a registration that no name holds. That it fails costs a key.
   void Forget(const std::string& digest);
+  // Where the names that a tenant may use got a generation from. Cheap.
+  std::vector<std::string> SourcesFor(const std::string& digest, const std::string& tenant,
+                                      size_t max) const {
+    return uses_.SourcesFor(digest, tenant, max);
+  }
   // As it was registered, with its id. nullopt if it is not registered, or beyond all ids.
   std::optional<std::pair<AdapterId, SharedGeneration>> Find(const std::string& digest) const;
 
@@ -119,8 +125,8 @@ class SharedNames final : public NameStore {
   mutable std::mutex mutex_;
   int64_t revision_ = 0;  // up to which the snapshot is true
   TimePoint last_listing_;
-  std::map<std::string, Name> names_;                  // by key
-  std::unordered_map<std::string, int64_t> num_uses_;  // of digests, by names' histories
+  std::map<std::string, Name> names_;  // by key
+  GenerationUses uses_;                // by names_
   std::unordered_map<std::string, Known> generations_;
   std::vector<std::string> to_forget_;  // when it is known which names there are
   // Keys of names that have been removed: their mod revision, and when that was seen.

@@ -16,13 +16,19 @@ namespace aril::delivery {
 // Adapters that have come at run time have ids from here on. The deployment's are indices.
 inline constexpr AdapterId kFirstSharedAdapter{1 << 20};
 
+// Most sources of one of them.
+inline constexpr int kMaxSources = 4;
+
 // One of them: what a runner that lacks its files needs to get them. A digest has one id.
 struct SharedAdapter {
   AdapterId adapter;
   std::string digest;  // of its generation
-  std::string source;
+  // Where its files may be had, in the order in which to try them. The first is the request's
+  // tenant's, who may be told what is wrong with it (empty: the tenant has none); the others may
+  // be other tenants'.
+  std::vector<std::string> sources;
 
-  bool operator==(const SharedAdapter&) const = default;
+  auto operator<=>(const SharedAdapter&) const = default;
 };
 
 // Gateway to runner: begin this attempt (request.attempt) of this sequence.
