@@ -35,7 +35,7 @@ class ClusterPort final : public wire::SequencePort {
     return OkStatus();
   }
   void Cancel(SequenceId sequence) override {
-    loop_.Post([node = &node_, sequence](TimePoint now) { node->Cancel(sequence, now); });
+    loop_.Post([node = &node_, sequence](TimePoint) { node->Cancel(sequence); });
   }
   Status Readiness() const override {
     if (node_.is_serving()) return OkStatus();

@@ -1,6 +1,7 @@
 #include "cluster/gateway_node.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/checked.h"
 #include "base/log.h"
@@ -45,7 +46,7 @@ void GatewayNode::Submit(wire::SequenceRequest request, TimePoint now) {
   const int64_t pages = PagesFor(request);
   auto effects = end_.Open(std::move(request), {.adapter_pages = pages, .priority = 0}, now);
   if (effects.ok()) {
-    Perform(*effects, now);
+    Perform(*effects);
   } else {
     wire::TokenEvent refused;
     refused.sequence = id;
@@ -56,14 +57,14 @@ void GatewayNode::Submit(wire::SequenceRequest request, TimePoint now) {
   Flush(false);
 }
 
-void GatewayNode::Cancel(SequenceId sequence, TimePoint now) {
+void GatewayNode::Cancel(SequenceId sequence) {
   const auto found = in_cluster_.find(sequence);
   if (found == in_cluster_.end()) return;
   const SequenceId id = found->second;
   in_process_.erase(id);
   in_cluster_.erase(found);
   class_of_.erase(id);
-  Perform(end_.Cancel(id), now);
+  Perform(end_.Cancel(id));
 }
 
 // What adapters take is known once a runner has said so. Before, nothing can be placed anyway.
@@ -133,33 +134,29 @@ void GatewayNode::Handle(LinkId link, const Welcome& welcome, TimePoint now) {
   refused_.erase(*scheduler_links_.Find(link));
   LogInfo(StrCat("the scheduler at ", *scheduler_links_.Find(link), " leads, under epoch ",
                  welcome.epoch));
-  Perform(end_.OnScheduler(welcome.epoch, now), now);
+  Perform(end_.OnScheduler(welcome.epoch, now));
 }
 
 void GatewayNode::Handle(LinkId link, const RunnerList& list, TimePoint now) {
   if (leader_ != link) return;
-  std::map<RunnerId, std::string> listed;
-  for (const RunnerList::Runner& runner : list.runners) listed[runner.runner] = runner.address;
-  for (const auto& old : listed_) {
-    const bool is_wanted =
-        std::ranges::any_of(listed, [&](const auto& entry) { return entry.second == old.second; });
-    // What runs there goes on: its link stays until it breaks.
-    if (!is_wanted) runner_links_.Remove(old.second);
+  std::set<std::string> unwanted;
+  for (auto& [id, runner] : runners_) unwanted.insert(std::exchange(runner.address, ""));
+  for (const RunnerList::Runner& listed : list.runners) {
+    runners_[listed.runner].address = listed.address;
+    unwanted.erase(listed.address);
+    runner_links_.Add(listed.address);
   }
-  listed_ = std::move(listed);
-  for (const auto& [id, address] : listed_) runner_links_.Add(address);
+  // What runs there goes on: its link stays until it breaks.
+  for (const std::string& address : unwanted) runner_links_.Remove(address);
   runner_links_.OnTick(OwnHello(), now);
-  std::vector<RunnerId> gone;
-  for (const auto& [id, starts] : held_) {
-    if (!listed_.contains(id)) gone.push_back(id);
-  }
-  FailStarts(gone, now);
+  FailHeld("", now);
+  ForgetUnknown();
 }
 
 void GatewayNode::Handle(LinkId link, const wire::Placement& placement, TimePoint now) {
   if (scheduler_links_.Find(link) == nullptr) return;
   if (placement.gateway != GatewayId(options_.hello.id)) return;  // of an earlier life
-  Perform(end_.OnPlacement(placement, now), now);
+  Perform(end_.OnPlacement(placement, now));
 }
 
 void GatewayNode::Handle(LinkId link, const Refusal& refusal, TimePoint now) {
@@ -168,7 +165,7 @@ void GatewayNode::Handle(LinkId link, const Refusal& refusal, TimePoint now) {
   const Status status =
       is_for_good ? InvalidArgument(refusal.reason)
                   : WithRetryAfter(ResourceExhausted(refusal.reason), refusal.retry_after);
-  Perform(end_.OnRefused(refusal.sequence, status, now), now);
+  Perform(end_.OnRefused(refusal.sequence, status, now));
 }
 
 // Adapters that the runner was started with are a short copy away from its pool.
@@ -176,9 +173,9 @@ void GatewayNode::Handle(LinkId link, const Prefetch& prefetch, TimePoint) {
   const wire::SequenceRequest* const request = end_.Find(prefetch.sequence);
   const auto runner = runners_.find(prefetch.runner);
   if (leader_ != link || request == nullptr || runner == runners_.end()) return;
-  if (!takes_hints_.contains(prefetch.runner)) return;
+  if (!runner->second.link || !runner->second.takes_hints) return;
   LoadAdapters load = {.tenant = request->tenant, .shared = SharedOf(*request)};
-  if (!load.shared.empty()) links_.Send(runner->second, std::move(load));
+  if (!load.shared.empty()) links_.Send(*runner->second.link, std::move(load));
 }
 
 Status GatewayNode::CheckRunner(const Hello& hello) const {
@@ -195,38 +192,44 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   const std::string address = *runner_links_.Find(link);
   if (const Status status = CheckRunner(hello); !status.ok()) return Refuse(link, status, now);
   const RunnerId id(hello.id);
-  if (const auto other = runners_.find(id); other != runners_.end()) {
+  Runner& runner = runners_[id];
+  if (runner.link) {
     return Refuse(link, FailedPrecondition(StrCat("runner ", id, " is connected already")), now);
   }
   runner_links_.OnHello(link);
   refused_.erase(address);
-  runners_[id] = link;
+  runner.link = link;
   runner_of_[link] = id;
-  classes_[id] = hello.runner.numeric_class;
-  if (hello.takes_hints) takes_hints_.insert(id);
+  runner.numeric_class = hello.runner.numeric_class;
+  runner.takes_hints = hello.takes_hints;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
-  for (delivery::StartAttempt& start : std::exchange(held_[id], {})) links_.Send(link, start);
-  held_.erase(id);
+  for (delivery::StartAttempt& start : std::exchange(runner.held, {})) links_.Send(link, start);
   FailHeld(address, now);  // for an earlier life of it
 }
 
-// Attempts for what was to be at an address: nothing comes of them.
 void GatewayNode::FailHeld(const std::string& address, TimePoint now) {
   std::vector<RunnerId> failed;
-  for (const auto& [id, starts] : held_) {
-    const auto listed = listed_.find(id);
-    if (listed == listed_.end() || listed->second == address) failed.push_back(id);
+  for (const auto& [id, runner] : runners_) {
+    if (runner.held.empty()) continue;
+    if (runner.address.empty() || runner.address == address) failed.push_back(id);
   }
-  FailStarts(failed, now);
+  for (const RunnerId id : failed) OnGone(id, now);
 }
 
-void GatewayNode::FailStarts(const std::vector<RunnerId>& runners, TimePoint now) {
-  for (const RunnerId id : runners) {
-    held_.erase(id);
-    Perform(end_.OnRunnerBroken(id, now), now);
-  }
+void GatewayNode::OnGone(RunnerId id, TimePoint now) {
+  Runner& runner = runners_.at(id);
+  runner.held.clear();
+  runner.is_unreachable = false;
+  Perform(end_.OnRunnerBroken(id, now));
+}
+
+void GatewayNode::ForgetUnknown() {
+  std::erase_if(runners_, [](const auto& entry) {
+    const Runner& runner = entry.second;
+    return runner.address.empty() && !runner.link && runner.held.empty() && !runner.is_unreachable;
+  });
 }
 
 void GatewayNode::Handle(LinkId link, const TokenEvents& events, TimePoint now) {
@@ -241,16 +244,16 @@ void GatewayNode::Handle(LinkId link, const TokenEvents& events, TimePoint now) 
           return std::holds_alternative<delivery::Deliver>(effect);
         });
     if (is_first && in_process_.contains(event.sequence)) {
-      class_of_[event.sequence] = classes_.at(id);
+      class_of_[event.sequence] = runners_.at(id).numeric_class;
     }
-    Perform(effects, now);
+    Perform(effects);
   }
 }
 
 void GatewayNode::Handle(LinkId link, const delivery::AttemptRefused& refused, TimePoint now) {
   const auto runner = runner_of_.find(link);
   if (runner == runner_of_.end()) return;
-  Perform(end_.OnAttemptRefused(runner->second, refused, now), now);
+  Perform(end_.OnAttemptRefused(runner->second, refused, now));
 }
 
 void GatewayNode::OnBroken(LinkId link, const Status& why, TimePoint now) {
@@ -261,7 +264,7 @@ void GatewayNode::OnBroken(LinkId link, const Status& why, TimePoint now) {
     scheduler_links_.OnBroken(link, now);
     if (leader_ == link) {
       leader_.reset();
-      Perform(end_.OnScheduler(std::nullopt, now), now);
+      Perform(end_.OnScheduler(std::nullopt, now));
     }
   } else if (const std::string* const found = runner_links_.Find(link)) {
     const std::string address = *found;
@@ -272,12 +275,11 @@ void GatewayNode::OnBroken(LinkId link, const Status& why, TimePoint now) {
     FailHeld(address, now);
     if (const auto runner = runner_of_.find(link); runner != runner_of_.end()) {
       const RunnerId id = runner->second;
-      runners_.erase(id);
       runner_of_.erase(runner);
-      classes_.erase(id);
-      takes_hints_.erase(id);
-      Perform(end_.OnRunnerBroken(id, now), now);
+      runners_.at(id).link.reset();
+      OnGone(id, now);
     }
+    ForgetUnknown();
   }
   Flush(false);
 }
@@ -286,17 +288,20 @@ void GatewayNode::OnTick(TimePoint now) {
   scheduler_links_.OnTick(OwnHello(), now);
   runner_links_.OnTick(OwnHello(), now);
   // From the start, when there has not been one yet.
-  if (!leader_) Perform(end_.OnScheduler(std::nullopt, now), now);
-  Perform(end_.OnTick(now), now);
+  if (!leader_) Perform(end_.OnScheduler(std::nullopt, now));
+  Perform(end_.OnTick(now));
   is_serving_ = leader_.has_value() || (is_serving_ && !end_.IsAbandoned(now));
   // Not at once: an attempt that fails is placed again, perhaps there.
-  for (const RunnerId id : std::exchange(unreachable_, {})) {
-    Perform(end_.OnRunnerBroken(id, now), now);
+  std::vector<RunnerId> unreachable;
+  for (const auto& [id, runner] : runners_) {
+    if (runner.is_unreachable) unreachable.push_back(id);
   }
+  for (const RunnerId id : unreachable) OnGone(id, now);
+  ForgetUnknown();
   Flush(true);
 }
 
-void GatewayNode::Perform(const delivery::Effects& effects, TimePoint now) {
+void GatewayNode::Perform(const delivery::Effects& effects) {
   for (const delivery::Effect& effect : effects) {
     if (const auto* submission = std::get_if<wire::Submission>(&effect)) {
       wire::Submission sent = *submission;
@@ -305,7 +310,7 @@ void GatewayNode::Perform(const delivery::Effects& effects, TimePoint now) {
     } else if (const auto* close = std::get_if<delivery::CloseSequence>(&effect)) {
       ToScheduler(*close);
     } else if (const auto* start = std::get_if<delivery::StartOn>(&effect)) {
-      Start(*start, now);
+      Start(*start);
     } else if (const auto* release = std::get_if<delivery::ReleaseOn>(&effect)) {
       Release(*release);
     } else if (const auto* deliver = std::get_if<delivery::Deliver>(&effect)) {
@@ -318,23 +323,22 @@ void GatewayNode::ToScheduler(const Frame& frame) {
   if (leader_) links_.Send(*leader_, frame);
 }
 
-void GatewayNode::Start(const delivery::StartOn& start, TimePoint) {
-  const auto runner = runners_.find(start.runner);
-  if (runner != runners_.end()) return links_.Send(runner->second, WithShared(start.start));
-  const auto listed = listed_.find(start.runner);
-  if (listed != listed_.end() && runner_links_.Has(listed->second)) {
-    held_[start.runner].push_back(WithShared(start.start));
-  } else if (std::ranges::find(unreachable_, start.runner) == unreachable_.end()) {
-    unreachable_.push_back(start.runner);
+void GatewayNode::Start(const delivery::StartOn& start) {
+  Runner& runner = runners_[start.runner];
+  if (runner.link) return links_.Send(*runner.link, WithShared(start.start));
+  if (!runner.address.empty() && runner_links_.Has(runner.address)) {
+    runner.held.push_back(WithShared(start.start));
+  } else {
+    runner.is_unreachable = true;
   }
 }
 
 void GatewayNode::Release(const delivery::ReleaseOn& release) {
-  const auto runner = runners_.find(release.runner);
-  if (runner != runners_.end()) return links_.Send(runner->second, release.release);
-  const auto held = held_.find(release.runner);
-  if (held == held_.end()) return;
-  std::erase_if(held->second, [&](const delivery::StartAttempt& start) {
+  const auto found = runners_.find(release.runner);
+  if (found == runners_.end()) return;
+  Runner& runner = found->second;
+  if (runner.link) return links_.Send(*runner.link, release.release);
+  std::erase_if(runner.held, [&](const delivery::StartAttempt& start) {
     return start.request.sequence == release.release.sequence &&
            start.request.attempt == release.release.attempt;
   });

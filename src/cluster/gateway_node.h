@@ -50,7 +50,7 @@ class GatewayNode final : public Node {
 
   // As wire::SequencePort has them, but that what is wrong comes as an event.
   void Submit(wire::SequenceRequest request, TimePoint now);
-  void Cancel(SequenceId sequence, TimePoint now);
+  void Cancel(SequenceId sequence);
 
   void OnAccepted(LinkId link, TimePoint now) override;
   void OnFrame(LinkId link, Frame frame, TimePoint now) override;
@@ -59,13 +59,24 @@ class GatewayNode final : public Node {
 
   const delivery::GatewayEnd& end() const { return end_; }
   // To which attempts can be sent.
-  size_t num_runners() const { return runners_.size(); }
+  size_t num_runners() const { return runner_of_.size(); }
   bool has_scheduler() const { return leader_.has_value(); }
   // New requests are placed, or wait for a while: there is a leader with a runner, or was one a
   // moment ago. Thread-safe.
   bool is_serving() const { return is_serving_.load(std::memory_order_relaxed); }
 
  private:
+  // What is known of a runner; nothing of one that neither the scheduler tells of, nor has a link,
+  // nor was to begin anything.
+  struct Runner {
+    std::string address;         // by the last scheduler; empty: it does not tell of it
+    std::optional<LinkId> link;  // once it has said Hello
+    std::string numeric_class;   // by that Hello, as what follows
+    bool takes_hints = false;
+    std::vector<delivery::StartAttempt> held;  // until it says Hello
+    bool is_unreachable = false;               // attempts were to begin there
+  };
+
   void Handle(LinkId link, const Hello& hello, TimePoint now);
   void Handle(LinkId link, const Welcome& welcome, TimePoint now);
   void Handle(LinkId link, const RunnerList& list, TimePoint now);
@@ -81,10 +92,13 @@ class GatewayNode final : public Node {
   Status CheckRunner(const Hello& hello) const;
   // Closes a link for what came over it; the log says why.
   void Refuse(LinkId link, const Status& why, TimePoint now);
+  // Of runners that are not to be at any address, or at this one.
   void FailHeld(const std::string& address, TimePoint now);
-  void FailStarts(const std::vector<RunnerId>& runners, TimePoint now);
-  void Perform(const delivery::Effects& effects, TimePoint now);
-  void Start(const delivery::StartOn& start, TimePoint now);
+  // What was to begin on a runner, or runs there, has failed.
+  void OnGone(RunnerId id, TimePoint now);
+  void ForgetUnknown();
+  void Perform(const delivery::Effects& effects);
+  void Start(const delivery::StartOn& start);
   std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);
@@ -102,15 +116,9 @@ class GatewayNode final : public Node {
   Dialler scheduler_links_;
   Dialler runner_links_;
   std::optional<LinkId> leader_;
-  std::map<RunnerId, std::string> listed_;   // by the last scheduler
-  std::map<RunnerId, LinkId> runners_;       // that have said Hello
-  std::map<LinkId, RunnerId> runner_of_;     // the same
-  std::map<RunnerId, std::string> classes_;  // numeric ones, of the same
-  std::set<RunnerId> takes_hints_;           // of the same, those that do
-  // For runners that are being dialled, or will be again.
-  std::map<RunnerId, std::vector<delivery::StartAttempt>> held_;
+  std::map<RunnerId, Runner> runners_;
+  std::map<LinkId, RunnerId> runner_of_;        // of those that have said Hello
   std::map<std::string, std::string> refused_;  // what the log says already, by address
-  std::vector<RunnerId> unreachable_;           // attempts were to begin there
   std::vector<int64_t> adapter_pages_;          // as runners count them; empty before the first
   int64_t page_bytes_ = 0;                      // of runners; 0 before the first
   uint32_t next_number_ = 0;

@@ -83,7 +83,7 @@ TEST_F(NodesTest, ACancelledSequenceIsReleased) {
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
   Submit(gateway, 4, 30, {3});
-  gateway.node->Cancel(SequenceId(4), network_.now());
+  gateway.node->Cancel(SequenceId(4));
   network_.Pump();
   EXPECT_EQ(NumRunning(runners_), 0u);
   EXPECT_THAT(gateway.client.streams, IsEmpty()) << "nobody listens any more";

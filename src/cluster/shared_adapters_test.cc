@@ -109,7 +109,7 @@ TEST_F(SharedAdaptersTest, HintsLeaveRoomForWhatIsNeeded) {
   Submit(gateway(), 20, 5, {3, 4}, MixOf(Shared(1)));
   Submit(gateway(), 21, 5, {3, 4}, MixOf(Shared(2)));
   ASSERT_THAT(runner().shared.loads, SizeIs(2));
-  gateway().node->Cancel(SequenceId(20), network_.now());
+  gateway().node->Cancel(SequenceId(20));
   Submit(gateway(), 22, 5, {5, 6}, MixOf(Shared(3)));
   EXPECT_THAT(runner().shared.loads, SizeIs(2)) << "two at a time, whatever comes of them";
   StepToEnd(6);
@@ -184,7 +184,7 @@ TEST_F(SharedAdaptersTest, AnotherRunnerMayReachTheSource) {
 TEST_F(SharedAdaptersTest, WhoIsCancelledMeanwhileDoesNotBegin) {
   Submit(gateway(), 0, 5, {1, 2}, MixOf(Shared(1)));
   Submit(gateway(), 1, 5, {1, 2}, MixOf(Shared(1)));
-  gateway().node->Cancel(SequenceId(0), network_.now());
+  gateway().node->Cancel(SequenceId(0));
   network_.Pump();
   EXPECT_EQ(runner().node->end().num_live(), 1u);
   Finish(runner(), Ready(41));
