@@ -129,6 +129,31 @@ class ClusterAdaptersTest(unittest.TestCase):
         shutil.copytree(ADAPTERS / "sql", self.root / "sql")
         self.assertEqual(ask(self.first, "mine"), SQL)
 
+    def test_files_that_move_are_found_where_their_name_is_moved_to(self):
+        sql = self.put(self.first, "mine", 201, source="sql")["generation"]
+        for url in self.cluster.urls:
+            wait_until(lambda: self.generation(url, "mine") == sql, "both have it")
+            self.assertEqual(ask(url, "mine"), SQL)
+        (self.root / "sql").rename(self.root / "moved")
+        for runner in self.cluster.runners:  # they forget what they have loaded
+            runner.kill()
+            runner.start()
+        for url in self.cluster.urls:
+            self.cluster.wait_until_served(url)
+        status, answer = call(self.first, "POST", "/v1/completions",
+                              {"model": "mine", "prompt": "x", "max_tokens": 1})
+        self.assertEqual(status, 503, answer)
+        self.assertIn("there is no folder sql", answer["error"]["message"])
+        self.assertEqual(self.put(self.first, "mine", 200, source="moved")["generation"], sql)
+        self.assertEqual(ask(self.first, "mine"), SQL)
+        wait_until(lambda: call(self.second, "GET", "/v1/adapters/mine")[1]["source"] == "moved",
+                   "the other gateway knows")
+        for runner in self.cluster.runners:
+            runner.kill()
+            runner.start()
+        self.cluster.wait_until_served(self.second)
+        self.assertEqual(ask(self.second, "mine"), SQL)
+
     def test_what_cannot_be_is_said(self):
         def refusal(expected, **fields):
             return self.put(self.first, "mine", expected, **fields)["error"]["message"]
