@@ -1,5 +1,5 @@
 // The processes of a cluster: `aril scheduler`, `aril runner` and `aril gateway`. Each runs until
-// SIGTERM or SIGINT, then ends in good order; an error says why it cannot start.
+// one of the TerminationSignals, then ends in good order; an error says why it cannot start.
 
 #ifndef ARIL_APPS_CLUSTER_PROCESSES_H_
 #define ARIL_APPS_CLUSTER_PROCESSES_H_

@@ -4,13 +4,13 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "base/termination_signals.h"
 
 namespace aril {
 
 Termination::Termination() {
   sigemptyset(&signals_);
-  sigaddset(&signals_, SIGTERM);
-  sigaddset(&signals_, SIGINT);
+  for (const int signal : TerminationSignals()) sigaddset(&signals_, signal);
   CHECK_EQ(pthread_sigmask(SIG_BLOCK, &signals_, &before_), 0);
 }
 
@@ -25,7 +25,8 @@ bool Termination::WaitFor(Duration timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec limit = {.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
   // Another signal may cut the wait short: whoever waits asks again.
-  return sigtimedwait(&signals_, nullptr, &limit) > 0;
+  const int signal = sigtimedwait(&signals_, nullptr, &limit);
+  return signal > 0 && EndsAtOnce(signal);
 }
 
 }  // namespace aril

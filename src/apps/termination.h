@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT for processes that have no event loop of their own.
+// The TerminationSignals for processes that have no event loop of their own.
 
 #ifndef ARIL_APPS_TERMINATION_H_
 #define ARIL_APPS_TERMINATION_H_
@@ -20,7 +20,7 @@ class Termination {
 
   // Until a signal comes.
   void Wait();
-  // True if one comes within `timeout`.
+  // True if another one comes within `timeout` that EndsAtOnce.
   bool WaitFor(Duration timeout);
 
  private:

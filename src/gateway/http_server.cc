@@ -1,12 +1,12 @@
 #include "gateway/http_server.h"
 
-#include <csignal>
 #include <exception>
 #include <unordered_set>
 #include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/termination_signals.h"
 #include "boost/asio/co_spawn.hpp"
 #include "boost/asio/detached.hpp"
 #include "boost/asio/io_context.hpp"
@@ -62,6 +62,7 @@ struct HttpServer::Impl {
   asio::awaitable<void> Refuse(tcp::socket socket);
   std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket);
   void BeginDrain(Duration timeout, std::function<void()> on_timeout);
+  void StopAtSecondSignal();
   void StopIfDrained() {
     if (draining && connections.empty()) io.stop();
   }
@@ -144,6 +145,14 @@ void HttpServer::Impl::BeginDrain(Duration timeout, std::function<void()> on_tim
   });
 }
 
+void HttpServer::Impl::StopAtSecondSignal() {
+  signals.async_wait([this](error_code error, int signal) {
+    if (error) return;
+    if (!EndsAtOnce(signal)) return StopAtSecondSignal();
+    io.stop();
+  });
+}
+
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerOptions& options) {
   try {
     auto impl = std::make_unique<Impl>(options);
@@ -202,14 +211,11 @@ void HttpServer::Drain(Duration timeout, std::function<void()> on_timeout) {
 }
 
 void HttpServer::OnTerminationSignal(std::function<void()> on_first) {
-  impl_->signals.add(SIGINT);
-  impl_->signals.add(SIGTERM);
+  for (const int signal : TerminationSignals()) impl_->signals.add(signal);
   impl_->signals.async_wait([this, on_first = std::move(on_first)](error_code error, int) {
     if (error) return;
     on_first();
-    impl_->signals.async_wait([this](error_code second_error, int) {
-      if (!second_error) Stop();
-    });
+    impl_->StopAtSecondSignal();
   });
 }
 

@@ -71,8 +71,9 @@ class HttpServer {
   // open a second later. Thread-safe; later calls have no effect.
   void Drain(Duration timeout, std::function<void()> on_timeout);
 
-  // Calls `on_first` at the first SIGTERM or SIGINT and Stop at the second, both on the server's
-  // thread. On the server's thread, or before Run; until then signals do what they do by default.
+  // Calls `on_first` at the first of the TerminationSignals and Stop at a second one that
+  // EndsAtOnce, both on the server's thread. On the server's thread, or before Run; until then
+  // signals do what they do by default.
   void OnTerminationSignal(std::function<void()> on_first);
 
   // Ends Run at once. Thread-safe.

@@ -409,6 +409,28 @@ TEST(HttpServer, ASecondSignalEndsItAtOnce) {
   server.Join();  // with a request in work, and an hour left for it
 }
 
+// As when a terminal is closed: its shell and the kernel both say so.
+TEST(HttpServer, DrainsAtSighupHoweverOftenItComes) {
+  RunningServer server({}, Echo);
+  std::promise<void> ready;
+  std::promise<void> first;
+  server->Post([&] {
+    server->OnTerminationSignal([&] { first.set_value(); });
+    ready.set_value();
+  });
+  ready.get_future().get();
+  std::raise(SIGHUP);
+  first.get_future().get();
+  std::raise(SIGHUP);
+  for (int i = 0; i < 2; ++i) {  // when the second is answered, that signal has been looked at
+    RawClient client(server->port());
+    ASSERT_TRUE(client.Send(kGet));
+    EXPECT_THAT(client.ReadUntil("GET "), StartsWith("HTTP/1.1 200"));
+  }
+  std::raise(SIGTERM);
+  server.Join();
+}
+
 TEST(HttpServer, SaysWhenItCannotListen) {
   const auto bad_host = HttpServer::Listen({.host = "nowhere"});
   EXPECT_EQ(bad_host.status().code(), StatusCode::kInvalidArgument);
