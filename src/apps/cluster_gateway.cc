@@ -163,7 +163,7 @@ Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
   const bool may_change = shared != nullptr && MayChangeAdapters(serve);
   front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)), &port,
                          may_change ? &shared->adapters() : nullptr,
-                         may_change ? shared->remote() : nullptr, serve.drain_timeout);
+                         may_change ? shared->remote() : nullptr);
   loop.Stop();
   return OkStatus();
 }

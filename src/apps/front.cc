@@ -17,7 +17,9 @@ constexpr Duration kSweepInterval = std::chrono::minutes(1);
 
 Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
              const Clock& clock, Place place)
-    : server_(std::move(server)),
+    : drain_delay_(options.drain_delay),
+      drain_timeout_(options.drain_timeout),
+      server_(std::move(server)),
       gateway_({.limits = options.limits,
                 .max_in_flight = options.max_in_flight,
                 .max_in_flight_of_tenant =
@@ -53,21 +55,26 @@ Front::~Front() {
 
 void Front::ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model,
                              wire::SequencePort* port, gateway::AdapterLoader* loader,
-                             gateway::RemoteLoader* remote, Duration drain_timeout) {
-  server_->Post([this, model = std::move(model), port, loader, remote, drain_timeout] {
+                             gateway::RemoteLoader* remote) {
+  server_->Post([this, model = std::move(model), port, loader, remote] {
     gateway_.Serve(model, port, loader, remote);
-    server_->OnTerminationSignal([this, drain_timeout] { Drain(drain_timeout); });
+    server_->OnTerminationSignal([this] { Drain(); });
     service_manager_.Ready();
   });
   thread_.join();
 }
 
-void Front::Drain(Duration timeout) {
+void Front::Drain() {
+  using std::chrono::duration_cast;
+  using std::chrono::microseconds;
   LogInfo("Shutting down: finishing the requests in work. A second signal ends at once.");
-  service_manager_.Stopping(std::chrono::duration_cast<std::chrono::microseconds>(timeout) +
-                            kEndGrace);
+  service_manager_.Stopping(duration_cast<microseconds>(drain_delay_) +
+                            duration_cast<microseconds>(drain_timeout_) + kEndGrace);
   gateway_.SetDraining();
-  server_->Drain(timeout, [this] { gateway_.FailAll("The server is shutting down."); });
+  // Until it is noticed that /ready says no, requests still come, and are served.
+  server_->PostAfter(drain_delay_, [this] {
+    server_->Drain(drain_timeout_, [this] { gateway_.FailAll("The server is shutting down."); });
+  });
 }
 
 }  // namespace aril

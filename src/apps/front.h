@@ -35,8 +35,7 @@ class Front {
   // Serves until a signal has come and what was in work is done. Each but the model may be null
   // except `port`, and must outlive this call.
   void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
-                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote,
-                        Duration drain_timeout);
+                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote);
 
   void SetAdapterCounts(std::function<gateway::AdapterCounts()> count) {
     metrics_.SetAdapterCounts(std::move(count));
@@ -46,9 +45,11 @@ class Front {
   uint16_t port() const { return server_->port(); }
 
  private:
-  void Drain(Duration timeout);
+  void Drain();
   uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
 
+  const Duration drain_delay_;
+  const Duration drain_timeout_;
   const ServiceManager service_manager_ = ServiceManager::FromEnvironment();
   std::random_device random_;  // of the operating system; used on the server's thread only
   gateway::Metrics metrics_;

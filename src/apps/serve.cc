@@ -145,7 +145,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
                  options.http.host, ":", front.port()));
   front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
                          &runner->port(), MayChangeAdapters(options) ? &*local_adapters : nullptr,
-                         remote_adapters ? &*remote_adapters : nullptr, options.drain_timeout);
+                         remote_adapters ? &*remote_adapters : nullptr);
   runner->Stop();
   return OkStatus();
 }

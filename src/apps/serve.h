@@ -40,10 +40,13 @@ struct ServeOptions {
   std::optional<int64_t> max_in_flight_of_tenant;
   scheduler::PolicyOptions policies;
   std::vector<gateway::ApiKey> api_keys;  // none: everybody may ask
+  // From a signal to end on: for how long connections are still accepted, while /ready says no;
+  // then, how long what is in work may take.
+  Duration drain_delay = Duration::zero();
   Duration drain_timeout = std::chrono::seconds(30);
 };
 
-// Serves until SIGTERM or SIGINT, then drains. An error if it cannot start.
+// Serves until one of the TerminationSignals, then drains. An error if it cannot start.
 Status Serve(const ServeOptions& options, const Clock& clock);
 
 }  // namespace aril

@@ -181,8 +181,12 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
   AddSizeFlag(app, "--max-body-bytes", flags.max_body_bytes,
               "Largest request body; larger ones are answered with 413")
       ->default_str("16MiB");
+  AddDurationFlag(
+      app, "--drain-delay", options.drain_delay, "0s",
+      "How long connections are still accepted after SIGTERM, while /ready says 503: as "
+      "long as a load balancer needs to notice");
   AddDurationFlag(app, "--drain-timeout", options.drain_timeout, "30s",
-                  "How long requests in work may take after SIGTERM");
+                  "How long requests in work may take after that");
 }
 
 StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
