@@ -54,7 +54,8 @@ std::vector<const CLI::Option*> PolicyFlags(const CLI::App& app) {
 void AddPolicyFlags(CLI::App& app, scheduler::PolicyOptions& options) {
   app.option_defaults()->group(kGroup);
   AddFlag(app, "--max-waiting", options.max_waiting,
-          "Most sequences that wait for a runner; more are answered with 503")
+          "Most sequences that may wait before a request that comes; with more it is answered with "
+          "503")
       ->check(AtLeastOne());
   app.add_option_function<std::string>(
          "--order", [&options](const std::string& name) { options.order = kOrders.at(name); },

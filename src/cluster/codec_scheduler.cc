@@ -50,6 +50,7 @@ void Write(const wire::Submission& submission, TimePoint now, v1::Frame* frame) 
   out.set_age_us(AgeOf(submission.arrival, now));
   out.set_failed_on(submission.failed_on.value());
   out.set_numeric_class(WireText(submission.numeric_class));
+  out.set_is_sibling(submission.is_sibling);
 }
 
 Frame Read(const v1::Submission& in, FieldReader& reader) {
@@ -67,6 +68,7 @@ Frame Read(const v1::Submission& in, FieldReader& reader) {
   out.arrival = reader.Time("age_us", in.age_us());
   out.failed_on = reader.Runner(in.failed_on(), -1);
   out.numeric_class = reader.Text("numeric_class", in.numeric_class(), kMaxName);
+  out.is_sibling = in.is_sibling();
   return out;
 }
 

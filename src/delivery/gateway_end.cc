@@ -59,7 +59,8 @@ wire::Submission GatewayEnd::SubmissionOf(const Live& live) const {
           .priority = live.costs.priority,
           .attempt = live.attempt,
           .arrival = live.request.arrival,
-          .failed_on = live.failed_on};
+          .failed_on = live.failed_on,
+          .is_sibling = live.request.is_sibling};
 }
 
 bool GatewayEnd::IsAbandoned(TimePoint now) const {

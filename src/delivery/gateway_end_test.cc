@@ -28,6 +28,7 @@ class GatewayEndTest : public testing::Test {
     request.sequence = SequenceId(id);
     request.prompt = {1, 2, 3};
     request.max_tokens = 8;
+    request.is_sibling = id > 1;
     return *end_.Open(request, {.adapter_pages = 2, .priority = 0}, now_);
   }
   Effects Place(uint32_t attempt, int32_t runner, int64_t epoch = 1) {
@@ -64,6 +65,11 @@ TEST_F(GatewayEndTest, SubmitsPlacesStreamsCloses) {
   EXPECT_EQ(Of<Deliver>(last).at(0).event.finish, wire::FinishReason::kStop);
   EXPECT_EQ(Of<CloseSequence>(last).size(), 1u);
   EXPECT_EQ(end_.num_live(), 0u);
+}
+
+TEST_F(GatewayEndTest, SaysWhatHasASiblingBeforeIt) {
+  EXPECT_FALSE(Of<wire::Submission>(Open(1)).at(0).is_sibling);
+  EXPECT_TRUE(Of<wire::Submission>(Open(2)).at(0).is_sibling);
 }
 
 TEST_F(GatewayEndTest, ObeysOnlyTheNextAttemptOfNoOlderEpoch) {

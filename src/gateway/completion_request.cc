@@ -10,6 +10,7 @@ wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t can
   wire::SequenceRequest result = request.common;
   result.sequence = sequence;
   result.prompt = prompt.tokens;
+  result.is_sibling = candidate_idx > 0;
   result.choice = static_cast<int32_t>(candidate_idx % request.best_of);
   result.max_tokens = std::max(prompt.max_tokens, 1);
   result.min_tokens = std::min(result.min_tokens, result.max_tokens);

@@ -207,6 +207,8 @@ TEST(Completions, MakeSequencesPromptByPrompt) {
   EXPECT_EQ(sequence.max_tokens, 5);
   EXPECT_EQ(sequence.sampling.seed, 77u);
   EXPECT_EQ(sequence.arrival, TimePoint(Duration(5)));
+  EXPECT_TRUE(sequence.is_sibling);
+  EXPECT_FALSE(MakeSequence(parsed.value(), 0, SequenceId(6), 0, {}).is_sibling);
 }
 
 struct BadRequest {

@@ -99,7 +99,7 @@ class EarlyAbort final : public AbortPolicy {
   const Duration slo_;
 };
 
-// Whether one more may wait.
+// Whether one more request may wait.
 class QueueBound {
  public:
   virtual ~QueueBound() = default;
@@ -109,7 +109,9 @@ class QueueBound {
   virtual std::optional<Duration> RetryAfter(size_t num_waiting, const QueueRates& rates) const = 0;
 };
 
-// At most `max_waiting` before each, so that the queue is bounded in any case.
+// At most `max_waiting` before each, so that the queue is bounded in any case. (Of a request with
+// several sequences, it is asked about the first; the others, as many as one may have, come on
+// top.)
 class FixedBound final : public QueueBound {
  public:
   explicit FixedBound(size_t max_waiting) : max_waiting_(max_waiting) {}

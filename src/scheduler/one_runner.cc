@@ -73,6 +73,7 @@ OneRunner::Decisions OneRunner::OnSubmitted(const wire::SequenceRequest& request
   submission.num_generated = num_output;
   submission.max_tokens = num_prompt + request.max_tokens;
   submission.arrival = request.arrival;
+  submission.is_sibling = request.is_sibling;
   return Take(scheduler_.Handle(submission, now));
 }
 

@@ -44,6 +44,7 @@ class Server {
     request.prompt.resize(16);
     request.max_tokens = max_tokens;
     request.arrival = now_;
+    request.is_sibling = is_sibling;
     adapter_pages_[id] = adapter_pages;
     Take(control_.OnSubmitted(request, adapter_pages, now_));
   }
@@ -70,7 +71,8 @@ class Server {
     Take(control_.OnStep(stats, std::exchange(ended_, {}), now_));
   }
 
-  int64_t pinned = 0;  // pages
+  int64_t pinned = 0;       // pages
+  bool is_sibling = false;  // what is submitted
   std::vector<int64_t> begun, refused;
   std::vector<Status> why;
 
@@ -301,6 +303,18 @@ TEST(OneRunnerTest, TheQueueIsBounded) {
   EXPECT_THAT(server.refused, ElementsAre(5));
   server.Submit(7);
   EXPECT_THAT(server.refused, ElementsAre(5, 7));
+}
+
+TEST(OneRunnerTest, ARequestOfSeveralSequencesEntersAsOne) {
+  Server server({.max_waiting = 2});
+  for (int64_t id = 0; id < 8; ++id) {
+    server.is_sibling = id > 0;
+    server.Submit(id);
+  }
+  EXPECT_THAT(server.refused, IsEmpty());
+  server.is_sibling = false;
+  server.Submit(8);
+  EXPECT_THAT(server.refused, ElementsAre(8));
 }
 
 TEST(OneRunnerTest, WhatNeverFitsIsRefusedForGood) {

@@ -49,11 +49,13 @@ void Scheduler::Admit(const wire::Submission& submission) {
                   is_settled ? Duration() : Duration(std::chrono::seconds(1)),
                   FitsNoRunner(submission.max_tokens, submission.adapter_pages));
   }
-  // What has started is let in whatever the queue's length: it was let in once.
+  // What has started is let in whatever the queue's length: it was let in once. So is what belongs
+  // to a request whose first sequence was judged; if that one is refused, its gateway ends them
+  // all.
   const int32_t tenant = TenantOf(submission.tenant);
   const size_t num_ahead = queue_.NumAhead(tenant);
   const auto retry = policies_.bound->RetryAfter(num_ahead, rates_);
-  if (retry && submission.attempt == 0) {
+  if (retry && submission.attempt == 0 && !submission.is_sibling) {
     return Refuse(submission.sequence, submission.gateway, *retry,
                   StrCat("too many requests are waiting (", num_ahead, "); try again later"));
   }

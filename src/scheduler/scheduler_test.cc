@@ -175,6 +175,20 @@ TEST(SchedulerTest, QueueIsBounded) {
   EXPECT_TRUE(Of<Refuse>(cluster.Submit(again)).empty());
 }
 
+TEST(SchedulerTest, TheFirstSequenceOfARequestIsJudgedForAll) {
+  Policies policies;
+  policies.bound = std::make_unique<FixedBound>(2);
+  TestCluster cluster({}, std::move(policies));
+  const auto is_refused = [&](int64_t id, bool is_sibling) {
+    wire::Submission submission = cluster.Make(id);
+    submission.is_sibling = is_sibling;
+    return !Of<Refuse>(cluster.Submit(submission)).empty();
+  };
+  EXPECT_FALSE(is_refused(1, false));
+  for (const int64_t id : {2, 3, 4}) EXPECT_FALSE(is_refused(id, true)) << id;
+  EXPECT_TRUE(is_refused(5, false)) << "four wait before it";
+}
+
 TEST(SchedulerTest, AbortsWhatCannotBeInTime) {
   Policies policies;
   policies.abort = std::make_unique<EarlyAbort>(seconds(5));

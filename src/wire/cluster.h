@@ -83,6 +83,8 @@ struct Submission {
   TimePoint arrival;
   // Where the last attempt failed; avoided as long as there are others.
   RunnerId failed_on;
+  // Not the first sequence of its request, which is judged for all of them.
+  bool is_sibling = false;
   // Of what has been sent to the client; empty: of any class.
   std::string numeric_class;
 };
