@@ -12,7 +12,7 @@ wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t can
   result.prompt = prompt.tokens;
   result.is_sibling = candidate_idx > 0;
   result.choice = static_cast<int32_t>(candidate_idx % request.best_of);
-  result.max_tokens = std::max(prompt.max_tokens, 1);
+  result.max_tokens = prompt.max_tokens;
   result.min_tokens = std::min(result.min_tokens, result.max_tokens);
   if (!request.has_seed) result.sampling.seed = seed;
   result.arrival = arrival;

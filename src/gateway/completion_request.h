@@ -74,8 +74,7 @@ struct CompletionRequest {
   bool prompt_only(const CompletionPrompt& prompt) const { return prompt.max_tokens == 0; }
 };
 
-// The sequence of one candidate. Prompt-only ones ask for one token, which is then dropped: no
-// runner needs to know about them.
+// The sequence of one candidate.
 wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t candidate_idx,
                                    SequenceId sequence, uint64_t seed, TimePoint arrival);
 

@@ -177,7 +177,19 @@ TEST(Completions, EchoMayAskForNothingElse) {
   ASSERT_TRUE(parsed.ok());
   const CompletionRequest& request = parsed.value();
   EXPECT_TRUE(request.prompt_only(request.prompts[0]));
-  EXPECT_EQ(MakeSequence(request, 0, SequenceId(0), 0, {}).max_tokens, 1);
+  EXPECT_EQ(MakeSequence(request, 0, SequenceId(0), 0, {}).max_tokens, 0);
+}
+
+TEST(Completions, AnEchoedPromptMayFillTheContext) {
+  const auto parse = [](int num_prompt_tokens, int max_tokens) {
+    return Parse(StrCat(R"({"model":"base","echo":true,"max_tokens":)", max_tokens,
+                        R"(,"prompt":[)", Join(std::vector<int>(num_prompt_tokens, 1), ","), "]}"));
+  };
+  EXPECT_TRUE(parse(64, 0).ok());
+  EXPECT_FALSE(parse(64, 1).ok());
+  const auto too_long = parse(65, 0);
+  ASSERT_FALSE(too_long.ok());
+  EXPECT_THAT(too_long.error().message, HasSubstr("65 tokens (65 in the prompt, 0 in the"));
 }
 
 TEST(Completions, WithoutMaxTokensAskForWhatFits) {

@@ -53,14 +53,12 @@ ApiResult<int32_t> ResolveMaxTokens(int64_t num_prompt_tokens, std::optional<int
                                     const std::string& param) {
   const int64_t room = max_model_len - num_prompt_tokens;
   const int64_t max_tokens = wanted.value_or(std::clamp<int64_t>(room, 1, fallback));
-  // Every sequence generates one token, even if it is only asked for its prompt.
-  const int64_t needed = std::max<int64_t>(max_tokens, 1);
-  if (needed <= room) return static_cast<int32_t>(max_tokens);
-  return TooLong(
-      param, max_model_len,
-      StrCat(num_prompt_tokens + needed, " tokens (", num_prompt_tokens, " in the prompt, ", needed,
-             " in the completion). Please reduce the length of the prompt or of the "
-             "completion."));
+  if (max_tokens <= room) return static_cast<int32_t>(max_tokens);
+  return TooLong(param, max_model_len,
+                 StrCat(num_prompt_tokens + max_tokens, " tokens (", num_prompt_tokens,
+                        " in the prompt, ", max_tokens,
+                        " in the completion). Please reduce the length of the prompt or of the "
+                        "completion."));
 }
 
 }  // namespace aril::gateway

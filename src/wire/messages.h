@@ -29,7 +29,7 @@ struct SequenceRequest {
   // Not the first sequence of its request, which is judged for all of them: whether it may wait is
   // no question. Of no meaning to who runs it.
   bool is_sibling = false;
-  int32_t max_tokens = 16;
+  int32_t max_tokens = 16;  // 0: the prompt is computed, and ends with kLength
   int32_t min_tokens = 0;
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
