@@ -149,7 +149,8 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
 void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
   ServeOptions& options = flags.options;
   app.option_defaults()->group("HTTP");
-  AddFlag(app, "--host", options.http.host, "Address to listen on");
+  AddFlag(app, "--host", options.http.host,
+          "Address to listen on, or a name: then all of its addresses that this machine has");
   AddFlag(app, "--port", options.http.port, "Port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535));
   CLI::Option* key =

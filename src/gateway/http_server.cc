@@ -17,6 +17,7 @@
 #include "boost/asio/steady_timer.hpp"
 #include "boost/asio/use_awaitable.hpp"
 #include "gateway/http_connection.h"
+#include "gateway/http_listener.h"
 #include "gateway/tls_context.h"
 
 namespace aril::gateway {
@@ -33,31 +34,14 @@ constexpr Duration kLastWords = std::chrono::seconds(1);
 // Connections above the limit that are being told so at the same time; more are just closed.
 constexpr size_t kMaxRefusals = 64;
 
-Status OpenAcceptor(const HttpServerOptions& options, tcp::acceptor& acceptor) {
-  error_code error;
-  const auto address = asio::ip::make_address(options.host, error);
-  if (error) {
-    return InvalidArgument(
-        StrCat("--host ", options.host, " is not an IP address; use 127.0.0.1, 0.0.0.0, ::1, …"));
-  }
-  const tcp::endpoint endpoint(address, options.port);
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) return OkStatus();
-  return Unavailable(StrCat("cannot listen on ", options.host, ":", options.port, ": ",
-                            error.message(), "; choose another --host or --port"));
-}
-
 }  // namespace
 
 struct HttpServer::Impl {
   explicit Impl(const HttpServerOptions& server_options)
-      : options(server_options), acceptor(io), signals(io), drain_timer(io) {}
+      : options(server_options), signals(io), drain_timer(io) {}
 
-  asio::awaitable<void> AcceptLoop();
-  asio::awaitable<void> AcceptOne();
+  asio::awaitable<void> AcceptLoop(tcp::acceptor& acceptor);
+  asio::awaitable<void> AcceptOne(tcp::acceptor& acceptor);
   asio::awaitable<void> Accepted(tcp::socket socket);
   asio::awaitable<void> Refuse(tcp::socket socket);
   std::shared_ptr<HttpConnection> MakeConnection(tcp::socket socket);
@@ -72,7 +56,7 @@ struct HttpServer::Impl {
   BodyPlanner planner;
   std::unique_ptr<asio::ssl::context> tls;  // null: plain HTTP
   asio::io_context io{1};
-  tcp::acceptor acceptor;
+  Acceptors acceptors;  // one for each address
   asio::signal_set signals;
   asio::steady_timer drain_timer;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections;
@@ -80,12 +64,12 @@ struct HttpServer::Impl {
   bool draining = false;
 };
 
-asio::awaitable<void> HttpServer::Impl::AcceptLoop() {
+asio::awaitable<void> HttpServer::Impl::AcceptLoop(tcp::acceptor& acceptor) {
   asio::steady_timer backoff(io);
   while (!draining) {
     bool failed = false;
     try {
-      co_await AcceptOne();
+      co_await AcceptOne(acceptor);
     } catch (const std::exception& exception) {  // an exception here would end the loop silently
       failed = !draining;
       if (failed) LogWarning(StrCat("cannot accept a connection: ", exception.what()));
@@ -97,7 +81,7 @@ asio::awaitable<void> HttpServer::Impl::AcceptLoop() {
   }
 }
 
-asio::awaitable<void> HttpServer::Impl::AcceptOne() {
+asio::awaitable<void> HttpServer::Impl::AcceptOne(tcp::acceptor& acceptor) {
   tcp::socket socket(io);
   co_await acceptor.async_accept(socket, asio::use_awaitable);
   if (draining) co_return;
@@ -131,7 +115,7 @@ asio::awaitable<void> HttpServer::Impl::Refuse(tcp::socket socket) {
 void HttpServer::Impl::BeginDrain(Duration timeout, std::function<void()> on_timeout) {
   if (std::exchange(draining, true)) return;
   error_code ignored;
-  acceptor.close(ignored);
+  for (tcp::acceptor& acceptor : acceptors) acceptor.close(ignored);
   for (const auto& connection : connections) connection->Drain();
   StopIfDrained();
   drain_timer.expires_after(timeout);
@@ -159,7 +143,8 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerOptions
     if (!options.ssl_certfile.empty()) {
       ASSIGN_OR_RETURN(impl->tls, LoadServerTls(options.ssl_certfile, options.ssl_keyfile));
     }
-    RETURN_IF_ERROR(OpenAcceptor(options, impl->acceptor));
+    ASSIGN_OR_RETURN(Endpoints endpoints, ResolveHost(impl->io, options.host, options.port));
+    ASSIGN_OR_RETURN(impl->acceptors, ListenAt(impl->io, std::move(endpoints)));
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
   } catch (const std::exception& exception) {
     return Internal(StrCat("cannot start the server: ", exception.what()));
@@ -171,13 +156,15 @@ HttpServer::~HttpServer() = default;
 
 uint16_t HttpServer::port() const {
   error_code ignored;
-  return impl_->acceptor.local_endpoint(ignored).port();
+  return impl_->acceptors.front().local_endpoint(ignored).port();
 }
 
 void HttpServer::Run(HttpHandler handler, BodyPlanner planner) {
   impl_->handler = std::move(handler);
   impl_->planner = std::move(planner);
-  asio::co_spawn(impl_->io, impl_->AcceptLoop(), asio::detached);
+  for (tcp::acceptor& acceptor : impl_->acceptors) {
+    asio::co_spawn(impl_->io, impl_->AcceptLoop(acceptor), asio::detached);
+  }
   while (true) {
     try {
       impl_->io.run();

@@ -23,8 +23,8 @@
 namespace aril::gateway {
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";
-  uint16_t port = 8000;  // 0: any free one
+  std::string host = "127.0.0.1";  // or a name: all of its addresses that this machine has
+  uint16_t port = 8000;            // 0: any free one
   // PEM; without them, plain HTTP. No keyfile: the certificate's file holds the key, too.
   std::string ssl_certfile;
   std::string ssl_keyfile;
@@ -48,8 +48,8 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   // Binds and listens, so that an address in use is known at once. InvalidArgument for a host that
-  // is no address of this machine or files that are no certificate and key; Unavailable if the
-  // port is taken.
+  // is neither an address nor a name of any, or files that are no certificate and key; Unavailable
+  // if the port is taken, or the host is not this machine.
   static StatusOr<std::unique_ptr<HttpServer>> Listen(const HttpServerOptions& options);
   ~HttpServer();
 

@@ -431,9 +431,22 @@ TEST(HttpServer, DrainsAtSighupHoweverOftenItComes) {
   server.Join();
 }
 
+TEST(HttpServer, ListensAtAName) {
+  RunningServer server({.host = "localhost"}, Echo);
+  RawClient client(server->port());
+  ASSERT_TRUE(client.Send(kGet));
+  EXPECT_THAT(client.ReadUntil("GET "), StartsWith("HTTP/1.1 200"));
+}
+
 TEST(HttpServer, SaysWhenItCannotListen) {
-  const auto bad_host = HttpServer::Listen({.host = "nowhere"});
+  // No name has so long a part, so that nobody needs to be asked.
+  const std::string no_name(64, 'x');
+  const auto bad_host = HttpServer::Listen({.host = no_name});
   EXPECT_EQ(bad_host.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(bad_host.status()), HasSubstr("--host " + no_name + " is not an address"));
+  const auto elsewhere = HttpServer::Listen({.host = "192.0.2.1"});
+  EXPECT_EQ(elsewhere.status().code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(elsewhere.status()), HasSubstr("cannot listen on 192.0.2.1:8000"));
   const auto first = HttpServer::Listen({.port = 0});
   ASSERT_TRUE(first.ok());
   const auto second = HttpServer::Listen({.port = (*first)->port()});
