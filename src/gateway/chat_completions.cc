@@ -117,6 +117,7 @@ ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& c
 
 ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
                                            AdapterId adapter) {
+  RefuseTools(fields);
   auto prompt = ReadChatPrompt(fields, context);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!prompt.ok()) return prompt.error();
@@ -138,7 +139,6 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   ReadGenerationFields(fields, context.model, &request);
   ReadChatLogprobs(fields, &request);
   const auto max_tokens = ReadChatMaxTokens(fields, request);
-  RefuseTools(fields);
   RefuseOtherModalities(fields);
   if (!fields.ok()) return *fields.error();
   if (auto error = CheckNumSequences(1, request, context.limits)) return *error;

@@ -73,5 +73,22 @@ TEST_F(ChatServiceTest, TokenizesConversations) {
   EXPECT_EQ(Text(json, {"max_model_len"}), "64");
 }
 
+// A count that leaves something out would be believed.
+TEST_F(ChatServiceTest, TokenizesNoConversationThatItWouldNotAnswer) {
+  Start();
+  const auto refused = [this](const std::string& fields) {
+    const HttpResponse response = Send("POST", "/tokenize", kChat + fields + "}");
+    EXPECT_EQ(response.status, 400) << fields;
+    const auto json = Json::Parse(response.body);
+    return json.ok() ? Text(*json, {"error", "param"}) : response.body;
+  };
+  const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
+  EXPECT_EQ(refused(tools), R"("tools")");
+  EXPECT_EQ(refused(R"(,"chat_template":"x")"), R"("chat_template")");
+  EXPECT_EQ(refused(R"(,"return_token_strs":true)"), R"("return_token_strs")");
+  const std::string left_out = R"(,"return_token_strs":false,"tool_choice":"none")" + tools;
+  EXPECT_EQ(Text(Ask("POST", "/tokenize", kChat + left_out + "}"), {"count"}), "7");
+}
+
 }  // namespace
 }  // namespace aril::gateway

@@ -29,12 +29,19 @@ ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestCo
   return EncodeText(context.model, prompt, add_special_tokens, "prompt");
 }
 
+// vLLM's `token_strs`: the tokens as the vocabulary's file spells them.
+void RefuseTokenTexts(JsonFields& fields) {
+  if (!fields.GetBool("return_token_strs", false)) return;
+  fields.Fail("return_token_strs", "is not supported by this server; /detokenize gives texts");
+}
+
 }  // namespace
 
 ApiResult<Json> Tokenize(std::string_view body, const RequestContext& context) {
   auto json = ParseBody(body, context.limits.max_body_bytes);
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());
+  RefuseTokenTexts(fields);
   const auto adapter = FindAdapter(fields, context);
   if (!adapter.ok()) return adapter.error();
   const auto ids = fields.Find("messages") != nullptr ? EncodeChat(fields, context, adapter.value())
