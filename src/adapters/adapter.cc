@@ -121,10 +121,14 @@ class Adapter::Reader {
   Status CheckAllTaken() const {
     for (const auto& [name, tensor] : tensors_) {
       if (taken_.contains(name)) continue;
-      return InvalidArgument(StrCat(
-          "tensor ", JsonQuote(name.substr(0, kMaxShownName)),
-          " belongs to no target module of this base model (", base_.num_layers,
-          " layers) and this config; serving the adapter without it would change its results"));
+      const std::string unmatched =
+          spec_.unmatched_targets.empty()
+              ? ""
+              : StrCat(", which names ", spec_.unmatched_targets, " in vain");
+      return InvalidArgument(StrCat("tensor ", JsonQuote(name.substr(0, kMaxShownName)),
+                                    " belongs to no target module of this base model (",
+                                    base_.num_layers, " layers) and this config", unmatched,
+                                    "; serving the adapter without it would change its results"));
     }
     return OkStatus();
   }

@@ -133,6 +133,17 @@ TEST(Adapter, RefusesATensorOfNoTarget) {
   EXPECT_THAT(extra(layer), AllOf(HasSubstr(layer), HasSubstr("2 layers")));
 }
 
+// A name that no module has is harmless (as in PEFT) only if nothing was trained under it.
+TEST(Adapter, RefusesTensorsOfAMisspeltTarget) {
+  EXPECT_THAT(
+      ErrorAfter(
+          [](const TestDir& dir) { ReplaceInFile(dir / kConfig, "\"up_proj\"", "\"up_prpj\""); }),
+      AllOf(HasSubstr("up_proj.lora_A"), HasSubstr("no target module"), HasSubstr("\"up_prpj\"")));
+  const TestDir dir(kAdapter);
+  ReplaceInFile(dir / kConfig, "\"up_proj\"", "\"up_proj\", \"c_attn\"");
+  EXPECT_TRUE(Adapter::OpenWithoutBase(dir.path(), Base(), kMaxLoraRank).ok());
+}
+
 // Names come from strangers: they must not forge lines of a log, nor fill it.
 TEST(Adapter, QuotesAndCutsForeignNames) {
   const std::string name = "line\nbreak" + std::string(100'000, 'x');

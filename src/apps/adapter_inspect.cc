@@ -109,6 +109,10 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(adapter->spec()));
+  if (!adapter->spec().unmatched_targets.empty()) {
+    report.Line("warning", "target_modules names ", adapter->spec().unmatched_targets,
+                ", which no module of the base model is called: nothing is adapted there");
+  }
   const DType dtype = ServedDType(*options.model_dir);
   ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(base, dtype));
   const int64_t pages = PagesForAdapter(*adapter, dtype, layout.page_bytes());

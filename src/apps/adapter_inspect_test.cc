@@ -48,6 +48,16 @@ TEST(AdapterInspect, SaysWhetherItFitsAndWhatItTakes) {
                                   HasSubstr("pages of "), HasSubstr(" in F32")));
 }
 
+TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {
+  const TestDir dir(std::string(kModel) + "/adapters/one-layer-r4");
+  ReplaceInFile(dir / "adapter_config.json", R"("k_proj",)", R"("k_proj", "c_attn",)");
+  const Outcome outcome = Inspect({dir.path(), kModel});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text,
+              AllOf(HasSubstr("fits        yes"),
+                    HasSubstr(R"(warning     target_modules names "c_attn", which)")));
+}
+
 // What PEFT writes beside an adapted embedding.
 TEST(AdapterInspect, ACopyOfATiedMatrixFits) {
   const std::string model = ARIL_SOURCE_DIR "/tests/goldens/qwen2-f32";

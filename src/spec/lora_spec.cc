@@ -22,6 +22,12 @@ constexpr size_t kMaxShownNames = 8;
 // Modules outside of the layers: PEFT adapts them when they are named.
 constexpr std::string_view kLmHead = "lm_head";
 constexpr std::string_view kEmbedding = "model.embed_tokens";
+// Modules that PEFT cannot adapt, and refuses when they are named.
+constexpr std::string_view kNotLinear[] = {"model", "model.layers", "model.norm",
+                                           "model.rotary_emb"};
+constexpr std::string_view kNotLinearInLayers[] = {
+    "",     ".self_attn",  ".self_attn.q_norm", ".self_attn.k_norm",
+    ".mlp", ".mlp.act_fn", ".input_layernorm",  ".post_attention_layernorm"};
 
 std::string ModuleName(int64_t layer, Projection projection) {
   return StrCat("model.layers.", layer, ".", ModulePath(projection));
@@ -42,7 +48,8 @@ std::string Quoted(const std::vector<std::string>& names) {
 std::string Supported() {
   std::vector<std::string_view> names;
   for (const Projection projection : kAllProjections) names.push_back(Name(projection));
-  return Join(names, ", ");
+  return StrCat(Join(names, ", "), ", e.g. ", ModuleName(0, Projection::kQ), ", ", kEmbedding,
+                " and ", kLmHead);
 }
 
 // A "rank_pattern" or "alpha_pattern", compiled.
@@ -149,8 +156,8 @@ class TargetFilter {
     return match != ModuleMatcher::Match::kNone;
   }
 
-  // After all modules were asked for.
-  Status CheckMatched() const {
+  // After all modules were asked for: the names of target_modules that none of them has.
+  StatusOr<std::vector<std::string>> Unmatched() const {
     for (const auto& [field, exhausted] : {std::pair("target_modules", targets_.exhausted()),
                                            {"exclude_modules", excluded_.exhausted()},
                                            {"layers_pattern", layers_.exhausted()}}) {
@@ -159,12 +166,7 @@ class TargetFilter {
           StrCat('"', field,
                  "\": the regular expression backtracks too often on the base model's modules"));
     }
-    const std::vector<std::string> unmatched = targets_.Unmatched();
-    if (unmatched.empty()) return OkStatus();
-    return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(unmatched),
-                                  ", which no module of this base model is called; it has ",
-                                  Supported(), ", e.g. ", ModuleName(0, Projection::kQ), ", ",
-                                  kEmbedding, " and ", kLmHead));
+    return targets_.Unmatched();
   }
 
  private:
@@ -173,6 +175,31 @@ class TargetFilter {
   ModuleMatcher excluded_;
   LayerFilter layers_;
 };
+
+// Of a list in target_modules, PEFT refuses one that matches no module, and each name of a module
+// that it cannot adapt. It leaves alone other names that match no module.
+Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string>& unmatched,
+                  int64_t num_layers) {
+  if (names.empty()) return OkStatus();
+  if (unmatched.size() == names.size()) {
+    return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(names),
+                                  ", which no module of this base model is called; it has ",
+                                  Supported()));
+  }
+  ASSIGN_OR_RETURN(ModuleMatcher matcher, ModuleMatcher::Make({.names = names}, "target_modules"));
+  const auto check = [&](const std::string& module) {
+    if (matcher.Find(module) == ModuleMatcher::Match::kNone) return OkStatus();
+    return InvalidArgument(StrCat("\"target_modules\" names ", module,
+                                  ", which is not linear; supported are ", Supported()));
+  };
+  for (const std::string_view module : kNotLinear) RETURN_IF_ERROR(check(std::string(module)));
+  for (int64_t layer = 0; layer < num_layers; ++layer) {
+    for (const std::string_view module : kNotLinearInLayers) {
+      RETURN_IF_ERROR(check(StrCat("model.layers.", layer, module)));
+    }
+  }
+  return OkStatus();
+}
 
 // The rank and scale of each targeted module.
 class ModuleTable {
@@ -261,7 +288,9 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) 
     }
   }
   RETURN_IF_ERROR(ResolveOthers(config, base, modules, targets, &spec));
-  RETURN_IF_ERROR(targets.CheckMatched());
+  ASSIGN_OR_RETURN(const std::vector<std::string> unmatched, targets.Unmatched());
+  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base.num_layers));
+  spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
     return InvalidArgument(
         "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose no "

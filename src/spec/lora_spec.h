@@ -34,6 +34,8 @@ struct LoraSpec {
   bool replaces_lm_head = false;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
+  // For people: the names in target_modules that no module of the base model has, quoted and cut.
+  std::string unmatched_targets;
 
   const LoraModule& At(int64_t layer, Projection projection) const {
     return layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)];
@@ -45,9 +47,9 @@ struct LoraSpec {
   int64_t MaxRank() const;
 };
 
-// Finds the modules that a configuration targets or replaces, as PEFT does. An error names each
-// target that matches no module of the base model: PEFT trains nothing there, so it is a mistake or
-// the adapter belongs to another model.
+// Finds the modules that a configuration targets or replaces, as PEFT does. Like there, one of
+// several names in target_modules may match no module: nothing was trained there, and a file with
+// tensors for it does not fit. An error if none matches: the adapter belongs to another model.
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base);
 
 }  // namespace aril

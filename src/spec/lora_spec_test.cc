@@ -88,16 +88,34 @@ TEST(LoraSpec, MaxRankIsThatOfAModuleThatExists) {
   EXPECT_EQ(Resolve(*json)->MaxRank(), 4);
 }
 
-// PEFT leaves such names alone as long as another one matches. But then the adapter is not what its
-// author meant, or its base is another one.
-TEST(LoraSpec, RefusesEachNameThatMatchesNothing) {
-  for (const char* name :
+// PEFT leaves such names alone as long as another one matches.
+TEST(LoraSpec, ListsTheNamesThatMatchNothing) {
+  for (const std::string name :
        {"q_prpj", "c_attn", "", "proj", "all-linear", "model.layers.31.self_attn.q_proj",
         "attn.q_proj", "self_attn.up_proj", "_proj", "q_proj."}) {
-    EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":["q_proj",")", name, R"("])")),
-                HasSubstr(StrCat("\"target_modules\" names \"", name, "\", which no module")));
+    const auto spec = Resolve(
+        *Json::Parse(R"({"peft_type":"LORA","target_modules":["q_proj",")" + name + R"("]})"));
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_EQ(spec->unmatched_targets, JsonQuote(name));
+    EXPECT_EQ(ModulesOf(*spec).size(), 12) << name << " adds nothing";
   }
-  EXPECT_THAT(ErrorOf(R"("target_modules":["a","b","v_proj"])"), HasSubstr(R"(names "a", "b",)"));
+}
+
+TEST(LoraSpec, RefusesNamesOfWhichNoneMatches) {
+  EXPECT_THAT(ErrorOf(R"("target_modules":["a","b"])"),
+              HasSubstr(R"("target_modules" names "a", "b", which no module)"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["a"],"modules_to_save":["lm_head"])"),
+              HasSubstr("which no module"));
+}
+
+// Neither does PEFT adapt them.
+TEST(LoraSpec, RefusesNamesOfModulesThatAreNotLinear) {
+  for (const char* name : {"norm", "layers", "self_attn", "mlp", "input_layernorm", "7",
+                           "model.layers.3.mlp.act_fn", "self_attn.q_norm"}) {
+    EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":["q_proj",")", name, R"("])")),
+                HasSubstr("which is not linear"))
+        << name;
+  }
 }
 
 TEST(LoraSpec, FindsTheModulesOutsideOfTheLayers) {
