@@ -16,7 +16,8 @@ using internal::UnsupportedField;
 
 constexpr double kMaxAlpha = 1e9;
 constexpr int64_t kMaxLayerIndex = 1'000'000;
-// One for each module of a model of 290 layers. Every one is tried on every module.
+// One for each module of a model of 290 layers. Every one is tried on every module; of those that
+// are no plain names, ResolveLora takes fewer.
 constexpr size_t kMaxPatterns = 2048;
 // Likewise, but these name lists of layers, of which a model has one or two.
 constexpr size_t kMaxLayersPatterns = 64;

@@ -202,5 +202,54 @@ TEST(LoraSpec, RefusesBadExpressions) {
               AllOf(HasSubstr("\"layers_pattern\""), HasSubstr("backtracks too often")));
 }
 
+// `count` patterns that are all alike but for their numbers, which follow `pattern`.
+std::string PatternsOf(size_t count, const std::string& pattern) {
+  std::vector<std::string> members;
+  for (size_t i = 0; i < count; ++i)
+    members.push_back(StrCat(JsonQuote(pattern + StrCat(i)), ":4"));
+  return R"("target_modules":["q_proj"],"rank_pattern":{)" + Join(members, ",") + "}";
+}
+
+// Each is tried on every module, so that a file of them could keep a thread busy for minutes.
+TEST(LoraSpec, BoundsTheExpressionsButNotTheNames) {
+  EXPECT_EQ(ErrorOf(PatternsOf(64, ".*x+")), "");
+  EXPECT_THAT(ErrorOf(PatternsOf(65, ".*x+")),
+              HasSubstr("\"rank_pattern\" has more than 64 regular expressions"));
+  EXPECT_EQ(ErrorOf(PatternsOf(2048, "model.layers.3\\.mlp.x-")), "");
+}
+
+TEST(NamePattern, NamesAreComparedAsTheExpressionsThatTheyAre) {
+  const char* const modules[] = {"model.layers.1.self_attn.q_proj", "model.layers.11.mlp.up_proj",
+                                 "lm_head", "model.embed_tokens"};
+  const char* const keys[] = {"q_proj",
+                              "proj",
+                              "self.attn.q_proj",
+                              R"(self\.attn.q_proj)",
+                              R"(1\.self_attn.q_proj)",
+                              "1.mlp.up_proj",
+                              "model.layers.1.self_attn.q_proj",
+                              "xmodel.layers.1.self_attn.q_proj",
+                              ".lm_head",
+                              "lm_head",
+                              "m_head",
+                              "......d",
+                              "",
+                              ".",
+                              "Q_PROJ",
+                              "model.embed_tokens",
+                              "embed-tokens"};
+  for (const char* key : keys) {
+    const auto name = internal::NamePattern::Make(key);
+    // A group that changes nothing makes it no name.
+    const auto regex = internal::NamePattern::Make(StrCat("(?:", key, ")"));
+    ASSERT_TRUE(name.ok() && regex.ok());
+    EXPECT_TRUE(name->is_name());
+    EXPECT_FALSE(regex->is_name());
+    for (const char* module : modules) {
+      EXPECT_EQ(name->Matches(module), regex->Matches(module)) << key << " on " << module;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace aril

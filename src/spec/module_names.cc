@@ -1,5 +1,8 @@
 #include "spec/module_names.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/strings.h"
 #include "spec/fields.h"
 
@@ -11,6 +14,29 @@ constexpr uint32_t kMaxStepsPerName = 10'000;
 constexpr size_t kMaxPatternBytes = 4096;
 // One for each module of the deepest model (1024 layers).
 constexpr size_t kMaxNames = 8192;
+
+bool IsNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-';
+}
+
+// What a regular expression matches that is a name, where an escaped dot is one and another one is
+// any character. None for other expressions.
+std::optional<std::vector<std::optional<char>>> ParseName(std::string_view key) {
+  std::vector<std::optional<char>> name;
+  for (size_t i = 0; i < key.size(); ++i) {
+    if (IsNameCharacter(key[i])) {
+      name.emplace_back(key[i]);
+    } else if (key[i] == '.') {
+      name.emplace_back(std::nullopt);
+    } else if (key.substr(i).starts_with("\\.")) {
+      name.emplace_back(key[++i]);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return name;
+}
 
 }  // namespace
 
@@ -45,6 +71,30 @@ StatusOr<Regex> CompileNamePattern(std::string_view pattern) {
     return Unimplemented("the regular expression has {,n}; write {0,n}");
   }
   return Regex::Compile(pattern, {.whole_text = true, .max_steps = kMaxStepsPerName});
+}
+
+StatusOr<NamePattern> NamePattern::Make(std::string_view key) {
+  NamePattern pattern;
+  if (auto name = ParseName(key)) {
+    pattern.name_ = *std::move(name);
+    return pattern;
+  }
+  ASSIGN_OR_RETURN(pattern.regex_, CompileNamePattern(StrCat("(.*\\.)?(", key, ")")));
+  return pattern;
+}
+
+std::optional<bool> NamePattern::Matches(std::string_view module) const {
+  if (regex_.has_value()) {
+    Regex::Matcher matcher(*regex_);
+    const bool found = matcher.Find(module, 0).has_value();
+    return matcher.exhausted() ? std::nullopt : std::optional(found);
+  }
+  if (module.size() < name_.size()) return false;
+  const size_t before = module.size() - name_.size();
+  if (before > 0 && module[before - 1] != '.') return false;
+  return std::equal(
+      name_.rbegin(), name_.rend(), module.rbegin(),
+      [](std::optional<char> c, char of_module) { return c.value_or(of_module) == of_module; });
 }
 
 StatusOr<ModuleMatcher> ModuleMatcher::Make(const ModuleNames& names, std::string_view field) {

@@ -36,6 +36,23 @@ StatusOr<ModuleNames> ReadModuleNames(const Json& config, std::string_view key);
 // because a configuration may hold many and each is tried on every module.
 StatusOr<Regex> CompileNamePattern(std::string_view pattern);
 
+// A key of "rank_pattern" or "alpha_pattern": stands for the modules that are called so or end in
+// "." and it, and is a regular expression. Nearly all are names all the same, and there may be one
+// for each module, so that names are compared.
+// Source: peft, utils/other.py, get_pattern_key.
+class NamePattern {
+ public:
+  static StatusOr<NamePattern> Make(std::string_view key);
+
+  bool is_name() const { return !regex_.has_value(); }
+  // None: the search was given up.
+  std::optional<bool> Matches(std::string_view module) const;
+
+ private:
+  std::vector<std::optional<char>> name_;  // none: any character, as "." is
+  std::optional<Regex> regex_;             // of what is not a name
+};
+
 // Not thread-safe.
 class ModuleMatcher {
  public:
