@@ -103,6 +103,21 @@ void TakeFlags(const AddedToken& from, AddedToken* token) {
   *token = std::move(changed);
 }
 
+// The classes that go by add_bos_token and add_eos_token.
+// Source: transformers 4.57, models/*/tokenization_*_fast.py.
+struct ClassWithFlags {
+  std::string_view name;  // without "Fast"
+  bool adds_bos;          // where the config does not say so; none adds an EOS then
+  bool without_flags;     // goes by that even if the config has neither flag
+};
+constexpr ClassWithFlags kClassesWithFlags[] = {
+    {.name = "CodeLlamaTokenizer", .adds_bos = true, .without_flags = true},
+    {.name = "CohereTokenizer", .adds_bos = true, .without_flags = false},
+    {.name = "GPTNeoXTokenizer", .adds_bos = false, .without_flags = true},
+    {.name = "GemmaTokenizer", .adds_bos = true, .without_flags = false},
+    {.name = "LlamaTokenizer", .adds_bos = true, .without_flags = false},
+};
+
 void SetEnd(const std::optional<int32_t>& id, bool wanted, std::vector<int32_t>* end) {
   end->clear();
   if (wanted && id) end->push_back(*id);
@@ -154,6 +169,21 @@ Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
     tokens->push_back({.content = content, .id = *id, .special = true});
   }
   return OkStatus();
+}
+
+TokenizerConfig BesideTokenizerJson(TokenizerConfig config) {
+  std::string_view name = config.tokenizer_class;
+  if (name.ends_with("Fast")) name.remove_suffix(std::string_view("Fast").size());
+  const auto* found = std::ranges::find(kClassesWithFlags, name, &ClassWithFlags::name);
+  const bool has_flags = config.add_bos_token.has_value() || config.add_eos_token.has_value();
+  if (found != std::end(kClassesWithFlags) && (has_flags || found->without_flags)) {
+    config.add_bos_token = config.add_bos_token.value_or(found->adds_bos);
+    config.add_eos_token = config.add_eos_token.value_or(false);
+  } else {
+    config.add_bos_token.reset();
+    config.add_eos_token.reset();
+  }
+  return config;
 }
 
 void ApplyBosAndEos(const TokenizerConfig& config, PipelineParts* parts) {

@@ -42,6 +42,11 @@ StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir);
 Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
                         std::vector<AddedToken>* tokens);
 
+// The config as it counts beside a tokenizer.json, which says itself what goes around a text: most
+// classes of transformers leave it at that, and a few go by add_bos_token and add_eos_token
+// (docs/decisions/028-tokenizer-json-is-the-truth.md). What does not count is not set.
+TokenizerConfig BesideTokenizerJson(TokenizerConfig config);
+
 // Sets bos and eos from the config, where it names tokens of the vocabulary, and makes the
 // post-processor add or omit them where add_bos_token or add_eos_token says so.
 void ApplyBosAndEos(const TokenizerConfig& config, PipelineParts* parts);

@@ -70,7 +70,7 @@ StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view text,
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));
   ASSIGN_OR_RETURN(const JsonFields model, fields.Object("model"));
   ASSIGN_OR_RETURN(BpeWithVocabulary bpe, ReadBpe(model));
-  return AssembleTokenizer(fields, std::move(bpe), config);
+  return AssembleTokenizer(fields, std::move(bpe), BesideTokenizerJson(config));
 }
 
 }  // namespace aril
