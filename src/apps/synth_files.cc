@@ -12,15 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One of these two makes a tokenizer; the others refine it.
-constexpr const char* kTokenizers[] = {"tokenizer.json", "tokenizer.model"};
-constexpr const char* kCompanions[] = {"tokenizer_config.json",
-                                       "special_tokens_map.json",
-                                       "added_tokens.json",
-                                       "vocab.json",
-                                       "merges.txt",
-                                       "chat_template.jinja",
-                                       "chat_template.json"};
+// What LoadTokenizer reads, and what stands beside it. The first two are a tokenizer each, and so
+// are the next two together.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",    "tokenizer.model",       "vocab.json",
+    "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja",   "chat_template.json"};
 
 }  // namespace
 
@@ -45,22 +42,19 @@ Status WriteJsonFile(const std::string& path, const Json& json) {
 }
 
 Status CopyTokenizerFiles(const std::string& from, const std::string& to) {
-  int num_tokenizers = 0;
-  const auto copy = [&](const char* name) -> Status {
-    if (!FileExists(from + "/" + name)) return OkStatus();
+  const auto has = [&](const char* name) { return FileExists(StrCat(from, "/", name)); };
+  if (!has("tokenizer.json") && !has("tokenizer.model") &&
+      !(has("vocab.json") && has("merges.txt"))) {
+    return NotFound(from +
+                    " has no tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json "
+                    "and merges.txt");
+  }
+  for (const char* name : kTokenizerFiles) {
+    if (!has(name)) continue;
     std::error_code error;
-    fs::copy_file(from + "/" + name, to + "/" + name, error);
+    fs::copy_file(StrCat(from, "/", name), StrCat(to, "/", name), error);
     if (error) return Unavailable(StrCat(from, "/", name, ": cannot copy: ", error.message()));
-    return OkStatus();
-  };
-  for (const char* name : kTokenizers) {
-    num_tokenizers += FileExists(from + "/" + name);
-    RETURN_IF_ERROR(copy(name));
   }
-  if (num_tokenizers == 0) {
-    return NotFound(from + ": neither tokenizer.json nor tokenizer.model is there");
-  }
-  for (const char* name : kCompanions) RETURN_IF_ERROR(copy(name));
   return OkStatus();
 }
 

@@ -136,7 +136,7 @@ TEST_F(SynthTest, TokenizerFilesAreCopied) {
   const std::string tokenizer = root_ / "tokenizer";
   fs::create_directories(tokenizer);
   EXPECT_THAT(Message(CopyTokenizerFiles(tokenizer, root_.path())),
-              HasSubstr("neither tokenizer.json nor tokenizer.model"));
+              HasSubstr("expected tokenizer.json, tokenizer.model, or vocab.json"));
   std::ofstream(tokenizer + "/tokenizer.model") << "pieces";
   std::ofstream(tokenizer + "/chat_template.jinja") << "{{ x }}";
   std::ofstream(tokenizer + "/model.safetensors") << "weights";
@@ -145,6 +145,20 @@ TEST_F(SynthTest, TokenizerFilesAreCopied) {
   EXPECT_EQ(*ReadFile(dir + "/tokenizer.model", 100), "pieces");
   EXPECT_EQ(*ReadFile(dir + "/chat_template.jinja", 100), "{{ x }}");
   EXPECT_FALSE(FileExists(dir + "/tokenizer.json"));
+}
+
+// Like the server, which loads such folders.
+TEST_F(SynthTest, ATokenizerMayBeAVocabularyAndMerges) {
+  TestDir tokenizer;
+  tokenizer.Write("vocab.json", "{}");
+  EXPECT_THAT(Message(CopyTokenizerFiles(tokenizer.path(), root_.path())),
+              HasSubstr("has no tokenizer"))
+      << "merges.txt is missing";
+  tokenizer.Write("merges.txt", "#version: 0.2");
+  const std::string dir = root_ / "model";
+  WriteModel({.shape = "tiny", .out_dir = dir, .tokenizer_dir = tokenizer.path()});
+  EXPECT_EQ(*ReadFile(dir + "/vocab.json", 100), "{}");
+  EXPECT_EQ(*ReadFile(dir + "/merges.txt", 100), "#version: 0.2");
 }
 
 class SynthAdaptersTest : public SynthTest {
