@@ -163,12 +163,16 @@ Frame Read(const v1::ReleaseAttempt& in, FieldReader& reader) {
 }
 
 void Write(const delivery::AttemptRefused& refused, TimePoint, v1::Frame* frame) {
-  frame->mutable_attempt_refused()->set_sequence(refused.sequence.value());
-  frame->mutable_attempt_refused()->set_attempt(refused.attempt);
+  v1::AttemptRefused& out = *frame->mutable_attempt_refused();
+  out.set_sequence(refused.sequence.value());
+  out.set_attempt(refused.attempt);
+  out.set_reason(WireText(refused.reason, kMaxReason));
 }
 
 Frame Read(const v1::AttemptRefused& in, FieldReader& reader) {
-  return delivery::AttemptRefused{reader.Sequence(in.sequence()), reader.Attempt(in.attempt())};
+  return delivery::AttemptRefused{.sequence = reader.Sequence(in.sequence()),
+                                  .attempt = reader.Attempt(in.attempt()),
+                                  .reason = reader.Text("reason", in.reason(), kMaxReason)};
 }
 
 namespace {

@@ -274,7 +274,9 @@ TEST(Codec, KeepsAttempts) {
 
   EXPECT_EQ(RoundTrip(delivery::ReleaseAttempt{SequenceId(1), 2}),
             (delivery::ReleaseAttempt{SequenceId(1), 2}));
-  EXPECT_EQ(RoundTrip(delivery::AttemptRefused{SequenceId(1), 2}).attempt, 2u);
+  const auto refused = RoundTrip(delivery::AttemptRefused{SequenceId(1), 2, "full"});
+  EXPECT_EQ(refused.attempt, 2u);
+  EXPECT_EQ(refused.reason, "full");
 }
 
 TEST(Codec, KeepsTokens) {

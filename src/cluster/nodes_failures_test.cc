@@ -224,7 +224,9 @@ TEST_F(NodesTest, AFullRunnerIsTriedAgainUntilTheAttemptsAreUsedUp) {
   Submit(gateway, 0, 3, {1});
   network_.Run(seconds(30));
   EXPECT_EQ(gateway.client.streams[0].error.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("failed on 6 runners"));
+  EXPECT_THAT(
+      Message(gateway.client.streams[0].error),
+      HasSubstr("failed on 6 runners, one after the other (the last one says: the queue is full)"));
 }
 
 TEST_F(NodesTest, WhoSaysNothingIsDisconnected) {

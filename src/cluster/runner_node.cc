@@ -216,12 +216,12 @@ void RunnerNode::OnLoaded(const Load& load, const StatusOr<SharedAdapterLoader::
       const StatusCode code = loaded.status().code();
       const bool may_succeed_elsewhere =
           code == StatusCode::kUnavailable || code == StatusCode::kResourceExhausted;
+      const Status why =
+          Unavailable(StrCat("adapter ", digest, " cannot be loaded: ", Message(loaded.status())));
       if (may_succeed_elsewhere) {
-        Decline(attempt, begun.link);
+        Decline(attempt, begun.link, why);
       } else {
-        Fail(attempt, static_cast<int32_t>(begun.start.output.size()), begun.link,
-             Unavailable(
-                 StrCat("adapter ", digest, " cannot be loaded: ", Message(loaded.status()))));
+        Fail(attempt, static_cast<int32_t>(begun.start.output.size()), begun.link, why);
       }
     }
   }
@@ -261,13 +261,13 @@ void RunnerNode::Run(delivery::StartAttempt& start, LinkId link, const ReadyAdap
   // Another runner might take it, unless it can run nowhere.
   const StatusCode code = status.code();
   const bool is_hopeless = code == StatusCode::kInvalidArgument || code == StatusCode::kNotFound;
-  if (!is_hopeless) return Decline(attempt, link);
+  if (!is_hopeless) return Decline(attempt, link, status);
   Fail(attempt, num_output, link, status);
 }
 
-void RunnerNode::Decline(const delivery::ReleaseAttempt& attempt, LinkId link) {
+void RunnerNode::Decline(const delivery::ReleaseAttempt& attempt, LinkId link, const Status& why) {
   end_.OnFinished(attempt);
-  links_.Send(link, delivery::AttemptRefused{attempt.sequence, attempt.attempt});
+  links_.Send(link, delivery::AttemptRefused{attempt.sequence, attempt.attempt, Message(why)});
 }
 
 void RunnerNode::Fail(const delivery::ReleaseAttempt& attempt, int32_t num_output, LinkId link,

@@ -107,7 +107,7 @@ class RunnerNode final : public Node {
   void OnLoaded(const Load& load, const StatusOr<SharedAdapterLoader::Ready>& loaded,
                 TimePoint now);
   // An accepted attempt does not begin: somewhere else it might, or nowhere.
-  void Decline(const delivery::ReleaseAttempt& attempt, LinkId link);
+  void Decline(const delivery::ReleaseAttempt& attempt, LinkId link, const Status& why);
   void Fail(const delivery::ReleaseAttempt& attempt, int32_t num_output, LinkId link,
             const Status& why);
   // An attempt that the end has let go of.

@@ -150,7 +150,7 @@ Effects GatewayEnd::OnToken(RunnerId runner, const wire::TokenEvent& event, Time
   // A gap; or the runner gave it up, which the client did not ask for.
   if (event.index > next || event.finish == wire::FinishReason::kCancelled) {
     effects.emplace_back(ReleaseOn{runner, {event.sequence, event.attempt}});
-    FailAttempt(live, now, effects);
+    FailAttempt(live, "", now, effects);
     return effects;
   }
   if (event.token) {
@@ -173,7 +173,7 @@ Effects GatewayEnd::OnAttemptRefused(RunnerId runner, const AttemptRefused& refu
       found->second.runner != runner) {
     return effects;
   }
-  FailAttempt(found->second, now, effects);
+  FailAttempt(found->second, refused.reason, now, effects);
   return effects;
 }
 
@@ -184,7 +184,7 @@ Effects GatewayEnd::OnRunnerBroken(RunnerId runner, TimePoint now) {
     if (live.runner == runner) broken.push_back(id);
   }
   std::sort(broken.begin(), broken.end());
-  for (const SequenceId id : broken) FailAttempt(live_.at(id), now, effects);
+  for (const SequenceId id : broken) FailAttempt(live_.at(id), "", now, effects);
   return effects;
 }
 
@@ -203,7 +203,7 @@ Effects GatewayEnd::OnTick(TimePoint now) {
     Live& live = live_.at(id);
     if (live.runner.valid()) {
       effects.emplace_back(ReleaseOn{live.runner, {id, live.attempt}});
-      FailAttempt(live, now, effects);
+      FailAttempt(live, "", now, effects);
     } else if (is_abandoned && live.output.empty()) {
       EndWithError(live,
                    Unavailable("there is no scheduler, or no runner, at present; try again later"),
@@ -220,13 +220,16 @@ const wire::SequenceRequest* GatewayEnd::Find(SequenceId sequence) const {
   return found == live_.end() ? nullptr : &found->second.request;
 }
 
-void GatewayEnd::FailAttempt(Live& live, TimePoint now, Effects& effects) {
+void GatewayEnd::FailAttempt(Live& live, const std::string& reason, TimePoint now,
+                             Effects& effects) {
   live.failed_on = std::exchange(live.runner, RunnerId());
   if (++live.num_failures > options_.max_failures) {
-    return EndWithError(live,
-                        Unavailable(StrCat("the request failed on ", live.num_failures,
-                                           " runners, one after the other; try again later")),
-                        effects);
+    const std::string why = reason.empty() ? "" : StrCat(" (the last one says: ", reason, ")");
+    return EndWithError(
+        live,
+        Unavailable(StrCat("the request failed on ", live.num_failures,
+                           " runners, one after the other", why, "; try again later")),
+        effects);
   }
   if (live.num_failures == 1) return Submit(live, now, effects);
   live.retry_at = now + options_.retry_after * (1 << std::min(live.num_failures - 2, 10));

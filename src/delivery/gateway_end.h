@@ -117,8 +117,8 @@ class GatewayEnd {
 
   wire::Submission SubmissionOf(const Live& live) const;
   void Submit(Live& live, TimePoint now, Effects& effects);
-  // The current attempt is over; another one, or an error.
-  void FailAttempt(Live& live, TimePoint now, Effects& effects);
+  // The current attempt is over; another one, or an error, with the reason if there is one to say.
+  void FailAttempt(Live& live, const std::string& reason, TimePoint now, Effects& effects);
   void End(Live& live, wire::TokenEvent last, Effects& effects);
   void EndWithError(Live& live, const Status& status, Effects& effects);
 

@@ -56,6 +56,7 @@ struct ReleaseAttempt {
 struct AttemptRefused {
   SequenceId sequence;
   uint32_t attempt = 0;
+  std::string reason = {};  // for the client, if nobody else takes it; may be empty
 };
 
 }  // namespace aril::delivery
