@@ -142,7 +142,7 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
 
   cluster::NodeLoop loop(clock);
-  gateway::Metrics metrics;
+  gateway::Metrics metrics(gateway::Metrics::Process::kRunner);
   metrics.SetAdapters(
       [&adapters](AdapterId id) {
         const auto index = static_cast<size_t>(id.value());

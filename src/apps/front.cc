@@ -19,6 +19,8 @@ Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& op
              const Clock& clock, Place place)
     : drain_delay_(options.drain_delay),
       drain_timeout_(options.drain_timeout),
+      metrics_(place == Place::kCluster ? gateway::Metrics::Process::kGateway
+                                        : gateway::Metrics::Process::kServer),
       server_(std::move(server)),
       gateway_({.limits = options.limits,
                 .max_in_flight = options.max_in_flight,

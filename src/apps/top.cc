@@ -15,10 +15,16 @@
 namespace aril {
 namespace {
 
+// A cluster's runner knows no requests, and its gateway no steps.
+bool IsOurs(const std::vector<MetricSample>& samples) {
+  return FindValue(samples, "aril_requests_in_flight") ||
+         FindValue(samples, "aril_step_rows_count");
+}
+
 StatusOr<MetricScrape> Scrape(const Server& server, const Clock& clock) {
   ASSIGN_OR_RETURN(const std::string text, server.Fetch("/metrics"));
   MetricScrape scrape = {.time = clock.Now(), .samples = ParseMetrics(text)};
-  if (!FindValue(scrape.samples, "aril_requests_in_flight")) {
+  if (!IsOurs(scrape.samples)) {
     return FailedPrecondition("/metrics: not those of an Aril server; check --url");
   }
   return scrape;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -76,6 +77,16 @@ std::string OutcomeOf(const Status& status) {
   }
 }
 
+prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
+                                                  const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Histogram& Histogram(prometheus::Registry& registry, const char* name, const char* help,
+                                 const Buckets& buckets) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+}
+
 // A gauge for each value of one label.
 MetricFamily GaugesBy(const char* label, const char* name, const char* help,
                       const std::vector<std::pair<const char*, int64_t>>& values) {
@@ -114,13 +125,9 @@ double KvUsage(const wire::StepStats& stats) {
 }  // namespace
 
 struct Metrics::Impl {
-  prometheus::Family<prometheus::Counter>& Counters(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-  }
-  prometheus::Histogram& Histogram(const char* name, const char* help, const Buckets& buckets) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
-  }
+  explicit Impl(Process its_process) : process(its_process) {}
 
+  std::vector<MetricFamily> CollectLoad() const;
   std::vector<MetricFamily> CollectRunner(int64_t now) const;
   std::vector<MetricFamily> CollectAdapters() const;
   std::string NameOf(AdapterId adapter) const;
@@ -128,55 +135,62 @@ struct Metrics::Impl {
   MetricFamily LoraInfo(int64_t now) const;
   MetricFamily ModelSequences() const;
 
-  prometheus::Registry registry;
+  const Process process;
+  prometheus::Registry of_requests;
   prometheus::Family<prometheus::Counter>& responses =
-      Counters("aril_http_responses_total", "Answers, by route and status");
+      Counters(of_requests, "aril_http_responses_total", "Answers, by route and status");
   prometheus::Family<prometheus::Counter>& requests =
-      Counters("aril_requests_total", "Completion requests, by outcome");
+      Counters(of_requests, "aril_requests_total", "Completion requests, by outcome");
   prometheus::Family<prometheus::Counter>& sequences =
-      Counters("aril_sequences_finished_total", "Sequences that ended by reason");
+      Counters(of_requests, "aril_sequences_finished_total", "Sequences that ended by reason");
   prometheus::Family<prometheus::Counter>& tokens =
-      Counters("aril_tokens_total", "Tokens of finished requests, by tenant");
-  prometheus::Counter& prompt_tokens =
-      Counters("vllm:prompt_tokens_total",
-               "Prompt tokens computed, those computed again after an eviction included")
-          .Add({});
-  prometheus::Counter& generated_tokens =
-      Counters("vllm:generation_tokens_total", "Tokens generated").Add({});
+      Counters(of_requests, "aril_tokens_total", "Tokens of finished requests, by tenant");
   prometheus::Gauge& in_flight = prometheus::BuildGauge()
                                      .Name("aril_requests_in_flight")
                                      .Help("Completion requests in work")
-                                     .Register(registry)
+                                     .Register(of_requests)
                                      .Add({});
   prometheus::Histogram& first_token =
-      Histogram("aril_time_to_first_token_seconds", "From arrival to a sequence's first token",
-                TimeBuckets());
-  prometheus::Histogram& inter_token = Histogram(
-      "aril_inter_token_latency_seconds", "Between a sequence's successive tokens", TimeBuckets());
-  prometheus::Histogram& latency = Histogram(
-      "aril_request_latency_seconds", "From arrival to the end of a sequence", TimeBuckets());
+      Histogram(of_requests, "aril_time_to_first_token_seconds",
+                "From arrival to a sequence's first token", TimeBuckets());
+  prometheus::Histogram& inter_token =
+      Histogram(of_requests, "aril_inter_token_latency_seconds",
+                "Between a sequence's successive tokens", TimeBuckets());
+  prometheus::Histogram& latency =
+      Histogram(of_requests, "aril_request_latency_seconds",
+                "From arrival to the end of a sequence", TimeBuckets());
   prometheus::Family<prometheus::Counter>& fetches =
-      Counters("aril_source_fetches_total", "Adapters fetched, by scheme and outcome");
+      Counters(of_requests, "aril_source_fetches_total", "Adapters fetched, by scheme and outcome");
   prometheus::Family<prometheus::Counter>& fetched_bytes =
-      Counters("aril_source_bytes_total", "Bytes of adapters that arrived, by scheme");
+      Counters(of_requests, "aril_source_bytes_total", "Bytes of adapters that arrived, by scheme");
   prometheus::Family<prometheus::Histogram>& fetch_seconds =
       prometheus::BuildHistogram()
           .Name("aril_source_fetch_seconds")
           .Help("Fetching one adapter's files, by scheme")
-          .Register(registry);
+          .Register(of_requests);
+  prometheus::Registry of_steps;
+  prometheus::Counter& prompt_tokens =
+      Counters(of_steps, "vllm:prompt_tokens_total",
+               "Prompt tokens computed, those computed again after an eviction included")
+          .Add({});
+  prometheus::Counter& generated_tokens =
+      Counters(of_steps, "vllm:generation_tokens_total", "Tokens generated").Add({});
   prometheus::Histogram& step_seconds =
-      Histogram("aril_step_seconds", "Time of one engine step", TimeBuckets());
-  prometheus::Histogram& step_rows =
-      Histogram("aril_step_rows", "Rows (tokens computed) per engine step", CountBuckets());
-  prometheus::Histogram& step_segments = Histogram(
-      "aril_step_segments", "Runs of rows with one adapter per engine step", CountBuckets());
+      Histogram(of_steps, "aril_step_seconds", "Time of one engine step", TimeBuckets());
+  prometheus::Histogram& step_rows = Histogram(
+      of_steps, "aril_step_rows", "Rows (tokens computed) per engine step", CountBuckets());
+  prometheus::Histogram& step_segments =
+      Histogram(of_steps, "aril_step_segments", "Runs of rows with one adapter per engine step",
+                CountBuckets());
   prometheus::Histogram& step_adapters =
-      Histogram("aril_step_adapters",
+      Histogram(of_steps, "aril_step_adapters",
                 "Different adapters per engine step, the base model not counted", CountBuckets());
-  prometheus::Histogram& queue_seconds = Histogram(
-      "aril_queue_time_seconds", "From a sequence's arrival to its first step", TimeBuckets());
-  prometheus::Histogram& adapter_load_seconds = Histogram(
-      "aril_adapter_load_seconds", "Copying one adapter's weights into the pool", TimeBuckets());
+  prometheus::Histogram& queue_seconds =
+      Histogram(of_steps, "aril_queue_time_seconds", "From a sequence's arrival to its first step",
+                TimeBuckets());
+  prometheus::Histogram& adapter_load_seconds =
+      Histogram(of_steps, "aril_adapter_load_seconds",
+                "Copying one adapter's weights into the pool", TimeBuckets());
 
   mutable std::mutex mutex;  // guards what follows
   std::optional<wire::StepStats> last;
@@ -258,13 +272,19 @@ MetricFamily Metrics::Impl::ModelSequences() const {
   return family;
 }
 
+// What a gateway's own sequences do is known there, too.
+std::vector<MetricFamily> Metrics::Impl::CollectLoad() const {
+  const std::lock_guard lock(mutex);
+  if (!last) return {};
+  return {Gauge("vllm:num_requests_running", "Sequences in the batch", last->num_running),
+          Gauge("vllm:num_requests_waiting", "Sequences that wait", last->num_waiting)};
+}
+
 std::vector<MetricFamily> Metrics::Impl::CollectRunner(int64_t now) const {
   const std::lock_guard lock(mutex);
   if (!last) return {};
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   return {
-      Gauge("vllm:num_requests_running", "Sequences in the batch", number(last->num_running)),
-      Gauge("vllm:num_requests_waiting", "Sequences that wait", number(last->num_waiting)),
       Gauge("vllm:kv_cache_usage_perc", "Used share of the pages open to KV, 0 to 1",
             KvUsage(*last)),
       LoraInfo(now),
@@ -312,7 +332,7 @@ std::vector<MetricFamily> Metrics::Impl::CollectAdapters() const {
                   static_cast<double>(tiers.num_closed))};
 }
 
-Metrics::Metrics() : impl_(std::make_unique<Impl>()) {}
+Metrics::Metrics(Process process) : impl_(std::make_unique<Impl>(process)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::SetAdapters(std::function<std::string(AdapterId)> name_of,
@@ -392,9 +412,17 @@ void Metrics::SetRequestsInFlight(int64_t count) {
 }
 
 std::string Metrics::Scrape(int64_t now) const {
-  std::vector<MetricFamily> families = impl_->registry.Collect();
-  for (MetricFamily& family : impl_->CollectRunner(now)) families.push_back(std::move(family));
-  for (MetricFamily& family : impl_->CollectAdapters()) families.push_back(std::move(family));
+  std::vector<MetricFamily> families;
+  const auto add = [&families](std::vector<MetricFamily> more) {
+    std::ranges::move(more, std::back_inserter(families));
+  };
+  if (impl_->process != Process::kRunner) add(impl_->of_requests.Collect());
+  add(impl_->CollectLoad());
+  if (impl_->process != Process::kGateway) {
+    add(impl_->of_steps.Collect());
+    add(impl_->CollectRunner(now));
+  }
+  add(impl_->CollectAdapters());
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -35,7 +35,10 @@ struct AdapterCounts {
 // Thread-safe.
 class Metrics {
  public:
-  Metrics();
+  // Of which process: in a cluster, gateways know of requests and runners of steps, and neither
+  // claims a zero for what it does not know.
+  enum class Process { kServer, kGateway, kRunner };
+  explicit Metrics(Process process = Process::kServer);
   ~Metrics();
 
   // How adapters and the base model (kBaseModel) are named, and how many adapters there are; both
@@ -50,7 +53,7 @@ class Metrics {
   // client named it; only its scheme becomes a label.
   void OnFetch(std::string_view source, const Status& outcome, int64_t bytes, Duration took);
 
-  // After each step of the runner.
+  // After each step of the runner; of a cluster's gateway, how many of its sequences run and wait.
   void OnStep(const wire::StepStats& stats);
 
   // A request was answered. `route` is one of the server's own, never text of a client.

@@ -73,6 +73,36 @@ TEST_F(MetricsTest, TheSeriesOfAScrapeAreBounded) {
             255);
 }
 
+// In a cluster a zero would be added to what others know.
+TEST(Metrics, AProcessShowsWhatItKnows) {
+  const auto scrape = [](Metrics::Process process) {
+    Metrics metrics(process);
+    metrics.OnStep({.num_running = 3});
+    metrics.OnResponse("/health", 200);
+    return metrics.Scrape(1);
+  };
+  const std::string server = scrape(Metrics::Process::kServer);
+  const std::string gateway = scrape(Metrics::Process::kGateway);
+  const std::string runner = scrape(Metrics::Process::kRunner);
+  for (const std::string& text : {server, gateway, runner}) {
+    EXPECT_THAT(text, HasSubstr("vllm:num_requests_running 3\n"));
+  }
+  for (const char* of_steps :
+       {"vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:kv_cache_usage_perc",
+        "vllm:lora_requests_info", "vllm:cache_config_info", "aril_step_rows", "aril_pool_pages",
+        "aril_queue_time_seconds", "aril_adapter_load_seconds", "aril_steps_total"}) {
+    EXPECT_THAT(server, HasSubstr(of_steps));
+    EXPECT_THAT(runner, HasSubstr(of_steps));
+    EXPECT_THAT(gateway, Not(HasSubstr(of_steps)));
+  }
+  for (const char* of_requests : {"aril_http_responses_total", "aril_requests_in_flight",
+                                  "aril_time_to_first_token_seconds"}) {
+    EXPECT_THAT(server, HasSubstr(of_requests));
+    EXPECT_THAT(gateway, HasSubstr(of_requests));
+    EXPECT_THAT(runner, Not(HasSubstr(of_requests)));
+  }
+}
+
 TEST_F(MetricsTest, LabelsAreNeverAClientsText) {
   metrics_.OnFetch("s3://bucket/a", OkStatus(), 10, std::chrono::seconds(1));
   metrics_.OnFetch("hf://org/name", NotFound("x"), 0, std::chrono::seconds(1));
