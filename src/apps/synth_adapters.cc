@@ -95,6 +95,11 @@ StatusOr<SynthAdapters> PlanSynthAdapters(const SynthAdaptersOptions& options) {
     adapters.configs.push_back(MakeConfig(options, targets, rank));
     ASSIGN_OR_RETURN(const LoraConfig config, ParseLoraConfig(adapters.configs.back()));
     ASSIGN_OR_RETURN(adapters.specs.emplace_back(), ResolveLora(config, adapters.model));
+    if (const std::string& unmatched = adapters.specs.back().unmatched_targets;
+        !unmatched.empty()) {
+      return InvalidArgument(
+          StrCat("\"target_modules\" names ", unmatched, ", which this base model does not have"));
+    }
     bytes.push_back(
         TotalBytes(PlanAdapterTensors(adapters.model, adapters.specs.back()), options.dtype));
   }
