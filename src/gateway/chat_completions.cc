@@ -150,8 +150,10 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   if (prompt.tokens.empty()) {
     return InvalidField("messages", "The chat template makes no token of these `messages`.");
   }
-  auto resolved = ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), max_tokens,
-                                   INT32_MAX, context.model.max_model_len, "messages");
+  auto resolved =
+      ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), max_tokens,
+                       context.model.generation_defaults.max_new_tokens.value_or(INT32_MAX),
+                       context.model.max_model_len, "messages");
   if (!resolved.ok()) return resolved.error();
   prompt.max_tokens = resolved.value();
   request.prompts.push_back(std::move(prompt));

@@ -55,6 +55,29 @@ TEST(ChatCompletions, ReadTheirFields) {
   EXPECT_EQ(ParseFields(R"("max_tokens":9)").value().prompts[0].max_tokens, 9);
 }
 
+// As in vLLM: what the model states counts where a request says nothing, and bounds nothing.
+TEST(ChatCompletions, MayHaveALengthFromTheModel) {
+  const auto whole = MakeServedModel();
+  const ServedModel model = {.spec = whole->spec,
+                             .generation_defaults = {.max_new_tokens = 6},
+                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .catalog = whole->catalog,
+                             .chat_template = whole->chat_template,
+                             .max_model_len = 64};
+  const CompletionLimits limits;
+  const auto max_tokens_of = [&](const std::string& members, size_t content_size) {
+    const auto parsed =
+        ParseChatRequest(StrCat(R"({"model":"base","messages":[{"role":"user","content":")",
+                                std::string(content_size, 'x'), R"("}])", members, "}"),
+                         {.model = model, .limits = limits, .tenant = kDefaultTenant});
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    return parsed.ok() ? parsed.value().prompts[0].max_tokens : -1;
+  };
+  EXPECT_EQ(max_tokens_of("", 2), 6);
+  EXPECT_EQ(max_tokens_of("", 64 - 5 - 2), 2) << "no more fit";
+  EXPECT_EQ(max_tokens_of(R"(,"max_tokens":9)", 2), 9);
+}
+
 TEST(ChatCompletions, GiveDocumentsToTheTemplate) {
   const std::string documents = R"([{"title":"a","text":"b"},{}])";
   EXPECT_EQ(PromptOf(ParseFields(R"("documents":)" + documents)), "2d:u:Hi;a:");

@@ -19,14 +19,26 @@ struct Member {
   std::string_view key;
   std::optional<double> neutral = std::nullopt;
 };
-constexpr Member kIgnored[] = {
-    {"bad_words_ids"},       {"begin_suppress_tokens"}, {"encoder_repetition_penalty", 1},
-    {"epsilon_cutoff", 0},   {"eta_cutoff", 0},         {"exponential_decay_length_penalty"},
-    {"forced_bos_token_id"}, {"forced_eos_token_id"},   {"guidance_scale", 1},
-    {"min_length", 0},       {"min_new_tokens", 0},     {"no_repeat_ngram_size", 0},
-    {"num_beams", 1},        {"penalty_alpha", 0},      {"sequence_bias"},
-    {"stop_strings"},        {"suppress_tokens"},       {"top_h"},
-    {"typical_p", 1}};
+constexpr Member kIgnored[] = {{"bad_words_ids"},
+                               {"begin_suppress_tokens"},
+                               {"encoder_repetition_penalty", 1},
+                               {"epsilon_cutoff", 0},
+                               {"eta_cutoff", 0},
+                               {"exponential_decay_length_penalty"},
+                               {"forced_bos_token_id"},
+                               {"forced_eos_token_id"},
+                               {"guidance_scale", 1},
+                               {"max_length", 20},
+                               {"min_length", 0},
+                               {"min_new_tokens", 0},
+                               {"no_repeat_ngram_size", 0},
+                               {"num_beams", 1},
+                               {"penalty_alpha", 0},
+                               {"sequence_bias"},
+                               {"stop_strings"},
+                               {"suppress_tokens"},
+                               {"top_h"},
+                               {"typical_p", 1}};
 
 bool ChangesNothing(const Json& json, const Member& member) {
   if (internal::IsOff(json, member.key)) return true;
@@ -60,6 +72,11 @@ StatusOr<GenerationConfig> ParseGenerationConfig(const Json& json) {
                    internal::ReadInt(json, {"top_k", -1, INT32_MAX, defaults.top_k}));
   if (internal::FindField(json, "top_k") != nullptr) {
     config.stated.push_back(StrCat("top_k=", defaults.top_k));
+  }
+  if (internal::FindField(json, "max_new_tokens") != nullptr) {
+    ASSIGN_OR_RETURN(defaults.max_new_tokens,
+                     internal::ReadInt(json, {"max_new_tokens", 1, INT32_MAX}));
+    config.stated.push_back(StrCat("max_new_tokens=", *defaults.max_new_tokens));
   }
   for (const Member& member : kIgnored) {
     if (!ChangesNothing(json, member)) config.ignored.emplace_back(member.key);

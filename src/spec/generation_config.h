@@ -5,6 +5,7 @@
 #define ARIL_SPEC_GENERATION_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct GenerationDefaults {
   double top_p = 1;
   double min_p = 0;
   double repetition_penalty = 1;
+  // Tokens of a chat's answer; none: as many as fit. (A completion has 16, as with OpenAI.)
+  std::optional<int64_t> max_new_tokens;
 };
 
 struct GenerationConfig {
