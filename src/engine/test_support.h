@@ -15,6 +15,8 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "engine/engine.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "model/cpu_backend.h"
 #include "model/pool_layout.h"
 
@@ -175,6 +177,22 @@ inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>
   }
   while (engine.HasWork()) streams.Take(engine.Step());
   return streams;
+}
+
+// The stream of one request alone.
+inline Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request) {
+  Streams streams = RunToEnd(*engine, {request});
+  EXPECT_THAT(streams.problems(), ::testing::IsEmpty());
+  return streams[request.sequence.value()];
+}
+
+// When nothing is left to do.
+inline void ExpectAllPagesBack(TestEngine& engine) {
+  const wire::StepStats stats = engine->Stats();
+  EXPECT_EQ(stats.pages_kv, 0);
+  EXPECT_EQ(stats.pages_free + stats.pages_adapter + stats.pages_prefix, stats.pages_total);
+  EXPECT_THAT(stats.adapters, ::testing::IsEmpty());
+  EXPECT_FALSE(engine->HasWork());
 }
 
 }  // namespace aril

@@ -1,0 +1,88 @@
+// What an engine refuses before it begins, and says why.
+
+#include "engine/engine.h"
+#include "engine/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<int32_t> kPrompt = {1, 17, 42, 99, 5, 63, 28};
+
+TEST(Engine, RefusesAnOutputThatLeavesNothingToDo) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, kPrompt, 3);
+  request.output = {1, 2, 3};
+  EXPECT_THAT(Message(engine->Accept(request).status()),
+              HasSubstr("has 3 tokens of output already, and max_tokens is 3"));
+  request.output = {1, 1'000'000};
+  EXPECT_THAT(Message(engine->Accept(request).status()), HasSubstr("outside the vocabulary"));
+}
+
+TEST(EngineAccept, RefusesMixesThatAreNone) {
+  TestEngine engine({});
+  const AdapterId known(0);
+  for (const AdapterMix& mix : {AdapterMix{{kBaseModel}}, AdapterMix{{known}, {known, 2}},
+                                AdapterMix{{known, NAN}}, AdapterMix{{known}, {AdapterId(99)}}}) {
+    auto request = GreedyRequest(0, kPrompt, 9);
+    request.adapters = mix;
+    EXPECT_FALSE(engine->Accept(request).ok());
+  }
+}
+
+TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
+  TestEngineOptions options;
+  options.adapter_dirs = {kEngineTestModel + "/adapters/saved-r2",
+                          kEngineTestModel + "/adapters/saved-r2",
+                          kEngineTestModel + "/adapters/all-r4"};
+  TestEngine engine(options);
+  const auto error = [&](AdapterMix mix) {
+    auto request = GreedyRequest(0, kPrompt, 9);
+    request.adapters = std::move(mix);
+    return Message(engine->Accept(request).status());
+  };
+  EXPECT_EQ(error({{AdapterId(0)}, {AdapterId(2), 0.5f}}), "");
+  EXPECT_THAT(error({{AdapterId(0), 0.5f}}), HasSubstr("modules_to_save) applies with weight 1"));
+  EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
+}
+
+TEST(EngineAccept, SaysWhatCanNeverRun) {
+  TestEngineOptions options;
+  options.engine.num_pages = 20;
+  TestEngine engine(options);
+  const auto message = [&](const wire::SequenceRequest& request) {
+    const Status status = engine->Accept(request).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_TRUE(engine->Accept(GreedyRequest(0, kPrompt, 5)).ok());
+  EXPECT_EQ(message(GreedyRequest(0, {}, 5)), "the prompt has no tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {1, 171}, 5)),
+            "token id 171 is outside the vocabulary of 171 tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {-1}, 5)),
+            "token id -1 is outside the vocabulary of 171 tokens");
+  EXPECT_EQ(message(GreedyRequest(0, {1}, -1)), "max_tokens is negative");
+  for (const int32_t id : {3, -2}) {
+    EXPECT_EQ(engine->Accept(GreedyRequest(0, {1}, 1, AdapterId(id))).status(),
+              NotFound("there is no adapter " + std::to_string(id)));
+  }
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, 122)),
+              HasSubstr("maximum context length is 128 tokens. However, you requested 129 tokens "
+                        "(7 in the prompt, 122 in the completion)"));
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, std::numeric_limits<int32_t>::max())),
+              HasSubstr("you requested 2147483654 tokens"));
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, 100)),
+              HasSubstr("need 27 pages, but the whole pool has 20"));
+  const int64_t adapter = engine->PagesFor(AdapterId(1));
+  ASSERT_GT(adapter, 0);
+  const auto fits = static_cast<int32_t>((20 - adapter) * engine.page_tokens() - 7);
+  EXPECT_TRUE(engine->Accept(GreedyRequest(0, kPrompt, fits, AdapterId(1))).ok());
+  EXPECT_THAT(message(GreedyRequest(0, kPrompt, fits + 1, AdapterId(1))),
+              HasSubstr("the sequence and its adapters need 21 pages"));
+}
+
+}  // namespace
+}  // namespace aril
