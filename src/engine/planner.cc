@@ -48,6 +48,8 @@ class Planner {
     PromisePages();
     // Who has just been evicted would only come back to be evicted again.
     if (plan_.evict.empty() && !oldest_waits_ && Admit()) Prefetch();
+    // Others may have fewer rows now, or more. They have the pages for that: whoever joins leaves
+    // everybody those of all tokens, and nobody joins while somebody has been given none.
     if (!plan_.admit.empty()) GiveRows();
     OrderItems();
     return std::move(plan_);
