@@ -25,172 +25,157 @@ AdapterRoots Roots(const std::string& dir) {
   return AdapterRoots(std::vector<fs::path>{fs::canonical(dir)});
 }
 
-TEST(LocalAdapters, AGenerationIsTheRunnersUntilNobodyHasIt) {
-  auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  const auto templates = std::make_shared<gateway::AdapterChatTemplates>();
-  LocalAdapters adapters(
-      **runner,
-      {.roots = Roots(kModel + "/adapters"), .special_tokens = {}, .templates = templates});
-  auto loaded = adapters.Load("all-r4");
+// A runner, and what it may load.
+class LocalAdaptersTest : public ::testing::Test {
+ protected:
+  // Adapters beneath `root`; of `options`, what is not the model and the threads.
+  void Start(const std::string& root, LocalRunnerOptions options = {},
+             const GenerationStore* store = nullptr) {
+    adapters_.reset();
+    runner_ = nullptr;
+    options.model_dir = kModel;
+    options.threads = 1;
+    auto runner = LocalRunner::Create(options, RealClock());
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    runner_ = *std::move(runner);
+    adapters_.emplace(
+        *runner_,
+        LocalAdapters::Options{
+            .roots = Roots(root), .special_tokens = {}, .templates = templates_, .store = store});
+  }
+  // A copy of one of the model's adapters in the folder that tests call the root.
+  void CopyAdapter(const std::string& name, const std::string& as) {
+    fs::create_directories(root());
+    fs::copy(kModel + "/adapters/" + name, fs::path(root()) / as, fs::copy_options::recursive);
+  }
+  std::string root() const { return dir_ / "root"; }
+  bool Accepts(AdapterId id) {
+    return runner_->engine()
+        .Accept({.sequence = SequenceId(1), .adapters = MixOf(id), .prompt = {1}})
+        .ok();
+  }
+
+  TestDir dir_;
+  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
+      std::make_shared<gateway::AdapterChatTemplates>();
+  std::unique_ptr<LocalRunner> runner_;
+  std::optional<LocalAdapters> adapters_;
+};
+
+TEST_F(LocalAdaptersTest, AGenerationIsTheRunnersUntilNobodyHasIt) {
+  Start(kModel + "/adapters");
+  auto loaded = adapters_->Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((**loaded)->rank, 4);
   EXPECT_EQ((**loaded)->digest.size(), 64u);
   EXPECT_GT((**loaded)->bytes, 0);
   const AdapterId id = (**loaded)->adapter;
-  const wire::SequenceRequest request{
-      .sequence = SequenceId(1), .adapters = MixOf(id), .prompt = {1}};
-  EXPECT_TRUE((*runner)->engine().Accept(request).ok());
+  EXPECT_TRUE(Accepts(id));
 
-  auto again = adapters.Load("all-r4");
+  auto again = adapters_->Load("all-r4");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, *loaded) << "the same bytes are the same generation";
 
   *loaded = nullptr;
-  EXPECT_TRUE((*runner)->engine().Accept(request).ok());
+  EXPECT_TRUE(Accepts(id));
   *again = nullptr;
-  EXPECT_FALSE((*runner)->engine().Accept(request).ok());
-  loaded = adapters.Load("all-r4");
+  EXPECT_FALSE(Accepts(id));
+  loaded = adapters_->Load("all-r4");
   ASSERT_TRUE(loaded.ok());
   EXPECT_NE((**loaded)->adapter, id);
-  EXPECT_FALSE(adapters.Load("nothing").ok());
-  EXPECT_FALSE(adapters.Load("../").ok());
+  EXPECT_FALSE(adapters_->Load("nothing").ok());
+  EXPECT_FALSE(adapters_->Load("../").ok());
 }
 
-TEST(LocalAdapters, AnAdapterThatFillsThePoolIsRefused) {
-  auto runner = LocalRunner::Create(
-      {.model_dir = kModel, .threads = 1, .max_model_len = 8, .pool_bytes = 8 * 2048}, RealClock());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  LocalAdapters adapters(**runner,
-                         {.roots = Roots(kModel + "/adapters"),
-                          .special_tokens = {},
-                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
-  EXPECT_THAT(Message(adapters.Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
+TEST_F(LocalAdaptersTest, AnAdapterThatFillsThePoolIsRefused) {
+  Start(kModel + "/adapters", {.max_model_len = 8, .pool_bytes = 8 * 2048});
+  EXPECT_THAT(Message(adapters_->Load("qv-r64-bf16").status()), HasSubstr("--pool-bytes"));
 }
 
-TEST(LocalAdapters, AChatTemplateThatCannotBeUsedIsRefused) {
-  const TestDir dir;
-  fs::create_directories(dir / "root");
-  fs::copy(kModel + "/adapters/all-r4", dir / "root/mine", fs::copy_options::recursive);
-  dir.Write("root/mine/chat_template.jinja", "{% if %}");
-  auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  LocalAdapters adapters(**runner,
-                         {.roots = Roots(dir / "root"),
-                          .special_tokens = {},
-                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
-  for (const Status& status : {adapters.Load("mine").status(), adapters.Verify("mine").status()}) {
+TEST_F(LocalAdaptersTest, AChatTemplateThatCannotBeUsedIsRefused) {
+  CopyAdapter("all-r4", "mine");
+  dir_.Write("root/mine/chat_template.jinja", "{% if %}");
+  Start(root());
+  for (const Status& status :
+       {adapters_->Load("mine").status(), adapters_->Verify("mine").status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(Message(status), HasSubstr("chat_template.jinja"));
   }
 }
 
 // Equal bytes of somebody else, whose files change or go, harm nobody who has his own.
-TEST(LocalAdapters, TheSameBytesElsewhereAreLoadedAnewIfTheFirstAreGone) {
-  const TestDir dir;
-  fs::create_directories(dir / "root");
-  for (const char* name : {"hers", "his"}) {
-    fs::copy(kModel + "/adapters/all-r4", fs::path(dir / "root") / name,
-             fs::copy_options::recursive);
-  }
-  auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  LocalAdapters adapters(**runner,
-                         {.roots = Roots(dir / "root"),
-                          .special_tokens = {},
-                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
-  const auto hers = adapters.Load("hers");
+TEST_F(LocalAdaptersTest, TheSameBytesElsewhereAreLoadedAnewIfTheFirstAreGone) {
+  CopyAdapter("all-r4", "hers");
+  CopyAdapter("all-r4", "his");
+  Start(root());
+  const auto hers = adapters_->Load("hers");
   ASSERT_TRUE(hers.ok()) << hers.status();
-  ASSERT_EQ(*adapters.Load("his"), *hers);
-  dir.Write("root/hers/adapter_model.safetensors", "something else");
-  EXPECT_FALSE((*runner)->CheckAdapterFiles((**hers)->adapter).ok());
-  const auto his = adapters.Load("his");
+  ASSERT_EQ(*adapters_->Load("his"), *hers);
+  dir_.Write("root/hers/adapter_model.safetensors", "something else");
+  EXPECT_FALSE(runner_->CheckAdapterFiles((**hers)->adapter).ok());
+  const auto his = adapters_->Load("his");
   ASSERT_TRUE(his.ok()) << his.status();
   EXPECT_EQ((**his)->digest, (**hers)->digest);
   EXPECT_NE((**his)->adapter, (**hers)->adapter);
-  EXPECT_TRUE((*runner)->CheckAdapterFiles((**his)->adapter).ok());
-  EXPECT_EQ(*adapters.Load("his"), *his);
+  EXPECT_TRUE(runner_->CheckAdapterFiles((**his)->adapter).ok());
+  EXPECT_EQ(*adapters_->Load("his"), *his);
 }
 
 // What nobody uses is closed at once; served where it lies.
-TEST(LocalAdapters, WhatIsOpenedAgainIsWhatWasLoaded) {
-  const TestDir dir;
-  fs::create_directories(dir / "root");
-  fs::copy(kModel + "/adapters/all-r4", dir / "root/all-r4", fs::copy_options::recursive);
-  fs::copy(kModel + "/adapters/down-r1", dir / "root/down-r1", fs::copy_options::recursive);
-  auto runner = LocalRunner::Create(
-      {.model_dir = kModel, .threads = 1, .adapter_host_cache_bytes = 0}, RealClock());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  LocalAdapters adapters(**runner,
-                         {.roots = Roots(dir / "root"),
-                          .special_tokens = {},
-                          .templates = std::make_shared<gateway::AdapterChatTemplates>()});
-  const auto loaded = adapters.Load("all-r4");
+TEST_F(LocalAdaptersTest, WhatIsOpenedAgainIsWhatWasLoaded) {
+  CopyAdapter("all-r4", "all-r4");
+  CopyAdapter("down-r1", "down-r1");
+  Start(root(), {.adapter_host_cache_bytes = 0});
+  const auto loaded = adapters_->Load("all-r4");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->residence(), Generation::Residence::kDisk);
   EXPECT_EQ((*loaded)->FindPrepared(), nullptr);
   {
     const auto opened = (*loaded)->Prepare();
     ASSERT_TRUE(opened.ok()) << opened.status();
-    ASSERT_TRUE(adapters.Load("down-r1").ok());
+    ASSERT_TRUE(adapters_->Load("down-r1").ok());
     EXPECT_NE((*loaded)->FindPrepared(), nullptr) << "a request has it";
   }
-  EXPECT_EQ((*runner)->CountAdapters().on_disk + (*runner)->CountAdapters().on_host, 1);
-  EXPECT_GT((*runner)->CountAdapters().num_closed, 0);
+  EXPECT_EQ(runner_->CountAdapters().on_disk + runner_->CountAdapters().on_host, 1);
+  EXPECT_GT(runner_->CountAdapters().num_closed, 0);
 
-  const auto config = dir / "root/all-r4/adapter_config.json";
+  const auto config = dir_ / "root/all-r4/adapter_config.json";
   const auto text = ReadFile(config, 1 << 20);
   ASSERT_TRUE(text.ok());
-  dir.Write("root/all-r4/adapter_config.json", *text + " ");
+  dir_.Write("root/all-r4/adapter_config.json", *text + " ");
   // Another one, so that the first is closed.
-  ASSERT_TRUE(adapters.Load("down-r1").ok());
+  ASSERT_TRUE(adapters_->Load("down-r1").ok());
   const Status changed = (*loaded)->Prepare().status();
   EXPECT_EQ(changed.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(changed), HasSubstr("the files are not those that were loaded"));
   EXPECT_THAT(Message(changed), HasSubstr((**loaded)->digest));
-  dir.Write("root/all-r4/adapter_config.json", *text);
+  dir_.Write("root/all-r4/adapter_config.json", *text);
   EXPECT_TRUE((*loaded)->Prepare().ok());
 
   // The same bytes, but where the operator has allowed nothing.
-  fs::rename(dir / "root/all-r4", dir / "outside");
-  fs::create_directory_symlink(dir / "outside", dir / "root/all-r4");
-  ASSERT_TRUE(adapters.Load("down-r1").ok());
+  fs::rename(dir_ / "root/all-r4", dir_ / "outside");
+  fs::create_directory_symlink(dir_ / "outside", dir_ / "root/all-r4");
+  ASSERT_TRUE(adapters_->Load("down-r1").ok());
   const Status outside = (*loaded)->Prepare().status();
   EXPECT_EQ(outside.code(), StatusCode::kInvalidArgument) << outside;
   EXPECT_THAT(Message(outside), HasSubstr("--adapter-root"));
 }
 
 // What a server with --state-dir does, over several starts.
-class StoredAdaptersTest : public ::testing::Test {
+class StoredAdaptersTest : public LocalAdaptersTest {
  protected:
   StoredAdaptersTest() : store_(*GenerationStore::Open(dir_ / "store")) {
-    fs::copy(kModel + "/adapters", dir_ / "root", fs::copy_options::recursive);
+    fs::copy(kModel + "/adapters", root(), fs::copy_options::recursive);
     Restart();
   }
-  void Restart() {
-    adapters_.reset();
+  void TearDown() override {
+    adapters_.reset();  // before the store
     runner_ = nullptr;
-    auto runner = LocalRunner::Create({.model_dir = kModel, .threads = 1}, RealClock());
-    ASSERT_TRUE(runner.ok()) << runner.status();
-    runner_ = *std::move(runner);
-    adapters_.emplace(*runner_, LocalAdapters::Options{.roots = Roots(dir_ / "root"),
-                                                       .special_tokens = {},
-                                                       .templates = templates_,
-                                                       .store = &store_});
   }
-  bool Accepts(AdapterId id) {
-    return runner_->engine()
-        .Accept({.sequence = SequenceId(1), .adapters = MixOf(id), .prompt = {1}})
-        .ok();
-  }
+  void Restart() { Start(root(), {}, &store_); }
   // The row that the registry would have.
 
-  TestDir dir_;
   const GenerationStore store_;
-  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
-      std::make_shared<gateway::AdapterChatTemplates>();
-  std::unique_ptr<LocalRunner> runner_;
-  std::optional<LocalAdapters> adapters_;
 };
 
 TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
