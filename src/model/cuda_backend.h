@@ -24,6 +24,7 @@
 #include "model/cuda_graphs.h"
 #include "model/cuda_head.h"
 #include "model/cuda_step.h"
+#include "model/cuda_step_memory.h"
 #include "model/cuda_weights.h"
 #include "spec/model_spec.h"
 
@@ -76,12 +77,6 @@ class CudaBackend final : public Backend {
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
   void FindHeadSegments(std::span<const BatchSegment> segments,
                         std::span<const CudaAdapters::Table> tables);
-  // What the steps of a kind read and write beside activations.
-  struct StepMemory {
-    std::array<kernels::PinnedBuffer, kMaxStepsUnderWay> host_tables;
-    kernels::DeviceBuffer table;
-    kernels::DeviceBuffer lora_v;  // fp32
-  };
   // What the host keeps of a step until it has been waited for.
   struct HostStep {
     std::unique_ptr<kernels::CudaEvent> ended;
@@ -91,7 +86,6 @@ class CudaBackend final : public Backend {
     size_t num_heads = 0;                            // of these calls, so far
   };
   HostStep& host_step() { return host_steps_[slot_]; }
-  Status ReserveMemory(const CudaStep::Size& size, StepMemory& memory);
   // Chooses the memory of a step, which is as large as that needs it then.
   Status ReserveForStep(const CudaStep& step);
   // Puts what was chosen in the step before in the place of tokens that stand for it.
@@ -127,15 +121,15 @@ class CudaBackend final : public Backend {
   int32_t batch_rows_ = 0;
   CudaStepShape shape_;
   CudaStepLayout step_;
-  StepMemory* memory_ = nullptr;
+  CudaStepMemory* memory_ = nullptr;
   std::vector<CudaHeadSegment> head_segments_;
 
   CudaGraphs graphs_;
   std::array<HostStep, kMaxStepsUnderWay> host_steps_;
   size_t slot_ = 0;                  // of these, that of the last Begin
   int num_under_way_ = 0;            // steps that have begun and not been waited for
-  StepMemory rounded_;               // for any rounded shape: captured graphs have its addresses
-  StepMemory others_;                // as the largest step so far needed it
+  CudaStepMemory rounded_;           // for any rounded shape: captured graphs have its addresses
+  CudaStepMemory others_;            // as the largest step so far needed it
   kernels::DeviceBuffer cos_, sin_;  // fp32 [max_positions, head_dim / 2]
   kernels::DeviceBuffer residual_;   // fp32 [max_rows, hidden]
   kernels::DeviceBuffer output_;     // fp32 [max_rows, widest projection group]
