@@ -43,7 +43,9 @@ class RunnerSharedAdapters final : public cluster::SharedAdapterLoader {
         runner_(runner),
         local_(local),
         remote_(remote),
-        queue_(options.max_queued, options.num_threads, options.max_parallel_per_tenant) {}
+        queue_({.max_length = options.max_queued,
+                .num_threads = options.num_threads,
+                .max_running_per_lane = options.max_parallel_per_tenant}) {}
 
   ~RunnerSharedAdapters() override { is_ending_ = true; }
 

@@ -5,9 +5,8 @@
 
 namespace aril {
 
-WorkQueue::WorkQueue(size_t max_length, size_t num_threads, size_t max_per_lane)
-    : max_length_(max_length), max_per_lane_(max_per_lane) {
-  for (size_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Loop(); });
+WorkQueue::WorkQueue(WorkQueueOptions options) : options_(options) {
+  for (size_t i = 0; i < options_.num_threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
 WorkQueue::~WorkQueue() {
@@ -22,39 +21,48 @@ WorkQueue::~WorkQueue() {
 bool WorkQueue::TryPush(std::function<void()> work, Lane lane) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= max_length_) return false;
-    queue_.push_back({std::move(work), std::move(lane)});
+    if (num_waiting_ >= options_.max_length) return false;
+    auto its = std::ranges::find(lanes_, lane, &LaneState::lane);
+    const size_t num_before = its == lanes_.end() ? 0 : its->waiting.size();
+    if (lane.has_value() && num_before >= options_.max_waiting_per_lane) return false;
+    if (its == lanes_.end()) its = lanes_.insert(its, {std::move(lane), {}, 0});
+    its->waiting.push_back(std::move(work));
+    ++num_waiting_;
   }
   wake_.notify_one();
   return true;
 }
 
-std::deque<WorkQueue::Entry>::iterator WorkQueue::FindNext() {
-  return std::ranges::find_if(queue_, [this](const Entry& entry) {
-    if (!entry.lane.has_value()) return true;
-    const auto running = num_running_.find(*entry.lane);
-    return running == num_running_.end() || running->second < max_per_lane_;
+WorkQueue::Lanes::iterator WorkQueue::FindNext() {
+  return std::ranges::find_if(lanes_, [this](const LaneState& state) {
+    const bool has_thread =
+        !state.lane.has_value() || state.num_running < options_.max_running_per_lane;
+    return has_thread && !state.waiting.empty();
   });
+}
+
+void WorkQueue::ForgetIfIdle(Lanes::iterator lane) {
+  if (lane->waiting.empty() && lane->num_running == 0) lanes_.erase(lane);
 }
 
 void WorkQueue::Loop() {
   std::unique_lock lock(mutex_);
   while (true) {
-    auto next = queue_.end();
-    wake_.wait(lock, [&] { return stop_ || (next = FindNext()) != queue_.end(); });
+    auto next = lanes_.end();
+    wake_.wait(lock, [&] { return stop_ || (next = FindNext()) != lanes_.end(); });
     if (stop_) return;
-    Entry entry = std::move(*next);
-    queue_.erase(next);
-    if (entry.lane.has_value()) ++num_running_[*entry.lane];
+    lanes_.splice(lanes_.end(), lanes_, next);  // the others' turns come first now
+    std::function<void()> work = std::move(next->waiting.front());
+    next->waiting.pop_front();
+    --num_waiting_;
+    ++next->num_running;
     lock.unlock();
-    entry.work();
-    entry.work = nullptr;  // what it holds may take time, too
+    work();
+    work = nullptr;  // what it holds may take time, too
     lock.lock();
     // This thread looks for the next of its lane itself: nobody has to be woken.
-    if (!entry.lane.has_value()) continue;
-    if (const auto running = num_running_.find(*entry.lane); --running->second == 0) {
-      num_running_.erase(running);
-    }
+    --next->num_running;
+    ForgetIfIdle(next);
   }
 }
 

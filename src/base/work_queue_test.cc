@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,7 @@ TEST(WorkQueue, OneThreadRunsOneAfterTheOther) {
 
 TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
   std::promise<void> begun, go_on, other;  // these outlive the queue, and so what uses them
-  WorkQueue queue(10, 2);
+  WorkQueue queue({.max_length = 10, .num_threads = 2});
   ASSERT_TRUE(queue.TryPush([&] {
     begun.set_value();
     go_on.get_future().wait();
@@ -45,7 +46,7 @@ TEST(WorkQueue, OfSeveralThreadsOneMayBeBusy) {
 TEST(WorkQueue, OfALaneOneRunsAtATime) {
   std::vector<int> order;
   std::promise<void> begun, go_on, other, without, done;
-  WorkQueue queue(10, 2);
+  WorkQueue queue({.max_length = 10, .num_threads = 2});
   ASSERT_TRUE(queue.TryPush(
       [&] {
         begun.set_value();
@@ -74,7 +75,7 @@ TEST(WorkQueue, OfALaneOneRunsAtATime) {
 TEST(WorkQueue, ALaneMayHaveSeveralThreads) {
   std::promise<void> first, second, go_on, third, other;
   std::shared_future<void> may_go_on = go_on.get_future().share();
-  WorkQueue queue(10, 3, 2);
+  WorkQueue queue({.max_length = 10, .num_threads = 3, .max_running_per_lane = 2});
   for (std::promise<void>* begun : {&first, &second}) {
     ASSERT_TRUE(queue.TryPush(
         [begun, may_go_on] {
@@ -103,6 +104,56 @@ TEST(WorkQueue, ALaneMayHaveSeveralThreads) {
   go_on.set_value();
   third.get_future().wait();
   EXPECT_TRUE(was_third) << "the lane's third waited for one of the two";
+}
+
+// Holds the only thread of a queue until the test has pushed what it wants to be ordered. Outlives
+// the queue.
+struct Pause {
+  void Begin(WorkQueue& queue) {
+    EXPECT_TRUE(queue.TryPush(
+        [this] {
+          begun.set_value();
+          end.get_future().wait();
+        },
+        "pause"));
+    begun.get_future().wait();
+  }
+  std::promise<void> begun, end;
+};
+
+TEST(WorkQueue, LanesTakeTurns) {
+  std::string order;
+  std::promise<void> done;
+  Pause pause;
+  WorkQueue queue({.max_length = 10});
+  pause.Begin(queue);
+  const auto push = [&](const char* lane, const char* what) {
+    ASSERT_TRUE(queue.TryPush([&order, what] { order += what; }, lane));
+  };
+  push("much", "a");
+  push("much", "b");
+  push("much", "c");
+  push("little", "1");
+  ASSERT_TRUE(queue.TryPush([&order] { order += "-"; }));
+  push("little", "2");
+  ASSERT_TRUE(queue.TryPush([&done] { done.set_value(); }, "much"));
+  pause.end.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(order, "a1-b2c");
+}
+
+TEST(WorkQueue, ALaneHasItsPartOfTheQueue) {
+  Pause pause;
+  WorkQueue queue({.max_length = 4, .max_waiting_per_lane = 2});
+  pause.Begin(queue);
+  const auto push = [&](const char* lane) { return queue.TryPush([] {}, lane); };
+  EXPECT_TRUE(push("much"));
+  EXPECT_TRUE(push("much"));
+  EXPECT_FALSE(push("much"));
+  EXPECT_TRUE(push("little"));
+  EXPECT_TRUE(queue.TryPush([] {}));
+  EXPECT_FALSE(push("another")) << "the queue is full";
+  pause.end.set_value();
 }
 
 TEST(WorkQueue, AFullQueueSaysSo) {

@@ -91,17 +91,14 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
     AddInFlight(gone->call.tenant, -1);
     options_.metrics->OnRequestCancelled();
   });
-  if (!Parse(pending)) return TurnAway(*pending->call.responder, QueueIsFull(QueueOf(*pending)));
+  if (!Parse(pending)) return TurnAway(*pending->call.responder, QueueIsFull());
   pending_.insert(pending);
   AddInFlight(pending->call.tenant, 1);
 }
 
-WorkQueue& CompletionService::QueueOf(const Pending& pending) {
-  return options_.work->ForBody(pending.call.request.body.size());
-}
-
 bool CompletionService::Parse(const std::shared_ptr<Pending>& pending) {
-  return QueueOf(*pending).TryPush(Parsing(pending, /*may_open=*/false));
+  WorkQueue& queue = options_.work->ForBody(pending->call.request.body.size());
+  return queue.TryPush(Parsing(pending, /*may_open=*/false), pending->call.tenant);
 }
 
 bool CompletionService::ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending) {

@@ -82,7 +82,6 @@ class CompletionService {
 
   // False if there is too much to do already. Opens no adapter's files: others would wait.
   bool Parse(const std::shared_ptr<Pending>& pending);
-  WorkQueue& QueueOf(const Pending& pending);
   // The same, but opens the files of `adapter`.
   bool ParseOpening(AdapterId adapter, const std::shared_ptr<Pending>& pending);
   std::function<void()> Parsing(const std::shared_ptr<Pending>& pending, bool may_open);

@@ -147,8 +147,10 @@ Gateway::Gateway(GatewayOptions options)
                     .random = options_.random}),
       upload_slots_(kMaxUploads, kMaxUploadsOfTenant),
       uploads_(kMaxUploads),  // of each, one piece at a time
-      openings_(static_cast<size_t>(options_.max_in_flight), kOpeningThreads),
-      work_(static_cast<size_t>(options_.max_in_flight)),
+      openings_({.max_length = static_cast<size_t>(options_.max_in_flight),
+                 .num_threads = kOpeningThreads}),
+      work_(static_cast<size_t>(options_.max_in_flight),
+            static_cast<size_t>(options_.max_in_flight_of_tenant)),
       adapter_changes_(kMaxAdapterChanges) {}
 
 void Gateway::Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
@@ -428,7 +430,8 @@ void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
     });
     return std::nullopt;
   };
-  AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer));
+  AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer),
+           /*may_open=*/false, shared->tenant);
 }
 
 RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& model) const {
@@ -453,7 +456,7 @@ bool Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
         [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
   };
   if (queue.TryPush(std::move(work), lane)) return true;
-  call->responder->Respond(ErrorResponse(QueueIsFull(queue)));
+  call->responder->Respond(ErrorResponse(QueueIsFull()));
   return false;
 }
 

@@ -1,6 +1,7 @@
 #include "gateway/gateway.h"
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <mutex>
 
@@ -83,15 +84,25 @@ class SlowTokenizer final : public Tokenizer {
   const ByteTokenizer bytes_;
 };
 
+std::shared_ptr<const ServedModel> MakeSlowModel(std::promise<void>& begun,
+                                                 std::shared_future<void> go) {
+  const auto model = MakeServedModel();
+  return std::make_shared<const ServedModel>(
+      ServedModel{.spec = model->spec,
+                  .tokenizer = std::make_unique<SlowTokenizer>(begun, std::move(go)),
+                  .catalog = model->catalog,
+                  .max_model_len = 64});
+}
+
+template <typename T>
+bool IsOver(const std::future<T>& answer) {
+  return answer.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
+}
+
 TEST_F(GatewayTest, SaysThatTooManyRequestsWaitToBeParsed) {
   Start({.max_in_flight = 1}, /*with_model=*/false);
   std::promise<void> begun, go;
-  const auto model = MakeServedModel();
-  const auto slow = std::make_shared<const ServedModel>(
-      ServedModel{.spec = model->spec,
-                  .tokenizer = std::make_unique<SlowTokenizer>(begun, go.get_future().share()),
-                  .catalog = model->catalog,
-                  .max_model_len = 64});
+  const auto slow = MakeSlowModel(begun, go.get_future().share());
   server_->Post([&] { gateway_->Serve(slow, &port_, nullptr, nullptr); });
   // One is being parsed, one waits, and one finds no room.
   std::vector<std::future<HttpResponse>> all;
@@ -103,12 +114,9 @@ TEST_F(GatewayTest, SaysThatTooManyRequestsWaitToBeParsed) {
   begun.get_future().wait();
   tokenize();
   tokenize();
-  const auto is_over = [](const auto& answer) {
-    return answer.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
-  };
-  while (std::ranges::none_of(all, is_over)) continue;
+  while (std::ranges::none_of(all, IsOver<HttpResponse>)) continue;
   constexpr const char* kMessage =
-      "The server has too much to do: 1 requests wait before this one, to be parsed.";
+      "The server has too much to do: too many requests wait to be parsed.";
   const HttpResponse completion = Send("POST", "/v1/completions", Body(R"("n":1)"));
   EXPECT_EQ(completion.status, 503);
   EXPECT_THAT(completion.body, HasSubstr(kMessage));
@@ -122,6 +130,31 @@ TEST_F(GatewayTest, SaysThatTooManyRequestsWaitToBeParsed) {
     EXPECT_THAT(response.body, HasSubstr(kMessage));
   }
   EXPECT_EQ(num_refused, 1);
+}
+
+TEST_F(GatewayTest, OneTenantsRequestsDoNotKeepAnothersFromBeingParsed) {
+  Start({.max_in_flight = 8,
+         .max_in_flight_of_tenant = 1,
+         .api_keys = ApiKeys({{"k1", "much"}, {"k2", "little"}})},
+        /*with_model=*/false);
+  std::promise<void> begun, go;
+  const auto slow = MakeSlowModel(begun, go.get_future().share());
+  server_->Post([&] { gateway_->Serve(slow, &port_, nullptr, nullptr); });
+  const auto tokenize = [&](const char* key) {
+    return std::async(std::launch::async, [this, key] {
+      return Send("POST", "/tokenize", R"({"prompt":"ab"})", {{"Authorization", key}}).status;
+    });
+  };
+  auto first = tokenize("Bearer k1");
+  begun.get_future().wait();
+  // Of two more of that tenant, one waits and the other finds no room.
+  std::array<std::future<int>, 2> more = {tokenize("Bearer k1"), tokenize("Bearer k1")};
+  while (std::ranges::none_of(more, IsOver<int>)) continue;
+  auto another = tokenize("Bearer k2");
+  go.set_value();
+  EXPECT_EQ(first.get(), 200);
+  EXPECT_EQ(more[0].get() + more[1].get(), 200 + 503);
+  EXPECT_EQ(another.get(), 200);
 }
 
 TEST_F(GatewayTest, CarriesTheTenantOfTheKey) {

@@ -5,18 +5,20 @@
 
 #include <cstddef>
 
-#include "base/strings.h"
 #include "base/work_queue.h"
 #include "gateway/api_error.h"
 
 namespace aril::gateway {
 
 // A thread for short requests and one for long ones: tokenizing megabytes takes a second, and
-// nobody else's request should wait for that, nor an answer that is there. Thread-safe.
+// nobody else's request should wait for that, nor an answer that is there. Tenants are lanes: they
+// take turns, and none fills a queue. Thread-safe.
 class RequestQueues {
  public:
-  explicit RequestQueues(size_t max_length)
-      : short_(max_length), long_(max_length), answers_(max_length) {}
+  RequestQueues(size_t max_length, size_t max_length_of_tenant)
+      : short_({.max_length = max_length, .max_waiting_per_lane = max_length_of_tenant}),
+        long_({.max_length = max_length, .max_waiting_per_lane = max_length_of_tenant}),
+        answers_({.max_length = max_length, .max_waiting_per_lane = max_length_of_tenant}) {}
 
   WorkQueue& ForBody(size_t num_bytes) { return num_bytes > kMaxShortBytes ? long_ : short_; }
   WorkQueue& ForAnswers() { return answers_; }
@@ -30,9 +32,9 @@ class RequestQueues {
 };
 
 // 503 for what comes to a full queue.
-inline ApiError QueueIsFull(const WorkQueue& queue) {
-  return Overloaded(StrCat("The server has too much to do: ", queue.max_length(),
-                           " requests wait before this one, to be parsed. Please try again."));
+inline ApiError QueueIsFull() {
+  return Overloaded(
+      "The server has too much to do: too many requests wait to be parsed. Please try again.");
 }
 
 }  // namespace aril::gateway
