@@ -157,40 +157,32 @@ TEST(ConsolidationTest, ALeavingRunnerIsEmptiedWhateverItCosts) {
   EXPECT_EQ(cluster.Where(6), RunnerId(2));
 }
 
-std::vector<ScaleAdvice> AdviceOf(const Actions& actions) {
-  std::vector<ScaleAdvice> advice;
-  for (const Action& action : actions) {
-    if (const auto* a = std::get_if<ScaleAdvice>(&action)) advice.push_back(*a);
-  }
-  return advice;
-}
-
 TEST(ScaleAdviceTest, OffersIdleRunnersBackAfterAWhile) {
   TestCluster cluster(Consolidating());
   for (int32_t id = 1; id <= 3; ++id) cluster.Join(id);
-  EXPECT_TRUE(AdviceOf(cluster.Do(Tick{})).empty());
+  EXPECT_TRUE(Of<ScaleAdvice>(cluster.Do(Tick{})).empty());
   cluster.Advance(seconds(31));
-  const auto advice = AdviceOf(cluster.Do(Tick{}));
+  const auto advice = Of<ScaleAdvice>(cluster.Do(Tick{}));
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice[0].returnable, (std::vector<RunnerId>{RunnerId(1), RunnerId(2)}));
-  EXPECT_TRUE(AdviceOf(cluster.Do(Tick{})).empty()) << "only what is new";
+  EXPECT_TRUE(Of<ScaleAdvice>(cluster.Do(Tick{})).empty()) << "only what is new";
 }
 
 TEST(ScaleAdviceTest, AsksForMoreWhenNobodyIsLightlyLoaded) {
   TestCluster cluster(Consolidating());
   cluster.Join(1);
   for (int64_t id = 1; id <= 8; ++id) cluster.Submit(id);
-  auto advice = AdviceOf(cluster.Do(Tick{}));
+  auto advice = Of<ScaleAdvice>(cluster.Do(Tick{}));
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice[0].num_wanted, 1);
   for (int64_t id = 9; id <= 20; ++id) cluster.Submit(id);
-  advice = AdviceOf(cluster.Do(Tick{}));
+  advice = Of<ScaleAdvice>(cluster.Do(Tick{}));
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice[0].num_wanted, 3) << "and for those that wait";
   cluster.Join(2);
   cluster.Join(3);
   cluster.Join(4);
-  advice = AdviceOf(cluster.Do(Tick{}));
+  advice = Of<ScaleAdvice>(cluster.Do(Tick{}));
   ASSERT_EQ(advice.size(), 1u);
   EXPECT_EQ(advice[0].num_wanted, 0);
 }

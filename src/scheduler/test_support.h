@@ -14,6 +14,16 @@ namespace aril::scheduler {
 
 inline const GatewayId kGateway(0);
 
+// The actions of one kind.
+template <typename T>
+std::vector<T> Of(const Actions& actions) {
+  std::vector<T> found;
+  for (const Action& action : actions) {
+    if (const auto* a = std::get_if<T>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
 // Runners whose sequences take pages by their tokens and neither grow nor end by themselves.
 class TestCluster {
  public:
