@@ -72,7 +72,7 @@ void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CHECK(!sequence.prompt.empty());
   for (const int32_t token : sequence.prompt) CHECK(token >= 0 && token < kVocabSize);
   for (const int32_t token : sequence.stop_token_ids) CHECK(token >= 0 && token < kVocabSize);
-  CHECK_GE(sequence.max_tokens, 1);
+  CHECK_GE(sequence.max_tokens, 0);
   CHECK_LE(static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens, kMaxModelLen);
   CHECK(sequence.min_tokens >= 0 && sequence.min_tokens <= sequence.max_tokens);
   CheckSampling(sequence.sampling);
@@ -88,7 +88,9 @@ void CheckParsed(const ApiResult<CompletionRequest>& parsed) {
   const CompletionRequest& request = parsed.value();
   CHECK(request.num_candidates() >= 1 && request.num_candidates() <= kMaxSequences);
   for (int64_t i = 0; i < request.num_candidates(); ++i) {
-    CheckSequence(aril::gateway::MakeSequence(request, i, aril::SequenceId(i), 1, {}));
+    const auto sequence = aril::gateway::MakeSequence(request, i, aril::SequenceId(i), 1, {});
+    CheckSequence(sequence);
+    CHECK(sequence.max_tokens > 0 || request.echo);  // what is not echoed asks for a token
   }
 }
 
