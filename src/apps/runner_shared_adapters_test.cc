@@ -1,5 +1,6 @@
 #include "apps/runner_shared_adapters.h"
 
+#include <filesystem>
 #include <future>
 #include <optional>
 
@@ -130,6 +131,32 @@ TEST_F(RunnerWithoutHostBytesTest, WhatCannotBeOpenedAgainIsLoadedAnew) {
   ASSERT_TRUE(store_.Remove(digest).ok());
   const auto again = LoadShared(Shared("all-r4", {kSource}));
   EXPECT_TRUE(again.ok()) << again.status();
+}
+
+// Adapters are served where they lie: there is no store.
+class RunnerWithoutStoreTest : public RunnerWithoutHostBytesTest {
+ protected:
+  RunnerWithoutStoreTest() {
+    std::filesystem::copy(kModel + "/adapters", dir_ / "root",
+                          std::filesystem::copy_options::recursive);
+    in_place_.emplace(
+        *runner_,
+        LocalAdapters::Options{.roots = AdapterRoots({std::filesystem::canonical(dir_ / "root")}),
+                               .special_tokens = {},
+                               .templates = std::make_shared<gateway::AdapterChatTemplates>()});
+    shared_.emplace(RunnerSharedAdapters::Options{}, loop_, *runner_, *in_place_, nullptr);
+  }
+  std::optional<LocalAdapters> in_place_;
+};
+
+TEST_F(RunnerWithoutStoreTest, ClosedFilesThatMovedAreFoundThere) {
+  const delivery::SharedAdapter before = Shared("all-r4", {"all-r4"});
+  ASSERT_TRUE(LoadShared(before).ok());
+  ASSERT_TRUE(LoadShared(Shared("down-r1", {"down-r1"})).ok());
+  ASSERT_FALSE(shared_->Find(before.digest)) << "closed";
+  std::filesystem::rename(dir_ / "root/all-r4", dir_ / "root/moved");
+  const auto moved = LoadShared(Shared("all-r4", {"moved"}));
+  EXPECT_TRUE(moved.ok()) << moved.status();
 }
 
 TEST_F(RunnerSharedAdaptersTest, OneSourceOfSeveralIsEnough) {
