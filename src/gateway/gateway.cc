@@ -430,8 +430,7 @@ void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
     });
     return std::nullopt;
   };
-  AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer),
-           /*may_open=*/false, shared->tenant);
+  AnswerOn(work_.ForBody(shared->request.body.size()), shared, std::move(answer));
 }
 
 RequestContext Gateway::ContextOf(std::string_view tenant, const ServedModel& model) const {
@@ -455,7 +454,7 @@ bool Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
     options_.post(
         [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
   };
-  if (queue.TryPush(std::move(work), lane)) return true;
+  if (queue.TryPush(std::move(work), lane.value_or(call->tenant))) return true;
   call->responder->Respond(ErrorResponse(QueueIsFull()));
   return false;
 }

@@ -92,7 +92,8 @@ class Gateway {
   void Dispatch(const FoundRoute& found, ApiCall call);
   BodyPlan PlanUpload(const HttpRequest& head, const std::string& tenant);
   RequestContext ContextOf(std::string_view tenant, const ServedModel& model) const;
-  // Answers on the queue's thread, or, if it is full, with 503 and false.
+  // Answers on the queue's thread, in its turn (the tenant's, where no lane is given); or, if the
+  // queue is full, with 503 and false.
   bool AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, BodyFunction function,
                 bool may_open = false, WorkQueue::Lane lane = std::nullopt);
   // The same for what uses a model: at once, or, if its files have to be opened, where nobody else
