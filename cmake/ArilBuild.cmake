@@ -30,7 +30,7 @@ if(ARIL_SANITIZE)
   target_link_options(aril_flags INTERFACE -fsanitize=${ARIL_SANITIZE})
 endif()
 # Debug means -O0, except where the tests' time goes.
-foreach(folder delivery jinja kernels scheduler simulate tokenizer)
+foreach(folder delivery grammar jinja kernels scheduler simulate tokenizer)
   target_compile_options(aril_flags INTERFACE
     $<$<AND:$<CONFIG:Debug>,$<STREQUAL:$<TARGET_PROPERTY:SOURCE_DIR>,${CMAKE_SOURCE_DIR}/src/${folder}>>:-O1>)
 endforeach()

@@ -6,6 +6,7 @@
 #ifndef ARIL_WIRE_LIMITS_H_
 #define ARIL_WIRE_LIMITS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -21,6 +22,8 @@ inline constexpr double kMaxLogitBias = 100;
 inline constexpr double kMaxAdapterWeight = 100;
 // Most alternatives to report with each token.
 inline constexpr int32_t kMaxLogprobs = 20;
+// Of the schema or expression that an output must match.
+inline constexpr size_t kMaxOutputFormatBytes = size_t{128} << 10;
 
 }  // namespace aril::wire
 

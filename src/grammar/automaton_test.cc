@@ -1,0 +1,112 @@
+#include "grammar/automaton.h"
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "grammar/test_support.h"
+#include "gtest/gtest.h"
+
+namespace aril::grammar {
+namespace {
+
+Automaton Build(GrammarBuilder& builder, NodeIdx start) {
+  auto grammar = builder.Build(start);
+  EXPECT_TRUE(grammar.ok());
+  return Automaton(*std::move(grammar));
+}
+
+TEST(Automaton, ReadsLiteralsAndAlternatives) {
+  GrammarBuilder b;
+  Automaton automaton =
+      Build(b, b.Either(b.Literal("yes", b.Return()), b.Literal("yesterday", b.Return())));
+  EXPECT_TRUE(Accepts(automaton, "yes"));
+  EXPECT_TRUE(Accepts(automaton, "yesterday"));
+  EXPECT_FALSE(Accepts(automaton, "yest"));
+  EXPECT_FALSE(Accepts(automaton, "yesno"));
+  EXPECT_TRUE(automaton.HasNext(Read(automaton, "yes")));
+  EXPECT_FALSE(automaton.HasNext(Read(automaton, "yesterday")));
+}
+
+TEST(Automaton, BoundsRepetitions) {
+  GrammarBuilder b;
+  Automaton automaton =
+      Build(b, b.Repeat(2, 4, b.Return(), [&](NodeIdx next) { return b.Bytes('a', 'c', next); }));
+  EXPECT_FALSE(Accepts(automaton, "a"));
+  EXPECT_TRUE(Accepts(automaton, "ab"));
+  EXPECT_TRUE(Accepts(automaton, "abca"));
+  EXPECT_FALSE(Accepts(automaton, "abcab"));
+}
+
+TEST(Automaton, RepeatsWithoutEnd) {
+  GrammarBuilder b;
+  Automaton automaton =
+      Build(b, b.RepeatFrom(1, b.Return(), [&](NodeIdx next) { return b.Bytes('a', 'a', next); }));
+  EXPECT_FALSE(Accepts(automaton, ""));
+  EXPECT_TRUE(Accepts(automaton, std::string(1000, 'a')));
+  EXPECT_LT(automaton.num_states(), 4u);
+}
+
+// Balanced brackets, which no regular expression can tell.
+TEST(Automaton, RulesNest) {
+  GrammarBuilder b;
+  const NodeIdx rule = b.Later();
+  b.Become(rule,
+           b.Either(b.Return(), b.Bytes('(', '(', b.Call(rule, b.Bytes(')', ')', b.Return())))));
+  Automaton automaton = Build(b, rule);
+  EXPECT_TRUE(Accepts(automaton, ""));
+  EXPECT_TRUE(Accepts(automaton, "((()))"));
+  EXPECT_FALSE(Accepts(automaton, "((())"));
+  EXPECT_FALSE(Accepts(automaton, "(()))"));
+  const auto deep = static_cast<size_t>(Automaton::kMaxDepth);
+  EXPECT_TRUE(Accepts(automaton, std::string(deep, '(') + std::string(deep, ')')));
+  EXPECT_EQ(Read(automaton, std::string(deep + 2, '(')), Automaton::kDead);
+}
+
+TEST(Automaton, ListsThatEndInThemselvesTakeNoStack) {
+  GrammarBuilder b;
+  const NodeIdx list = b.Later();
+  b.Become(list, b.Bytes('x', 'x', b.Either(b.Return(), b.Call(list, b.Return()))));
+  Automaton automaton = Build(b, list);
+  EXPECT_TRUE(Accepts(automaton, std::string(10'000, 'x')));
+  EXPECT_LT(automaton.num_states(), 4u);
+}
+
+// A rule that begins with itself never takes a byte: its ways are bounded, and said.
+TEST(Automaton, GivesUpOnRulesThatBeginWithThemselves) {
+  GrammarBuilder b;
+  const NodeIdx rule = b.Later();
+  b.Become(rule,
+           b.Either(b.Bytes('a', 'a', b.Return()), b.Call(rule, b.Bytes('b', 'b', b.Return()))));
+  Automaton automaton = Build(b, rule);
+  EXPECT_TRUE(Accepts(automaton, "a") || !automaton.status().ok());
+  EXPECT_LT(automaton.work(), 20 * Automaton::kMaxWays);
+}
+
+TEST(Automaton, GivesUpWhereWaysMultiply) {
+  GrammarBuilder b;
+  // Each "a" may be the first of any number of the 5000 that may follow.
+  const auto letter = [&](NodeIdx next) { return b.Bytes('a', 'a', next); };
+  const NodeIdx tail = b.Repeat(5000, 5000, b.Return(), letter);
+  Automaton automaton = Build(b, b.RepeatFrom(0, tail, letter));
+  EXPECT_EQ(Read(automaton, std::string(4000, 'a')), Automaton::kDead);
+  EXPECT_EQ(automaton.status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST(GrammarBuilder, RefusesToGrowWithoutEnd) {
+  GrammarBuilder b;
+  const NodeIdx start = b.Repeat(0, int64_t{1} << 40, b.Return(),
+                                 [&](NodeIdx next) { return b.Bytes('a', 'a', next); });
+  EXPECT_TRUE(b.is_full());
+  EXPECT_EQ(b.Build(start).status().code(), StatusCode::kResourceExhausted);
+}
+
+TEST(GrammarBuilder, NothingIsNotRepeated) {
+  GrammarBuilder b;
+  Automaton automaton = Build(b, b.Repeat(int64_t{1} << 40, int64_t{1} << 40, b.Return(),
+                                          [](NodeIdx next) { return next; }));
+  EXPECT_TRUE(Accepts(automaton, ""));
+}
+
+}  // namespace
+}  // namespace aril::grammar

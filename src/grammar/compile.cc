@@ -1,0 +1,44 @@
+#include "grammar/compile.h"
+
+#include "base/strings.h"
+#include "base/utf8.h"
+#include "grammar/json_schema.h"
+#include "grammar/prune.h"
+#include "grammar/regex.h"
+#include "wire/limits.h"
+
+namespace aril::grammar {
+namespace {
+
+StatusOr<Grammar> RegexGrammar(std::string_view expression) {
+  GrammarBuilder builder;
+  const RegexOptions options = {
+      .add_character = [&builder](const std::vector<CodePointRange>& characters, NodeIdx next) {
+        return AddUtf8(builder, characters, next);
+      }};
+  ASSIGN_OR_RETURN(const NodeIdx start, AddRegex(builder, expression, options, builder.Return()));
+  ASSIGN_OR_RETURN(Grammar grammar, builder.Build(start));
+  if (!Prune(grammar)) return InvalidArgument("no text matches it");
+  return grammar;
+}
+
+}  // namespace
+
+StatusOr<Grammar> Compile(const wire::OutputFormat& format) {
+  if (format.source.size() > wire::kMaxOutputFormatBytes) {
+    return ResourceExhausted(StrCat("it has ", format.source.size(), " bytes; at most ",
+                                    wire::kMaxOutputFormatBytes, " are taken"));
+  }
+  if (!IsValidUtf8(format.source)) return InvalidArgument("it is not valid UTF-8");
+  switch (format.kind) {
+    case wire::OutputFormat::Kind::kJsonSchema:
+      return JsonSchemaGrammar(format.source);
+    case wire::OutputFormat::Kind::kRegex:
+      return RegexGrammar(format.source);
+    case wire::OutputFormat::Kind::kText:
+      break;
+  }
+  return InvalidArgument("a format of plain text has no grammar");
+}
+
+}  // namespace aril::grammar

@@ -1,0 +1,33 @@
+#include "grammar/format_cache.h"
+
+#include <algorithm>
+
+#include "grammar/compile.h"
+
+namespace aril::grammar {
+
+StatusOr<std::shared_ptr<TokenAutomaton>> FormatCache::Get(const wire::OutputFormat& format) {
+  if (table_ == nullptr) {
+    return FailedPrecondition("formats cannot be kept to here: the texts of tokens are not known");
+  }
+  const auto is_it = [&](const Entry& entry) { return entry.format == format; };
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(entries_, is_it);
+    if (found != entries_.end()) {
+      std::rotate(found, found + 1, entries_.end());
+      return entries_.back().automaton;
+    }
+  }
+  ASSIGN_OR_RETURN(Grammar grammar, Compile(format));
+  auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_);
+  const std::lock_guard lock(mutex_);
+  // Somebody else may have been quicker.
+  const auto found = std::ranges::find_if(entries_, is_it);
+  if (found != entries_.end()) return found->automaton;
+  if (entries_.size() == kMaxKept) entries_.erase(entries_.begin());
+  entries_.push_back({format, automaton});
+  return automaton;
+}
+
+}  // namespace aril::grammar

@@ -1,0 +1,48 @@
+#include "grammar/format_cache.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "gtest/gtest.h"
+
+namespace aril::grammar {
+namespace {
+
+wire::OutputFormat Regex(const std::string& expression) {
+  return {.kind = wire::OutputFormat::Kind::kRegex, .source = expression};
+}
+
+std::shared_ptr<const TokenTable> Table() {
+  return std::make_shared<const TokenTable>(std::vector<std::string>{"a", "b"});
+}
+
+TEST(FormatCache, SharesEqualFormats) {
+  FormatCache cache(Table());
+  const auto one = cache.Get(Regex("a"));
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(*cache.Get(Regex("a")), *one);
+  EXPECT_NE(*cache.Get(Regex("b")), *one);
+  EXPECT_EQ(*cache.Get(Regex("a")), *one);
+}
+
+TEST(FormatCache, DropsThoseUsedLeastRecently) {
+  FormatCache cache(Table());
+  const std::weak_ptr<TokenAutomaton> first = *cache.Get(Regex("first"));
+  const std::weak_ptr<TokenAutomaton> second = *cache.Get(Regex("second"));
+  for (size_t i = 2; i < FormatCache::kMaxKept; ++i) EXPECT_TRUE(cache.Get(Regex(StrCat(i))).ok());
+  EXPECT_TRUE(cache.Get(Regex("first")).ok());
+  EXPECT_TRUE(cache.Get(Regex("another")).ok());
+  EXPECT_FALSE(first.expired());
+  EXPECT_TRUE(second.expired());
+}
+
+TEST(FormatCache, RefusesWhatIsNoFormat) {
+  FormatCache cache(Table());
+  EXPECT_EQ(cache.Get(Regex("(")).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(FormatCache(nullptr).Get(Regex("a")).status().code(), StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace aril::grammar
