@@ -134,11 +134,18 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   serve.runner.max_queued = 2 * options.max_live;  // those being cancelled included
   Termination termination;
   ASSIGN_OR_RETURN(auto status_server, ListenForStatus(options.cluster));
-  ASSIGN_OR_RETURN(const auto runner, MakeRunner(serve, clock, &adapters));
+  const auto tokenizer = LoadTokenizer(serve.runner.model_dir);
+  if (!tokenizer.ok()) {
+    LogWarning(StrCat("without a tokenizer, requests with a format are refused: ",
+                      Message(tokenizer.status())));
+  }
+  ASSIGN_OR_RETURN(const auto runner, MakeRunner(serve, tokenizer.ok() ? tokenizer->get() : nullptr,
+                                                 clock, &adapters));
   RunTimeAdapters run_time;
   RETURN_IF_ERROR(run_time.SetUp(serve, *runner, clock));
   cluster::Hello hello = MakeHello(cluster::Role::kRunner);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.runner.model_dir, adapters));
+  hello.keeps_formats = tokenizer.ok();
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
 
   cluster::NodeLoop loop(clock);

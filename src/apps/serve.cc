@@ -119,7 +119,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
                       .status());
   ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
-  ASSIGN_OR_RETURN(runner, MakeRunner(options, clock, &adapters));
+  ASSIGN_OR_RETURN(runner, MakeRunner(options, model.tokenizer.get(), clock, &adapters));
   local_adapters.emplace(*runner,
                          LocalAdapters::Options{.roots = std::move(roots),
                                                 .special_tokens = std::move(special_tokens),

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
@@ -10,6 +11,7 @@
 #include "apps/progress.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "grammar/token_table.h"
 #include "scheduler/one_runner.h"
 
 namespace aril {
@@ -54,6 +56,17 @@ decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& opt
                                         .policies = policies},
             clock.Now());
       };
+}
+
+std::shared_ptr<const grammar::TokenTable> MakeTokenTable(const Tokenizer& tokenizer,
+                                                          int64_t vocab_size) {
+  // Ids of either: a model may have more than its tokenizer, for padding, and end with one of them.
+  std::vector<std::string> texts(static_cast<size_t>(std::max(vocab_size, tokenizer.vocab_size())));
+  for (size_t t = 0; t < texts.size(); ++t) {
+    texts[t] = tokenizer.TokenBytes(static_cast<int32_t>(t), /*is_first=*/false,
+                                    /*skip_special_tokens=*/true);
+  }
+  return std::make_shared<const grammar::TokenTable>(texts);
 }
 
 }  // namespace
@@ -106,12 +119,18 @@ bool MayChangeAdapters(const ServeOptions& options) {
   return !options.adapter_roots.empty() || !options.state_dir.empty();
 }
 
-StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, const Clock& clock,
+StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
+                                                  const Tokenizer* tokenizer, const Clock& clock,
                                                   std::vector<NamedAdapter>* adapters) {
   while (true) {
     LocalRunnerOptions runner_options = options.runner;
     runner_options.more_adapters = MayChangeAdapters(options);
     runner_options.make_admission = AdmissionOf(options, clock);
+    if (tokenizer != nullptr) {
+      runner_options.make_token_table = [tokenizer](int64_t vocab_size) {
+        return MakeTokenTable(*tokenizer, vocab_size);
+      };
+    }
     if (options.policies.is_fair) {
       runner_options.shares_rows = true;
       runner_options.tenant_weights = options.policies.tenant_weights;

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "catalog/catalog.h"
 #include "runner/local_runner.h"
+#include "tokenizer/tokenizer.h"
 
 namespace aril {
 
@@ -34,10 +35,12 @@ void RemoveFailed(const std::vector<AdapterFailure>& failures, std::vector<Named
 // Clients may load adapters at run time.
 bool MayChangeAdapters(const ServeOptions& options);
 
-// Loads the model and the adapters, and shows the progress. Adapters are checked before the model
+// Loads the model and the adapters, and shows the progress. Without a tokenizer, which must be the
+// model's, requests with a format are refused. Adapters are checked before the model
 // is loaded, so that a second attempt costs little. With options.skip_bad_adapters those that
 // cannot be served leave `adapters`.
-StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options, const Clock& clock,
+StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
+                                                  const Tokenizer* tokenizer, const Clock& clock,
                                                   std::vector<NamedAdapter>* adapters);
 
 }  // namespace aril

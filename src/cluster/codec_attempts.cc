@@ -59,6 +59,47 @@ wire::SamplingParams Read(const v1::Sampling& in, FieldReader& reader) {
   return out;
 }
 
+v1::OutputFormat::Kind KindOf(wire::OutputFormat::Kind kind) {
+  switch (kind) {
+    case wire::OutputFormat::Kind::kJsonSchema:
+      return v1::OutputFormat::JSON_SCHEMA;
+    case wire::OutputFormat::Kind::kRegex:
+      return v1::OutputFormat::REGEX;
+    case wire::OutputFormat::Kind::kText:
+      break;
+  }
+  return v1::OutputFormat::TEXT;
+}
+
+wire::OutputFormat::Kind KindOf(v1::OutputFormat::Kind kind, FieldReader& reader) {
+  switch (kind) {
+    case v1::OutputFormat::TEXT:
+      return wire::OutputFormat::Kind::kText;
+    case v1::OutputFormat::JSON_SCHEMA:
+      return wire::OutputFormat::Kind::kJsonSchema;
+    case v1::OutputFormat::REGEX:
+      return wire::OutputFormat::Kind::kRegex;
+    default:
+      reader.Fail(StrCat("the format's kind is ", static_cast<int>(kind),
+                         ", which this release does not know"));
+      return wire::OutputFormat::Kind::kText;
+  }
+}
+
+void Write(const wire::OutputFormat& format, v1::OutputFormat* out) {
+  out->set_kind(KindOf(format.kind));
+  out->set_source(WireText(format.source));
+}
+
+wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
+  wire::OutputFormat out;
+  out.kind = KindOf(in.kind(), reader);
+  out.source = reader.Text("the format's source", in.source(),
+                           static_cast<int>(wire::kMaxOutputFormatBytes));
+  if (out.is_text() && !out.source.empty()) reader.Fail("a format of any text has a source");
+  return out;
+}
+
 using SharedInFrame = google::protobuf::RepeatedPtrField<v1::StartAttempt::SharedAdapter>;
 
 void Write(const std::vector<delivery::SharedAdapter>& shared, SharedInFrame* out) {
@@ -109,6 +150,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   out.mutable_stop_token_ids()->Assign(request.stop_token_ids.begin(),
                                        request.stop_token_ids.end());
   Write(request.sampling, out.mutable_sampling());
+  if (request.format != wire::OutputFormat()) Write(request.format, out.mutable_format());
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
   Write(start.shared, out.mutable_shared());
@@ -136,6 +178,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.min_tokens = reader.Tokens("min_tokens", in.min_tokens());
   request.stop_token_ids = ToVector(in.stop_token_ids());
   request.sampling = Read(in.sampling(), reader);
+  request.format = Read(in.format(), reader);
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);

@@ -10,6 +10,7 @@
 #include "cluster/field_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wire/limits.h"
 
 namespace aril::cluster {
 namespace {
@@ -110,6 +111,8 @@ delivery::StartAttempt SomeStart() {
                       .seed = ~uint64_t{0},
                       .num_logprobs = 0,
                       .prompt_logprobs = true};
+  request.format = {.kind = wire::OutputFormat::Kind::kJsonSchema,
+                    .source = R"({"const":"\u20AC"})"};
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
   start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};
@@ -155,6 +158,9 @@ TEST(Codec, KeepsHellos) {
   EXPECT_TRUE(RoundTrip(scheduler).takes_hints);
   scheduler.takes_hints = false;
   EXPECT_FALSE(RoundTrip(scheduler).takes_hints) << "as of a release that says nothing of them";
+  EXPECT_TRUE(RoundTrip(scheduler).keeps_formats);
+  scheduler.keeps_formats = false;
+  EXPECT_FALSE(RoundTrip(scheduler).keeps_formats);
 }
 
 TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
@@ -254,6 +260,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.max_tokens, sent.request.max_tokens);
   EXPECT_EQ(got.request.min_tokens, sent.request.min_tokens);
   EXPECT_EQ(got.request.stop_token_ids, sent.request.stop_token_ids);
+  EXPECT_EQ(got.request.format, sent.request.format);
   EXPECT_EQ(got.request.attempt, sent.request.attempt);
   EXPECT_EQ(got.request.arrival, kThere - milliseconds(10));
   const wire::SamplingParams& params = got.request.sampling;
@@ -277,6 +284,16 @@ TEST(Codec, KeepsAttempts) {
   const auto refused = RoundTrip(delivery::AttemptRefused{SequenceId(1), 2, "full"});
   EXPECT_EQ(refused.attempt, 2u);
   EXPECT_EQ(refused.reason, "full");
+}
+
+TEST(Codec, KeepsWhatTheOutputMustBe) {
+  delivery::StartAttempt start = SomeStart();
+  for (const size_t size : {size_t{0}, wire::kMaxOutputFormatBytes}) {
+    start.request.format = {wire::OutputFormat::Kind::kRegex, std::string(size, 'x')};
+    EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
+  }
+  start.request.format = {};
+  EXPECT_TRUE(RoundTrip(start).request.format.is_text());
 }
 
 TEST(Codec, KeepsTokens) {
@@ -332,10 +349,11 @@ TEST(Codec, SendsNoTextThatIsNotUtf8) {
   EXPECT_EQ(RoundTrip(submission).numeric_class, kReadable);
 
   delivery::StartAttempt start = SomeStart();
-  start.request.tenant = kLatin;
+  start.request.tenant = start.request.format.source = kLatin;
   start.shared[0].digest = start.shared[0].sources[0] = kLatin;
   const delivery::StartAttempt got = RoundTrip(start);
   EXPECT_EQ(got.request.tenant, kReadable);
+  EXPECT_EQ(got.request.format.source, kReadable);
   EXPECT_EQ(got.shared[0].digest, kReadable);
   EXPECT_EQ(got.shared[0].sources[0], kReadable);
   const auto load = RoundTrip(LoadAdapters{.tenant = kLatin, .shared = start.shared});
@@ -409,6 +427,10 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("weight is nan"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.shared[0].adapter = AdapterId(7); }),
               HasSubstr("shared adapter is 7"));
+  EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.kind = {}; }),
+              HasSubstr("a format of any text has a source"));
+  EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.source.resize(131073); }),
+              HasSubstr("the format's source has 131073 bytes"));
   using T = TokenEvents;
   EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].token = -1; }),
               HasSubstr("token is -1"));
@@ -446,6 +468,10 @@ TEST(Codec, TellsWhatALaterReleaseSaysFromWhatIsWrong) {
               HasSubstr("speaks protocol 2, and this release 1"));
   proto.mutable_token_events()->add_events()->set_finish(static_cast<v1::TokenEvents::Finish>(9));
   EXPECT_THAT(Message(FromProto(proto, kThere).status()), HasSubstr("finish is 9"));
+  ToProto(SomeStart(), kNow, &proto);
+  proto.mutable_start_attempt()->mutable_format()->set_kind(static_cast<v1::OutputFormat::Kind>(9));
+  EXPECT_THAT(Message(FromProto(proto, kThere).status()),
+              HasSubstr("the format's kind is 9, which this release does not know"));
 }
 
 TEST(Codec, ErrorCodesAreCanonicalOnes) {

@@ -66,6 +66,8 @@ struct Hello {
   RunnerCapacity runner;    // of runners
   Deployment deployment;    // of gateways and runners
   bool takes_hints = true;  // Prefetch, or LoadAdapters: not of releases before there were any
+  // Of runners: a request's format. Not of releases before there were any, nor without a tokenizer.
+  bool keeps_formats = true;
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

@@ -202,10 +202,11 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner_of_[link] = id;
   runner.numeric_class = hello.runner.numeric_class;
   runner.takes_hints = hello.takes_hints;
+  runner.keeps_formats = hello.keeps_formats;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
-  for (delivery::StartAttempt& start : std::exchange(runner.held, {})) links_.Send(link, start);
+  for (const delivery::StartAttempt& start : std::exchange(runner.held, {})) Send(runner, start);
   FailHeld(address, now);  // for an earlier life of it
 }
 
@@ -228,7 +229,8 @@ void GatewayNode::OnGone(RunnerId id, TimePoint now) {
 void GatewayNode::ForgetUnknown() {
   std::erase_if(runners_, [](const auto& entry) {
     const Runner& runner = entry.second;
-    return runner.address.empty() && !runner.link && runner.held.empty() && !runner.is_unreachable;
+    return runner.address.empty() && !runner.link && runner.held.empty() && runner.unable.empty() &&
+           !runner.is_unreachable;
   });
 }
 
@@ -297,6 +299,11 @@ void GatewayNode::OnTick(TimePoint now) {
     if (runner.is_unreachable) unreachable.push_back(id);
   }
   for (const RunnerId id : unreachable) OnGone(id, now);
+  for (auto& [id, runner] : runners_) {
+    for (const auto& refused : std::exchange(runner.unable, {})) {
+      Perform(end_.OnAttemptRefused(id, refused, now));
+    }
+  }
   ForgetUnknown();
   Flush(true);
 }
@@ -325,12 +332,21 @@ void GatewayNode::ToScheduler(const Frame& frame) {
 
 void GatewayNode::Start(const delivery::StartOn& start) {
   Runner& runner = runners_[start.runner];
-  if (runner.link) return links_.Send(*runner.link, WithShared(start.start));
+  if (runner.link) return Send(runner, WithShared(start.start));
   if (!runner.address.empty() && runner_links_.Has(runner.address)) {
     runner.held.push_back(WithShared(start.start));
   } else {
     runner.is_unreachable = true;
   }
+}
+
+void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
+  const wire::SequenceRequest& request = start.request;
+  if (request.format.is_text() || runner.keeps_formats) return links_.Send(*runner.link, start);
+  runner.unable.push_back({.sequence = request.sequence,
+                           .attempt = request.attempt,
+                           .reason = "the runner is of a release that keeps to no format of "
+                                     "outputs, or has no tokenizer"});
 }
 
 void GatewayNode::Release(const delivery::ReleaseOn& release) {

@@ -73,8 +73,10 @@ class GatewayNode final : public Node {
     std::optional<LinkId> link;  // once it has said Hello
     std::string numeric_class;   // by that Hello, as what follows
     bool takes_hints = false;
-    std::vector<delivery::StartAttempt> held;  // until it says Hello
-    bool is_unreachable = false;               // attempts were to begin there
+    bool keeps_formats = false;
+    std::vector<delivery::StartAttempt> held;      // until it says Hello
+    std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
+    bool is_unreachable = false;                   // attempts were to begin there
   };
 
   void Handle(LinkId link, const Hello& hello, TimePoint now);
@@ -99,6 +101,8 @@ class GatewayNode final : public Node {
   void ForgetUnknown();
   void Perform(const delivery::Effects& effects);
   void Start(const delivery::StartOn& start);
+  // On a runner with a link.
+  void Send(Runner& runner, const delivery::StartAttempt& start);
   std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);

@@ -32,6 +32,42 @@ TEST_F(NodesTest, ADeadRunnersStreamsGoOnElsewhere) {
   }
 }
 
+// Of a release before there were formats, say: it would answer with any text.
+TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
+  const auto with_format = [&](Gateway& gateway, int64_t id) {
+    wire::SequenceRequest request;
+    request.sequence = SequenceId(id);
+    request.prompt = {3, 5};
+    request.max_tokens = 9;
+    request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a*"};
+    gateway.node->Submit(request, network_.now());
+  };
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.keeps_formats = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  with_format(gateway, 0);
+  network_.Run(seconds(60));
+  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("keeps to no format"));
+
+  StartRunner();
+  network_.Run(seconds(1));
+  Submit(gateway, 1, 9, {3, 5});
+  with_format(gateway, 2);
+  for (int i = 0; i < 40; ++i) {
+    Step();
+    for (const auto& [id, request] : runners_[0]->engine.sequences) {
+      EXPECT_TRUE(request.format.is_text());
+    }
+    network_.Run(seconds(1));
+  }
+  EXPECT_EQ(gateway.client.streams[1].tokens, Expected({3, 5}, 9));
+  EXPECT_EQ(gateway.client.streams[2].tokens, Expected({3, 5}, 9));
+}
+
 TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {
   StartScheduler("scheduler:1");
   StartRunner();

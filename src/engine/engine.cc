@@ -26,6 +26,12 @@ PlanLimits LimitsOf(const EngineOptions& options, const kernels::KvLayout& layou
           .page_tokens = layout.page_tokens};
 }
 
+// Whether the text is complete with this token, and nothing can follow it.
+bool EndsFormat(int32_t token, grammar::TokenMatcher& matcher) {
+  // An error, of which there is none as the token was allowed, would come with the next one.
+  return matcher.Accept(token).ok() && matcher.HasEnded();
+}
+
 wire::TokenEvent EventOf(const Sequence& sequence) {
   return {.sequence = sequence.id(),
           .attempt = sequence.request.attempt,
@@ -54,6 +60,7 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
                       .max_owner_pages = options.max_owner_pinned_pages,
                       .max_pinned_pages = options.max_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
+      formats_(options.token_table),
       executor_(model, *arena_, context) {}
 
 Engine::~Engine() {
@@ -66,6 +73,7 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
   RETURN_IF_ERROR(CheckOutput(request));
+  RETURN_IF_ERROR(CheckFormat(request.format));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
@@ -101,6 +109,13 @@ Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
                                   request.max_tokens));
   }
   return CheckTokens(request.output);
+}
+
+Status Engine::CheckFormat(const wire::OutputFormat& format) {
+  if (format.is_text()) return OkStatus();
+  const auto automaton = formats_.Get(format);
+  if (automaton.ok()) return OkStatus();
+  return InvalidArgument(StrCat("the output's format: ", Message(automaton.status())));
 }
 
 StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
@@ -349,9 +364,19 @@ void Engine::Start(Sequence& sequence) {
   sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
+  StartFormat(sequence);
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
   stats_.prefix_hits += sequence.num_cached;
+}
+
+void Engine::StartFormat(Sequence& sequence) {
+  if (sequence.request.format.is_text()) return;
+  sequence.matcher.emplace(formats_.Get(sequence.request.format));
+  for (const int32_t token : sequence.output) {
+    // What is wrong comes with the sequence's next token.
+    if (!sequence.matcher->Accept(token).ok()) return;
+  }
 }
 
 void Engine::Advance(const StepUnderWay& step, std::vector<ItemResult> results,
@@ -417,6 +442,8 @@ void Engine::AppendToken(Sequence& sequence, kernels::SampleResult sampled,
       std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
     event.finish = wire::FinishReason::kStop;
     event.stop_token = sampled.token;
+  } else if (sequence.matcher && EndsFormat(sampled.token, *sequence.matcher)) {
+    event.finish = wire::FinishReason::kStop;
   } else if (length >= request.max_tokens) {
     event.finish = wire::FinishReason::kLength;
   }

@@ -23,6 +23,7 @@
 #include "engine/planner.h"
 #include "engine/sequence.h"
 #include "engine/standing_pins.h"
+#include "grammar/format_cache.h"
 #include "memory/arena.h"
 #include "memory/page_pool.h"
 #include "memory/prefix_cache.h"
@@ -49,6 +50,8 @@ struct EngineOptions {
   bool shares_rows = false;
   std::map<std::string, double> tenant_weights;
   bool lists_sequences = false;  // in Stats(), for a scheduler
+  // What tokens are as text, for requests with a format; null: they are refused.
+  std::shared_ptr<const grammar::TokenTable> token_table = nullptr;
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;
 };
@@ -127,6 +130,7 @@ class Engine {
   class Lines;
   Status CheckTokens(std::span<const int32_t> tokens) const;
   Status CheckOutput(const wire::SequenceRequest& request) const;
+  Status CheckFormat(const wire::OutputFormat& format);
   StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
   std::vector<const Sequence*> Running() const;  // by arrival
@@ -154,6 +158,8 @@ class Engine {
   std::vector<StepItem> Apply(const Plan& plan);
   void Admit(std::span<const SequenceId> ids);
   void Start(Sequence& sequence);
+  // From where its output is by now.
+  void StartFormat(Sequence& sequence);
   void ClearStepStats();
   // Adapters whose loads have ended are ready from now on, or have an error.
   void TakeLoaded();
@@ -182,6 +188,7 @@ class Engine {
   Residency residency_;
   StandingPins standing_pins_;
   PrefixCache prefix_cache_;
+  grammar::FormatCache formats_;
   Executor executor_;
 
   // By arrival: running ones, then waiting ones; where tenants share rows, of each tenant only.

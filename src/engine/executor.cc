@@ -1,7 +1,10 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -21,11 +24,15 @@ kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
           .position = s.next_num_tokens()};
 }
 
+bool DeviceCanChoose(const Sequence& s) {
+  return !s.matcher.has_value() && kernels::DeviceCanChoose(InputOf(s, {}));
+}
+
 }  // namespace
 
 bool Executor::CanFollow(const Sequence& s) const {
   const bool reports_prompt = s.request.sampling.prompt_logprobs && s.output.empty();
-  return DeviceChooses() && !reports_prompt && kernels::DeviceCanChoose(InputOf(s, {}));
+  return DeviceChooses() && !reports_prompt && DeviceCanChoose(s);
 }
 
 SubmittedStep Executor::Submit(std::span<const StepItem> items) {
@@ -37,6 +44,7 @@ SubmittedStep Executor::Submit(std::span<const StepItem> items) {
   if (!forward.ok()) ExitOnDeviceError(forward);
   choice_of_.clear();
   if (DeviceChooses()) ChooseOnDevice(items);
+  FindAllowed(items);
   for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
@@ -123,11 +131,11 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
   std::vector<kernels::SampleRow> how;
   for (const LogitRow& row : logit_rows_) {
     const Sequence& sequence = *items[row.item].sequence;
-    const kernels::SampleInput input = InputOf(sequence, {});
-    if (row.prompt_token.has_value() || !kernels::DeviceCanChoose(input)) {
+    if (row.prompt_token.has_value() || !DeviceCanChoose(sequence)) {
       others.push_back(row);
       continue;
     }
+    const kernels::SampleInput input = InputOf(sequence, {});
     choice_of_.emplace(&sequence, static_cast<int32_t>(rows.size()));
     last().choices.push_back(row.item);
     last().positions.push_back(input.position);
@@ -141,6 +149,23 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
     if (!chosen.ok()) ExitOnDeviceError(chosen);
   }
   logit_rows_ = std::move(others);
+}
+
+void Executor::FindAllowed(std::span<const StepItem> items) {
+  // A thread has all rows of an automaton.
+  std::map<const grammar::TokenAutomaton*, std::vector<LogitRow*>> by_automaton;
+  for (LogitRow& row : logit_rows_) {
+    const auto& matcher = items[row.item].sequence->matcher;
+    if (!row.prompt_token && matcher) by_automaton[matcher->automaton()].push_back(&row);
+  }
+  std::vector<std::vector<LogitRow*>> tasks;
+  for (auto& [automaton, rows] : by_automaton) tasks.push_back(std::move(rows));
+  context_.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t task) {
+    for (LogitRow* const row : tasks[static_cast<size_t>(task)]) {
+      Sequence& sequence = *items[row->item].sequence;
+      row->allowed = sequence.matcher->Allowed(sequence.request.stop_token_ids);
+    }
+  });
 }
 
 void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows) {
@@ -190,7 +215,13 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
                                                 params.num_logprobs.value_or(0));
     return;
   }
-  last().results[row.item].sample = kernels::Sample(InputOf(s, logits), scratch);
+  if (!row.allowed.ok()) {
+    last().results[row.item].sample = row.allowed.status();
+    return;
+  }
+  kernels::SampleInput input = InputOf(s, logits);
+  input.allowed = *row.allowed;
+  last().results[row.item].sample = kernels::Sample(input, scratch);
 }
 
 }  // namespace aril

@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "engine/sequence.h"
+#include "grammar/token_table.h"
 #include "kernels/cpu/context.h"
 #include "kernels/sampling/sampling.h"
 #include "memory/arena.h"
@@ -28,7 +29,7 @@ namespace aril {
 
 // Rows of one sequence: its tokens [first_token, first_token + num_rows), whose pages it has.
 struct StepItem {
-  Sequence* sequence = nullptr;  // which the executor does not change
+  Sequence* sequence = nullptr;  // of which the executor changes what its matcher has found only
   int64_t first_token = 0;       // its next_num_computed()
   int64_t num_rows = 0;
   bool chooses_token = false;  // the rows reach its last token, and it wants another one
@@ -80,6 +81,8 @@ class Executor {
     int32_t row;
     size_t item;
     std::optional<int64_t> prompt_token;
+    // Of a sequence with a format: the tokens that may be chosen; else empty.
+    StatusOr<grammar::TokenSet> allowed = grammar::TokenSet();
   };
 
   // A step that has been submitted and not collected.
@@ -97,6 +100,8 @@ class Executor {
   void AddLogitRows(const StepItem& item, size_t index, int32_t first_row);
   // Takes the rows away whose tokens the device chooses.
   void ChooseOnDevice(std::span<const StepItem> items);
+  // Which tokens formats allow; while a device runs by itself, it computes the logits meanwhile.
+  void FindAllowed(std::span<const StepItem> items);
   bool DeviceChooses() const { return model_.chooses_tokens() && !observer_; }
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,

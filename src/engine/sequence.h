@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "adapters/residency.h"
 #include "base/ids.h"
 #include "engine/standing_pins.h"
+#include "grammar/token_automaton.h"
 #include "memory/page_pool.h"
 #include "memory/prefix_cache.h"
 #include "wire/messages.h"
@@ -42,6 +44,8 @@ struct Sequence {
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
   std::vector<int32_t> output;
+  // Of a request with a format, once the sequence has started: behind `output`.
+  std::optional<grammar::TokenMatcher> matcher;
   bool running = false;
   bool has_started = false;  // has been running at least once
   bool has_run = false;      // has had rows in a step

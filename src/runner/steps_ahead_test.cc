@@ -46,6 +46,11 @@ class StepsAhead : public ::testing::Test {
          .max_num_batched_tokens = 16,
          .max_model_len = kContext,
          .pool_bytes = pool_bytes,
+         .make_token_table =
+             [](int64_t) {
+               return std::make_shared<const grammar::TokenTable>(
+                   std::vector<std::string>(kVocab, "a"));
+             },
          .run_aside =
              [this](auto copy) {
                if (++num_copies_ % 2 == 0) return copy();
@@ -104,6 +109,10 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
       break;
     case 2:
       request.min_tokens = std::min(request.max_tokens, 3);
+      break;
+    case 3:
+    case 4:
+      request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a{5,20}"};
       break;
     default:
       break;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "wire/output_format.h"
 #include "wire/sampling.h"
 
 namespace aril::wire {
@@ -33,6 +34,7 @@ struct SequenceRequest {
   int32_t min_tokens = 0;
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
+  OutputFormat format;
   uint32_t attempt = 0;
   TimePoint arrival;
 };

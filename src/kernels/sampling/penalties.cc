@@ -55,11 +55,16 @@ void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
   if (HasPenalties(*input.params)) ApplyPenalties(input, logits, counts);
 }
 
-void MaskTokens(std::span<const int32_t> masked, std::span<float> logits) {
-  for (const int32_t token : masked) {
-    if (InVocabulary(token, logits)) {
-      logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
-    }
+void MaskTokens(const SampleInput& input, std::span<float> logits) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (const int32_t token : input.masked) {
+    if (InVocabulary(token, logits)) logits[static_cast<size_t>(token)] = kNever;
+  }
+  if (input.allowed.empty()) return;
+  for (size_t t = 0; t < logits.size(); ++t) {
+    const bool is_allowed =
+        t / 64 < input.allowed.size() && (input.allowed[t / 64] >> (t % 64) & 1) != 0;
+    if (!is_allowed) logits[t] = kNever;
   }
 }
 

@@ -19,8 +19,8 @@ bool HasBiasOrPenalties(const wire::SamplingParams& params);
 void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
                            std::vector<int32_t>* counts);
 
-// Sets the logits of the masked tokens to -inf.
-void MaskTokens(std::span<const int32_t> masked, std::span<float> logits);
+// Sets the logits of the masked tokens, and of those that are not allowed, to -inf.
+void MaskTokens(const SampleInput& input, std::span<float> logits);
 
 }  // namespace aril::kernels
 

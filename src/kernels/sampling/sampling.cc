@@ -37,19 +37,21 @@ StatusOr<Candidate> PrepareLogits(const SampleInput& input, SamplingScratch& scr
                                   std::span<const float>* logits) {
   *logits = input.logits;
   const bool adjusts = HasBiasOrPenalties(*input.params);
-  if (!adjusts && input.masked.empty()) return Largest(*logits, input.position);
+  const bool masks = !input.masked.empty() || !input.allowed.empty();
+  if (!adjusts && !masks) return Largest(*logits, input.position);
   scratch.logits.assign(input.logits.begin(), input.logits.end());
   *logits = scratch.logits;
   if (adjusts) ApplyBiasAndPenalties(input, scratch.logits, &scratch.counts);
   // Looked at before masking, too: a mask must not hide a NaN, which tells of a broken model.
   auto largest = Largest(*logits, input.position);
-  if (!largest.ok() || input.masked.empty()) return largest;
-  MaskTokens(input.masked, scratch.logits);
+  if (!largest.ok() || !masks) return largest;
+  MaskTokens(input, scratch.logits);
   largest = Largest(*logits, input.position);
   if (largest.ok()) return largest;
-  return InvalidArgument(StrCat("no token can be chosen at position ", input.position, ": all ",
-                                logits->size(), " tokens of the vocabulary are stop tokens, which ",
-                                "min_tokens rules out here"));
+  return InvalidArgument(StrCat("no token can be chosen at position ", input.position,
+                                ": what is asked of the output (its format, or stop tokens that "
+                                "min_tokens rules out) leaves none of the ",
+                                logits->size(), " tokens of the vocabulary"));
 }
 
 bool UsesTopK(const wire::SamplingParams& params, size_t vocab_size) {
@@ -149,7 +151,8 @@ double UniformDraw(uint64_t seed, int32_t choice, int64_t position) {
 
 bool DeviceCanChoose(const SampleInput& input) {
   const wire::SamplingParams& params = *input.params;
-  return !params.num_logprobs && input.masked.empty() && !HasBiasOrPenalties(params);
+  return !params.num_logprobs && input.masked.empty() && input.allowed.empty() &&
+         !HasBiasOrPenalties(params);
 }
 
 SampleRow DescribeForDevice(const SampleInput& input) {

@@ -3,7 +3,7 @@
 // Semantics, in this order (wire/sampling.h has the parameters):
 //   1. logit_bias is added; 2. repetition penalty (logit /= p if > 0, else *= p) for every
 //   different token of prompt and output; 3. presence and frequency penalties over the output; 4.
-//   masked tokens become -inf;
+//   masked tokens, and those that are not allowed, become -inf;
 //   5. temperature 0: the largest logit, the lowest id on a tie; else logits / temperature; 6. the
 //   top_k largest (ties: lowest ids first); 7. top_p: the shortest prefix, in order of falling
 //   probability (ties: lowest ids first), whose probabilities, normalized over what top_k left, sum
@@ -37,6 +37,8 @@ struct SampleInput {
   std::span<const int32_t> output = {};
   // Tokens that must not be chosen (stop tokens before min_tokens).
   std::span<const int32_t> masked = {};
+  // The tokens that may be chosen: bit t % 64 of word t / 64 is token t's. Empty: all.
+  std::span<const uint64_t> allowed = {};
   int32_t choice = 0;
   int64_t position = 0;  // of the token to choose, from 0 at the start of the prompt
 };
@@ -63,7 +65,7 @@ StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position);
 
 // Token ids in params, prompt, output and masked that lie outside the vocabulary are ignored.
 // Internal if no token can be chosen: a NaN or +inf among the logits (before or after penalties),
-// or all of them -inf; InvalidArgument if the mask leaves none. Thread-safe with a scratch per
+// or all of them -inf; InvalidArgument if the masks leave none. Thread-safe with a scratch per
 // thread.
 StatusOr<SampleResult> Sample(const SampleInput& input, SamplingScratch& scratch);
 

@@ -23,6 +23,7 @@ struct Tokens {
   std::vector<int32_t> prompt = {};
   std::vector<int32_t> output = {};
   std::vector<int32_t> masked = {};
+  std::vector<uint64_t> allowed = {};
 };
 
 StatusOr<SampleResult> Choose(const std::vector<float>& logits,
@@ -34,6 +35,7 @@ StatusOr<SampleResult> Choose(const std::vector<float>& logits,
                  .prompt = tokens.prompt,
                  .output = tokens.output,
                  .masked = tokens.masked,
+                 .allowed = tokens.allowed,
                  .position = position},
                 scratch);
 }
@@ -138,6 +140,33 @@ TEST(Sample, MaskedTokensAreNeverChosen) {
   EXPECT_EQ(Greedy({1, 5}, {.logit_bias = {{1, 100.0f}}}, {.masked = {1}}), 0);
 }
 
+TEST(Sample, OnlyAllowedTokensAreChosen) {
+  EXPECT_EQ(Greedy({1, 5, 2}, {}, {.allowed = {0b101}}), 2);
+  EXPECT_THAT(Drawn({1, 5, 2}, {}, {.allowed = {0b101}}), ElementsAre(0, 2));
+  EXPECT_EQ(Greedy({1, 5, 2}, {}, {.masked = {2}, .allowed = {0b101}}), 0);
+  EXPECT_EQ(Greedy({1, 5}, {.logit_bias = {{1, 100.0f}}}, {.allowed = {0b01}}), 0);
+  // What lies behind the set is not in it, and what of it lies behind the vocabulary does not
+  // count.
+  std::vector<float> many(70, 1.0f);
+  many[65] = 2;
+  EXPECT_EQ(Greedy(many, {}, {.allowed = {0b1000}}), 3);
+  EXPECT_EQ(Greedy(many, {}, {.allowed = {0, ~uint64_t{0}}}), 65);
+}
+
+// top_p is of what is allowed.
+TEST(Sample, IsNormalizedOverWhatIsAllowed) {
+  const std::vector<float> logits = Logs({0.1f, 0.6f, 0.2f, 0.1f});
+  EXPECT_THAT(Drawn(logits, {.top_p = 0.6f}, {.allowed = {0b1101}}), ElementsAre(0, 2));
+  EXPECT_THAT(Drawn(logits, {.top_p = 0.4f}, {.allowed = {0b1101}}), ElementsAre(2));
+}
+
+TEST(Sample, ADeviceLeavesAllowedTokensToTheHost) {
+  const wire::SamplingParams params;
+  const std::vector<uint64_t> allowed = {1};
+  EXPECT_TRUE(DeviceCanChoose({.params = &params}));
+  EXPECT_FALSE(DeviceCanChoose({.params = &params, .allowed = allowed}));
+}
+
 TEST(Sample, IgnoresTokensOutsideTheVocabulary) {
   const std::vector<int32_t> outside = {-1, 2, 1 << 30, std::numeric_limits<int32_t>::min()};
   EXPECT_EQ(Greedy({1, 2},
@@ -226,7 +255,8 @@ TEST(Sample, RefusesAMaskOverEverything) {
   const auto result = Choose({1, 2}, {}, {.masked = {0, 1}});
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(Message(result.status()), HasSubstr("all 2 tokens"));
+  EXPECT_THAT(Message(result.status()), HasSubstr("none of the 2 tokens"));
+  EXPECT_THAT(Message(Choose({1, 2}, {}, {.allowed = {0b100}}).status()), HasSubstr("its format"));
 }
 
 TEST(Sample, AMaskHidesNoNan) {
