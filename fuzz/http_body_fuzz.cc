@@ -11,6 +11,8 @@
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
+#include "grammar/compile.h"
+#include "wire/limits.h"
 
 namespace {
 
@@ -68,6 +70,17 @@ void CheckSampling(const aril::wire::SamplingParams& sampling) {
   CHECK(sampling.num_logprobs.has_value() || !sampling.prompt_logprobs);
 }
 
+void CheckFormat(const aril::wire::SequenceRequest& sequence) {
+  const aril::wire::OutputFormat& format = sequence.format;
+  if (format.is_text()) {
+    CHECK(format.source.empty());
+    return;
+  }
+  CHECK_LE(format.source.size(), aril::wire::kMaxOutputFormatBytes);
+  CHECK(aril::grammar::Compile(format).ok());
+  CHECK_EQ(sequence.min_tokens, 0);
+}
+
 void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CHECK(!sequence.prompt.empty());
   for (const int32_t token : sequence.prompt) CHECK(token >= 0 && token < kVocabSize);
@@ -76,6 +89,7 @@ void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CHECK_LE(static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens, kMaxModelLen);
   CHECK(sequence.min_tokens >= 0 && sequence.min_tokens <= sequence.max_tokens);
   CheckSampling(sequence.sampling);
+  CheckFormat(sequence);
 }
 
 void CheckParsed(const ApiResult<CompletionRequest>& parsed) {

@@ -30,8 +30,8 @@ void RefuseTools(JsonFields& fields) {
   const bool must_call = choice != nullptr && may_call && !IsText(choice, "auto");
   if (must_call || (may_call && !IsEmpty(fields.Find("tools")))) {
     fields.Fail(must_call ? "tool_choice" : "tools",
-                "is not supported: this server does not constrain what is generated, so it cannot "
-                "promise tool calls; leave it out, or set `tool_choice` to \"none\"");
+                "asks for tool calls, which this server does not support; leave it out, or set "
+                "`tool_choice` to \"none\"");
   }
   if (!IsEmpty(fields.Find("functions"))) fields.Fail("functions", "is not supported");
 }
@@ -81,9 +81,7 @@ void ReadVariables(JsonFields& fields, ChatPrompt* prompt) {
   prompt->variables = variables == nullptr ? Json::Object() : *variables;
   JsonFields inner(prompt->variables, "chat_template_kwargs.");
   if (!IsEmpty(inner.Find("tools"))) {
-    inner.Fail("tools",
-               "is not supported: this server does not constrain what is generated, so it cannot "
-               "promise tool calls; leave it out");
+    inner.Fail("tools", "asks for tool calls, which this server does not support; leave it out");
   }
   prompt->documents = ReadDocuments(fields.Find("documents") != nullptr ? fields : inner);
   fields.Take(inner);

@@ -55,6 +55,13 @@ TEST(ChatCompletions, ReadTheirFields) {
   EXPECT_EQ(ParseFields(R"("max_tokens":9)").value().prompts[0].max_tokens, 9);
 }
 
+TEST(ChatCompletions, MayHaveAFormat) {
+  const auto parsed = ParseFields(
+      R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"null"}}})");
+  EXPECT_EQ(PromptOf(parsed), "u:Hi;a:") << "which the prompt says nothing of";
+  EXPECT_EQ(parsed.value().common.format.source, R"({"type":"null"})");
+}
+
 // As in vLLM: what the model states counts where a request says nothing, and bounds nothing.
 TEST(ChatCompletions, MayHaveALengthFromTheModel) {
   const auto whole = MakeServedModel();
@@ -119,13 +126,13 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
     const char* message;
   };
   for (const Bad& bad : std::initializer_list<Bad>{
-           {R"("tools":[{}])", "tools", "cannot promise tool calls"},
-           {R"("tools":[{}],"tool_choice":"auto")", "tools", "cannot promise"},
-           {R"("tool_choice":"required")", "tool_choice", "is not supported"},
-           {R"("tool_choice":{"type":"function"})", "tool_choice", "is not supported"},
+           {R"("tools":[{}])", "tools", "tool calls, which this server does not support"},
+           {R"("tools":[{}],"tool_choice":"auto")", "tools", "does not support"},
+           {R"("tool_choice":"required")", "tool_choice", "does not support"},
+           {R"("tool_choice":{"type":"function"})", "tool_choice", "does not support"},
            {R"("functions":[{}])", "functions", "is not supported"},
-           {R"("response_format":{"type":"json_schema"})", "response_format", "text"},
-           {R"("guided_choice":["a"])", "guided_choice", "does not constrain"},
+           {R"("response_format":{"type":"grammar"})", "response_format", "json_schema"},
+           {R"("guided_grammar":"root ::= x")", "guided_grammar", "is not supported"},
            {R"("modalities":["text","audio"])", "modalities", "must be"},
            {R"("audio":{})", "audio", "not supported"},
            {R"("top_logprobs":2)", "top_logprobs", "needs `logprobs`"},
@@ -138,7 +145,7 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
            {R"("chat_template":"x")", "chat_template", "--chat-template"},
            {R"("chat_template_kwargs":[])", "chat_template_kwargs", "must be an object"},
            {R"("chat_template_kwargs":{"tools":[{}]})", "chat_template_kwargs.tools",
-            "is not supported"},
+            "does not support"},
            {R"("chat_template_kwargs":{"documents":"x"})", "chat_template_kwargs.documents",
             "must be an array of objects"},
            {R"("documents":{})", "documents", "must be an array of objects"},

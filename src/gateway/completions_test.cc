@@ -223,6 +223,16 @@ TEST(Completions, MakeSequencesPromptByPrompt) {
   EXPECT_FALSE(MakeSequence(parsed.value(), 0, SequenceId(6), 0, {}).is_sibling);
 }
 
+TEST(Completions, GiveAllSequencesTheirFormat) {
+  const auto parsed = ParseFields(R"("guided_regex":"[ab]+","n":2,"echo":true,"max_tokens":0)");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  const wire::OutputFormat expected = {.kind = wire::OutputFormat::Kind::kRegex, .source = "[ab]+"};
+  for (int64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(MakeSequence(parsed.value(), i, SequenceId(i), 0, {}).format, expected);
+  }
+  EXPECT_TRUE(ParseFields("").value().common.format.is_text());
+}
+
 struct BadRequest {
   const char* body;
   const char* param;
@@ -281,14 +291,15 @@ TEST(Completions, RefuseBadFieldsByNamingThem) {
       {R"("n":3,"best_of":2)", "best_of", "must not be less than `n`"},
       {R"("best_of":2,"stream":true)", "best_of", "must be equal to `n` in a stream"},
       {R"("best_of":9)", "best_of", "more than the 8 completions"},
-      {R"("guided_json":{})", "guided_json", "does not constrain"},
+      {R"("guided_json":5)", "guided_json", "must be an object"},
+      {R"("structured_outputs":{"grammar":"x"})", "structured_outputs.grammar", "is not supported"},
       {R"("allowed_token_ids":[5])", "allowed_token_ids", "is not supported"},
       {R"("bad_words":["a"])", "bad_words", "is not supported"},
       {R"("include_stop_str_in_output":true)", "include_stop_str_in_output", "is not supported"},
       {R"("prompt_logprobs":0)", "prompt_logprobs", "is not supported"},
       {R"("truncate_prompt_tokens":1)", "truncate_prompt_tokens", "is not supported"},
       {R"("use_beam_search":true)", "use_beam_search", "is not supported"},
-      {R"("response_format":{"type":"json_object"})", "response_format", "\"text\""},
+      {R"("response_format":{"type":"structural_tag"})", "response_format", "\"text\""},
       {R"("temperature":-0.1)", "temperature", "between 0 and"},
       {R"("temperature":"hot")", "temperature", "must be a number, not a string"},
       {R"("top_p":0)", "top_p", "greater than 0"},

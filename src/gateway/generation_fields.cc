@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "catalog/split.h"
 #include "gateway/adapter_loads.h"
+#include "gateway/output_format_fields.h"
 #include "wire/limits.h"
 
 namespace aril::gateway {
@@ -23,13 +24,7 @@ constexpr size_t kMaxShownField = 64;
 // Below this the division by the temperature leaves nothing but the largest logit.
 constexpr double kGreedyTemperature = 1e-5;
 
-// Names under which servers take constraints on the text. Ignoring one would give a client text
-// that breaks what it relies on.
-constexpr std::string_view kConstraints[] = {
-    "guided_json",        "guided_regex", "guided_choice", "guided_grammar",
-    "structured_outputs", "json_schema",  "grammar"};
-
-// What vLLM has besides, and would give other answers than without it.
+// What vLLM has, and would give other answers than without it.
 constexpr std::string_view kUnsupported[] = {
     "allowed_token_ids", "bad_words",       "include_stop_str_in_output", "prompt_embeds",
     "prompt_logprobs",   "use_beam_search", "truncate_prompt_tokens"};
@@ -145,23 +140,12 @@ void ReadStreaming(JsonFields& fields, CompletionRequest* request) {
 }
 
 void RefuseUnsupported(JsonFields& fields) {
-  for (const std::string_view name : kConstraints) {
-    if (fields.Find(name) != nullptr) {
-      fields.Fail(name, "is not supported: this server does not constrain what is generated");
-    }
-  }
   for (const std::string_view name : kUnsupported) {
     const Json* value = fields.Find(name);
     if (value == nullptr || (value->AsBool() != nullptr && !*value->AsBool())) continue;
     if (value->AsArray() != nullptr && value->AsArray()->empty()) continue;
     fields.Fail(name, "is not supported by this server; leave it out");
   }
-  const Json* format = fields.Find("response_format");
-  if (format == nullptr) return;
-  const Json* type = format->Find("type");
-  if (type != nullptr && type->AsString() != nullptr && *type->AsString() == "text") return;
-  fields.Fail("response_format",
-              "must be {\"type\": \"text\"}: this server does not constrain what is generated");
 }
 
 // One of `adapters`: {"name", "weight"}. A weight of 0 leaves the adapter out.
@@ -339,6 +323,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   ReadStopTokens(fields, model.spec, &common);
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
+  ReadOutputFormat(fields, &common);
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }

@@ -16,6 +16,7 @@ import sys
 import time
 import unittest
 import urllib.request
+from typing import Literal, Optional
 
 SKIP = 77
 PROMPT = "Once upon a time, there was a little"
@@ -34,6 +35,7 @@ if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
     os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
 try:
     import openai
+    import pydantic
 except ImportError:
     print("SKIPPED: the openai client is not installed (tools/venv.sh)")
     sys.exit(SKIP)
@@ -215,7 +217,7 @@ class OpenAiClientTest(unittest.TestCase):
         for param, options in [
                 ("tools", {"tools": [tool]}),
                 ("tool_choice", {"tools": [tool], "tool_choice": "required"}),
-                ("response_format", {"response_format": {"type": "json_object"}}),
+                ("response_format", {"response_format": {"type": "grammar"}}),
                 ("messages[0].content[0]", {"messages": [{"role": "user", "content": image}]}),
                 ("messages", {"messages": [{"role": "wizard", "content": "hi"}]}),
                 ("messages", {"messages": []}),
@@ -224,6 +226,24 @@ class OpenAiClientTest(unittest.TestCase):
                 self.chat("base", PROMPT, **options)
             self.assertEqual(caught.exception.param, param)
         self.chat("base", PROMPT, tools=[tool], tool_choice="none")
+
+    def test_structured_outputs_are_parsed(self):
+        class Step(pydantic.BaseModel):
+            name: Literal["look", "take", "leave"]
+            count: int = pydantic.Field(ge=0, le=9)
+
+        class Plan(pydantic.BaseModel):
+            title: str = pydantic.Field(max_length=12)
+            steps: list[Step] = pydantic.Field(min_length=1, max_length=2)
+            note: Optional[Literal["soon", "later"]]
+
+        for model in ("base", self.server.names[5]):
+            answer = self.client.chat.completions.parse(
+                model=model, messages=[{"role": "user", "content": PROMPT}], response_format=Plan,
+                temperature=1, seed=4, max_tokens=240)
+            self.assertIsInstance(answer.choices[0].message.parsed, Plan)
+        answer = self.chat("base", PROMPT, extra_body={"structured_outputs": {"choice": ["a", "b"]}})
+        self.assertIn(answer.choices[0].message.content, ("a", "b"))
 
     def test_template_errors_are_the_answer(self):
         with self.assertRaisesRegex(openai.BadRequestError, "There is no role wizard"):

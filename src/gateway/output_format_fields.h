@@ -1,0 +1,24 @@
+// What a request asks its output to be: OpenAI's `response_format`, vLLM's `structured_outputs` and
+// its older `guided_…` fields, llama-server's `json_schema` (docs/api.md lists them).
+
+#ifndef ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
+#define ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
+
+#include <string>
+#include <vector>
+
+#include "gateway/json_fields.h"
+#include "wire/messages.h"
+
+namespace aril::gateway {
+
+// Reads `common->format`, and checks that it can be kept to, together with `common->min_tokens`,
+// which must have been read. Errors stay in `fields`. Takes milliseconds at most.
+void ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common);
+
+// The regular expression (grammar/regex.h) of these texts and nothing else.
+std::string RegexOfChoices(const std::vector<std::string>& choices);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
