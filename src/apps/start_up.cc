@@ -59,12 +59,20 @@ decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& opt
 }
 
 std::shared_ptr<const grammar::TokenTable> MakeTokenTable(const Tokenizer& tokenizer,
-                                                          int64_t vocab_size) {
+                                                          const ModelSpec& spec) {
   // Ids of either: a model may have more than its tokenizer, for padding, and end with one of them.
-  std::vector<std::string> texts(static_cast<size_t>(std::max(vocab_size, tokenizer.vocab_size())));
+  std::vector<std::string> texts(
+      static_cast<size_t>(std::max(spec.vocab_size, tokenizer.vocab_size())));
   for (size_t t = 0; t < texts.size(); ++t) {
     texts[t] = tokenizer.TokenBytes(static_cast<int32_t>(t), /*is_first=*/false,
                                     /*skip_special_tokens=*/true);
+  }
+  // What ends a text is no part of it, whether or not the tokenizer calls it special.
+  std::vector<int32_t> ends = spec.eos_token_ids;
+  if (const auto end = tokenizer.eos_token_id()) ends.push_back(*end);
+  for (const int32_t end : ends) {
+    if (end >= 0 && static_cast<size_t>(end) < texts.size())
+      texts[static_cast<size_t>(end)].clear();
   }
   return std::make_shared<const grammar::TokenTable>(texts);
 }
@@ -127,8 +135,8 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
     runner_options.more_adapters = MayChangeAdapters(options);
     runner_options.make_admission = AdmissionOf(options, clock);
     if (tokenizer != nullptr) {
-      runner_options.make_token_table = [tokenizer](int64_t vocab_size) {
-        return MakeTokenTable(*tokenizer, vocab_size);
+      runner_options.make_token_table = [tokenizer](const ModelSpec& spec) {
+        return MakeTokenTable(*tokenizer, spec);
       };
     }
     if (options.policies.is_fair) {

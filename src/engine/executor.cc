@@ -25,7 +25,7 @@ kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
 }
 
 bool DeviceCanChoose(const Sequence& s) {
-  return !s.matcher.has_value() && kernels::DeviceCanChoose(InputOf(s, {}));
+  return s.request.format.is_text() && kernels::DeviceCanChoose(InputOf(s, {}));
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
     : request_(request),
       prompt_(prompt),
       tokenizer_(tokenizer),
-      detokenizer_(tokenizer, request.skip_special_tokens, HasNoText(prompt.tokens, tokenizer)),
+      // Of a text with a format nothing is dropped, not even a blank at its beginning.
+      detokenizer_(tokenizer, request.skip_special_tokens,
+                   request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
       matcher_(stop_strings) {}
 
 ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {

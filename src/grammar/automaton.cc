@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/strings.h"
-
 namespace aril::grammar {
 namespace {
 
@@ -64,11 +62,8 @@ Automaton::State Automaton::Close(std::vector<Way> ways) {
     const Way way = ways.back();
     ways.pop_back();
     if (!seen_.insert(KeyOf(way.node, way.frame)).second) continue;
-    ++work_;
     if (closed.ways.size() > kMaxWays || seen_.size() > kMaxNodesPerWay * kMaxWays) {
-      status_ = ResourceExhausted(StrCat("a text can be read in more than ", kMaxWays,
-                                         " ways at once; make its alternatives differ earlier"));
-      return kDead;
+      return kTooManyWays;
     }
     const Node& n = node(way.node);
     switch (n.kind) {
@@ -100,15 +95,51 @@ Automaton::State Automaton::Close(std::vector<Way> ways) {
         break;
     }
   }
-  std::ranges::sort(closed.ways);
-  const auto [entry, is_new] = by_data_.try_emplace(closed, static_cast<State>(states_.size()));
+  return Intern(std::move(closed));
+}
+
+Automaton::State Automaton::Intern(StateData data) {
+  std::ranges::sort(data.ways);
+  const auto [entry, is_new] = by_data_.try_emplace(data, static_cast<State>(states_.size()));
   if (is_new) {
-    size_bytes_ += 2 * (sizeof(StateData) + closed.ways.size() * sizeof(Way)) +
-                   num_classes_ * sizeof(State) + kEntryBytes;
-    states_.push_back(std::move(closed));
+    size_bytes_ += 2 * (sizeof(StateData) + data.ways.size() * sizeof(Way)) +
+                   num_classes_ * sizeof(State) + sizeof(uint64_t) + kEntryBytes;
+    states_.push_back(std::move(data));
     next_.resize(next_.size() + num_classes_, kUnknown);
+    visited_.push_back(0);
   }
   return entry->second;
+}
+
+void Automaton::Forget(std::span<State* const> kept) {
+  std::vector<StateData> states = std::exchange(states_, {});
+  const std::vector<FrameData> frames = std::exchange(frames_, {{}});
+  next_ = {};
+  visited_ = {};
+  by_data_ = {};
+  by_frame_ = {};
+  size_bytes_ = 0;
+  std::unordered_map<Frame, Frame> moved = {{kBottom, kBottom}};
+  const auto move = [&](Frame frame) {
+    std::vector<Frame> inner;  // whose outer ones have not been moved yet
+    for (; !moved.contains(frame); frame = frames[static_cast<size_t>(frame)].outer) {
+      inner.push_back(frame);
+    }
+    Frame result = moved.at(frame);
+    for (; !inner.empty(); inner.pop_back()) {
+      result = Push(frames[static_cast<size_t>(inner.back())].back, result);
+      moved.emplace(inner.back(), result);
+    }
+    return result;
+  };
+  const auto keep = [&](State* state) {
+    if (!IsState(*state)) return;
+    StateData data = states[static_cast<size_t>(*state)];
+    for (Way& way : data.ways) way.frame = move(way.frame);
+    *state = Intern(std::move(data));
+  };
+  keep(&start_);
+  for (State* const state : kept) keep(state);
 }
 
 Automaton::Frame Automaton::Push(NodeIdx back, Frame frame) {

@@ -10,11 +10,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "base/status.h"
 #include "grammar/grammar.h"
 
 namespace aril::grammar {
@@ -22,13 +22,14 @@ namespace aril::grammar {
 // Not thread-safe.
 class Automaton {
  public:
-  // Index of a state.
+  // Index of a state, or one of the two below.
   using State = int32_t;
   // No text that is allowed begins so.
   static constexpr State kDead = -1;
-  // Ways that a text may have taken at the same time, before the grammar is refused: a byte more
-  // takes time in proportion to them.
-  static constexpr size_t kMaxWays = 2048;
+  // The text could have been read in more than kMaxWays ways, or by too many nodes for them.
+  static constexpr State kTooManyWays = -2;
+  // Ways that a text may have taken at the same time: a byte more takes time in proportion to them.
+  static constexpr size_t kMaxWays = 1024;
   // Calls within calls. A text that would take more is not allowed: it could be nested without end,
   // and readers of JSON take some hundred levels.
   static constexpr int32_t kMaxDepth = 512;
@@ -36,7 +37,9 @@ class Automaton {
   explicit Automaton(Grammar grammar);
 
   State start() const { return start_; }
-  // After one byte more. `state` is not kDead.
+  // Whether it is an index of one.
+  static bool IsState(State state) { return state >= 0; }
+  // After one byte more. `state` is one.
   State Next(State state, uint8_t byte) {
     const State known = next_[static_cast<size_t>(state) * num_classes_ + class_of_[byte]];
     return known != kUnknown ? known : Find(state, byte);
@@ -46,17 +49,25 @@ class Automaton {
   // Whether it may go on.
   bool HasNext(State state) const { return !states_[static_cast<size_t>(state)].ways.empty(); }
 
-  // ResourceExhausted once a text could have been read in more than kMaxWays ways; what would have
-  // followed is dead.
-  const Status& status() const { return status_; }
   size_t num_states() const { return states_.size(); }
-  // Ways looked at so far.
-  uint64_t work() const { return work_; }
+
+  // What it takes at most to find the states of a walk, in ways: from BeginWalk on, for each state
+  // the number of its own, once. The same whatever is known already.
+  void BeginWalk() { ++walk_; }
+  size_t Visit(State state) {
+    const auto idx = static_cast<size_t>(state);
+    if (visited_[idx] == walk_) return 0;
+    visited_[idx] = walk_;
+    return states_[idx].ways.size() + 1;
+  }
+
+  // Forgets all states but the first and these, which get new indices.
+  void Forget(std::span<State* const> kept);
   // About what the states take.
   size_t size_bytes() const { return size_bytes_; }
 
  private:
-  static constexpr State kUnknown = -2;
+  static constexpr State kUnknown = -3;
   // Index of a list of nodes to return to.
   using Frame = int32_t;
   static constexpr Frame kBottom = 0;
@@ -83,6 +94,7 @@ class Automaton {
   State Find(State state, uint8_t byte);
   // The state of these ways and all that they lead to without a byte.
   State Close(std::vector<Way> ways);
+  State Intern(StateData data);
   Frame Push(NodeIdx node, Frame frame);
   const Node& node(NodeIdx idx) const { return grammar_.nodes[static_cast<size_t>(idx)]; }
 
@@ -96,9 +108,9 @@ class Automaton {
   std::vector<FrameData> frames_ = {{}};
   std::unordered_map<uint64_t, Frame> by_frame_;
   std::unordered_set<uint64_t> seen_;  // while a state is closed
+  std::vector<uint64_t> visited_;      // by state: the last walk
+  uint64_t walk_ = 0;
   size_t size_bytes_ = 0;
-  uint64_t work_ = 0;
-  Status status_;
   State start_ = kDead;
 };
 

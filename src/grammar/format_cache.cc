@@ -21,11 +21,18 @@ StatusOr<std::shared_ptr<TokenAutomaton>> FormatCache::Get(const wire::OutputFor
   }
   ASSIGN_OR_RETURN(Grammar grammar, Compile(format));
   auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_);
+  if (!Automaton::IsState(automaton->automaton().start())) {
+    return InvalidArgument("it can begin in too many ways");
+  }
   const std::lock_guard lock(mutex_);
   // Somebody else may have been quicker.
   const auto found = std::ranges::find_if(entries_, is_it);
   if (found != entries_.end()) return found->automaton;
-  if (entries_.size() == kMaxKept) entries_.erase(entries_.begin());
+  if (entries_.size() >= kMaxKept) {
+    const auto idle = std::ranges::find_if(
+        entries_, [](const Entry& entry) { return entry.automaton.use_count() == 1; });
+    if (idle != entries_.end()) entries_.erase(idle);
+  }
   entries_.push_back({format, automaton});
   return automaton;
 }

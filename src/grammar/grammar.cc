@@ -40,7 +40,8 @@ void GrammarBuilder::Become(NodeIdx later, NodeIdx node) {
 StatusOr<Grammar> GrammarBuilder::Build(NodeIdx start) {
   if (is_full()) {
     return ResourceExhausted(StrCat("it takes more than ", kMaxNodes,
-                                    " nodes; lower its bounds of lengths and counts, or split it"));
+                                    " nodes, or too long to read; lower its bounds of lengths "
+                                    "and counts, or split it"));
   }
   return Grammar{.nodes = std::move(nodes_), .start = start};
 }

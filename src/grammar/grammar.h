@@ -46,6 +46,8 @@ class GrammarBuilder {
  public:
   // Nodes that one grammar may have: some MB. Beyond it nothing is added any more, and Build fails.
   static constexpr size_t kMaxNodes = 200'000;
+  // Steps that it may take to build it; the same holds then.
+  static constexpr size_t kMaxWork = 5'000'000;
 
   // The one node that ends rules and texts.
   NodeIdx Return() const { return 0; }
@@ -77,7 +79,9 @@ class GrammarBuilder {
   }
 
   // So large that Build will fail.
-  bool is_full() const { return nodes_.size() >= kMaxNodes; }
+  bool is_full() const { return nodes_.size() >= kMaxNodes || work_ > kMaxWork; }
+  // Counts what takes time and may add nothing.
+  void Charge(size_t work) { work_ += work; }
   // ResourceExhausted if it has grown too large.
   StatusOr<Grammar> Build(NodeIdx start);
 
@@ -93,6 +97,7 @@ class GrammarBuilder {
   }
 
   std::vector<Node> nodes_ = {Node{}};
+  size_t work_ = 0;
 };
 
 }  // namespace aril::grammar

@@ -81,7 +81,7 @@ const std::vector<std::string> kSchemas = {
     R"({"type":"string","format":"ipv6"})",
     R"({"type":"string","format":"hostname"})",
     R"({"type":"string","format":"uri"})",
-    R"({"enum":["a","b\"\\\n","\u00e9",1,-2.5,1e300,1e-9,null,true,[],{},[1,[2]],{"a":{"b":1}}]})",
+    R"({"enum":["a","b\"\\\n","\u00e9",1,-2.5,1e15,1e-9,null,true,[],{},[1,[2]],{"a":{"b":1}}]})",
     R"({"const":{"a":[1,2,{"b":null}]}})",
     R"({"enum":[1,"a",null,2.0],"type":["integer","null"]})",
     R"({"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":5})",
@@ -192,7 +192,7 @@ class Walker {
   uint8_t Choose(Automaton& automaton, Automaton::State state, bool is_early) {
     std::vector<uint8_t> possible;
     for (int byte = 0; byte < 256; ++byte) {
-      if (automaton.Next(state, static_cast<uint8_t>(byte)) != Automaton::kDead) {
+      if (Automaton::IsState(automaton.Next(state, static_cast<uint8_t>(byte)))) {
         possible.push_back(static_cast<uint8_t>(byte));
       }
     }
@@ -200,7 +200,7 @@ class Walker {
     for (const char preferred : is_early ? Shuffled("{}[]\"\\,:.ue5") : "}]\"ntf1") {
       if (!is_structural) break;
       const auto byte = static_cast<uint8_t>(preferred);
-      if (automaton.Next(state, byte) != Automaton::kDead) return byte;
+      if (Automaton::IsState(automaton.Next(state, byte))) return byte;
     }
     EXPECT_FALSE(possible.empty()) << "a dead end";
     return possible.empty() ? 0 : possible[random_() % possible.size()];
@@ -241,7 +241,7 @@ TEST(JsonSchemaJudge, TextsAreValid) {
     for (int i = 0; i < 25; ++i) texts.emplace_back(walker.Walk(automaton));
     std::erase_if(texts, [](const Json& text) { return text.AsString()->empty(); });
     EXPECT_GT(texts.size(), 10u);
-    ASSERT_TRUE(automaton.status().ok()) << automaton.status();
+    ASSERT_TRUE(Automaton::IsState(automaton.start()));
     cases += Json(Json::Object{{"schema", Json::Parse(schema).value()}, {"texts", texts}}).Dump();
     cases += "\n";
   }

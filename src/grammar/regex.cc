@@ -69,6 +69,8 @@ class Emitter {
 
   NodeIdx Emit(RegexIdx idx, NodeIdx next) {
     const RegexPart& part = regex_.parts[idx];
+    builder_.Charge(1 + part.characters.size());
+    if (builder_.is_full()) return next;
     switch (part.kind) {
       case RegexPart::Kind::kCharacter:
         return add_character_(part.characters, next);

@@ -188,6 +188,11 @@ TEST(Regex, RefusesWhatIsTooLarge) {
     EXPECT_EQ(GrammarOf(expression).status().code(), StatusCode::kResourceExhausted) << expression;
   }
   EXPECT_TRUE(GrammarOf("((a{0}){1000000}){1000000}").ok());
+  // What adds nothing takes time as well.
+  std::string nothing;
+  for (int i = 0; i < 8000; ++i) nothing += "()";
+  EXPECT_EQ(GrammarOf("(" + nothing + "b){100000}").status().code(),
+            StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -13,6 +13,9 @@
 namespace aril::grammar {
 namespace {
 
+// Of a value that is to be unlike others, beside that of a name.
+constexpr size_t kLooksOfValue = 20;
+
 // References that lead to one another; more are taken for endless.
 constexpr int kMaxReferences = 32;
 
@@ -56,6 +59,15 @@ std::string KeyOf(const Json& value) {
   return is_int ? std::to_string(static_cast<int64_t>(*number)) : value.Dump();
 }
 
+// Whether more is said where a reference stands.
+bool RestrictsBeside(const Json& schema) {
+  return std::ranges::any_of(*schema.AsObject(), [](const auto& member) {
+    const auto& [name, value] = member;
+    return name == "type" || (IsForm(name) && name != "$ref") || TypesRestrictedBy(name) != 0 ||
+           IsUnsupported(name, value);
+  });
+}
+
 bool IsScalar(const Json& value) {
   return value.AsArray() == nullptr && value.AsObject() == nullptr;
 }
@@ -95,7 +107,7 @@ const Json* SchemaDocument::Find(const std::string& reference) {
 const Json* SchemaDocument::Follow(const Json* schema) {
   for (int i = 0; i < kMaxReferences; ++i) {
     const Json* reference = schema->Find("$ref");
-    if (reference == nullptr || reference->AsString() == nullptr) break;
+    if (reference == nullptr || reference->AsString() == nullptr || RestrictsBeside(*schema)) break;
     const Json* target = Find(*reference->AsString());
     if (target == nullptr) break;
     schema = target;
@@ -126,13 +138,18 @@ std::optional<std::vector<const Json*>> SchemaDocument::Values(const Json* schem
   return values;
 }
 
+bool SchemaDocument::Look(size_t count) {
+  if (count > looks_left_) return false;
+  looks_left_ -= count;
+  return true;
+}
+
 // Whether each schema has values that no other one has.
 bool SchemaDocument::AreDistinct(const std::vector<const Json*>& schemas) {
   std::set<std::string> seen;
   for (const Json* schema : schemas) {
     const auto values = Values(schema);
-    if (!values || values->size() > values_left_) return false;
-    values_left_ -= values->size();
+    if (!values || !Look(kLooksOfValue * values->size())) return false;
     std::set<std::string> own;
     for (const Json* value : *values) {
       if (!IsScalar(*value)) return false;
@@ -153,7 +170,9 @@ std::optional<std::string_view> SchemaDocument::DistinctProperty(
     std::vector<const Json*> properties;
     for (const Json* schema : schemas) {
       const Json* all = schema->Find("properties");
-      const Json* property = all == nullptr ? nullptr : all->Find(name);
+      const Json::Object* members = all == nullptr ? nullptr : all->AsObject();
+      if (members == nullptr || !Look(members->size())) return std::nullopt;
+      const Json* property = all->Find(name);
       if (property == nullptr) break;
       properties.push_back(property);
       if (properties.size() == 2 && !AreDistinct(properties)) break;  // in vain, and seen early

@@ -28,7 +28,7 @@ class SchemaDocument {
   // What a `$ref` points to; nullptr if to nothing. Only references into the document are known:
   // "#" and what follows it is a JSON pointer (RFC 6901).
   const Json* Find(const std::string& reference);
-  // The schema itself or, while it is a reference, what it points to.
+  // The schema itself or, while it is a reference and nothing more, what it points to.
   const Json* Follow(const Json* schema);
   // The types that what is valid under the schema may have, or more.
   TypeSet Types(const Json* schema);
@@ -44,14 +44,17 @@ class SchemaDocument {
   std::optional<Exclusion> Exclude(const Json::Array& alternatives);
 
  private:
+  // False if that is too much.
+  bool Look(size_t count);
   bool AreDistinct(const std::vector<const Json*>& schemas);
   std::optional<std::string_view> DistinctProperty(const std::vector<const Json*>& schemas);
 
   const Json& root_;
   std::map<std::string, const Json*> found_;
   std::map<const Json*, TypeSet> types_;
-  // That may yet be compared, so that no schema takes long; when they are used up, nothing is seen.
-  size_t values_left_ = 50'000;
+  // Names and values that may yet be looked at, so that no schema takes long; when they are used
+  // up, nothing is seen.
+  size_t looks_left_ = 1'000'000;
 };
 
 }  // namespace aril::grammar

@@ -18,6 +18,20 @@
 namespace aril::grammar {
 namespace {
 
+constexpr const char* kInexact = "whole numbers of 2^63 and more are not supported";
+
+// Whether a whole number was read as a double, which may stand for others as well, or
+// has one in it.
+bool IsInexact(const Json& value) {
+  if (const Json::Array* array = value.AsArray()) return std::ranges::any_of(*array, IsInexact);
+  if (const Json::Object* object = value.AsObject()) {
+    return std::ranges::any_of(*object,
+                               [](const auto& member) { return IsInexact(member.second); });
+  }
+  const double* number = value.AsDouble();
+  return number != nullptr && std::abs(*number) >= 0x1p63;
+}
+
 // As a part of a JSON pointer.
 std::string PointerToken(std::string_view name) {
   std::string token;
@@ -51,6 +65,9 @@ StatusOr<NodeIdx> SchemaCompiler::AddConstants(const Place& place, TypeSet types
     return (TypeOf(*value) & types) == 0 || (only != nullptr && !IsSame(*value, *only));
   });
   if (values.empty()) return Refuse(place, "none of its values is allowed");
+  if (std::ranges::any_of(values, [](const Json* value) { return IsInexact(*value); })) {
+    return Refuse(place, kInexact);
+  }
   return text_.OneOf(values, builder_.Return());
 }
 
@@ -82,6 +99,7 @@ StatusOr<NodeIdx> SchemaCompiler::AddTyped(const Place& place, TypeSet types) {
 }
 
 StatusOr<NodeIdx> SchemaCompiler::AddNumeric(const Place& place) {
+  const bool is_whole = (TypesNamed(*place.schema).value_or(kAllTypes) & kFraction) == 0;
   NumberBounds bounds;
   for (const auto& [name, bound] : std::initializer_list<std::pair<const char*, Json*>>{
            {"minimum", &bounds.minimum},
@@ -93,9 +111,9 @@ StatusOr<NodeIdx> SchemaCompiler::AddNumeric(const Place& place) {
     if (double unused; !value->AsNumber(&unused)) {
       return Refuse(place, StrCat("`", name, "` must be a number"));
     }
+    if (is_whole && IsInexact(*value)) return Refuse(place, kInexact);
     *bound = *value;
   }
-  const bool is_whole = (TypesNamed(*place.schema).value_or(kAllTypes) & kFraction) == 0;
   const auto node = is_whole ? AddInteger(builder_, bounds, builder_.Return())
                              : AddNumber(builder_, bounds, builder_.Return());
   return node.ok() ? node : Refuse(place, Message(node.status()));

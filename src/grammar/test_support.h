@@ -13,11 +13,11 @@
 
 namespace aril::grammar {
 
-// The state behind a text; kDead if no text that is allowed begins so.
+// The state behind a text, if it is one.
 inline Automaton::State Read(Automaton& automaton, std::string_view text) {
   Automaton::State state = automaton.start();
   for (const char byte : text) {
-    if (state == Automaton::kDead) break;
+    if (!Automaton::IsState(state)) break;
     state = automaton.Next(state, static_cast<uint8_t>(byte));
   }
   return state;
@@ -25,7 +25,7 @@ inline Automaton::State Read(Automaton& automaton, std::string_view text) {
 
 inline bool Accepts(Automaton& automaton, std::string_view text) {
   const Automaton::State state = Read(automaton, text);
-  return state != Automaton::kDead && automaton.IsComplete(state);
+  return Automaton::IsState(state) && automaton.IsComplete(state);
 }
 
 // A text that the automaton allows, one byte after the other; nullopt if it is not complete by
@@ -40,7 +40,7 @@ inline std::optional<std::string> RandomText(Automaton& automaton, std::mt19937_
     if (text.size() == max_bytes) return std::nullopt;
     std::vector<int> bytes;
     for (int byte = 0; byte < 256; ++byte) {
-      if (automaton.Next(state, static_cast<uint8_t>(byte)) != Automaton::kDead)
+      if (Automaton::IsState(automaton.Next(state, static_cast<uint8_t>(byte))))
         bytes.push_back(byte);
     }
     if (bytes.empty()) return std::nullopt;

@@ -6,9 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <set>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -22,36 +21,33 @@ namespace aril::grammar {
 // Shared by the sequences of one format, and used by one thread at a time.
 class TokenAutomaton {
  public:
-  // What sets may take before they are forgotten, and found again when they are wanted.
+  // What sets, and states, may take before they are forgotten, and found again when they are
+  // wanted.
   static constexpr size_t kMaxSetBytes = size_t{8} << 20;
-  // The same of states, at first. Then twice as much, up to the last: of a long text whose every
-  // byte leads to a new state (one that counts them) all would be found again at every token.
-  static constexpr size_t kMinStateBytes = size_t{4} << 20;
-  static constexpr size_t kMaxStateBytes = size_t{64} << 20;
+  static constexpr size_t kMaxStateBytes = size_t{8} << 20;
 
   // The table must outlive it.
   TokenAutomaton(Grammar grammar, const TokenTable& table)
-      : grammar_(std::move(grammar)), table_(table) {
-    automaton_.emplace(grammar_);
-  }
+      : automaton_(std::move(grammar)), table_(table) {}
+  TokenAutomaton(const TokenAutomaton&) = delete;
+  TokenAutomaton& operator=(const TokenAutomaton&) = delete;
 
   const TokenTable& table() const { return table_; }
-  Automaton& automaton() { return *automaton_; }
-  // Grows when states are forgotten: those of earlier epochs mean nothing.
-  int64_t epoch() const { return epoch_; }
-  // Forgets what has grown too large.
-  void Bound();
+  Automaton& automaton() { return automaton_; }
   // Which tokens may follow. The errors of TokenTable::TokensAt.
   StatusOr<const TokenSet*> TokensAt(Automaton::State state);
+  // Forgets what has grown too large, but for the positions below, which get new states.
+  void Bound();
+  // Where a sequence stands; until Remove, which comes before it goes.
+  void Add(Automaton::State* position) { positions_.insert(position); }
+  void Remove(Automaton::State* position) { positions_.erase(position); }
 
  private:
-  const Grammar grammar_;
+  Automaton automaton_;
   const TokenTable& table_;
-  std::optional<Automaton> automaton_;
+  std::set<Automaton::State*> positions_;
   std::unordered_map<Automaton::State, TokenSet> sets_;
   size_t set_bytes_ = 0;
-  size_t max_state_bytes_ = kMinStateBytes;
-  int64_t epoch_ = 0;
 };
 
 // One sequence's way through it. Not thread-safe.
@@ -59,25 +55,24 @@ class TokenMatcher {
  public:
   // An error is what Allowed will say.
   explicit TokenMatcher(StatusOr<std::shared_ptr<TokenAutomaton>> automaton);
+  TokenMatcher(const TokenMatcher&) = delete;
+  TokenMatcher& operator=(const TokenMatcher&) = delete;
+  ~TokenMatcher();
 
   // What it shares with others; null if there is an error.
   const TokenAutomaton* automaton() const { return automaton_.get(); }
   // The sequence goes on with this token. InvalidArgument if it may not.
   Status Accept(int32_t token);
   // Whether the text is complete and nothing can follow: the sequence has ended.
-  bool HasEnded();
+  bool HasEnded() const;
   // The tokens that may follow; of a complete text, `stop_tokens` among them. InvalidArgument if
-  // there are none; ResourceExhausted if the format cannot be kept to.
+  // there are none, or there are too many ways to find them.
   StatusOr<TokenSet> Allowed(std::span<const int32_t> stop_tokens);
 
  private:
-  // Its state, found again if it has been forgotten.
-  Automaton::State Current();
-
   std::shared_ptr<TokenAutomaton> automaton_;
-  std::string text_;  // so far
   Automaton::State state_ = Automaton::kDead;
-  int64_t epoch_ = -1;
+  int64_t num_bytes_ = 0;  // of the text so far
   Status status_;
 };
 

@@ -1,6 +1,8 @@
 #include "grammar/token_automaton.h"
 
+#include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -90,23 +92,60 @@ TEST_F(TokenMatcherTest, SaysWhenTheVocabularyLacksAllThatMayFollow) {
               HasSubstr("no token can follow after 1 bytes"));
 }
 
-// Two sequences in turns, of which every byte leads to a new state: both are found again after what
-// the automaton knew has been forgotten.
-TEST_F(TokenMatcherTest, IsFoundAgainAfterStatesWereForgotten) {
-  const auto automaton = Make("[ab]{0,50000}c");
+// Two sequences in turns, of which every byte leads to a new state: both stand where they stood
+// after what the automaton knew has been forgotten.
+TEST_F(TokenMatcherTest, StandsWhereItStoodAfterStatesWereForgotten) {
+  const auto automaton = Make("[ab]{0,95000}c");
   TokenMatcher one(automaton);
   TokenMatcher other(automaton);
-  for (int i = 0; i < 50'000; ++i) {
+  size_t most = 0;
+  for (int i = 0; i < 90'000; ++i) {
     ASSERT_TRUE(one.Accept(i % 2 == 0 ? 'a' : 'b').ok());
+    most = std::max(most, automaton->automaton().num_states());
     if (i % 1000 != 0) continue;
     ASSERT_EQ(AllowedBy(one), "abc");
     ASSERT_EQ(AllowedBy(other), "abc");
     ASSERT_TRUE(other.Accept('b').ok());
   }
-  EXPECT_GT(automaton->epoch(), 0);
+  EXPECT_LT(most, 90'000u);
+  EXPECT_LE(automaton->automaton().size_bytes(), TokenAutomaton::kMaxStateBytes + 1000);
   ASSERT_TRUE(one.Accept('c').ok());
   EXPECT_TRUE(one.HasEnded());
   EXPECT_FALSE(other.HasEnded());
+}
+
+TEST_F(TokenMatcherTest, OneThatHasGoneIsNotKept) {
+  const auto automaton = Make("[ab]{0,95000}c");
+  {
+    TokenMatcher gone(automaton);
+    ASSERT_TRUE(gone.Accept('a').ok());
+  }
+  TokenMatcher matcher(automaton);
+  for (int i = 0; i < 90'000; ++i) ASSERT_TRUE(matcher.Accept('a').ok());
+  EXPECT_EQ(AllowedBy(matcher), "abc");
+}
+
+// Whatever is known already: another sequence may have been there.
+TEST_F(TokenMatcherTest, HasTooManyWaysWhereItAlwaysHas) {
+  std::vector<std::string> texts = Bytes();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 5'000; ++i) {
+    std::string text(20, 'a');
+    for (char& c : text) c = static_cast<char>('a' + random() % 2);
+    texts.push_back(text);
+  }
+  const TokenTable table(texts);
+  const auto automaton = std::make_shared<TokenAutomaton>(
+      *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = "[ab]*a[ab]{200}"}), table);
+  const auto tokens_until_refused = [&] {
+    TokenMatcher matcher(automaton);
+    int count = 0;
+    while (count < 50 && matcher.Allowed({}).ok() && matcher.Accept('a').ok()) ++count;
+    return count;
+  };
+  const int first = tokens_until_refused();
+  EXPECT_LT(first, 50);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tokens_until_refused(), first);
 }
 
 }  // namespace

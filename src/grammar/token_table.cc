@@ -9,9 +9,14 @@
 namespace aril::grammar {
 namespace {
 
-// Ways that may be looked at while one set is made, beside those known already: some 10 ms. Sets of
-// usual schemas take hundreds; an expression can be made such that every token leads elsewhere.
-constexpr uint64_t kMaxWork = 200'000;
+// Of a walk over all tokens (Automaton::Visit): some 10 ms if nothing is known. Usual schemas take
+// hundreds; an expression can be made such that every token leads elsewhere.
+constexpr size_t kMaxWork = 200'000;
+
+Status TooManyWays() {
+  return InvalidArgument(
+      "the request's format leaves too many ways to go on; make its alternatives differ earlier");
+}
 
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -46,7 +51,8 @@ std::string_view TokenTable::Text(int32_t token) const {
 
 StatusOr<TokenSet> TokenTable::TokensAt(Automaton& automaton, Automaton::State state) const {
   TokenSet set((spans_.size() + 63) / 64);
-  const uint64_t max_work = automaton.work() + kMaxWork;
+  automaton.BeginWalk();
+  size_t work = 0;
   // path[i]: after the first i bytes of the entry's text, which are those of the ones before, up to
   // `alive`.
   std::vector<Automaton::State> path(max_length_ + 1);
@@ -59,15 +65,13 @@ StatusOr<TokenSet> TokenTable::TokensAt(Automaton& automaton, Automaton::State s
     for (alive = entry.common; alive < entry.length; ++alive) {
       const auto next = automaton.Next(path[alive], static_cast<uint8_t>(bytes[alive]));
       if (next == Automaton::kDead) break;
+      if (next == Automaton::kTooManyWays) return TooManyWays();
+      work += automaton.Visit(next);
       path[alive + 1] = next;
     }
     if (alive == entry.length) Insert(entry.token, &set);
-    if (automaton.work() > max_work) {
-      return ResourceExhausted(
-          "which tokens may follow takes too long to find out: the format leaves too many ways");
-    }
+    if (work > kMaxWork) return TooManyWays();
   }
-  RETURN_IF_ERROR(automaton.status());
   return set;
 }
 

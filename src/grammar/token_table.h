@@ -40,8 +40,8 @@ class TokenTable {
   // Of ids outside of the table: empty.
   std::string_view Text(int32_t token) const;
 
-  // The tokens whose whole text may follow at `state`. ResourceExhausted if that takes too long to
-  // find out, or the automaton has given up.
+  // The tokens whose whole text may follow at `state`. InvalidArgument if there are too many ways
+  // to find that out: the same for each text, whatever the automaton knows already.
   StatusOr<TokenSet> TokensAt(Automaton& automaton, Automaton::State state) const;
 
  private:

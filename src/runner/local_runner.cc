@@ -109,7 +109,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .shares_rows = options.shares_rows,
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
-      .token_table = options.make_token_table ? options.make_token_table(spec.vocab_size) : nullptr,
+      .token_table = options.make_token_table ? options.make_token_table(spec) : nullptr,
       .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, std::move(arena),
                                              runner->adapters_, runner->context_, clock);

@@ -65,7 +65,7 @@ struct LocalRunnerOptions {
   std::function<std::unique_ptr<wire::AdmissionControl>(int64_t pages_total, int64_t page_tokens)>
       make_admission;
   // What the model's tokens are as text, for requests with a format; empty: they are refused.
-  std::function<std::shared_ptr<const grammar::TokenTable>(int64_t vocab_size)> make_token_table;
+  std::function<std::shared_ptr<const grammar::TokenTable>(const ModelSpec&)> make_token_table;
   bool more_adapters = false;  // come at run time, and want room in the pool
   // Where adapters are copied into the pool; empty: on a thread of the runner's. Whoever drives the
   // engine step by step wants them there at once.

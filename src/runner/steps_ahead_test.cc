@@ -47,7 +47,7 @@ class StepsAhead : public ::testing::Test {
          .max_model_len = kContext,
          .pool_bytes = pool_bytes,
          .make_token_table =
-             [](int64_t) {
+             [](const ModelSpec&) {
                return std::make_shared<const grammar::TokenTable>(
                    std::vector<std::string>(kVocab, "a"));
              },
