@@ -17,6 +17,15 @@ Automaton Build(GrammarBuilder& builder, NodeIdx start) {
   return Automaton(*std::move(grammar));
 }
 
+// Balanced brackets, which no regular expression can tell.
+Automaton Brackets() {
+  GrammarBuilder b;
+  const NodeIdx rule = b.Later();
+  b.Become(rule,
+           b.Either(b.Return(), b.Bytes('(', '(', b.Call(rule, b.Bytes(')', ')', b.Return())))));
+  return Build(b, rule);
+}
+
 TEST(Automaton, ReadsLiteralsAndAlternatives) {
   GrammarBuilder b;
   Automaton automaton =
@@ -48,13 +57,8 @@ TEST(Automaton, RepeatsWithoutEnd) {
   EXPECT_LT(automaton.num_states(), 4u);
 }
 
-// Balanced brackets, which no regular expression can tell.
 TEST(Automaton, RulesNest) {
-  GrammarBuilder b;
-  const NodeIdx rule = b.Later();
-  b.Become(rule,
-           b.Either(b.Return(), b.Bytes('(', '(', b.Call(rule, b.Bytes(')', ')', b.Return())))));
-  Automaton automaton = Build(b, rule);
+  Automaton automaton = Brackets();
   EXPECT_TRUE(Accepts(automaton, ""));
   EXPECT_TRUE(Accepts(automaton, "((()))"));
   EXPECT_FALSE(Accepts(automaton, "((())"));
@@ -106,11 +110,7 @@ TEST(Automaton, WaysOfOneTextAreNotAnothers) {
 }
 
 TEST(Automaton, ForgetsAllButWhatIsKept) {
-  GrammarBuilder b;
-  const NodeIdx rule = b.Later();
-  b.Become(rule,
-           b.Either(b.Return(), b.Bytes('(', '(', b.Call(rule, b.Bytes(')', ')', b.Return())))));
-  Automaton automaton = Build(b, rule);
+  Automaton automaton = Brackets();
   Automaton::State three = Read(automaton, "(((");
   Automaton::State again = Read(automaton, "(((");
   Automaton::State two = Read(automaton, "((((()))");
