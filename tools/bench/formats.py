@@ -3,8 +3,8 @@
 
 usage: formats.py [--url URL] [--clients N] [--tokens N] [--passes N] [--json FILE]
 
-Prints tokens per second of each format, the median of all passes, and its ratio to text without one. No text
-of these formats ends before the tokens that are asked for.
+Prints tokens per second of each format, and the ratio to text without one in the same pass: medians of all
+passes. No text of these formats ends before the tokens that are asked for.
 """
 
 import argparse
@@ -63,10 +63,11 @@ def main() -> int:
         for name, extra in FORMATS.items():
             seed = 1000 * pass_idx
             rates[name].append(tokens_per_second(options.url, model, extra, options, seed))
-    medians = {name: statistics.median(values) for name, values in rates.items()}
     print(f"| format | tokens/s, {options.clients} clients | beside none |\n|---|---|---|")
-    for name, median in medians.items():
-        print(f"| {name} | {median:.1f} | {median / medians['none']:.2f} |")
+    for name, values in rates.items():
+        ratios = sorted(rate / none for rate, none in zip(values, rates["none"]))
+        print(f"| {name} | {statistics.median(values):.1f} | {statistics.median(ratios):.2f} "
+              f"({ratios[0]:.2f} to {ratios[-1]:.2f}) |")
     if options.json is not None:
         options.json.write_text(json.dumps({"command": sys.argv, "tokens_per_second": rates}) + "\n")
     return 0
