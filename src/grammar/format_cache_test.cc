@@ -38,6 +38,15 @@ TEST(FormatCache, DropsThoseUsedLeastRecently) {
   EXPECT_TRUE(second.expired());
 }
 
+TEST(FormatCache, KeepsThoseInUse) {
+  FormatCache cache(Table());
+  const auto used = cache.Get(Regex("used"));
+  for (size_t i = 0; i < 2 * FormatCache::kMaxKept; ++i) {
+    EXPECT_TRUE(cache.Get(Regex(StrCat(i))).ok());
+  }
+  EXPECT_EQ(*cache.Get(Regex("used")), *used);
+}
+
 TEST(FormatCache, RefusesWhatIsNoFormat) {
   FormatCache cache(Table());
   EXPECT_EQ(cache.Get(Regex("(")).status().code(), StatusCode::kInvalidArgument);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "gmock/gmock.h"
 #include "grammar/automaton.h"
 #include "grammar/test_support.h"
 #include "gtest/gtest.h"
@@ -386,6 +387,22 @@ TEST(JsonSchema, Refusals) {
     EXPECT_NE(Message(grammar.status()).find(message), std::string::npos) << schema << "\n"
                                                                           << grammar.status();
   }
+}
+
+// To compare all properties of all alternatives would take a minute.
+TEST(JsonSchema, LooksForTheDifferenceOfAlternativesWithinBounds) {
+  std::string properties;
+  for (int i = 0; i < 3000; ++i) properties += StrCat("\"p", i, "\":{},");
+  const auto alternative = [&](const std::string& name) {
+    return StrCat("\"", name, "\":{\"type\":\"object\",\"properties\":{", properties,
+                  "\"k\":{\"const\":\"", name, "\"}}}");
+  };
+  std::string schema = StrCat("{", alternative("A"), ",", alternative("B"), ",\"properties\":{");
+  for (int i = 0; i < 500; ++i) {
+    schema += StrCat(i == 0 ? "" : ",", "\"q", i, R"(":{"oneOf":[{"$ref":"#/A"},{"$ref":"#/B"}]})");
+  }
+  const auto grammar = JsonSchemaGrammar(schema + "}}");
+  EXPECT_THAT(Message(grammar.status()), testing::HasSubstr("use `anyOf`"));
 }
 
 }  // namespace
