@@ -64,8 +64,14 @@ std::shared_ptr<const grammar::TokenTable> MakeTokenTable(const Tokenizer& token
   std::vector<std::string> texts(
       static_cast<size_t>(std::max(spec.vocab_size, tokenizer.vocab_size())));
   for (size_t t = 0; t < texts.size(); ++t) {
-    texts[t] = tokenizer.TokenBytes(static_cast<int32_t>(t), /*is_first=*/false,
-                                    /*skip_special_tokens=*/true);
+    const auto token = static_cast<int32_t>(t);
+    const std::string text =
+        tokenizer.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
+    if (tokenizer.IsSpecial(token)) {
+      if (!text.empty()) texts[t] = grammar::SpecialTokenText(text);
+    } else if (text.find(static_cast<char>(grammar::kSpecialTokenByte)) == std::string::npos) {
+      texts[t] = text;  // else it could be taken for a special one, and is in no text as UTF-8
+    }
   }
   // What ends a text is no part of it, whether or not the tokenizer calls it special.
   std::vector<int32_t> ends = spec.eos_token_ids;

@@ -65,6 +65,8 @@ v1::OutputFormat::Kind KindOf(wire::OutputFormat::Kind kind) {
       return v1::OutputFormat::JSON_SCHEMA;
     case wire::OutputFormat::Kind::kRegex:
       return v1::OutputFormat::REGEX;
+    case wire::OutputFormat::Kind::kToolCalls:
+      return v1::OutputFormat::TOOL_CALLS;
     case wire::OutputFormat::Kind::kText:
       break;
   }
@@ -79,6 +81,8 @@ wire::OutputFormat::Kind KindOf(v1::OutputFormat::Kind kind, FieldReader& reader
       return wire::OutputFormat::Kind::kJsonSchema;
     case v1::OutputFormat::REGEX:
       return wire::OutputFormat::Kind::kRegex;
+    case v1::OutputFormat::TOOL_CALLS:
+      return wire::OutputFormat::Kind::kToolCalls;
     default:
       reader.Fail(StrCat("the format's kind is ", static_cast<int>(kind),
                          ", which this release does not know"));

@@ -158,9 +158,11 @@ TEST(Codec, KeepsHellos) {
   EXPECT_TRUE(RoundTrip(scheduler).takes_hints);
   scheduler.takes_hints = false;
   EXPECT_FALSE(RoundTrip(scheduler).takes_hints) << "as of a release that says nothing of them";
-  EXPECT_TRUE(RoundTrip(scheduler).keeps_formats);
+  EXPECT_TRUE(RoundTrip(scheduler).keeps_formats && RoundTrip(scheduler).keeps_tool_calls);
   scheduler.keeps_formats = false;
-  EXPECT_FALSE(RoundTrip(scheduler).keeps_formats);
+  EXPECT_TRUE(!RoundTrip(scheduler).keeps_formats && RoundTrip(scheduler).keeps_tool_calls);
+  scheduler.keeps_tool_calls = false;
+  EXPECT_FALSE(RoundTrip(scheduler).keeps_tool_calls);
 }
 
 TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
@@ -289,8 +291,11 @@ TEST(Codec, KeepsAttempts) {
 TEST(Codec, KeepsWhatTheOutputMustBe) {
   delivery::StartAttempt start = SomeStart();
   for (const size_t size : {size_t{0}, wire::kMaxOutputFormatBytes}) {
-    start.request.format = {wire::OutputFormat::Kind::kRegex, std::string(size, 'x')};
-    EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
+    for (const auto kind :
+         {wire::OutputFormat::Kind::kRegex, wire::OutputFormat::Kind::kToolCalls}) {
+      start.request.format = {kind, std::string(size, 'x')};
+      EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
+    }
   }
   start.request.format = {};
   EXPECT_TRUE(RoundTrip(start).request.format.is_text());

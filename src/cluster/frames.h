@@ -68,6 +68,7 @@ struct Hello {
   bool takes_hints = true;  // Prefetch, or LoadAdapters: not of releases before there were any
   // Of runners: a request's format. Not of releases before there were any, nor without a tokenizer.
   bool keeps_formats = true;
+  bool keeps_tool_calls = true;  // formats of that kind
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

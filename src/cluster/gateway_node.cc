@@ -203,6 +203,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.numeric_class = hello.runner.numeric_class;
   runner.takes_hints = hello.takes_hints;
   runner.keeps_formats = hello.keeps_formats;
+  runner.keeps_tool_calls = hello.keeps_tool_calls;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -342,11 +343,15 @@ void GatewayNode::Start(const delivery::StartOn& start) {
 
 void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
   const wire::SequenceRequest& request = start.request;
-  if (request.format.is_text() || runner.keeps_formats) return links_.Send(*runner.link, start);
+  const bool calls_tools = request.format.kind == wire::OutputFormat::Kind::kToolCalls;
+  const bool keeps = calls_tools ? runner.keeps_tool_calls : runner.keeps_formats;
+  if (request.format.is_text() || keeps) return links_.Send(*runner.link, start);
   runner.unable.push_back({.sequence = request.sequence,
                            .attempt = request.attempt,
-                           .reason = "the runner is of a release that keeps to no format of "
-                                     "outputs, or has no tokenizer"});
+                           .reason = StrCat("the runner is of a release that ",
+                                            calls_tools ? "calls no tools"
+                                                        : "keeps to no format of outputs",
+                                            ", or has no tokenizer")});
 }
 
 void GatewayNode::Release(const delivery::ReleaseOn& release) {

@@ -74,6 +74,7 @@ class GatewayNode final : public Node {
     std::string numeric_class;   // by that Hello, as what follows
     bool takes_hints = false;
     bool keeps_formats = false;
+    bool keeps_tool_calls = false;
     std::vector<delivery::StartAttempt> held;      // until it says Hello
     std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
     bool is_unreachable = false;                   // attempts were to begin there

@@ -44,7 +44,7 @@ TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   };
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
-  old.keeps_formats = false;
+  old.keeps_formats = old.keeps_tool_calls = false;
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
@@ -66,6 +66,24 @@ TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   }
   EXPECT_EQ(gateway.client.streams[1].tokens, Expected({3, 5}, 9));
   EXPECT_EQ(gateway.client.streams[2].tokens, Expected({3, 5}, 9));
+}
+
+TEST_F(NodesTest, ToolCallsAreForRunnersThatKnowThem) {
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.keeps_tool_calls = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(0);
+  request.prompt = {3, 5};
+  request.max_tokens = 9;
+  request.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = "{}"};
+  gateway.node->Submit(request, network_.now());
+  network_.Run(seconds(60));
+  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("calls no tools"));
 }
 
 TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {

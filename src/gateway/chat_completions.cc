@@ -9,6 +9,10 @@
 #include "gateway/chat_messages.h"
 #include "gateway/generation_fields.h"
 #include "gateway/prompt_tokens.h"
+#include "gateway/tool_call_syntax.h"
+#include "gateway/tool_fields.h"
+#include "grammar/compile.h"
+#include "grammar/tool_calls.h"
 #include "tokenizer/chat_template.h"
 #include "wire/limits.h"
 
@@ -23,17 +27,13 @@ bool IsEmpty(const Json* value) {
   return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
 }
 
-// Tools may be offered only together with the promise not to call them.
-void RefuseTools(JsonFields& fields) {
-  const Json* choice = fields.Find("tool_choice");
-  const bool may_call = !IsText(choice, "none");
-  const bool must_call = choice != nullptr && may_call && !IsText(choice, "auto");
-  if (must_call || (may_call && !IsEmpty(fields.Find("tools")))) {
-    fields.Fail(must_call ? "tool_choice" : "tools",
-                "asks for tool calls, which this server does not support; leave it out, or set "
-                "`tool_choice` to \"none\"");
+// OpenAI's older form of tools.
+void RefuseFunctions(JsonFields& fields) {
+  if (!IsEmpty(fields.Find("functions"))) fields.Fail("functions", "is not supported; use `tools`");
+  const Json* call = fields.Find("function_call");
+  if (call != nullptr && !IsText(call, "none") && !IsText(call, "auto")) {
+    fields.Fail("function_call", "is not supported; use `tool_choice`");
   }
-  if (!IsEmpty(fields.Find("functions"))) fields.Fail("functions", "is not supported");
 }
 
 void RefuseOtherModalities(JsonFields& fields) {
@@ -81,20 +81,22 @@ void ReadVariables(JsonFields& fields, ChatPrompt* prompt) {
   prompt->variables = variables == nullptr ? Json::Object() : *variables;
   JsonFields inner(prompt->variables, "chat_template_kwargs.");
   if (!IsEmpty(inner.Find("tools"))) {
-    inner.Fail("tools", "asks for tool calls, which this server does not support; leave it out");
+    inner.Fail("tools", "is not taken from here; give `tools` in the request itself");
   }
   prompt->documents = ReadDocuments(fields.Find("documents") != nullptr ? fields : inner);
   fields.Take(inner);
 }
 
 // What the template gets besides the messages.
-ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& context) {
+ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& context,
+                                     const Json& tools) {
   const Json* messages = fields.Find("messages");
   if (messages == nullptr) return InvalidField("messages", "`messages` is required.");
   auto normalized = NormalizeMessages(*messages);
   if (!normalized.ok()) return normalized.error();
   ChatPrompt prompt;
   prompt.messages = std::move(normalized.value());
+  prompt.tools = tools;
   prompt.unix_seconds = context.unix_seconds;
   prompt.continue_final_message = fields.GetBool("continue_final_message", false);
   prompt.add_generation_prompt =
@@ -111,12 +113,9 @@ ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& c
   return prompt;
 }
 
-}  // namespace
-
-ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
-                                           AdapterId adapter) {
-  RefuseTools(fields);
-  auto prompt = ReadChatPrompt(fields, context);
+ApiResult<std::vector<int32_t>> Encode(JsonFields& fields, const RequestContext& context,
+                                       AdapterId adapter, const Json& tools) {
+  auto prompt = ReadChatPrompt(fields, context, tools);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!prompt.ok()) return prompt.error();
   if (!fields.ok()) return *fields.error();
@@ -125,6 +124,62 @@ ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestCont
   auto text = (*chat_template)->Render(prompt.value());
   if (!text.ok()) return InvalidField("messages", Message(text.status()));
   return EncodeText(context.model, *text, add_special_tokens, "messages");
+}
+
+// JSON begins with none of the markers that there are, but it may with what calls begin with where
+// there is none.
+std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
+                                          const grammar::ToolCallSyntax& syntax) {
+  if (format.is_text()) return std::nullopt;
+  const bool is_json = format.kind == wire::OutputFormat::Kind::kJsonSchema;
+  if (is_json && !syntax.marker.empty() && syntax.marker.find_first_of("{[\"") != 0) {
+    return std::nullopt;
+  }
+  return InvalidField("tools", is_json
+                                   ? "`tools` cannot stand beside a format of the output: this "
+                                     "model's calls could be taken for JSON."
+                                   : "`tools` can stand beside a JSON Schema only, beside no other "
+                                     "format of the output.");
+}
+
+// Makes the output one that may call tools: its format, and how to read it.
+std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestContext& context,
+                                       CompletionRequest* request) {
+  const ChatTemplateOr chat_template = context.model.ChatTemplateOf(request->first_adapter());
+  if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
+  const Tokenizer& tokenizer = *context.model.tokenizer;
+  auto syntax = LearnToolCallSyntax(**chat_template, tokenizer, context.unix_seconds);
+  if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
+  wire::SequenceRequest& common = request->common;
+  if (auto error = CheckBesideFormat(common.format, *syntax)) return error;
+  if (common.min_tokens > 0) {
+    return InvalidField("min_tokens",
+                        "`min_tokens` excludes `tools`: a call may be complete sooner.");
+  }
+  if (!tools.is_parallel) syntax->next.reset();
+  grammar::ToolCallFormat format = {.syntax = MarkSpecialTokens(*syntax, tokenizer),
+                                    .tools = tools.callable,
+                                    .is_required = tools.is_required};
+  if (!common.format.is_text()) format.text_schema = common.format.source;
+  request->tool_calls = ToolCallReading{
+      .syntax = *std::move(syntax),
+      .only_at_start = tools.is_required || format.text_schema.has_value(),
+      .is_named = tools.is_named};
+  common.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
+  const Status status = grammar::Compile(common.format).status();
+  if (!status.ok()) {
+    return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
+                                           AdapterId adapter) {
+  RefuseFunctions(fields);
+  const ToolFields tools = ReadTools(fields);
+  return Encode(fields, context, adapter, tools.shown);
 }
 
 ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
@@ -138,12 +193,17 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   ReadChatLogprobs(fields, &request);
   const auto max_tokens = ReadChatMaxTokens(fields, request);
   RefuseOtherModalities(fields);
+  RefuseFunctions(fields);
+  const ToolFields tools = ReadTools(fields);
   if (!fields.ok()) return *fields.error();
   if (auto error = CheckNumSequences(1, request, context.limits)) return *error;
 
   CompletionPrompt prompt;
-  auto tokens = EncodeChat(fields, context, request.first_adapter());
+  auto tokens = Encode(fields, context, request.first_adapter(), tools.shown);
   if (!tokens.ok()) return tokens.error();
+  if (!tools.callable.empty()) {
+    if (auto error = AllowToolCalls(tools, context, &request)) return *error;
+  }
   prompt.tokens = std::move(tokens.value());
   if (prompt.tokens.empty()) {
     return InvalidField("messages", "The chat template makes no token of these `messages`.");

@@ -17,7 +17,7 @@ namespace aril::gateway {
 ApiResult<CompletionRequest> ParseChatRequest(std::string_view body, const RequestContext& context);
 
 // The tokens of `messages` as the template of the adapter, or of the base model, shows them to the
-// model. 400 for what a chat would refuse of them: tools, for example.
+// model, with its tools. 400 for what a chat would refuse of them.
 ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
                                            AdapterId adapter);
 

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 ApiResult<CompletionRequest> Parse(const std::string& body) {
   static const auto* const model = new std::shared_ptr<const ServedModel>(MakeServedModel());
@@ -119,6 +120,68 @@ TEST(ChatCompletions, WithoutATemplateSayWhatToDo) {
   EXPECT_EQ(parsed.error().message, "give one");
 }
 
+constexpr char kTools[] =
+    R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}},
+                {"type":"function","function":{"name":"g","parameters":{"not":{}}}}])";
+
+TEST(ChatCompletions, MayCallTools) {
+  const auto parsed = ParseFields(kTools);
+  EXPECT_EQ(PromptOf(parsed), "f,g,u:Hi;a:");
+  const CompletionRequest& request = parsed.value();
+  ASSERT_TRUE(request.tool_calls.has_value());
+  EXPECT_FALSE(request.tool_calls->is_named || request.tool_calls->only_at_start);
+  EXPECT_EQ(request.tool_calls->syntax.begin, "<call>{\"name\": \"");
+  EXPECT_EQ(request.common.format.kind, wire::OutputFormat::Kind::kToolCalls);
+  EXPECT_EQ(request.common.format.source,
+            R"({"begin":"<call>{\"name\": \"","middle":"\", \"arguments\": ","end":"}</call>",)"
+            R"("marker":"<call>","required":false,"next":"}</call><call>{\"name\": \"",)"
+            R"("tools":[{"name":"f","parameters":{"type":"object"}},)"
+            R"({"name":"g","parameters":{"type":"object"}}]})");
+
+  const auto source = [](const std::string& fields) {
+    return ParseFields(kTools + fields).value().common.format.source;
+  };
+  EXPECT_THAT(source(R"(,"parallel_tool_calls":false)"), Not(HasSubstr("next")));
+  EXPECT_THAT(source(R"(,"tool_choice":"required")"), HasSubstr(R"("required":true)"));
+  const auto named = ParseFields(
+      kTools + std::string(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"));
+  EXPECT_EQ(PromptOf(named), "f,g,u:Hi;a:");
+  EXPECT_TRUE(named.value().tool_calls->is_named && named.value().tool_calls->only_at_start);
+  EXPECT_FALSE(ParseFields(kTools + std::string(R"(,"tool_choice":"none")")).value().tool_calls);
+}
+
+// As agents ask for it whose last answer is to have a form.
+TEST(ChatCompletions, MayCallToolsOrHaveAFormat) {
+  const auto parsed =
+      ParseFields(kTools + std::string(R"(,"response_format":{"type":"json_object"})"));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_THAT(parsed.value().common.format.source,
+              HasSubstr(R"("json_schema":"{\"type\":\"object\"}")"));
+  EXPECT_TRUE(parsed.value().tool_calls->only_at_start);
+}
+
+TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
+  const auto error = [](const std::string& fields) {
+    const auto parsed = ParseFields(kTools + fields);
+    return parsed.ok() ? "" : parsed.error().param + ": " + parsed.error().message;
+  };
+  EXPECT_THAT(error(R"(,"structured_outputs":{"regex":"a"})"),
+              HasSubstr("tools: `tools` can stand beside a JSON Schema only"));
+  EXPECT_THAT(error(R"(,"min_tokens":1)"), HasSubstr("min_tokens: `min_tokens` excludes `tools`"));
+  const auto poet = Parse(
+      R"({"model":"poet","messages":[{"role":"user","content":"Hi"}],)" + std::string(kTools) + "}");
+  ASSERT_FALSE(poet.ok());
+  EXPECT_EQ(poet.error().param, "tools");
+  EXPECT_THAT(poet.error().message, HasSubstr("leaves the last message out; leave tools out"));
+  const auto large = [](const std::string& name) {
+    return R"({"type":"function","function":{"name":")" + name + R"(","parameters":{"title":")" +
+           std::string(70'000, 'x') + R"("}}})";
+  };
+  const auto parsed = ParseFields(R"("tools":[)" + large("f") + "," + large("g") + "]");
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_THAT(parsed.error().message, HasSubstr("`tools` cannot be kept to: it has 140"));
+}
+
 TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
   struct Bad {
     const char* fields;
@@ -126,11 +189,10 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
     const char* message;
   };
   for (const Bad& bad : std::initializer_list<Bad>{
-           {R"("tools":[{}])", "tools", "tool calls, which this server does not support"},
-           {R"("tools":[{}],"tool_choice":"auto")", "tools", "does not support"},
-           {R"("tool_choice":"required")", "tool_choice", "does not support"},
-           {R"("tool_choice":{"type":"function"})", "tool_choice", "does not support"},
-           {R"("functions":[{}])", "functions", "is not supported"},
+           {R"("tools":[{}])", "tools[0]", "type is \"function\""},
+           {R"("tool_choice":"required")", "tool_choice", "needs `tools`"},
+           {R"("functions":[{}])", "functions", "use `tools`"},
+           {R"("function_call":{"name":"f"})", "function_call", "use `tool_choice`"},
            {R"("response_format":{"type":"grammar"})", "response_format", "json_schema"},
            {R"("guided_grammar":"root ::= x")", "guided_grammar", "is not supported"},
            {R"("modalities":["text","audio"])", "modalities", "must be"},
@@ -145,7 +207,7 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
            {R"("chat_template":"x")", "chat_template", "--chat-template"},
            {R"("chat_template_kwargs":[])", "chat_template_kwargs", "must be an object"},
            {R"("chat_template_kwargs":{"tools":[{}]})", "chat_template_kwargs.tools",
-            "does not support"},
+            "in the request itself"},
            {R"("chat_template_kwargs":{"documents":"x"})", "chat_template_kwargs.documents",
             "must be an array of objects"},
            {R"("documents":{})", "documents", "must be an array of objects"},

@@ -1,7 +1,11 @@
 // OpenAI's chat completions format.
 
+#include <charconv>
+#include <string_view>
 #include <utility>
 
+#include "base/sha256.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "gateway/answer_format.h"
 
@@ -31,13 +35,48 @@ Json LogprobsObject(const std::vector<LogprobEntry>& entries) {
   return Json::Object{{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
+// Nine letters and digits, as Mistral's templates want them: different ones for every call there
+// ever is, by the answer's id, which is random.
+std::string CallId(const std::string& answer_id, int64_t choice, int64_t call) {
+  static constexpr std::string_view kDigits =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const std::string digest = Sha256(StrCat(answer_id, '/', choice, '/', call));  // in hex
+  uint64_t number = 0;
+  std::from_chars(digest.data(), digest.data() + 16, number, 16);
+  std::string id;
+  for (int i = 0; i < 9; ++i, number /= kDigits.size()) {
+    id.push_back(kDigits[number % kDigits.size()]);
+  }
+  return id;
+}
+
+// `in_stream`: the call has an index, and those whose name is known already nothing else of it.
+Json ToolCall(const ToolCallDelta& call, const std::string& id, bool in_stream) {
+  Json::Object function;
+  if (!call.name.empty()) function.emplace_back("name", call.name);
+  function.emplace_back("arguments", call.arguments);
+  Json::Object result;
+  if (in_stream) result.emplace_back("index", call.index);
+  if (!call.name.empty()) {
+    result.emplace_back("id", id);
+    result.emplace_back("type", "function");
+  }
+  result.emplace_back("function", std::move(function));
+  return result;
+}
+
+// "stop", "length", "tool_calls" or null.
+Json FinishReason(const ChoiceDelta& delta) {
+  return delta.ends_with_calls ? "tool_calls" : internal::FinishReasonText(delta.finish);
+}
+
 // `key`: "message" or, in a stream, "delta".
 Json Choice(const ChoiceView& view, const char* key, Json::Object said) {
   const ChoiceDelta& delta = *view.delta;
   Json::Object choice = {{"index", view.index},
                          {key, std::move(said)},
                          {"logprobs", view.with_logprobs ? LogprobsObject(delta.logprobs) : Json()},
-                         {"finish_reason", internal::FinishReasonText(delta.finish)}};
+                         {"finish_reason", FinishReason(delta)}};
   if (view.with_token_ids) choice.emplace_back("token_ids", internal::IdArray(delta.token_ids));
   return choice;
 }
@@ -45,16 +84,15 @@ Json Choice(const ChoiceView& view, const char* key, Json::Object said) {
 class ChatFormat final : public AnswerFormat {
  public:
   explicit ChatFormat(const AnswerHead& head)
-      : full_head_(internal::BeginAnswer(head, "chat.completion")),
+      : id_(head.id),
+        full_head_(internal::BeginAnswer(head, "chat.completion")),
         chunk_head_(internal::BeginAnswer(head, "chat.completion.chunk")) {}
 
   std::string Full(const std::vector<ChoiceView>& choices, const Usage& usage) const override {
     std::string text = full_head_;
     for (size_t i = 0; i < choices.size(); ++i) {
       if (i > 0) text += ',';
-      Json::Object message = {
-          {"role", "assistant"}, {"content", choices[i].delta->text}, {"refusal", nullptr}};
-      text += Choice(choices[i], "message", std::move(message)).Dump();
+      text += Choice(choices[i], "message", Message(choices[i])).Dump();
     }
     return text + internal::EndAnswer(usage);
   }
@@ -68,6 +106,7 @@ class ChatFormat final : public AnswerFormat {
   std::string Chunk(const ChoiceView& choice, bool null_usage) const override {
     Json::Object delta;
     if (!choice.delta->text.empty()) delta.emplace_back("content", choice.delta->text);
+    if (!choice.delta->tool_calls.empty()) delta.emplace_back("tool_calls", Calls(choice, true));
     return chunk_head_ + Choice(choice, "delta", std::move(delta)).Dump() +
            internal::EndChunk(null_usage);
   }
@@ -76,6 +115,24 @@ class ChatFormat final : public AnswerFormat {
   }
 
  private:
+  Json Calls(const ChoiceView& choice, bool in_stream) const {
+    Json::Array calls;
+    for (const ToolCallDelta& call : choice.delta->tool_calls) {
+      calls.push_back(ToolCall(call, CallId(id_, choice.index, call.index), in_stream));
+    }
+    return calls;
+  }
+  Json::Object Message(const ChoiceView& choice) const {
+    const ChoiceDelta& said = *choice.delta;
+    const bool has_calls = !said.tool_calls.empty();
+    Json::Object message = {{"role", "assistant"},
+                            {"content", has_calls && said.text.empty() ? Json() : Json(said.text)},
+                            {"refusal", nullptr}};
+    if (has_calls) message.emplace_back("tool_calls", Calls(choice, false));
+    return message;
+  }
+
+  const std::string id_;
   const std::string full_head_;
   const std::string chunk_head_;
 };

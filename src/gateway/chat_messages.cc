@@ -61,6 +61,10 @@ std::optional<ApiError> NormalizeToolCall(const std::string& where, Json* call) 
   }
   Json* arguments = function->Find("arguments");
   if (arguments == nullptr || arguments->AsString() == nullptr) return std::nullopt;
+  if (arguments->AsString()->empty()) {  // some clients' way to say that there are none
+    *arguments = Json::Object();
+    return std::nullopt;
+  }
   auto parsed = Json::Parse(*arguments->AsString());
   if (!parsed.ok() || parsed->AsObject() == nullptr) {
     return Wrong(where + ".function.arguments", "must be the text of a JSON object.");

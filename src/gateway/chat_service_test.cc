@@ -1,5 +1,6 @@
 // Chat completions over HTTP: answers, streams, logprobs.
 
+#include "base/strings.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -66,6 +67,105 @@ TEST_F(ChatServiceTest, GivesLogprobsOfChatsWithTheirBytes) {
             "\"refusal\":null}");
 }
 
+class ToolCallsTest : public ChatServiceTest {
+ protected:
+  static constexpr char kAdd[] = R"(<call>{"name": "add", "arguments": {"a": 1}}</call>)";
+
+  // What a request with tools is answered if the model says this.
+  HttpResponse AskModel(const std::string& fields, std::string_view says,
+                        wire::FinishReason finish = wire::FinishReason::kStop) {
+    auto answer = std::async(std::launch::async, [this, fields] {
+      return Send("POST", "/v1/chat/completions",
+                  R"({"model":"base","messages":[{"role":"user","content":"Hi"}],)"
+                  R"("tools":[{"type":"function","function":{"name":"add"}}])" +
+                      fields + "}");
+    });
+    const auto requests = port_.WaitForRequests(++num_requests_);
+    port_.Emit(requests.back().sequence, says, finish);
+    return answer.get();
+  }
+  static Json Choice(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    const auto json = Json::Parse(response.body);
+    const Json* choices = json.ok() ? json->Find("choices") : nullptr;
+    return choices == nullptr ? Json() : choices->AsArray()->front();
+  }
+
+ private:
+  size_t num_requests_ = 0;
+};
+
+TEST_F(ToolCallsTest, AreInTheMessage) {
+  Start();
+  const Json choice = Choice(AskModel("", StrCat("Well.\n", kAdd, kAdd)));
+  EXPECT_EQ(Text(choice, {"finish_reason"}), R"("tool_calls")");
+  EXPECT_EQ(Text(choice, {"message", "content"}), R"("Well.")");
+  const Json::Array& calls = *choice.Find("message")->Find("tool_calls")->AsArray();
+  ASSERT_EQ(calls.size(), 2u);
+  for (const Json& call : calls) {
+    EXPECT_EQ(Text(call, {"type"}), R"("function")");
+    EXPECT_EQ(Text(call, {"function"}), R"({"name":"add","arguments":"{\"a\": 1}"})");
+    EXPECT_THAT(*call.Find("id")->AsString(), ::testing::MatchesRegex("[0-9A-Za-z]{9}"));
+    EXPECT_EQ(call.Find("index"), nullptr);
+  }
+  EXPECT_NE(Text(calls[0], {"id"}), Text(calls[1], {"id"}));
+  EXPECT_EQ(Text(Choice(AskModel("", kAdd)), {"message", "content"}), "null");
+}
+
+TEST_F(ToolCallsTest, AreNotThereWhereNoneIsMade) {
+  Start();
+  const Json choice = Choice(AskModel("", "Hello <you>"));
+  EXPECT_EQ(Text(choice, {"finish_reason"}), R"("stop")");
+  EXPECT_EQ(Text(choice, {"message"}),
+            R"({"role":"assistant","content":"Hello <you>","refusal":null})");
+}
+
+TEST_F(ToolCallsTest, SayHowTheyEnded) {
+  Start();
+  const std::string named = R"(,"tool_choice":{"type":"function","function":{"name":"add"}})";
+  EXPECT_EQ(Text(Choice(AskModel(named, kAdd)), {"finish_reason"}), R"("stop")")
+      << "as with OpenAI: who asked for the call knows of it";
+  EXPECT_EQ(Text(Choice(AskModel(R"(,"tool_choice":"required")", kAdd)), {"finish_reason"}),
+            R"("tool_calls")");
+  const Json cut = Choice(AskModel("", R"(<call>{"name": "add", "arguments": {"a)",
+                                   wire::FinishReason::kLength));
+  EXPECT_EQ(Text(cut, {"finish_reason"}), R"("length")");
+  EXPECT_EQ(Text(cut, {"message", "tool_calls", "0", "function", "arguments"}), R"("{\"a")");
+  const Json stopped = Choice(AskModel(R"(,"stop":"\"a\"")", kAdd));
+  EXPECT_EQ(Text(stopped, {"finish_reason"}), R"("stop")");
+  EXPECT_EQ(Text(stopped, {"message", "tool_calls", "0", "function", "arguments"}), R"("{")");
+}
+
+TEST_F(ToolCallsTest, ComeInStreamsAsTheyAreMade) {
+  Start();
+  const HttpResponse response = AskModel(R"(,"stream":true)", StrCat("So\n", kAdd));
+  SseReader reader;
+  reader.Append(response.body);
+  std::vector<std::string> deltas;
+  std::string id;
+  for (auto event = reader.Next(); event && *event != "[DONE]"; event = reader.Next()) {
+    const auto json = Json::Parse(*event);
+    ASSERT_TRUE(json.ok()) << *event;
+    const std::string call_id =
+        Text(*json, {"choices", "0", "delta", "tool_calls", "0", "id"});
+    if (call_id.size() == 11) id = call_id;
+    deltas.push_back(Text(*json, {"choices", "0", "delta"}) +
+                     Text(*json, {"choices", "0", "finish_reason"}));
+  }
+  const auto arguments = [](const std::string& text) {
+    return R"({"tool_calls":[{"index":0,"function":{"arguments":)" + JsonQuote(text) + "}}]}null";
+  };
+  EXPECT_THAT(
+      deltas,
+      ::testing::ElementsAre(
+          R"({"role":"assistant","content":""}null)", R"({"content":"S"}null)",
+          R"({"content":"o"}null)",
+          R"({"tool_calls":[{"index":0,"id":)" + id +
+              R"(,"type":"function","function":{"name":"add","arguments":""}}]}null)",
+          arguments("{"), arguments("\""), arguments("a"), arguments("\""), arguments(":"),
+          arguments(" "), arguments("1"), arguments("}"), R"({}"tool_calls")"));
+}
+
 TEST_F(ChatServiceTest, TokenizesConversations) {
   Start();
   const Json json = Ask("POST", "/tokenize", std::string(kChat) + "}");
@@ -83,11 +183,12 @@ TEST_F(ChatServiceTest, TokenizesNoConversationThatItWouldNotAnswer) {
     return json.ok() ? Text(*json, {"error", "param"}) : response.body;
   };
   const std::string tools = R"(,"tools":[{"type":"function","function":{"name":"f"}}])";
-  EXPECT_EQ(refused(tools), R"("tools")");
+  EXPECT_EQ(refused(R"(,"tools":[3])"), R"("tools[0]")");
   EXPECT_EQ(refused(R"(,"chat_template":"x")"), R"("chat_template")");
   EXPECT_EQ(refused(R"(,"return_token_strs":true)"), R"("return_token_strs")");
   const std::string left_out = R"(,"return_token_strs":false,"tool_choice":"none")" + tools;
   EXPECT_EQ(Text(Ask("POST", "/tokenize", kChat + left_out + "}"), {"count"}), "7");
+  EXPECT_EQ(Text(Ask("POST", "/tokenize", kChat + tools + "}"), {"count"}), "9") << "with \"f,\"";
 }
 
 }  // namespace

@@ -28,10 +28,15 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
     : request_(request),
       prompt_(prompt),
       tokenizer_(tokenizer),
-      // Of a text with a format nothing is dropped, not even a blank at its beginning.
-      detokenizer_(tokenizer, request.skip_special_tokens,
+      // Of a text with a format nothing is dropped, not even a blank at its beginning; nor the
+      // special tokens that calls begin with, which are the only ones there.
+      detokenizer_(tokenizer, request.skip_special_tokens && !request.tool_calls.has_value(),
                    request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
-      matcher_(stop_strings) {}
+      matcher_(stop_strings) {
+  if (request.tool_calls) {
+    tool_calls_.emplace(request.tool_calls->syntax, request.tool_calls->only_at_start);
+  }
+}
 
 ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   ChoiceDelta delta;
@@ -47,7 +52,19 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   } else if (event.finish) {
     End(*event.finish, &delta);
   }
+  if (tool_calls_) FindCalls(&delta);
   return delta;
+}
+
+void ChoiceOutput::FindCalls(ChoiceDelta* delta) {
+  ToolText found = tool_calls_->Append(delta->text);
+  if (delta->finish) {
+    delta->ends_with_calls = *delta->finish == wire::FinishReason::kStop &&
+                             !request_.tool_calls->is_named && tool_calls_->has_whole_calls();
+    found.content += tool_calls_->Flush();
+  }
+  delta->text = std::move(found.content);
+  delta->tool_calls = std::move(found.calls);
 }
 
 void ChoiceOutput::AppendPrompt(const wire::TokenEvent& event, ChoiceDelta* delta) {

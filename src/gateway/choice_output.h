@@ -1,4 +1,5 @@
-// From the token events of one sequence to what its choice says: text, logprobs, an end.
+// From the token events of one sequence to what its choice says: text, calls of tools, logprobs, an
+// end.
 //
 // text: detokenized without ever splitting a code point, cut at stop strings.
 // logprobs: an entry follows the text in which its token begins, so that text held back for a
@@ -16,6 +17,7 @@
 
 #include "gateway/completion_request.h"
 #include "gateway/stop_strings.h"
+#include "gateway/tool_call_parser.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/messages.h"
 
@@ -33,12 +35,16 @@ struct LogprobEntry {
 // What became known about a choice since the last time.
 struct ChoiceDelta {
   std::string text;
+  std::vector<ToolCallDelta> tool_calls;
   std::vector<LogprobEntry> logprobs;
   std::vector<int32_t> token_ids;
   std::optional<wire::FinishReason> finish;  // kStop or kLength
+  bool ends_with_calls = false;  // of its own will, and the client is to make them
   bool cancel = false;  // ended by a stop string: the sequence itself still runs
 
-  bool empty() const { return text.empty() && logprobs.empty() && !finish.has_value(); }
+  bool empty() const {
+    return text.empty() && tool_calls.empty() && logprobs.empty() && !finish.has_value();
+  }
 };
 
 // Not thread-safe. The arguments must outlive it.
@@ -63,6 +69,8 @@ class ChoiceOutput {
   void AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta);
   void AddText(const std::string& text, ChoiceDelta* delta);
   void End(wire::FinishReason reason, ChoiceDelta* delta);
+  // Finds the calls in what the text of `delta` says so far, and leaves the rest.
+  void FindCalls(ChoiceDelta* delta);
   void ReleaseLogprobs(bool all, ChoiceDelta* delta);
   LogprobEntry MakeEntry(int32_t token, const wire::Logprobs& logprobs) const;
 
@@ -71,6 +79,7 @@ class ChoiceOutput {
   const Tokenizer& tokenizer_;
   IncrementalDetokenizer detokenizer_;
   StopMatcher matcher_;
+  std::optional<ToolCallParser> tool_calls_;
   bool started_ = false;
   bool stopped_ = false;  // at a stop string
   int64_t num_tokens_ = 0;

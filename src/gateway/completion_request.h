@@ -5,12 +5,14 @@
 #define ARIL_GATEWAY_COMPLETION_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "gateway/served_model.h"
+#include "grammar/tool_calls.h"
 #include "wire/messages.h"
 
 namespace aril::gateway {
@@ -42,6 +44,13 @@ struct CompletionPrompt {
   int32_t max_tokens = 0;
 };
 
+// How the calls of tools in an answer's text are found.
+struct ToolCallReading {
+  grammar::ToolCallSyntax syntax;
+  bool only_at_start = false;  // ToolCallParser
+  bool is_named = false;       // the request named the tool: the answer does not end for its call
+};
+
 // Candidate i is candidate i % best_of of prompt i / best_of, a sequence of its own. The answer has
 // the best n candidates of each prompt as its choices.
 struct CompletionRequest {
@@ -60,6 +69,7 @@ struct CompletionRequest {
   bool return_token_ids = false;
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
+  std::optional<ToolCallReading> tool_calls;  // tools may be called
   // The client gave a seed; else one is to be drawn for each sequence.
   bool has_seed = false;
   // What all sequences have in common.

@@ -24,6 +24,14 @@ void MoveAppend(std::vector<T>&& from, std::vector<T>* to) {
 
 void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
   whole->text += delta.text;
+  for (ToolCallDelta& call : delta.tool_calls) {
+    if (!call.name.empty()) {
+      whole->tool_calls.push_back(std::move(call));
+    } else {
+      whole->tool_calls.back().arguments += call.arguments;
+    }
+  }
+  whole->ends_with_calls |= delta.ends_with_calls;
   MoveAppend(std::move(delta.logprobs), &whole->logprobs);
   MoveAppend(std::move(delta.token_ids), &whole->token_ids);
   if (delta.finish) whole->finish = delta.finish;
@@ -166,6 +174,7 @@ bool CompletionSession::IsLong() const {
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
     num_bytes += choice.whole.text.size();
+    for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }
   return num_numbers > kMaxNumbersAtOnce || num_bytes > kMaxTextAtOnce;
 }

@@ -34,11 +34,14 @@ class ByteTokenizer final : public Tokenizer {
   std::optional<int32_t> eos_token_id() const override { return kEosToken; }
 };
 
+// Calls of tools are written "<call>{"name": "f", "arguments": {…}}</call>".
 inline constexpr char kChatTemplate[] =
     "{% if documents %}{{ documents|length }}d:{% endif %}"
+    "{% for t in tools or [] %}{{ t.function.name }},{% endfor %}"
     "{% for m in messages %}{% if m.role == 'elf' %}{{ raise_exception('no elves') }}{% endif %}"
-    "{{ m.role[0] ~ ':' ~ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}"
-    "{{ mood }}";
+    "{{ m.role[0] ~ ':' ~ m.content }}"
+    "{% for c in m.tool_calls %}<call>{{ c.function|tojson }}</call>{% endfor %};{% endfor %}"
+    "{% if add_generation_prompt %}a:{% endif %}{{ mood }}";
 
 // Names "base", "poet" (adapter 0, with a chat template of its own: "poem:") and "org/pirate"
 // (adapter 1); a context of 64 tokens.

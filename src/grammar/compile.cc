@@ -5,6 +5,7 @@
 #include "grammar/json_schema.h"
 #include "grammar/prune.h"
 #include "grammar/regex.h"
+#include "grammar/tool_calls.h"
 #include "wire/limits.h"
 
 namespace aril::grammar {
@@ -12,11 +13,7 @@ namespace {
 
 StatusOr<Grammar> RegexGrammar(std::string_view expression) {
   GrammarBuilder builder;
-  const RegexOptions options = {
-      .add_character = [&builder](const std::vector<CodePointRange>& characters, NodeIdx next) {
-        return AddUtf8(builder, characters, next);
-      }};
-  ASSIGN_OR_RETURN(const NodeIdx start, AddRegex(builder, expression, options, builder.Return()));
+  ASSIGN_OR_RETURN(const NodeIdx start, AddWholeRegex(builder, expression));
   ASSIGN_OR_RETURN(Grammar grammar, builder.Build(start));
   if (!Prune(grammar)) return InvalidArgument("no text matches it");
   return grammar;
@@ -35,6 +32,8 @@ StatusOr<Grammar> Compile(const wire::OutputFormat& format) {
       return JsonSchemaGrammar(format.source);
     case wire::OutputFormat::Kind::kRegex:
       return RegexGrammar(format.source);
+    case wire::OutputFormat::Kind::kToolCalls:
+      return ToolCallsGrammar(format.source);
     case wire::OutputFormat::Kind::kText:
       break;
   }

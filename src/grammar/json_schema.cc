@@ -27,16 +27,14 @@ std::string Shortened(std::string_view text) {
   return StrCat(text, "…");
 }
 
-StatusOr<Grammar> SchemaCompiler::Compile() {
+StatusOr<NodeIdx> SchemaCompiler::AddRule() {
   // Bodies add places behind.
   for (size_t i = 0; i < places_.size() && !builder_.is_full(); ++i) {
     ASSIGN_OR_RETURN(const NodeIdx body, Body(places_[i]));
     builder_.Become(places_[i].rule, body);
   }
   RETURN_IF_ERROR(CheckCycles());
-  ASSIGN_OR_RETURN(Grammar grammar, builder_.Build(places_[0].rule));
-  if (!Prune(grammar)) return Refuse(places_[0], "no text of finite length is valid under it");
-  return grammar;
+  return places_[0].rule;
 }
 
 SchemaCompiler::Place& SchemaCompiler::PlaceOf(const Json& schema, const Place* parent,
@@ -197,7 +195,12 @@ Status SchemaCompiler::CheckCycles() {
 StatusOr<Grammar> JsonSchemaGrammar(std::string_view schema) {
   ASSIGN_OR_RETURN(const Json root,
                    Json::Parse(schema, {.max_bytes = wire::kMaxOutputFormatBytes}));
-  return SchemaCompiler(root).Compile();
+  GrammarBuilder builder;
+  JsonText text(builder);
+  ASSIGN_OR_RETURN(const NodeIdx start, SchemaCompiler(root, builder, text).AddRule());
+  ASSIGN_OR_RETURN(Grammar grammar, builder.Build(start));
+  if (!Prune(grammar)) return InvalidArgument("#: no text of finite length is valid under it");
+  return grammar;
 }
 
 }  // namespace aril::grammar

@@ -144,4 +144,12 @@ StatusOr<NodeIdx> AddRegex(GrammarBuilder& builder, std::string_view expression,
   return *result;
 }
 
+StatusOr<NodeIdx> AddWholeRegex(GrammarBuilder& builder, std::string_view expression) {
+  const RegexOptions options = {
+      .add_character = [&builder](const std::vector<CodePointRange>& characters, NodeIdx next) {
+        return AddUtf8(builder, characters, next);
+      }};
+  return AddRegex(builder, expression, options, builder.Return());
+}
+
 }  // namespace aril::grammar

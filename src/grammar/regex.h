@@ -41,6 +41,9 @@ struct RegexOptions {
 StatusOr<NodeIdx> AddRegex(GrammarBuilder& builder, std::string_view expression,
                            const RegexOptions& options, NodeIdx next);
 
+// The same of a whole text in UTF-8.
+StatusOr<NodeIdx> AddWholeRegex(GrammarBuilder& builder, std::string_view expression);
+
 }  // namespace aril::grammar
 
 #endif  // ARIL_GRAMMAR_REGEX_H_

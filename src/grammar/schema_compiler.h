@@ -32,13 +32,15 @@ std::string Shortened(std::string_view text);
 // Used once. Not thread-safe.
 class SchemaCompiler {
  public:
-  // `root` outlives it.
-  explicit SchemaCompiler(const Json& root) : document_(root), text_(builder_) {
+  // All outlive it; `text` adds to `builder`.
+  SchemaCompiler(const Json& root, GrammarBuilder& builder, JsonText& text)
+      : document_(root), builder_(builder), text_(text) {
     PlaceOf(root, nullptr, "#");
   }
 
-  // As JsonSchemaGrammar.
-  StatusOr<Grammar> Compile();
+  // The rule of the texts that are valid under the schema; there may be none. Errors as
+  // JsonSchemaGrammar.
+  StatusOr<NodeIdx> AddRule();
 
  private:
   // Where a schema stands. Its rule ends in Return.
@@ -100,8 +102,8 @@ class SchemaCompiler {
                                                        const Json::Object& properties);
 
   SchemaDocument document_;
-  GrammarBuilder builder_;
-  JsonText text_;
+  GrammarBuilder& builder_;
+  JsonText& text_;
   std::deque<Place> places_;
   std::map<std::pair<const Json*, std::string_view>, size_t> index_of_;
 };

@@ -29,11 +29,18 @@ inline void Insert(int32_t token, TokenSet* set) {
   (*set)[t / 64] |= uint64_t{1} << (t % 64);
 }
 
+// What a special token adds to a text, for grammars that name it: its own text behind a byte that is
+// in no valid UTF-8, so that it comes nowhere else.
+inline constexpr uint8_t kSpecialTokenByte = 0xFF;
+inline std::string SpecialTokenText(std::string_view text) {
+  return static_cast<char>(kSpecialTokenByte) + std::string(text);
+}
+
 // Immutable; thread-safe.
 class TokenTable {
  public:
-  // `texts[t]`: the bytes that token t adds to a text. Those that add none (special tokens) are in
-  // no set, nor are those of more than 65,535 bytes.
+  // `texts[t]`: the bytes that token t adds to a text. Those that add none are in no set, nor are
+  // those of more than 65,535 bytes.
   explicit TokenTable(std::span<const std::string> texts);
 
   int64_t size() const { return static_cast<int64_t>(spans_.size()); }

@@ -13,6 +13,7 @@ struct OutputFormat {
     kText,        // anything
     kJsonSchema,  // JSON that the JSON Schema `source` allows
     kRegex,       // what the regular expression `source` matches from end to end
+    kToolCalls,   // text with calls of tools, as `source` says (grammar/tool_calls.h)
   };
 
   Kind kind = Kind::kText;

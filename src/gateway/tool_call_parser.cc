@@ -1,0 +1,152 @@
+#include "gateway/tool_call_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace aril::gateway {
+namespace {
+
+constexpr std::string_view kSpaces = " \t\r\n";
+// Of whitespace before a marker: more of it is text.
+constexpr size_t kMaxHeldSpaces = 256;
+
+// Of whitespace at the end of `text`.
+size_t NumSpaces(std::string_view text) {
+  const size_t last = text.find_last_not_of(kSpaces);
+  return std::min(kMaxHeldSpaces, text.size() - (last == std::string_view::npos ? 0 : last + 1));
+}
+
+// Bytes at the end of `text` that `word` begins with, less than all of it.
+size_t NumBegun(std::string_view text, std::string_view word) {
+  for (size_t size = std::min(text.size(), word.size() - 1); size > 0; --size) {
+    if (word.starts_with(text.substr(text.size() - size))) return size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ToolCallParser::ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start)
+    : syntax_(syntax),
+      only_at_start_(only_at_start || syntax.marker.empty()),
+      state_(only_at_start_ ? State::kBegin : State::kText) {}
+
+ToolText ToolCallParser::Append(std::string_view text) {
+  held_ += text;
+  ToolText out;
+  while (Step(&out)) {
+  }
+  return out;
+}
+
+std::string ToolCallParser::Flush() {
+  const bool is_text = state_ == State::kText || (state_ == State::kBegin && !HoldsMarker());
+  return is_text ? std::exchange(held_, {}) : "";
+}
+
+bool ToolCallParser::has_whole_calls() const {
+  return num_calls_ > 0 && (state_ == State::kRest ||
+                            (state_ == State::kBehind && held_.starts_with(syntax_.end)));
+}
+
+bool ToolCallParser::Step(ToolText* out) {
+  switch (state_) {
+    case State::kText:
+      return TakeText(out);
+    case State::kBegin:
+      return TakeBegin(out);
+    case State::kName:
+      return TakeName(out);
+    case State::kArguments:
+      return TakeArguments(out);
+    case State::kBehind:
+      return TakeBehind();
+    case State::kRest:
+      break;
+  }
+  out->content += std::exchange(held_, {});
+  return false;
+}
+
+bool ToolCallParser::TakeText(ToolText* out) {
+  const size_t marker = held_.find(syntax_.marker);
+  const bool is_found = marker != std::string::npos;
+  const size_t end = is_found ? marker : held_.size() - NumBegun(held_, syntax_.marker);
+  const size_t num_spaces = NumSpaces(std::string_view(held_).substr(0, end));
+  out->content += TakeHeld(end - num_spaces);
+  if (!is_found) return false;
+  held_.erase(0, num_spaces);
+  state_ = State::kBegin;
+  return true;
+}
+
+bool ToolCallParser::TakeBegin(ToolText* out) {
+  if (held_.starts_with(syntax_.begin)) {
+    held_.erase(0, syntax_.begin.size());
+    state_ = State::kName;
+    return true;
+  }
+  if (syntax_.begin.starts_with(held_)) return false;
+  if (only_at_start_) return GiveUp();
+  // The marker was text.
+  out->content += TakeHeld(syntax_.marker.size());
+  state_ = State::kText;
+  return true;
+}
+
+bool ToolCallParser::TakeName(ToolText* out) {
+  const size_t size = held_.find(syntax_.middle);
+  if (size == std::string::npos) {
+    const bool is_short = held_.size() <= grammar::kMaxToolNameBytes + syntax_.middle.size();
+    return is_short ? false : GiveUp();
+  }
+  out->calls.push_back({.index = num_calls_++, .name = TakeHeld(size), .arguments = ""});
+  held_.erase(0, syntax_.middle.size());
+  arguments_ = JsonExtent();
+  state_ = State::kArguments;
+  return true;
+}
+
+bool ToolCallParser::TakeArguments(ToolText* out) {
+  const size_t size = arguments_.Append(held_);
+  if (size == 0) return false;
+  const int64_t index = num_calls_ - 1;
+  if (out->calls.empty() || out->calls.back().index != index) {
+    out->calls.push_back({.index = index, .name = "", .arguments = ""});
+  }
+  out->calls.back().arguments += TakeHeld(size);
+  if (!arguments_.is_complete()) return false;
+  state_ = State::kBehind;
+  return true;
+}
+
+bool ToolCallParser::TakeBehind() {
+  if (syntax_.next && held_.starts_with(*syntax_.next)) {
+    held_.erase(0, syntax_.next->size());
+    state_ = State::kName;
+    return true;
+  }
+  if (syntax_.next && syntax_.next->starts_with(held_)) return false;
+  if (held_.starts_with(syntax_.end)) {
+    held_.erase(0, syntax_.end.size());
+    return GiveUp();
+  }
+  return syntax_.end.starts_with(held_) ? false : GiveUp();
+}
+
+bool ToolCallParser::HoldsMarker() const {
+  return !syntax_.marker.empty() && held_.starts_with(syntax_.marker);
+}
+
+bool ToolCallParser::GiveUp() {
+  state_ = State::kRest;
+  return true;
+}
+
+std::string ToolCallParser::TakeHeld(size_t size) {
+  std::string taken = held_.substr(0, size);
+  held_.erase(0, size);
+  return taken;
+}
+
+}  // namespace aril::gateway

@@ -1,0 +1,79 @@
+// The calls of tools in the text of a model, found as it comes.
+
+#ifndef ARIL_GATEWAY_TOOL_CALL_PARSER_H_
+#define ARIL_GATEWAY_TOOL_CALL_PARSER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/json_extent.h"
+#include "grammar/tool_calls.h"
+
+namespace aril::gateway {
+
+// What became known of a call: its name, which comes first and at once, or more of its arguments.
+struct ToolCallDelta {
+  int64_t index = 0;  // of the call in its choice
+  std::string name;   // empty: it has been told
+  std::string arguments;
+};
+
+// What text says besides its calls, and these.
+struct ToolText {
+  std::string content;
+  std::vector<ToolCallDelta> calls;
+};
+
+// Follows one text, which may be cut anywhere. Of a text that is none of the syntax, what cannot be
+// a call is content. Not thread-safe; the syntax must outlive it.
+class ToolCallParser {
+ public:
+  // `only_at_start`: calls are what the whole text consists of, also where there is a marker.
+  ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start);
+
+  // No more text is held back than could still belong to a call: its beginning, with the whitespace
+  // before.
+  ToolText Append(std::string_view text);
+  // The content that was still held back. Of a call that was cut before its name was whole, nothing is
+  // told. Call once, at the end.
+  std::string Flush();
+
+  // There are calls, and the last one is whole: known once all is appended.
+  bool has_whole_calls() const;
+
+ private:
+  enum class State : uint8_t {
+    kText,      // that may hold a marker
+    kBegin,     // of calls, or it was text after all
+    kName,
+    kArguments,
+    kBehind,    // another call, or the end
+    kRest,      // no more calls can come
+  };
+
+  // Takes what can be understood of held_; false if there is nothing to do before more comes.
+  bool Step(ToolText* out);
+  bool TakeText(ToolText* out);
+  bool TakeBegin(ToolText* out);
+  bool TakeName(ToolText* out);
+  bool TakeArguments(ToolText* out);
+  bool TakeBehind();
+  bool HoldsMarker() const;
+  // From here on nothing is a call.
+  bool GiveUp();
+  std::string TakeHeld(size_t size);
+
+  const grammar::ToolCallSyntax& syntax_;
+  // A text begins with calls, or has none.
+  const bool only_at_start_;
+  State state_;
+  std::string held_;
+  int64_t num_calls_ = 0;
+  JsonExtent arguments_;
+};
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_TOOL_CALL_PARSER_H_

@@ -1,0 +1,171 @@
+#include "gateway/tool_call_parser.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+const grammar::ToolCallSyntax kTagged = {
+    .begin = "<call>\n{\"name\": \"",
+    .middle = "\", \"arguments\": ",
+    .next = "}\n</call>\n<call>\n{\"name\": \"",
+    .end = "}\n</call>",
+    .marker = "<call>",
+};
+const grammar::ToolCallSyntax kBare = {.begin = "{\"name\": \"",
+                                       .middle = "\", \"parameters\": ",
+                                       .next = std::nullopt,
+                                       .end = "}",
+                                       .marker = ""};
+
+std::string Tagged(const std::string& name, const std::string& arguments) {
+  return StrCat("<call>\n{\"name\": \"", name, "\", \"arguments\": ", arguments, "}\n</call>");
+}
+
+// What a text says in the end: "content|name(arguments)…", and "!" behind whole calls.
+class Listener {
+ public:
+  explicit Listener(const grammar::ToolCallSyntax& syntax, bool only_at_start = false)
+      : parser_(syntax, only_at_start) {}
+
+  void Append(std::string_view text) { Take(parser_.Append(text)); }
+  std::string End() {
+    const bool is_whole = parser_.has_whole_calls();
+    content_ += parser_.Flush();
+    std::string text = content_;
+    for (size_t i = 0; i < names_.size(); ++i) text += StrCat("|", names_[i], arguments_[i]);
+    return text + (is_whole ? "!" : "");
+  }
+  const std::string& content() const { return content_; }
+  const std::vector<std::string>& arguments() const { return arguments_; }
+
+ private:
+  void Take(const ToolText& said) {
+    content_ += said.content;
+    for (const ToolCallDelta& call : said.calls) {
+      if (!call.name.empty()) {
+        EXPECT_EQ(call.index, static_cast<int64_t>(names_.size()));
+        names_.push_back(call.name);
+        arguments_.emplace_back();
+      }
+      ASSERT_EQ(call.index + 1, static_cast<int64_t>(names_.size()));
+      arguments_.back() += call.arguments;
+    }
+  }
+
+  ToolCallParser parser_;
+  std::string content_;
+  std::vector<std::string> names_;
+  std::vector<std::string> arguments_;
+};
+
+struct Case {
+  std::string text;
+  std::string said;
+};
+
+// However the text comes in pieces.
+void Check(const grammar::ToolCallSyntax& syntax, bool only_at_start,
+           const std::vector<Case>& cases) {
+  std::mt19937_64 random(3);
+  for (const Case& test : cases) {
+    for (const size_t most : {test.text.size() + 1, size_t{1}, size_t{3}, size_t{9}}) {
+      Listener listener(syntax, only_at_start);
+      for (size_t at = 0; at < test.text.size();) {
+        const size_t size = 1 + random() % most;
+        listener.Append(std::string_view(test.text).substr(at, size));
+        at += size;
+      }
+      EXPECT_EQ(listener.End(), test.said) << test.text << " in pieces of up to " << most;
+    }
+  }
+}
+
+TEST(ToolCallParser, FindsCallsBehindText) {
+  const std::string one = Tagged("add", R"({"a": "}\"{"})");
+  Check(kTagged, false,
+        {{"", ""},
+         {"Hello, <calls> {}.\n", "Hello, <calls> {}.\n"},
+         {one, R"(|add{"a": "}\"{"}!)"},
+         {"Let me see.\n\n" + one, R"(Let me see.|add{"a": "}\"{"}!)"},
+         {one + "\n" + Tagged("b.c", "{}") + "\n" + Tagged("d", R"({"x": [{"y": {}}]})"),
+          R"(|add{"a": "}\"{"}|b.c{}|d{"x": [{"y": {}}]}!)"},
+         {"<<call" + one, R"(<<call|add{"a": "}\"{"}!)"}});
+}
+
+TEST(ToolCallParser, TakesTextsThatWereCut) {
+  Check(kTagged, false,
+        {{"Hm \n<cal", "Hm \n<cal"},
+         {"Hm\n<call>", "Hm"},
+         {"Hm\n<call>\n{\"na", "Hm"},
+         {"Hm\n<call>\n{\"name\": \"ad", "Hm"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {\"a\": [1", "|add{\"a\": [1"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {}", "|add{}"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {}}\n</ca", "|add{}"},
+         {Tagged("add", "{}") + "\n<call>\n{\"na", "|add{}!"},
+         {Tagged("add", "{}") + "\n<call>\n{\"name\": \"b\", \"arguments\": {", "|add{}|b{"}});
+}
+
+// No grammar allows these; whatever they are, nothing else is harmed.
+TEST(ToolCallParser, TakesTextsThatAreNoCalls) {
+  Check(kTagged, false,
+        {{"a <call> b", "a<call> b"},
+         {"<call>" + Tagged("add", "{}"), "<call>|add{}!"},
+         {Tagged("add", "{}") + "more" + Tagged("add", "{}"),
+          "more" + Tagged("add", "{}") + "|add{}!"},
+         {"<call>\n{\"name\": \"" + std::string(300, 'x'), std::string(300, 'x')}});
+}
+
+TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {
+  const std::string call = R"({"name": "add", "parameters": {"a": 1}})";
+  Check(kBare, false,
+        {{call, R"(|add{"a": 1}!)"},
+         {" " + call, " " + call},
+         {"{\"name\": 1}", "{\"name\": 1}"},
+         {"{\"na", "{\"na"}});
+}
+
+TEST(ToolCallParser, MayLookAtTheStartAlone) {
+  const std::string one = Tagged("add", "{}");
+  Check(kTagged, true, {{one, "|add{}!"}, {"[" + one, "[" + one}, {"\n" + one, "\n" + one}});
+}
+
+// As in a template where calls follow one another with nothing between.
+TEST(ToolCallParser, KnowsTheEndOfCallsFromTheNextOne) {
+  const grammar::ToolCallSyntax plain = {.begin = "<f=",
+                                         .middle = ">",
+                                         .next = "</f><f=",
+                                         .end = "</f>",
+                                         .marker = "<f="};
+  Check(plain, false, {{"<f=a>{}</f>", "|a{}!"}, {"x<f=a>{}</f><f=b>{}</f>", "x|a{}|b{}!"}});
+  const grammar::ToolCallSyntax open = {
+      .begin = "CALL ", .middle = ":", .next = "\nCALL ", .end = "", .marker = "CALL"};
+  Check(open, false, {{"CALL a:{}", "|a{}!"}, {"CALL a:{}\nCALL b:{}", "|a{}|b{}!"}});
+}
+
+TEST(ToolCallParser, HoldsBackNoMoreThanIsNeeded) {
+  Listener listener(kTagged);
+  listener.Append("Hello \n");
+  EXPECT_EQ(listener.content(), "Hello");
+  listener.Append("<c");
+  EXPECT_EQ(listener.content(), "Hello");
+  listener.Append("at>");
+  EXPECT_EQ(listener.content(), "Hello \n<cat>");
+  const std::string spaces(10'000, ' ');
+  listener.Append(spaces);
+  EXPECT_GT(listener.content().size(), 9'000u);
+  listener.Append(R"(<call>
+{"name": "add", "arguments": {"text": "one)");
+  EXPECT_EQ(listener.arguments(), std::vector<std::string>{R"({"text": "one)"});
+  listener.Append(" two");
+  EXPECT_EQ(listener.arguments(), std::vector<std::string>{R"({"text": "one two)"});
+}
+
+}  // namespace
+}  // namespace aril::gateway

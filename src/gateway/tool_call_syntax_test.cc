@@ -1,0 +1,182 @@
+#include "gateway/tool_call_syntax.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "base/strings.h"
+#include "gateway/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// Bytes, and special tokens of Mistral and Llama.
+class SpecialTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
+    std::vector<int32_t> ids;
+    while (!text.empty()) {
+      const auto special = std::ranges::find_if(
+          kSpecial, [&](std::string_view token) { return text.starts_with(token); });
+      if (options.parse_special_tokens && special != std::end(kSpecial)) {
+        ids.push_back(256 + static_cast<int32_t>(special - std::begin(kSpecial)));
+        text.remove_prefix(special->size());
+      } else {
+        ids.push_back(static_cast<unsigned char>(text[0]));
+        text.remove_prefix(1);
+      }
+    }
+    return ids;
+  }
+  std::string TokenBytes(int32_t id, bool, bool skip_special_tokens) const override {
+    if (id < 256) return std::string(1, static_cast<char>(id));
+    return skip_special_tokens ? "" : std::string(kSpecial[id - 256]);
+  }
+  int64_t vocab_size() const override { return 256 + std::size(kSpecial); }
+  bool IsSpecial(int32_t id) const override { return id >= 256; }
+  std::optional<int32_t> bos_token_id() const override { return std::nullopt; }
+  std::optional<int32_t> eos_token_id() const override { return std::nullopt; }
+
+ private:
+  static constexpr std::string_view kSpecial[] = {"[TOOL_CALLS]", "<|im_end|>", "</s>"};
+};
+
+StatusOr<grammar::ToolCallSyntax> Learn(const std::string& source) {
+  const auto chat_template = ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  if (!chat_template.ok()) return chat_template.status();
+  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), 0);
+}
+
+std::string Error(const std::string& source) { return Message(Learn(source).status()); }
+
+constexpr char kShown[] = "{{ tools | tojson }}";
+// Of the turn of an assistant, with what is to come between.
+std::string Turns(const std::string& calls) {
+  return StrCat("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}", calls,
+                "{% endif %}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}");
+}
+std::string EachCall(const std::string& call) {
+  return StrCat("{% for c in m.tool_calls %}", call, "{% endfor %}");
+}
+constexpr char kObject[] =
+    R"({"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}})";
+
+TEST(ToolCallSyntax, IsLearnedFromTags) {
+  const auto syntax =
+      Learn(kShown + Turns(EachCall(StrCat("{{ '\\n<tool_call>\\n' }}", kObject, "\n</tool_call>"))));
+  ASSERT_TRUE(syntax.ok()) << syntax.status();
+  EXPECT_EQ(*syntax, (grammar::ToolCallSyntax{
+                         .begin = "<tool_call>\n{\"name\": \"",
+                         .middle = "\", \"arguments\": ",
+                         .next = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+                         .end = "}\n</tool_call>",
+                         .marker = "<tool_call>",
+                     }));
+}
+
+// What the template adds to a turn that has no call is not a part of the syntax; ids are not either.
+TEST(ToolCallSyntax, IsLearnedFromListsWithIds) {
+  const auto syntax = Learn(
+      kShown +
+      Turns("[TOOL_CALLS][{% for c in m.tool_calls %}{% if c.id | length != 9 %}"
+            "{{ raise_exception('id') }}{% endif %}{{ (c.function | tojson)[:-1] }}, \"id\": \""
+            "{{ c.id }}\"}{{ ', ' if not loop.last }}{% endfor %}]"));
+  ASSERT_TRUE(syntax.ok()) << syntax.status();
+  EXPECT_EQ(*syntax, (grammar::ToolCallSyntax{.begin = "[TOOL_CALLS][{\"name\": \"",
+                                              .middle = "\", \"arguments\": ",
+                                              .next = "}, {\"name\": \"",
+                                              .end = "}]",
+                                              .marker = "[TOOL_CALLS]"}));
+  const grammar::ToolCallSyntax marked = MarkSpecialTokens(*syntax, SpecialTokenizer());
+  const std::string mark(grammar::kSpecialTokenMark);
+  EXPECT_EQ(marked.begin, mark + syntax->begin);
+  EXPECT_EQ(marked.marker, mark + syntax->marker);
+  EXPECT_EQ(marked.end, syntax->end);
+  EXPECT_EQ(marked.next, syntax->next);
+}
+
+TEST(ToolCallSyntax, OfOneCallIsLearnedWhereThereCannotBeMore) {
+  const auto syntax =
+      Learn(kShown + Turns("{% if m.tool_calls | length > 1 %}{{ raise_exception('one') }}"
+                           "{% endif %}" +
+                           EachCall(kObject)));
+  ASSERT_TRUE(syntax.ok()) << syntax.status();
+  EXPECT_EQ(syntax->begin, "{\"name\": \"");
+  EXPECT_EQ(syntax->marker, "");
+  EXPECT_EQ(syntax->next, std::nullopt);
+  const auto numbered = Learn(kShown + Turns(EachCall(StrCat("<{{ loop.index }}>", kObject))));
+  ASSERT_TRUE(numbered.ok()) << numbered.status();
+  EXPECT_EQ(numbered->begin, "<1>{\"name\": \"");
+  EXPECT_EQ(numbered->next, std::nullopt) << "the model would have to count";
+}
+
+TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
+  const std::string tagged = Turns(EachCall(StrCat("<call>", kObject)));
+  EXPECT_THAT(Error(tagged), HasSubstr("does not show tools to the model; leave tools out"));
+  EXPECT_THAT(Error(kShown + Turns("")), HasSubstr("shows no calls of tools"));
+  EXPECT_THAT(Error("{{ tools }}"), HasSubstr("leaves the last message out"));
+  EXPECT_EQ(Error("{{ raise_exception('I take no tools') }}"), "I take no tools");
+  for (const char* call :
+       {"<call>{{ c.function.name }}", "{{ c.function.arguments | tojson }}",
+        "{{ c.function.arguments | tojson }}: {{ c.function.name }}",
+        "{{ c.function.name }}: {{ c.function.arguments.aril_probe_argument }}",
+        "{{ c.function.name }}{{ c.function.arguments | tojson }}",
+        "<call>{{ c.function.name }}x{{ c.function.arguments | tojson }}",
+        R"(<call>{"id": "{{ c.id }}", "name": "{{ c.function.name }}", {{ c.function.arguments | tojson }}})",
+        "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
+    EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
+  }
+  EXPECT_THAT(Error(kShown + Turns("!") + "{{ messages | length }}"), HasSubstr("does not know"));
+  EXPECT_THAT(Error(StrCat("{{ messages | length if messages[-1].tool_calls }}", kShown, tagged)),
+              HasSubstr("cannot be read back"));
+}
+
+// Templates of models that are served, and of others.
+TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
+  const std::string folder = ARIL_SHARED_DIR "/data/chat_templates/";
+  if (!FileExists(folder)) GTEST_SKIP() << folder << " is absent";
+  const auto learn = [&](const std::string& name) {
+    std::stringstream source;
+    source << std::ifstream(folder + name + ".jinja").rdbuf();
+    const auto syntax = Learn(source.str());
+    return syntax.ok() ? StrCat(syntax->begin, "…", syntax->middle, "…",
+                                syntax->next.value_or("(one)"), "…", syntax->end, "…",
+                                syntax->marker)
+                       : Message(syntax.status());
+  };
+  const std::string tagged =
+      "<tool_call>\n{\"name\": \"…\", \"arguments\": …}\n</tool_call>\n<tool_call>\n{\"name\": "
+      "\"…}\n</tool_call>…<tool_call>";
+  const std::string llama = "{\"name\": \"…\", \"parameters\": …(one)…}…";
+  for (const auto& [name, expected] : std::map<std::string, std::string>{
+           {"templates/Qwen-Qwen2.5-7B-Instruct", tagged},
+           {"templates/Qwen-Qwen3-0.6B", tagged},
+           {"templates/Qwen-QwQ-32B", tagged},
+           {"templates/NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", tagged},
+           {"templates/MiMo-VL", tagged},
+           {"templates/Bielik-11B-v3.0-Instruct", tagged},
+           {"from_tokenizer_configs/qwen2.5_adapter_unsloth", tagged},
+           {"from_tokenizer_configs/qwen3-0.6b_adapter", tagged},
+           {"templates/meta-llama-Llama-3.1-8B-Instruct", llama},
+           {"from_tokenizer_configs/llama3.2_adapter", llama},
+           {"templates/mistralai-Mistral-Nemo-Instruct-2407",
+            "[TOOL_CALLS][{\"name\": \"…\", \"arguments\": …}, {\"name\": \"…}]…[TOOL_CALLS]"},
+       }) {
+    EXPECT_EQ(learn(name), expected) << name;
+  }
+  for (const char* name : {"templates/google-gemma-2-2b-it", "from_tokenizer_configs/llama2-chat",
+                           "templates/ibm-granite-granite-3.3-2B-Instruct", "templates/GLM-4.6",
+                           "templates/meetkai-functionary-medium-v3.1"}) {
+    EXPECT_THAT(learn(name), StartsWith("The chat template of this model ")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace aril::gateway

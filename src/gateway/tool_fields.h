@@ -1,0 +1,31 @@
+// What a chat request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's API
+// (docs/api.md lists what they may be).
+
+#ifndef ARIL_GATEWAY_TOOL_FIELDS_H_
+#define ARIL_GATEWAY_TOOL_FIELDS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "gateway/json_fields.h"
+#include "grammar/tool_calls.h"
+
+namespace aril::gateway {
+
+struct ToolFields {
+  Json shown;  // for the template: the tools as they came, or null
+  // Those that may be called; none: the answer is text.
+  std::vector<grammar::ToolCallFormat::Tool> callable;
+  bool is_required = false;  // the answer is calls
+  bool is_named = false;     // and of a tool that the request names
+  bool is_parallel = true;   // of more than one, if the model wants to
+};
+
+// Errors stay in `fields`. A tool whose schema cannot be kept to takes any object as its arguments,
+// unless it is `strict`. Takes milliseconds at most.
+ToolFields ReadTools(JsonFields& fields);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_TOOL_FIELDS_H_
