@@ -42,15 +42,25 @@ class ByteTokenizer final : public aril::Tokenizer {
   std::optional<int32_t> eos_token_id() const override { return std::nullopt; }
 };
 
+// It shows tools, and calls of them.
+constexpr std::string_view kChatTemplate =
+    "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
+    "{% for m in messages %}{{ m.content }}"
+    "{% for c in m.tool_calls %}<call>{{ c.function | tojson }}</call>{% endfor %}.{% endfor %}";
+
 const ServedModel& Model() {
   static const ServedModel* const model = [] {
     auto catalog = aril::Catalog::Create({{.name = "m", .parent = "", .root = ""}}, {});
     CHECK(catalog.ok());
     aril::ModelSpec spec;
     spec.vocab_size = kVocabSize;
+    auto chat_template = aril::ChatTemplate::Parse(kChatTemplate, {});
+    CHECK(chat_template.ok());
     return new ServedModel{.spec = spec,
                            .tokenizer = std::make_unique<ByteTokenizer>(),
                            .catalog = *std::move(catalog),
+                           .chat_template = std::make_shared<const aril::ChatTemplate>(
+                               *std::move(chat_template)),
                            .max_model_len = kMaxModelLen,
                            .created = 0};
   }();

@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
 #include <utility>
 
 #include "apps/progress.h"
+#include "apps/token_texts.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "grammar/token_table.h"
@@ -56,31 +56,6 @@ decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& opt
                                         .policies = policies},
             clock.Now());
       };
-}
-
-std::shared_ptr<const grammar::TokenTable> MakeTokenTable(const Tokenizer& tokenizer,
-                                                          const ModelSpec& spec) {
-  // Ids of either: a model may have more than its tokenizer, for padding, and end with one of them.
-  std::vector<std::string> texts(
-      static_cast<size_t>(std::max(spec.vocab_size, tokenizer.vocab_size())));
-  for (size_t t = 0; t < texts.size(); ++t) {
-    const auto token = static_cast<int32_t>(t);
-    const std::string text =
-        tokenizer.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
-    if (tokenizer.IsSpecial(token)) {
-      if (!text.empty()) texts[t] = grammar::SpecialTokenText(text);
-    } else if (text.find(static_cast<char>(grammar::kSpecialTokenByte)) == std::string::npos) {
-      texts[t] = text;  // else it could be taken for a special one, and is in no text as UTF-8
-    }
-  }
-  // What ends a text is no part of it, whether or not the tokenizer calls it special.
-  std::vector<int32_t> ends = spec.eos_token_ids;
-  if (const auto end = tokenizer.eos_token_id()) ends.push_back(*end);
-  for (const int32_t end : ends) {
-    if (end >= 0 && static_cast<size_t>(end) < texts.size())
-      texts[static_cast<size_t>(end)].clear();
-  }
-  return std::make_shared<const grammar::TokenTable>(texts);
 }
 
 }  // namespace
@@ -142,7 +117,7 @@ StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
     runner_options.make_admission = AdmissionOf(options, clock);
     if (tokenizer != nullptr) {
       runner_options.make_token_table = [tokenizer](const ModelSpec& spec) {
-        return MakeTokenTable(*tokenizer, spec);
+        return std::make_shared<const grammar::TokenTable>(TokenTexts(*tokenizer, spec));
       };
     }
     if (options.policies.is_fair) {

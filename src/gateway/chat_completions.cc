@@ -19,10 +19,6 @@
 namespace aril::gateway {
 namespace {
 
-bool IsText(const Json* value, std::string_view text) {
-  return value != nullptr && value->AsString() != nullptr && *value->AsString() == text;
-}
-
 bool IsEmpty(const Json* value) {
   return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
 }
@@ -126,15 +122,11 @@ ApiResult<std::vector<int32_t>> Encode(JsonFields& fields, const RequestContext&
   return EncodeText(context.model, *text, add_special_tokens, "messages");
 }
 
-// JSON begins with none of the markers that there are, but it may with what calls begin with where
-// there is none.
 std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
                                           const grammar::ToolCallSyntax& syntax) {
   if (format.is_text()) return std::nullopt;
   const bool is_json = format.kind == wire::OutputFormat::Kind::kJsonSchema;
-  if (is_json && !syntax.marker.empty() && syntax.marker.find_first_of("{[\"") != 0) {
-    return std::nullopt;
-  }
+  if (is_json && grammar::IsUnlikeJson(syntax)) return std::nullopt;
   return InvalidField("tools", is_json
                                    ? "`tools` cannot stand beside a format of the output: this "
                                      "model's calls could be taken for JSON."
@@ -148,9 +140,12 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestCon
   const ChatTemplateOr chat_template = context.model.ChatTemplateOf(request->first_adapter());
   if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
   const Tokenizer& tokenizer = *context.model.tokenizer;
-  auto syntax = LearnToolCallSyntax(**chat_template, tokenizer, context.unix_seconds);
+  auto syntax = LearnToolCallSyntax(**chat_template, tokenizer, context.model.spec.eos_token_ids,
+                                    context.unix_seconds);
   if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
   wire::SequenceRequest& common = request->common;
+  // Of what is a call whatever the format of a text.
+  if (tools.is_required) common.format = {};
   if (auto error = CheckBesideFormat(common.format, *syntax)) return error;
   if (common.min_tokens > 0) {
     return InvalidField("min_tokens",
@@ -161,12 +156,14 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestCon
                                     .tools = tools.callable,
                                     .is_required = tools.is_required};
   if (!common.format.is_text()) format.text_schema = common.format.source;
+  Status status = grammar::Loosen(&format);
   request->tool_calls = ToolCallReading{
-      .syntax = *std::move(syntax),
+      .syntax = *syntax,
+      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
       .only_at_start = tools.is_required || format.text_schema.has_value(),
       .is_named = tools.is_named};
   common.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
-  const Status status = grammar::Compile(common.format).status();
+  if (status.ok()) status = grammar::Compile(common.format).status();
   if (!status.ok()) {
     return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
   }

@@ -156,7 +156,7 @@ TEST(ChatCompletions, MayCallToolsOrHaveAFormat) {
       ParseFields(kTools + std::string(R"(,"response_format":{"type":"json_object"})"));
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_THAT(parsed.value().common.format.source,
-              HasSubstr(R"("json_schema":"{\"type\":\"object\"}")"));
+              HasSubstr(R"("text_schema":"{\"type\":\"object\"}")"));
   EXPECT_TRUE(parsed.value().tool_calls->only_at_start);
 }
 
@@ -174,12 +174,12 @@ TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
   EXPECT_EQ(poet.error().param, "tools");
   EXPECT_THAT(poet.error().message, HasSubstr("leaves the last message out; leave tools out"));
   const auto large = [](const std::string& name) {
-    return R"({"type":"function","function":{"name":")" + name + R"(","parameters":{"title":")" +
-           std::string(70'000, 'x') + R"("}}})";
+    return R"({"type":"function","function":{"name":")" + name + R"(","strict":true,)" +
+           R"("parameters":{"const":")" + std::string(70'000, 'x') + R"("}}})";
   };
   const auto parsed = ParseFields(R"("tools":[)" + large("f") + "," + large("g") + "]");
   ASSERT_FALSE(parsed.ok());
-  EXPECT_THAT(parsed.error().message, HasSubstr("`tools` cannot be kept to: it has 140"));
+  EXPECT_THAT(parsed.error().message, HasSubstr("`tools` cannot be kept to: f: #: "));
 }
 
 TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {

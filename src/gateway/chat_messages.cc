@@ -67,7 +67,9 @@ std::optional<ApiError> NormalizeToolCall(const std::string& where, Json* call) 
   }
   auto parsed = Json::Parse(*arguments->AsString());
   if (!parsed.ok() || parsed->AsObject() == nullptr) {
-    return Wrong(where + ".function.arguments", "must be the text of a JSON object.");
+    return Wrong(where + ".function.arguments",
+                 StrCat("must be the text of a JSON object",
+                        parsed.ok() ? "" : ": " + Message(parsed.status()), "."));
   }
   *arguments = *std::move(parsed);
   return std::nullopt;
@@ -77,6 +79,11 @@ std::optional<ApiError> NormalizeToolCalls(const std::string& where, Json* messa
   Json* calls = message->Find("tool_calls");
   if (calls == nullptr) return std::nullopt;
   if (calls->AsArray() == nullptr) return Wrong(where, "must be an array.");
+  if (calls->AsArray()->empty()) {  // which templates would take for calls
+    std::erase_if(*message->AsObject(),
+                  [](const auto& member) { return member.first == "tool_calls"; });
+    return std::nullopt;
+  }
   for (size_t i = 0; i < calls->AsArray()->size(); ++i) {
     if (auto error = NormalizeToolCall(StrCat(where, "[", i, "]"), &(*calls->AsArray())[i])) {
       return error;

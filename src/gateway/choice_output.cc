@@ -29,7 +29,7 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
       prompt_(prompt),
       tokenizer_(tokenizer),
       // Of a text with a format nothing is dropped, not even a blank at its beginning; nor the
-      // special tokens that calls begin with, which are the only ones there.
+      // special tokens that calls are written with.
       detokenizer_(tokenizer, request.skip_special_tokens && !request.tool_calls.has_value(),
                    request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
       matcher_(stop_strings) {
@@ -89,8 +89,14 @@ void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta
     pending_logprobs_.push_back({MakeEntry(*event.token, *event.logprobs), produced_bytes_});
   }
   // The token that ends the sequence is not part of its text.
-  if (event.stop_token) return;
+  if (event.stop_token || IsHidden(*event.token)) return;
   AddText(detokenizer_.Append(*event.token), delta);
+}
+
+bool ChoiceOutput::IsHidden(int32_t token) const {
+  return request_.tool_calls.has_value() && tokenizer_.IsSpecial(token) &&
+         std::ranges::find(request_.tool_calls->special_tokens, token) ==
+             request_.tool_calls->special_tokens.end();
 }
 
 void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {

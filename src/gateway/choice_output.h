@@ -67,6 +67,8 @@ class ChoiceOutput {
 
   void AppendPrompt(const wire::TokenEvent& event, ChoiceDelta* delta);
   void AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta);
+  // A special token that no call is written with, where others would be shown.
+  bool IsHidden(int32_t token) const;
   void AddText(const std::string& text, ChoiceDelta* delta);
   void End(wire::FinishReason reason, ChoiceDelta* delta);
   // Finds the calls in what the text of `delta` says so far, and leaves the rest.

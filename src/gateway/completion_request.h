@@ -47,6 +47,7 @@ struct CompletionPrompt {
 // How the calls of tools in an answer's text are found.
 struct ToolCallReading {
   grammar::ToolCallSyntax syntax;
+  std::vector<int32_t> special_tokens;  // that calls are written with: no others are text
   bool only_at_start = false;  // ToolCallParser
   bool is_named = false;       // the request named the tool: the answer does not end for its call
 };

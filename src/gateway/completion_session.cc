@@ -174,6 +174,7 @@ bool CompletionSession::IsLong() const {
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
     num_bytes += choice.whole.text.size();
+    num_numbers += choice.whole.tool_calls.size();
     for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }
   return num_numbers > kMaxNumbersAtOnce || num_bytes > kMaxTextAtOnce;

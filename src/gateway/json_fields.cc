@@ -92,6 +92,10 @@ void JsonFields::FailKind(std::string_view name, std::string_view expected, cons
   Fail(name, StrCat("must be ", expected, ", not ", got.KindName()));
 }
 
+bool IsText(const Json* value, std::string_view text) {
+  return value != nullptr && value->AsString() != nullptr && *value->AsString() == text;
+}
+
 std::optional<std::vector<int32_t>> ReadIntArray(const Json::Array& array, int32_t min,
                                                  int32_t max) {
   std::vector<int32_t> ids;

@@ -56,6 +56,9 @@ class JsonFields {
   std::optional<ApiError> error_;
 };
 
+// Whether a field is there, and this text.
+bool IsText(const Json* value, std::string_view text);
+
 // Elements of `array` as token ids in [min, max]; nullopt if one is something else.
 std::optional<std::vector<int32_t>> ReadIntArray(const Json::Array& array, int32_t min,
                                                  int32_t max);

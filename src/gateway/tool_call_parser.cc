@@ -45,8 +45,7 @@ std::string ToolCallParser::Flush() {
 }
 
 bool ToolCallParser::has_whole_calls() const {
-  return num_calls_ > 0 && (state_ == State::kRest ||
-                            (state_ == State::kBehind && held_.starts_with(syntax_.end)));
+  return num_calls_ > 0 && (state_ == State::kBehind || state_ == State::kRest);
 }
 
 bool ToolCallParser::Step(ToolText* out) {
@@ -64,7 +63,9 @@ bool ToolCallParser::Step(ToolText* out) {
     case State::kRest:
       break;
   }
-  out->content += std::exchange(held_, {});
+  // Whitespace behind calls is nothing, unless there is more.
+  const bool is_nothing = num_calls_ > 0 && held_.find_first_not_of(kSpaces) == std::string::npos;
+  if (!is_nothing) out->content += std::exchange(held_, {});
   return false;
 }
 
@@ -72,24 +73,25 @@ bool ToolCallParser::TakeText(ToolText* out) {
   const size_t marker = held_.find(syntax_.marker);
   const bool is_found = marker != std::string::npos;
   const size_t end = is_found ? marker : held_.size() - NumBegun(held_, syntax_.marker);
-  const size_t num_spaces = NumSpaces(std::string_view(held_).substr(0, end));
-  out->content += TakeHeld(end - num_spaces);
+  num_spaces_ = NumSpaces(std::string_view(held_).substr(0, end));
+  out->content += TakeHeld(end - num_spaces_);
   if (!is_found) return false;
-  held_.erase(0, num_spaces);
   state_ = State::kBegin;
   return true;
 }
 
 bool ToolCallParser::TakeBegin(ToolText* out) {
-  if (held_.starts_with(syntax_.begin)) {
-    held_.erase(0, syntax_.begin.size());
+  if (only_at_start_) num_spaces_ = std::min(held_.find_first_not_of(kSpaces), held_.size());
+  const std::string_view behind_spaces = std::string_view(held_).substr(num_spaces_);
+  if (behind_spaces.starts_with(syntax_.begin)) {
+    held_.erase(0, num_spaces_ + syntax_.begin.size());
     state_ = State::kName;
     return true;
   }
-  if (syntax_.begin.starts_with(held_)) return false;
+  if (syntax_.begin.starts_with(behind_spaces)) return false;
   if (only_at_start_) return GiveUp();
   // The marker was text.
-  out->content += TakeHeld(syntax_.marker.size());
+  out->content += TakeHeld(num_spaces_ + syntax_.marker.size());
   state_ = State::kText;
   return true;
 }
@@ -135,7 +137,8 @@ bool ToolCallParser::TakeBehind() {
 }
 
 bool ToolCallParser::HoldsMarker() const {
-  return !syntax_.marker.empty() && held_.starts_with(syntax_.marker);
+  return !syntax_.marker.empty() &&
+         std::string_view(held_).substr(num_spaces_).starts_with(syntax_.marker);
 }
 
 bool ToolCallParser::GiveUp() {

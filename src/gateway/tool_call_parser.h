@@ -26,8 +26,9 @@ struct ToolText {
   std::vector<ToolCallDelta> calls;
 };
 
-// Follows one text, which may be cut anywhere. Of a text that is none of the syntax, what cannot be
-// a call is content. Not thread-safe; the syntax must outlive it.
+// Follows one text that the grammar of calls allows (grammar/tool_calls.h), which may be cut anywhere:
+// a call that has begun is one. Whatever else comes harms nothing. Not thread-safe; the syntax must
+// outlive it.
 class ToolCallParser {
  public:
   // `only_at_start`: calls are what the whole text consists of, also where there is a marker.
@@ -40,7 +41,7 @@ class ToolCallParser {
   // told. Call once, at the end.
   std::string Flush();
 
-  // There are calls, and the last one is whole: known once all is appended.
+  // There are calls, and the arguments of the last one are whole: known once all is appended.
   bool has_whole_calls() const;
 
  private:
@@ -70,6 +71,7 @@ class ToolCallParser {
   const bool only_at_start_;
   State state_;
   std::string held_;
+  size_t num_spaces_ = 0;  // held_ begins with, before a marker or what may become one
   int64_t num_calls_ = 0;
   JsonExtent arguments_;
 };

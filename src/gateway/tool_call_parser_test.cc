@@ -106,16 +106,20 @@ TEST(ToolCallParser, TakesTextsThatWereCut) {
          {"Hm\n<call>\n{\"na", "Hm"},
          {"Hm\n<call>\n{\"name\": \"ad", "Hm"},
          {"<call>\n{\"name\": \"add\", \"arguments\": {\"a\": [1", "|add{\"a\": [1"},
-         {"<call>\n{\"name\": \"add\", \"arguments\": {}", "|add{}"},
-         {"<call>\n{\"name\": \"add\", \"arguments\": {}}\n</ca", "|add{}"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {", "|add{"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {}", "|add{}!"},
+         {"<call>\n{\"name\": \"add\", \"arguments\": {}}\n</ca", "|add{}!"},
+         {Tagged("add", "{}") + "\n", "|add{}!"},
+         {Tagged("add", "{}") + "\n \n", "|add{}!"},
          {Tagged("add", "{}") + "\n<call>\n{\"na", "|add{}!"},
+         {Tagged("add", "{}") + "\n<call>\n{\"name\": \"a", "|add{}"},
          {Tagged("add", "{}") + "\n<call>\n{\"name\": \"b\", \"arguments\": {", "|add{}|b{"}});
 }
 
 // No grammar allows these; whatever they are, nothing else is harmed.
 TEST(ToolCallParser, TakesTextsThatAreNoCalls) {
   Check(kTagged, false,
-        {{"a <call> b", "a<call> b"},
+        {{"a  <call> b", "a  <call> b"},
          {"<call>" + Tagged("add", "{}"), "<call>|add{}!"},
          {Tagged("add", "{}") + "more" + Tagged("add", "{}"),
           "more" + Tagged("add", "{}") + "|add{}!"},
@@ -126,14 +130,16 @@ TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {
   const std::string call = R"({"name": "add", "parameters": {"a": 1}})";
   Check(kBare, false,
         {{call, R"(|add{"a": 1}!)"},
-         {" " + call, " " + call},
+         {" \n" + call, R"(|add{"a": 1}!)"},
+         {"  x" + call, "  x" + call},
+         {"  ", "  "},
          {"{\"name\": 1}", "{\"name\": 1}"},
          {"{\"na", "{\"na"}});
 }
 
 TEST(ToolCallParser, MayLookAtTheStartAlone) {
   const std::string one = Tagged("add", "{}");
-  Check(kTagged, true, {{one, "|add{}!"}, {"[" + one, "[" + one}, {"\n" + one, "\n" + one}});
+  Check(kTagged, true, {{one, "|add{}!"}, {"[" + one, "[" + one}, {"\n" + one, "|add{}!"}});
 }
 
 // As in a template where calls follow one another with nothing between.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,11 +19,18 @@ namespace {
 using grammar::ToolCallSyntax;
 
 // What the conversation is made of, and no template has.
-constexpr std::string_view kTool = "aril_probe_tool";
-constexpr std::string_view kArgument = "aril_probe_argument";
-constexpr std::string_view kContent = "aril_probe_content";
+constexpr std::string_view kProbe = "arilprob";
+constexpr std::string_view kTool = "arilprobe_tool";
+constexpr std::string_view kArgument = "arilprobe_argument";
+constexpr std::string_view kContent = "arilprobe_content";
 // Nine letters and digits: Mistral's templates take no others.
-constexpr std::array<std::string_view, 3> kIds = {"aprobeid1", "aprobeid2", "aprobeid3"};
+constexpr std::array<std::string_view, 3> kIds = {"arilprob1", "arilprob2", "arilprob3"};
+
+// Of a turn of three calls.
+constexpr size_t kMaxTurnBytes = 8192;
+
+constexpr std::string_view kUnknownForm =
+    "writes calls of tools in a form that this server does not know";
 
 constexpr std::string_view kSpaces = " \t\r\n";
 
@@ -56,7 +64,7 @@ Json ProbeTool() {
 }
 
 Json ProbeArguments(size_t call) {
-  return Json::Object{{std::string(kArgument), StrCat("value ", call)}};
+  return Json::Object{{std::string(kArgument), StrCat("arilprob_value", call)}};
 }
 
 Json ProbeCall(size_t call) {
@@ -64,6 +72,35 @@ Json ProbeCall(size_t call) {
                       {"type", "function"},
                       {"function", Json::Object{{"name", std::string(kTool)},
                                                 {"arguments", ProbeArguments(call)}}}};
+}
+
+// Whether an id ends texts, by the model or the tokenizer.
+bool IsEnd(int32_t token, const Tokenizer& tokenizer, std::span<const int32_t> end_tokens) {
+  return std::ranges::find(end_tokens, token) != end_tokens.end() ||
+         tokenizer.eos_token_id() == token;
+}
+
+// The special tokens in a text, each with the place of its own text.
+struct PlacedToken {
+  int32_t token;
+  size_t at;
+  std::string text;
+};
+std::vector<PlacedToken> SpecialTokens(std::string_view text, const Tokenizer& tokenizer,
+                                       std::span<const int32_t> end_tokens) {
+  std::vector<PlacedToken> placed;
+  size_t from = 0;
+  for (const int32_t token :
+       tokenizer.Encode(text, {.add_special_tokens = false, .parse_special_tokens = true})) {
+    if (!tokenizer.IsSpecial(token) && !IsEnd(token, tokenizer, end_tokens)) continue;
+    std::string bytes =
+        tokenizer.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
+    const size_t at = bytes.empty() ? std::string_view::npos : text.find(bytes, from);
+    if (at == std::string_view::npos) continue;
+    from = at + bytes.size();
+    placed.push_back({.token = token, .at = at, .text = std::move(bytes)});
+  }
+  return placed;
 }
 
 // A template's text of one assistant's turn, and how the turn itself begins and ends.
@@ -83,17 +120,17 @@ class Probe {
     return OkStatus();
   }
 
-  // What a turn of so many calls, and no content, consists of.
+  // What a turn of so many calls, and no content, consists of. It may have its own end behind it,
+  // where that is another than that of a turn of text.
   StatusOr<std::string> Calls(size_t num_calls) const {
     ASSIGN_OR_RETURN(const std::string text, Render("", num_calls));
     std::string_view turn = text;
-    if (turn.size() < before_.size() + behind_.size() || !turn.starts_with(before_) ||
-        !turn.ends_with(behind_)) {
-      return CannotBeLearned("writes calls of tools in a form that cannot be read back");
-    }
+    if (!turn.starts_with(before_)) return CannotBeLearned(kUnknownForm);
     turn.remove_prefix(before_.size());
-    turn.remove_suffix(behind_.size());
-    return std::string(StripLeft(StripRight(turn)));
+    if (turn.ends_with(behind_)) turn.remove_suffix(behind_.size());
+    turn = StripLeft(StripRight(turn));
+    if (turn.size() > kMaxTurnBytes) return CannotBeLearned(kUnknownForm);
+    return std::string(turn);
   }
 
  private:
@@ -117,8 +154,10 @@ class Probe {
   std::string behind_;
 };
 
-// Without the member of an id, which the model does not write: `, "id": "…"`.
+// Without the member of an id, which the model does not write: `, "id": "…"`. Nothing if more of
+// what the calls were made of is there.
 std::optional<std::string> WithoutId(std::string_view text) {
+  std::string without(text);
   for (const std::string_view id : kIds) {
     const size_t at = text.find(id);
     if (at == std::string_view::npos) continue;
@@ -128,9 +167,11 @@ std::optional<std::string> WithoutId(std::string_view text) {
         text.substr(comma, at - comma).find_first_of("{}[]") != std::string_view::npos) {
       return std::nullopt;
     }
-    return WithoutId(StrCat(text.substr(0, comma), text.substr(end + 1)));
+    without = StrCat(text.substr(0, comma), text.substr(end + 1));
+    break;
   }
-  return std::string(text);
+  const bool is_left = without.find(kProbe) != std::string::npos;
+  return is_left ? std::nullopt : std::optional(std::move(without));
 }
 
 // The texts before, between and behind the names and arguments of calls.
@@ -156,66 +197,56 @@ std::optional<std::vector<std::string>> Parts(std::string_view text, size_t num_
     if (!json.ok() || json->Dump() != ProbeArguments(i).Dump()) return std::nullopt;
     text.remove_prefix(size);
   }
-  if (text.find(kTool) != std::string_view::npos || !add(text)) return std::nullopt;
+  if (!add(text)) return std::nullopt;
   return parts;
 }
 
-bool FitsSyntax(const ToolCallSyntax& syntax) {
-  if (syntax.begin.empty() || syntax.middle.empty()) return false;
-  if (syntax.next && syntax.next->empty()) return false;
-  for (const std::string* text : {&syntax.begin, &syntax.middle, &syntax.end}) {
-    if (text->size() > grammar::kMaxSyntaxBytes ||
-        text->find(grammar::kSpecialTokenMark) != std::string::npos) {
-      return false;
-    }
-  }
-  return !grammar::IsToolNameByte(syntax.middle[0]);
-}
-
-// A special token, or else a word that is more than brackets and quotes.
-std::string MarkerOf(std::string_view begin, const Tokenizer& tokenizer) {
-  const auto tokens =
-      tokenizer.Encode(begin, {.add_special_tokens = false, .parse_special_tokens = true});
-  if (!tokens.empty() && tokenizer.IsSpecial(tokens[0])) {
-    const std::string token =
-        tokenizer.TokenBytes(tokens[0], /*is_first=*/false, /*skip_special_tokens=*/false);
-    if (!token.empty() && begin.starts_with(token)) return token;
-  }
-  return std::string(begin.substr(0, std::min(begin.find_first_of(" \t\r\n{[\""), begin.size())));
+// A special token, or else a tag: ordinary text has neither.
+std::string MarkerOf(std::string_view begin, const std::vector<PlacedToken>& special) {
+  if (!special.empty() && special[0].at == 0) return special[0].text;
+  if (!begin.starts_with('<')) return "";
+  const size_t end = std::min(begin.find_first_of(" \t\r\n{[\"=>"), begin.size() - 1);
+  const bool is_tag = end >= 2 && (begin[end] == '>' || begin[end] == '=');
+  return is_tag ? std::string(begin.substr(0, end + 1)) : "";
 }
 
 std::string Marked(std::string_view text, const Tokenizer& tokenizer) {
   std::string marked;
-  for (const int32_t token :
-       tokenizer.Encode(text, {.add_special_tokens = false, .parse_special_tokens = true})) {
-    if (!tokenizer.IsSpecial(token)) continue;
-    const std::string bytes =
-        tokenizer.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
-    const size_t at = bytes.empty() ? std::string_view::npos : text.find(bytes);
-    if (at == std::string_view::npos) continue;
-    marked += StrCat(text.substr(0, at), grammar::kSpecialTokenMark, bytes);
-    text.remove_prefix(at + bytes.size());
+  size_t from = 0;
+  for (const PlacedToken& special : SpecialTokens(text, tokenizer, {})) {
+    marked += StrCat(text.substr(from, special.at - from), grammar::kSpecialTokenMark, special.text,
+                     grammar::kSpecialTokenMark);
+    from = special.at + special.text.size();
   }
-  return marked + std::string(text);
+  return marked + std::string(text.substr(from));
 }
 
 }  // namespace
 
 StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
-                                             const Tokenizer& tokenizer, int64_t unix_seconds) {
+                                             const Tokenizer& tokenizer,
+                                             std::span<const int32_t> end_tokens,
+                                             int64_t unix_seconds) {
   Probe probe(chat_template, unix_seconds);
   RETURN_IF_ERROR(probe.Begin());
   ASSIGN_OR_RETURN(const std::string one, probe.Calls(1));
   if (one.empty()) return CannotBeLearned("shows no calls of tools to the model");
   const auto parts = Parts(one, 1);
-  if (!parts) {
-    return CannotBeLearned("writes calls of tools in a form that this server does not know");
+  if (!parts || one.find(grammar::kSpecialTokenMark) != std::string::npos) {
+    return CannotBeLearned(kUnknownForm);
   }
   ToolCallSyntax syntax = {.begin = (*parts)[0],
                            .middle = (*parts)[1],
                            .next = std::nullopt,
                            .end = (*parts)[2],
-                           .marker = MarkerOf((*parts)[0], tokenizer)};
+                           .marker = ""};
+  const auto special = [&](std::string_view text) {
+    return SpecialTokens(text, tokenizer, end_tokens);
+  };
+  const auto ends = [&](const PlacedToken& placed) {
+    return IsEnd(placed.token, tokenizer, end_tokens);
+  };
+  syntax.marker = MarkerOf(syntax.begin, special(syntax.begin));
   // Some templates have room for one call, and some number them.
   if (const auto several = probe.Calls(3); several.ok()) {
     const auto all = Parts(*several, 3);
@@ -225,8 +256,17 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
             : std::vector<std::string>();
     if (all && *all == expected) syntax.next = (*all)[2];
   }
-  if (!FitsSyntax(syntax)) {
-    return CannotBeLearned("writes calls of tools in a form that this server does not know");
+  // What ends the turn is not a part of it.
+  const auto behind = special(syntax.end);
+  const auto end = std::ranges::find_if(behind, ends);
+  if (end != behind.end()) {
+    syntax.end = StripRight(std::string_view(syntax.end).substr(0, end->at));
+  }
+  for (const std::string& text : {syntax.begin, syntax.middle, syntax.next.value_or("")}) {
+    if (std::ranges::any_of(special(text), ends)) return CannotBeLearned(kUnknownForm);
+  }
+  if (!CheckSyntax(MarkSpecialTokens(syntax, tokenizer)).ok()) {
+    return CannotBeLearned(kUnknownForm);
   }
   return syntax;
 }
@@ -239,6 +279,17 @@ ToolCallSyntax MarkSpecialTokens(const ToolCallSyntax& syntax, const Tokenizer& 
                            .marker = Marked(syntax.marker, tokenizer)};
   if (syntax.next) marked.next = Marked(*syntax.next, tokenizer);
   return marked;
+}
+
+std::vector<int32_t> SpecialTokensOf(const ToolCallSyntax& syntax, const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens;
+  for (const std::string& text :
+       {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end}) {
+    for (const PlacedToken& special : SpecialTokens(text, tokenizer, {})) {
+      tokens.push_back(special.token);
+    }
+  }
+  return tokens;
 }
 
 }  // namespace aril::gateway

@@ -5,6 +5,8 @@
 #define ARIL_GATEWAY_TOOL_CALL_SYNTAX_H_
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "grammar/tool_calls.h"
@@ -16,15 +18,21 @@ namespace aril::gateway {
 // Renders a conversation in which a tool is called, and looks where in the text the call's parts
 // are. `next` is there if the template writes several calls of one turn, each in the same way.
 // FailedPrecondition says why calls cannot be learned: a template that does not show tools to the
-// model, or no calls, or in a form that is no ToolCallSyntax. `unix_seconds`: for templates that
-// state the date. Takes four renderings. Thread-safe.
+// model, or no calls, or in a form that is no ToolCallSyntax. `end_tokens`: those that end the
+// model's texts, which are no part of a call. `unix_seconds`: for templates that state the date.
+// Takes three renderings. Thread-safe.
 StatusOr<grammar::ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                                       const Tokenizer& tokenizer,
+                                                      std::span<const int32_t> end_tokens,
                                                       int64_t unix_seconds);
 
-// With grammar::kSpecialTokenMark before each special token, as a grammar wants it. Thread-safe.
+// With grammar::kSpecialTokenMark around each special token, as a grammar wants it. Thread-safe.
 grammar::ToolCallSyntax MarkSpecialTokens(const grammar::ToolCallSyntax& syntax,
                                           const Tokenizer& tokenizer);
+
+// These tokens. Thread-safe.
+std::vector<int32_t> SpecialTokensOf(const grammar::ToolCallSyntax& syntax,
+                                     const Tokenizer& tokenizer);
 
 }  // namespace aril::gateway
 

@@ -48,10 +48,12 @@ class SpecialTokenizer final : public Tokenizer {
   static constexpr std::string_view kSpecial[] = {"[TOOL_CALLS]", "<|im_end|>", "</s>"};
 };
 
+constexpr int32_t kEndTokens[] = {257, 258};
+
 StatusOr<grammar::ToolCallSyntax> Learn(const std::string& source) {
   const auto chat_template = ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!chat_template.ok()) return chat_template.status();
-  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), 0);
+  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), kEndTokens, 0);
 }
 
 std::string Error(const std::string& source) { return Message(Learn(source).status()); }
@@ -96,8 +98,8 @@ TEST(ToolCallSyntax, IsLearnedFromListsWithIds) {
                                               .marker = "[TOOL_CALLS]"}));
   const grammar::ToolCallSyntax marked = MarkSpecialTokens(*syntax, SpecialTokenizer());
   const std::string mark(grammar::kSpecialTokenMark);
-  EXPECT_EQ(marked.begin, mark + syntax->begin);
-  EXPECT_EQ(marked.marker, mark + syntax->marker);
+  EXPECT_EQ(marked.marker, mark + "[TOOL_CALLS]" + mark);
+  EXPECT_EQ(marked.begin, marked.marker + "[{\"name\": \"");
   EXPECT_EQ(marked.end, syntax->end);
   EXPECT_EQ(marked.next, syntax->next);
 }
@@ -111,9 +113,9 @@ TEST(ToolCallSyntax, OfOneCallIsLearnedWhereThereCannotBeMore) {
   EXPECT_EQ(syntax->begin, "{\"name\": \"");
   EXPECT_EQ(syntax->marker, "");
   EXPECT_EQ(syntax->next, std::nullopt);
-  const auto numbered = Learn(kShown + Turns(EachCall(StrCat("<{{ loop.index }}>", kObject))));
+  const auto numbered = Learn(kShown + Turns(EachCall(StrCat("<call {{ loop.index }}>", kObject))));
   ASSERT_TRUE(numbered.ok()) << numbered.status();
-  EXPECT_EQ(numbered->begin, "<1>{\"name\": \"");
+  EXPECT_EQ(numbered->begin, "<call 1>{\"name\": \"");
   EXPECT_EQ(numbered->next, std::nullopt) << "the model would have to count";
 }
 
@@ -130,12 +132,46 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
         "{{ c.function.name }}{{ c.function.arguments | tojson }}",
         "<call>{{ c.function.name }}x{{ c.function.arguments | tojson }}",
         R"(<call>{"id": "{{ c.id }}", "name": "{{ c.function.name }}", {{ c.function.arguments | tojson }}})",
+        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
+        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
+        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
+        "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(9999) %},"
+        " \"{{ c.id }}\"{% endfor %}",
         "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
     EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
   }
-  EXPECT_THAT(Error(kShown + Turns("!") + "{{ messages | length }}"), HasSubstr("does not know"));
-  EXPECT_THAT(Error(StrCat("{{ messages | length if messages[-1].tool_calls }}", kShown, tagged)),
-              HasSubstr("cannot be read back"));
+  EXPECT_THAT(Error(kShown + Turns("!")), HasSubstr("does not know"));
+  EXPECT_THAT(Error(StrCat("{{ 'x' if messages[-1].tool_calls }}", kShown, tagged)),
+              HasSubstr("does not know"));
+}
+
+// Some end a turn of calls otherwise than one of text.
+TEST(ToolCallSyntax, DoesNotHaveTheEndOfTheTurn) {
+  for (const char* end : {"<|im_end|>", "</s>", "\n</s>\n", ""}) {
+    const auto syntax = Learn(StrCat(
+        kShown, "{% for m in messages %}{{ m.role }}{{ m.content }}",
+        "{% for c in m.tool_calls %}<f={{ c.function.name }}>{{ c.function.arguments | tojson }}</f>",
+        "{% endfor %}{% if m.tool_calls %}", end, "{% elif not loop.last %}</s>{% endif %}",
+        "{% endfor %}"));
+    ASSERT_TRUE(syntax.ok()) << syntax.status();
+    EXPECT_EQ(syntax->begin, "<f=");
+    EXPECT_EQ(syntax->marker, "<f=");
+    EXPECT_EQ(syntax->next, "</f><f=");
+    EXPECT_EQ(syntax->end, "</f>") << end;
+  }
+}
+
+// Else no text could have these words.
+TEST(ToolCallSyntax, HasNoMarkerThatIsOrdinaryText) {
+  for (const auto& [before, marker] : std::map<std::string, std::string>{
+           {"call ", ""}, {"- ", ""}, {"Action: ", ""}, {"<", ""}, {"< ", ""}, {"<a ", ""},
+           {"[CALL] ", ""}, {"<call>", "<call>"}, {"<call=", "<call="}, {"<|call|> x", "<|call|>"},
+           {"</s2>", "</s2>"}}) {
+    const auto syntax = Learn(
+        kShown + Turns(EachCall(before + "{{ c.function.name }}: {{ c.function.arguments | tojson }}")));
+    ASSERT_TRUE(syntax.ok()) << syntax.status() << before;
+    EXPECT_EQ(syntax->marker, marker) << before;
+  }
 }
 
 // Templates of models that are served, and of others.
@@ -172,8 +208,7 @@ TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
     EXPECT_EQ(learn(name), expected) << name;
   }
   for (const char* name : {"templates/google-gemma-2-2b-it", "from_tokenizer_configs/llama2-chat",
-                           "templates/ibm-granite-granite-3.3-2B-Instruct", "templates/GLM-4.6",
-                           "templates/meetkai-functionary-medium-v3.1"}) {
+                           "templates/ibm-granite-granite-3.3-2B-Instruct", "templates/GLM-4.6"}) {
     EXPECT_THAT(learn(name), StartsWith("The chat template of this model ")) << name;
   }
 }

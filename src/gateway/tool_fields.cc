@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "grammar/schema_keywords.h"
 
 namespace aril::gateway {
 namespace {
 
 using Tool = grammar::ToolCallFormat::Tool;
-
-bool IsText(const Json* value, std::string_view text) {
-  return value != nullptr && value->AsString() != nullptr && *value->AsString() == text;
-}
 
 // {"type": "function", "function": {"name": …}}, as elements of `tools` and of allowed_tools are.
 std::string NamedFunction(const Json& value) {
@@ -29,17 +26,16 @@ Json NoParameters() {
   return Json::Object{{"type", "object"}, {"additionalProperties", false}};
 }
 
-// The schema as its arguments are kept to.
-Json KeptParameters(const Json& schema, bool is_strict, JsonFields& function) {
+// The schema without what the grammar has no use for; the template gets the whole one.
+Json ReadParameters(const Json& schema, bool is_strict, JsonFields& function) {
   const Json* type = schema.Find("type");
-  if (schema.AsObject() == nullptr || (type != nullptr && !IsText(type, "object"))) {
+  const bool names_other = type != nullptr && type->AsString() != nullptr && !IsText(type, "object");
+  if (schema.AsObject() == nullptr || names_other) {
     function.Fail("parameters", "must be a JSON Schema of the type \"object\"");
-    return {};
+  } else if (is_strict && type != nullptr && !IsText(type, "object")) {
+    function.Fail("parameters", "must have the type \"object\", and no other, to be strict");
   }
-  const Status status = grammar::CheckParameters(schema);
-  if (status.ok()) return schema;
-  if (is_strict) function.Fail("parameters", "cannot be kept to: " + Message(status));
-  return Json::Object{{"type", "object"}};
+  return grammar::WithoutAnnotations(schema);
 }
 
 Tool ReadTool(const std::string& where, const Json& value, JsonFields& fields) {
@@ -52,13 +48,13 @@ Tool ReadTool(const std::string& where, const Json& value, JsonFields& fields) {
   Tool tool = {.name = function.GetString("name", ""), .parameters = {}};
   if (!grammar::IsToolName(tool.name)) {
     function.Fail("name", StrCat("is required, and has 1 to ", grammar::kMaxToolNameBytes,
-                                 " of the characters a-z A-Z 0-9 _ - ."));
+                                 " of the characters a-z A-Z 0-9, `_`, `-` and `.`"));
   }
   function.GetString("description", "");
-  const bool is_strict = function.GetBool("strict", false);
+  tool.is_strict = function.GetBool("strict", false);
   const Json* parameters = function.Find("parameters");
-  tool.parameters =
-      parameters == nullptr ? NoParameters() : KeptParameters(*parameters, is_strict, function);
+  tool.parameters = parameters == nullptr ? NoParameters()
+                                          : ReadParameters(*parameters, tool.is_strict, function);
   fields.Take(function);
   return tool;
 }
@@ -84,16 +80,14 @@ std::vector<Tool> ReadToolList(const Json& value, JsonFields& fields) {
 
 // Leaves only these tools.
 void Restrict(const std::vector<std::string>& names, JsonFields& fields, ToolFields* tools) {
-  std::vector<Tool> left;
   for (const std::string& name : names) {
-    const auto tool = std::ranges::find(tools->callable, name, &Tool::name);
-    if (tool == tools->callable.end()) {
+    if (std::ranges::find(tools->callable, name, &Tool::name) == tools->callable.end()) {
       return fields.Fail("tool_choice", "names a function that is not among `tools`");
     }
-    left.push_back(std::move(*tool));
-    tools->callable.erase(tool);
   }
-  tools->callable = std::move(left);
+  std::erase_if(tools->callable, [&](const Tool& tool) {
+    return std::ranges::find(names, tool.name) == names.end();
+  });
 }
 
 // {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}
@@ -108,7 +102,10 @@ void ReadAllowedTools(const Json& choice, JsonFields& fields, ToolFields* tools)
                        "of allowed tools must have a mode, \"auto\" or \"required\", and tools");
   }
   std::vector<std::string> names;
-  for (const Json& item : *list->AsArray()) names.push_back(NamedFunction(item));
+  for (const Json& item : *list->AsArray()) {
+    names.push_back(NamedFunction(item));
+    if (names.back().empty()) return fields.Fail("tool_choice", "allows what names no function");
+  }
   Restrict(names, fields, tools);
 }
 

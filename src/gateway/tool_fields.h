@@ -22,8 +22,8 @@ struct ToolFields {
   bool is_parallel = true;   // of more than one, if the model wants to
 };
 
-// Errors stay in `fields`. A tool whose schema cannot be kept to takes any object as its arguments,
-// unless it is `strict`. Takes milliseconds at most.
+// Errors stay in `fields`. Whether schemas can be kept to is not known yet (grammar::Loosen). With the
+// choice "none" nothing else is looked at.
 ToolFields ReadTools(JsonFields& fields);
 
 }  // namespace aril::gateway

@@ -93,8 +93,10 @@ TEST(ToolFields, SayWhoIsToBeCalled) {
   const std::string no_tool = "names a function that is not among `tools`";
   EXPECT_THAT(choose(Function(R"("name":"c")")).error, HasSubstr(no_tool));
   EXPECT_THAT(allowed(R"("auto")", Function(R"("name":"c")")).error, HasSubstr(no_tool));
-  EXPECT_THAT(allowed(R"("auto")", "3").error, HasSubstr(no_tool));
+  EXPECT_THAT(allowed(R"("auto")", "3").error, HasSubstr("names no function"));
   EXPECT_THAT(allowed(R"("auto")", "").error, HasSubstr("must have a mode"));
+  EXPECT_THAT(Names(allowed(R"("auto")", Function(R"("name":"b")") + "," + Function(R"("name":"b")"))),
+              ElementsAre("b"));
   EXPECT_THAT(allowed("3", Function(R"("name":"a")")).error, HasSubstr("must have a mode"));
   for (const char* choice : {"3", R"("any")", "{}", R"({"type":"function"})",
                              R"({"type":"allowed_tools"})", "[]", "true"}) {
@@ -103,18 +105,20 @@ TEST(ToolFields, SayWhoIsToBeCalled) {
   EXPECT_THAT(Read(R"({"tool_choice":"required"})").error, HasSubstr("needs `tools`"));
 }
 
-// As far as they can be, if that is enough.
-TEST(ToolFields, KeepToSchemas) {
+TEST(ToolFields, HaveSchemasOfObjects) {
   const std::string odd = R"("name":"a","parameters":{"type":"object","minProperties":1})";
   const auto read = [](const std::string& members) {
     return Read(R"({"tools":[)" + Function(members) + "]}");
   };
   const Result loose = read(odd);
   ASSERT_THAT(Names(loose), ElementsAre("a"));
-  EXPECT_EQ(loose.tools.callable[0].parameters.Dump(), R"({"type":"object"})");
+  EXPECT_FALSE(loose.tools.callable[0].is_strict);
   const Result strict = read(odd + R"(,"strict":true)");
-  EXPECT_EQ(strict.param, "tools[0].function.parameters");
-  EXPECT_THAT(strict.error, HasSubstr("#: `minProperties` is not supported"));
+  ASSERT_THAT(Names(strict), ElementsAre("a"));
+  EXPECT_TRUE(strict.tools.callable[0].is_strict);
+  const std::string several = R"("name":"a","parameters":{"type":["object","null"]})";
+  EXPECT_EQ(read(several).error, "");
+  EXPECT_THAT(read(several + R"(,"strict":true)").error, HasSubstr("to be strict"));
   EXPECT_THAT(read(R"("name":"a","parameters":{"type":"array"})").error,
               HasSubstr("of the type \"object\""));
 }

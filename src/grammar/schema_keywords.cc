@@ -120,4 +120,37 @@ bool IsUnsupported(std::string_view keyword, const Json& value) {
   return false;
 }
 
+Json WithoutAnnotations(const Json& schema) {
+  constexpr std::array<std::string_view, 8> kAnnotations = {
+      "$comment", "default", "deprecated", "description",
+      "examples", "readOnly", "title", "writeOnly"};
+  constexpr std::array<std::string_view, 3> kNamedSchemas = {"$defs", "definitions", "properties"};
+  constexpr std::array<std::string_view, 6> kSchemas = {"additionalProperties", "allOf", "anyOf",
+                                                        "items", "oneOf", "prefixItems"};
+  if (const Json::Array* list = schema.AsArray()) {
+    Json::Array result;
+    for (const Json& item : *list) result.push_back(WithoutAnnotations(item));
+    return result;
+  }
+  const Json::Object* object = schema.AsObject();
+  if (object == nullptr) return schema;
+  Json::Object result;
+  for (const auto& [name, value] : *object) {
+    if (std::ranges::find(kAnnotations, name) != kAnnotations.end()) continue;
+    if (std::ranges::find(kSchemas, name) != kSchemas.end()) {
+      result.emplace_back(name, WithoutAnnotations(value));
+    } else if (value.AsObject() != nullptr &&
+               std::ranges::find(kNamedSchemas, name) != kNamedSchemas.end()) {
+      Json::Object members;
+      for (const auto& [member, inner] : *value.AsObject()) {
+        members.emplace_back(member, WithoutAnnotations(inner));
+      }
+      result.emplace_back(name, std::move(members));
+    } else {
+      result.emplace_back(name, value);
+    }
+  }
+  return result;
+}
+
 }  // namespace aril::grammar

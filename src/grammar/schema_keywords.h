@@ -37,6 +37,9 @@ TypeSet TypesRestrictedBy(std::string_view keyword);
 // Whether the keyword, with this value, restricts in a way that is not implemented.
 bool IsUnsupported(std::string_view keyword, const Json& value);
 
+// The schema without what only people and models read: `description`, `examples` and their like.
+Json WithoutAnnotations(const Json& schema);
+
 }  // namespace aril::grammar
 
 #endif  // ARIL_GRAMMAR_SCHEMA_KEYWORDS_H_

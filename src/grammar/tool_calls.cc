@@ -18,7 +18,11 @@
 namespace aril::grammar {
 namespace {
 
-constexpr const char* kTextSchema = "json_schema";
+using Tool = ToolCallFormat::Tool;
+
+constexpr const char* kTextSchema = "text_schema";
+// Of whitespace behind all calls.
+constexpr int64_t kMaxSpacesBehind = 4;
 
 // With the bytes of special tokens in place of their marks.
 std::string InBytes(std::string_view text) {
@@ -49,30 +53,34 @@ StatusOr<Json> OfObjects(const Json& parameters) {
   return schema;
 }
 
+// Without their marks.
+std::string Plain(std::string_view text) {
+  std::string plain = InBytes(text);
+  std::erase(plain, static_cast<char>(kSpecialTokenByte));
+  return plain;
+}
+
+Json AnyObject() { return Json::Object{{"type", "object"}}; }
+
 class SourceReader {
  public:
   static StatusOr<ToolCallFormat> Read(std::string_view source) {
     ASSIGN_OR_RETURN(const Json root,
                      Json::Parse(source, {.max_bytes = wire::kMaxOutputFormatBytes}));
     ToolCallFormat format;
-    ASSIGN_OR_RETURN(format.syntax.begin, Text(root, "begin", 1));
-    ASSIGN_OR_RETURN(format.syntax.middle, Text(root, "middle", 1));
-    ASSIGN_OR_RETURN(format.syntax.end, Text(root, "end", 0));
-    ASSIGN_OR_RETURN(format.syntax.marker, Text(root, "marker", 0));
+    ASSIGN_OR_RETURN(format.syntax.begin, Text(root, "begin"));
+    ASSIGN_OR_RETURN(format.syntax.middle, Text(root, "middle"));
+    ASSIGN_OR_RETURN(format.syntax.end, Text(root, "end"));
+    ASSIGN_OR_RETURN(format.syntax.marker, Text(root, "marker"));
     if (root.Find("next") != nullptr) {
-      ASSIGN_OR_RETURN(format.syntax.next, Text(root, "next", 1));
+      ASSIGN_OR_RETURN(format.syntax.next, Text(root, "next"));
     }
-    if (!format.syntax.begin.starts_with(format.syntax.marker)) {
-      return InvalidArgument("`begin` does not begin with `marker`");
-    }
-    if (IsToolNameByte(format.syntax.middle[0])) {
-      return InvalidArgument("`middle` begins with what could belong to a name");
-    }
+    RETURN_IF_ERROR(CheckSyntax(format.syntax));
     const Json* required = root.Find("required");
     if (required == nullptr || required->AsBool() == nullptr) return Wrong("required");
     format.is_required = *required->AsBool();
     if (const Json* schema = root.Find(kTextSchema)) {
-      if (schema->AsString() == nullptr || format.syntax.marker.empty()) return Wrong(kTextSchema);
+      if (schema->AsString() == nullptr || !IsUnlikeJson(format.syntax)) return Wrong(kTextSchema);
       format.text_schema = *schema->AsString();
     }
     RETURN_IF_ERROR(ReadTools(root, &format.tools));
@@ -84,16 +92,13 @@ class SourceReader {
     return InvalidArgument(StrCat("`", name, "` is missing, or not what it should be"));
   }
 
-  static StatusOr<std::string> Text(const Json& root, const char* name, size_t min_bytes) {
+  static StatusOr<std::string> Text(const Json& root, const char* name) {
     const Json* value = root.Find(name);
-    const std::string* text = value == nullptr ? nullptr : value->AsString();
-    if (text == nullptr || text->size() < min_bytes || text->size() > kMaxSyntaxBytes) {
-      return Wrong(name);
-    }
-    return *text;
+    if (value == nullptr || value->AsString() == nullptr) return Wrong(name);
+    return *value->AsString();
   }
 
-  static Status ReadTools(const Json& root, std::vector<ToolCallFormat::Tool>* tools) {
+  static Status ReadTools(const Json& root, std::vector<Tool>* tools) {
     const Json* list = root.Find("tools");
     const Json::Array* array = list == nullptr ? nullptr : list->AsArray();
     if (array == nullptr || array->empty() || array->size() > kMaxTools) return Wrong("tools");
@@ -140,12 +145,18 @@ class ToolCallCompiler {
   // From the first name on.
   StatusOr<NodeIdx> AddCalls() {
     const NodeIdx names = builder_.Later();
-    NodeIdx tail = builder_.Literal(InBytes(format_.syntax.end), builder_.Return());
+    const std::string end = InBytes(format_.syntax.end);
+    NodeIdx tail = builder_.Literal(end, builder_.Return());
     if (format_.syntax.next) {
-      tail = builder_.Either(builder_.Literal(InBytes(*format_.syntax.next), names), tail);
+      // Where more may follow the model has to end the text, and some write a new line before.
+      const NodeIdx spaces = builder_.Repeat(
+          0, kMaxSpacesBehind, builder_.Return(),
+          [&](NodeIdx behind) { return builder_.Either(Space(behind), Newline(behind)); });
+      tail = builder_.Either(builder_.Literal(InBytes(*format_.syntax.next), names),
+                             builder_.Literal(end, spaces));
     }
     std::optional<NodeIdx> calls;
-    for (const ToolCallFormat::Tool& tool : format_.tools) {
+    for (const Tool& tool : format_.tools) {
       ASSIGN_OR_RETURN(const NodeIdx arguments, AddArguments(tool));
       const NodeIdx call = builder_.Literal(tool.name + InBytes(format_.syntax.middle),
                                             builder_.Call(arguments, tail));
@@ -155,7 +166,7 @@ class ToolCallCompiler {
     return names;
   }
 
-  StatusOr<NodeIdx> AddArguments(const ToolCallFormat::Tool& tool) {
+  StatusOr<NodeIdx> AddArguments(const Tool& tool) {
     auto rule = [&]() -> StatusOr<NodeIdx> {
       ASSIGN_OR_RETURN(Json schema, OfObjects(tool.parameters));
       return AddSchema(std::move(schema));
@@ -175,59 +186,84 @@ class ToolCallCompiler {
     return SchemaCompiler(schemas_.back(), builder_, text_).AddRule();
   }
 
-  // What any text may have: no special token.
-  NodeIdx AnyByte(NodeIdx next) { return builder_.Bytes(0, kSpecialTokenByte - 1, next); }
+  NodeIdx Space(NodeIdx next) { return builder_.Literal(" ", next); }
+  NodeIdx Newline(NodeIdx next) { return builder_.Literal("\n", next); }
 
-  // Any text, or nothing.
-  NodeIdx AnyText() {
-    return builder_.RepeatFrom(0, builder_.Return(), [&](NodeIdx next) { return AnyByte(next); });
-  }
-
-  // Text that does not begin like calls, or calls.
+  // Text that does not begin like calls, but for whitespace, or calls.
   NodeIdx TextUnlessBegin(NodeIdx names) {
-    const NodeIdx text = AnyText();
+    const NodeIdx text = builder_.Later();
+    builder_.Become(text, Step({}, text, text));
+    const NodeIdx start = builder_.Later();
     NodeIdx at = names;
-    for (auto byte = begin_.rbegin(); byte != begin_.rend(); ++byte) {
-      at = Step({{static_cast<uint8_t>(*byte), at}}, text);
+    for (size_t i = begin_.size(); i-- > 0;) {
+      std::map<uint8_t, NodeIdx> targets;
+      if (i == 0) targets = {{' ', start}, {'\t', start}, {'\r', start}, {'\n', start}};
+      targets[static_cast<uint8_t>(begin_[i])] = at;
+      // A special token adds nothing to the text.
+      const NodeIdx before = builder_.Later();
+      builder_.Become(before, Step(targets, text, before));
+      at = before;
     }
-    return at;
+    builder_.Become(start, at);
+    return start;
   }
 
   // Text in which the marker comes only with calls behind it.
   NodeIdx TextUntilMarker(NodeIdx names) {
     const NodeIdx calls = builder_.Literal(std::string_view(begin_).substr(marker_.size()), names);
-    if (static_cast<uint8_t>(marker_[0]) == kSpecialTokenByte) {
-      // It is one token, or none of it is there.
-      const NodeIdx text = builder_.Later();
-      builder_.Become(text, Ending(builder_.Either(AnyByte(text),
-                                                   builder_.Literal(marker_, calls))));
-      return text;
-    }
+    // Whoever reads the text cannot tell a special token from what is spelled like it.
+    const std::string spelled = Plain(format_.syntax.marker);
+    const bool is_special = spelled != marker_;
+    const NodeIdx behind_spelled = is_special ? text_.Nothing() : calls;
+    const NodeIdx special = is_special ? builder_.Literal(marker_, calls) : text_.Nothing();
     // The automaton of Knuth, Morris and Pratt: in state i the text ends with the first i bytes of
     // the marker, and with no more of them.
-    std::vector<NodeIdx> states(marker_.size());
+    std::vector<NodeIdx> states(spelled.size());
     for (NodeIdx& state : states) state = builder_.Later();
     std::vector<std::map<uint8_t, size_t>> moves;  // those that do not lead to state 0
     size_t border = 0;  // the state behind these i bytes but for the first
     for (size_t i = 0; i < states.size(); ++i) {
-      const auto byte = static_cast<uint8_t>(marker_[i]);
+      const auto byte = static_cast<uint8_t>(spelled[i]);
       std::map<uint8_t, size_t> move = i == 0 ? std::map<uint8_t, size_t>() : moves[border];
       if (i > 0) border = move.contains(byte) ? move[byte] : 0;
       move[byte] = i + 1;
       std::map<uint8_t, NodeIdx> targets;
-      for (const auto& [read, to] : move) targets[read] = to < states.size() ? states[to] : calls;
-      builder_.Become(states[i], Step(targets, states[0]));
+      for (const auto& [read, to] : move) {
+        targets[read] = to < states.size() ? states[to] : behind_spelled;
+      }
+      builder_.Become(states[i], builder_.Either(Step(targets, states[0], states[i]), special));
       moves.push_back(std::move(move));
     }
     return states[0];
   }
 
-  // The text may end here.
-  NodeIdx Ending(NodeIdx node) { return builder_.Either(node, builder_.Return()); }
+  // Any special token but one that is the marker, as a rule.
+  NodeIdx OtherSpecialToken() {
+    if (other_special_) return *other_special_;
+    const NodeIdx rest = builder_.Later();
+    builder_.Become(rest, builder_.Either(builder_.Bytes(0, kSpecialTokenByte - 1, rest),
+                                          SpecialTokenByte(builder_.Return())));
+    NodeIdx at = builder_.Bytes(0, kSpecialTokenByte - 1, rest);
+    const std::string marker = Plain(format_.syntax.marker);
+    const bool is_special = marker != marker_;
+    for (size_t i = is_special ? marker.size() : 0; i-- > 0;) {
+      const auto byte = static_cast<uint8_t>(marker[i]);
+      NodeIdx node = Either(byte, byte, at, SpecialTokenByte(builder_.Return()));
+      node = Either(0, byte - 1, rest, node);
+      at = Either(byte + 1, kSpecialTokenByte - 1, rest, node);
+    }
+    other_special_ = SpecialTokenByte(at);
+    return *other_special_;
+  }
+  NodeIdx SpecialTokenByte(NodeIdx next) {
+    return builder_.Bytes(kSpecialTokenByte, kSpecialTokenByte, next);
+  }
 
-  // One byte, to its target or else to `other`; or the end.
-  NodeIdx Step(const std::map<uint8_t, NodeIdx>& targets, NodeIdx other) {
-    NodeIdx result = builder_.Return();
+  // One byte of text, to its target or else to `other`; or a special token, to `behind_special`; or
+  // the end.
+  NodeIdx Step(const std::map<uint8_t, NodeIdx>& targets, NodeIdx other, NodeIdx behind_special) {
+    NodeIdx result =
+        builder_.Either(builder_.Call(OtherSpecialToken(), behind_special), builder_.Return());
     int first = 0;
     for (const auto& [byte, target] : targets) {
       if (first < byte) result = Either(first, byte - 1, other, result);
@@ -248,6 +284,7 @@ class ToolCallCompiler {
   const std::string marker_;
   GrammarBuilder builder_;
   JsonText text_{builder_};
+  std::optional<NodeIdx> other_special_;
   std::deque<Json> schemas_;
 };
 
@@ -263,9 +300,68 @@ bool IsToolName(std::string_view name) {
          std::ranges::all_of(name, IsToolNameByte);
 }
 
-Status CheckParameters(const Json& parameters) {
-  ASSIGN_OR_RETURN(const Json schema, OfObjects(parameters));
-  return JsonSchemaGrammar(schema.Dump()).status();
+Status CheckSyntax(const ToolCallSyntax& syntax) {
+  for (const std::string* text : {&syntax.begin, &syntax.middle, &syntax.end, &syntax.marker}) {
+    if (text->size() > kMaxSyntaxBytes) return InvalidArgument("a text of the syntax is too long");
+  }
+  if (syntax.next && syntax.next->size() > kMaxSyntaxBytes) {
+    return InvalidArgument("`next` is too long");
+  }
+  const std::string begin = Plain(syntax.begin);
+  if (begin.empty() || !syntax.begin.starts_with(syntax.marker) ||
+      std::string_view(" \t\r\n").find(begin[0]) != std::string_view::npos) {
+    return InvalidArgument("`begin` is empty, or begins with whitespace, or not with `marker`");
+  }
+  // One special token, or none.
+  const std::string marker = Plain(syntax.marker);
+  const std::string special = StrCat(kSpecialTokenMark, marker, kSpecialTokenMark);
+  if (syntax.marker != marker && (marker.empty() || syntax.marker != special)) {
+    return InvalidArgument("`marker` has special tokens, and is not one of them");
+  }
+  if (marker.empty() && syntax.begin != begin) {
+    return InvalidArgument("`begin` has special tokens, and none is its `marker`");
+  }
+  const std::string middle = Plain(syntax.middle);
+  if (middle.empty() || IsToolNameByte(middle[0])) {
+    return InvalidArgument("`middle` is empty, or begins with what could belong to a name");
+  }
+  if (syntax.next) {
+    const std::string next = Plain(*syntax.next);
+    if (next.empty() || Plain(syntax.end).starts_with(next)) {
+      return InvalidArgument("`next` is empty, or `end` begins with it");
+    }
+  }
+  return OkStatus();
+}
+
+bool IsUnlikeJson(const ToolCallSyntax& syntax) {
+  const std::string marker = Plain(syntax.marker);
+  return !marker.empty() && std::string_view(" \t\r\n{[\"-0123456789tfn").find(marker[0]) ==
+                                std::string_view::npos;
+}
+
+Status Loosen(ToolCallFormat* format) {
+  const auto loosen_all = [format] {
+    for (Tool& tool : format->tools) {
+      if (!tool.is_strict) tool.parameters = AnyObject();
+    }
+  };
+  if (ToSource(*format).size() > wire::kMaxOutputFormatBytes) loosen_all();
+  GrammarBuilder builder;
+  JsonText text(builder);
+  for (Tool& tool : format->tools) {
+    const auto schema = OfObjects(tool.parameters);
+    const Status status =
+        schema.ok() ? SchemaCompiler(*schema, builder, text).AddRule().status() : schema.status();
+    if (builder.is_full()) {
+      loosen_all();
+      break;
+    }
+    if (status.ok()) continue;
+    if (tool.is_strict) return Annotate(status, tool.name);
+    tool.parameters = AnyObject();
+  }
+  return OkStatus();
 }
 
 std::string ToSource(const ToolCallFormat& format) {
@@ -277,7 +373,7 @@ std::string ToSource(const ToolCallFormat& format) {
   if (format.syntax.next) source.emplace_back("next", *format.syntax.next);
   if (format.text_schema) source.emplace_back(kTextSchema, *format.text_schema);
   Json::Array tools;
-  for (const ToolCallFormat::Tool& tool : format.tools) {
+  for (const Tool& tool : format.tools) {
     tools.push_back(Json::Object{{"name", tool.name}, {"parameters", tool.parameters}});
   }
   source.emplace_back("tools", std::move(tools));

@@ -16,6 +16,10 @@
 
 namespace aril::grammar {
 
+// U+FFFF, which no text has: stands before and behind each special token, where in the grammar
+// kSpecialTokenByte does (token_table.h).
+inline constexpr std::string_view kSpecialTokenMark = "\xEF\xBF\xBF";
+
 // How calls are written: `begin` NAME `middle` ARGUMENTS, any number of times `next` NAME `middle`
 // ARGUMENTS, and `end`. A name has no quotes around it but those of `begin` and `middle`; arguments
 // are a JSON object.
@@ -24,7 +28,7 @@ struct ToolCallSyntax {
   std::string middle;
   std::optional<std::string> next;  // none: one call is all
   std::string end;
-  // What `begin` begins with, and tells calls from text wherever they come. Empty: nothing does, and
+  // What `begin` begins with, and no other text has in it. Empty: there is nothing of the kind, and
   // calls are only what the output begins with.
   std::string marker;
 
@@ -36,6 +40,13 @@ inline constexpr size_t kMaxToolNameBytes = 128;
 // Of each text of a ToolCallSyntax.
 inline constexpr size_t kMaxSyntaxBytes = 1024;
 
+// Nothing, or else why no text could be read by it: `end` must not begin with `next`, for example.
+// The marks of special tokens may be there or not.
+Status CheckSyntax(const ToolCallSyntax& syntax);
+
+// No JSON could be taken for calls.
+bool IsUnlikeJson(const ToolCallSyntax& syntax);
+
 // 1 to kMaxToolNameBytes of a-z A-Z 0-9 _ - .
 bool IsToolName(std::string_view name);
 bool IsToolNameByte(char c);
@@ -44,23 +55,22 @@ struct ToolCallFormat {
   struct Tool {
     std::string name;
     Json parameters;  // the schema of its arguments; they are an object whatever it says
+    bool is_strict = false;  // for Loosen
   };
 
-  // In its texts kSpecialTokenMark stands before each special token.
+  // With the marks of special tokens.
   ToolCallSyntax syntax;
   std::vector<Tool> tools;
   bool is_required = false;  // the output is calls and nothing else
-  // A JSON Schema: an output is either calls or JSON that it allows. It takes a marker to tell them
-  // apart. Without, calls may come behind any text.
+  // A JSON Schema: an output is either calls, which IsUnlikeJson, or JSON that it allows. Without,
+  // calls may come behind any text.
   std::optional<std::string> text_schema = std::nullopt;
 };
 
-// U+FFFF, which no text has: in the grammar it is kSpecialTokenByte (token_table.h).
-inline constexpr std::string_view kSpecialTokenMark = "\xEF\xBF\xBF";
-
-// Whether the arguments of calls can be kept to this schema: the errors of JsonSchemaGrammar, and
-// InvalidArgument if it does not allow objects alone. Thread-safe.
-Status CheckParameters(const Json& parameters);
+// Lets tools whose schemas cannot be kept to take any object, and all of them if together they are too
+// large; but none that are strict: InvalidArgument names the one, and what is wrong with its schema.
+// Takes no longer than one grammar. Thread-safe.
+Status Loosen(ToolCallFormat* format);
 
 // As the source of a wire::OutputFormat.
 std::string ToSource(const ToolCallFormat& format);

@@ -1,5 +1,6 @@
 #include "grammar/tool_calls.h"
 
+#include <memory>
 #include <random>
 #include <regex>
 #include <string>
@@ -10,7 +11,9 @@
 #include "grammar/automaton.h"
 #include "grammar/compile.h"
 #include "grammar/json_schema.h"
+#include "grammar/schema_keywords.h"
 #include "grammar/test_support.h"
+#include "grammar/token_automaton.h"
 #include "grammar/token_table.h"
 #include "gtest/gtest.h"
 #include "wire/limits.h"
@@ -18,6 +21,7 @@
 namespace aril::grammar {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Json ParsedJson(const std::string& text) {
@@ -40,13 +44,13 @@ const ToolCallSyntax kBare = {.begin = "{\"name\": \"",
                               .next = std::nullopt,
                               .end = "}",
                               .marker = ""};
-// As Mistral's: the mark stands for a special token.
+// As Mistral's: the marks are those of a special token.
 const std::string kMark(kSpecialTokenMark);
-const ToolCallSyntax kSpecial = {.begin = kMark + "[CALLS][{\"name\": \"",
+const ToolCallSyntax kSpecial = {.begin = kMark + "[CALLS]" + kMark + "[{\"name\": \"",
                                  .middle = "\", \"arguments\": ",
                                  .next = "}, {\"name\": \"",
                                  .end = "}]",
-                                 .marker = kMark + "[CALLS]"};
+                                 .marker = kMark + "[CALLS]" + kMark};
 
 ToolCallFormat Format(const ToolCallSyntax& syntax) {
   return {.syntax = syntax,
@@ -79,9 +83,10 @@ TEST(ToolCalls, ComeBehindAnyText) {
   const std::string one = Tagged("add", R"({"a": 1})");
   Check(Format(kTagged),
         {"", "Hello.", "a < b", "<", "<call", "<cal<call", "\xE2\x82", one, "Well:\n" + one,
+         one + "\n", one + "\n \n",
          "<<call" + one, one + "\n" + one + "\n" + Tagged("address", R"({"q": [null]})"),
          Tagged("any", R"({"x": {"y": 1}})"), Tagged("address", "{}")},
-        {"<call>", "say <call> or so", one + "\n", one + "!", one + one, one + "\n<call>",
+        {"<call>", "say <call> or so", one + "\n\n\n\n\n", one + "\nx", one + "!", one + one, one + "\n<call>",
          Tagged("sub", "{}"), Tagged("add", "{}"), Tagged("add", R"({"a": "1"})"),
          Tagged("add", R"({"a": 1, "b": 2})"), Tagged("addres", "{}"), Tagged("any", "[]"),
          Tagged("any", "null"), Tagged("address", R"({"q": 1)"), "<call>{\"name\": \"any\"",
@@ -111,17 +116,68 @@ TEST(ToolCalls, FindTheirMarkerWhereverItBegins) {
 TEST(ToolCalls, WithoutAMarkerAreTheWholeOutput) {
   const std::string call = R"({"name": "add", "parameters": {"a": -3}})";
   Check(Format(kBare),
-        {"", "Hello.", "{", "{\"name", "{\"name\": 1}", call, " " + call, "x" + call + call},
-        {"{\"name\": \"", "{\"name\": \"x\"}", call + " ", call + call,
+        {"", "Hello.", "{", "{\"name", "{\"name\": 1}", call, " \n" + call, "x" + call + call, "\n"},
+        {"{\"name\": \"", "{\"name\": \"x\"}", call + " ", call + call, " " + call + call,
          R"({"name": "add", "parameters": {}})"});
+}
+
+TEST(ToolCalls, MayHaveSpecialTokensBefore) {
+  const std::string special = SpecialTokenText("<think>");
+  const std::string one = Tagged("any", "{}");
+  Check(Format(kTagged), {special, "a" + special + one, "<ca" + special + "l", special + special},
+        {"\xFF", "\xFF<think>", "<ca" + special + "ll>", one + special, "<call>" + special});
+  const std::string call = R"({"name": "any", "parameters": {}})";
+  Check(Format(kBare), {special + call, "{\"name\"" + special + ": 1"},
+        {special + call + call, "{\"na" + special + "me\": \"x\"}"});
+  const std::string begin = SpecialTokenText("[CALLS]");
+  Check(Format(kSpecial),
+        {SpecialTokenText("[CALL"), SpecialTokenText("[CALLS]]"), SpecialTokenText("x"),
+         special + begin + "[{\"name\": \"any\", \"arguments\": {}}]"},
+        {begin, begin + "x", begin + special});
 }
 
 TEST(ToolCalls, MayBeginWithASpecialToken) {
   const std::string begin = SpecialTokenText("[CALLS]");
   const std::string call = R"({"name": "add", "arguments": {"a": 2}})";
   Check(Format(kSpecial),
-        {"", "[CALLS] is text", begin + "[" + call + "]", "So " + begin + "[" + call + ", " + call + "]"},
-        {begin, begin + "[]", "\xFF", "\xFFhello", begin + "[" + call + ", ]", "[CALLS]\xFF"});
+        {"", "[CALLS is text", "[CALL" + begin + "[" + call + "]", begin + "[" + call + "]", "So " + begin + "[" + call + ", " + call + "]"},
+        {"[CALLS] is text", "[CALLS][" + call + "]", begin, begin + "[]", "\xFF", "\xFFhello", begin + "[" + call + ", ]", "[CALLS]\xFF"});
+}
+
+// The token, that is: not what is spelled like it. Others add nothing to a text.
+TEST(ToolCalls, BeginWithTheSpecialTokenItself) {
+  enum : int32_t { kCalls, kOther, kSpelled, kBytes, kText, kEnd };
+  const std::vector<std::string> texts = {SpecialTokenText("[CALLS]"), SpecialTokenText("[CALL"),
+                                          "[CALLS]", "[{\"name\": \"any", "Hello", ""};
+  const TokenTable table(texts);
+  const auto automaton = std::make_shared<TokenAutomaton>(
+      *ToolCallsGrammar(ToSource(Format(kSpecial))), table);
+  TokenMatcher matcher(automaton);
+  const auto allowed = [&] {
+    std::vector<int32_t> tokens;
+    const auto set = matcher.Allowed(std::vector<int32_t>{kEnd});
+    EXPECT_TRUE(set.ok()) << set.status();
+    for (int32_t t = 0; set.ok() && t <= kEnd; ++t) {
+      if (Contains(*set, t)) tokens.push_back(t);
+    }
+    return tokens;
+  };
+  EXPECT_THAT(allowed(), ElementsAre(kCalls, kOther, kBytes, kText, kEnd));
+  ASSERT_TRUE(matcher.Accept(kOther).ok());
+  EXPECT_THAT(allowed(), ElementsAre(kCalls, kOther, kBytes, kText, kEnd));
+}
+
+TEST(ToolCalls, ThatHaveBegunGoOn) {
+  const std::vector<std::string> texts = {SpecialTokenText("[CALLS]"), "[CALLS]",
+                                          "[{\"name\": \"any", "Hello", ""};
+  const TokenTable table(texts);
+  TokenMatcher matcher(std::make_shared<TokenAutomaton>(
+      *ToolCallsGrammar(ToSource(Format(kSpecial))), table));
+  ASSERT_TRUE(matcher.Accept(3).ok());
+  ASSERT_TRUE(matcher.Accept(0).ok());
+  const auto set = matcher.Allowed(std::vector<int32_t>{4});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->at(0), uint64_t{1} << 2) << "nor may it end";
 }
 
 TEST(ToolCalls, MayBeRequiredOrSingle) {
@@ -143,6 +199,39 @@ TEST(ToolCalls, MayStandBesideASchemaOfOtherOutputs) {
   Check(format, {text, one, one + "\n" + one}, {"", "text", text + one, one + text});
   format.is_required = true;
   Check(format, {one}, {text});
+}
+
+TEST(ToolCalls, AreLoosenedWhereTheyAreTooManyOrTooLarge) {
+  const Json large = ParsedJson(
+      R"({"properties":{"a":{"type":"string","maxLength":2500},"b":{"maxLength":2500}}})");
+  ToolCallFormat format = Format(kTagged);
+  format.tools[0].is_strict = true;
+  for (int i = 0; i < 60; ++i) {
+    format.tools.push_back({.name = StrCat("t", i), .parameters = large});
+  }
+  ASSERT_FALSE(ToolCallsGrammar(ToSource(format)).ok());
+  ASSERT_TRUE(Loosen(&format).ok());
+  EXPECT_TRUE(ToolCallsGrammar(ToSource(format)).ok());
+  EXPECT_EQ(format.tools[0].parameters.Dump(), Format(kTagged).tools[0].parameters.Dump());
+  EXPECT_EQ(format.tools[60].parameters.Dump(), R"({"type":"object"})");
+
+  ToolCallFormat long_one = Format(kTagged);
+  long_one.tools[2].parameters =
+      Json::Object{{"x-note", std::string(wire::kMaxOutputFormatBytes, 'x')}};
+  ASSERT_TRUE(Loosen(&long_one).ok());
+  EXPECT_TRUE(ToolCallsGrammar(ToSource(long_one)).ok());
+}
+
+TEST(ToolCalls, HaveSchemasWithoutAnnotations) {
+  EXPECT_EQ(WithoutAnnotations(ParsedJson(R"({"title":"t","type":"object","description":"d",
+      "properties":{"title":{"type":"string","examples":["x"],"enum":["description"]},
+                    "description":{"items":{"default":1,"$ref":"#/$defs/a"}}},
+      "required":["title"],"$defs":{"a":{"anyOf":[{"$comment":"c"},{"const":{"title":1}}]}},
+      "additionalProperties":{"readOnly":true}})"))
+                .Dump(),
+            R"({"type":"object","properties":{"title":{"type":"string","enum":["description"]},)"
+            R"("description":{"items":{"$ref":"#/$defs/a"}}},"required":["title"],)"
+            R"("$defs":{"a":{"anyOf":[{},{"const":{"title":1}}]}},"additionalProperties":{}})");
 }
 
 // Every text is the calls that its begin announces, with arguments that their schemas allow.
@@ -183,6 +272,7 @@ TEST(ToolCalls, RefuseSourcesThatAreNone) {
   EXPECT_THAT(error("\"begin\":\"<", "\"begin\":\""), HasSubstr("`begin`"));
   EXPECT_THAT(error("\"begin\":\"", "\"begins\":\""), HasSubstr("`begin`"));
   EXPECT_THAT(error("\"middle\":\"", "\"middle\":\"x"), HasSubstr("`middle`"));
+  EXPECT_THAT(error("\"next\":\"", "\"next\":\"}\",\"nexts\":\""), HasSubstr("`next`"));
   EXPECT_THAT(error("\"required\":false", "\"required\":0"), HasSubstr("`required`"));
   EXPECT_THAT(error("\"tools\":\\[", "\"tools\":[0,"), HasSubstr("`tools`"));
   EXPECT_THAT(error("\"name\":\"any\"", "\"name\":\"add\""), HasSubstr("different"));
@@ -191,19 +281,24 @@ TEST(ToolCalls, RefuseSourcesThatAreNone) {
     ToolCallFormat format = Format(kTagged);
     format.tools[2].parameters = ParsedJson(parameters);
     const std::string message = Message(ToolCallsGrammar(ToSource(format)).status());
-    EXPECT_EQ(message, "any: " + Message(CheckParameters(format.tools[2].parameters)));
+    format.tools[2].is_strict = true;
+    EXPECT_EQ(message, Message(Loosen(&format)));
+    format.tools[2].is_strict = false;
+    EXPECT_TRUE(Loosen(&format).ok());
+    EXPECT_EQ(format.tools[2].parameters.Dump(), R"({"type":"object"})");
+    EXPECT_NE(format.tools[0].parameters.Dump(), R"({"type":"object"})");
     return message;
   };
   EXPECT_THAT(error_of(R"({"type":"string"})"), HasSubstr("#: `type` must be \"object\""));
   EXPECT_THAT(error_of("true"), HasSubstr("#: it must be an object, not a boolean"));
   EXPECT_THAT(error_of(R"({"not":{"type":"object"}})"), HasSubstr("#: `not` is not supported"));
-  EXPECT_THAT(error("\"middle\"", "\"json_schema\":\"{\",\"middle\""), HasSubstr("JSON"));
+  EXPECT_THAT(error("\"middle\"", "\"text_schema\":\"{\",\"middle\""), HasSubstr("JSON"));
   EXPECT_FALSE(ToolCallsGrammar("{}").ok());
   EXPECT_FALSE(ToolCallsGrammar("[").ok());
 
   ToolCallFormat bare = Format(kBare);
   bare.text_schema = "true";
-  EXPECT_THAT(Message(ToolCallsGrammar(ToSource(bare)).status()), HasSubstr("json_schema"));
+  EXPECT_THAT(Message(ToolCallsGrammar(ToSource(bare)).status()), HasSubstr("text_schema"));
   ToolCallFormat many = Format(kBare);
   many.tools.resize(kMaxTools + 1, many.tools[0]);
   EXPECT_THAT(Message(ToolCallsGrammar(ToSource(many)).status()), HasSubstr("`tools`"));

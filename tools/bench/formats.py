@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What formats of outputs cost a server: the same requests without one and with several, in turns.
+"""What formats of outputs, and tools, cost a server: the same chats without and with several, in turns.
 
 usage: formats.py [--url URL] [--clients N] [--tokens N] [--passes N] [--json FILE]
 
 Prints tokens per second of each format, and the ratio to text without one in the same pass: medians of all
-passes. No text of these formats ends before the tokens that are asked for.
+passes. No text of these formats ends before the tokens that are asked for. The model's chat template must show
+tools.
 """
 
 import argparse
@@ -23,6 +24,9 @@ import client
 FORMATS = {
     "none": {},
     "any text": {"structured_outputs": {"regex": r"[^\x00]*"}},
+    "text that may call a tool": {"tools": [{"type": "function", "function": {
+        "name": "weather", "parameters": {
+            "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]},
     "list of strings": {"structured_outputs": {"json": {
         "type": "array", "minItems": 1000, "items": {"type": "string"}}}},
     "string with minLength": {"structured_outputs": {"json": {
@@ -34,9 +38,9 @@ def tokens_per_second(url: str, model: str, extra: dict, options, seed: int) -> 
     """Of all clients together."""
     def ask(idx: int) -> int:
         with client.Connection(url, timeout=600) as asking:
-            answer = asking.post("/v1/completions", {
-                "model": model, "prompt": f"Request {idx}:", "max_tokens": options.tokens,
-                "temperature": 1, "seed": seed + idx, "ignore_eos": True, **extra})
+            answer = asking.post("/v1/chat/completions", {
+                "model": model, "messages": [{"role": "user", "content": f"Request {idx}"}],
+                "max_tokens": options.tokens, "temperature": 1, "seed": seed + idx, "ignore_eos": True, **extra})
         return answer["usage"]["completion_tokens"]
 
     began = time.perf_counter()
