@@ -22,11 +22,14 @@ SKIP = 77
 PROMPT = "Once upon a time, there was a little"
 KEY = "sk-of-acme"
 CHAT_TEMPLATE = """\
+{%- for tool in tools or [] %}{{- tool.function.name ~ " " }}{%- endfor %}
 {%- for message in messages -%}
-{%- if message.role not in ["system", "user", "assistant"] %}
+{%- if message.role not in ["system", "user", "assistant", "tool"] %}
 {{- raise_exception("There is no role " ~ message.role) }}
 {%- endif %}
-{{- message.content ~ " " }}
+{{- message.content }}
+{%- for call in message.tool_calls %}{{- "<call>" ~ (call.function | tojson) ~ "</call>" }}{%- endfor %}
+{{- " " }}
 {%- endfor %}"""
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -215,8 +218,8 @@ class OpenAiClientTest(unittest.TestCase):
         tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]
         for param, options in [
-                ("tools", {"tools": [tool]}),
-                ("tool_choice", {"tools": [tool], "tool_choice": "required"}),
+                ("tools[0]", {"tools": [{"type": "custom", "custom": {"name": "f"}}]}),
+                ("tool_choice", {"tool_choice": "required"}),
                 ("response_format", {"response_format": {"type": "grammar"}}),
                 ("messages[0].content[0]", {"messages": [{"role": "user", "content": image}]}),
                 ("messages", {"messages": [{"role": "wizard", "content": "hi"}]}),
@@ -244,6 +247,33 @@ class OpenAiClientTest(unittest.TestCase):
             self.assertIsInstance(answer.choices[0].message.parsed, Plan)
         answer = self.chat("base", PROMPT, extra_body={"structured_outputs": {"choice": ["a", "b"]}})
         self.assertIn(answer.choices[0].message.content, ("a", "b"))
+
+    def test_tools_are_called(self):
+        class Look(pydantic.BaseModel):
+            """Looks for something."""
+            thing: str = pydantic.Field(max_length=9)
+            where: Literal["house", "garden"]
+
+        tools = [openai.pydantic_function_tool(Look)]
+        for model in ("base", self.server.names[5]):
+            asked = {"model": model, "messages": [{"role": "user", "content": PROMPT}], "tools": tools,
+                     "tool_choice": "required", "parallel_tool_calls": False, "temperature": 1, "seed": 4,
+                     "max_tokens": 150}
+            answer = self.client.chat.completions.parse(**asked).choices[0]
+            self.assertEqual(answer.finish_reason, "tool_calls")
+            call = answer.message.tool_calls[0]
+            self.assertIsInstance(call.function.parsed_arguments, Look)
+            with self.client.chat.completions.stream(**asked) as stream:
+                streamed = stream.get_final_completion().choices[0]
+            self.assertEqual(streamed.finish_reason, "tool_calls")
+            self.assertEqual(streamed.message.tool_calls[0].function.parsed_arguments,
+                             call.function.parsed_arguments)
+            history = [*asked["messages"], answer.message,
+                       {"role": "tool", "tool_call_id": call.id, "content": "It is there."}]
+            answer = self.client.chat.completions.create(
+                model=model, messages=history, tools=tools, max_tokens=8, temperature=0)
+            self.assertEqual(answer.choices[0].finish_reason, "length")
+            self.assertTrue(answer.choices[0].message.content)
 
     def test_template_errors_are_the_answer(self):
         with self.assertRaisesRegex(openai.BadRequestError, "There is no role wizard"):
