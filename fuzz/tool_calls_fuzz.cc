@@ -1,5 +1,5 @@
-// ToolCallsGrammar on any source; of every text that a grammar allows the parser finds the calls: of
-// tools that there are, with arguments that are JSON objects.
+// ToolCallsGrammar on any source; of every text that a grammar allows the parser finds the calls:
+// of tools that there are, with arguments that are JSON objects.
 
 #include <algorithm>
 #include <cstdint>
@@ -80,8 +80,7 @@ void CheckText(const Json& source, const std::string& text, bool is_complete, si
   const ToolCallSyntax syntax = {
       .begin = TextOf(source, "begin"),
       .middle = TextOf(source, "middle"),
-      .next = source.Find("next") == nullptr ? std::nullopt
-                                             : std::optional(TextOf(source, "next")),
+      .next = source.Find("next") == nullptr ? std::nullopt : std::optional(TextOf(source, "next")),
       .end = TextOf(source, "end"),
       .marker = TextOf(source, "marker"),
   };

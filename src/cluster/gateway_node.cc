@@ -346,12 +346,12 @@ void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
   const bool calls_tools = request.format.kind == wire::OutputFormat::Kind::kToolCalls;
   const bool keeps = calls_tools ? runner.keeps_tool_calls : runner.keeps_formats;
   if (request.format.is_text() || keeps) return links_.Send(*runner.link, start);
-  runner.unable.push_back({.sequence = request.sequence,
-                           .attempt = request.attempt,
-                           .reason = StrCat("the runner is of a release that ",
-                                            calls_tools ? "calls no tools"
-                                                        : "keeps to no format of outputs",
-                                            ", or has no tokenizer")});
+  runner.unable.push_back(
+      {.sequence = request.sequence,
+       .attempt = request.attempt,
+       .reason = StrCat("the runner is of a release that ",
+                        calls_tools ? "calls no tools" : "keeps to no format of outputs",
+                        ", or has no tokenizer")});
 }
 
 void GatewayNode::Release(const delivery::ReleaseOn& release) {

@@ -157,11 +157,11 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestCon
                                     .is_required = tools.is_required};
   if (!common.format.is_text()) format.text_schema = common.format.source;
   Status status = grammar::Loosen(&format);
-  request->tool_calls = ToolCallReading{
-      .syntax = *syntax,
-      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
-      .only_at_start = tools.is_required || format.text_schema.has_value(),
-      .is_named = tools.is_named};
+  request->tool_calls =
+      ToolCallReading{.syntax = *syntax,
+                      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
+                      .only_at_start = tools.is_required || format.text_schema.has_value(),
+                      .is_named = tools.is_named};
   common.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
   if (status.ok()) status = grammar::Compile(common.format).status();
   if (!status.ok()) {

@@ -168,8 +168,8 @@ TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
   EXPECT_THAT(error(R"(,"structured_outputs":{"regex":"a"})"),
               HasSubstr("tools: `tools` can stand beside a JSON Schema only"));
   EXPECT_THAT(error(R"(,"min_tokens":1)"), HasSubstr("min_tokens: `min_tokens` excludes `tools`"));
-  const auto poet = Parse(
-      R"({"model":"poet","messages":[{"role":"user","content":"Hi"}],)" + std::string(kTools) + "}");
+  const auto poet = Parse(R"({"model":"poet","messages":[{"role":"user","content":"Hi"}],)" +
+                          std::string(kTools) + "}");
   ASSERT_FALSE(poet.ok());
   EXPECT_EQ(poet.error().param, "tools");
   EXPECT_THAT(poet.error().message, HasSubstr("leaves the last message out; leave tools out"));

@@ -35,8 +35,8 @@ Json LogprobsObject(const std::vector<LogprobEntry>& entries) {
   return Json::Object{{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-// Nine letters and digits, as Mistral's templates want them: those of one conversation are different,
-// by the answers' ids, which are random.
+// Nine letters and digits, as Mistral's templates want them: those of one conversation are
+// different, by the answers' ids, which are random.
 std::string CallId(const std::string& answer_id, int64_t choice, int64_t call) {
   static constexpr std::string_view kDigits =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

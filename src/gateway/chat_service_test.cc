@@ -127,8 +127,8 @@ TEST_F(ToolCallsTest, SayHowTheyEnded) {
       << "as with OpenAI: who asked for the call knows of it";
   EXPECT_EQ(Text(Choice(AskModel(R"(,"tool_choice":"required")", kAdd)), {"finish_reason"}),
             R"("tool_calls")");
-  const Json cut = Choice(AskModel("", R"(<call>{"name": "add", "arguments": {"a)",
-                                   wire::FinishReason::kLength));
+  const Json cut = Choice(
+      AskModel("", R"(<call>{"name": "add", "arguments": {"a)", wire::FinishReason::kLength));
   EXPECT_EQ(Text(cut, {"finish_reason"}), R"("length")");
   EXPECT_EQ(Text(cut, {"message", "tool_calls", "0", "function", "arguments"}), R"("{\"a")");
   const Json stopped = Choice(AskModel(R"(,"stop":"\"a\"")", kAdd));
@@ -146,8 +146,7 @@ TEST_F(ToolCallsTest, ComeInStreamsAsTheyAreMade) {
   for (auto event = reader.Next(); event && *event != "[DONE]"; event = reader.Next()) {
     const auto json = Json::Parse(*event);
     ASSERT_TRUE(json.ok()) << *event;
-    const std::string call_id =
-        Text(*json, {"choices", "0", "delta", "tool_calls", "0", "id"});
+    const std::string call_id = Text(*json, {"choices", "0", "delta", "tool_calls", "0", "id"});
     if (call_id.size() == 11) id = call_id;
     deltas.push_back(Text(*json, {"choices", "0", "delta"}) +
                      Text(*json, {"choices", "0", "finish_reason"}));
@@ -155,15 +154,14 @@ TEST_F(ToolCallsTest, ComeInStreamsAsTheyAreMade) {
   const auto arguments = [](const std::string& text) {
     return R"({"tool_calls":[{"index":0,"function":{"arguments":)" + JsonQuote(text) + "}}]}null";
   };
-  EXPECT_THAT(
-      deltas,
-      ::testing::ElementsAre(
-          R"({"role":"assistant","content":""}null)", R"({"content":"S"}null)",
-          R"({"content":"o"}null)",
-          R"({"tool_calls":[{"index":0,"id":)" + id +
-              R"(,"type":"function","function":{"name":"add","arguments":""}}]}null)",
-          arguments("{"), arguments("\""), arguments("a"), arguments("\""), arguments(":"),
-          arguments(" "), arguments("1"), arguments("}"), R"({}"tool_calls")"));
+  EXPECT_THAT(deltas,
+              ::testing::ElementsAre(
+                  R"({"role":"assistant","content":""}null)", R"({"content":"S"}null)",
+                  R"({"content":"o"}null)",
+                  R"({"tool_calls":[{"index":0,"id":)" + id +
+                      R"(,"type":"function","function":{"name":"add","arguments":""}}]}null)",
+                  arguments("{"), arguments("\""), arguments("a"), arguments("\""), arguments(":"),
+                  arguments(" "), arguments("1"), arguments("}"), R"({}"tool_calls")"));
 }
 
 TEST_F(ChatServiceTest, TokenizesConversations) {

@@ -39,7 +39,7 @@ struct ChoiceDelta {
   std::vector<LogprobEntry> logprobs;
   std::vector<int32_t> token_ids;
   std::optional<wire::FinishReason> finish;  // kStop or kLength
-  bool ends_with_calls = false;  // of its own will, and the client is to make them
+  bool ends_with_calls = false;              // of its own will, and the client is to make them
   bool cancel = false;  // ended by a stop string: the sequence itself still runs
 
   bool empty() const {

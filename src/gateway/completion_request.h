@@ -48,8 +48,8 @@ struct CompletionPrompt {
 struct ToolCallReading {
   grammar::ToolCallSyntax syntax;
   std::vector<int32_t> special_tokens;  // that calls are written with: no others are text
-  bool only_at_start = false;  // ToolCallParser
-  bool is_named = false;       // the request named the tool: the answer does not end for its call
+  bool only_at_start = false;           // ToolCallParser
+  bool is_named = false;  // the request named the tool: the answer does not end for its call
 };
 
 // Candidate i is candidate i % best_of of prompt i / best_of, a sequence of its own. The answer has

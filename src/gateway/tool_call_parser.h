@@ -26,9 +26,9 @@ struct ToolText {
   std::vector<ToolCallDelta> calls;
 };
 
-// Follows one text that the grammar of calls allows (grammar/tool_calls.h), which may be cut anywhere:
-// a call that has begun is one. Whatever else comes harms nothing. Not thread-safe; the syntax must
-// outlive it.
+// Follows one text that the grammar of calls allows (grammar/tool_calls.h), which may be cut
+// anywhere: a call that has begun is one. Whatever else comes harms nothing. Not thread-safe; the
+// syntax must outlive it.
 class ToolCallParser {
  public:
   // `only_at_start`: calls are what the whole text consists of, also where there is a marker.
@@ -37,8 +37,8 @@ class ToolCallParser {
   // No more text is held back than could still belong to a call: its beginning, with the whitespace
   // before.
   ToolText Append(std::string_view text);
-  // The content that was still held back. Of a call that was cut before its name was whole, nothing is
-  // told. Call once, at the end.
+  // The content that was still held back. Of a call that was cut before its name was whole, nothing
+  // is told. Call once, at the end.
   std::string Flush();
 
   // There are calls, and the arguments of the last one are whole: known once all is appended.
@@ -46,12 +46,12 @@ class ToolCallParser {
 
  private:
   enum class State : uint8_t {
-    kText,      // that may hold a marker
-    kBegin,     // of calls, or it was text after all
+    kText,   // that may hold a marker
+    kBegin,  // of calls, or it was text after all
     kName,
     kArguments,
-    kBehind,    // another call, or the end
-    kRest,      // no more calls can come
+    kBehind,  // another call, or the end
+    kRest,    // no more calls can come
   };
 
   // Takes what can be understood of held_; false if there is nothing to do before more comes.

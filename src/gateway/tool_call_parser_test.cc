@@ -144,11 +144,8 @@ TEST(ToolCallParser, MayLookAtTheStartAlone) {
 
 // As in a template where calls follow one another with nothing between.
 TEST(ToolCallParser, KnowsTheEndOfCallsFromTheNextOne) {
-  const grammar::ToolCallSyntax plain = {.begin = "<f=",
-                                         .middle = ">",
-                                         .next = "</f><f=",
-                                         .end = "</f>",
-                                         .marker = "<f="};
+  const grammar::ToolCallSyntax plain = {
+      .begin = "<f=", .middle = ">", .next = "</f><f=", .end = "</f>", .marker = "<f="};
   Check(plain, false, {{"<f=a>{}</f>", "|a{}!"}, {"x<f=a>{}</f><f=b>{}</f>", "x|a{}|b{}!"}});
   const grammar::ToolCallSyntax open = {
       .begin = "CALL ", .middle = ":", .next = "\nCALL ", .end = "", .marker = "CALL"};

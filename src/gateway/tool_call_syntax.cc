@@ -57,9 +57,9 @@ Json ProbeTool() {
            {"description", "?"},
            {"parameters",
             Json::Object{{"type", "object"},
-                         {"properties", Json::Object{{std::string(kArgument),
-                                                      Json::Object{{"type", "string"},
-                                                                   {"description", "?"}}}}},
+                         {"properties",
+                          Json::Object{{std::string(kArgument),
+                                        Json::Object{{"type", "string"}, {"description", "?"}}}}},
                          {"required", Json::Array{std::string(kArgument)}}}}}}};
 }
 
@@ -179,8 +179,9 @@ std::optional<std::vector<std::string>> Parts(std::string_view text, size_t num_
   std::vector<std::string> parts;
   const auto add = [&](std::string_view part) {
     auto without = WithoutId(part);
-    if (without) parts.push_back(*std::move(without));
-    return without.has_value();
+    if (!without) return false;
+    parts.push_back(*std::move(without));
+    return true;
   };
   for (size_t i = 0; i < num_calls; ++i) {
     const size_t name = text.find(kTool);
@@ -251,8 +252,8 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
   if (const auto several = probe.Calls(3); several.ok()) {
     const auto all = Parts(*several, 3);
     const std::vector<std::string> expected =
-        all ? std::vector<std::string>{syntax.begin,  syntax.middle, (*all)[2],    syntax.middle,
-                                       (*all)[2],     syntax.middle, syntax.end}
+        all ? std::vector<std::string>{syntax.begin, syntax.middle, (*all)[2], syntax.middle,
+                                       (*all)[2],    syntax.middle, syntax.end}
             : std::vector<std::string>();
     if (all && *all == expected) syntax.next = (*all)[2];
   }

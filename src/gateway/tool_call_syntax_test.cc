@@ -51,7 +51,8 @@ class SpecialTokenizer final : public Tokenizer {
 constexpr int32_t kEndTokens[] = {257, 258};
 
 StatusOr<grammar::ToolCallSyntax> Learn(const std::string& source) {
-  const auto chat_template = ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  const auto chat_template =
+      ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!chat_template.ok()) return chat_template.status();
   return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), kEndTokens, 0);
 }
@@ -71,8 +72,8 @@ constexpr char kObject[] =
     R"({"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}})";
 
 TEST(ToolCallSyntax, IsLearnedFromTags) {
-  const auto syntax =
-      Learn(kShown + Turns(EachCall(StrCat("{{ '\\n<tool_call>\\n' }}", kObject, "\n</tool_call>"))));
+  const auto syntax = Learn(
+      kShown + Turns(EachCall(StrCat("{{ '\\n<tool_call>\\n' }}", kObject, "\n</tool_call>"))));
   ASSERT_TRUE(syntax.ok()) << syntax.status();
   EXPECT_EQ(*syntax, (grammar::ToolCallSyntax{
                          .begin = "<tool_call>\n{\"name\": \"",
@@ -83,7 +84,8 @@ TEST(ToolCallSyntax, IsLearnedFromTags) {
                      }));
 }
 
-// What the template adds to a turn that has no call is not a part of the syntax; ids are not either.
+// What the template adds to a turn that has no call is not a part of the syntax; ids are not
+// either.
 TEST(ToolCallSyntax, IsLearnedFromListsWithIds) {
   const auto syntax = Learn(
       kShown +
@@ -125,19 +127,20 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
   EXPECT_THAT(Error(kShown + Turns("")), HasSubstr("shows no calls of tools"));
   EXPECT_THAT(Error("{{ tools }}"), HasSubstr("leaves the last message out"));
   EXPECT_EQ(Error("{{ raise_exception('I take no tools') }}"), "I take no tools");
-  for (const char* call :
-       {"<call>{{ c.function.name }}", "{{ c.function.arguments | tojson }}",
-        "{{ c.function.arguments | tojson }}: {{ c.function.name }}",
-        "{{ c.function.name }}: {{ c.function.arguments.aril_probe_argument }}",
-        "{{ c.function.name }}{{ c.function.arguments | tojson }}",
-        "<call>{{ c.function.name }}x{{ c.function.arguments | tojson }}",
-        R"(<call>{"id": "{{ c.id }}", "name": "{{ c.function.name }}", {{ c.function.arguments | tojson }}})",
-        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
-        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
-        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
-        "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(9999) %},"
-        " \"{{ c.id }}\"{% endfor %}",
-        "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
+  for (
+      const char* call :
+      {"<call>{{ c.function.name }}", "{{ c.function.arguments | tojson }}",
+       "{{ c.function.arguments | tojson }}: {{ c.function.name }}",
+       "{{ c.function.name }}: {{ c.function.arguments.aril_probe_argument }}",
+       "{{ c.function.name }}{{ c.function.arguments | tojson }}",
+       "<call>{{ c.function.name }}x{{ c.function.arguments | tojson }}",
+       R"(<call>{"id": "{{ c.id }}", "name": "{{ c.function.name }}", {{ c.function.arguments | tojson }}})",
+       "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
+       "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
+       "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
+       "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(9999) %},"
+       " \"{{ c.id }}\"{% endfor %}",
+       "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
     EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
   }
   EXPECT_THAT(Error(kShown + Turns("!")), HasSubstr("does not know"));
@@ -148,11 +151,11 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
 // Some end a turn of calls otherwise than one of text.
 TEST(ToolCallSyntax, DoesNotHaveTheEndOfTheTurn) {
   for (const char* end : {"<|im_end|>", "</s>", "\n</s>\n", ""}) {
-    const auto syntax = Learn(StrCat(
-        kShown, "{% for m in messages %}{{ m.role }}{{ m.content }}",
-        "{% for c in m.tool_calls %}<f={{ c.function.name }}>{{ c.function.arguments | tojson }}</f>",
-        "{% endfor %}{% if m.tool_calls %}", end, "{% elif not loop.last %}</s>{% endif %}",
-        "{% endfor %}"));
+    const auto syntax = Learn(StrCat(kShown, "{% for m in messages %}{{ m.role }}{{ m.content }}",
+                                     "{% for c in m.tool_calls %}<f={{ c.function.name }}>{{ "
+                                     "c.function.arguments | tojson }}</f>",
+                                     "{% endfor %}{% if m.tool_calls %}", end,
+                                     "{% elif not loop.last %}</s>{% endif %}", "{% endfor %}"));
     ASSERT_TRUE(syntax.ok()) << syntax.status();
     EXPECT_EQ(syntax->begin, "<f=");
     EXPECT_EQ(syntax->marker, "<f=");
@@ -163,12 +166,20 @@ TEST(ToolCallSyntax, DoesNotHaveTheEndOfTheTurn) {
 
 // Else no text could have these words.
 TEST(ToolCallSyntax, HasNoMarkerThatIsOrdinaryText) {
-  for (const auto& [before, marker] : std::map<std::string, std::string>{
-           {"call ", ""}, {"- ", ""}, {"Action: ", ""}, {"<", ""}, {"< ", ""}, {"<a ", ""},
-           {"[CALL] ", ""}, {"<call>", "<call>"}, {"<call=", "<call="}, {"<|call|> x", "<|call|>"},
-           {"</s2>", "</s2>"}}) {
+  for (const auto& [before, marker] : std::map<std::string, std::string>{{"call ", ""},
+                                                                         {"- ", ""},
+                                                                         {"Action: ", ""},
+                                                                         {"<", ""},
+                                                                         {"< ", ""},
+                                                                         {"<a ", ""},
+                                                                         {"[CALL] ", ""},
+                                                                         {"<call>", "<call>"},
+                                                                         {"<call=", "<call="},
+                                                                         {"<|call|> x", "<|call|>"},
+                                                                         {"</s2>", "</s2>"}}) {
     const auto syntax = Learn(
-        kShown + Turns(EachCall(before + "{{ c.function.name }}: {{ c.function.arguments | tojson }}")));
+        kShown +
+        Turns(EachCall(before + "{{ c.function.name }}: {{ c.function.arguments | tojson }}")));
     ASSERT_TRUE(syntax.ok()) << syntax.status() << before;
     EXPECT_EQ(syntax->marker, marker) << before;
   }
@@ -182,10 +193,10 @@ TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
     std::stringstream source;
     source << std::ifstream(folder + name + ".jinja").rdbuf();
     const auto syntax = Learn(source.str());
-    return syntax.ok() ? StrCat(syntax->begin, "…", syntax->middle, "…",
-                                syntax->next.value_or("(one)"), "…", syntax->end, "…",
-                                syntax->marker)
-                       : Message(syntax.status());
+    return syntax.ok()
+               ? StrCat(syntax->begin, "…", syntax->middle, "…", syntax->next.value_or("(one)"),
+                        "…", syntax->end, "…", syntax->marker)
+               : Message(syntax.status());
   };
   const std::string tagged =
       "<tool_call>\n{\"name\": \"…\", \"arguments\": …}\n</tool_call>\n<tool_call>\n{\"name\": "

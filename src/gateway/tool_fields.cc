@@ -22,14 +22,13 @@ std::string NamedFunction(const Json& value) {
 }
 
 // Without a schema a function takes no arguments.
-Json NoParameters() {
-  return Json::Object{{"type", "object"}, {"additionalProperties", false}};
-}
+Json NoParameters() { return Json::Object{{"type", "object"}, {"additionalProperties", false}}; }
 
 // The schema without what the grammar has no use for; the template gets the whole one.
 Json ReadParameters(const Json& schema, bool is_strict, JsonFields& function) {
   const Json* type = schema.Find("type");
-  const bool names_other = type != nullptr && type->AsString() != nullptr && !IsText(type, "object");
+  const bool names_other =
+      type != nullptr && type->AsString() != nullptr && !IsText(type, "object");
   if (schema.AsObject() == nullptr || names_other) {
     function.Fail("parameters", "must be a JSON Schema of the type \"object\"");
   } else if (is_strict && type != nullptr && !IsText(type, "object")) {

@@ -1,5 +1,5 @@
-// What a chat request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's API
-// (docs/api.md lists what they may be).
+// What a chat request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's
+// API (docs/api.md lists what they may be).
 
 #ifndef ARIL_GATEWAY_TOOL_FIELDS_H_
 #define ARIL_GATEWAY_TOOL_FIELDS_H_
@@ -22,8 +22,8 @@ struct ToolFields {
   bool is_parallel = true;   // of more than one, if the model wants to
 };
 
-// Errors stay in `fields`. Whether schemas can be kept to is not known yet (grammar::Loosen). With the
-// choice "none" nothing else is looked at.
+// Errors stay in `fields`. Whether schemas can be kept to is not known yet (grammar::Loosen). With
+// the choice "none" nothing else is looked at.
 ToolFields ReadTools(JsonFields& fields);
 
 }  // namespace aril::gateway

@@ -35,9 +35,9 @@ Result Read(const std::string& text) {
 std::string Function(const std::string& members) {
   return R"({"type":"function","function":{)" + members + "}}";
 }
-const std::string kTools = R"("tools":[)" + Function(R"("name":"a","description":"A")") + "," +
-                           Function(R"("name":"b","parameters":{"properties":{"x":{}}},"strict":null)") +
-                           "]";
+const std::string kTools =
+    R"("tools":[)" + Function(R"("name":"a","description":"A")") + "," +
+    Function(R"("name":"b","parameters":{"properties":{"x":{}}},"strict":null)") + "]";
 
 std::vector<std::string> Names(const Result& result) {
   EXPECT_EQ(result.error, "");
@@ -62,7 +62,8 @@ TEST(ToolFields, MayAskForNothing) {
   for (const std::string& text :
        {std::string("{}"), std::string(R"({"tools":[]})"), std::string(R"({"tools":null})"),
         std::string(R"({"tool_choice":"auto","parallel_tool_calls":true})"),
-        R"({"tool_choice":"none",)" + kTools + "}", std::string(R"({"tool_choice":"none","tools":3})")}) {
+        R"({"tool_choice":"none",)" + kTools + "}",
+        std::string(R"({"tool_choice":"none","tools":3})")}) {
     const Result result = Read(text);
     EXPECT_THAT(Names(result), IsEmpty()) << text;
     EXPECT_TRUE(result.tools.shown.is_null()) << text;
@@ -95,8 +96,9 @@ TEST(ToolFields, SayWhoIsToBeCalled) {
   EXPECT_THAT(allowed(R"("auto")", Function(R"("name":"c")")).error, HasSubstr(no_tool));
   EXPECT_THAT(allowed(R"("auto")", "3").error, HasSubstr("names no function"));
   EXPECT_THAT(allowed(R"("auto")", "").error, HasSubstr("must have a mode"));
-  EXPECT_THAT(Names(allowed(R"("auto")", Function(R"("name":"b")") + "," + Function(R"("name":"b")"))),
-              ElementsAre("b"));
+  EXPECT_THAT(
+      Names(allowed(R"("auto")", Function(R"("name":"b")") + "," + Function(R"("name":"b")"))),
+      ElementsAre("b"));
   EXPECT_THAT(allowed("3", Function(R"("name":"a")")).error, HasSubstr("must have a mode"));
   for (const char* choice : {"3", R"("any")", "{}", R"({"type":"function"})",
                              R"({"type":"allowed_tools"})", "[]", "true"}) {

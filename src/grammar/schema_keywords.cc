@@ -121,12 +121,12 @@ bool IsUnsupported(std::string_view keyword, const Json& value) {
 }
 
 Json WithoutAnnotations(const Json& schema) {
-  constexpr std::array<std::string_view, 8> kAnnotations = {
-      "$comment", "default", "deprecated", "description",
-      "examples", "readOnly", "title", "writeOnly"};
+  constexpr std::array<std::string_view, 8> kAnnotations = {"$comment",    "default",  "deprecated",
+                                                            "description", "examples", "readOnly",
+                                                            "title",       "writeOnly"};
   constexpr std::array<std::string_view, 3> kNamedSchemas = {"$defs", "definitions", "properties"};
-  constexpr std::array<std::string_view, 6> kSchemas = {"additionalProperties", "allOf", "anyOf",
-                                                        "items", "oneOf", "prefixItems"};
+  constexpr std::array<std::string_view, 6> kSchemas = {
+      "additionalProperties", "allOf", "anyOf", "items", "oneOf", "prefixItems"};
   if (const Json::Array* list = schema.AsArray()) {
     Json::Array result;
     for (const Json& item : *list) result.push_back(WithoutAnnotations(item));

@@ -29,8 +29,8 @@ inline void Insert(int32_t token, TokenSet* set) {
   (*set)[t / 64] |= uint64_t{1} << (t % 64);
 }
 
-// What a special token adds to a text, for grammars that name it: its own text between two bytes that
-// are in no valid UTF-8, so that it comes nowhere else, and none begins another.
+// What a special token adds to a text, for grammars that name it: its own text between two bytes
+// that are in no valid UTF-8, so that it comes nowhere else, and none begins another.
 inline constexpr uint8_t kSpecialTokenByte = 0xFF;
 inline std::string SpecialTokenText(std::string_view text) {
   constexpr char kMark = static_cast<char>(kSpecialTokenByte);

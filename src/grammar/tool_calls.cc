@@ -176,8 +176,8 @@ class ToolCallCompiler {
   }
 
   StatusOr<NodeIdx> AddTextSchema() {
-    ASSIGN_OR_RETURN(Json schema, Json::Parse(*format_.text_schema,
-                                              {.max_bytes = wire::kMaxOutputFormatBytes}));
+    ASSIGN_OR_RETURN(Json schema,
+                     Json::Parse(*format_.text_schema, {.max_bytes = wire::kMaxOutputFormatBytes}));
     return AddSchema(std::move(schema));
   }
 
@@ -336,8 +336,8 @@ Status CheckSyntax(const ToolCallSyntax& syntax) {
 
 bool IsUnlikeJson(const ToolCallSyntax& syntax) {
   const std::string marker = Plain(syntax.marker);
-  return !marker.empty() && std::string_view(" \t\r\n{[\"-0123456789tfn").find(marker[0]) ==
-                                std::string_view::npos;
+  return !marker.empty() &&
+         std::string_view(" \t\r\n{[\"-0123456789tfn").find(marker[0]) == std::string_view::npos;
 }
 
 Status Loosen(ToolCallFormat* format) {

@@ -1,5 +1,5 @@
-// Text with calls of tools in it, as models write them, to a grammar: whoever calls a tool calls one
-// that there is, with arguments that its schema allows.
+// Text with calls of tools in it, as models write them, to a grammar: whoever calls a tool calls
+// one that there is, with arguments that its schema allows.
 
 #ifndef ARIL_GRAMMAR_TOOL_CALLS_H_
 #define ARIL_GRAMMAR_TOOL_CALLS_H_
@@ -54,7 +54,7 @@ bool IsToolNameByte(char c);
 struct ToolCallFormat {
   struct Tool {
     std::string name;
-    Json parameters;  // the schema of its arguments; they are an object whatever it says
+    Json parameters;         // the schema of its arguments; they are an object whatever it says
     bool is_strict = false;  // for Loosen
   };
 
@@ -67,16 +67,16 @@ struct ToolCallFormat {
   std::optional<std::string> text_schema = std::nullopt;
 };
 
-// Lets tools whose schemas cannot be kept to take any object, and all of them if together they are too
-// large; but none that are strict: InvalidArgument names the one, and what is wrong with its schema.
-// Takes no longer than one grammar. Thread-safe.
+// Lets tools whose schemas cannot be kept to take any object, and all of them if together they are
+// too large; but none that are strict: InvalidArgument names the one, and what is wrong with its
+// schema. Takes no longer than one grammar. Thread-safe.
 Status Loosen(ToolCallFormat* format);
 
 // As the source of a wire::OutputFormat.
 std::string ToSource(const ToolCallFormat& format);
 
-// Tools whose arguments no finite text could be are never called. InvalidArgument says what is wrong
-// or not supported, and of which tool; ResourceExhausted if it is too large. Thread-safe.
+// Tools whose arguments no finite text could be are never called. InvalidArgument says what is
+// wrong or not supported, and of which tool; ResourceExhausted if it is too large. Thread-safe.
 StatusOr<Grammar> ToolCallsGrammar(std::string_view source);
 
 }  // namespace aril::grammar

@@ -63,7 +63,8 @@ ToolCallFormat Format(const ToolCallSyntax& syntax) {
 }
 
 Automaton AutomatonOf(const ToolCallFormat& format) {
-  auto grammar = Compile({.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)});
+  auto grammar =
+      Compile({.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)});
   EXPECT_TRUE(grammar.ok()) << grammar.status();
   return Automaton(*std::move(grammar));
 }
@@ -83,14 +84,14 @@ TEST(ToolCalls, ComeBehindAnyText) {
   const std::string one = Tagged("add", R"({"a": 1})");
   Check(Format(kTagged),
         {"", "Hello.", "a < b", "<", "<call", "<cal<call", "\xE2\x82", one, "Well:\n" + one,
-         one + "\n", one + "\n \n",
-         "<<call" + one, one + "\n" + one + "\n" + Tagged("address", R"({"q": [null]})"),
+         one + "\n", one + "\n \n", "<<call" + one,
+         one + "\n" + one + "\n" + Tagged("address", R"({"q": [null]})"),
          Tagged("any", R"({"x": {"y": 1}})"), Tagged("address", "{}")},
-        {"<call>", "say <call> or so", one + "\n\n\n\n\n", one + "\nx", one + "!", one + one, one + "\n<call>",
-         Tagged("sub", "{}"), Tagged("add", "{}"), Tagged("add", R"({"a": "1"})"),
+        {"<call>", "say <call> or so", one + "\n\n\n\n\n", one + "\nx", one + "!", one + one,
+         one + "\n<call>", Tagged("sub", "{}"), Tagged("add", "{}"), Tagged("add", R"({"a": "1"})"),
          Tagged("add", R"({"a": 1, "b": 2})"), Tagged("addres", "{}"), Tagged("any", "[]"),
-         Tagged("any", "null"), Tagged("address", R"({"q": 1)"), "<call>{\"name\": \"any\"",
-         "\xFF", "a\xFF"});
+         Tagged("any", "null"), Tagged("address", R"({"q": 1)"), "<call>{\"name\": \"any\"", "\xFF",
+         "a\xFF"});
 }
 
 // A marker may begin again within itself.
@@ -115,10 +116,11 @@ TEST(ToolCalls, FindTheirMarkerWhereverItBegins) {
 
 TEST(ToolCalls, WithoutAMarkerAreTheWholeOutput) {
   const std::string call = R"({"name": "add", "parameters": {"a": -3}})";
-  Check(Format(kBare),
-        {"", "Hello.", "{", "{\"name", "{\"name\": 1}", call, " \n" + call, "x" + call + call, "\n"},
-        {"{\"name\": \"", "{\"name\": \"x\"}", call + " ", call + call, " " + call + call,
-         R"({"name": "add", "parameters": {}})"});
+  Check(
+      Format(kBare),
+      {"", "Hello.", "{", "{\"name", "{\"name\": 1}", call, " \n" + call, "x" + call + call, "\n"},
+      {"{\"name\": \"", "{\"name\": \"x\"}", call + " ", call + call, " " + call + call,
+       R"({"name": "add", "parameters": {}})"});
 }
 
 TEST(ToolCalls, MayHaveSpecialTokensBefore) {
@@ -140,18 +142,24 @@ TEST(ToolCalls, MayBeginWithASpecialToken) {
   const std::string begin = SpecialTokenText("[CALLS]");
   const std::string call = R"({"name": "add", "arguments": {"a": 2}})";
   Check(Format(kSpecial),
-        {"", "[CALLS is text", "[CALL" + begin + "[" + call + "]", begin + "[" + call + "]", "So " + begin + "[" + call + ", " + call + "]"},
-        {"[CALLS] is text", "[CALLS][" + call + "]", begin, begin + "[]", "\xFF", "\xFFhello", begin + "[" + call + ", ]", "[CALLS]\xFF"});
+        {"", "[CALLS is text", "[CALL" + begin + "[" + call + "]", begin + "[" + call + "]",
+         "So " + begin + "[" + call + ", " + call + "]"},
+        {"[CALLS] is text", "[CALLS][" + call + "]", begin, begin + "[]", "\xFF", "\xFFhello",
+         begin + "[" + call + ", ]", "[CALLS]\xFF"});
 }
 
 // The token, that is: not what is spelled like it. Others add nothing to a text.
 TEST(ToolCalls, BeginWithTheSpecialTokenItself) {
   enum : int32_t { kCalls, kOther, kSpelled, kBytes, kText, kEnd };
-  const std::vector<std::string> texts = {SpecialTokenText("[CALLS]"), SpecialTokenText("[CALL"),
-                                          "[CALLS]", "[{\"name\": \"any", "Hello", ""};
+  const std::vector<std::string> texts = {SpecialTokenText("[CALLS]"),
+                                          SpecialTokenText("[CALL"),
+                                          "[CALLS]",
+                                          "[{\"name\": \"any",
+                                          "Hello",
+                                          ""};
   const TokenTable table(texts);
-  const auto automaton = std::make_shared<TokenAutomaton>(
-      *ToolCallsGrammar(ToSource(Format(kSpecial))), table);
+  const auto automaton =
+      std::make_shared<TokenAutomaton>(*ToolCallsGrammar(ToSource(Format(kSpecial))), table);
   TokenMatcher matcher(automaton);
   const auto allowed = [&] {
     std::vector<int32_t> tokens;
@@ -171,8 +179,8 @@ TEST(ToolCalls, ThatHaveBegunGoOn) {
   const std::vector<std::string> texts = {SpecialTokenText("[CALLS]"), "[CALLS]",
                                           "[{\"name\": \"any", "Hello", ""};
   const TokenTable table(texts);
-  TokenMatcher matcher(std::make_shared<TokenAutomaton>(
-      *ToolCallsGrammar(ToSource(Format(kSpecial))), table));
+  TokenMatcher matcher(
+      std::make_shared<TokenAutomaton>(*ToolCallsGrammar(ToSource(Format(kSpecial))), table));
   ASSERT_TRUE(matcher.Accept(3).ok());
   ASSERT_TRUE(matcher.Accept(0).ok());
   const auto set = matcher.Allowed(std::vector<int32_t>{4});
