@@ -131,15 +131,15 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
       const char* call :
       {"<call>{{ c.function.name }}", "{{ c.function.arguments | tojson }}",
        "{{ c.function.arguments | tojson }}: {{ c.function.name }}",
-       "{{ c.function.name }}: {{ c.function.arguments.aril_probe_argument }}",
+       "{{ c.function.name }}: {{ c.function.arguments.arilprobe_argument }}",
        "{{ c.function.name }}{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }}x{{ c.function.arguments | tojson }}",
        R"(<call>{"id": "{{ c.id }}", "name": "{{ c.function.name }}", {{ c.function.arguments | tojson }}})",
        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
-       "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(9999) %},"
-       " \"{{ c.id }}\"{% endfor %}",
+       "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(999) %}, "
+       "\"{{ c.id }}\"{% endfor %}",
        "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
     EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
   }

@@ -288,7 +288,7 @@ TEST(ToolCalls, RefuseSourcesThatAreNone) {
   const auto error_of = [&](const std::string& parameters) {
     ToolCallFormat format = Format(kTagged);
     format.tools[2].parameters = ParsedJson(parameters);
-    const std::string message = Message(ToolCallsGrammar(ToSource(format)).status());
+    std::string message = Message(ToolCallsGrammar(ToSource(format)).status());
     format.tools[2].is_strict = true;
     EXPECT_EQ(message, Message(Loosen(&format)));
     format.tools[2].is_strict = false;
