@@ -138,6 +138,9 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   ASSIGN_OR_RETURN(model.catalog, Catalog::Create(std::move(entries), std::move(catalog_options)));
   DescribeRunner(runner->spec(), runner->max_model_len(), &model);
   model.created = clock.UnixSeconds();
+  model.check_format = [formats = runner->formats()](const wire::OutputFormat& format) {
+    return formats->Get(format).status();
+  };
   front.SetAdapterCounts([&runner] { return CountsOf(*runner); });
   runner->Start(front.sink());
   LogInfo(runner->Description());

@@ -60,7 +60,7 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
                       .max_owner_pages = options.max_owner_pinned_pages,
                       .max_pinned_pages = options.max_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
-      formats_(options.token_table),
+      formats_(options.formats ? options.formats : std::make_shared<grammar::FormatCache>(nullptr)),
       executor_(model, *arena_, context) {}
 
 Engine::~Engine() {
@@ -113,7 +113,7 @@ Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
 
 Status Engine::CheckFormat(const wire::OutputFormat& format) {
   if (format.is_text()) return OkStatus();
-  const auto automaton = formats_.Get(format);
+  const auto automaton = formats_->Get(format);
   if (automaton.ok()) return OkStatus();
   return InvalidArgument(StrCat("the output's format: ", Message(automaton.status())));
 }
@@ -372,7 +372,7 @@ void Engine::Start(Sequence& sequence) {
 
 void Engine::StartFormat(Sequence& sequence) {
   if (sequence.request.format.is_text()) return;
-  sequence.matcher.emplace(formats_.Get(sequence.request.format));
+  sequence.matcher.emplace(formats_->Get(sequence.request.format));
   for (const int32_t token : sequence.output) {
     // What is wrong comes with the sequence's next token.
     if (!sequence.matcher->Accept(token).ok()) return;

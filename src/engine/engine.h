@@ -50,8 +50,8 @@ struct EngineOptions {
   bool shares_rows = false;
   std::map<std::string, double> tenant_weights;
   bool lists_sequences = false;  // in Stats(), for a scheduler
-  // What tokens are as text, for requests with a format; null: they are refused.
-  std::shared_ptr<const grammar::TokenTable> token_table = nullptr;
+  // Of requests with a format; null: they are refused.
+  std::shared_ptr<grammar::FormatCache> formats = nullptr;
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;
 };
@@ -188,7 +188,7 @@ class Engine {
   Residency residency_;
   StandingPins standing_pins_;
   PrefixCache prefix_cache_;
-  grammar::FormatCache formats_;
+  const std::shared_ptr<grammar::FormatCache> formats_;
   Executor executor_;
 
   // By arrival: running ones, then waiting ones; where tenants share rows, of each tenant only.

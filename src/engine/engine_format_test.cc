@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
+#include "grammar/format_cache.h"
 #include "grammar/token_table.h"
 #include "gtest/gtest.h"
 
@@ -37,7 +38,8 @@ std::string TextOf(const std::vector<int32_t>& tokens) {
 
 TestEngineOptions WithTexts() {
   TestEngineOptions options;
-  options.engine.token_table = std::make_shared<const grammar::TokenTable>(Texts());
+  options.engine.formats =
+      std::make_shared<grammar::FormatCache>(std::make_shared<const grammar::TokenTable>(Texts()));
   return options;
 }
 

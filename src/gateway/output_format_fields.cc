@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "grammar/compile.h"
 #include "wire/limits.h"
 #include "wire/output_format.h"
 
@@ -216,7 +215,7 @@ void AppendEscaped(std::string_view text, std::string* out) {
 
 }  // namespace
 
-void ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common) {
+void ReadOutputFormat(JsonFields& fields, const ServedModel& model, wire::SequenceRequest* common) {
   RefuseUnsupported(fields);
   Reading reading = {.fields = fields};
   for (const NamedReader& field : kOfRequest) {
@@ -233,7 +232,7 @@ void ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common) {
     return fields.Fail("min_tokens", StrCat("excludes `", first.field,
                                             "`: what is asked for may be complete sooner"));
   }
-  const Status status = grammar::Compile(first.format).status();
+  const Status status = model.check_format(first.format);
   if (!status.ok()) return fields.Fail(first.field, "cannot be kept to: " + Message(status));
   common->format = std::move(first.format);
 }

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "gateway/json_fields.h"
+#include "gateway/served_model.h"
 #include "wire/messages.h"
 
 namespace aril::gateway {
 
 // Reads `common->format`, and checks that it can be kept to, together with `common->min_tokens`,
-// which must have been read. Errors stay in `fields`. Takes milliseconds at most.
-void ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common);
+// which must have been read. Errors stay in `fields`.
+void ReadOutputFormat(JsonFields& fields, const ServedModel& model, wire::SequenceRequest* common);
 
 // The regular expression (grammar/regex.h) of these texts and nothing else.
 std::string RegexOfChoices(const std::vector<std::string>& choices);

@@ -25,7 +25,7 @@ Read ReadMembers(const std::string& members, int32_t min_tokens = 0) {
   if (!json.ok()) return {};
   JsonFields fields(*json);
   wire::SequenceRequest common = {.min_tokens = min_tokens};
-  ReadOutputFormat(fields, &common);
+  ReadOutputFormat(fields, ServedModel(), &common);
   return {common.format, fields.error()};
 }
 

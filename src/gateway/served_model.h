@@ -4,6 +4,7 @@
 #define ARIL_GATEWAY_SERVED_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,10 +15,12 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "grammar/compile.h"
 #include "spec/generation_config.h"
 #include "spec/model_spec.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
+#include "wire/output_format.h"
 
 namespace aril::gateway {
 
@@ -55,6 +58,9 @@ struct ServedModel {
   ChatTemplateOr chat_template = NotFound("This model has no chat template.");
   std::shared_ptr<AdapterChatTemplates> adapter_chat_templates =
       std::make_shared<AdapterChatTemplates>();
+  // Whether an output can be kept to a format; else what is wrong with it. Thread-safe.
+  std::function<Status(const wire::OutputFormat&)> check_format =
+      [](const wire::OutputFormat& format) { return grammar::Compile(format).status(); };
   int64_t max_model_len = 0;  // tokens of prompt and output together
   int64_t created = 0;        // Unix seconds
 

@@ -96,6 +96,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       CHECK(copies->TryPush(std::move(copy)));
     };
   }
+  runner->formats_ = std::make_shared<grammar::FormatCache>(
+      options.make_token_table ? options.make_token_table(spec) : nullptr);
   const EngineOptions engine_options{
       .max_num_seqs = options.max_num_seqs,
       .max_num_batched_tokens = options.max_num_batched_tokens,
@@ -109,7 +111,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .shares_rows = options.shares_rows,
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
-      .token_table = options.make_token_table ? options.make_token_table(spec) : nullptr,
+      .formats = runner->formats_,
       .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, std::move(arena),
                                              runner->adapters_, runner->context_, clock);

@@ -20,6 +20,7 @@
 #include "base/thread_pool.h"
 #include "base/work_queue.h"
 #include "engine/engine.h"
+#include "grammar/format_cache.h"
 #include "grammar/token_table.h"
 #include "kernels/cpu/context.h"
 #include "model/model.h"
@@ -115,6 +116,9 @@ class LocalRunner {
 
   wire::SequencePort& port() { return *runner_; }
 
+  // What formats its sequences keep to: whoever asks first saves them the time. Any thread.
+  const std::shared_ptr<grammar::FormatCache>& formats() const { return formats_; }
+
   // Verifies an adapter and says what it is; it stays unknown. InvalidArgument or NotFound says
   // what is wrong with it. Reads all its bytes, or with kFinite little; any thread.
   StatusOr<LoadedAdapter> VerifyAdapter(const Folder& dir, Adapter::Values values) const;
@@ -190,6 +194,7 @@ class LocalRunner {
   std::unique_ptr<Model> model_;
   std::unique_ptr<WorkQueue>
       copies_;  // of adapters into the pool; may be null; outlives the engine
+  std::shared_ptr<grammar::FormatCache> formats_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
 };
