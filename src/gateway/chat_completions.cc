@@ -11,7 +11,6 @@
 #include "gateway/prompt_tokens.h"
 #include "gateway/tool_call_syntax.h"
 #include "gateway/tool_fields.h"
-#include "grammar/compile.h"
 #include "grammar/tool_calls.h"
 #include "tokenizer/chat_template.h"
 #include "wire/limits.h"
@@ -134,6 +133,18 @@ std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
                                      "format of the output.");
 }
 
+// Makes this the format of the output, as far as tools that are not strict let it.
+Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
+              wire::SequenceRequest* common) {
+  RETURN_IF_ERROR(grammar::Loosen(&format));
+  const auto check = [&] {
+    common->format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
+    return model.check_format(common->format);
+  };
+  const Status status = check();
+  return !status.ok() && grammar::LoosenAll(&format) ? check() : status;
+}
+
 // Makes the output one that may call tools: its format, and how to read it.
 std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestContext& context,
                                        CompletionRequest* request) {
@@ -155,19 +166,19 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestCon
   grammar::ToolCallFormat format = {.syntax = MarkSpecialTokens(*syntax, tokenizer),
                                     .tools = tools.callable,
                                     .is_required = tools.is_required};
-  if (!common.format.is_text()) format.text_schema = common.format.source;
-  Status status = grammar::Loosen(&format);
+  if (!common.format.is_text()) {
+    auto schema = Json::Parse(common.format.source);
+    if (!schema.ok()) return FromStatus(schema.status());
+    format.text_schema = *std::move(schema);
+  }
   request->tool_calls =
       ToolCallReading{.syntax = *syntax,
                       .special_tokens = SpecialTokensOf(*syntax, tokenizer),
                       .only_at_start = tools.is_required || format.text_schema.has_value(),
                       .is_named = tools.is_named};
-  common.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
-  if (status.ok()) status = grammar::Compile(common.format).status();
-  if (!status.ok()) {
-    return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
-  }
-  return std::nullopt;
+  const Status status = KeepTo(std::move(format), context.model, &common);
+  if (status.ok()) return std::nullopt;
+  return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
 }
 
 }  // namespace

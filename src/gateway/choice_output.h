@@ -3,7 +3,8 @@
 //
 // text: detokenized without ever splitting a code point, cut at stop strings.
 // logprobs: an entry follows the text in which its token begins, so that text held back for a
-// possible stop string holds its entries back, too, and a cut drops them.
+// possible stop string holds its entries back, too, and a cut drops them. Those of calls, and of
+// text that may become one, come as if it were text.
 
 #ifndef ARIL_GATEWAY_CHOICE_OUTPUT_H_
 #define ARIL_GATEWAY_CHOICE_OUTPUT_H_
@@ -39,7 +40,7 @@ struct ChoiceDelta {
   std::vector<LogprobEntry> logprobs;
   std::vector<int32_t> token_ids;
   std::optional<wire::FinishReason> finish;  // kStop or kLength
-  bool ends_with_calls = false;              // of its own will, and the client is to make them
+  bool ends_with_calls = false;              // whole ones, which the client is to make
   bool cancel = false;  // ended by a stop string: the sequence itself still runs
 
   bool empty() const {

@@ -48,7 +48,7 @@ struct CompletionPrompt {
 struct ToolCallReading {
   grammar::ToolCallSyntax syntax;
   std::vector<int32_t> special_tokens;  // that calls are written with: no others are text
-  bool only_at_start = false;           // ToolCallParser
+  bool only_at_start = false;           // as ToolCallParser wants to know
   bool is_named = false;  // the request named the tool: the answer does not end for its call
 };
 

@@ -6,13 +6,14 @@
 namespace aril::gateway {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\r\n";
+using grammar::kCallSpaces;
+
 // Of whitespace before a marker: more of it is text.
 constexpr size_t kMaxHeldSpaces = 256;
 
 // Of whitespace at the end of `text`.
 size_t NumSpaces(std::string_view text) {
-  const size_t last = text.find_last_not_of(kSpaces);
+  const size_t last = text.find_last_not_of(kCallSpaces);
   return std::min(kMaxHeldSpaces, text.size() - (last == std::string_view::npos ? 0 : last + 1));
 }
 
@@ -28,6 +29,7 @@ size_t NumBegun(std::string_view text, std::string_view word) {
 
 ToolCallParser::ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start)
     : syntax_(syntax),
+      has_no_text_(only_at_start),
       only_at_start_(only_at_start || syntax.marker.empty()),
       state_(only_at_start_ ? State::kBegin : State::kText) {}
 
@@ -41,11 +43,15 @@ ToolText ToolCallParser::Append(std::string_view text) {
 
 std::string ToolCallParser::Flush() {
   const bool is_text = state_ == State::kText || (state_ == State::kBegin && !HoldsMarker());
-  return is_text ? std::exchange(held_, {}) : "";
+  return is_text && !(state_ == State::kBegin && has_no_text_) ? std::exchange(held_, {}) : "";
 }
 
 bool ToolCallParser::has_whole_calls() const {
-  return num_calls_ > 0 && (state_ == State::kBehind || state_ == State::kRest);
+  if (num_calls_ == 0) return false;
+  // What looked like the way to another call may have been the whitespace behind them all.
+  const bool has_no_name = held_.find_first_not_of(kCallSpaces) == std::string::npos;
+  return state_ == State::kBehind || state_ == State::kRest ||
+         (state_ == State::kName && has_no_name);
 }
 
 bool ToolCallParser::Step(ToolText* out) {
@@ -64,7 +70,8 @@ bool ToolCallParser::Step(ToolText* out) {
       break;
   }
   // Whitespace behind calls is nothing, unless there is more.
-  const bool is_nothing = num_calls_ > 0 && held_.find_first_not_of(kSpaces) == std::string::npos;
+  const bool is_nothing =
+      num_calls_ > 0 && held_.find_first_not_of(kCallSpaces) == std::string::npos;
   if (!is_nothing) out->content += std::exchange(held_, {});
   return false;
 }
@@ -81,17 +88,19 @@ bool ToolCallParser::TakeText(ToolText* out) {
 }
 
 bool ToolCallParser::TakeBegin(ToolText* out) {
-  if (only_at_start_) num_spaces_ = std::min(held_.find_first_not_of(kSpaces), held_.size());
+  if (only_at_start_) num_spaces_ = std::min(held_.find_first_not_of(kCallSpaces), held_.size());
   const std::string_view behind_spaces = std::string_view(held_).substr(num_spaces_);
-  if (behind_spaces.starts_with(syntax_.begin)) {
+  const bool may_begin =
+      !only_at_start_ || num_spaces_ <= static_cast<size_t>(grammar::kMaxCallSpaces);
+  if (may_begin && behind_spaces.starts_with(syntax_.begin)) {
     held_.erase(0, num_spaces_ + syntax_.begin.size());
     state_ = State::kName;
     return true;
   }
-  if (syntax_.begin.starts_with(behind_spaces)) return false;
-  if (only_at_start_) return GiveUp();
-  // The marker was text.
-  out->content += TakeHeld(num_spaces_ + syntax_.marker.size());
+  if (may_begin && syntax_.begin.starts_with(behind_spaces)) return false;
+  if (only_at_start_) return ToRest();
+  // The marker was text, of which a part may begin another one.
+  out->content += TakeHeld(num_spaces_ + 1);
   state_ = State::kText;
   return true;
 }
@@ -100,8 +109,9 @@ bool ToolCallParser::TakeName(ToolText* out) {
   const size_t size = held_.find(syntax_.middle);
   if (size == std::string::npos) {
     const bool is_short = held_.size() <= grammar::kMaxToolNameBytes + syntax_.middle.size();
-    return is_short ? false : GiveUp();
+    return is_short ? false : ToRest();
   }
+  if (!grammar::IsToolName(std::string_view(held_).substr(0, size))) return ToRest();
   out->calls.push_back({.index = num_calls_++, .name = TakeHeld(size), .arguments = ""});
   held_.erase(0, syntax_.middle.size());
   arguments_ = JsonExtent();
@@ -131,9 +141,9 @@ bool ToolCallParser::TakeBehind() {
   if (syntax_.next && syntax_.next->starts_with(held_)) return false;
   if (held_.starts_with(syntax_.end)) {
     held_.erase(0, syntax_.end.size());
-    return GiveUp();
+    return ToRest();
   }
-  return syntax_.end.starts_with(held_) ? false : GiveUp();
+  return syntax_.end.starts_with(held_) ? false : ToRest();
 }
 
 bool ToolCallParser::HoldsMarker() const {
@@ -141,7 +151,7 @@ bool ToolCallParser::HoldsMarker() const {
          std::string_view(held_).substr(num_spaces_).starts_with(syntax_.marker);
 }
 
-bool ToolCallParser::GiveUp() {
+bool ToolCallParser::ToRest() {
   state_ = State::kRest;
   return true;
 }

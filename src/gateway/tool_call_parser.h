@@ -31,7 +31,7 @@ struct ToolText {
 // syntax must outlive it.
 class ToolCallParser {
  public:
-  // `only_at_start`: calls are what the whole text consists of, also where there is a marker.
+  // `only_at_start`: the whole text is calls, or else does not begin like them.
   ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start);
 
   // No more text is held back than could still belong to a call: its beginning, with the whitespace
@@ -63,10 +63,11 @@ class ToolCallParser {
   bool TakeBehind();
   bool HoldsMarker() const;
   // From here on nothing is a call.
-  bool GiveUp();
+  bool ToRest();
   std::string TakeHeld(size_t size);
 
   const grammar::ToolCallSyntax& syntax_;
+  const bool has_no_text_;  // that begins like calls and is none
   // A text begins with calls, or has none.
   const bool only_at_start_;
   State state_;

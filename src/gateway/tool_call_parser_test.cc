@@ -123,7 +123,11 @@ TEST(ToolCallParser, TakesTextsThatAreNoCalls) {
          {"<call>" + Tagged("add", "{}"), "<call>|add{}!"},
          {Tagged("add", "{}") + "more" + Tagged("add", "{}"),
           "more" + Tagged("add", "{}") + "|add{}!"},
+         {"<call>\n{\"name\": \"\", \"arguments\": {}", "\", \"arguments\": {}"},
          {"<call>\n{\"name\": \"" + std::string(300, 'x'), std::string(300, 'x')}});
+  const grammar::ToolCallSyntax overlapping = {
+      .begin = "abab:", .middle = "=", .next = std::nullopt, .end = "", .marker = "abab"};
+  Check(overlapping, false, {{"ababab:f={}", "ab|f{}!"}, {"abababab", "abab"}});
 }
 
 TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {
@@ -133,13 +137,19 @@ TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {
          {" \n" + call, R"(|add{"a": 1}!)"},
          {"  x" + call, "  x" + call},
          {"  ", "  "},
+         {"     " + call, "     " + call},
          {"{\"name\": 1}", "{\"name\": 1}"},
          {"{\"na", "{\"na"}});
 }
 
 TEST(ToolCallParser, MayLookAtTheStartAlone) {
   const std::string one = Tagged("add", "{}");
-  Check(kTagged, true, {{one, "|add{}!"}, {"[" + one, "[" + one}, {"\n" + one, "|add{}!"}});
+  Check(kTagged, true,
+        {{one, "|add{}!"},
+         {"[" + one, "[" + one},
+         {"\n" + one, "|add{}!"},
+         {"<ca", ""},
+         {"<call>\n{", ""}});
 }
 
 // As in a template where calls follow one another with nothing between.
@@ -150,6 +160,13 @@ TEST(ToolCallParser, KnowsTheEndOfCallsFromTheNextOne) {
   const grammar::ToolCallSyntax open = {
       .begin = "CALL ", .middle = ":", .next = "\nCALL ", .end = "", .marker = "CALL"};
   Check(open, false, {{"CALL a:{}", "|a{}!"}, {"CALL a:{}\nCALL b:{}", "|a{}|b{}!"}});
+  const grammar::ToolCallSyntax lines = {
+      .begin = "<calls>\n", .middle = ":", .next = "\n", .end = "", .marker = "<calls>"};
+  Check(lines, false,
+        {{"<calls>\na:{}\nb:{}", "|a{}|b{}!"},
+         {"<calls>\na:{}\n", "|a{}!"},
+         {"<calls>\na:{}\n\n\n", "|a{}!"},
+         {"<calls>\na:{}\nb", "|a{}"}});
 }
 
 TEST(ToolCallParser, HoldsBackNoMoreThanIsNeeded) {

@@ -32,8 +32,6 @@ constexpr size_t kMaxTurnBytes = 8192;
 constexpr std::string_view kUnknownForm =
     "writes calls of tools in a form that this server does not know";
 
-constexpr std::string_view kSpaces = " \t\r\n";
-
 Status CannotBeLearned(std::string_view why) {
   return FailedPrecondition(
       StrCat("The chat template of this model ", why,
@@ -41,11 +39,11 @@ Status CannotBeLearned(std::string_view why) {
 }
 
 std::string_view StripLeft(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
+  return text.substr(std::min(text.find_first_not_of(grammar::kCallSpaces), text.size()));
 }
 
 std::string_view StripRight(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(kSpaces) + 1);
+  return text.substr(0, text.find_last_not_of(grammar::kCallSpaces) + 1);
 }
 
 Json ProbeTool() {
@@ -222,6 +220,17 @@ std::string Marked(std::string_view text, const Tokenizer& tokenizer) {
   return marked + std::string(text.substr(from));
 }
 
+// What comes between calls. Nothing where templates have room for one call, or number them.
+std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& syntax) {
+  const auto several = probe.Calls(3);
+  const auto parts = several.ok() ? Parts(*several, 3) : std::nullopt;
+  if (!parts) return std::nullopt;
+  const std::string& next = (*parts)[2];
+  const std::vector<std::string> expected = {syntax.begin, syntax.middle, next,      syntax.middle,
+                                             next,         syntax.middle, syntax.end};
+  return *parts == expected ? std::optional(next) : std::nullopt;
+}
+
 }  // namespace
 
 StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
@@ -236,39 +245,29 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
   if (!parts || one.find(grammar::kSpecialTokenMark) != std::string::npos) {
     return CannotBeLearned(kUnknownForm);
   }
-  ToolCallSyntax syntax = {.begin = (*parts)[0],
-                           .middle = (*parts)[1],
-                           .next = std::nullopt,
-                           .end = (*parts)[2],
-                           .marker = ""};
   const auto special = [&](std::string_view text) {
     return SpecialTokens(text, tokenizer, end_tokens);
   };
   const auto ends = [&](const PlacedToken& placed) {
     return IsEnd(placed.token, tokenizer, end_tokens);
   };
-  syntax.marker = MarkerOf(syntax.begin, special(syntax.begin));
-  // Some templates have room for one call, and some number them.
-  if (const auto several = probe.Calls(3); several.ok()) {
-    const auto all = Parts(*several, 3);
-    const std::vector<std::string> expected =
-        all ? std::vector<std::string>{syntax.begin, syntax.middle, (*all)[2], syntax.middle,
-                                       (*all)[2],    syntax.middle, syntax.end}
-            : std::vector<std::string>();
-    if (all && *all == expected) syntax.next = (*all)[2];
-  }
+  ToolCallSyntax syntax = {.begin = (*parts)[0],
+                           .middle = (*parts)[1],
+                           .next = std::nullopt,
+                           .end = (*parts)[2],
+                           .marker = MarkerOf((*parts)[0], special((*parts)[0]))};
+  syntax.next = NextOf(probe, syntax);
   // What ends the turn is not a part of it.
   const auto behind = special(syntax.end);
   const auto end = std::ranges::find_if(behind, ends);
   if (end != behind.end()) {
     syntax.end = StripRight(std::string_view(syntax.end).substr(0, end->at));
   }
+  bool is_fit = CheckSyntax(MarkSpecialTokens(syntax, tokenizer)).ok();
   for (const std::string& text : {syntax.begin, syntax.middle, syntax.next.value_or("")}) {
-    if (std::ranges::any_of(special(text), ends)) return CannotBeLearned(kUnknownForm);
+    is_fit = is_fit && std::ranges::none_of(special(text), ends);
   }
-  if (!CheckSyntax(MarkSpecialTokens(syntax, tokenizer)).ok()) {
-    return CannotBeLearned(kUnknownForm);
-  }
+  if (!is_fit) return CannotBeLearned(kUnknownForm);
   return syntax;
 }
 

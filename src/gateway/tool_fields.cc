@@ -25,14 +25,12 @@ std::string NamedFunction(const Json& value) {
 Json NoParameters() { return Json::Object{{"type", "object"}, {"additionalProperties", false}}; }
 
 // The schema without what the grammar has no use for; the template gets the whole one.
-Json ReadParameters(const Json& schema, bool is_strict, JsonFields& function) {
+Json ReadParameters(const Json& schema, JsonFields& function) {
   const Json* type = schema.Find("type");
   const bool names_other =
       type != nullptr && type->AsString() != nullptr && !IsText(type, "object");
   if (schema.AsObject() == nullptr || names_other) {
     function.Fail("parameters", "must be a JSON Schema of the type \"object\"");
-  } else if (is_strict && type != nullptr && !IsText(type, "object")) {
-    function.Fail("parameters", "must have the type \"object\", and no other, to be strict");
   }
   return grammar::WithoutAnnotations(schema);
 }
@@ -52,8 +50,7 @@ Tool ReadTool(const std::string& where, const Json& value, JsonFields& fields) {
   function.GetString("description", "");
   tool.is_strict = function.GetBool("strict", false);
   const Json* parameters = function.Find("parameters");
-  tool.parameters = parameters == nullptr ? NoParameters()
-                                          : ReadParameters(*parameters, tool.is_strict, function);
+  tool.parameters = parameters == nullptr ? NoParameters() : ReadParameters(*parameters, function);
   fields.Take(function);
   return tool;
 }

@@ -21,15 +21,16 @@ namespace {
 using Tool = ToolCallFormat::Tool;
 
 constexpr const char* kTextSchema = "text_schema";
-// Of whitespace behind all calls.
-constexpr int64_t kMaxSpacesBehind = 4;
+constexpr char kSpecialByte = static_cast<char>(kSpecialTokenByte);
+// What a JSON value may begin with, and whitespace.
+constexpr std::string_view kBeginsJson = " \t\r\n{[\"-0123456789tfn";
 
 // With the bytes of special tokens in place of their marks.
 std::string InBytes(std::string_view text) {
   std::string bytes;
   for (size_t at = 0; at < text.size();) {
     if (text.substr(at).starts_with(kSpecialTokenMark)) {
-      bytes.push_back(static_cast<char>(kSpecialTokenByte));
+      bytes.push_back(kSpecialByte);
       at += kSpecialTokenMark.size();
     } else {
       bytes.push_back(text[at++]);
@@ -44,10 +45,15 @@ StatusOr<Json> OfObjects(const Json& parameters) {
   if (schema.AsObject() == nullptr) {
     return InvalidArgument(StrCat("#: it must be an object, not ", schema.KindName()));
   }
-  const Json* type = schema.Find("type");
+  const auto is_object = [](const Json& type) {
+    return type.AsString() != nullptr && *type.AsString() == "object";
+  };
+  Json* type = schema.Find("type");
   if (type == nullptr) {
     schema.AsObject()->emplace_back("type", "object");
-  } else if (type->AsString() == nullptr || *type->AsString() != "object") {
+  } else if (type->AsArray() != nullptr && std::ranges::any_of(*type->AsArray(), is_object)) {
+    *type = "object";
+  } else if (!is_object(*type)) {
     return InvalidArgument("#: `type` must be \"object\"");
   }
   return schema;
@@ -56,8 +62,19 @@ StatusOr<Json> OfObjects(const Json& parameters) {
 // Without their marks.
 std::string Plain(std::string_view text) {
   std::string plain = InBytes(text);
-  std::erase(plain, static_cast<char>(kSpecialTokenByte));
+  std::erase(plain, kSpecialByte);
   return plain;
+}
+
+// Two around each special token, whose text is not empty.
+bool HasPairedMarks(std::string_view text) {
+  const std::string bytes = InBytes(text);
+  for (size_t at = bytes.find(kSpecialByte); at != std::string::npos;) {
+    const size_t end = bytes.find(kSpecialByte, at + 1);
+    if (end == std::string::npos || end == at + 1) return false;
+    at = bytes.find(kSpecialByte, end + 1);
+  }
+  return true;
 }
 
 Json AnyObject() { return Json::Object{{"type", "object"}}; }
@@ -80,8 +97,8 @@ class SourceReader {
     if (required == nullptr || required->AsBool() == nullptr) return Wrong("required");
     format.is_required = *required->AsBool();
     if (const Json* schema = root.Find(kTextSchema)) {
-      if (schema->AsString() == nullptr || !IsUnlikeJson(format.syntax)) return Wrong(kTextSchema);
-      format.text_schema = *schema->AsString();
+      if (!IsUnlikeJson(format.syntax)) return Wrong(kTextSchema);
+      format.text_schema = *schema;
     }
     RETURN_IF_ERROR(ReadTools(root, &format.tools));
     return format;
@@ -130,7 +147,7 @@ class ToolCallCompiler {
     NodeIdx start = builder_.Literal(begin_, names);
     if (!format_.is_required) {
       if (format_.text_schema) {
-        ASSIGN_OR_RETURN(const NodeIdx text, AddTextSchema());
+        ASSIGN_OR_RETURN(const NodeIdx text, AddSchema(*format_.text_schema));
         start = builder_.Either(builder_.Call(text, builder_.Return()), start);
       } else {
         start = marker_.empty() ? TextUnlessBegin(names) : TextUntilMarker(names);
@@ -149,9 +166,8 @@ class ToolCallCompiler {
     NodeIdx tail = builder_.Literal(end, builder_.Return());
     if (format_.syntax.next) {
       // Where more may follow the model has to end the text, and some write a new line before.
-      const NodeIdx spaces = builder_.Repeat(
-          0, kMaxSpacesBehind, builder_.Return(),
-          [&](NodeIdx behind) { return builder_.Either(Space(behind), Newline(behind)); });
+      const NodeIdx spaces = builder_.Repeat(0, kMaxCallSpaces, builder_.Return(),
+                                             [&](NodeIdx behind) { return Space(behind); });
       tail = builder_.Either(builder_.Literal(InBytes(*format_.syntax.next), names),
                              builder_.Literal(end, spaces));
     }
@@ -175,37 +191,42 @@ class ToolCallCompiler {
     return rule;
   }
 
-  StatusOr<NodeIdx> AddTextSchema() {
-    ASSIGN_OR_RETURN(Json schema,
-                     Json::Parse(*format_.text_schema, {.max_bytes = wire::kMaxOutputFormatBytes}));
-    return AddSchema(std::move(schema));
-  }
-
   StatusOr<NodeIdx> AddSchema(Json schema) {
     schemas_.push_back(std::move(schema));
     return SchemaCompiler(schemas_.back(), builder_, text_).AddRule();
   }
 
-  NodeIdx Space(NodeIdx next) { return builder_.Literal(" ", next); }
-  NodeIdx Newline(NodeIdx next) { return builder_.Literal("\n", next); }
+  NodeIdx Space(NodeIdx next) {
+    NodeIdx result = text_.Nothing();
+    for (const char space : kCallSpaces) {
+      const auto byte = static_cast<uint8_t>(space);
+      result = ByteOr(byte, byte, next, result);
+    }
+    return result;
+  }
 
-  // Text that does not begin like calls, but for whitespace, or calls.
+  // Text that does not begin like calls, but for some whitespace, or calls.
   NodeIdx TextUnlessBegin(NodeIdx names) {
     const NodeIdx text = builder_.Later();
     builder_.Become(text, Step({}, text, text));
-    const NodeIdx start = builder_.Later();
     NodeIdx at = names;
-    for (size_t i = begin_.size(); i-- > 0;) {
-      std::map<uint8_t, NodeIdx> targets;
-      if (i == 0) targets = {{' ', start}, {'\t', start}, {'\r', start}, {'\n', start}};
-      targets[static_cast<uint8_t>(begin_[i])] = at;
-      // A special token adds nothing to the text.
-      const NodeIdx before = builder_.Later();
-      builder_.Become(before, Step(targets, text, before));
-      at = before;
+    for (size_t i = begin_.size(); i-- > 1;) {
+      at = TextStep({{static_cast<uint8_t>(begin_[i]), at}}, text);
     }
-    builder_.Become(start, at);
+    const auto first = static_cast<uint8_t>(begin_[0]);
+    NodeIdx start = TextStep({{first, at}}, text);
+    for (int64_t i = 0; i < kMaxCallSpaces; ++i) {
+      std::map<uint8_t, NodeIdx> targets = {{first, at}};
+      for (const char space : kCallSpaces) targets[static_cast<uint8_t>(space)] = start;
+      start = TextStep(targets, text);
+    }
     return start;
+  }
+  // A special token that is not shown leaves the text where it is.
+  NodeIdx TextStep(const std::map<uint8_t, NodeIdx>& targets, NodeIdx other) {
+    const NodeIdx before = builder_.Later();
+    builder_.Become(before, Step(targets, other, before));
+    return before;
   }
 
   // Text in which the marker comes only with calls behind it.
@@ -237,23 +258,47 @@ class ToolCallCompiler {
     return states[0];
   }
 
-  // Any special token but one that is the marker, as a rule.
+  // Any special token but those that calls are written with, as a rule.
   NodeIdx OtherSpecialToken() {
     if (other_special_) return *other_special_;
     const NodeIdx rest = builder_.Later();
     builder_.Become(rest, builder_.Either(builder_.Bytes(0, kSpecialTokenByte - 1, rest),
                                           SpecialTokenByte(builder_.Return())));
-    NodeIdx at = builder_.Bytes(0, kSpecialTokenByte - 1, rest);
-    const std::string marker = Plain(format_.syntax.marker);
-    const bool is_special = marker != marker_;
-    for (size_t i = is_special ? marker.size() : 0; i-- > 0;) {
-      const auto byte = static_cast<uint8_t>(marker[i]);
-      NodeIdx node = Either(byte, byte, at, SpecialTokenByte(builder_.Return()));
-      node = Either(0, byte - 1, rest, node);
-      at = Either(byte + 1, kSpecialTokenByte - 1, rest, node);
-    }
-    other_special_ = SpecialTokenByte(at);
+    other_special_ = SpecialTokenByte(SpecialTokenBesides(OwnSpecialTokens(), 0, rest));
     return *other_special_;
+  }
+  // What follows the bytes before `at`, with which all of `own` begin, in any other special token.
+  NodeIdx SpecialTokenBesides(const std::set<std::string>& own, size_t at, NodeIdx rest) {
+    std::map<uint8_t, std::set<std::string>> longer;
+    for (const std::string& token : own) {
+      if (token.size() > at) longer[static_cast<uint8_t>(token[at])].insert(token);
+    }
+    const bool is_own =
+        std::ranges::any_of(own, [at](const std::string& token) { return token.size() == at; });
+    NodeIdx result = at == 0 || is_own ? text_.Nothing() : SpecialTokenByte(builder_.Return());
+    int first = 0;
+    for (const auto& [byte, tokens] : longer) {
+      result = ByteOr(first, byte - 1, rest, result);
+      result = ByteOr(byte, byte, SpecialTokenBesides(tokens, at + 1, rest), result);
+      first = byte + 1;
+    }
+    return ByteOr(first, kSpecialTokenByte - 1, rest, result);
+  }
+  // What stands between the bytes of special tokens.
+  std::set<std::string> OwnSpecialTokens() const {
+    std::set<std::string> own;
+    const ToolCallSyntax& syntax = format_.syntax;
+    for (const std::string& text :
+         {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end}) {
+      const std::string bytes = InBytes(text);
+      for (size_t at = bytes.find(kSpecialByte); at != std::string::npos;) {
+        const size_t end = bytes.find(kSpecialByte, at + 1);
+        if (end == std::string::npos) break;
+        own.insert(bytes.substr(at + 1, end - at - 1));
+        at = bytes.find(kSpecialByte, end + 1);
+      }
+    }
+    return own;
   }
   NodeIdx SpecialTokenByte(NodeIdx next) {
     return builder_.Bytes(kSpecialTokenByte, kSpecialTokenByte, next);
@@ -266,14 +311,15 @@ class ToolCallCompiler {
         builder_.Either(builder_.Call(OtherSpecialToken(), behind_special), builder_.Return());
     int first = 0;
     for (const auto& [byte, target] : targets) {
-      if (first < byte) result = Either(first, byte - 1, other, result);
-      result = Either(byte, byte, target, result);
+      result = ByteOr(first, byte - 1, other, result);
+      result = ByteOr(byte, byte, target, result);
       first = byte + 1;
     }
-    return Either(first, kSpecialTokenByte - 1, other, result);
+    return ByteOr(first, kSpecialTokenByte - 1, other, result);
   }
 
-  NodeIdx Either(int first, int last, NodeIdx next, NodeIdx or_else) {
+  // A byte of [first, last], if there are any, then `next`; or `or_else`.
+  NodeIdx ByteOr(int first, int last, NodeIdx next, NodeIdx or_else) {
     if (first > last) return or_else;
     return builder_.Either(
         builder_.Bytes(static_cast<uint8_t>(first), static_cast<uint8_t>(last), next), or_else);
@@ -301,15 +347,15 @@ bool IsToolName(std::string_view name) {
 }
 
 Status CheckSyntax(const ToolCallSyntax& syntax) {
-  for (const std::string* text : {&syntax.begin, &syntax.middle, &syntax.end, &syntax.marker}) {
-    if (text->size() > kMaxSyntaxBytes) return InvalidArgument("a text of the syntax is too long");
-  }
-  if (syntax.next && syntax.next->size() > kMaxSyntaxBytes) {
-    return InvalidArgument("`next` is too long");
+  for (const std::string& text :
+       {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end, syntax.marker}) {
+    if (text.size() > kMaxSyntaxBytes || !HasPairedMarks(text)) {
+      return InvalidArgument("a text of the syntax is too long, or has half a special token");
+    }
   }
   const std::string begin = Plain(syntax.begin);
   if (begin.empty() || !syntax.begin.starts_with(syntax.marker) ||
-      std::string_view(" \t\r\n").find(begin[0]) != std::string_view::npos) {
+      kCallSpaces.find(begin[0]) != std::string_view::npos) {
     return InvalidArgument("`begin` is empty, or begins with whitespace, or not with `marker`");
   }
   // One special token, or none.
@@ -336,17 +382,14 @@ Status CheckSyntax(const ToolCallSyntax& syntax) {
 
 bool IsUnlikeJson(const ToolCallSyntax& syntax) {
   const std::string marker = Plain(syntax.marker);
-  return !marker.empty() &&
-         std::string_view(" \t\r\n{[\"-0123456789tfn").find(marker[0]) == std::string_view::npos;
+  if (marker.empty()) return false;
+  const auto begins_json = [](char c) { return kBeginsJson.find(c) != std::string_view::npos; };
+  if (marker[0] != '[' || marker.size() == 1) return !begins_json(marker[0]);
+  return !begins_json(marker[1]) && marker[1] != ']';
 }
 
 Status Loosen(ToolCallFormat* format) {
-  const auto loosen_all = [format] {
-    for (Tool& tool : format->tools) {
-      if (!tool.is_strict) tool.parameters = AnyObject();
-    }
-  };
-  if (ToSource(*format).size() > wire::kMaxOutputFormatBytes) loosen_all();
+  if (ToSource(*format).size() > wire::kMaxOutputFormatBytes) LoosenAll(format);
   GrammarBuilder builder;
   JsonText text(builder);
   for (Tool& tool : format->tools) {
@@ -354,7 +397,7 @@ Status Loosen(ToolCallFormat* format) {
     const Status status =
         schema.ok() ? SchemaCompiler(*schema, builder, text).AddRule().status() : schema.status();
     if (builder.is_full()) {
-      loosen_all();
+      LoosenAll(format);
       break;
     }
     if (status.ok()) continue;
@@ -362,6 +405,16 @@ Status Loosen(ToolCallFormat* format) {
     tool.parameters = AnyObject();
   }
   return OkStatus();
+}
+
+bool LoosenAll(ToolCallFormat* format) {
+  bool has_changed = false;
+  for (Tool& tool : format->tools) {
+    if (tool.is_strict || tool.parameters.Dump() == AnyObject().Dump()) continue;
+    tool.parameters = AnyObject();
+    has_changed = true;
+  }
+  return has_changed;
 }
 
 std::string ToSource(const ToolCallFormat& format) {

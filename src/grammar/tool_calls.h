@@ -5,6 +5,7 @@
 #define ARIL_GRAMMAR_TOOL_CALLS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct ToolCallSyntax {
   bool operator==(const ToolCallSyntax&) const = default;
 };
 
+inline constexpr std::string_view kCallSpaces = " \t\r\n";
+// Of these before calls that have no marker, and behind all calls.
+inline constexpr int64_t kMaxCallSpaces = 4;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 // Of each text of a ToolCallSyntax.
@@ -64,13 +68,15 @@ struct ToolCallFormat {
   bool is_required = false;  // the output is calls and nothing else
   // A JSON Schema: an output is either calls, which IsUnlikeJson, or JSON that it allows. Without,
   // calls may come behind any text.
-  std::optional<std::string> text_schema = std::nullopt;
+  std::optional<Json> text_schema = std::nullopt;
 };
 
 // Lets tools whose schemas cannot be kept to take any object, and all of them if together they are
 // too large; but none that are strict: InvalidArgument names the one, and what is wrong with its
 // schema. Takes no longer than one grammar. Thread-safe.
 Status Loosen(ToolCallFormat* format);
+// Lets all tools that are not strict take any object. False if they did already. Thread-safe.
+bool LoosenAll(ToolCallFormat* format);
 
 // As the source of a wire::OutputFormat.
 std::string ToSource(const ToolCallFormat& format);

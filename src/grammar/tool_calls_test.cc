@@ -131,6 +131,13 @@ TEST(ToolCalls, MayHaveSpecialTokensBefore) {
   const std::string call = R"({"name": "any", "parameters": {}})";
   Check(Format(kBare), {special + call, "{\"name\"" + special + ": 1"},
         {special + call + call, "{\"na" + special + "me\": \"x\"}"});
+  ToolCallFormat ends_specially = Format(kTagged);
+  ends_specially.syntax.end = "}" + kMark + "<end>" + kMark;
+  const std::string end = SpecialTokenText("<end>");
+  Check(ends_specially,
+        {SpecialTokenText("<en"), SpecialTokenText("<end>>"), SpecialTokenText("x") + "<ca",
+         "<call>\n{\"name\": \"any\", \"arguments\": {}}" + end},
+        {end, "a" + end, "<ca" + end + "ll>"});
   const std::string begin = SpecialTokenText("[CALLS]");
   Check(Format(kSpecial),
         {SpecialTokenText("[CALL"), SpecialTokenText("[CALLS]]"), SpecialTokenText("x"),
@@ -201,7 +208,8 @@ TEST(ToolCalls, MayBeRequiredOrSingle) {
 
 TEST(ToolCalls, MayStandBesideASchemaOfOtherOutputs) {
   ToolCallFormat format = Format(kTagged);
-  format.text_schema = R"({"type":"object","properties":{"t":{"type":"string"}},"required":["t"]})";
+  format.text_schema =
+      ParsedJson(R"({"type":"object","properties":{"t":{"type":"string"}},"required":["t"]})");
   const std::string one = Tagged("add", R"({"a": 1})");
   const std::string text = R"({"t": "<call>"})";
   Check(format, {text, one, one + "\n" + one}, {"", "text", text + one, one + text});
@@ -281,6 +289,7 @@ TEST(ToolCalls, RefuseSourcesThatAreNone) {
   EXPECT_THAT(error("\"begin\":\"", "\"begins\":\""), HasSubstr("`begin`"));
   EXPECT_THAT(error("\"middle\":\"", "\"middle\":\"x"), HasSubstr("`middle`"));
   EXPECT_THAT(error("\"next\":\"", "\"next\":\"}\",\"nexts\":\""), HasSubstr("`next`"));
+  EXPECT_THAT(error("\"middle\":\"", "\"middle\":\"" + kMark), HasSubstr("half a special token"));
   EXPECT_THAT(error("\"required\":false", "\"required\":0"), HasSubstr("`required`"));
   EXPECT_THAT(error("\"tools\":\\[", "\"tools\":[0,"), HasSubstr("`tools`"));
   EXPECT_THAT(error("\"name\":\"any\"", "\"name\":\"add\""), HasSubstr("different"));
@@ -300,12 +309,12 @@ TEST(ToolCalls, RefuseSourcesThatAreNone) {
   EXPECT_THAT(error_of(R"({"type":"string"})"), HasSubstr("#: `type` must be \"object\""));
   EXPECT_THAT(error_of("true"), HasSubstr("#: it must be an object, not a boolean"));
   EXPECT_THAT(error_of(R"({"not":{"type":"object"}})"), HasSubstr("#: `not` is not supported"));
-  EXPECT_THAT(error("\"middle\"", "\"text_schema\":\"{\",\"middle\""), HasSubstr("JSON"));
+  EXPECT_THAT(error("\"middle\"", "\"text_schema\":3,\"middle\""), HasSubstr("schema"));
   EXPECT_FALSE(ToolCallsGrammar("{}").ok());
   EXPECT_FALSE(ToolCallsGrammar("[").ok());
 
   ToolCallFormat bare = Format(kBare);
-  bare.text_schema = "true";
+  bare.text_schema = Json(true);
   EXPECT_THAT(Message(ToolCallsGrammar(ToSource(bare)).status()), HasSubstr("text_schema"));
   ToolCallFormat many = Format(kBare);
   many.tools.resize(kMaxTools + 1, many.tools[0]);

@@ -163,13 +163,23 @@ class ToolsTest(unittest.TestCase):
 
     def test_an_answer_may_have_a_format_instead(self):
         schema = {"type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"]}
-        for seed in range(6):
-            choice = self.choice_of(question("demo", seed, parallel_tool_calls=False, response_format={
-                "type": "json_schema", "json_schema": {"name": "x", "schema": schema}}))
-            if choice["finish_reason"] == "tool_calls":
-                self.check_calls(choice)
-            else:
-                self.assertIsInstance(json.loads(choice["message"]["content"])["rain"], bool)
+        body = question("demo", 1, parallel_tool_calls=False, response_format={
+            "type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+        with client.Connection(self.server.url) as asking:
+            brace = asking.post("/tokenize", {"model": "demo", "prompt": "{",
+                                              "add_special_tokens": False})["tokens"][-1]
+        choice = self.choice_of({**body, "logit_bias": {brace: -100}})
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.check_calls(choice)
+        choice = self.choice_of({**body, "logit_bias": {brace: 100}})
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertIsInstance(json.loads(choice["message"]["content"])["rain"], bool)
+
+    def test_a_call_that_is_cut_is_told_as_far_as_it_goes(self):
+        for max_tokens in range(1, 40):
+            choice = self.choice_of(question("demo", 1, tool_choice="required", max_tokens=max_tokens))
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertFalse(choice["message"]["content"])
 
     def test_says_why_a_model_calls_no_tools(self):
         with aril_server.Server(["--demo"], WORK / "plain.log", ARIL) as server:
@@ -211,6 +221,7 @@ class ClusterToolsTest(unittest.TestCase):
         self.assertEqual(calls[0], calls[1])
         arguments = calls[0]["message"]["tool_calls"][0]["function"]["arguments"]
         self.assertGreaterEqual(len(arguments), 120)
+        self.assertGreater(len(events), 40, "it was killed in the midst")
 
 
 if __name__ == "__main__":
