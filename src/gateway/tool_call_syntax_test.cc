@@ -138,8 +138,7 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
-       "<call>{{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(999) %}, "
-       "\"{{ c.id }}\"{% endfor %}",
+       R"({{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(999) %},"{{ c.id }}"{% endfor %})",
        "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
     EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
   }
