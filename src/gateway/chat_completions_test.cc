@@ -159,6 +159,33 @@ TEST(ChatCompletions, MayCallToolsOrHaveAFormat) {
   EXPECT_TRUE(parsed.value().tool_calls->only_at_start);
 }
 
+// A call is none of the texts that a format is about.
+TEST(ChatCompletions, HaveNoFormatWhereCallsAreRequired) {
+  for (const char* format :
+       {R"("structured_outputs":{"regex":"a+"})", R"("response_format":{"type":"json_object"})"}) {
+    const auto parsed = ParseFields(StrCat(kTools, R"(,"tool_choice":"required",)", format));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_THAT(parsed.value().common.format.source, Not(HasSubstr("text_schema")));
+  }
+}
+
+// The schemas alone would fit, but not with the rest.
+TEST(ChatCompletions, LoosenToolsThatTheWholeHasNoRoomFor) {
+  const auto tool_of = [](int max_length, const std::string& strict) {
+    return StrCat(R"("tools":[{"type":"function","function":{"name":"f","strict":)", strict,
+                  R"(,"parameters":{"properties":{"a":{"type":"string","maxLength":)", max_length,
+                  "}}}}}]");
+  };
+  EXPECT_THAT(ParseFields(tool_of(9'000, "false")).value().common.format.source,
+              HasSubstr("maxLength"));
+  for (int max_length = 99'700; max_length < 100'100; max_length += 20) {
+    EXPECT_TRUE(ParseFields(tool_of(max_length, "false")).ok()) << max_length;
+  }
+  const auto strict = ParseFields(tool_of(100'100, "true"));
+  ASSERT_FALSE(strict.ok());
+  EXPECT_THAT(strict.error().message, HasSubstr("nodes"));
+}
+
 TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
   const auto error = [](const std::string& fields) {
     const auto parsed = ParseFields(kTools + fields);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -59,6 +58,15 @@ StatusOr<Json> OfObjects(const Json& parameters) {
   return schema;
 }
 
+// The rule of a tool's arguments.
+StatusOr<NodeIdx> AddArguments(const Tool& tool, GrammarBuilder& builder, JsonText& text) {
+  const auto schema = OfObjects(tool.parameters);
+  if (!schema.ok()) return Annotate(schema.status(), tool.name);
+  auto rule = SchemaCompiler(*schema, builder, text).AddRule();
+  if (!rule.ok()) return Annotate(rule.status(), tool.name);
+  return rule;
+}
+
 // Without their marks.
 std::string Plain(std::string_view text) {
   std::string plain = InBytes(text);
@@ -66,15 +74,17 @@ std::string Plain(std::string_view text) {
   return plain;
 }
 
-// Two around each special token, whose text is not empty.
-bool HasPairedMarks(std::string_view text) {
+// What stands between two marks; nothing if there are half, or empty, special tokens.
+std::optional<std::vector<std::string>> SpecialTokensIn(std::string_view text) {
   const std::string bytes = InBytes(text);
+  std::vector<std::string> tokens;
   for (size_t at = bytes.find(kSpecialByte); at != std::string::npos;) {
     const size_t end = bytes.find(kSpecialByte, at + 1);
-    if (end == std::string::npos || end == at + 1) return false;
+    if (end == std::string::npos || end == at + 1) return std::nullopt;
+    tokens.push_back(bytes.substr(at + 1, end - at - 1));
     at = bytes.find(kSpecialByte, end + 1);
   }
-  return true;
+  return tokens;
 }
 
 Json AnyObject() { return Json::Object{{"type", "object"}}; }
@@ -147,7 +157,8 @@ class ToolCallCompiler {
     NodeIdx start = builder_.Literal(begin_, names);
     if (!format_.is_required) {
       if (format_.text_schema) {
-        ASSIGN_OR_RETURN(const NodeIdx text, AddSchema(*format_.text_schema));
+        ASSIGN_OR_RETURN(const NodeIdx text,
+                         SchemaCompiler(*format_.text_schema, builder_, text_).AddRule());
         start = builder_.Either(builder_.Call(text, builder_.Return()), start);
       } else {
         start = marker_.empty() ? TextUnlessBegin(names) : TextUntilMarker(names);
@@ -173,27 +184,13 @@ class ToolCallCompiler {
     }
     std::optional<NodeIdx> calls;
     for (const Tool& tool : format_.tools) {
-      ASSIGN_OR_RETURN(const NodeIdx arguments, AddArguments(tool));
+      ASSIGN_OR_RETURN(const NodeIdx arguments, AddArguments(tool, builder_, text_));
       const NodeIdx call = builder_.Literal(tool.name + InBytes(format_.syntax.middle),
                                             builder_.Call(arguments, tail));
       calls = calls ? builder_.Either(*calls, call) : call;
     }
     builder_.Become(names, *calls);
     return names;
-  }
-
-  StatusOr<NodeIdx> AddArguments(const Tool& tool) {
-    auto rule = [&]() -> StatusOr<NodeIdx> {
-      ASSIGN_OR_RETURN(Json schema, OfObjects(tool.parameters));
-      return AddSchema(std::move(schema));
-    }();
-    if (!rule.ok()) return Annotate(rule.status(), tool.name);
-    return rule;
-  }
-
-  StatusOr<NodeIdx> AddSchema(Json schema) {
-    schemas_.push_back(std::move(schema));
-    return SchemaCompiler(schemas_.back(), builder_, text_).AddRule();
   }
 
   NodeIdx Space(NodeIdx next) {
@@ -284,19 +281,13 @@ class ToolCallCompiler {
     }
     return ByteOr(first, kSpecialTokenByte - 1, rest, result);
   }
-  // What stands between the bytes of special tokens.
   std::set<std::string> OwnSpecialTokens() const {
     std::set<std::string> own;
     const ToolCallSyntax& syntax = format_.syntax;
     for (const std::string& text :
          {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end}) {
-      const std::string bytes = InBytes(text);
-      for (size_t at = bytes.find(kSpecialByte); at != std::string::npos;) {
-        const size_t end = bytes.find(kSpecialByte, at + 1);
-        if (end == std::string::npos) break;
-        own.insert(bytes.substr(at + 1, end - at - 1));
-        at = bytes.find(kSpecialByte, end + 1);
-      }
+      const auto tokens = SpecialTokensIn(text);
+      own.insert(tokens->begin(), tokens->end());
     }
     return own;
   }
@@ -331,7 +322,6 @@ class ToolCallCompiler {
   GrammarBuilder builder_;
   JsonText text_{builder_};
   std::optional<NodeIdx> other_special_;
-  std::deque<Json> schemas_;
 };
 
 }  // namespace
@@ -349,7 +339,7 @@ bool IsToolName(std::string_view name) {
 Status CheckSyntax(const ToolCallSyntax& syntax) {
   for (const std::string& text :
        {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end, syntax.marker}) {
-    if (text.size() > kMaxSyntaxBytes || !HasPairedMarks(text)) {
+    if (text.size() > kMaxSyntaxBytes || !SpecialTokensIn(text)) {
       return InvalidArgument("a text of the syntax is too long, or has half a special token");
     }
   }
@@ -393,15 +383,13 @@ Status Loosen(ToolCallFormat* format) {
   GrammarBuilder builder;
   JsonText text(builder);
   for (Tool& tool : format->tools) {
-    const auto schema = OfObjects(tool.parameters);
-    const Status status =
-        schema.ok() ? SchemaCompiler(*schema, builder, text).AddRule().status() : schema.status();
+    Status status = AddArguments(tool, builder, text).status();
     if (builder.is_full()) {
       LoosenAll(format);
       break;
     }
     if (status.ok()) continue;
-    if (tool.is_strict) return Annotate(status, tool.name);
+    if (tool.is_strict) return status;
     tool.parameters = AnyObject();
   }
   return OkStatus();
