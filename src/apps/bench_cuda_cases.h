@@ -31,11 +31,11 @@ struct CudaKernelCase {
 
 struct CudaGemms {
   kernels::CudaGemm& fastest;
-  kernels::CudaGemm& fixed;  // as a server has it
+  kernels::CudaGemm& invariant;  // as a server has it
 };
 
-// Products of BF16; each by the fastest algorithm, and by the one that is fixed for all numbers of
-// rows: the ratio is what batch invariance costs. `gemms` must outlive them.
+// Products of BF16; each by the fastest algorithm, and by one that gives the same bits for all
+// numbers of rows: the ratio is what batch invariance costs. `gemms` must outlive them.
 StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(kernels::CudaDevice& device,
                                                     const CudaGemms& gemms, const MatrixSize& size,
                                                     const std::vector<int64_t>& rows,

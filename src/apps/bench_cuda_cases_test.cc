@@ -40,12 +40,12 @@ class BenchCudaCases : public ::testing::Test {
 
 TEST_F(BenchCudaCases, ProductsAreRight) {
   const auto fastest = kernels::MakeEmulatedGemm(*device_),
-             fixed = kernels::MakeEmulatedGemm(*device_);
-  const auto cases = CudaGemmCases(*device_, {.fastest = *fastest, .fixed = *fixed},
+             invariant = kernels::MakeEmulatedGemm(*device_);
+  const auto cases = CudaGemmCases(*device_, {.fastest = *fastest, .invariant = *invariant},
                                    LayerProducts(spec_)[0], {1, 7}, kColdBytes);
   ExpectRight(cases);
   ASSERT_EQ(cases->size(), 2u * 2);
-  EXPECT_EQ((*cases)[3].work.kernel, "gemm, fixed");
+  EXPECT_EQ((*cases)[3].work.kernel, "gemm, invariant");
   EXPECT_EQ((*cases)[3].work.rows, 7);
   EXPECT_EQ((*cases)[3].work.compared_to, 2u) << "the fastest, of as many rows";
 }
@@ -88,12 +88,13 @@ TEST_F(BenchCudaCases, HeadsThatTheKernelsDoNotHaveAreRefused) {
 class NoGemm final : public kernels::CudaGemm {
  public:
   Status Run(const kernels::CudaGemmArgs&) override { return OkStatus(); }
+  Status Prepare(std::span<const kernels::CudaGemmArgs>) override { return OkStatus(); }
 };
 
 TEST_F(BenchCudaCases, WrongResultsAreFound) {
   const auto right = kernels::MakeEmulatedGemm(*device_);
   NoGemm wrong;
-  const auto cases = CudaGemmCases(*device_, {.fastest = *right, .fixed = wrong},
+  const auto cases = CudaGemmCases(*device_, {.fastest = *right, .invariant = wrong},
                                    LayerProducts(spec_)[0], {1}, kColdBytes);
   ASSERT_TRUE(cases.ok()) << cases.status();
   EXPECT_TRUE((*cases)[0].check().ok());

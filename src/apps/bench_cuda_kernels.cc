@@ -47,7 +47,7 @@ class CudaBench {
     }
     ASSIGN_OR_RETURN(device_, kernels::OpenCudaDevice());
     ASSIGN_OR_RETURN(fastest_, kernels::OpenCudaGemm(*device_, kernels::GemmChoice::kFastest));
-    ASSIGN_OR_RETURN(fixed_, kernels::OpenCudaGemm(*device_, kernels::GemmChoice::kFixed));
+    ASSIGN_OR_RETURN(invariant_, kernels::OpenCudaGemm(*device_, kernels::GemmChoice::kInvariant));
     ASSIGN_OR_RETURN(flushed_, kernels::DeviceBuffer::Allocate(*device_, kFlushedBytes));
     out_ << device_->name() << ": copies move " << Decimal(limits_.read_bytes_per_s / 1e9, 0)
          << " GB/s, products of BF16 do " << Decimal(limits_.bf16_per_s / 1e12, 0) << " TFLOP/s"
@@ -73,8 +73,8 @@ class CudaBench {
     }
     for (const MatrixSize& size : LayerProducts(spec)) {
       ASSIGN_OR_RETURN(const std::vector<CudaKernelCase> cases,
-                       CudaGemmCases(*device_, {.fastest = *fastest_, .fixed = *fixed_}, size,
-                                     options_.rows, options_.cold_bytes));
+                       CudaGemmCases(*device_, {.fastest = *fastest_, .invariant = *invariant_},
+                                     size, options_.rows, options_.cold_bytes));
       RETURN_IF_ERROR(RunGroup(shape, cases));
     }
     return OkStatus();
@@ -138,7 +138,7 @@ class CudaBench {
   KernelReport report_;
   MachineLimits limits_;
   std::unique_ptr<CudaDevice> device_;
-  std::unique_ptr<kernels::CudaGemm> fastest_, fixed_;
+  std::unique_ptr<kernels::CudaGemm> fastest_, invariant_;
   kernels::DeviceBuffer flushed_;
   std::map<int, double> empty_seconds_;  // by the number of kernels
 };

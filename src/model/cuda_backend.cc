@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "base/check.h"
@@ -54,6 +55,17 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
 }
 
+void StoreAs(DType dtype, float value, std::byte* to, size_t index) {
+  if (dtype == DType::kF32) {
+    reinterpret_cast<float*>(to)[index] = value;
+  } else if (dtype == DType::kF16) {
+    reinterpret_cast<F16*>(to)[index] = ToF16(value);
+  } else {
+    CHECK(dtype == DType::kBF16);
+    reinterpret_cast<BF16*>(to)[index] = ToBF16(value);
+  }
+}
+
 }  // namespace
 
 Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& layout) {
@@ -81,6 +93,7 @@ StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaDevice& device,
   std::unique_ptr<CudaBackend> backend(
       new CudaBackend(device, std::move(gemm), spec, layout, std::move(weights), max_rows));
   RETURN_IF_ERROR(backend->AllocateActivations(max_positions));
+  RETURN_IF_ERROR(backend->PrepareProducts());
   return backend;
 }
 
@@ -116,6 +129,42 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
     ASSIGN_OR_RETURN(step.ended, device_.MakeEvent());
   }
   return ReserveBuffer(device_, host_logits_, sizes.logits);
+}
+
+Status CudaBackend::PrepareProducts() {
+  RETURN_IF_ERROR(FillInput());
+  const int64_t rows = CudaStep::MaxLaunchedRows(max_rows_);
+  for (const ProjectionGroup group : kAllProjectionGroups) {
+    std::vector<kernels::CudaGemmArgs> calls;
+    for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
+      calls.push_back(ProductOf(layer, group, rows));
+    }
+    RETURN_IF_ERROR(gemm_->Prepare(calls));
+  }
+  const kernels::CudaGemmArgs logits = LogitProduct(std::min(rows, kMaxLogitRows));
+  return gemm_->Prepare({&logits, 1});
+}
+
+// With numbers as a norm gives them; one call's rows repeat where there are more than a megabyte of
+// them.
+Status CudaBackend::FillInput() {
+  constexpr size_t kDrawnBytes = size_t{1} << 20;
+  constexpr uint64_t kSeed = 1;
+  const size_t drawn = std::min(kDrawnBytes, input_.size_bytes());
+  std::vector<std::byte> values(drawn);
+  std::mt19937_64 random(kSeed);
+  for (size_t i = 0; i < drawn / SizeOf(layout_.dtype); ++i) {
+    // 32 bits of the generator's 64: between -2 and 2.
+    const float value = static_cast<float>(static_cast<int32_t>(random() >> 32)) * 0x1p-30f;
+    StoreAs(layout_.dtype, value, values.data(), i);
+  }
+  RETURN_IF_ERROR(device_.CopyToDevice(input_.data(), values.data(), drawn));
+  for (size_t filled = drawn; filled < input_.size_bytes();) {
+    const size_t more = std::min(filled, input_.size_bytes() - filled);
+    RETURN_IF_ERROR(device_.CopyWithin(input_.data() + filled, input_.data(), more));
+    filled += more;
+  }
+  return device_.Synchronize();
 }
 
 int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
@@ -268,20 +317,24 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
       "norm");
 }
 
-Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
+kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup group,
+                                             int64_t rows) const {
   const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
-  RETURN_IF_ERROR(gemm_->Run(
-      {.dtype = layout_.dtype,
-       .rows = shape_.rows,
-       .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
-       .n = w.w.n,
-       .k = w.w.k,
-       .x = input_.data(),
-       .x_stride = w.w.k,
-       .w = w.w.data.data(),
-       .bias = w.bias.as<float>(),
-       .y = output_.as<float>(),
-       .y_stride = w.w.n}));
+  return {.dtype = layout_.dtype,
+          .rows = rows,
+          .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
+          .n = w.w.n,
+          .k = w.w.k,
+          .x = input_.data(),
+          .x_stride = w.w.k,
+          .w = w.w.data.data(),
+          .bias = w.bias.as<float>(),
+          .y = output_.as<float>(),
+          .y_stride = w.w.n};
+}
+
+Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
+  RETURN_IF_ERROR(gemm_->Run(ProductOf(layer, group, shape_.rows)));
   return shape_.Touches(group) ? AddAdapters(layer, group) : OkStatus();
 }
 

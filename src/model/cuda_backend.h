@@ -71,6 +71,12 @@ class CudaBackend final : public Backend {
               const ModelSpec& spec, const kernels::KvLayout& layout, DeviceWeights weights,
               int64_t max_rows);
   Status AllocateActivations(int64_t max_positions);
+  // Lets the library's algorithms be chosen, with what was allocated.
+  Status PrepareProducts();
+  Status FillInput();
+  // Of the input, into the output; of the input, into the logits.
+  kernels::CudaGemmArgs ProductOf(int64_t layer, ProjectionGroup group, int64_t rows) const;
+  kernels::CudaGemmArgs LogitProduct(int64_t rows) const;
   kernels::AttentionPlanShape AttentionShape() const;
 
   // Of each segment.

@@ -10,6 +10,19 @@ CudaHead CudaBackend::PlanHead(std::span<const int32_t> rows,
   return {spec_, device_.context().num_multiprocessors, rows, how, head_segments_};
 }
 
+kernels::CudaGemmArgs CudaBackend::LogitProduct(int64_t rows) const {
+  return {.dtype = layout_.dtype,
+          .rows = rows,
+          .max_rows = kMaxLogitRows,
+          .n = spec_.vocab_size,
+          .k = spec_.hidden_size,
+          .x = input_.data(),
+          .x_stride = spec_.hidden_size,
+          .w = lm_head().data.data(),
+          .y = logits_.as<float>(),
+          .y_stride = spec_.vocab_size};
+}
+
 Status CudaBackend::ComputeLogits(const CudaHead& head) {
   const auto count = static_cast<int32_t>(head.rows().size());
   CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
@@ -41,16 +54,7 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
                                                     .out = input_.data(),
                                                     .out_stride = spec_.hidden_size}),
                     "final norm"));
-  RETURN_IF_ERROR(gemm_->Run({.dtype = layout_.dtype,
-                              .rows = count,
-                              .max_rows = kMaxLogitRows,
-                              .n = spec_.vocab_size,
-                              .k = spec_.hidden_size,
-                              .x = input_.data(),
-                              .x_stride = spec_.hidden_size,
-                              .w = lm_head().data.data(),
-                              .y = logits_.as<float>(),
-                              .y_stride = spec_.vocab_size}));
+  RETURN_IF_ERROR(gemm_->Run(LogitProduct(count)));
   return AddAdaptersToLogits(head, count);
 }
 

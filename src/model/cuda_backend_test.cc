@@ -195,7 +195,7 @@ class Side {
 
   static std::unique_ptr<kernels::CudaGemm> MakeGemm(kernels::CudaDevice& device) {
     if (device.name().starts_with("emulator")) return kernels::MakeEmulatedGemm(device);
-    return Value(kernels::OpenCudaGemm(device, kernels::GemmChoice::kFixed));
+    return Value(kernels::OpenCudaGemm(device, kernels::GemmChoice::kInvariant));
   }
 
   ThreadPool threads_{2};

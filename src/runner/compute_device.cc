@@ -147,7 +147,7 @@ class CudaGpu final : public ComputeDevice {
 StatusOr<Gpu> OpenGpu() {
   Gpu gpu;
   ASSIGN_OR_RETURN(gpu.device, kernels::OpenCudaDevice());
-  ASSIGN_OR_RETURN(gpu.gemm, kernels::OpenCudaGemm(*gpu.device, kernels::GemmChoice::kFixed));
+  ASSIGN_OR_RETURN(gpu.gemm, kernels::OpenCudaGemm(*gpu.device, kernels::GemmChoice::kInvariant));
   return gpu;
 }
 

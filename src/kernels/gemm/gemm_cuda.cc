@@ -3,16 +3,18 @@
 
 #include "kernels/gemm/gemm_cuda.h"
 
-#include <cublasLt.h>
-#include <dlfcn.h>
-
+#include <algorithm>
 #include <bit>
+#include <cstring>
+#include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/gemm/cublas_lt.h"
 
 namespace aril::kernels {
 namespace {
@@ -20,79 +22,21 @@ namespace {
 // As NVIDIA advises for Hopper.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr uint32_t kAlignment = 16;
-// What kFixed asks the heuristics for: a decode of middling size, which is where the time goes.
-constexpr int64_t kReferenceRows = 32;
-// What its answer is tried for, because the library promises it for the rows that were asked for
-// only: below, at and above the tiles that algorithms have, as far as the product has such rows,
-// and the most that it has. Beyond that an output might be more than any algorithm can address.
+// What the reference is the library's advice for. For fewer rows, if it may not split k, it advises
+// algorithms of older devices, where n is small.
+constexpr int64_t kReferenceRows = 64;
+// What the advice is tried for, because the library gives it for the rows that were asked for only:
+// below, at and above the tiles that algorithms have, as far as the product has such rows, and the
+// most that it has. Beyond that an output might be more than any algorithm can address.
 constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};
 constexpr int kMaxCandidates = 8;
-
-struct CloseLibrary {
-  void operator()(void* handle) const { (void)dlclose(handle); }
-};
-using Library = std::unique_ptr<void, CloseLibrary>;
-
-struct Functions {
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtGetStatusString) status_string;
-  decltype(&cublasLtMatmulDescCreate) desc_create;
-  decltype(&cublasLtMatmulDescDestroy) desc_destroy;
-  decltype(&cublasLtMatmulDescSetAttribute) desc_set;
-  decltype(&cublasLtMatrixLayoutCreate) layout_create;
-  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
-  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
-  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-  decltype(&cublasLtMatmulAlgoCheck) algo_check;
-  decltype(&cublasLtMatmul) matmul;
-};
-
-template <typename Function>
-Status Find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) return Unavailable(std::string("cuBLASLt has no ") + name);
-  return OkStatus();
-}
-
-StatusOr<Functions> FindAll(void* library) {
-  Functions f{};
-  RETURN_IF_ERROR(Find(library, "cublasLtCreate", f.create));
-  RETURN_IF_ERROR(Find(library, "cublasLtDestroy", f.destroy));
-  RETURN_IF_ERROR(Find(library, "cublasLtGetStatusString", f.status_string));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulDescCreate", f.desc_create));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulDescDestroy", f.desc_destroy));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulDescSetAttribute", f.desc_set));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatrixLayoutCreate", f.layout_create));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulPreferenceCreate", f.preference_create));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmulAlgoCheck", f.algo_check));
-  RETURN_IF_ERROR(Find(library, "cublasLtMatmul", f.matmul));
-  return f;
-}
-
-// Only the version that this program's headers are of: its structs are.
-StatusOr<Library> Load(const std::string& library) {
-  const std::string versioned = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-  std::vector<std::string> files = {library};
-  if (library.empty()) files = {versioned, "/usr/local/cuda/lib64/" + versioned};
-  std::string tried;
-  for (const std::string& file : files) {
-    // CUDA's libraries do not clean up behind themselves when they are unloaded.
-    if (void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
-      return Library(handle);
-    }
-    const char* why = dlerror();
-    tried += (tried.empty() ? "" : "; ") + (why == nullptr ? file : std::string(why));
-  }
-  return Unavailable("cuBLASLt cannot be loaded (" + tried +
-                     "); install CUDA's libraries, or name their folder in LD_LIBRARY_PATH");
-}
+// Up to so many rows one algorithm is chosen.
+constexpr int64_t kFewestRows = 8;
+// For fewer rows than kReferenceRows, what is advised for up to so many is worth a try.
+constexpr int64_t kTriedRows = 256;
+// Calls of which an algorithm's time is the mean, and such means of which the least counts: calls
+// of few rows take about as long as it takes to launch them.
+constexpr int kTimings = 2, kCallsOfFewRows = 8, kCallsOfManyRows = 2;
 
 cudaDataType_t TypeOf(DType dtype) {
   if (dtype == DType::kF32) return CUDA_R_32F;
@@ -105,12 +49,11 @@ bool IsAligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignme
 
 class LtGemm final : public CudaGemm {
  public:
-  LtGemm(CudaDevice& device, GemmChoice choice, Library library, const Functions& functions,
-         cublasLtHandle_t handle, DeviceBuffer workspace)
+  LtGemm(CudaDevice& device, GemmChoice choice, CublasLt lt, cublasLtHandle_t handle,
+         DeviceBuffer workspace)
       : device_(device),
         choice_(choice),
-        library_(std::move(library)),
-        lt_(functions),
+        lt_(std::move(lt)),
         handle_(handle),
         workspace_(std::move(workspace)) {}
   ~LtGemm() override { (void)lt_.destroy(handle_); }
@@ -118,24 +61,31 @@ class LtGemm final : public CudaGemm {
   LtGemm& operator=(const LtGemm&) = delete;
 
   Status Run(const CudaGemmArgs& args) override {
-    CHECK(IsAligned(args.x) && IsAligned(args.w) && IsAligned(args.y));
-    CHECK_LE(args.rows, args.max_rows);
     if (args.rows == 0) return OkStatus();
-    Problem problem(lt_);
-    RETURN_IF_ERROR(Describe(args, args.rows, problem));
-    ASSIGN_OR_RETURN(const cublasLtMatmulAlgo_t* algorithm, Choose(args));
-    const float one = 1, zero = 0;
-    return Check(
-        lt_.matmul(handle_, problem.desc, &one, args.w, problem.w, args.x, problem.x, &zero, args.y,
-                   problem.y, args.y, problem.y, algorithm, workspace_.data(), kWorkspaceBytes,
-                   static_cast<cudaStream_t>(device_.context().stream)),
-        "cublasLtMatmul", args);
+    ASSIGN_OR_RETURN(const Algorithm algorithm, Choose(args));
+    return RunBy(algorithm, args);
+  }
+
+  Status Prepare(std::span<const CudaGemmArgs> calls) override {
+    if (choice_ != GemmChoice::kInvariant) return OkStatus();
+    const int64_t max_rows = calls.front().rows;
+    if (max_rows == 0) return OkStatus();
+    ASSIGN_OR_RETURN(const Algorithm reference, Reference(calls.front()));
+    for (int64_t rows = kFewestRows;; rows *= 2) {
+      std::vector<CudaGemmArgs> tried(calls.begin(), calls.end());
+      for (CudaGemmArgs& call : tried) call.rows = std::min(rows, max_rows);
+      ASSIGN_OR_RETURN(const Algorithm fastest, FindFastest(reference, tried));
+      chosen_.insert_or_assign(ChoiceKey(tried.front()), fastest);
+      if (rows >= max_rows) return OkStatus();
+    }
   }
 
  private:
+  using Algorithm = cublasLtMatmulAlgo_t;
+
   // The library's descriptions of one product.
   struct Problem {
-    explicit Problem(const Functions& functions) : lt(functions) {}
+    explicit Problem(const CublasLt& functions) : lt(functions) {}
     Problem(const Problem&) = delete;
     Problem& operator=(const Problem&) = delete;
     ~Problem() {
@@ -144,12 +94,22 @@ class LtGemm final : public CudaGemm {
         if (layout != nullptr) (void)lt.layout_destroy(layout);
       }
     }
-    const Functions& lt;
+    const CublasLt& lt;
     cublasLtMatmulDesc_t desc = nullptr;
     cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
   };
-  // rows (rounded up), max_rows, n, k, dtype, with bias
+  // rows, max_rows, n, k, dtype, with bias
   using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, DType, bool>;
+
+  static Key KeyOf(const CudaGemmArgs& args, int64_t rows) {
+    return {rows, args.max_rows, args.n, args.k, args.dtype, args.bias != nullptr};
+  }
+  // Of all calls for which the same is chosen.
+  Key ChoiceKey(const CudaGemmArgs& args) const {
+    const int64_t fewest = choice_ == GemmChoice::kInvariant ? kFewestRows : 1;
+    const auto rows = static_cast<uint64_t>(std::max(args.rows, fewest));
+    return KeyOf(args, static_cast<int64_t>(std::bit_ceil(rows)));
+  }
 
   Status Check(cublasStatus_t status, const char* what, const CudaGemmArgs& args) const {
     if (status == CUBLAS_STATUS_SUCCESS) return OkStatus();
@@ -183,57 +143,153 @@ class LtGemm final : public CudaGemm {
     return layout(problem.y, CUDA_R_32F, args.n, rows, args.y_stride);
   }
 
-  // The heuristics' first algorithm that can do all it is taken for, asked for once for each shape.
-  StatusOr<const cublasLtMatmulAlgo_t*> Choose(const CudaGemmArgs& args) {
-    const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(args.rows)));
-    const int64_t rows = choice_ == GemmChoice::kFixed ? kReferenceRows : rounded;
-    const Key key{rows, args.max_rows, args.n, args.k, args.dtype, args.bias != nullptr};
-    if (const auto found = algorithms_.find(key); found != algorithms_.end()) {
-      return &found->second;
+  Status RunBy(const Algorithm& algorithm, const CudaGemmArgs& args) {
+    CHECK(IsAligned(args.x) && IsAligned(args.w) && IsAligned(args.y));
+    CHECK_LE(args.rows, args.max_rows);
+    Problem problem(lt_);
+    RETURN_IF_ERROR(Describe(args, args.rows, problem));
+    const float one = 1, zero = 0;
+    return Check(
+        lt_.matmul(handle_, problem.desc, &one, args.w, problem.w, args.x, problem.x, &zero, args.y,
+                   problem.y, args.y, problem.y, &algorithm, workspace_.data(), kWorkspaceBytes,
+                   static_cast<cudaStream_t>(device_.context().stream)),
+        "cublasLtMatmul", args);
+  }
+
+  StatusOr<Algorithm> Choose(const CudaGemmArgs& args) {
+    const Key key = ChoiceKey(args);
+    if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
+    if (choice_ == GemmChoice::kInvariant) return Reference(args);
+    ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(args, std::get<0>(key)));
+    if (advised.empty()) return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
+    return chosen_.emplace(key, advised.front()).first->second;
+  }
+
+  // The first of those advised that can compute any number of rows.
+  StatusOr<Algorithm> Reference(const CudaGemmArgs& args) {
+    const Key key = KeyOf(args, 0);
+    if (const auto found = references_.find(key); found != references_.end()) return found->second;
+    ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(args, kReferenceRows));
+    for (const Algorithm& algorithm : advised) {
+      bool can = true;
+      for (const int64_t rows : kCheckedRows) {
+        if (rows >= args.max_rows || !can) break;
+        ASSIGN_OR_RETURN(can, CanCompute(args, rows, algorithm));
+      }
+      if (can) {
+        ASSIGN_OR_RETURN(can, CanCompute(args, args.max_rows, algorithm));
+      }
+      if (can) return references_.emplace(key, algorithm).first->second;
     }
+    return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
+  }
+
+  // Of those that give the reference's bits for the calls' rows.
+  StatusOr<Algorithm> FindFastest(const Algorithm& reference, std::span<const CudaGemmArgs> calls) {
+    const CudaGemmArgs& call = calls.front();
+    const int64_t compared = std::min(call.rows, kFewestRows);
+    ASSIGN_OR_RETURN(const std::vector<float> expected,
+                     LastRows(reference, call, compared, compared));
+    ASSIGN_OR_RETURN(const std::vector<Algorithm> candidates, Candidates(reference, call));
+    std::optional<Algorithm> fastest;
+    double least_us = std::numeric_limits<double>::infinity();
+    for (const Algorithm& candidate : candidates) {
+      ASSIGN_OR_RETURN(const bool can, CanCompute(call, call.rows, candidate));
+      if (!can) continue;
+      ASSIGN_OR_RETURN(const std::vector<float> got,
+                       LastRows(candidate, call, call.rows, compared));
+      if (std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) != 0) continue;
+      ASSIGN_OR_RETURN(const double us, TimeUs(candidate, calls));
+      if (us >= least_us) continue;
+      least_us = us;
+      fastest = candidate;
+    }
+    if (fastest) return *fastest;
+    return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm that is the same for all rows", call);
+  }
+
+  StatusOr<std::vector<Algorithm>> Candidates(const Algorithm& reference,
+                                              const CudaGemmArgs& call) const {
+    std::vector<Algorithm> candidates = {reference};
+    const int64_t last = std::min(call.max_rows, std::max(2 * call.rows, kTriedRows));
+    for (int64_t rows = std::max(call.rows / 2, kFewestRows); rows <= last; rows *= 2) {
+      ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(call, rows));
+      for (const Algorithm& algorithm : advised) {
+        const bool known = std::ranges::any_of(candidates, [&](const Algorithm& other) {
+          return std::memcmp(&other, &algorithm, sizeof(Algorithm)) == 0;
+        });
+        if (!known) candidates.push_back(algorithm);
+      }
+    }
+    return candidates;
+  }
+
+  // The call's last `count` rows of y, computed as the last ones of `rows`.
+  StatusOr<std::vector<float>> LastRows(const Algorithm& algorithm, CudaGemmArgs call, int64_t rows,
+                                        int64_t count) {
+    call.x += (call.rows - rows) * call.x_stride * static_cast<int64_t>(SizeOf(call.dtype));
+    call.rows = rows;
+    CHECK_EQ(call.y_stride, call.n);
+    std::vector<float> last(static_cast<size_t>(count * call.n));
+    float* const from = call.y + (rows - count) * call.n;
+    const size_t size_bytes = last.size() * sizeof(float);
+    // What is not computed must not look as if it was.
+    RETURN_IF_ERROR(device_.Set(from, 0xFF, size_bytes));
+    RETURN_IF_ERROR(RunBy(algorithm, call));
+    RETURN_IF_ERROR(device_.CopyToHost(last.data(), from, size_bytes));
+    RETURN_IF_ERROR(device_.Synchronize());
+    return last;
+  }
+
+  // Of a call.
+  StatusOr<double> TimeUs(const Algorithm& algorithm, std::span<const CudaGemmArgs> calls) {
+    const int count = calls.front().rows <= kTriedRows ? kCallsOfFewRows : kCallsOfManyRows;
+    double least = std::numeric_limits<double>::infinity();
+    size_t next = 0;
+    for (int timing = 0; timing < kTimings; ++timing) {
+      ASSIGN_OR_RETURN(const double us, device_.TimeUs([&] {
+        for (int i = 0; i < count; ++i) {
+          RETURN_IF_ERROR(RunBy(algorithm, calls[next++ % calls.size()]));
+        }
+        return OkStatus();
+      }));
+      least = std::min(least, us / count);
+    }
+    return least;
+  }
+
+  StatusOr<bool> CanCompute(const CudaGemmArgs& args, int64_t rows,
+                            const Algorithm& algorithm) const {
+    Problem problem(lt_);
+    RETURN_IF_ERROR(Describe(args, rows, problem));
+    cublasLtMatmulHeuristicResult_t result{};
+    const cublasStatus_t checked = lt_.algo_check(handle_, problem.desc, problem.w, problem.x,
+                                                  problem.y, problem.y, &algorithm, &result);
+    return checked == CUBLAS_STATUS_SUCCESS && result.state == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= kWorkspaceBytes;
+  }
+
+  // What the library advises for so many rows, best first; none if it has nothing.
+  StatusOr<std::vector<Algorithm>> Advised(const CudaGemmArgs& args, int64_t rows) const {
     Problem problem(lt_);
     RETURN_IF_ERROR(Describe(args, rows, problem));
     cublasLtMatmulPreference_t preference = nullptr;
     RETURN_IF_ERROR(
         Check(lt_.preference_create(&preference), "cublasLtMatmulPreferenceCreate", args));
-    std::vector<cublasLtMatmulHeuristicResult_t> candidates(kMaxCandidates);
-    const Status status = Ask(args, problem, preference, candidates);
+    std::vector<cublasLtMatmulHeuristicResult_t> results(kMaxCandidates);
+    const Status status = Ask(args, problem, preference, results);
     (void)lt_.preference_destroy(preference);
     RETURN_IF_ERROR(status);
-    for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
-      ASSIGN_OR_RETURN(const bool usable, IsUsable(args, candidate));
-      if (usable) return &algorithms_.emplace(key, candidate.algo).first->second;
+    std::vector<Algorithm> advised;
+    for (const cublasLtMatmulHeuristicResult_t& result : results) {
+      if (result.state == CUBLAS_STATUS_SUCCESS) advised.push_back(result.algo);
     }
-    return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
+    return advised;
   }
 
-  StatusOr<bool> IsUsable(const CudaGemmArgs& args,
-                          const cublasLtMatmulHeuristicResult_t& candidate) const {
-    if (candidate.state != CUBLAS_STATUS_SUCCESS) return false;
-    if (choice_ == GemmChoice::kFastest) return true;
-    for (const int64_t rows : kCheckedRows) {
-      if (rows >= args.max_rows) break;
-      ASSIGN_OR_RETURN(const bool can, CanCompute(args, rows, candidate));
-      if (!can) return false;
-    }
-    return CanCompute(args, args.max_rows, candidate);
-  }
-
-  StatusOr<bool> CanCompute(const CudaGemmArgs& args, int64_t rows,
-                            const cublasLtMatmulHeuristicResult_t& candidate) const {
-    Problem problem(lt_);
-    RETURN_IF_ERROR(Describe(args, rows, problem));
-    cublasLtMatmulHeuristicResult_t result{};
-    const cublasStatus_t checked = lt_.algo_check(handle_, problem.desc, problem.w, problem.x,
-                                                  problem.y, problem.y, &candidate.algo, &result);
-    return checked == CUBLAS_STATUS_SUCCESS && result.state == CUBLAS_STATUS_SUCCESS &&
-           result.workspaceSize <= kWorkspaceBytes;
-  }
-
-  // Best first, as many as there are.
   Status Ask(const CudaGemmArgs& args, const Problem& problem,
              cublasLtMatmulPreference_t preference,
-             std::vector<cublasLtMatmulHeuristicResult_t>& candidates) const {
+             std::vector<cublasLtMatmulHeuristicResult_t>& results) const {
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
       return Check(lt_.preference_set(preference, attribute, &value, sizeof(value)),
                    "cublasLtMatmulPreferenceSetAttribute", args);
@@ -244,41 +300,40 @@ class LtGemm final : public CudaGemm {
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       RETURN_IF_ERROR(prefer(attribute, kAlignment));
     }
-    if (choice_ == GemmChoice::kFixed) {
+    if (choice_ == GemmChoice::kInvariant) {
       constexpr uint32_t kNoSplits = CUBLASLT_REDUCTION_SCHEME_NONE;
       RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kNoSplits));
     }
     int count = 0;
-    RETURN_IF_ERROR(
-        Check(lt_.heuristic(handle_, problem.desc, problem.w, problem.x, problem.y, problem.y,
-                            preference, kMaxCandidates, candidates.data(), &count),
-              "cublasLtMatmulAlgoGetHeuristic", args));
-    candidates.resize(static_cast<size_t>(count));
-    return OkStatus();
+    const cublasStatus_t asked =
+        lt_.heuristic(handle_, problem.desc, problem.w, problem.x, problem.y, problem.y, preference,
+                      kMaxCandidates, results.data(), &count);
+    results.resize(static_cast<size_t>(count));
+    if (asked == CUBLAS_STATUS_NOT_SUPPORTED) return OkStatus();
+    return Check(asked, "cublasLtMatmulAlgoGetHeuristic", args);
   }
 
   CudaDevice& device_;
   GemmChoice choice_;
-  Library library_;
-  Functions lt_;
+  CublasLt lt_;
   cublasLtHandle_t handle_;
   DeviceBuffer workspace_;
-  std::map<Key, cublasLtMatmulAlgo_t> algorithms_;
+  std::map<Key, Algorithm> references_;  // of kInvariant
+  std::map<Key, Algorithm> chosen_;      // by rows to the next power of two
 };
 
 }  // namespace
 
 StatusOr<std::unique_ptr<CudaGemm>> OpenCudaGemm(CudaDevice& device, GemmChoice choice,
                                                  const std::string& library) {
-  ASSIGN_OR_RETURN(Library loaded, Load(library));
-  ASSIGN_OR_RETURN(const Functions functions, FindAll(loaded.get()));
+  ASSIGN_OR_RETURN(CublasLt lt, LoadCublasLt(library));
   ASSIGN_OR_RETURN(DeviceBuffer workspace, DeviceBuffer::Allocate(device, kWorkspaceBytes));
   cublasLtHandle_t handle = nullptr;
-  if (const cublasStatus_t status = functions.create(&handle); status != CUBLAS_STATUS_SUCCESS) {
-    return Unavailable(std::string("cuBLASLt cannot be used: ") + functions.status_string(status));
+  if (const cublasStatus_t status = lt.create(&handle); status != CUBLAS_STATUS_SUCCESS) {
+    return Unavailable(std::string("cuBLASLt cannot be used: ") + lt.status_string(status));
   }
-  return std::unique_ptr<CudaGemm>(std::make_unique<LtGemm>(
-      device, choice, std::move(loaded), functions, handle, std::move(workspace)));
+  return std::unique_ptr<CudaGemm>(
+      std::make_unique<LtGemm>(device, choice, std::move(lt), handle, std::move(workspace)));
 }
 
 }  // namespace aril::kernels

@@ -16,33 +16,54 @@ constexpr uint64_t kSeed = 29;
 
 class CudaMatrixProduct : public CudaTest {
  protected:
-  // y [rows, n] of one call.
-  std::vector<float> Run(CudaGemm& gemm, CudaDevice& device, const TestMatrix& x,
-                         const TestMatrix& w, const TestMatrix& bias) {
+  // Of one product, on the device.
+  struct Operands {
+    DeviceBuffer x, w, bias, y;
+    CudaGemmArgs args;
+  };
+
+  Operands Place(CudaDevice& device, const TestMatrix& x, const TestMatrix& w,
+                 const TestMatrix& bias) {
     const DType dtype = x.view().dtype;
     const auto upload = [&](const Matrix& m) {
       const auto bytes = static_cast<size_t>(m.rows * m.stride) * SizeOf(m.dtype);
       return Upload(device, std::vector<std::byte>(m.data, m.data + bytes));
     };
-    const DeviceBuffer device_x = upload(x.view()), device_w = upload(w.view()),
-                       device_bias = upload(bias.view());
     const int64_t rows = x.view().rows, n = w.view().rows;
-    const DeviceBuffer y = Allocate(device, static_cast<size_t>(rows * n) * sizeof(float));
-    Require(gemm.Run({.dtype = dtype,
-                      .rows = rows,
-                      .n = n,
-                      .k = x.view().cols,
-                      .x = device_x.data(),
-                      .x_stride = x.view().stride,
-                      .w = device_w.data(),
-                      .bias = device_bias.as<float>(),
-                      .y = y.as<float>(),
-                      .y_stride = n}));
-    return Download<float>(device, y);
+    Operands placed = {upload(x.view()),
+                       upload(w.view()),
+                       upload(bias.view()),
+                       Allocate(device, static_cast<size_t>(rows * n) * sizeof(float)),
+                       {}};
+    placed.args = {.dtype = dtype,
+                   .rows = rows,
+                   .n = n,
+                   .k = x.view().cols,
+                   .x = placed.x.data(),
+                   .x_stride = x.view().stride,
+                   .w = placed.w.data(),
+                   .bias = placed.bias.as<float>(),
+                   .y = placed.y.as<float>(),
+                   .y_stride = n};
+    return placed;
+  }
+
+  // y [rows, n] of one call.
+  std::vector<float> Run(CudaGemm& gemm, CudaDevice& device, const TestMatrix& x,
+                         const TestMatrix& w, const TestMatrix& bias) {
+    const Operands placed = Place(device, x, w, bias);
+    Require(gemm.Run(placed.args));
+    return Download<float>(device, placed.y);
+  }
+
+  void Prepare(CudaGemm& gemm, CudaDevice& device, const TestMatrix& x, const TestMatrix& w,
+               const TestMatrix& bias) {
+    const Operands placed = Place(device, x, w, bias);
+    Require(gemm.Prepare({&placed.args, 1}));
   }
 };
 
-TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
+TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsInvariantIfAskedTo) {
   if (emulated()) GTEST_SKIP() << "cuBLASLt has no emulator";
   std::mt19937_64 random(kSeed);
   CudaDevice& device = *devices()[0];
@@ -50,9 +71,9 @@ TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
   if (fastest.status().code() == StatusCode::kUnavailable) {
     GTEST_SKIP() << Message(fastest.status());
   }
-  auto fixed = OpenCudaGemm(device, GemmChoice::kFixed);
+  auto invariant = OpenCudaGemm(device, GemmChoice::kInvariant);
   Require(fastest.status());
-  Require(fixed.status());
+  Require(invariant.status());
   constexpr int64_t kN = 256, kK = 512, kRows = 70;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const TestMatrix x(dtype, kRows, kK, 1.0, random, 0), w(dtype, kN, kK, 1.0, random, 0),
@@ -60,7 +81,7 @@ TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
     std::vector<double> expected(static_cast<size_t>(kRows * kN));
     GemmRef(x.view(), {w.view().data, dtype, {kN, kK}}, bias.floats().data,
             {expected.data(), kRows, kN, kN});
-    const std::vector<float> all = Run(**fixed, device, x, w, bias);
+    const std::vector<float> all = Run(**invariant, device, x, w, bias);
     for (const std::vector<float>& y : {all, Run(**fastest, device, x, w, bias)}) {
       for (size_t i = 0; i < y.size(); ++i) {
         // Sums of kK products of unit normals in fp32: as in gemm_test.cc, with a tensor core's
@@ -71,31 +92,41 @@ TEST_P(CudaMatrixProduct, MatchesTheReferenceAndIsFixedIfAskedTo) {
     // One row alone.
     const TestMatrix first(dtype, 1, kK, 1.0, random, 0);
     std::memcpy(first.view().data, x.view().data, static_cast<size_t>(kK) * SizeOf(dtype));
-    const std::vector<float> alone = Run(**fixed, device, first, w, bias);
+    const std::vector<float> alone = Run(**invariant, device, first, w, bias);
     EXPECT_TRUE(BitwiseEqual(alone.data(), all.data(), kN * sizeof(float))) << dtype;
   }
 }
 
-// Of the sizes that a model has, where an algorithm might split or specialize.
+// Of the sizes that a model has, where an algorithm might split or specialize: by the reference
+// alone, and by what Prepare chose for each number of rows.
 TEST_P(CudaMatrixProduct, ARowOfAModelIsBitwiseTheSameInAnyNumberOfRows) {
   if (emulated()) GTEST_SKIP() << "cuBLASLt has no emulator";
   std::mt19937_64 random(kSeed);
   CudaDevice& device = *devices()[0];
-  auto fixed = OpenCudaGemm(device, GemmChoice::kFixed);
-  if (fixed.status().code() == StatusCode::kUnavailable) GTEST_SKIP() << Message(fixed.status());
-  Require(fixed.status());
-  constexpr int64_t kMaxRows = 512;
-  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 4096}, {4096, 11008}}) {
+  auto reference = OpenCudaGemm(device, GemmChoice::kInvariant);
+  if (reference.status().code() == StatusCode::kUnavailable) {
+    GTEST_SKIP() << Message(reference.status());
+  }
+  Require(reference.status());
+  auto prepared = OpenCudaGemm(device, GemmChoice::kInvariant);
+  Require(prepared.status());
+  constexpr int64_t kMaxRows = 600;
+  for (const auto& [n, k] :
+       {std::pair<int64_t, int64_t>{4096, 4096}, {4096, 11008}, {1000, 4104}}) {
     const TestMatrix w(DType::kBF16, n, k, 1.0, random, 0), bias(DType::kF32, 1, n, 1.0, random, 0),
         x(DType::kBF16, kMaxRows, k, 1.0, random, 0);
-    const std::vector<float> all = Run(**fixed, device, x, w, bias);
-    for (const int64_t rows : {1, 2, 31, 33}) {
+    const std::vector<float> all = Run(**reference, device, x, w, bias);
+    Prepare(**prepared, device, x, w, bias);
+    for (const int64_t rows : {1, 2, 8, 31, 33, 64, 65, 200, 600}) {
       const TestMatrix first(DType::kBF16, rows, k, 1.0, random, 0);
       std::memcpy(first.view().data, x.view().data,
                   static_cast<size_t>(rows * k) * SizeOf(DType::kBF16));
-      const std::vector<float> some = Run(**fixed, device, first, w, bias);
-      EXPECT_TRUE(BitwiseEqual(some.data(), all.data(), some.size() * sizeof(float)))
-          << rows << " rows, " << k << " to " << n;
+      for (CudaGemm* const gemm : {reference->get(), prepared->get()}) {
+        const std::vector<float> some = Run(*gemm, device, first, w, bias);
+        EXPECT_TRUE(BitwiseEqual(some.data(), all.data(), some.size() * sizeof(float)))
+            << rows << " rows, " << k << " to " << n
+            << (gemm == prepared->get() ? ", prepared" : "");
+      }
     }
   }
 }

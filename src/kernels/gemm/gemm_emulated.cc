@@ -33,6 +33,7 @@ class EmulatedGemm final : public CudaGemm {
     stream_.later->push_back([args] { Multiply(args); });
     return OkStatus();
   }
+  Status Prepare(std::span<const CudaGemmArgs>) override { return OkStatus(); }
 
  private:
   const emulator::Stream& stream_;
