@@ -90,32 +90,59 @@ ARIL_DEVICE void StageV(const float* v, const LoraExpandEntry& entry, float scal
     float sum = 0;
     if (row < num_rows && j < rank) {
       const float* p = v + entry.v_offset + static_cast<int64_t>(row) * entry.v_stride + j;
+#pragma unroll 4
       for (int k = 0; k < entry.num_partials; ++k) sum += p[k * entry.v_partial_stride];
     }
     staged[i] = sum * scale;
   }
 }
 
-// Of B, 16 ranks and the 64 columns of a warp: on its way before that has anything to multiply.
-template <typename T>
+// Of B, what a warp multiplies at once: 16 ranks and 64 columns.
 struct TileOfB {
   Vector16 rows[4];  // of Bᵀ, ranks 2t, 2t+1, 2t+8, 2t+9, columns 8g … 8g + 7
+};
 
-  ARIL_DEVICE void Load(const LoraDeviceMatrix& b, int rank, int first_rank, int first_col,
-                        int end) {
-    const int t = ThreadIdx() % 4, col = first_col + ThreadIdx() % kWarpSize / 4 * 8;
-    const bool whole = b.aligned16 != 0 && col + 8 <= end;
+// A warp's way through its columns of B: the ranks of 64 columns, then of its next 64. The next
+// tiles are on their way before there is anything to multiply.
+constexpr int kTilesUnderWay = 2;
+struct ReaderOfB {
+  LoraDeviceMatrix b;
+  int rank;
+  int end;  // of the item's columns
+  // Of the tile to be loaded next.
+  int col;
+  int first_rank = 0;
+  const uint16_t* rows[4] = {};  // null where there is none
+  TileOfB tiles[kTilesUnderWay] = {};
+
+  ARIL_DEVICE void Begin() {
+    FindRows();
+#pragma unroll
+    for (TileOfB& tile : tiles) LoadNext(tile);
+  }
+  ARIL_DEVICE void FindRows() {
+    const int t = ThreadIdx() % 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint16_t* row = RowOf<uint16_t>(b, rank, first_rank + 2 * t + i % 2 + i / 2 * 8);
-      rows[i] = {};
-      if (row != nullptr) rows[i] = whole ? LoadWeights16(row + col) : LoadEight(row, col, end);
+      rows[i] = RowOf<uint16_t>(b, rank, first_rank + 2 * t + i % 2 + i / 2 * 8);
     }
   }
-};
-template <>
-struct TileOfB<F32> {  // is read where it is multiplied
-  ARIL_DEVICE void Load(const LoraDeviceMatrix&, int, int, int, int) {}
+  ARIL_DEVICE void LoadNext(TileOfB& tile) {
+    const int first = col + ThreadIdx() % kWarpSize / 4 * 8;
+    const bool whole = b.aligned16 != 0 && first + 8 <= end;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      tile.rows[i] = {};
+      if (rows[i] == nullptr || first >= end) continue;
+      tile.rows[i] = whole ? LoadWeights16(rows[i] + first) : LoadEight(rows[i], first, end);
+    }
+    first_rank += kLoraRankTile;
+    if (first_rank >= rank) {
+      first_rank = 0;
+      col += kWarps * kTileCols;
+    }
+    if (rank > kLoraRankTile) FindRows();  // of one tile of ranks they stay
+  }
 };
 
 // Two floats as three words of two BF16, which add up to all their bits: eight of the 24 each.
@@ -172,39 +199,33 @@ ARIL_DEVICE void MultiplyTerms(F16, const uint32_t (&v)[3][4], const uint32_t (&
   }
 }
 
-// sums += V · B for a tile of 16 rows and 64 columns from `col` on, whose first ranks of B are in
-// `tile`. sums[i][0] is row g, column 16t + i, sums[i][1] row g, column 16t + 8 + i; [2] and [3]
-// the same of row g + 8.
-//
-// Each rank tile begins from zero, and is added outside of the tensor core, which does not round:
-// every instruction would cut off half an ulp of the whole sum on average, always towards zero, and
-// there are three or six for each tile.
+// Sums of a tile of 16 rows and 64 columns: [i][0] is row g, column 16t + i, [i][1] row g, column
+// 16t + 8 + i; [2] and [3] the same of row g + 8.
+using TileSums = float[kTileInstructions][4];
+
+// Adds V · B for 16 ranks. That begins from zero, and is added outside of the tensor core, which
+// does not round: every instruction would cut off half an ulp of the whole sum on average, always
+// towards zero, and there are three or six for each 16 ranks.
 template <typename T>
-ARIL_DEVICE void MultiplyTile(T, const LoraDeviceMatrix& b, int rank, const float* staged, int col,
-                              int end, TileOfB<T>& tile, float (&sums)[kTileInstructions][4]) {
-  const int stride = StagedStride(rank);
+ARIL_DEVICE void MultiplyTile(T, const uint32_t (&terms)[3][4], const TileOfB& tile,
+                              TileSums& sums) {
   const Vector16(&rows)[4] = tile.rows;
-#pragma unroll 1
-  for (int first = 0; first < rank; first += kLoraRankTile) {
-    if (first > 0) tile.Load(b, rank, first, col, end);
-    uint32_t terms[3][4];
-    LoadTerms(staged, stride, first, terms);
 #pragma unroll
-    for (int i = 0; i < kTileInstructions; ++i) {
-      const uint32_t w[4] = {rows[0].words[i / 2], rows[1].words[i / 2], rows[2].words[i / 2],
-                             rows[3].words[i / 2]};
-      const uint32_t pairs[2] = {i % 2 == 0 ? LowerHalves(w[0], w[1]) : UpperHalves(w[0], w[1]),
-                                 i % 2 == 0 ? LowerHalves(w[2], w[3]) : UpperHalves(w[2], w[3])};
-      float of_tile[4] = {};
-      MultiplyTerms(T{}, terms, pairs, of_tile);
+  for (int i = 0; i < kTileInstructions; ++i) {
+    const uint32_t w[4] = {rows[0].words[i / 2], rows[1].words[i / 2], rows[2].words[i / 2],
+                           rows[3].words[i / 2]};
+    const uint32_t pairs[2] = {i % 2 == 0 ? LowerHalves(w[0], w[1]) : UpperHalves(w[0], w[1]),
+                               i % 2 == 0 ? LowerHalves(w[2], w[3]) : UpperHalves(w[2], w[3])};
+    float of_tile[4] = {};
+    MultiplyTerms(T{}, terms, pairs, of_tile);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) sums[i][k] += of_tile[k];
-    }
+    for (int k = 0; k < 4; ++k) sums[i][k] += of_tile[k];
   }
 }
-ARIL_DEVICE void MultiplyTile(F32, const LoraDeviceMatrix& b, int rank, const float* staged,
-                              int col, int end, TileOfB<F32>&,
-                              float (&sums)[kTileInstructions][4]) {
+
+// In F32, all ranks of the 64 columns from `col` on.
+ARIL_DEVICE void MultiplyColumns(const LoraDeviceMatrix& b, int rank, int col, int end,
+                                 const float* staged, TileSums& sums) {
   const int lane = ThreadIdx() % kWarpSize, stride = StagedStride(rank);
   for (int j = 0; j < rank; ++j) {
     const float* row = RowOf<float>(b, rank, j);
@@ -222,97 +243,183 @@ ARIL_DEVICE void MultiplyTile(F32, const LoraDeviceMatrix& b, int rank, const fl
   }
 }
 
-// y += sum, and the gain if there is one, for 8 neighbours of a row. `col` counts in the block.
+// What a lane has of y in every tile: of rows g, g, g + 8 and g + 8 of the item, eight columns
+// each. Those of row g are on their way while the tile is multiplied: a decode has no others.
+struct LaneOfY {
+  float* y;  // of the item's first row, the block's first column
+  int64_t stride;
+  int num_rows;
+  int end;         // of the item's columns
+  bool aligned16;  // every eight of a tile
+  struct Eight {
+    Float4 low, high;
+  } ahead[2] = {};
+
+  ARIL_DEVICE int Row(int i) const { return ThreadIdx() % kWarpSize / 4 + i / 2 * 8; }
+  ARIL_DEVICE int Col(int tile_col, int i) const {
+    return tile_col + ThreadIdx() % 4 * 16 + i % 2 * 8;
+  }
+  ARIL_DEVICE float* At(int tile_col, int i) const {
+    return y + Row(i) * stride + Col(tile_col, i);
+  }
+  // How many of the eight there are.
+  ARIL_DEVICE int Count(int tile_col, int i) const {
+    return Row(i) < num_rows ? end - Col(tile_col, i) : 0;
+  }
+  ARIL_DEVICE bool IsWhole(int tile_col, int i) const {
+    return aligned16 && Count(tile_col, i) >= 8;
+  }
+  ARIL_DEVICE static Eight Load(const float* at) {
+    const auto* vectors = reinterpret_cast<const Float4*>(at);
+    return {vectors[0], vectors[1]};
+  }
+  ARIL_DEVICE void LoadAhead(int tile_col) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (IsWhole(tile_col, i)) ahead[i] = Load(At(tile_col, i));
+    }
+  }
+  // Each element is one lane's, for all entries of the item: they need no barrier between them.
+  ARIL_DEVICE void Add(int tile_col, const TileSums& sums) {
+    AddRow<0>(tile_col, sums);
+    if (num_rows > 8) AddRow<2>(tile_col, sums);
+  }
+  template <int kFirst>
+  ARIL_DEVICE void AddRow(int tile_col, const TileSums& sums) {
+#pragma unroll
+    for (int i = kFirst; i < kFirst + 2; ++i) {
+      float* at = At(tile_col, i);
+      if (IsWhole(tile_col, i)) {
+        Eight eight = kFirst == 0 ? ahead[i % 2] : Load(at);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          eight.low.values[k] += sums[k][i];
+          eight.high.values[k] += sums[4 + k][i];
+        }
+        auto* vectors = reinterpret_cast<Float4*>(at);
+        vectors[0] = eight.low;
+        vectors[1] = eight.high;
+        continue;
+      }
+      const int count = Count(tile_col, i);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        if (k < count) at[k] += sums[k][i];
+      }
+    }
+  }
+};
+
+// What an adapter multiplies the sum by, column by column, after its part was added.
 template <typename T>
 struct Gain {
-  const typename T::Element* high;  // null: none
+  const typename T::Element* high;
   const typename T::Element* low;
-  const float* bias;
-  const LoraExpandItem& item;
+  const float* bias;  // which it does not multiply; null: zeros
 
-  ARIL_DEVICE float Apply(float y, int col) const {
-    if (high == nullptr) return y;
-    const float of_bias = bias == nullptr ? 0.0f : bias[item.block_col + col];
-    return MultiplyAdd(T::Widen(high[col]) + T::Widen(low[col]), y - of_bias, of_bias);
+  ARIL_DEVICE void Apply(const LaneOfY& y, int tile_col) const {
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      const int count = y.Count(tile_col, i), first = y.Col(tile_col, i);
+      float* at = y.At(tile_col, i);
+#pragma unroll 1
+      for (int k = 0; k < 8 && k < count; ++k) {
+        const int col = first + k;
+        const float of_bias = bias == nullptr ? 0.0f : bias[col];
+        at[k] = MultiplyAdd(T::Widen(high[col]) + T::Widen(low[col]), at[k] - of_bias, of_bias);
+      }
+    }
+  }
+};
+template <typename T>
+ARIL_DEVICE Gain<T> GainOf(const LoraDeviceWeights& weights, const LoraExpandTarget& target,
+                           int block_col) {
+  using Element = typename T::Element;
+  return {RowOf<Element>(weights.gain, 2, 0), RowOf<Element>(weights.gain, 2, 1),
+          target.bias == nullptr ? nullptr : target.bias + block_col};
+}
+
+// A segment's part of an item, before what has to wait for V, and after.
+template <typename T>
+struct Entry {
+  ReaderOfB b;
+
+  ARIL_DEVICE void Begin() { b.Begin(); }
+  // From the warp's first column on.
+  template <typename OnTile>
+  ARIL_DEVICE void Multiply(int col, const float* staged, const OnTile& on_tile) {
+    TileSums sums = {};
+    uint32_t terms[3][4];
+    const int stride = StagedStride(b.rank);
+    LoadTerms(staged, stride, 0, terms);
+    int first_rank = 0;
+#pragma unroll 1
+    while (col < b.end) {
+#pragma unroll
+      for (TileOfB& tile : b.tiles) {
+        if (col >= b.end) break;
+        if (b.rank > kLoraRankTile) LoadTerms(staged, stride, first_rank, terms);
+        MultiplyTile(T{}, terms, tile, sums);
+        b.LoadNext(tile);
+        first_rank += kLoraRankTile;
+        if (first_rank < b.rank) continue;
+        on_tile(col, sums);
+        first_rank = 0;
+        col += kWarps * kTileCols;
+        for (auto& of_instruction : sums) {
+          for (float& sum : of_instruction) sum = 0;
+        }
+      }
+    }
+  }
+};
+template <>
+struct Entry<F32> {
+  ReaderOfB b;  // of which the matrix only is used
+
+  ARIL_DEVICE void Begin() {}
+  template <typename OnTile>
+  ARIL_DEVICE void Multiply(int col, const float* staged, const OnTile& on_tile) {
+    for (; col < b.end; col += kWarps * kTileCols) {
+      TileSums sums = {};
+      MultiplyColumns(b.b, b.rank, col, b.end, staged, sums);
+      on_tile(col, sums);
+    }
   }
 };
 
 template <typename T>
-ARIL_DEVICE void AddEight(const float (&sums)[8], const Gain<T>& gain, int col, int end, float* y) {
-  if (col + 8 <= end && IsAligned16(y)) {
-    auto* vectors = reinterpret_cast<Float4*>(y);
-    Float4 halves[2] = {vectors[0], vectors[1]};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      float& value = halves[i / 4].values[i % 4];
-      value = gain.Apply(value + sums[i], col + i);
-    }
-    vectors[0] = halves[0];
-    vectors[1] = halves[1];
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (col + i < end) y[i] = gain.Apply(y[i] + sums[i], col + i);
-  }
-}
-
-// The first column of this warp in an item; kWarps * kTileCols further on is its next one.
-ARIL_DEVICE int FirstCol(const LoraExpandItem& item) {
-  return item.first_col + ThreadIdx() / kWarpSize * kTileCols;
-}
-
-// Adds one segment's part to the item's rows and columns. Each element of y is one thread's, for
-// all segments of the item: they need no barrier between them. `tile`: what comes first of B.
-template <typename T>
-ARIL_DEVICE void AddEntry(const LoraExpandArgs& args, const LoraExpandItem& item,
-                          const LoraDeviceWeights& weights, const float* staged, TileOfB<T>& tile) {
-  using Element = typename T::Element;
-  const int lane = ThreadIdx() % kWarpSize;
-  const LoraExpandTarget& target = args.targets[item.target];
-  const bool gains = weights.gain.num_runs > 0;
-  const Gain<T> gain = {gains ? RowOf<Element>(weights.gain, 2, 0) : nullptr,
-                        gains ? RowOf<Element>(weights.gain, 2, 1) : nullptr, target.bias, item};
-  const LoraDeviceMatrix b = weights.b;
-  const int rank = weights.rank, end = item.first_col + item.num_cols;
-  for (int col = FirstCol(item); col < end; col += kWarps * kTileCols) {
-    float sums[kTileInstructions][4] = {};
-    MultiplyTile(T{}, b, rank, staged, col, end, tile, sums);
-    tile.Load(b, rank, 0, col + kWarps * kTileCols, end);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 4 + i / 2 * 8;
-      if (row >= item.num_rows) continue;
-      const int first = col + lane % 4 * 16 + i % 2 * 8;
-      const float eight[8] = {sums[0][i], sums[1][i], sums[2][i], sums[3][i],
-                              sums[4][i], sums[5][i], sums[6][i], sums[7][i]};
-      AddEight<T>(eight, gain, first, end,
-                  args.y + (item.first_row + row) * args.y_stride + target.first_col +
-                      item.block_col + first);
-    }
-  }
-}
-
-template <typename T>
 ARIL_DEVICE void ExpandItem(const LoraExpandArgs& args, const LoraExpandItem& item,
                             const LoraExpandEntry* entries, float* staged) {
+  const LoraExpandTarget& target = args.targets[item.target];
+  // Of this warp; kWarps * kTileCols further on is its next one.
+  const int first_col = item.first_col + ThreadIdx() / kWarpSize * kTileCols;
+  float* const first = args.y + item.first_row * args.y_stride + target.first_col + item.block_col;
+  LaneOfY y = {first, args.y_stride, item.num_rows, item.first_col + item.num_cols,
+               IsAligned16(first) && args.y_stride % 4 == 0};
   for (int e = 0; e < item.num_entries; ++e) {
     const LoraExpandEntry entry = entries[item.first_entry + e];
     const LoraDeviceWeights& weights = entry.weights[args.weights_offset + item.block];
     TrapUnless(weights.rank <= entry.v_stride, "a rank of at most the plan's");
     if (weights.rank == 0) continue;
-    TileOfB<T> tile;
-    tile.Load(weights.b, weights.rank, 0, FirstCol(item), item.first_col + item.num_cols);
+    Entry<T> of_segment = {{weights.b, weights.rank, y.end, first_col}};
+    of_segment.Begin();
+    const bool gains = weights.gain.num_runs > 0;
     FollowPreviousKernel();
-    StageV(args.v, entry, entry.weight * weights.scale, weights.rank, item.num_rows, staged);
+    y.LoadAhead(first_col);
+    StageV(args.v, entry, entry.weight * weights.scale, of_segment.b.rank, y.num_rows, staged);
     SyncThreads();
-    AddEntry<T>(args, item, weights, staged, tile);
+    of_segment.Multiply(first_col, staged, [&](int col, const TileSums& sums) {
+      y.Add(col, sums);
+      if (gains) GainOf<T>(weights, target, item.block_col).Apply(y, col);
+      y.LoadAhead(col + kWarps * kTileCols);
+    });
     SyncThreads();
   }
 }
 
 template <typename T>
-ARIL_KERNEL(kThreads)
+ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
 ExpandKernel(ARIL_PARAMETER LoraExpandArgs args) {
   const auto* base = reinterpret_cast<const std::byte*>(args.tables);
   const LoraTables tables = *args.tables;

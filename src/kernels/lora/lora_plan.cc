@@ -11,7 +11,8 @@ namespace aril::kernels {
 namespace {
 
 // A segment up to this long is split along `in`, a block for each chunk, and the expand adds up the
-// partials. Longer ones have blocks enough, and their partials would be more to read than is won.
+// partials. Longer ones are if there would be too few blocks; else their partials would be more to
+// read than is won.
 constexpr int32_t kSplitRows = 256;
 // Columns that a block expands at once; an item has a multiple of them.
 constexpr int64_t kExpandCols = 256;
@@ -19,6 +20,10 @@ constexpr int64_t kExpandCols = 256;
 // blocks that fit the device at a time should have work, but none of them a second item: some more
 // items than places take as long as twice as many.
 constexpr int64_t kItemsPerMultiprocessor = 4;
+
+// Rows of an item. A block takes eight after eight, and its matrix for all of them: fewer are
+// faster while no block has a second item.
+constexpr int32_t kFewRows = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -38,10 +43,26 @@ int64_t NumColumnTiles(const LoraPlanShape& shape, int64_t cols) {
 
 bool Aligned16(int64_t value) { return value % 16 == 0; }
 
+int64_t Places(const LoraPlanShape& shape) {
+  return kItemsPerMultiprocessor * shape.num_multiprocessors;
+}
+
+// Items of the segments with more than `longer_than` rows, for one chunk.
+int64_t NumShrinkItems(std::span<const LoraPlanSegment> segments, int64_t rows_per_item,
+                       int32_t longer_than = 0) {
+  int64_t items = 0;
+  for (const LoraPlanSegment& segment : segments) {
+    if (segment.num_rows <= longer_than) continue;
+    const int64_t tiles = CeilDiv(segment.num_rows, rows_per_item);
+    for (const int32_t rank : segment.ranks) items += tiles * CeilDiv(rank, kLoraRankTile);
+  }
+  return items;
+}
+
 // The fewest with which `tiles` of rows have no more items than there are places for blocks; or
 // all, if they have more even then.
 int64_t ColsPerItem(const LoraPlanShape& shape, int64_t tiles) {
-  const int64_t places = kItemsPerMultiprocessor * shape.num_multiprocessors;
+  const int64_t places = Places(shape);
   int64_t widest = 0;
   for (const int64_t out : shape.outs) widest = std::max(widest, BlockCols(shape, out));
   int64_t cols = kExpandCols;
@@ -70,9 +91,21 @@ LoraPlan::LoraPlan(const LoraPlanShape& shape, std::span<const LoraPlanSegment> 
   CHECK_LE(shape.in, INT32_MAX / 2);
   CHECK_LE(shape.outs.size(), size_t{kLoraMaxTargets});
   CHECK(shape.block_cols == 0 || shape.outs.size() == 1);
+  ChooseItems(segments);
   const std::vector<Part> parts = MakeParts(segments);
   for (const Part& part : parts) PlanShrink(part);
   PlanExpand(segments, parts);
+}
+
+// None of this changes a bit of a result.
+void LoraPlan::ChooseItems(std::span<const LoraPlanSegment> segments) {
+  const bool enough = NumShrinkItems(segments, kLoraShrinkRows, kSplitRows) >= Places(shape_);
+  split_rows_ = enough ? kSplitRows : INT32_MAX;
+  shrink_rows_ = kFewRows;
+  while (shrink_rows_ < kLoraShrinkRows &&
+         NumShrinkItems(segments, shrink_rows_) * num_chunks_ > Places(shape_)) {
+    shrink_rows_ *= 2;
+  }
 }
 
 std::vector<LoraPlan::Part> LoraPlan::MakeParts(std::span<const LoraPlanSegment> segments) {
@@ -86,7 +119,7 @@ std::vector<LoraPlan::Part> LoraPlan::MakeParts(std::span<const LoraPlanSegment>
       const int32_t rank = segment.ranks[t];
       CHECK_LE(rank, kLoraMaxExpandRank);
       if (rank == 0 || segment.num_rows == 0) continue;
-      const int32_t partials = segment.num_rows <= kSplitRows ? num_chunks_ : 1;
+      const int32_t partials = segment.num_rows <= split_rows_ ? num_chunks_ : 1;
       parts.push_back({static_cast<int32_t>(s), static_cast<int32_t>(t), segment.first_row,
                        segment.num_rows, rank, partials, v_floats_, segment.weight,
                        segment.weights + t});
@@ -100,14 +133,14 @@ std::vector<LoraPlan::Part> LoraPlan::MakeParts(std::span<const LoraPlanSegment>
 void LoraPlan::PlanShrink(const Part& part) {
   const int32_t chunks_per_item = part.num_partials == 1 ? num_chunks_ : 1;
   for (int32_t chunk = 0; chunk < num_chunks_; chunk += chunks_per_item) {
-    for (int32_t row = 0; row < part.num_rows; row += kLoraShrinkRows) {
+    for (int32_t row = 0; row < part.num_rows; row += shrink_rows_) {
       for (int32_t rank = 0; rank < part.rank; rank += kLoraRankTile) {
         const int64_t partial_row = int64_t{chunk} * part.num_rows + row;
         shrink_items_.push_back({.weights = part.weights,
                                  .v_offset = part.v_offset + partial_row * part.rank,
                                  .v_stride = part.rank,
                                  .first_row = part.first_row + row,
-                                 .num_rows = std::min(kLoraShrinkRows, part.num_rows - row),
+                                 .num_rows = std::min(shrink_rows_, part.num_rows - row),
                                  .first_rank = rank,
                                  .first_chunk = chunk,
                                  .num_chunks = chunks_per_item});
@@ -127,11 +160,14 @@ void LoraPlan::PlanExpand(std::span<const LoraPlanSegment> segments,
   std::ranges::sort(cuts);
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
 
-  int64_t tiles = 0;
-  for (size_t i = 1; i < cuts.size(); ++i) {
-    tiles += CeilDiv(cuts[i] - cuts[i - 1], kLoraExpandRows);
-  }
-  const int64_t cols_per_item = ColsPerItem(shape_, tiles);
+  const auto num_tiles = [&](int32_t rows) {
+    int64_t tiles = 0;
+    for (size_t i = 1; i < cuts.size(); ++i) tiles += CeilDiv(cuts[i] - cuts[i - 1], rows);
+    return tiles;
+  };
+  const bool few = num_tiles(kFewRows) * NumColumnTiles(shape_, kExpandCols) <= Places(shape_);
+  const int32_t rows_per_item = few ? kFewRows : kLoraExpandRows;
+  const int64_t cols_per_item = ColsPerItem(shape_, num_tiles(rows_per_item));
 
   // Parts in the order in which they begin; those of the rows at hand, in the order of the list.
   std::vector<const Part*> by_row;
@@ -145,8 +181,8 @@ void LoraPlan::PlanExpand(std::span<const LoraPlanSegment> segments,
     for (; next < by_row.size() && by_row[next]->first_row == begin; ++next) {
       active.insert(by_row[next]);
     }
-    for (int32_t row = begin; row < end && !active.empty(); row += kLoraExpandRows) {
-      PlanTile({active.begin(), active.end()}, row, std::min(kLoraExpandRows, end - row),
+    for (int32_t row = begin; row < end && !active.empty(); row += rows_per_item) {
+      PlanTile({active.begin(), active.end()}, row, std::min(rows_per_item, end - row),
                cols_per_item);
     }
   }
@@ -233,8 +269,8 @@ LoraPlanBounds BoundLoraPlan(const LoraPlanShape& shape, int64_t max_segments, i
   const int64_t chunks = CeilDiv(shape.in, kLoraChunk);
   const auto targets = static_cast<int64_t>(shape.outs.size());
   // Each segment may have one tile that is not full, and cuts those of others twice.
-  const int64_t shrink_tiles = max_segments + max_rows / kLoraShrinkRows;
-  const int64_t expand_tiles = 2 * max_segments + max_rows / kLoraExpandRows;
+  const int64_t shrink_tiles = max_segments + max_rows / kFewRows;
+  const int64_t expand_tiles = 2 * max_segments + max_rows / kFewRows;
   const int64_t shrink_items = shrink_tiles * chunks * CeilDiv(max_rank, kLoraRankTile) * targets;
   // Each tile has, at each target, an entry for each segment of its rows.
   const int64_t entries =

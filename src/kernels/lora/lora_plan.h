@@ -70,6 +70,7 @@ class LoraPlan {
  private:
   struct Part;
 
+  void ChooseItems(std::span<const LoraPlanSegment> segments);
   std::vector<Part> MakeParts(std::span<const LoraPlanSegment> segments);
   void PlanShrink(const Part& part);
   void PlanExpand(std::span<const LoraPlanSegment> segments, const std::vector<Part>& parts);
@@ -78,6 +79,8 @@ class LoraPlan {
 
   LoraPlanShape shape_;
   int32_t num_chunks_;
+  int32_t split_rows_ = 0;   // of a segment that is split along `in`, at most
+  int32_t shrink_rows_ = 0;  // of an item
   int32_t max_rank_ = 0;
   int64_t v_floats_ = 0;
   std::vector<LoraShrinkItem> shrink_items_;

@@ -226,6 +226,29 @@ TEST(LoraPlan, GivesADecodeAsManyItemsAsADeviceHasPlacesForBlocks) {
   }
 }
 
+// One adapter's rows, of a decode or of a prefill: as many blocks as there are places, if need be
+// by fewer rows for each and by splitting along `in`.
+TEST(LoraPlan, SpreadsASegmentOverTheDevice) {
+  const int64_t outs[] = {4096, 4096, 4096};
+  const int32_t ranks[] = {16, 16, 16};
+  LoraDeviceWeights weights[3];
+  const auto plan = [&](int32_t rows) {
+    const std::vector<LoraPlanSegment> segments = {{0, rows, 1, weights, ranks}};
+    return LoraPlan({4096, outs, 132}, segments);
+  };
+  const auto shrink = [&](int32_t rows) { return plan(rows).shrink_items(); };
+  EXPECT_EQ(shrink(32).size(), 3u * 4 * 4);
+  EXPECT_EQ(shrink(32)[0].num_rows, 8);
+  EXPECT_EQ(shrink(512).size(), 3u * 4 * 32);
+  EXPECT_EQ(shrink(512)[0].num_rows, 16);
+  EXPECT_EQ(shrink(512)[0].num_chunks, 1);
+  EXPECT_EQ(shrink(8192).size(), 3u * 256);
+  EXPECT_EQ(shrink(8192)[0].num_rows, 32);
+  EXPECT_EQ(shrink(8192)[0].num_chunks, 4);
+  EXPECT_EQ(plan(32).expand_items()[0].num_rows, 8);
+  EXPECT_EQ(plan(512).expand_items()[0].num_rows, 16);
+}
+
 TEST(LoraPlan, DescribesAMatrixAndWhetherItsRowsAreAligned) {
   alignas(16) std::byte page[64];
   std::vector<MatrixRun> runs = {{page, 0, 2}, {page + 32, 2, 1}};

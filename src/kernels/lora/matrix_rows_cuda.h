@@ -41,14 +41,17 @@ ARIL_DEVICE const Element* RowOfToken(const LoraDeviceMatrix& matrix, int token)
 }
 
 // row[first … first + 8) with zeros from `end` on; for rows that are not aligned, and last columns.
+// Little code, not little time: many places have it, few need it.
 ARIL_DEVICE Vector16 LoadEight(const uint16_t* row, int first, int end) {
-  Vector16 v = {};
-  if (row == nullptr) return v;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (first + i < end) v.words[i / 2] |= static_cast<uint32_t>(row[first + i]) << 16 * (i % 2);
+  uint64_t low = 0, high = 0;
+  if (row == nullptr) return {};
+#pragma unroll 1
+  for (int i = 0; i < 4; ++i) {
+    if (first + i < end) low |= static_cast<uint64_t>(row[first + i]) << 16 * i;
+    if (first + 4 + i < end) high |= static_cast<uint64_t>(row[first + 4 + i]) << 16 * i;
   }
-  return v;
+  return {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32),
+           static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)}};
 }
 
 }  // namespace aril::kernels::ARIL_CUDA_TARGET
