@@ -21,9 +21,9 @@ ARIL_DEVICE void TrapUnlessLaunchedFor(const AttentionArgs& args, const Attentio
 // Blocks go by items, and by K and V heads within.
 ARIL_DEVICE Work WorkOf(const AttentionArgs& args, const AttentionTables& tables) {
   const int kv_heads = args.layer.num_kv_heads;
-  const AttentionItem item = tables.items[BlockIdx() / kv_heads];
-  return {tables.tiles[item.tile], item.first_split, item.end_split, BlockIdx() % kv_heads,
-          args.num_heads / kv_heads};
+  const AttentionItem item = tables.items[Quotient(BlockIdx(), kv_heads)];
+  return {tables.tiles[item.tile], item.first_split, item.end_split,
+          Remainder(BlockIdx(), kv_heads), Quotient(args.num_heads, kv_heads)};
 }
 
 // As many blocks as have room for what they keep in registers: ptxas 13.0 spills none up to 128, if
@@ -90,8 +90,8 @@ MergeKernel(ARIL_PARAMETER AttentionArgs args) {
   const AttentionTables tables = *args.tables;
   const int kv_heads = args.layer.num_kv_heads;
   if (BlockIdx() >= tables.num_tiles * kv_heads) return;
-  const Work work = {tables.tiles[BlockIdx() / kv_heads], 0, 0, BlockIdx() % kv_heads,
-                     args.num_heads / kv_heads};
+  const Work work = {tables.tiles[Quotient(BlockIdx(), kv_heads)], 0, 0,
+                     Remainder(BlockIdx(), kv_heads), Quotient(args.num_heads, kv_heads)};
   if (work.IsWhole()) return;
   for (int q = ThreadIdx() / kWarpSize; q < work.tile.num_queries; q += kWarps) {
     MergeQuery<T>(args, work, q);

@@ -18,6 +18,14 @@ ARIL_DEVICE constexpr int LoadsAtATime() {
   return kDim <= 128 ? 4 : 2;
 }
 
+// A warp's loads; when they are used up, its unit's values: eight floats more than a row has, so
+// that no two lanes of a store share a bank.
+template <int kDim>
+union WarpLoads {
+  alignas(128) std::byte loads[LoadsAtATime<kDim>()][kStep * RowBytes<kDim>()];
+  float values[kWarpQueries][kDim + 8];
+};
+
 template <int kDim>
 struct NarrowShared {
   const std::byte* tokens[kWarps][kUnit];
@@ -25,12 +33,7 @@ struct NarrowShared {
   float max[kWarps][kWarpQueries];
   float keep[kWarps][kWarpQueries];
   float sum[kWarps][kWarpQueries];
-  union {
-    alignas(128) std::byte loads[kWarps][LoadsAtATime<kDim>()][kStep * RowBytes<kDim>()];
-    // The units' values: eight floats more than a row has, so that no two lanes of a store share a
-    // bank.
-    float values[kWarps][kWarpQueries][kDim + 8];
-  };
+  WarpLoads<kDim> warps[kWarps];
 };
 
 // The softmax of a query's keys; a thread has columns thread % 8 + 8 i of query thread / 8.
@@ -41,20 +44,22 @@ struct QuerySoftmax {
   float values[kDim / 8] = {};
 };
 
-// A warp's unit on its way through shared memory.
-template <typename T, int kDim>
+// A warp's unit, of which the queries see `keys`, on its way through shared memory.
+template <int kDim>
 struct UnitLoads {
   const AttentionArgs& args;
   NarrowShared<kDim>& shared;
+  Keys keys;
 
   // Load `i` of the unit: 16 keys, or the values of 16.
   ARIL_DEVICE std::byte* Place(int i) const {
-    return shared.loads[Warp()][i % LoadsAtATime<kDim>()];
+    return shared.warps[Warp()].loads[i % LoadsAtATime<kDim>()];
   }
   ARIL_DEVICE void Begin(int i) const {
     if (i < 2 * kUnitSteps) {
       const KvLayer& layer = args.layer;
-      CopyRows<kDim, kStep, kWarpSize>(args, shared.tokens[Warp()] + i % kUnitSteps * kStep,
+      const int first = i % kUnitSteps * kStep;
+      CopyRows<kDim, kStep, kWarpSize>(args, shared.tokens[Warp()] + first, keys.From(first),
                                        i < kUnitSteps ? layer.key_offset : layer.value_offset,
                                        Lane(), Place(i));
     }
@@ -76,39 +81,60 @@ struct UnitLoads {
   }
 };
 
-// The warp's unit of the split, of which the queries see `keys`: its scores.
+// Where a query begins in q or out: a tile's are heads of one row, one after the other.
+ARIL_DEVICE int64_t RowQueryOffset(const AttentionArgs& args, const Work& work, int query,
+                                   int64_t stride) {
+  return QueryOffset(args, work, 0, stride) + query * args.layer.head_dim;
+}
+
+template <int kDim>
+ARIL_DEVICE void LoadRowQueries(const AttentionArgs& args, const Work& work,
+                                uint32_t (&q)[kDim / kStep][4]) {
+  const int query = Lane() / 4;
+  const uint16_t* first =
+      reinterpret_cast<const uint16_t*>(args.q) + RowQueryOffset(args, work, query, args.q_stride);
+  const uint16_t* const rows[2] = {first, first + 8 * args.layer.head_dim};
+  LoadQueries<kDim>(args, rows, {query < work.tile.num_queries, query + 8 < work.tile.num_queries},
+                    q);
+}
+
+// The scores of the warp's unit, which begins at token `start`.
 template <typename T, int kDim>
-ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int start, Keys keys,
-                           const UnitLoads<T, kDim>& loads, float (&scores)[kUnit / 8][4]) {
+ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int start,
+                           const UnitLoads<kDim>& loads, float (&scores)[kUnit / 8][4]) {
+  const Keys keys = loads.keys;
 #pragma unroll
   for (int i = Lane(); i < kUnit; i += kWarpSize) {
-    loads.shared.tokens[Warp()][i] = keys.Has(i) ? FindToken<T>(args, work, start + i) : nullptr;
+    loads.shared.tokens[Warp()][i] = FindToken<T>(args, work, start + keys.Nearest(i));
   }
   SyncWarp();
   loads.BeginFirst();
   uint32_t q[kDim / kStep][4];
-  LoadQueries<kDim>(args, work, 0, q);
+  LoadRowQueries<kDim>(args, work, q);
 #pragma unroll
   for (int step = 0; step < kUnitSteps; ++step) {
     const std::byte* place = loads.Wait(step);
     ScoreKeys<T, kDim>(q, place, scores[2 * step], scores[2 * step + 1]);
     loads.End(step);
   }
-  const Keys of_queries[2] = {keys, keys};
-  HideUnseen(of_queries, scores);
+  if (keys.Has(0) && keys.Has(kUnit - 1)) return;
+  HideUnseen({keys, keys}, scores);
 }
 
 // Its sums and values, by weights relative to the largest score of the split so far.
 template <typename T, int kDim>
-ARIL_DEVICE void SumUnit(const UnitLoads<T, kDim>& loads, float scale,
-                         const float (&scores)[kUnit / 8][4], float (&values)[kDim / 8][4]) {
+ARIL_DEVICE void SumUnit(const Work& work, const UnitLoads<kDim>& loads, float scale,
+                         const float (&scores)[kUnit / 8][4]) {
   NarrowShared<kDim>& shared = loads.shared;
   float max[2], sums[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int query = Lane() / 4 + 8 * r;
     float last = -kInfinity;
-    for (int w = 0; w < Warp(); ++w) last = fmaxf(last, shared.max[w][query]);
+#pragma unroll
+    for (int w = 0; w + 1 < kWarps; ++w) {
+      if (w < Warp()) last = fmaxf(last, shared.max[w][query]);
+    }
     max[r] = fmaxf(last, shared.max[Warp()][query]);
     if (Lane() % 4 == 0) shared.keep[Warp()][query] = KeepFactor(last, max[r]);
   }
@@ -119,6 +145,7 @@ ARIL_DEVICE void SumUnit(const UnitLoads<T, kDim>& loads, float scale,
     shared.sum[Warp()][Lane() / 4] = sums[0];
     shared.sum[Warp()][Lane() / 4 + 8] = sums[1];
   }
+  float values[kDim / 8][4] = {};
 #pragma unroll
   for (int step = 0; step < kUnitSteps; ++step) {
     const std::byte* place = loads.Wait(kUnitSteps + step);
@@ -131,13 +158,25 @@ ARIL_DEVICE void SumUnit(const UnitLoads<T, kDim>& loads, float scale,
     }
     loads.End(kUnitSteps + step);
   }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = Lane() / 4 + 8 * r;
+    if (query >= work.tile.num_queries) continue;
+    float* row = shared.warps[Warp()].values[query] + Lane() % 4 * 2;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      row[8 * n] = values[n][2 * r];
+      row[8 * n + 1] = values[n][2 * r + 1];
+    }
+  }
 }
 
 // The units' parts, in order: of this thread's query and columns.
 template <int kDim>
 ARIL_DEVICE QuerySoftmax<kDim> AddUnits(const NarrowShared<kDim>& shared, Keys keys) {
   QuerySoftmax<kDim> split;
-  const int query = ThreadIdx() / 8, col = ThreadIdx() % 8;
+  const int query = Quotient(ThreadIdx(), 8), col = Remainder(ThreadIdx(), 8);
+#pragma unroll 1
   for (int w = 0; w < kWarps; ++w) {
     if (keys.Within(w * kUnit, kUnit).IsEmpty()) continue;
     const float keep = shared.keep[w][query];
@@ -145,25 +184,25 @@ ARIL_DEVICE QuerySoftmax<kDim> AddUnits(const NarrowShared<kDim>& shared, Keys k
     split.sum = MultiplyAdd(split.sum, keep, shared.sum[w][query]);
 #pragma unroll
     for (int i = 0; i < kDim / 8; ++i) {
-      split.values[i] = MultiplyAdd(split.values[i], keep, shared.values[w][query][col + 8 * i]);
+      split.values[i] =
+          MultiplyAdd(split.values[i], keep, shared.warps[w].values[query][col + 8 * i]);
     }
   }
   return split;
 }
 
-// The softmax of one split; the queries see `keys` of it, at least one.
+// Leaves the units of a split, of which the queries see `keys`, in shared memory.
 template <typename T, int kDim>
-ARIL_DEVICE QuerySoftmax<kDim> OneSplit(const AttentionArgs& args, const Work& work, int split,
-                                        Keys keys, NarrowShared<kDim>& shared) {
-  const UnitLoads<T, kDim> loads{args, shared};
+ARIL_DEVICE void ComputeUnits(const AttentionArgs& args, const Work& work, int split, Keys keys,
+                              NarrowShared<kDim>& shared) {
   const int start = Warp() * kUnit;
   const float scale = args.scale * kLog2E;
-  const Keys of_unit = keys.Within(start, kUnit);
+  const UnitLoads<kDim> loads{args, shared, keys.Within(start, kUnit)};
+  const bool is_seen = !loads.keys.IsEmpty();
   float scores[kUnit / 8][4] = {};
   float max[2] = {-kInfinity, -kInfinity};
-  SyncThreads();  // the last split's values are no longer needed
-  if (!of_unit.IsEmpty()) {
-    ScoreUnit<T, kDim>(args, work, split * kAttentionSplit + start, of_unit, loads, scores);
+  if (is_seen) {
+    ScoreUnit<T, kDim>(args, work, split * kAttentionSplit + start, loads, scores);
     FindMax(scores, scale, max);
   }
   if (Lane() % 4 == 0) {
@@ -171,37 +210,25 @@ ARIL_DEVICE QuerySoftmax<kDim> OneSplit(const AttentionArgs& args, const Work& w
     shared.max[Warp()][Lane() / 4 + 8] = max[1];
   }
   SyncThreads();
-  float values[kDim / 8][4] = {};
-  if (!of_unit.IsEmpty()) SumUnit<T, kDim>(loads, scale, scores, values);
-  SyncThreads();  // the loads are no longer needed
-  if (!of_unit.IsEmpty()) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int query = Lane() / 4 + 8 * r;
-      if (query >= work.tile.num_queries) continue;
-      float* row = shared.values[Warp()][query] + Lane() % 4 * 2;
-#pragma unroll
-      for (int n = 0; n < kDim / 8; ++n) {
-        row[8 * n] = values[n][2 * r];
-        row[8 * n + 1] = values[n][2 * r + 1];
-      }
-    }
-  }
+  if (is_seen) SumUnit<T, kDim>(work, loads, scale, scores);
   SyncThreads();
-  return AddUnits<kDim>(shared, keys);
 }
 
 template <typename T, int kDim>
 ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
                             NarrowShared<kDim>& shared) {
-  const int query = ThreadIdx() / 8, col = ThreadIdx() % 8, head_dim = args.layer.head_dim;
+  const int query = Quotient(ThreadIdx(), 8), col = Remainder(ThreadIdx(), 8),
+            head_dim = args.layer.head_dim;
   const bool is_there = query < work.tile.num_queries;
   const Keys keys = KeysOf(args, work, 0);
   QuerySoftmax<kDim> total;
+#pragma unroll 1
   for (int split = work.first_split; split < work.end_split; ++split) {
-    const QuerySoftmax<kDim> part = OneSplit<T, kDim>(
-        args, work, split, keys.Within(split * kAttentionSplit, kAttentionSplit), shared);
+    const Keys of_split = keys.Within(split * kAttentionSplit, kAttentionSplit);
+    if (split > work.first_split) SyncThreads();  // the last one's units are no longer needed
+    ComputeUnits<T, kDim>(args, work, split, of_split, shared);
     if (!is_there) continue;
+    const QuerySoftmax<kDim> part = AddUnits<kDim>(shared, of_split);
     if (!work.IsWhole()) {
       float* partial = Partial(args, work, split, query);
       if (col == 0) {
@@ -224,7 +251,7 @@ ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
   }
   if (!is_there || !work.IsWhole()) return;
   auto* out =
-      reinterpret_cast<uint16_t*>(args.out) + QueryOffset(args, work, query, args.out_stride);
+      reinterpret_cast<uint16_t*>(args.out) + RowQueryOffset(args, work, query, args.out_stride);
   const float inverse = 1 / total.sum;
 #pragma unroll
   for (int i = 0; i < kDim / 8; ++i) {

@@ -22,6 +22,16 @@ constexpr float kLog2E = 1.44269504f;
 ARIL_DEVICE int Min(int a, int b) { return a < b ? a : b; }
 ARIL_DEVICE int Max(int a, int b) { return a > b ? a : b; }
 
+// Unsigned, as what may be negative takes several instructions to divide, even by a power of two.
+ARIL_DEVICE int Quotient(int a, int b) {
+  return static_cast<int>(static_cast<uint32_t>(a) / static_cast<uint32_t>(b));
+}
+ARIL_DEVICE int Remainder(int a, int b) {
+  return static_cast<int>(static_cast<uint32_t>(a) % static_cast<uint32_t>(b));
+}
+ARIL_DEVICE int Lane() { return Remainder(ThreadIdx(), kWarpSize); }
+ARIL_DEVICE int Warp() { return Quotient(ThreadIdx(), kWarpSize); }
+
 // What a block works on: an item of the tables, for one of the K and V heads.
 struct Work {
   AttentionDeviceTile tile;
@@ -40,6 +50,10 @@ struct Keys {
 
   ARIL_DEVICE bool IsEmpty() const { return first >= end; }
   ARIL_DEVICE bool Has(int key) const { return first <= key && key < end; }
+  // The key, or else the nearest to it that is among these, which are not empty.
+  ARIL_DEVICE int Nearest(int key) const { return Min(Max(key, first), end - 1); }
+  // Counted from `start` on.
+  ARIL_DEVICE Keys From(int start) const { return {first - start, end - start}; }
   // Those of the `size` from `start` on, counted from there.
   ARIL_DEVICE Keys Within(int start, int size) const {
     return {Max(first - start, 0), Min(end - start, size)};
@@ -48,8 +62,8 @@ struct Keys {
 
 // What a query of the tile sees.
 ARIL_DEVICE Keys KeysOf(const AttentionArgs& args, const Work& work, int query) {
-  const int end =
-      static_cast<int>(work.tile.first_position) + (work.tile.first_query + query) / work.group + 1;
+  const int end = static_cast<int>(work.tile.first_position) +
+                  Quotient(work.tile.first_query + query, work.group) + 1;
   return {end > args.window ? end - static_cast<int>(args.window) : 0, end};
 }
 
@@ -57,18 +71,18 @@ ARIL_DEVICE Keys KeysOf(const AttentionArgs& args, const Work& work, int query) 
 ARIL_DEVICE int64_t QueryOffset(const AttentionArgs& args, const Work& work, int query,
                                 int64_t stride) {
   const int number = work.tile.first_query + query;
-  return (work.tile.first_row + number / work.group) * stride +
-         (work.kv_head * work.group + number % work.group) * args.layer.head_dim;
+  return (work.tile.first_row + Quotient(number, work.group)) * stride +
+         (work.kv_head * work.group + Remainder(number, work.group)) * args.layer.head_dim;
 }
 
 // The token's key or value but for their offset in a page.
 template <typename T>
 ARIL_DEVICE const std::byte* FindToken(const AttentionArgs& args, const Work& work, int token) {
   const KvLayer& layer = args.layer;
-  const auto at = static_cast<uint32_t>(token);  // 64 bits take long to divide
-  const auto page_tokens = static_cast<uint32_t>(layer.page_tokens);
-  return work.tile.pages[at / page_tokens] + work.kv_head * layer.block_bytes +
-         at % page_tokens * static_cast<uint32_t>(layer.head_dim) * sizeof(typename T::Element);
+  const int page = Quotient(token, layer.page_tokens);
+  const auto row = static_cast<uint32_t>(Remainder(token, layer.page_tokens) * layer.head_dim);
+  return work.tile.pages[page] + work.kv_head * layer.block_bytes +
+         row * sizeof(typename T::Element);
 }
 
 // How two softmaxes become one, whose largest score is `max`.

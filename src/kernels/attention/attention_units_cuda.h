@@ -21,66 +21,80 @@ constexpr int kStep = 16;  // keys, or columns, that a matrix instruction multip
 constexpr int kUnitSteps = kUnit / kStep;
 constexpr int kWarpQueries = 16;
 
-ARIL_DEVICE int Lane() { return ThreadIdx() % kWarpSize; }
-ARIL_DEVICE int Warp() { return ThreadIdx() / kWarpSize; }
-
 template <int kDim>
 ARIL_DEVICE constexpr int RowBytes() {
   return kDim * 2;
 }
 
-// Asks for piece `piece` of a row of head_dim elements; zeros if there is no row.
-ARIL_DEVICE void CopyPiece(const AttentionArgs& args, const std::byte* row, int piece,
-                           std::byte* to) {
-  const int head_dim = args.layer.head_dim, first = piece * 8;
-  if (head_dim % 8 == 0) {
-    const bool present = row != nullptr && first < head_dim;
-    return CopyAsync16(to, present ? row + first * 2 : args.q, present);
-  }
-  const auto* words = reinterpret_cast<const uint32_t*>(row);
-  auto* to_words = reinterpret_cast<uint32_t*>(to);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to_words[i] = words != nullptr && first + 2 * i < head_dim ? words[first / 2 + i] : 0;
-  }
-}
-
-// Asks for the keys, or the values, of tokens [kRows], null where they are not wanted, by the
-// threads `thread`, thread + kStride, … of those that share the work.
-template <int kDim, int kRows, int kStride>
-ARIL_DEVICE void CopyRows(const AttentionArgs& args, const std::byte* const* tokens, int64_t offset,
-                          int thread, std::byte* to) {
-  constexpr int kPieces = kDim / 8;
-#pragma unroll
-  for (int i = 0; i < kRows * kPieces / kStride; ++i) {
-    const int row = (thread + i * kStride) / kPieces, piece = (thread + i * kStride) % kPieces;
-    const std::byte* token = tokens[row];
-    CopyPiece(args, token == nullptr ? nullptr : token + offset, piece,
-              to + row * RowBytes<kDim>() + (piece ^ row % 8) * 16);
-  }
-}
-
-// The operand A of queries `first` + g and + 8 of the tile: zeros beyond its last one and head_dim.
+// Where piece `piece` of a row is.
 template <int kDim>
-ARIL_DEVICE void LoadQueries(const AttentionArgs& args, const Work& work, int first,
-                             uint32_t (&q)[kDim / kStep][4]) {
-  const uint32_t* rows[2];
+ARIL_DEVICE int PieceOffset(int row, int piece) {
+  return row * RowBytes<kDim>() + (piece ^ Remainder(row, 8)) * 16;
+}
+
+// CopyRows of a head_dim whose rows do not begin at pieces: by words, and at once.
+template <int kDim, int kRows, int kStride>
+ARIL_DEVICE void CopyRowsByWords(const AttentionArgs& args, const std::byte* const* tokens,
+                                 Keys wanted, int64_t offset, int thread, std::byte* to) {
+  constexpr int kWords = kDim / 2;
+#pragma unroll 1
+  for (int i = thread; i < kRows * kWords; i += kStride) {
+    const int row = i / kWords, word = i % kWords;
+    const bool present = wanted.Has(row) && 2 * word < args.layer.head_dim;
+    *reinterpret_cast<uint32_t*>(to + PieceOffset<kDim>(row, word / 4) + word % 4 * 4) =
+        present ? reinterpret_cast<const uint32_t*>(tokens[row] + offset)[word] : 0;
+  }
+}
+
+// Asks for the keys, or the values, of tokens [kRows], zeros for those that are not wanted, by the
+// kStride threads that share the work, of which this is `thread`: eight for each 128 bytes.
+template <int kDim, int kRows, int kStride>
+ARIL_DEVICE void CopyRows(const AttentionArgs& args, const std::byte* const* tokens, Keys wanted,
+                          int64_t offset, int thread, std::byte* to) {
+  if (args.layer.head_dim % 8 != 0) [[unlikely]] {
+    CopyRowsByWords<kDim, kRows, kStride>(args, tokens, wanted, offset, thread, to);
+    return;
+  }
+  constexpr int kRowsAtATime = kStride / 8;
+  static_assert(kRows % kRowsAtATime == 0);
+  const int first_row = Quotient(thread, 8), piece = Remainder(thread, 8);
+  const int pieces = Quotient(args.layer.head_dim, 8);
+  const Keys here = wanted.From(first_row);
+  const std::byte* from[kRows / kRowsAtATime];
+#pragma unroll
+  for (int i = 0; i < kRows / kRowsAtATime; ++i) {
+    from[i] = tokens[first_row + i * kRowsAtATime] + (offset + piece * 16);
+  }
+#pragma unroll
+  for (int i = 0; i < kRows / kRowsAtATime; ++i) {
+    const int row = i * kRowsAtATime;
+    std::byte* place = to + PieceOffset<kDim>(first_row + row, piece);
+#pragma unroll
+    for (int p = 0; p < kDim / 8; p += 8) {
+      CopyAsync16(place + p * 16, from[i] + p * 16, here.Has(row) && piece + p < pieces);
+    }
+  }
+}
+
+// The operand A of queries g and g + 8, which begin at `rows`: zeros for those that are not there,
+// and behind head_dim.
+template <int kDim>
+ARIL_DEVICE void LoadQueries(const AttentionArgs& args, const uint16_t* const (&rows)[2],
+                             const bool (&are_there)[2], uint32_t (&q)[kDim / kStep][4]) {
+  const int col = Lane() % 4 * 2;
+  const uint32_t* words[2];
+  int end[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int query = first + Lane() / 4 + 8 * r;
-    rows[r] =
-        query >= work.tile.num_queries
-            ? nullptr
-            : reinterpret_cast<const uint32_t*>(reinterpret_cast<const uint16_t*>(args.q) +
-                                                QueryOffset(args, work, query, args.q_stride));
+    words[r] = reinterpret_cast<const uint32_t*>(rows[r] + col);
+    end[r] = are_there[r] ? args.layer.head_dim - col : 0;
   }
 #pragma unroll
   for (int step = 0; step < kDim / kStep; ++step) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int d = step * kStep + Lane() % 4 * 2 + i / 2 * 8;
-      const uint32_t* row = rows[i % 2];
-      q[step][i] = row != nullptr && d < args.layer.head_dim ? row[d / 2] : 0;
+      const int d = step * kStep + i / 2 * 8;
+      q[step][i] = d < end[i % 2] ? words[i % 2][d / 2] : 0;
     }
   }
 }

@@ -61,12 +61,27 @@ ARIL_DEVICE WarpRows MakeWarpRows(const AttentionArgs& args, const Work& work) {
   return rows;
 }
 
-// Finds the tokens of the unit that begins at `start`, null but for the tile's `keys`.
+template <int kDim>
+ARIL_DEVICE void LoadWarpQueries(const AttentionArgs& args, const Work& work, const WarpRows& rows,
+                                 uint32_t (&q)[kDim / kStep][4]) {
+  const uint16_t* queries[2];
+  bool are_there[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = rows.first_query + Lane() / 4 + 8 * r;
+    are_there[r] = query < work.tile.num_queries;
+    queries[r] = reinterpret_cast<const uint16_t*>(args.q) +
+                 QueryOffset(args, work, are_there[r] ? query : 0, args.q_stride);
+  }
+  LoadQueries<kDim>(args, queries, are_there, q);
+}
+
+// Finds the tokens of the unit that begins at `start`; for those beyond the tile's `keys`, another.
 template <typename T>
 ARIL_DEVICE void FindUnit(const AttentionArgs& args, const Work& work, int start, Keys keys,
                           const std::byte* (&tokens)[kUnit]) {
   for (int i = ThreadIdx(); i < kUnit; i += kThreads) {
-    tokens[i] = keys.Has(start + i) ? FindToken<T>(args, work, start + i) : nullptr;
+    tokens[i] = FindToken<T>(args, work, keys.Nearest(start + i));
   }
 }
 
@@ -257,11 +272,12 @@ ARIL_DEVICE void WideItem(const AttentionArgs& args, const Work& work, WideShare
   const int first_unit = Max(work.first_split * kUnitsOfSplit, keys.first / kUnit);
   const int end_unit = Min(work.end_split * kUnitsOfSplit, (keys.end + kUnit - 1) / kUnit);
   const auto load = [&](int unit, int64_t offset, std::byte* to) {
-    CopyRows<kDim, kUnit, kThreads>(args, shared.tokens[unit % 2], offset, ThreadIdx(), to);
+    CopyRows<kDim, kUnit, kThreads>(args, shared.tokens[unit % 2], keys.From(unit * kUnit), offset,
+                                    ThreadIdx(), to);
     CommitCopies();
   };
   uint32_t q[kDim / kStep][4];
-  LoadQueries<kDim>(args, work, rows.first_query, q);
+  LoadWarpQueries<kDim>(args, work, rows, q);
 #pragma unroll
   for (int n = 0; n < kDim / 8; ++n) shared.totals[n][ThreadIdx()] = {};
   FindUnit<T>(args, work, first_unit * kUnit, keys, shared.tokens[first_unit % 2]);
