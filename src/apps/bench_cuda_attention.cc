@@ -55,6 +55,7 @@ class AttentionCalls {
                                      .max_items = max_items_,
                                      .max_tiles = max_tiles_,
                                      .max_partials = max_partials_,
+                                     .has_wide_tiles = has_wide_tiles_,
                                      .partials = partials_.as<float>(),
                                      .q = q_.data(),
                                      .q_stride = spec_.q_size(),
@@ -126,6 +127,7 @@ class AttentionCalls {
     max_items_ = static_cast<int32_t>(plan.items().size());
     max_tiles_ = plan.is_split() ? static_cast<int32_t>(plan.tiles().size()) : 0;
     max_partials_ = plan.num_partials();
+    has_wide_tiles_ = plan.has_wide_tiles();
     ASSIGN_OR_RETURN(partials_,
                      DeviceBuffer::Allocate(
                          device_, sizeof(float) * static_cast<size_t>(std::max(
@@ -179,6 +181,7 @@ class AttentionCalls {
   Buffer host_pool_, host_q_;
   std::vector<std::byte*> pages_;  // on the device
   int32_t max_items_ = 0, max_tiles_ = 0, max_partials_ = 0;
+  bool has_wide_tiles_ = true;
   DeviceBuffer pool_, page_table_, lists_, tables_, partials_, q_, out_;
 };
 

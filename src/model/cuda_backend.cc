@@ -396,6 +396,7 @@ Status CudaBackend::Attention(int64_t layer) {
            .max_items = shape_.attention_items,
            .max_tiles = shape_.attention_tiles,
            .max_partials = static_cast<int32_t>(shape.max_partials),
+           .has_wide_tiles = shape_.has_wide_tiles,
            .partials = partials_.as<float>(),
            .q = query_.data(),
            .q_stride = spec_.q_size(),

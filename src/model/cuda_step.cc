@@ -55,7 +55,8 @@ CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& att
   CHECK_EQ(tables.size(), batch.segments.size());
   const int num_multiprocessors = attention.num_multiprocessors;
   shape_ = {.rows = static_cast<int32_t>(batch.tokens.size()),
-            .attention_items = static_cast<int32_t>(attention_.items().size())};
+            .attention_items = static_cast<int32_t>(attention_.items().size()),
+            .has_wide_tiles = attention_.has_wide_tiles()};
   if (attention_.is_split()) {
     shape_.attention_tiles = static_cast<int32_t>(attention_.tiles().size());
   }
@@ -152,6 +153,7 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   if (shape_.rows > kMaxRoundedRows) return false;
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
                            .attention_items = NextPowerOfTwo(shape_.attention_items),
+                           .has_wide_tiles = shape_.has_wide_tiles,
                            .touched = shape_.touched,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};

@@ -33,6 +33,7 @@ struct CudaStepShape {
   int32_t rows = 0;             // launched; those beyond the batch's are of no sequence
   int32_t attention_items = 0;  // kernels/attention/attention_cuda.h
   int32_t attention_tiles = 0;  // 0: none is split
+  bool has_wide_tiles = false;  // of attention
   int32_t max_rank = 0;         // of the adapters; 0: none
   // Bit by bit, the plans that there are; of a rounded shape that has any, those of all projection
   // groups.

@@ -140,6 +140,22 @@ TEST(CudaStep, WhatIsAddedToAnEmbeddingStandsBesideAnOwnOne) {
   }
 }
 
+// Other kernels are launched for it.
+TEST(CudaStep, AStepOfDecodesHasAnotherShapeThanOneWithAPrefill) {
+  Decodes decodes(8);
+  const ForwardBatch batch = decodes.batch();
+  const CudaStepShape of_decodes =
+      CudaStep(LargeModel(), LargeAttention(), batch, decodes.tables).shape();
+  EXPECT_FALSE(of_decodes.has_wide_tiles);
+  decodes.sequences.pop_back();
+  decodes.sequences.back().num_rows = 2;
+  const ForwardBatch with_prefill = decodes.batch();
+  const CudaStepShape shape =
+      CudaStep(LargeModel(), LargeAttention(), with_prefill, decodes.tables).shape();
+  EXPECT_TRUE(shape.has_wide_tiles);
+  EXPECT_NE(shape, of_decodes);
+}
+
 TEST(CudaStep, AnotherStepIsOnePiece) {
   const Decodes decodes(65);
   const ForwardBatch batch = decodes.batch();

@@ -26,31 +26,42 @@ ARIL_DEVICE Work WorkOf(const AttentionArgs& args, const AttentionTables& tables
           Remainder(BlockIdx(), kv_heads), Quotient(args.num_heads, kv_heads)};
 }
 
-// As many blocks as have room for what they keep in registers: ptxas 13.0 spills none up to 128, if
-// the tables are read after the wait (before it, it keeps copies).
-template <typename T, int kDim>
-ARIL_KERNEL(kThreads, kDim <= 64 ? 3 : 2)
-TileKernel(ARIL_PARAMETER AttentionArgs args) {
+// Computes the block's item, if there is one.
+template <typename Compute>
+ARIL_DEVICE void ForItem(const AttentionArgs& args, const Compute& compute) {
   FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   TrapUnlessLaunchedFor(args, tables);
   if (BlockIdx() >= tables.num_items * args.layer.num_kv_heads) return;
-  const Work work = WorkOf(args, tables);
-  if constexpr (kDim <= kAttentionMaxWideHeadDim) {
+  compute(WorkOf(args, tables));
+}
+
+// As many blocks as have room for what they keep in registers: ptxas 13.0 spills a few words.
+template <typename T, int kDim>
+ARIL_KERNEL(kThreads, kDim <= 64 ? 3 : 2)
+TileKernel(ARIL_PARAMETER AttentionArgs args) {
+  ForItem(args, [&](const Work& work) {
     if (work.tile.is_wide != 0) {
-      return WideItem<T, kDim>(args, work, *SharedMemory<WideShared<kDim>>());
+      WideItem<T, kDim>(args, work, *SharedMemory<WideShared<kDim>>());
+    } else {
+      NarrowItem<T, kDim>(args, work, *SharedMemory<NarrowShared<kDim>>());
     }
-  }
-  NarrowItem<T, kDim>(args, work, *SharedMemory<NarrowShared<kDim>>());
+  });
+}
+
+// Without wide tiles there is room for more blocks, and less code passes the instruction cache.
+template <typename T, int kDim>
+ARIL_KERNEL(kThreads, NarrowBlocks<kDim>())
+NarrowKernel(ARIL_PARAMETER AttentionArgs args) {
+  ForItem(args, [&](const Work& work) {
+    TrapUnless(work.tile.is_wide == 0, "attention's wide tiles only if the launch has any");
+    NarrowItem<T, kDim>(args, work, *SharedMemory<NarrowShared<kDim>>());
+  });
 }
 
 ARIL_KERNEL(kThreads)
 F32Kernel(ARIL_PARAMETER AttentionArgs args) {
-  FollowPreviousKernel();
-  const AttentionTables tables = *args.tables;
-  TrapUnlessLaunchedFor(args, tables);
-  if (BlockIdx() >= tables.num_items * args.layer.num_kv_heads) return;
-  F32Item(args, WorkOf(args, tables), *SharedMemory<F32Shared>());
+  ForItem(args, [&](const Work& work) { F32Item(args, work, *SharedMemory<F32Shared>()); });
 }
 
 // Merges a query's splits, and writes it: a warp, whose lanes have elements lane + 32 e.
@@ -100,12 +111,17 @@ MergeKernel(ARIL_PARAMETER AttentionArgs args) {
 
 template <typename T, int kDim>
 int LaunchTiles(const CudaContext& context, int blocks, const AttentionArgs& args) {
-  size_t shared_bytes = sizeof(NarrowShared<kDim>);
+  constexpr size_t kNarrowBytes = sizeof(NarrowShared<kDim>);
   if constexpr (kDim <= kAttentionMaxWideHeadDim) {
-    if (shared_bytes < sizeof(WideShared<kDim>)) shared_bytes = sizeof(WideShared<kDim>);
+    constexpr size_t kWideBytes = sizeof(WideShared<kDim>);
+    constexpr size_t kBytes = kNarrowBytes < kWideBytes ? kWideBytes : kNarrowBytes;
+    static_assert(kBytes <= 100 << 10);
+    if (args.has_wide_tiles) {
+      return LaunchKernel(context, {blocks, kThreads, kBytes}, TileKernel<T, kDim>, args);
+    }
   }
-  static_assert(sizeof(NarrowShared<kDim>) <= 100 << 10 && sizeof(WideShared<128>) <= 100 << 10);
-  return LaunchKernel(context, {blocks, kThreads, shared_bytes}, TileKernel<T, kDim>, args);
+  static_assert(NarrowBlocks<kDim>() * (kNarrowBytes + (1 << 10)) <= 227 << 10);
+  return LaunchKernel(context, {blocks, kThreads, kNarrowBytes}, NarrowKernel<T, kDim>, args);
 }
 
 template <typename T>

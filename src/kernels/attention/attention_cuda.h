@@ -73,10 +73,12 @@ struct AttentionTables {
 // is a multiple of the layer's num_kv_heads.
 struct AttentionArgs {
   const AttentionTables* tables = nullptr;  // device memory
-  // The launches' sizes: the kernels trap on tables with more. Without max_tiles none may be split.
+  // The launches' sizes: the kernels trap on tables with more. Without max_tiles none may be split,
+  // without has_wide_tiles none may be wide: there is room for more blocks at a time then.
   int32_t max_items = 0;
   int32_t max_tiles = 0;
   int32_t max_partials = 0;
+  bool has_wide_tiles = true;
   float* partials = nullptr;     // [AttentionPartialFloats()]
   const std::byte* q = nullptr;  // [rows, num_heads · head_dim] in the dtype
   int64_t q_stride = 0;

@@ -105,6 +105,7 @@ std::vector<std::byte> RunAttention(CudaDevice& device, const Problem& problem,
                      .max_items = static_cast<int32_t>(plan.items().size()) + 1,
                      .max_tiles = plan.is_split() ? static_cast<int32_t>(plan.tiles().size()) : 0,
                      .max_partials = plan.num_partials(),
+                     .has_wide_tiles = plan.has_wide_tiles(),
                      .q = q.data(),
                      .q_stride = problem.q.view().stride,
                      .layer = LayerOf(layout, layer),
@@ -193,17 +194,22 @@ TEST_P(CudaAttention, ChunksDoNotChangeABit) {
     for (const TestDType dtype : kDTypes) {
       const Problem problem(c, dtype, {kLength}, kLength, random);
       const std::vector<std::byte> whole = Rows(problem, 0, kLength);
-      int64_t first = 0;
-      for (int64_t size = 1; first < kLength; size = size % 5 == 0 ? 90 - size : size + 1) {
-        const int64_t end = std::min(first + size, kLength);
-        const Schedule schedule = kSchedules[size % 3];
-        const std::vector<std::byte> chunk = Rows(problem, first, end, schedule);
+      const auto expect_same = [&](int64_t first, int64_t end, Schedule schedule) {
         const std::vector<std::byte> expected(
             whole.begin() + first * static_cast<std::ptrdiff_t>(problem.row_bytes()),
             whole.begin() + end * static_cast<std::ptrdiff_t>(problem.row_bytes()));
-        ASSERT_EQ(chunk, expected) << "rows " << first << " to " << end << " head_dim "
-                                   << c.head_dim << " in " << dtype.device;
+        ASSERT_EQ(Rows(problem, first, end, schedule), expected)
+            << "rows " << first << " to " << end << " head_dim " << c.head_dim << " in "
+            << dtype.device;
+      };
+      int64_t first = 0;
+      for (int64_t size = 1; first < kLength; size = size % 5 == 0 ? 90 - size : size + 1) {
+        const int64_t end = std::min(first + size, kLength);
+        ASSERT_NO_FATAL_FAILURE(expect_same(first, end, kSchedules[size % 3]));
         first = end;
+      }
+      for (const int64_t row : {17, 63, 64, 254, 256, 329}) {
+        ASSERT_NO_FATAL_FAILURE(expect_same(row, row + 1, kSchedules[row % 2]));
       }
     }
   }
@@ -251,6 +257,7 @@ TEST(CudaAttentionDeathTest, MoreThanTheLaunchWasMadeForTraps) {
                              .max_items = 2,
                              .max_tiles = 1,
                              .max_partials = 5,
+                             .has_wide_tiles = false,
                              .layer = LayerOf({1, 1, 16, 16, dtype}, 0),
                              .num_heads = 1};
     (void)device->kernels().attention(device->context(), dtype, args);
@@ -261,6 +268,13 @@ TEST(CudaAttentionDeathTest, MoreThanTheLaunchWasMadeForTraps) {
     EXPECT_DEATH(run(dtype, {.num_tiles = 2, .num_partials = 1}), "tiles of at most the launch's");
     EXPECT_DEATH(run(dtype, {.num_partials = 6}), "partial results of at most the launch's");
   }
+  const DeviceBuffer tiles = Upload(*device, std::vector<AttentionDeviceTile>{{.is_wide = 1}});
+  const DeviceBuffer items = Upload(*device, std::vector<AttentionItem>(1));
+  EXPECT_DEATH(run(DType::kBF16, {.tiles = tiles.as<AttentionDeviceTile>(),
+                                  .items = items.as<AttentionItem>(),
+                                  .num_tiles = 1,
+                                  .num_items = 1}),
+               "wide tiles only if the launch has any");
 }
 
 }  // namespace

@@ -11,10 +11,17 @@ namespace aril::kernels::ARIL_CUDA_TARGET {
 
 static_assert(kWarps == kUnitsOfSplit && kWarpQueries == kAttentionNarrowQueries);
 
-// A unit's keys and its values are a warp's eight loads, so many of which are under way: 32 or 64
-// KB for a block. The latency of a multiprocessor's memory times its bandwidth is about 25 KB.
+// A unit's keys and its values are a warp's eight loads, so many of which are under way: 24, 48 or
+// 64 KB for a block. The latency of a multiprocessor's memory times its bandwidth is about 32 KB,
+// but of several blocks some have no loads under way, as they begin or end.
 template <int kDim>
 ARIL_DEVICE constexpr int LoadsAtATime() {
+  return kDim <= 128 ? 3 : 2;
+}
+
+// Those for which a multiprocessor has registers and shared memory.
+template <int kDim>
+ARIL_DEVICE constexpr int NarrowBlocks() {
   return kDim <= 128 ? 4 : 2;
 }
 
@@ -103,14 +110,19 @@ template <typename T, int kDim>
 ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int start,
                            const UnitLoads<kDim>& loads, float (&scores)[kUnit / 8][4]) {
   const Keys keys = loads.keys;
+  const std::byte* tokens[kUnit / kWarpSize];
 #pragma unroll
-  for (int i = Lane(); i < kUnit; i += kWarpSize) {
-    loads.shared.tokens[Warp()][i] = FindToken<T>(args, work, start + keys.Nearest(i));
+  for (int i = 0; i < kUnit / kWarpSize; ++i) {
+    tokens[i] = FindToken<T>(args, work, start + keys.Nearest(Lane() + i * kWarpSize));
+  }
+  uint32_t q[kDim / kStep][4];
+  LoadRowQueries<kDim>(args, work, q);
+#pragma unroll
+  for (int i = 0; i < kUnit / kWarpSize; ++i) {
+    loads.shared.tokens[Warp()][Lane() + i * kWarpSize] = tokens[i];
   }
   SyncWarp();
   loads.BeginFirst();
-  uint32_t q[kDim / kStep][4];
-  LoadRowQueries<kDim>(args, work, q);
 #pragma unroll
   for (int step = 0; step < kUnitSteps; ++step) {
     const std::byte* place = loads.Wait(step);

@@ -105,6 +105,11 @@ void AttentionPlan::AddItems(size_t index, int64_t splits_per_item) {
   }
 }
 
+bool AttentionPlan::has_wide_tiles() const {
+  return std::ranges::any_of(tiles_,
+                             [](const AttentionDeviceTile& tile) { return tile.is_wide != 0; });
+}
+
 size_t AttentionPlan::lists_bytes() const {
   return tiles_.size() * sizeof(AttentionDeviceTile) + items_.size() * sizeof(AttentionItem);
 }

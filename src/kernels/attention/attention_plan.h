@@ -35,6 +35,7 @@ class AttentionPlan {
   const std::vector<AttentionItem>& items() const { return items_; }
   int32_t num_partials() const { return num_partials_; }
   bool is_split() const { return num_partials_ > 0; }
+  bool has_wide_tiles() const;
 
   // AttentionTables, and what it points to, for copies to the device. Write fills both: `tables`
   // and `to` [lists_bytes()], which will lie at `at`; `pages` are the sequences' page tables there.

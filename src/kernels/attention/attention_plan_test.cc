@@ -45,10 +45,12 @@ void ExpectTilesCover(const AttentionPlan& plan, const AttentionPlanShape& shape
                       const std::vector<AttentionSequence>& sequences, const std::string& what) {
   const auto group = static_cast<int32_t>(shape.num_heads / shape.num_kv_heads);
   std::set<std::pair<int32_t, int32_t>> seen;  // rows in the batch, heads
+  bool any_wide = false;
   for (const AttentionDeviceTile& tile : plan.tiles()) {
     ASSERT_GT(tile.num_queries, 0) << what;
     const int32_t last_query = tile.first_query + tile.num_queries - 1;
     if (tile.is_wide != 0) {
+      any_wide = true;
       EXPECT_LE(tile.num_queries, kAttentionWideQueries) << what;
       EXPECT_TRUE(shape.dtype != DType::kF32 && shape.head_dim <= kAttentionMaxWideHeadDim) << what;
     } else {
@@ -66,6 +68,7 @@ void ExpectTilesCover(const AttentionPlan& plan, const AttentionPlanShape& shape
     queries += static_cast<size_t>(sequence.num_rows * group);
   }
   EXPECT_EQ(seen.size(), queries) << what;
+  EXPECT_EQ(plan.has_wide_tiles(), any_wide) << what;
 }
 
 // Items have the splits of their tiles once, partial results places of their own.
