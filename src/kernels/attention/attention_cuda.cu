@@ -26,14 +26,17 @@ ARIL_DEVICE Work WorkOf(const AttentionArgs& args, const AttentionTables& tables
           Remainder(BlockIdx(), kv_heads), Quotient(args.num_heads, kv_heads)};
 }
 
-// Computes the block's item, if there is one.
+// Computes the block's item, if there is one. No kernel of a step writes its tables, so that they
+// are read while the last kernel ends.
 template <typename Compute>
 ARIL_DEVICE void ForItem(const AttentionArgs& args, const Compute& compute) {
-  FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   TrapUnlessLaunchedFor(args, tables);
-  if (BlockIdx() >= tables.num_items * args.layer.num_kv_heads) return;
-  compute(WorkOf(args, tables));
+  const bool has_item = BlockIdx() < tables.num_items * args.layer.num_kv_heads;
+  Work work = {};
+  if (has_item) work = WorkOf(args, tables);
+  FollowPreviousKernel();
+  if (has_item) compute(work);
 }
 
 // As many blocks as have room for what they keep in registers: ptxas 13.0 spills a few words.
@@ -97,16 +100,16 @@ ARIL_DEVICE void MergeQuery(const AttentionArgs& args, const Work& work, int que
 template <typename T>
 ARIL_KERNEL(kThreads)
 MergeKernel(ARIL_PARAMETER AttentionArgs args) {
-  FollowPreviousKernel();
   const AttentionTables tables = *args.tables;
   const int kv_heads = args.layer.num_kv_heads;
-  if (BlockIdx() >= tables.num_tiles * kv_heads) return;
-  const Work work = {tables.tiles[Quotient(BlockIdx(), kv_heads)], 0, 0,
-                     Remainder(BlockIdx(), kv_heads), Quotient(args.num_heads, kv_heads)};
-  if (work.IsWhole()) return;
-  for (int q = ThreadIdx() / kWarpSize; q < work.tile.num_queries; q += kWarps) {
-    MergeQuery<T>(args, work, q);
+  Work work = {};
+  if (BlockIdx() < tables.num_tiles * kv_heads) {
+    work = {tables.tiles[Quotient(BlockIdx(), kv_heads)], 0, 0, Remainder(BlockIdx(), kv_heads),
+            Quotient(args.num_heads, kv_heads)};
   }
+  FollowPreviousKernel();
+  if (work.IsWhole()) return;
+  for (int q = Warp(); q < work.tile.num_queries; q += kWarps) MergeQuery<T>(args, work, q);
 }
 
 template <typename T, int kDim>
