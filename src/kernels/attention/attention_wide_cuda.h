@@ -76,13 +76,13 @@ ARIL_DEVICE void LoadWarpQueries(const AttentionArgs& args, const Work& work, co
   LoadQueries<kDim>(args, queries, are_there, q);
 }
 
-// Finds the tokens of the unit that begins at `start`; for those beyond the tile's `keys`, another.
+// Finds a unit's tokens, a thread one of them; for those beyond the tile's `keys`, another.
 template <typename T>
-ARIL_DEVICE void FindUnit(const AttentionArgs& args, const Work& work, int start, Keys keys,
+ARIL_DEVICE void FindUnit(const AttentionArgs& args, const Work& work, int unit, Keys keys,
                           const std::byte* (&tokens)[kUnit]) {
-  for (int i = ThreadIdx(); i < kUnit; i += kThreads) {
-    tokens[i] = FindToken<T>(args, work, keys.Nearest(start + i));
-  }
+  static_assert(kUnit <= kThreads);
+  if (ThreadIdx() >= kUnit) return;
+  tokens[ThreadIdx()] = FindToken<T>(args, work, keys.Nearest(unit * kUnit + ThreadIdx()));
 }
 
 // kPairs times 16 columns of a unit's values from 16 · pair on, weighted and added. What is not in
@@ -280,7 +280,7 @@ ARIL_DEVICE void WideItem(const AttentionArgs& args, const Work& work, WideShare
   LoadWarpQueries<kDim>(args, work, rows, q);
 #pragma unroll
   for (int n = 0; n < kDim / 8; ++n) shared.totals[n][ThreadIdx()] = {};
-  FindUnit<T>(args, work, first_unit * kUnit, keys, shared.tokens[first_unit % 2]);
+  FindUnit<T>(args, work, first_unit, keys, shared.tokens[first_unit % 2]);
   SyncThreads();
   load(first_unit, args.layer.key_offset, shared.keys);
   Totals total;
@@ -293,7 +293,7 @@ ARIL_DEVICE void WideItem(const AttentionArgs& args, const Work& work, WideShare
     SyncThreads();  // the keys are there; the last unit's values are no longer needed
     load(unit, args.layer.value_offset, shared.values);
     if (unit + 1 < end_unit) {
-      FindUnit<T>(args, work, start + kUnit, keys, shared.tokens[(unit + 1) % 2]);
+      FindUnit<T>(args, work, unit + 1, keys, shared.tokens[(unit + 1) % 2]);
     }
     float scores[kUnit / 8][4] = {};
     if (is_seen) {
