@@ -73,7 +73,7 @@ struct UnitLoads {
     CommitCopies();
   }
   ARIL_DEVICE void BeginFirst() const {
-#pragma unroll
+#pragma unroll 1  // less code to fetch before the first key is asked for
     for (int i = 0; i < LoadsAtATime<kDim>(); ++i) Begin(i);
   }
   ARIL_DEVICE const std::byte* Wait(int i) const {
