@@ -333,12 +333,10 @@ kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup grou
           .y_stride = w.w.n};
 }
 
+// The shrink, which needs what the product needs, comes before it: the first weights of adapters
+// are under way while the kernel before runs, and the library's kernels let none begin early.
 Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
-  RETURN_IF_ERROR(gemm_->Run(ProductOf(layer, group, shape_.rows)));
-  return shape_.Touches(group) ? AddAdapters(layer, group) : OkStatus();
-}
-
-Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
+  if (!shape_.Touches(group)) return gemm_->Run(ProductOf(layer, group, shape_.rows));
   const auto* const tables = InTable<kernels::LoraTables>(step_.lora[static_cast<size_t>(group)]);
   const auto weights_offset = static_cast<int32_t>(layer * kNumProjections);
   const int64_t in = InFeatures(spec_, group);
@@ -350,6 +348,7 @@ Status CudaBackend::AddAdapters(int64_t layer, ProjectionGroup group) {
                                                                .in = static_cast<int32_t>(in),
                                                                .v = memory_->lora_v.as<float>()}),
                                 "LoRA shrink"));
+  RETURN_IF_ERROR(gemm_->Run(ProductOf(layer, group, shape_.rows)));
   kernels::LoraExpandArgs expand{.tables = tables,
                                  .weights_offset = weights_offset,
                                  .max_rank = shape_.max_rank,

@@ -102,7 +102,6 @@ class CudaBackend final : public Backend {
   }
 
   Status AddAdaptersToEmbedding();
-  Status AddAdapters(int64_t layer, ProjectionGroup group);
   CudaHead PlanHead(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) const;
   // Leaves the logits on the device, and its table.
   Status ComputeLogits(const CudaHead& head);
