@@ -34,6 +34,9 @@ constexpr int kMaxCandidates = 8;
 constexpr int64_t kFewestRows = 8;
 // For fewer rows than kReferenceRows, what is advised for up to so many is worth a try.
 constexpr int64_t kTriedRows = 256;
+// For larger k, what is advised for so much of it is worth a try: where the library would split k,
+// and may not, it advises little of use.
+constexpr int64_t kTriedDepth = 4096;
 // Calls of which an algorithm's time is the mean, and such means of which the least counts: calls
 // of few rows take about as long as it takes to launch them.
 constexpr int kTimings = 2, kCallsOfFewRows = 8, kCallsOfManyRows = 2;
@@ -213,12 +216,16 @@ class LtGemm final : public CudaGemm {
     std::vector<Algorithm> candidates = {reference};
     const int64_t last = std::min(call.max_rows, std::max(2 * call.rows, kTriedRows));
     for (int64_t rows = std::max(call.rows / 2, kFewestRows); rows <= last; rows *= 2) {
-      ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(call, rows));
-      for (const Algorithm& algorithm : advised) {
-        const bool known = std::ranges::any_of(candidates, [&](const Algorithm& other) {
-          return std::memcmp(&other, &algorithm, sizeof(Algorithm)) == 0;
-        });
-        if (!known) candidates.push_back(algorithm);
+      for (const int64_t k : {call.k, std::min(call.k, kTriedDepth)}) {
+        CudaGemmArgs like = call;
+        like.k = k;
+        ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(like, rows));
+        for (const Algorithm& algorithm : advised) {
+          const bool known = std::ranges::any_of(candidates, [&](const Algorithm& other) {
+            return std::memcmp(&other, &algorithm, sizeof(Algorithm)) == 0;
+          });
+          if (!known) candidates.push_back(algorithm);
+        }
       }
     }
     return candidates;
