@@ -145,8 +145,7 @@ Status CudaBackend::PrepareProducts() {
   return gemm_->Prepare({&logits, 1});
 }
 
-// With numbers as a norm gives them; one call's rows repeat where there are more than a megabyte of
-// them.
+// With numbers of the size that a norm gives; rows repeat after a megabyte of them.
 Status CudaBackend::FillInput() {
   constexpr size_t kDrawnBytes = size_t{1} << 20;
   constexpr uint64_t kSeed = 1;

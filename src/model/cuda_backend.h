@@ -40,8 +40,9 @@ class CudaBackend final : public Backend {
   static int64_t ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
                                  int64_t max_rows, int64_t max_positions);
 
-  // Rows of a step: at most `max_rows`; positions: below `max_positions`. ResourceExhausted if the
-  // device, which must outlive the backend, has no room for what they need.
+  // Rows of a step: at most `max_rows`; positions: below `max_positions`. Tries the algorithms of
+  // products, which takes seconds for a large model. ResourceExhausted if the device, which must
+  // outlive the backend, has no room for what rows and positions need.
   static StatusOr<std::unique_ptr<CudaBackend>> Create(kernels::CudaDevice& device,
                                                        std::unique_ptr<kernels::CudaGemm> gemm,
                                                        const ModelSpec& spec,
@@ -71,7 +72,7 @@ class CudaBackend final : public Backend {
               const ModelSpec& spec, const kernels::KvLayout& layout, DeviceWeights weights,
               int64_t max_rows);
   Status AllocateActivations(int64_t max_positions);
-  // Lets the library's algorithms be chosen, with what was allocated.
+  // Lets the algorithms of products be chosen, on the buffers of activations.
   Status PrepareProducts();
   Status FillInput();
   // Of the input, into the output; of the input, into the logits.
