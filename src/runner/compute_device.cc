@@ -125,6 +125,7 @@ class CudaGpu final : public ComputeDevice {
     ASSIGN_OR_RETURN(DeviceWeights weights,
                      LoadDeviceWeights(std::move(checkpoint), spec, options.dtype, *gpu_.device,
                                        threads_, options.progress));
+    LogInfo("trying algorithms of matrix products");
     ASSIGN_OR_RETURN(
         std::unique_ptr<CudaBackend> backend,
         CudaBackend::Create(*gpu_.device, std::move(gpu_.gemm), spec, options.layout,

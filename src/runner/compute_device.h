@@ -28,8 +28,8 @@ struct Gpu {
   std::unique_ptr<kernels::CudaGemm> gemm;
 };
 
-// The first of this machine, products with one algorithm for all numbers of rows. Unavailable, as
-// OpenCudaDevice and OpenCudaGemm.
+// The first of this machine, with products whose rows have the same bits among any others.
+// Unavailable, as OpenCudaDevice and OpenCudaGemm.
 StatusOr<Gpu> OpenGpu();
 
 // What there is for a pool beside the model, in bytes.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -25,9 +26,9 @@ constexpr uint32_t kAlignment = 16;
 // What the reference is the library's advice for. For fewer rows, if it may not split k, it advises
 // algorithms of older devices, where n is small.
 constexpr int64_t kReferenceRows = 64;
-// What the advice is tried for, because the library gives it for the rows that were asked for only:
-// below, at and above the tiles that algorithms have, as far as the product has such rows, and the
-// most that it has. Beyond that an output might be more than any algorithm can address.
+// What the reference is tried for, because the library gives it for the rows that were asked for
+// only: below, at and above the tiles that algorithms have, as far as the product has such rows,
+// and the most that it has. Beyond that an output might be more than any algorithm can address.
 constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};
 constexpr int kMaxCandidates = 8;
 // Up to so many rows one algorithm is chosen.
@@ -187,38 +188,83 @@ class LtGemm final : public CudaGemm {
     return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
   }
 
-  // Of those that give the reference's bits for the calls' rows.
+  // Of those that give the reference's bits for the calls' rows, and for as few as the same is
+  // chosen for.
   StatusOr<Algorithm> FindFastest(const Algorithm& reference, std::span<const CudaGemmArgs> calls) {
-    const CudaGemmArgs& call = calls.front();
-    const int64_t compared = std::min(call.rows, kFewestRows);
-    ASSIGN_OR_RETURN(const std::vector<float> expected,
-                     LastRows(reference, call, compared, compared));
-    ASSIGN_OR_RETURN(const std::vector<Algorithm> candidates, Candidates(reference, call));
+    const std::vector<CudaGemmArgs> compared = Compared(calls);
+    std::vector<std::vector<float>> expected;
+    for (const CudaGemmArgs& call : compared) {
+      ASSIGN_OR_RETURN(expected.emplace_back(), EndsByReference(reference, call));
+      // Of zeros, or what is no number, all agree.
+      if (!HasBitsToCompare(expected.back())) return reference;
+    }
+    ASSIGN_OR_RETURN(const std::vector<Algorithm> candidates, Candidates(reference, calls.front()));
     std::optional<Algorithm> fastest;
     double least_us = std::numeric_limits<double>::infinity();
     for (const Algorithm& candidate : candidates) {
-      ASSIGN_OR_RETURN(const bool can, CanCompute(call, call.rows, candidate));
-      if (!can) continue;
-      ASSIGN_OR_RETURN(const std::vector<float> got,
-                       LastRows(candidate, call, call.rows, compared));
-      if (std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) != 0) continue;
+      ASSIGN_OR_RETURN(const bool agrees, Agrees(candidate, compared, expected));
+      if (!agrees) continue;
       ASSIGN_OR_RETURN(const double us, TimeUs(candidate, calls));
       if (us >= least_us) continue;
       least_us = us;
       fastest = candidate;
     }
     if (fastest) return *fastest;
-    return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm that is the same for all rows", call);
+    return Check(CUBLAS_STATUS_NOT_SUPPORTED,
+                 "no algorithm gives a row the same bits among any number of rows (use --device "
+                 "cpu): cublasLtMatmul",
+                 calls.front());
   }
 
+  // By the first and the last layer's W: the most rows of a choice, the fewest, and one between.
+  static std::vector<CudaGemmArgs> Compared(std::span<const CudaGemmArgs> calls) {
+    const int64_t most = calls.front().rows;
+    const int64_t fewest = most <= kFewestRows ? 1 : most / 2 + 1;
+    std::vector<CudaGemmArgs> compared;
+    for (const CudaGemmArgs& call : {calls.front(), calls.back()}) {
+      for (const int64_t rows : {fewest, (fewest + most) / 2, most}) {
+        compared.push_back(call);
+        compared.back().rows = rows;
+      }
+    }
+    return compared;
+  }
+
+  static bool HasBitsToCompare(const std::vector<float>& values) {
+    const auto telling = std::ranges::count_if(
+        values, [](float value) { return std::isfinite(value) && value != 0; });
+    return telling > std::ssize(values) / 2;
+  }
+
+  // Whether it can compute all of the calls, with the same bits.
+  StatusOr<bool> Agrees(const Algorithm& candidate, const std::vector<CudaGemmArgs>& compared,
+                        const std::vector<std::vector<float>>& expected) {
+    for (size_t i = 0; i < compared.size(); ++i) {
+      ASSIGN_OR_RETURN(const bool can, CanCompute(compared[i], compared[i].rows, candidate));
+      if (!can) return false;
+      RETURN_IF_ERROR(Poison(compared[i]));
+      // What the library checks may still be refused.
+      if (!RunBy(candidate, compared[i]).ok()) return false;
+      ASSIGN_OR_RETURN(const std::vector<float> got, ReadEnds(compared[i]));
+      if (std::memcmp(got.data(), expected[i].data(), got.size() * sizeof(float)) != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What is worth a try: the reference, and what is advised for about as many rows.
   StatusOr<std::vector<Algorithm>> Candidates(const Algorithm& reference,
                                               const CudaGemmArgs& call) const {
     std::vector<Algorithm> candidates = {reference};
+    std::vector<CudaGemmArgs> asked = {call};
+    if (call.k > kTriedDepth) {
+      asked.push_back(call);
+      asked.back().k = kTriedDepth;
+    }
     const int64_t last = std::min(call.max_rows, std::max(2 * call.rows, kTriedRows));
     for (int64_t rows = std::max(call.rows / 2, kFewestRows); rows <= last; rows *= 2) {
-      for (const int64_t k : {call.k, std::min(call.k, kTriedDepth)}) {
-        CudaGemmArgs like = call;
-        like.k = k;
+      for (const CudaGemmArgs& like : asked) {
         ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(like, rows));
         for (const Algorithm& algorithm : advised) {
           const bool known = std::ranges::any_of(candidates, [&](const Algorithm& other) {
@@ -231,21 +277,42 @@ class LtGemm final : public CudaGemm {
     return candidates;
   }
 
-  // The call's last `count` rows of y, computed as the last ones of `rows`.
-  StatusOr<std::vector<float>> LastRows(const Algorithm& algorithm, CudaGemmArgs call, int64_t rows,
-                                        int64_t count) {
-    call.x += (call.rows - rows) * call.x_stride * static_cast<int64_t>(SizeOf(call.dtype));
-    call.rows = rows;
+  // What is not computed must not look as if it was.
+  Status Poison(const CudaGemmArgs& call) {
+    return device_.Set(call.y, 0xFF, static_cast<size_t>(call.rows * call.n) * sizeof(float));
+  }
+
+  // The calls of few rows that make both ends of a call: each begins at a multiple of eight rows,
+  // and so at one of 16 bytes, whatever n and k are.
+  static std::vector<CudaGemmArgs> EndsOf(const CudaGemmArgs& call) {
+    std::vector<CudaGemmArgs> ends;
+    for (const int64_t first : {int64_t{0}, (call.rows - 1) / kFewestRows * kFewestRows}) {
+      CudaGemmArgs& end = ends.emplace_back(call);
+      end.rows = std::min(kFewestRows, call.rows - first);
+      end.x += first * call.x_stride * static_cast<int64_t>(SizeOf(call.dtype));
+      end.y += first * call.y_stride;
+    }
+    return ends;
+  }
+
+  // Of y, as it is there.
+  StatusOr<std::vector<float>> ReadEnds(const CudaGemmArgs& call) {
     CHECK_EQ(call.y_stride, call.n);
-    std::vector<float> last(static_cast<size_t>(count * call.n));
-    float* const from = call.y + (rows - count) * call.n;
-    const size_t size_bytes = last.size() * sizeof(float);
-    // What is not computed must not look as if it was.
-    RETURN_IF_ERROR(device_.Set(from, 0xFF, size_bytes));
-    RETURN_IF_ERROR(RunBy(algorithm, call));
-    RETURN_IF_ERROR(device_.CopyToHost(last.data(), from, size_bytes));
-    RETURN_IF_ERROR(device_.Synchronize());
-    return last;
+    std::vector<float> values;
+    for (const CudaGemmArgs& end : EndsOf(call)) {
+      std::vector<float> of_end(static_cast<size_t>(end.rows * end.n));
+      RETURN_IF_ERROR(device_.CopyToHost(of_end.data(), end.y, of_end.size() * sizeof(float)));
+      RETURN_IF_ERROR(device_.Synchronize());
+      values.insert(values.end(), of_end.begin(), of_end.end());
+    }
+    return values;
+  }
+
+  StatusOr<std::vector<float>> EndsByReference(const Algorithm& reference,
+                                               const CudaGemmArgs& call) {
+    RETURN_IF_ERROR(Poison(call));
+    for (const CudaGemmArgs& end : EndsOf(call)) RETURN_IF_ERROR(RunBy(reference, end));
+    return ReadEnds(call);
   }
 
   // Of a call.

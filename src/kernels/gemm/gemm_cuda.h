@@ -56,11 +56,11 @@ class CudaGemm {
   // asks the library. Used by one thread at a time.
   virtual Status Run(const CudaGemmArgs& args) = 0;
   // Of kInvariant: finds, for calls like these with up to as many rows, which algorithms are
-  // fastest of those that give the reference's bits; without, it is the reference for all numbers
-  // of rows. The calls are alike but for W and bias, and should be so many that no cache holds all
-  // of W; y's stride is n. Their x holds numbers as usual; their y is overwritten. Waits for the
-  // device. Internal if
-  // not even the reference gives the same bits for all numbers of rows.
+  // fastest of those that give the reference's bits at both ends of y, by the first and the last
+  // W, for some numbers of rows. Who does not call it has the reference for all numbers of rows.
+  // The calls are alike but for W and bias, and should be so many that no cache holds all of W; y's
+  // stride is n. Their x holds numbers as usual; their y is overwritten. Waits for the device.
+  // Internal if not even the reference gives the same bits for all numbers of rows.
   virtual Status Prepare(std::span<const CudaGemmArgs> calls) = 0;
 };
 

@@ -310,7 +310,8 @@ struct LaneOfY {
   }
 };
 
-// What an adapter multiplies the sum by, column by column, after its part was added.
+// What an adapter multiplies the sum by, column by column, after its part was added: where it lies,
+// not in registers, which are the product's. Few adapters have gains (DoRA).
 template <typename T>
 struct Gain {
   const typename T::Element* high;

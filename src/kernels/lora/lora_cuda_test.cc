@@ -46,6 +46,9 @@ int64_t StrideBytes(int64_t width, DType dtype, Rows rows) {
   return rows == Rows::kPacked ? bytes : (bytes + 15) / 16 * 16;
 }
 
+// Multiprocessors: few places for blocks, so that blocks have several items, and many.
+const std::vector<int> kDeviceSizes = {1, 132};
+
 // A batch's operands on a device. Every run of a matrix is an allocation of its own, which ends
 // with the last row's last element.
 class DeviceBatch {
@@ -78,9 +81,9 @@ class DeviceBatch {
     }
   }
 
-  // y after shrink and expand, [rows, cols] packed.
-  std::vector<float> Run(const TestMatrix& x, const TestMatrix& y) {
-    const LoraPlan plan({batch_.in, outs_, device_.context().num_multiprocessors}, segments_);
+  // y after shrink and expand, [rows, cols] packed, by the plan of a device of that size.
+  std::vector<float> Run(const TestMatrix& x, const TestMatrix& y, int num_multiprocessors) {
+    const LoraPlan plan({batch_.in, outs_, num_multiprocessors}, segments_);
     std::vector<std::byte> tables(static_cast<size_t>(plan.table_bytes()));
     plan.Write(tables.data());
     const DeviceBuffer device_tables = Upload(device_, tables);
@@ -91,8 +94,9 @@ class DeviceBatch {
       AppendRow(x.view().row(r), batch_.in, dtype_, x_bytes);
     }
     const DeviceBuffer device_x = Upload(device_, x_bytes);
-    // A column more than there is to write, which must stay.
-    const int64_t cols = y.view().cols, y_stride = cols + 1;
+    // A column or more than there is to write, which must stay.
+    const int64_t cols = y.view().cols;
+    const int64_t y_stride = rows_ == Rows::kAligned ? (cols / 4 + 1) * 4 : cols + 1;
     std::vector<float> y_values(static_cast<size_t>(batch_.rows * y_stride), kUntouched);
     for (int64_t r = 0; r < batch_.rows; ++r) {
       std::copy_n(y.floats().row(r), cols, &y_values[static_cast<size_t>(r * y_stride)]);
@@ -126,7 +130,7 @@ class DeviceBatch {
     for (int64_t r = 0; r < batch_.rows; ++r) {
       const float* row = &y_values[static_cast<size_t>(r * y_stride)];
       result.insert(result.end(), row, row + cols);
-      EXPECT_EQ(row[cols], kUntouched) << "row " << r;
+      for (int64_t c = cols; c < y_stride; ++c) EXPECT_EQ(row[c], kUntouched) << "row " << r;
     }
     return result;
   }
@@ -172,7 +176,7 @@ class CudaLora : public CudaTest {
   // the CPU's; a tensor core, which cuts off what does not fit its accumulator, has twice the error
   // of an addition that rounds.
   void ExpectMatches(const TestBatch& batch, TestDType dtype, Rows rows, std::mt19937_64& random,
-                     const std::string& what) {
+                     const std::string& what, const std::vector<int>& sizes = kDeviceSizes) {
     RoundTo(dtype.device, batch);
     const TestMatrix x(dtype.host, batch.rows, batch.in, 1.0, random);
     RoundTo(dtype.device, x);
@@ -182,10 +186,12 @@ class CudaLora : public CudaTest {
     std::vector<float> first;
     for (const auto& device : devices()) {
       DeviceBatch on_device(*device, batch, dtype, rows);
-      const std::vector<float> result = on_device.Run(x, y);
-      if (first.empty()) first = result;
-      ASSERT_TRUE(BitwiseEqual(result.data(), first.data(), first.size() * sizeof(float)))
-          << what << ": two runs differ, seed " << kSeed;
+      for (const int size : sizes) {
+        const std::vector<float> result = on_device.Run(x, y, size);
+        if (first.empty()) first = result;
+        ASSERT_TRUE(BitwiseEqual(result.data(), first.data(), first.size() * sizeof(float)))
+            << what << ": two runs differ, seed " << kSeed;
+      }
     }
     double error = 0, norm = 0;
     for (size_t i = 0; i < first.size(); ++i) {
@@ -215,7 +221,7 @@ TEST_P(CudaLora, MatchesTheReferenceForEveryRank) {
       batch.Add(dtype.host, 1, 5, rank, 0, random);
       ASSERT_NO_FATAL_FAILURE(ExpectMatches(batch, dtype,
                                             rank % 2 == 0 ? Rows::kAligned : Rows::kPacked, random,
-                                            "rank " + std::to_string(rank)));
+                                            "rank " + std::to_string(rank), {2}));
     }
   }
 }
@@ -232,7 +238,7 @@ TEST_P(CudaLora, MatchesTheReferenceForMixedSegmentsAndSizes) {
   }
 }
 
-// Several chunks of `in`, and a segment that is too long to be split along it.
+// Several chunks of `in`, and a segment that is split along it on a large device only.
 TEST_P(CudaLora, MatchesTheReferenceForLongInputsAndLongSegments) {
   std::mt19937_64 random(kSeed);
   for (const TestDType dtype : kDTypes) {
@@ -371,8 +377,13 @@ TEST_P(CudaLora, ARowIsBitwiseTheSameAloneAndInAnySegment) {
     const TestMatrix x(dtype.host, kRows, batch.in, 1.0, random);
     RoundTo(dtype.device, x);
     const TestMatrix y(DType::kF32, kRows, batch.out0 + batch.out1, 1.0, random);
+    // The large device splits the long segment along `in`, and has fewer rows in an item.
     const std::vector<float> together =
-        DeviceBatch(*devices()[0], batch, dtype, Rows::kAligned).Run(x, y);
+        DeviceBatch(*devices()[0], batch, dtype, Rows::kAligned).Run(x, y, kDeviceSizes.front());
+    const std::vector<float> split =
+        DeviceBatch(*devices()[0], batch, dtype, Rows::kAligned).Run(x, y, kDeviceSizes.back());
+    ASSERT_TRUE(BitwiseEqual(together.data(), split.data(), split.size() * sizeof(float)))
+        << dtype.device << " seed " << kSeed;
     const std::vector<LoraWeights> weights = batch.per_segment[0];
     for (const std::vector<int32_t>& cuts :
          {std::vector<int32_t>{0, 1, 2, 10, 19, 100, 258, kRows}, {0, 3, kRows}}) {
@@ -381,7 +392,7 @@ TEST_P(CudaLora, ARowIsBitwiseTheSameAloneAndInAnySegment) {
         cut.segments.push_back({cuts[i - 1], cuts[i] - cuts[i - 1], weights});
       }
       const std::vector<float> apart =
-          DeviceBatch(*devices()[1], cut, dtype, Rows::kAligned).Run(x, y);
+          DeviceBatch(*devices()[1], cut, dtype, Rows::kAligned).Run(x, y, kDeviceSizes.front());
       ASSERT_TRUE(BitwiseEqual(together.data(), apart.data(), apart.size() * sizeof(float)))
           << dtype.device << " seed " << kSeed;
     }
@@ -394,7 +405,7 @@ TEST_P(CudaLora, RowsWithoutASegmentAreNotTouched) {
   batch.Add(DType::kBF16, 2, 1, 4, 0, random);
   const TestMatrix x(DType::kBF16, 5, 32, 1.0, random), y(DType::kF32, 5, 40, 1.0, random);
   const std::vector<float> after =
-      DeviceBatch(*devices()[0], batch, kDTypes[1], Rows::kPacked).Run(x, y);
+      DeviceBatch(*devices()[0], batch, kDTypes[1], Rows::kPacked).Run(x, y, 1);
   for (int64_t r = 0; r < 5; ++r) {
     const int64_t from = r == 2 ? 20 : 0;
     EXPECT_TRUE(BitwiseEqual(y.floats().row(r) + from, &after[static_cast<size_t>(r * 40 + from)],
@@ -466,7 +477,7 @@ TEST_P(CudaLora, AStepWithoutSegmentsIsNothing) {
   const TestBatch batch = MakeBatch(32, 20, 20, 2);
   const TestMatrix x(DType::kBF16, 2, 32, 1.0, random), y(DType::kF32, 2, 40, 1.0, random);
   const std::vector<float> after =
-      DeviceBatch(*devices()[0], batch, kDTypes[1], Rows::kPacked).Run(x, y);
+      DeviceBatch(*devices()[0], batch, kDTypes[1], Rows::kPacked).Run(x, y, 1);
   EXPECT_TRUE(BitwiseEqual(y.floats().row(1), &after[40], 40 * sizeof(float)));
 }
 

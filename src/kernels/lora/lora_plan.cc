@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -11,8 +12,8 @@ namespace aril::kernels {
 namespace {
 
 // A segment up to this long is split along `in`, a block for each chunk, and the expand adds up the
-// partials. Longer ones are if there would be too few blocks; else their partials would be more to
-// read than is won.
+// partials. Longer ones are if they leave half of the places empty; else their partials would be
+// more to read than is won.
 constexpr int32_t kSplitRows = 256;
 // Columns that a block expands at once; an item has a multiple of them.
 constexpr int64_t kExpandCols = 256;
@@ -47,13 +48,13 @@ int64_t Places(const LoraPlanShape& shape) {
   return kItemsPerMultiprocessor * shape.num_multiprocessors;
 }
 
-// Items of the segments with more than `longer_than` rows, for one chunk.
+// Items, if segments of up to `split_rows` rows are split into `num_chunks`.
 int64_t NumShrinkItems(std::span<const LoraPlanSegment> segments, int64_t rows_per_item,
-                       int32_t longer_than = 0) {
+                       int32_t split_rows, int64_t num_chunks) {
   int64_t items = 0;
   for (const LoraPlanSegment& segment : segments) {
-    if (segment.num_rows <= longer_than) continue;
-    const int64_t tiles = CeilDiv(segment.num_rows, rows_per_item);
+    const int64_t tiles = CeilDiv(segment.num_rows, rows_per_item) *
+                          (segment.num_rows <= split_rows ? num_chunks : 1);
     for (const int32_t rank : segment.ranks) items += tiles * CeilDiv(rank, kLoraRankTile);
   }
   return items;
@@ -97,13 +98,17 @@ LoraPlan::LoraPlan(const LoraPlanShape& shape, std::span<const LoraPlanSegment> 
   PlanExpand(segments, parts);
 }
 
-// None of this changes a bit of a result.
 void LoraPlan::ChooseItems(std::span<const LoraPlanSegment> segments) {
-  const bool enough = NumShrinkItems(segments, kLoraShrinkRows, kSplitRows) >= Places(shape_);
+  // Long segments count, whole; others are split anyway.
+  std::vector<LoraPlanSegment> longer;
+  std::ranges::copy_if(segments, std::back_inserter(longer),
+                       [](const LoraPlanSegment& s) { return s.num_rows > kSplitRows; });
+  const bool enough =
+      2 * NumShrinkItems(longer, kLoraShrinkRows, /*split_rows=*/0, num_chunks_) > Places(shape_);
   split_rows_ = enough ? kSplitRows : INT32_MAX;
   shrink_rows_ = kFewRows;
   while (shrink_rows_ < kLoraShrinkRows &&
-         NumShrinkItems(segments, shrink_rows_) * num_chunks_ > Places(shape_)) {
+         NumShrinkItems(segments, shrink_rows_, split_rows_, num_chunks_) > Places(shape_)) {
     shrink_rows_ *= 2;
   }
 }

@@ -80,6 +80,10 @@ ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[
 }
 
 // For the end of `in`, and rows that are not aligned.
+ARIL_DEVICE Vector16 LoadRagged(const Slice<uint16_t>& slice, const uint16_t* row, int first) {
+  if (row != nullptr && slice.aligned && first + 8 <= slice.in) return Load16(row + first);
+  return LoadEight(row, first, slice.in);
+}
 template <typename T>
 ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
   FollowPreviousKernel();
@@ -87,12 +91,12 @@ ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)
 #pragma unroll 1
   for (int s = 0; s < kSteps; ++s) {
     const int first = slice.first + 32 * s + lane % 4 * 8;
-    const Vector16 low = LoadEight(slice.a[0], first, slice.in);
-    const Vector16 high = LoadEight(slice.a[1], first, slice.in);
+    const Vector16 low = LoadRagged(slice, slice.a[0], first);
+    const Vector16 high = LoadRagged(slice, slice.a[1], first);
 #pragma unroll
     for (int slot = 0; slot < kSlots; ++slot) {
       if (slot * 8 >= slice.num_rows) break;
-      const Vector16 x = LoadEight(slice.Row(slot * 8 + lane / 4), first, slice.in);
+      const Vector16 x = LoadRagged(slice, slice.Row(slot * 8 + lane / 4), first);
       TwoInstructions<T>(low, high, x, sums[slot]);
     }
   }
