@@ -14,7 +14,11 @@ checkout=$(<"$dir/checkout")
 [[ -e $checkout ]] || { mkdir -p "${checkout%/*}" && ln -s "$PWD" "$checkout"; } || exit 1
 
 cublas=$(find /opt /usr -name libcublasLt.so.13 2>/dev/null | head -1)
-export LD_LIBRARY_PATH=${cublas%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if [[ -n $cublas ]]; then
+  export LD_LIBRARY_PATH=${cublas%/*}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+else
+  echo "check: libcublasLt.so.13 is not here: matrix products, and what needs them, cannot be right"
+fi
 export ARIL_REQUIRE_GPU=1
 
 # in_background NAME COMMAND…: with its output in a log, and its end in DIR/logs/NAME.status.

@@ -26,7 +26,7 @@ constexpr uint32_t kAlignment = 16;
 // What the reference is the library's advice for. For fewer rows, if it may not split k, it advises
 // algorithms of older devices, where n is small.
 constexpr int64_t kReferenceRows = 64;
-// What the reference is tried for, because the library gives it for the rows that were asked for
+// What the reference is tried for, because the library advises it for the rows that were asked for
 // only: below, at and above the tiles that algorithms have, as far as the product has such rows,
 // and the most that it has. Beyond that an output might be more than any algorithm can address.
 constexpr int64_t kCheckedRows[] = {1, 8, 24, 32, 64, 512, 8192};

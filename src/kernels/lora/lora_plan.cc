@@ -22,8 +22,8 @@ constexpr int64_t kExpandCols = 256;
 // items than places take as long as twice as many.
 constexpr int64_t kItemsPerMultiprocessor = 4;
 
-// Rows of an item. A block takes eight after eight, and its matrix for all of them: fewer are
-// faster while no block has a second item.
+// The fewest rows of an item. A block takes eight after eight, and its matrix for all of them: few
+// are faster while no block has a second item.
 constexpr int32_t kFewRows = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
