@@ -56,7 +56,13 @@ for _ in {1..100}; do
   kill -0 "$server" 2>/dev/null || break
   sleep 0.2
 done
-in_background demo python3 tools/demo/evaluate.py --url "http://127.0.0.1:$port" --cases 10
+sleep 1
+if kill -0 "$server" 2>/dev/null; then
+  in_background demo python3 tools/demo/evaluate.py --url "http://127.0.0.1:$port" --cases 10
+else # another's server may answer at that port
+  cp "$dir/logs/serve.log" "$dir/logs/demo.log"
+  echo "the server ended" >"$dir/logs/demo.status"
+fi
 
 failed=0
 for job in $(jobs -p); do [[ $job == "$server" ]] || wait "$job"; done
