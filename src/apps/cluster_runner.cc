@@ -145,7 +145,7 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   RETURN_IF_ERROR(run_time.SetUp(serve, *runner, clock));
   cluster::Hello hello = MakeHello(cluster::Role::kRunner);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.runner.model_dir, adapters));
-  hello.keeps_formats = hello.keeps_tool_calls = tokenizer.ok();
+  hello.keeps_formats = hello.keeps_tool_calls = hello.keeps_reasoning = tokenizer.ok();
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
 
   cluster::NodeLoop loop(clock);

@@ -93,6 +93,9 @@ wire::OutputFormat::Kind KindOf(v1::OutputFormat::Kind kind, FieldReader& reader
 void Write(const wire::OutputFormat& format, v1::OutputFormat* out) {
   out->set_kind(KindOf(format.kind));
   out->set_source(WireText(format.source));
+  if (!format.reasoning) return;
+  out->mutable_reasoning()->set_begin(WireText(format.reasoning->begin));
+  out->mutable_reasoning()->set_end(WireText(format.reasoning->end));
 }
 
 wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
@@ -100,7 +103,16 @@ wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
   out.kind = KindOf(in.kind(), reader);
   out.source = reader.Text("the format's source", in.source(),
                            static_cast<int>(wire::kMaxOutputFormatBytes));
-  if (out.is_text() && !out.source.empty()) reader.Fail("a format of any text has a source");
+  if (in.has_reasoning()) {
+    const auto text = [&](const char* field, const std::string& value) {
+      return reader.Text(field, value, static_cast<int>(wire::kMaxReasoningMarkerBytes));
+    };
+    out.reasoning = {.begin = text("the beginning of reasoning", in.reasoning().begin()),
+                     .end = text("the end of reasoning", in.reasoning().end())};
+  }
+  if (out.is_text() && (!out.source.empty() || out.reasoning)) {
+    reader.Fail("a format of any text has a source, or reasoning");
+  }
   return out;
 }
 

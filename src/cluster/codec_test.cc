@@ -155,14 +155,14 @@ TEST(Codec, KeepsHellos) {
   scheduler.role = Role::kScheduler;
   scheduler.features = {"later"};
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
-  EXPECT_TRUE(RoundTrip(scheduler).takes_hints);
-  scheduler.takes_hints = false;
-  EXPECT_FALSE(RoundTrip(scheduler).takes_hints) << "as of a release that says nothing of them";
-  EXPECT_TRUE(RoundTrip(scheduler).keeps_formats && RoundTrip(scheduler).keeps_tool_calls);
-  scheduler.keeps_formats = false;
-  EXPECT_TRUE(!RoundTrip(scheduler).keeps_formats && RoundTrip(scheduler).keeps_tool_calls);
-  scheduler.keeps_tool_calls = false;
-  EXPECT_FALSE(RoundTrip(scheduler).keeps_tool_calls);
+  for (const auto flag : {&Hello::takes_hints, &Hello::keeps_formats, &Hello::keeps_tool_calls,
+                          &Hello::keeps_reasoning}) {
+    Hello old;
+    old.role = Role::kScheduler;
+    EXPECT_TRUE(RoundTrip(old).*flag);
+    old.*flag = false;
+    EXPECT_FALSE(RoundTrip(old).*flag) << "as of a release that says nothing of it";
+  }
 }
 
 TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
@@ -297,6 +297,9 @@ TEST(Codec, KeepsWhatTheOutputMustBe) {
       EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
     }
   }
+  start.request.format.reasoning = {.begin = "",
+                                    .end = std::string(wire::kMaxReasoningMarkerBytes, 'x')};
+  EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
   start.request.format = {};
   EXPECT_TRUE(RoundTrip(start).request.format.is_text());
 }

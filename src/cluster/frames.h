@@ -69,6 +69,7 @@ struct Hello {
   // Of runners: a request's format. Not of releases before there were any, nor without a tokenizer.
   bool keeps_formats = true;
   bool keeps_tool_calls = true;  // formats of that kind
+  bool keeps_reasoning = true;   // formats behind reasoning
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

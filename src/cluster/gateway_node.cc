@@ -204,6 +204,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.takes_hints = hello.takes_hints;
   runner.keeps_formats = hello.keeps_formats;
   runner.keeps_tool_calls = hello.keeps_tool_calls;
+  runner.keeps_reasoning = hello.keeps_reasoning;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -343,15 +344,22 @@ void GatewayNode::Start(const delivery::StartOn& start) {
 
 void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
   const wire::SequenceRequest& request = start.request;
-  const bool calls_tools = request.format.kind == wire::OutputFormat::Kind::kToolCalls;
-  const bool keeps = calls_tools ? runner.keeps_tool_calls : runner.keeps_formats;
-  if (request.format.is_text() || keeps) return links_.Send(*runner.link, start);
+  const char* what = WhatItCannot(runner, request.format);
+  if (what == nullptr) return links_.Send(*runner.link, start);
   runner.unable.push_back(
       {.sequence = request.sequence,
        .attempt = request.attempt,
-       .reason = StrCat("the runner is of a release that ",
-                        calls_tools ? "calls no tools" : "keeps to no format of outputs",
-                        ", or has no tokenizer")});
+       .reason = StrCat("the runner is of a release that ", what, ", or has no tokenizer")});
+}
+
+// Null: it can.
+const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::OutputFormat& format) {
+  if (format.is_text()) return nullptr;
+  const bool calls_tools = format.kind == wire::OutputFormat::Kind::kToolCalls;
+  if (calls_tools && !runner.keeps_tool_calls) return "calls no tools";
+  if (!calls_tools && !runner.keeps_formats) return "keeps to no format of outputs";
+  if (format.reasoning && !runner.keeps_reasoning) return "keeps to no format behind reasoning";
+  return nullptr;
 }
 
 void GatewayNode::Release(const delivery::ReleaseOn& release) {

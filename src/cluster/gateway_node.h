@@ -75,6 +75,7 @@ class GatewayNode final : public Node {
     bool takes_hints = false;
     bool keeps_formats = false;
     bool keeps_tool_calls = false;
+    bool keeps_reasoning = false;
     std::vector<delivery::StartAttempt> held;      // until it says Hello
     std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
     bool is_unreachable = false;                   // attempts were to begin there
@@ -104,6 +105,7 @@ class GatewayNode final : public Node {
   void Start(const delivery::StartOn& start);
   // On a runner with a link.
   void Send(Runner& runner, const delivery::StartAttempt& start);
+  static const char* WhatItCannot(const Runner& runner, const wire::OutputFormat& format);
   std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);

@@ -44,7 +44,7 @@ TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   };
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
-  old.keeps_formats = old.keeps_tool_calls = false;
+  old.keeps_formats = old.keeps_tool_calls = old.keeps_reasoning = false;
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
@@ -68,22 +68,28 @@ TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   EXPECT_EQ(gateway.client.streams[2].tokens, Expected({3, 5}, 9));
 }
 
-TEST_F(NodesTest, ToolCallsAreForRunnersThatKnowThem) {
+TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
-  old.keeps_tool_calls = false;
+  old.keeps_tool_calls = old.keeps_reasoning = false;
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
-  wire::SequenceRequest request;
-  request.sequence = SequenceId(0);
-  request.prompt = {3, 5};
-  request.max_tokens = 9;
-  request.format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = "{}"};
-  gateway.node->Submit(request, network_.now());
-  network_.Run(seconds(60));
-  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("calls no tools"));
+  const auto error_of = [&](int64_t id, const wire::OutputFormat& format) {
+    wire::SequenceRequest request;
+    request.sequence = SequenceId(id);
+    request.prompt = {3, 5};
+    request.max_tokens = 9;
+    request.format = format;
+    gateway.node->Submit(request, network_.now());
+    network_.Run(seconds(60));
+    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
+    return Message(gateway.client.streams[id].error);
+  };
+  using Kind = wire::OutputFormat::Kind;
+  EXPECT_THAT(error_of(0, {.kind = Kind::kToolCalls, .source = "{}"}), HasSubstr("calls no tools"));
+  EXPECT_THAT(error_of(1, {.kind = Kind::kRegex, .source = "a", .reasoning = {{"b", "c"}}}),
+              HasSubstr("behind reasoning"));
 }
 
 TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {

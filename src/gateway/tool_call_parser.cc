@@ -6,14 +6,14 @@
 namespace aril::gateway {
 namespace {
 
-using grammar::kCallSpaces;
+using grammar::kSpaces;
 
 // Of whitespace before a marker: more of it is text.
 constexpr size_t kMaxHeldSpaces = 256;
 
 // Of whitespace at the end of `text`.
 size_t NumSpaces(std::string_view text) {
-  const size_t last = text.find_last_not_of(kCallSpaces);
+  const size_t last = text.find_last_not_of(kSpaces);
   return std::min(kMaxHeldSpaces, text.size() - (last == std::string_view::npos ? 0 : last + 1));
 }
 
@@ -49,7 +49,7 @@ std::string ToolCallParser::Flush() {
 bool ToolCallParser::has_whole_calls() const {
   if (num_calls_ == 0) return false;
   // What looked like the way to another call may have been the whitespace behind them all.
-  const bool has_no_name = held_.find_first_not_of(kCallSpaces) == std::string::npos;
+  const bool has_no_name = held_.find_first_not_of(kSpaces) == std::string::npos;
   return state_ == State::kBehind || state_ == State::kRest ||
          (state_ == State::kName && has_no_name);
 }
@@ -70,8 +70,7 @@ bool ToolCallParser::Step(ToolText* out) {
       break;
   }
   // Whitespace behind calls is nothing, unless there is more.
-  const bool is_nothing =
-      num_calls_ > 0 && held_.find_first_not_of(kCallSpaces) == std::string::npos;
+  const bool is_nothing = num_calls_ > 0 && held_.find_first_not_of(kSpaces) == std::string::npos;
   if (!is_nothing) out->content += std::exchange(held_, {});
   return false;
 }
@@ -88,10 +87,9 @@ bool ToolCallParser::TakeText(ToolText* out) {
 }
 
 bool ToolCallParser::TakeBegin(ToolText* out) {
-  if (only_at_start_) num_spaces_ = std::min(held_.find_first_not_of(kCallSpaces), held_.size());
+  if (only_at_start_) num_spaces_ = std::min(held_.find_first_not_of(kSpaces), held_.size());
   const std::string_view behind_spaces = std::string_view(held_).substr(num_spaces_);
-  const bool may_begin =
-      !only_at_start_ || num_spaces_ <= static_cast<size_t>(grammar::kMaxCallSpaces);
+  const bool may_begin = !only_at_start_ || num_spaces_ <= static_cast<size_t>(grammar::kMaxSpaces);
   if (may_begin && behind_spaces.starts_with(syntax_.begin)) {
     held_.erase(0, num_spaces_ + syntax_.begin.size());
     state_ = State::kName;

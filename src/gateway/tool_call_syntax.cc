@@ -39,11 +39,11 @@ Status CannotBeLearned(std::string_view why) {
 }
 
 std::string_view StripLeft(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(grammar::kCallSpaces), text.size()));
+  return text.substr(std::min(text.find_first_not_of(grammar::kSpaces), text.size()));
 }
 
 std::string_view StripRight(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(grammar::kCallSpaces) + 1);
+  return text.substr(0, text.find_last_not_of(grammar::kSpaces) + 1);
 }
 
 Json ProbeTool() {

@@ -1,9 +1,12 @@
 #include "grammar/compile.h"
 
+#include <utility>
+
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "grammar/json_schema.h"
 #include "grammar/prune.h"
+#include "grammar/reasoning.h"
 #include "grammar/regex.h"
 #include "grammar/tool_calls.h"
 #include "wire/limits.h"
@@ -19,6 +22,20 @@ StatusOr<Grammar> RegexGrammar(std::string_view expression) {
   return grammar;
 }
 
+StatusOr<Grammar> AnswerGrammar(const wire::OutputFormat& format) {
+  switch (format.kind) {
+    case wire::OutputFormat::Kind::kJsonSchema:
+      return JsonSchemaGrammar(format.source);
+    case wire::OutputFormat::Kind::kRegex:
+      return RegexGrammar(format.source);
+    case wire::OutputFormat::Kind::kToolCalls:
+      return ToolCallsGrammar(format.source, format.reasoning ? format.reasoning->begin : "");
+    case wire::OutputFormat::Kind::kText:
+      break;
+  }
+  return InvalidArgument("a format of plain text has no grammar");
+}
+
 }  // namespace
 
 StatusOr<Grammar> Compile(const wire::OutputFormat& format) {
@@ -27,17 +44,10 @@ StatusOr<Grammar> Compile(const wire::OutputFormat& format) {
                                     wire::kMaxOutputFormatBytes, " are taken"));
   }
   if (!IsValidUtf8(format.source)) return InvalidArgument("it is not valid UTF-8");
-  switch (format.kind) {
-    case wire::OutputFormat::Kind::kJsonSchema:
-      return JsonSchemaGrammar(format.source);
-    case wire::OutputFormat::Kind::kRegex:
-      return RegexGrammar(format.source);
-    case wire::OutputFormat::Kind::kToolCalls:
-      return ToolCallsGrammar(format.source);
-    case wire::OutputFormat::Kind::kText:
-      break;
-  }
-  return InvalidArgument("a format of plain text has no grammar");
+  if (format.reasoning) RETURN_IF_ERROR(CheckReasoning(*format.reasoning));
+  ASSIGN_OR_RETURN(Grammar grammar, AnswerGrammar(format));
+  if (!format.reasoning) return grammar;
+  return BehindReasoning(std::move(grammar), *format.reasoning);
 }
 
 }  // namespace aril::grammar

@@ -10,6 +10,14 @@ NodeIdx GrammarBuilder::Add(const Node& node) {
   return static_cast<NodeIdx>(nodes_.size() - 1);
 }
 
+NodeIdx GrammarBuilder::Nothing() {
+  if (!nothing_) {
+    nothing_ = Later();
+    Become(*nothing_, *nothing_);
+  }
+  return *nothing_;
+}
+
 NodeIdx GrammarBuilder::Bytes(uint8_t first, uint8_t last, NodeIdx next) {
   return Add({.kind = Node::Kind::kBytes, .first = first, .last = last, .next = next});
 }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -49,8 +50,14 @@ class GrammarBuilder {
   // Steps that it may take to build it; the same holds then.
   static constexpr size_t kMaxWork = 5'000'000;
 
+  GrammarBuilder() = default;
+  // Adds to that.
+  explicit GrammarBuilder(Grammar grammar) : nodes_(std::move(grammar.nodes)) {}
+
   // The one node that ends rules and texts.
   NodeIdx Return() const { return 0; }
+  // A node that no text passes.
+  NodeIdx Nothing();
   // One byte of [first, last].
   NodeIdx Bytes(uint8_t first, uint8_t last, NodeIdx next);
   // These bytes.
@@ -97,6 +104,7 @@ class GrammarBuilder {
   }
 
   std::vector<Node> nodes_ = {Node{}};
+  std::optional<NodeIdx> nothing_;
   size_t work_ = 0;
 };
 

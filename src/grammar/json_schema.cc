@@ -65,7 +65,7 @@ Status SchemaCompiler::Refuse(const Place& place, const std::string& message) {
 StatusOr<NodeIdx> SchemaCompiler::Body(Place& place) {
   const Json& schema = *place.schema;
   if (const bool* allows = schema.AsBool()) {
-    return *allows ? text_.AnyValue(builder_.Return()) : text_.Nothing();
+    return *allows ? text_.AnyValue(builder_.Return()) : builder_.Nothing();
   }
   if (schema.AsObject() == nullptr) {
     return Refuse(place, StrCat("a schema is an object or a boolean, not ", schema.KindName()));

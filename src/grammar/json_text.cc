@@ -71,14 +71,6 @@ std::vector<uint32_t> CodePoints(std::string_view text) {
 
 }  // namespace
 
-NodeIdx JsonText::Nothing() {
-  if (!nothing_) {
-    nothing_ = builder_.Later();
-    builder_.Become(*nothing_, *nothing_);
-  }
-  return *nothing_;
-}
-
 NodeIdx JsonText::Whitespace(NodeIdx next) {
   if (!whitespace_) {
     const NodeIdx end = builder_.Return();
@@ -230,7 +222,7 @@ NodeIdx JsonText::Literals(const std::vector<std::string>& texts, NodeIdx next) 
       const NodeIdx longer = builder_.Bytes(byte, byte, at[child]);
       result = result ? builder_.Either(longer, *result) : longer;
     }
-    at[i] = result ? *result : Nothing();
+    at[i] = result ? *result : builder_.Nothing();
   }
   return at[0];
 }

@@ -24,8 +24,6 @@ class JsonText {
   // `builder` outlives it.
   explicit JsonText(GrammarBuilder& builder) : builder_(builder) {}
 
-  // A node that no text passes.
-  NodeIdx Nothing();
   // Between two tokens: nothing, one space, or a new line and its indentation.
   NodeIdx Whitespace(NodeIdx next);
   // A comma, or an opening bracket, with the whitespace behind it; a closing one, with the
@@ -44,7 +42,7 @@ class JsonText {
   // A string whose content matches a regular expression, somewhere if it `searches`.
   StatusOr<NodeIdx> StringLike(std::string_view expression, bool searches, NodeIdx next);
 
-  // Any of these; none at all is Nothing.
+  // Any of these; none at all is nothing that a text passes.
   NodeIdx OneOf(const std::vector<const Json*>& values, NodeIdx next);
   NodeIdx AnyValue(NodeIdx next);
 
@@ -59,7 +57,6 @@ class JsonText {
   NodeIdx List(char open, char close, const std::function<NodeIdx(NodeIdx)>& part, NodeIdx next);
 
   GrammarBuilder& builder_;
-  std::optional<NodeIdx> nothing_;
   std::optional<NodeIdx> whitespace_;
   std::optional<NodeIdx> any_character_;
   std::optional<NodeIdx> any_value_;

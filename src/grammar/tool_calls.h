@@ -13,13 +13,10 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "grammar/free_text.h"
 #include "grammar/grammar.h"
 
 namespace aril::grammar {
-
-// U+FFFF, which no text has: stands before and behind each special token, where in the grammar
-// kSpecialTokenByte does (token_table.h).
-inline constexpr std::string_view kSpecialTokenMark = "\xEF\xBF\xBF";
 
 // How calls are written: `begin` NAME `middle` ARGUMENTS, any number of times `next` NAME `middle`
 // ARGUMENTS, and `end`. A name has no quotes around it but those of `begin` and `middle`; arguments
@@ -36,9 +33,6 @@ struct ToolCallSyntax {
   bool operator==(const ToolCallSyntax&) const = default;
 };
 
-inline constexpr std::string_view kCallSpaces = " \t\r\n";
-// Of these before calls that have no marker, and behind all calls.
-inline constexpr int64_t kMaxCallSpaces = 4;
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
 // Of each text of a ToolCallSyntax.
@@ -82,8 +76,9 @@ bool LoosenAll(ToolCallFormat* format);
 std::string ToSource(const ToolCallFormat& format);
 
 // Tools whose arguments no finite text could be are never called. InvalidArgument says what is
-// wrong or not supported, and of which tool; ResourceExhausted if it is too large. Thread-safe.
-StatusOr<Grammar> ToolCallsGrammar(std::string_view source);
+// wrong or not supported, and of which tool; ResourceExhausted if it is too large. `unlike`: what
+// no text besides calls begins with, as of wire::Reasoning. Thread-safe.
+StatusOr<Grammar> ToolCallsGrammar(std::string_view source, std::string_view unlike = "");
 
 }  // namespace aril::grammar
 

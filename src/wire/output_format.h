@@ -1,12 +1,22 @@
-// What the whole output of a sequence must be, as text.
+// What the output of a sequence must be, as text: all of it, but for reasoning before it.
 
 #ifndef ARIL_WIRE_OUTPUT_FORMAT_H_
 #define ARIL_WIRE_OUTPUT_FORMAT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace aril::wire {
+
+// What a model thinks before its answer: `begin`, any text but `end`, and `end`; special tokens in
+// them as grammar/free_text.h has them.
+struct Reasoning {
+  std::string begin = {};  // empty: it has begun in the prompt
+  std::string end = {};
+
+  bool operator==(const Reasoning&) const = default;
+};
 
 struct OutputFormat {
   enum class Kind : uint8_t {
@@ -18,6 +28,7 @@ struct OutputFormat {
 
   Kind kind = Kind::kText;
   std::string source = {};  // UTF-8, at most kMaxOutputFormatBytes (wire/limits.h)
+  std::optional<Reasoning> reasoning = std::nullopt;  // it may come first; never of kText
 
   bool is_text() const { return kind == Kind::kText; }
   bool operator==(const OutputFormat&) const = default;

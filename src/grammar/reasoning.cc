@@ -1,0 +1,40 @@
+#include "grammar/reasoning.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "grammar/free_text.h"
+#include "wire/limits.h"
+
+namespace aril::grammar {
+
+Status CheckReasoning(const wire::Reasoning& reasoning) {
+  const auto is_fit = [](const std::string& text) {
+    return text.size() <= wire::kMaxReasoningMarkerBytes && IsMarker(text);
+  };
+  const bool may_begin = reasoning.begin.empty() ||
+                         (is_fit(reasoning.begin) && WithoutSpecialMarks(reasoning.begin) !=
+                                                         WithoutSpecialMarks(reasoning.end));
+  if (may_begin && is_fit(reasoning.end)) return OkStatus();
+  return InvalidArgument(
+      "reasoning must begin and end with a text, or a special token, of its own");
+}
+
+StatusOr<Grammar> BehindReasoning(Grammar grammar, const wire::Reasoning& reasoning) {
+  const NodeIdx answer = grammar.start;
+  std::set<std::string> own;
+  for (const std::string& text : {reasoning.begin, reasoning.end}) {
+    const auto tokens = SpecialTokensIn(text);
+    if (tokens) own.insert(tokens->begin(), tokens->end());
+  }
+  GrammarBuilder builder(std::move(grammar));
+  FreeText text(builder, std::move(own));
+  NodeIdx start = text.Until(reasoning.end, /*may_end=*/false, text.Spaces(answer));
+  if (!reasoning.begin.empty()) {
+    start = builder.Either(builder.Literal(WithSpecialBytes(reasoning.begin), start), answer);
+  }
+  return builder.Build(start);
+}
+
+}  // namespace aril::grammar

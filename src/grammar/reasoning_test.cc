@@ -1,0 +1,160 @@
+#include "grammar/reasoning.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "gmock/gmock.h"
+#include "grammar/automaton.h"
+#include "grammar/compile.h"
+#include "grammar/free_text.h"
+#include "grammar/test_support.h"
+#include "grammar/token_table.h"
+#include "grammar/tool_calls.h"
+#include "gtest/gtest.h"
+#include "wire/limits.h"
+
+namespace aril::grammar {
+namespace {
+
+using ::testing::HasSubstr;
+using Kind = wire::OutputFormat::Kind;
+
+const wire::Reasoning kMay = {.begin = "<think>", .end = "</think>"};
+const wire::Reasoning kBegun = {.begin = "", .end = "</think>"};
+// As Mistral's, which are special tokens.
+const std::string kMark(kSpecialTokenMark);
+const wire::Reasoning kSpecial = {.begin = kMark + "[THINK]" + kMark,
+                                  .end = kMark + "[/THINK]" + kMark};
+
+Automaton AutomatonOf(const wire::OutputFormat& format) {
+  auto grammar = Compile(format);
+  EXPECT_TRUE(grammar.ok()) << grammar.status();
+  return Automaton(*std::move(grammar));
+}
+
+void Check(const wire::OutputFormat& format, const std::vector<std::string>& accepted,
+           const std::vector<std::string>& refused) {
+  Automaton automaton = AutomatonOf(format);
+  for (const std::string& text : accepted) EXPECT_TRUE(Accepts(automaton, text)) << text;
+  for (const std::string& text : refused) EXPECT_FALSE(Accepts(automaton, text)) << text;
+}
+
+TEST(Reasoning, MayComeBeforeAFormat) {
+  Check({.kind = Kind::kRegex, .source = "yes|no", .reasoning = kMay},
+        {"yes", "<think></think>no", "<think>\nIs it?\n</think>\n\nyes",
+         "<think><think></</think>no", "<think>yes</think>  \n\nyes"},
+        {"", "<think>", "<think>yes", "yes<think></think>", "<think></think>", "\nyes",
+         "<think></think>x", "<think></think>     yes", "<think></think></think>yes", "think>yes",
+         " <think></think>yes", "<think>\xFF</think>yes"});
+}
+
+TEST(Reasoning, ThatHasBegunMustEnd) {
+  Check({.kind = Kind::kJsonSchema, .source = R"({"type":"boolean"})", .reasoning = kBegun},
+        {"</think>true", "Well.\n</think>\n\nfalse", "true</think>true", "<think></think>true"},
+        {"true", "", "</think>", "</think>null", "true</think>"});
+}
+
+TEST(Reasoning, MayBeMarkedBySpecialTokens) {
+  const std::string begin = SpecialTokenText("[THINK]");
+  const std::string end = SpecialTokenText("[/THINK]");
+  Check({.kind = Kind::kRegex, .source = "yes", .reasoning = kSpecial},
+        {"yes", begin + end + "yes", begin + "a" + SpecialTokenText("<s>") + "b" + end + "yes",
+         begin + "[THINK][/THINK" + end + "yes"},
+        {begin + "[/THINK]yes", begin + "[/THINK]" + end + "yes", begin + begin + end + "yes",
+         "[THINK]" + end + "yes", begin + "yes", end + "yes"});
+}
+
+ToolCallFormat Calls(const std::string& marker) {
+  return {.syntax = {.begin = marker + "{\"name\": \"",
+                     .middle = "\", \"arguments\": ",
+                     .next = std::nullopt,
+                     .end = "}",
+                     .marker = marker},
+          .tools = {{.name = "f", .parameters = Json::Object{}}}};
+}
+
+wire::OutputFormat Format(const ToolCallFormat& calls, const wire::Reasoning& reasoning) {
+  return {.kind = Kind::kToolCalls, .source = ToSource(calls), .reasoning = reasoning};
+}
+
+// What calls begin with is just text there.
+TEST(Reasoning, MayComeBeforeTextWithCalls) {
+  for (const std::string marker : {"<call>", ""}) {
+    SCOPED_TRACE(marker);
+    const std::string call = marker + R"({"name": "f", "arguments": {}})";
+    Check(Format(Calls(marker), kMay),
+          {"", "Hello", call, "<", "<think", "<thin<think>", " <think>", "a<think>",
+           "<think><call>x{</think>", "<think>" + call + "</think>\n\n" + call,
+           "<think></think>\n\nHello", "<think></think></think>", "<<think>"},
+          {"<think>", "<think>" + call, "<think>Hello", "<think></think><think>",
+           "<think></think>" + call + "x"});
+    ToolCallFormat required = Calls(marker);
+    required.is_required = true;
+    Check(Format(required, kMay), {call, "<think>Hm</think>\n" + call},
+          {"", "Hello", "<think></think>", "<think></think>Hello" + call, "<think>" + call});
+  }
+}
+
+TEST(Reasoning, OfSpecialTokensComesFirstOnly) {
+  const std::string begin = SpecialTokenText("[THINK]");
+  const std::string end = SpecialTokenText("[/THINK]");
+  Check(Format(Calls("<call>"), kSpecial),
+        {"Hello", begin + end + "Hello", SpecialTokenText("<s>") + "Hello", "[THIN", "x[THINK]"},
+        {begin + "Hello", "a" + begin, "[THINK]", SpecialTokenText("<s>") + "[THINK]",
+         begin + end + begin});
+}
+
+// Beside what a reader does: text that begins like reasoning is reasoning, and its end is the
+// first.
+TEST(Reasoning, IsToldFromTextAsAReaderDoes) {
+  constexpr uint64_t kSeed = 20261126;
+  SCOPED_TRACE(kSeed);
+  std::mt19937_64 random(kSeed);
+  for (const std::string begin : {"ab", "aab", "ba", "aba"}) {
+    for (const std::string marker : {"<call>", "aa", "bb", "acab", ""}) {
+      if (!marker.empty() && begin.find(marker) != std::string::npos) continue;
+      SCOPED_TRACE(StrCat(begin, " ", marker));
+      const wire::Reasoning reasoning = {.begin = begin, .end = "c"};
+      Automaton automaton = AutomatonOf(Format(Calls(marker), reasoning));
+      const auto is_text = [&](std::string_view text) {
+        return !text.starts_with(begin) && (marker.empty() || text.find(marker) == text.npos);
+      };
+      const auto is_reasoned = [&](std::string_view text) {
+        const size_t end = text.starts_with(begin) ? text.find('c', begin.size()) : text.npos;
+        return end != text.npos && is_text(text.substr(end + 1));
+      };
+      for (int i = 0; i < 300; ++i) {
+        std::string text;
+        for (size_t length = random() % 12; text.size() < length;) text += "abc"[random() % 3];
+        EXPECT_EQ(Accepts(automaton, text), is_text(text) || is_reasoned(text)) << text;
+      }
+    }
+  }
+}
+
+TEST(Reasoning, MustBeMarked) {
+  const auto error = [](const wire::Reasoning& reasoning) {
+    return Message(Compile({.kind = Kind::kRegex, .source = "a", .reasoning = reasoning}).status());
+  };
+  EXPECT_EQ(error(kMay), "");
+  for (const wire::Reasoning& wrong : std::vector<wire::Reasoning>{
+           {.begin = "<think>", .end = ""},
+           {.begin = "", .end = ""},
+           {.begin = "same", .end = "same"},
+           {.begin = "same", .end = kMark + "same" + kMark},
+           {.begin = kMark, .end = "b"},
+           {.begin = "a", .end = "b" + kMark + "c" + kMark},
+           {.begin = "a", .end = kMark + kMark},
+           {.begin = "a\xFF", .end = "b"},
+           {.begin = "a", .end = std::string(wire::kMaxReasoningMarkerBytes + 1, 'b')}}) {
+    EXPECT_THAT(error(wrong), HasSubstr("of its own")) << wrong.begin << ' ' << wrong.end;
+  }
+  const wire::Reasoning within = {.begin = "x<call>", .end = "b"};
+  EXPECT_THAT(Message(Compile(Format(Calls("<call>"), within)).status()),
+              HasSubstr("reasoning begins with what calls begin with"));
+}
+
+}  // namespace
+}  // namespace aril::grammar
