@@ -56,13 +56,13 @@ const ServedModel& Model() {
     spec.vocab_size = kVocabSize;
     auto chat_template = aril::ChatTemplate::Parse(kChatTemplate, {});
     CHECK(chat_template.ok());
-    return new ServedModel{
-        .spec = spec,
-        .tokenizer = std::make_unique<ByteTokenizer>(),
-        .catalog = *std::move(catalog),
-        .chat_template = std::make_shared<const aril::ChatTemplate>(*std::move(chat_template)),
-        .max_model_len = kMaxModelLen,
-        .created = 0};
+    return new ServedModel{.spec = spec,
+                           .tokenizer = std::make_unique<ByteTokenizer>(),
+                           .catalog = *std::move(catalog),
+                           .chat_dialect = std::make_shared<const aril::gateway::ChatDialect>(
+                               *std::move(chat_template)),
+                           .max_model_len = kMaxModelLen,
+                           .created = 0};
   }();
   return *model;
 }

@@ -1,5 +1,5 @@
-// ToolCallsGrammar on any source; of every text that a grammar allows the parser finds the calls:
-// of tools that there are, with arguments that are JSON objects.
+// ToolCallsGrammar on any source, behind reasoning, too; of every text that a grammar allows the
+// parsers find the calls: of tools that there are, with arguments that are JSON objects.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,8 +9,10 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "gateway/reasoning_parser.h"
 #include "gateway/tool_call_parser.h"
 #include "grammar/automaton.h"
+#include "grammar/compile.h"
 #include "grammar/token_table.h"
 #include "grammar/tool_calls.h"
 
@@ -22,6 +24,9 @@ using aril::gateway::ToolCallParser;
 using aril::gateway::ToolText;
 using aril::grammar::Automaton;
 using aril::grammar::ToolCallSyntax;
+using aril::wire::OutputFormat;
+
+const aril::wire::Reasoning kReasoning = {.begin = "<t>", .end = "</t>"};
 
 struct Said {
   std::string content;
@@ -112,8 +117,31 @@ Walked Walk(Automaton& automaton, const std::string& begin, size_t step) {
   return walked;
 }
 
-void CheckText(const Json& source, const Walked& walked, size_t piece) {
-  const std::string text = Shown(walked.text, source);
+// What comes behind reasoning, if there is any.
+std::string AnswerIn(const std::string& text, size_t piece) {
+  const aril::gateway::ReasoningSyntax syntax = {.begin = kReasoning.begin, .end = kReasoning.end};
+  aril::gateway::ReasoningParser parser(syntax, /*has_begun=*/false);
+  std::string reasoning, answer;
+  const auto take = [&](const aril::gateway::ReasonedText& said) {
+    reasoning += said.reasoning;
+    answer += said.answer;
+  };
+  for (size_t at = 0; at < text.size(); at += piece) {
+    take(parser.Append(std::string_view(text).substr(at, piece)));
+  }
+  take(parser.Flush());
+  CHECK(reasoning.size() + answer.size() <= text.size());
+  CHECK(text.starts_with(syntax.begin) || answer == text);
+  return answer;
+}
+
+void CheckText(const Json& source, const Walked& walked, size_t piece, bool may_reason) {
+  std::string text = Shown(walked.text, source);
+  bool is_calls = walked.has_begun;
+  if (may_reason) {
+    text = AnswerIn(text, piece);
+    is_calls = false;  // it may be what was thought of
+  }
   const ToolCallSyntax syntax = {
       .begin = TextOf(source, "begin"),
       .middle = TextOf(source, "middle"),
@@ -133,29 +161,36 @@ void CheckText(const Json& source, const Walked& walked, size_t piece) {
   for (const ToolCallDelta& call : said.calls) CHECK(NamesTool(source, call.name));
   if (!walked.is_complete) return;
   // Behind text, or without a marker, what looks like calls may be text.
-  const bool must_call = is_required || (walked.has_begun && !syntax.marker.empty() &&
-                                         source.Find("text_schema") == nullptr);
+  const bool must_call =
+      is_required || (is_calls && !syntax.marker.empty() && source.Find("text_schema") == nullptr);
   CHECK(!must_call || !said.calls.empty());
   CHECK(said.calls.empty() || is_whole);
   CHECK(!is_required || said.content.empty());
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  auto grammar = aril::grammar::ToolCallsGrammar(text);
+void CheckFormat(const OutputFormat& format) {
+  auto grammar = aril::grammar::Compile(format);
   if (!grammar.ok()) {
     CHECK(!aril::Message(grammar.status()).empty());
-    return 0;
+    return;
   }
-  const Json source = *Json::Parse(text);
+  const Json source = *Json::Parse(format.source);
   Automaton automaton(*std::move(grammar));
-  if (!Automaton::IsState(automaton.start())) return 0;
+  if (!Automaton::IsState(automaton.start())) return;
   const std::string begin =
       TextOf(source, "begin", std::string(1, static_cast<char>(aril::grammar::kSpecialTokenByte)));
   for (size_t i = 0; i < 6; ++i) {
-    CheckText(source, Walk(automaton, begin, 1001 * i), 1 + i * 3);
+    CheckText(source, Walk(automaton, begin, 1001 * i), 1 + i * 3, format.reasoning.has_value());
   }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  OutputFormat format = {.kind = OutputFormat::Kind::kToolCalls,
+                         .source = std::string(reinterpret_cast<const char*>(data), size)};
+  CheckFormat(format);
+  format.reasoning = kReasoning;
+  CheckFormat(format);
   return 0;
 }

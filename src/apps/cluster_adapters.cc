@@ -46,10 +46,10 @@ StatusOr<ChatTemplateText> ReadTemplateText(const Json& json, const std::string&
   return text;
 }
 
-StatusOr<gateway::ChatTemplateOr> ReadTemplate(const Json& json, const std::string& where) {
+StatusOr<gateway::ChatDialectOr> ReadTemplate(const Json& json, const std::string& where) {
   ASSIGN_OR_RETURN(const ChatTemplateText text, ReadTemplateText(json, where));
   ASSIGN_OR_RETURN(ChatTemplate parsed, ChatTemplate::FromText(text));
-  return gateway::ChatTemplateOr(std::make_shared<const ChatTemplate>(std::move(parsed)));
+  return gateway::ChatDialectOr(std::make_shared<const gateway::ChatDialect>(std::move(parsed)));
 }
 
 Generation::Description ToDescription(AdapterId adapter,
@@ -96,7 +96,7 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
       if (GenerationPtr known = held->second.generation.lock()) return known;
     }
   }
-  std::optional<gateway::ChatTemplateOr> own;
+  std::optional<gateway::ChatDialectOr> own;
   if (!generation.chat_template.is_null()) {
     auto read = ReadTemplate(generation.chat_template, "its chat template");
     if (!read.ok()) {

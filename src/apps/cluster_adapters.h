@@ -34,7 +34,7 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
     int64_t max_rank = 0;
     std::string parent;           // the base model's name
     Json::Object special_tokens;  // of the base model, for chat templates
-    std::shared_ptr<gateway::AdapterChatTemplates> templates;
+    std::shared_ptr<gateway::AdapterChatDialects> templates;
   };
   // `names` must outlive it.
   ClusterAdapters(Options options, cluster::SharedNames& names)

@@ -32,7 +32,7 @@ class ClusterAdaptersTest : public ::testing::Test {
                                  .max_rank = 512,
                                  .parent = "base",
                                  .special_tokens = {},
-                                 .templates = std::make_shared<gateway::AdapterChatTemplates>()},
+                                 .templates = std::make_shared<gateway::AdapterChatDialects>()},
         *names_);
   }
   // As if a tenant had given the name to what lies in the folder.

@@ -83,7 +83,7 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                    DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank));
   for (size_t i = 0; i < adapters.size(); ++i) {
     if (auto own = ReadAdapterTemplate(adapters[i].dir, special_tokens)) {
-      model.adapter_chat_templates->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
+      model.adapter_chat_dialects->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
     }
   }
   const int64_t allowed = spec.max_position_embeddings;
@@ -103,7 +103,7 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                           .max_rank = options.runner.max_lora_rank,
                           .parent = BaseNames(options.text).front(),
                           .special_tokens = std::move(special_tokens),
-                          .templates = model.adapter_chat_templates},
+                          .templates = model.adapter_chat_dialects},
                          options.sources, clock);
     catalog_options = shared->CatalogOptions(clock);
   }

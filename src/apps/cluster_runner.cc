@@ -86,7 +86,7 @@ struct RunTimeAdapters {
     local.emplace(runner, LocalAdapters::Options{
                               .roots = std::move(roots),
                               .special_tokens = {},
-                              .templates = std::make_shared<gateway::AdapterChatTemplates>(),
+                              .templates = std::make_shared<gateway::AdapterChatDialects>(),
                               .store = store});
     if (state) remote.emplace(AdapterFetcher(serve.sources, clock), *local, state->store);
     return OkStatus();

@@ -96,8 +96,8 @@ class HostileSourcesTest : public ::testing::Test {
   const fs::path root_;
   const fs::path canary_;
   const AdapterRoots roots_;
-  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
-      std::make_shared<gateway::AdapterChatTemplates>();
+  const std::shared_ptr<gateway::AdapterChatDialects> templates_ =
+      std::make_shared<gateway::AdapterChatDialects>();
   std::unique_ptr<LocalRunner> runner_;
   std::unique_ptr<LocalAdapters> stored_, in_place_;
   std::set<std::string> seen_;

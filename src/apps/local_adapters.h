@@ -34,7 +34,7 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   struct Options {
     AdapterRoots roots;
     Json::Object special_tokens;  // of the base model, for chat templates
-    std::shared_ptr<gateway::AdapterChatTemplates> templates;
+    std::shared_ptr<gateway::AdapterChatDialects> templates;
     const GenerationStore* store = nullptr;  // null: adapters are served where they lie
   };
   LocalAdapters(LocalRunner& runner, Options options)

@@ -56,8 +56,8 @@ class LocalAdaptersTest : public ::testing::Test {
   }
 
   TestDir dir_;
-  const std::shared_ptr<gateway::AdapterChatTemplates> templates_ =
-      std::make_shared<gateway::AdapterChatTemplates>();
+  const std::shared_ptr<gateway::AdapterChatDialects> templates_ =
+      std::make_shared<gateway::AdapterChatDialects>();
   std::unique_ptr<LocalRunner> runner_;
   std::optional<LocalAdapters> adapters_;
 };

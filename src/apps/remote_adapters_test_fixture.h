@@ -40,7 +40,7 @@ class RemoteAdaptersTest : public ::testing::Test {
         *runner_,
         LocalAdapters::Options{.roots = AdapterRoots({kModel + "/adapters"}),
                                .special_tokens = {},
-                               .templates = std::make_shared<gateway::AdapterChatTemplates>(),
+                               .templates = std::make_shared<gateway::AdapterChatDialects>(),
                                .store = &store_});
     SourcePolicy policy;
     policy.https_origins = {*ParseOrigin("https://a.example", false)};

@@ -143,7 +143,7 @@ class RunnerWithoutStoreTest : public RunnerWithoutHostBytesTest {
         *runner_,
         LocalAdapters::Options{.roots = AdapterRoots({std::filesystem::canonical(dir_ / "root")}),
                                .special_tokens = {},
-                               .templates = std::make_shared<gateway::AdapterChatTemplates>()});
+                               .templates = std::make_shared<gateway::AdapterChatDialects>()});
     shared_.emplace(RunnerSharedAdapters::Options{}, loop_, *runner_, *in_place_, nullptr);
   }
   std::optional<LocalAdapters> in_place_;

@@ -123,7 +123,7 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   local_adapters.emplace(*runner,
                          LocalAdapters::Options{.roots = std::move(roots),
                                                 .special_tokens = std::move(special_tokens),
-                                                .templates = model.adapter_chat_templates,
+                                                .templates = model.adapter_chat_dialects,
                                                 .store = state ? &state->store : nullptr});
   ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
                    AdoptAdapters(base_names, options.text.model_dir, adapters,

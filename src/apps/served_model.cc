@@ -14,9 +14,9 @@
 namespace aril {
 namespace {
 
-using gateway::ChatTemplateOr;
+using gateway::ChatDialectOr;
 
-ChatTemplateOr NoTemplate() {
+ChatDialectOr NoTemplate() {
   return NotFound(
       "This model has no chat template: start the server with --chat-template, or use "
       "/v1/completions.");
@@ -24,24 +24,24 @@ ChatTemplateOr NoTemplate() {
 
 // What a folder's template, or what is wrong with it, means for chats with its model; nullopt if
 // the folder has none.
-std::optional<ChatTemplateOr> Use(StatusOr<std::optional<ChatTemplate>> loaded) {
+std::optional<ChatDialectOr> Use(StatusOr<std::optional<ChatTemplate>> loaded) {
   if (loaded.ok() && !loaded->has_value()) return std::nullopt;
-  if (loaded.ok()) return std::make_shared<const ChatTemplate>(**std::move(loaded));
+  if (loaded.ok()) return std::make_shared<const gateway::ChatDialect>(**std::move(loaded));
   LogWarning(StrCat("Chats with this model will be refused: ", Message(loaded.status())));
   // The reason names files of the server, which are no business of its clients.
-  return ChatTemplateOr(Unimplemented(
+  return ChatDialectOr(Unimplemented(
       "The chat template of this model cannot be used; the server's log says why. /v1/completions "
       "works without it."));
 }
 
-StatusOr<ChatTemplateOr> ReadBaseTemplate(const TextSources& sources,
-                                          const Json::Object& special_tokens) {
+StatusOr<ChatDialectOr> ReadBaseTemplate(const TextSources& sources,
+                                         const Json::Object& special_tokens) {
   if (sources.chat_template_file.empty()) {
     return Use(ChatTemplate::Load(sources.model_dir, special_tokens)).value_or(NoTemplate());
   }
   auto own = ChatTemplate::FromFile(sources.chat_template_file, special_tokens);
   if (!own.ok()) return Annotate(own.status(), "--chat-template");
-  return ChatTemplateOr(std::make_shared<const ChatTemplate>(*std::move(own)));
+  return ChatDialectOr(std::make_shared<const gateway::ChatDialect>(*std::move(own)));
 }
 
 StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextSources& sources) {
@@ -65,7 +65,7 @@ StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
   ASSIGN_OR_RETURN(model.generation_defaults, ReadGenerationDefaults(sources));
   ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(sources.model_dir));
   ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
-  ASSIGN_OR_RETURN(model.chat_template, ReadBaseTemplate(sources, special_tokens));
+  ASSIGN_OR_RETURN(model.chat_dialect, ReadBaseTemplate(sources, special_tokens));
   return model;
 }
 
@@ -74,8 +74,8 @@ std::vector<std::string> BaseNames(const TextSources& sources) {
   return {DefaultModelName(sources.model_dir)};
 }
 
-std::optional<ChatTemplateOr> ReadAdapterTemplate(const Folder& dir,
-                                                  const Json::Object& special_tokens) {
+std::optional<ChatDialectOr> ReadAdapterTemplate(const Folder& dir,
+                                                 const Json::Object& special_tokens) {
   return Use(ChatTemplate::Load(dir, special_tokens));
 }
 

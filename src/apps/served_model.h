@@ -33,8 +33,8 @@ StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
 std::vector<std::string> BaseNames(const TextSources& sources);
 
 // The chat template that an adapter's folder brings, or what is wrong with it; nullopt without one.
-std::optional<gateway::ChatTemplateOr> ReadAdapterTemplate(const Folder& dir,
-                                                           const Json::Object& special_tokens);
+std::optional<gateway::ChatDialectOr> ReadAdapterTemplate(const Folder& dir,
+                                                          const Json::Object& special_tokens);
 
 // Adds what the loaded model says.
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model);

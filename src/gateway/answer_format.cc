@@ -19,10 +19,14 @@ std::string BeginAnswer(const AnswerHead& head, std::string_view object) {
 }
 
 std::string EndAnswer(const Usage& usage) {
-  return StrCat(R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
-                usage.completion_tokens, R"(,"total_tokens":)",
-                usage.prompt_tokens + usage.completion_tokens,
-                R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, "}}}");
+  return StrCat(
+      R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
+      usage.completion_tokens, R"(,"total_tokens":)", usage.prompt_tokens + usage.completion_tokens,
+      R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}',
+      usage.reasoning_tokens ? StrCat(R"(,"completion_tokens_details":{"reasoning_tokens":)",
+                                      *usage.reasoning_tokens, '}')
+                             : "",
+      "}}");
 }
 
 std::string EndChunk(bool null_usage) { return null_usage ? R"(],"usage":null})" : "]}"; }

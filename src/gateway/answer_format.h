@@ -19,6 +19,7 @@ struct Usage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompts
   int64_t completion_tokens = 0;
+  std::optional<int64_t> reasoning_tokens;  // of these, where reasoning is told apart
 };
 
 // What a choice says: all of it, or what one chunk of a stream adds.

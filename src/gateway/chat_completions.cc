@@ -1,6 +1,7 @@
 #include "gateway/chat_completions.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,7 +9,9 @@
 #include "base/strings.h"
 #include "gateway/chat_messages.h"
 #include "gateway/generation_fields.h"
+#include "gateway/output_format_fields.h"
 #include "gateway/prompt_tokens.h"
+#include "gateway/reasoning_fields.h"
 #include "gateway/tool_call_syntax.h"
 #include "gateway/tool_fields.h"
 #include "grammar/tool_calls.h"
@@ -108,17 +111,41 @@ ApiResult<ChatPrompt> ReadChatPrompt(JsonFields& fields, const RequestContext& c
   return prompt;
 }
 
-ApiResult<std::vector<int32_t>> Encode(JsonFields& fields, const RequestContext& context,
-                                       AdapterId adapter, const Json& tools) {
+// A conversation as the model gets it.
+struct EncodedChat {
+  std::shared_ptr<const ChatDialect> dialect;
+  std::string text;
+  std::vector<int32_t> tokens;
+  bool continues = false;  // it ends with the beginning of the answer
+};
+
+ApiResult<EncodedChat> Encode(JsonFields& fields, const RequestContext& context, AdapterId adapter,
+                              const Json& tools) {
   auto prompt = ReadChatPrompt(fields, context, tools);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!prompt.ok()) return prompt.error();
   if (!fields.ok()) return *fields.error();
-  const ChatTemplateOr chat_template = context.model.ChatTemplateOf(adapter);
-  if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
-  auto text = (*chat_template)->Render(prompt.value());
+  const ChatDialectOr dialect = context.model.ChatDialectOf(adapter);
+  if (!dialect.ok()) return InvalidField("model", Message(dialect.status()));
+  auto text = (*dialect)->chat_template().Render(prompt.value());
   if (!text.ok()) return InvalidField("messages", Message(text.status()));
-  return EncodeText(context.model, *text, add_special_tokens, "messages");
+  auto tokens = EncodeText(context.model, *text, add_special_tokens, "messages");
+  if (!tokens.ok()) return tokens.error();
+  return EncodedChat{.dialect = *dialect,
+                     .text = *std::move(text),
+                     .tokens = std::move(tokens.value()),
+                     .continues = prompt.value().continue_final_message};
+}
+
+// Makes the output one that may begin with reasoning: how to read it, and its format.
+void AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
+                    const Tokenizer& tokenizer, CompletionRequest* request) {
+  request->reasoning =
+      ReadingOf(fields, chat.dialect->Reasoning(), chat.text, chat.continues, tokenizer);
+  wire::OutputFormat& format = request->common.format;
+  if (request->reasoning && !format.is_text()) {
+    format.reasoning = ToWire(*request->reasoning, tokenizer);
+  }
 }
 
 std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
@@ -135,24 +162,24 @@ std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
 
 // Makes this the format of the output, as far as tools that are not strict let it.
 Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
-              wire::SequenceRequest* common) {
+              CompletionRequest* request) {
   RETURN_IF_ERROR(grammar::Loosen(&format));
+  wire::OutputFormat& output = request->common.format;
+  output = {.kind = wire::OutputFormat::Kind::kToolCalls};
+  if (request->reasoning) output.reasoning = ToWire(*request->reasoning, *model.tokenizer);
   const auto check = [&] {
-    common->format = {.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)};
-    return model.check_format(common->format);
+    output.source = ToSource(format);
+    return model.check_format(output);
   };
   const Status status = check();
   return !status.ok() && grammar::LoosenAll(&format) ? check() : status;
 }
 
 // Makes the output one that may call tools: its format, and how to read it.
-std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestContext& context,
-                                       CompletionRequest* request) {
-  const ChatTemplateOr chat_template = context.model.ChatTemplateOf(request->first_adapter());
-  if (!chat_template.ok()) return InvalidField("model", Message(chat_template.status()));
-  const Tokenizer& tokenizer = *context.model.tokenizer;
-  auto syntax = LearnToolCallSyntax(**chat_template, tokenizer, context.model.spec.eos_token_ids,
-                                    context.unix_seconds);
+std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialect& dialect,
+                                       const ServedModel& model, CompletionRequest* request) {
+  const Tokenizer& tokenizer = *model.tokenizer;
+  auto syntax = dialect.ToolCalls(tokenizer, model.spec.eos_token_ids);
   if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
   wire::SequenceRequest& common = request->common;
   // Of what is a call whatever the format of a text.
@@ -176,7 +203,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const RequestCon
                       .special_tokens = SpecialTokensOf(*syntax, tokenizer),
                       .only_at_start = tools.is_required || format.text_schema.has_value(),
                       .is_named = tools.is_named};
-  const Status status = KeepTo(std::move(format), context.model, &common);
+  const Status status = KeepTo(std::move(format), model, request);
   if (status.ok()) return std::nullopt;
   return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
 }
@@ -187,7 +214,9 @@ ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestCont
                                            AdapterId adapter) {
   RefuseFunctions(fields);
   const ToolFields tools = ReadTools(fields);
-  return Encode(fields, context, adapter, tools.shown);
+  auto chat = Encode(fields, context, adapter, tools.shown);
+  if (!chat.ok()) return chat.error();
+  return std::move(chat.value().tokens);
 }
 
 ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
@@ -203,16 +232,22 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   RefuseOtherModalities(fields);
   RefuseFunctions(fields);
   const ToolFields tools = ReadTools(fields);
+  const ReasoningFields reasoning = ReadReasoning(fields);
   if (!fields.ok()) return *fields.error();
   if (auto error = CheckNumSequences(1, request, context.limits)) return *error;
 
   CompletionPrompt prompt;
-  auto tokens = Encode(fields, context, request.first_adapter(), tools.shown);
-  if (!tokens.ok()) return tokens.error();
+  auto chat = Encode(fields, context, request.first_adapter(), tools.shown);
+  if (!chat.ok()) return chat.error();
+  AllowReasoning(reasoning, chat.value(), *context.model.tokenizer, &request);
+  CheckOutputFormat(request.format_field, request.common.format, context.model, fields);
+  if (!fields.ok()) return *fields.error();
   if (!tools.callable.empty()) {
-    if (auto error = AllowToolCalls(tools, context, &request)) return *error;
+    if (auto error = AllowToolCalls(tools, *chat.value().dialect, context.model, &request)) {
+      return *error;
+    }
   }
-  prompt.tokens = std::move(tokens.value());
+  prompt.tokens = std::move(chat.value().tokens);
   if (prompt.tokens.empty()) {
     return InvalidField("messages", "The chat template makes no token of these `messages`.");
   }

@@ -70,7 +70,7 @@ TEST(ChatCompletions, MayHaveALengthFromTheModel) {
                              .generation_defaults = {.max_new_tokens = 6},
                              .tokenizer = std::make_unique<ByteTokenizer>(),
                              .catalog = whole->catalog,
-                             .chat_template = whole->chat_template,
+                             .chat_dialect = whole->chat_dialect,
                              .max_model_len = 64};
   const CompletionLimits limits;
   const auto max_tokens_of = [&](const std::string& members, size_t content_size) {
@@ -109,7 +109,7 @@ TEST(ChatCompletions, WithoutATemplateSayWhatToDo) {
   const ServedModel model = {.spec = whole->spec,
                              .tokenizer = std::make_unique<ByteTokenizer>(),
                              .catalog = whole->catalog,
-                             .chat_template = NotFound("give one"),
+                             .chat_dialect = NotFound("give one"),
                              .max_model_len = 64};
   const CompletionLimits limits;
   const auto parsed =

@@ -105,6 +105,7 @@ class ChatFormat final : public AnswerFormat {
   }
   std::string Chunk(const ChoiceView& choice, bool null_usage) const override {
     Json::Object delta;
+    AddReasoning(*choice.delta, &delta);
     if (!choice.delta->text.empty()) delta.emplace_back("content", choice.delta->text);
     if (!choice.delta->tool_calls.empty()) delta.emplace_back("tool_calls", Calls(choice, true));
     return chunk_head_ + Choice(choice, "delta", std::move(delta)).Dump() +
@@ -122,12 +123,17 @@ class ChatFormat final : public AnswerFormat {
     }
     return calls;
   }
+  // As DeepSeek's API and llama-server name it, and vLLM did.
+  static void AddReasoning(const ChoiceDelta& said, Json::Object* message) {
+    if (!said.reasoning.empty()) message->emplace_back("reasoning_content", said.reasoning);
+  }
   Json::Object Message(const ChoiceView& choice) const {
     const ChoiceDelta& said = *choice.delta;
     const bool has_calls = !said.tool_calls.empty();
     Json::Object message = {{"role", "assistant"},
                             {"content", has_calls && said.text.empty() ? Json() : Json(said.text)},
                             {"refusal", nullptr}};
+    AddReasoning(said, &message);
     if (has_calls) message.emplace_back("tool_calls", Calls(choice, false));
     return message;
   }

@@ -26,7 +26,8 @@ TEST_F(ChatServiceTest, AnswersChats) {
             R"({"index":1,"message":{"role":"assistant","content":"ok","refusal":null},)"
             R"("logprobs":null,"finish_reason":"length"})");
   EXPECT_EQ(Text(json, {"usage"}), R"({"prompt_tokens":7,"completion_tokens":4,"total_tokens":11,)"
-                                   R"("prompt_tokens_details":{"cached_tokens":0}})");
+                                   R"("prompt_tokens_details":{"cached_tokens":0},)"
+                                   R"("completion_tokens_details":{"reasoning_tokens":0}})");
 }
 
 TEST_F(ChatServiceTest, StreamsChats) {

@@ -21,6 +21,16 @@ std::string TokenBytes(const Tokenizer& tokenizer, int32_t id) {
   return tokenizer.TokenBytes(id, /*is_first=*/false, /*skip_special_tokens=*/false);
 }
 
+std::vector<int32_t> TellingTokens(const CompletionRequest& request) {
+  std::vector<int32_t> tokens;
+  const auto add = [&](const std::vector<int32_t>& of_reading) {
+    tokens.insert(tokens.end(), of_reading.begin(), of_reading.end());
+  };
+  if (request.reasoning) add(request.reasoning->special_tokens);
+  if (request.tool_calls) add(request.tool_calls->special_tokens);
+  return tokens;
+}
+
 }  // namespace
 
 ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPrompt& prompt,
@@ -28,11 +38,17 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
     : request_(request),
       prompt_(prompt),
       tokenizer_(tokenizer),
-      // Of a text with a format nothing is dropped, not even a blank at its beginning; nor the
-      // special tokens that calls are written with.
-      detokenizer_(tokenizer, request.skip_special_tokens && !request.tool_calls.has_value(),
+      telling_tokens_(TellingTokens(request)),
+      // Of text with calls no others are shown, whatever the request says.
+      hides_others_(request.tool_calls.has_value() ||
+                    (request.skip_special_tokens && !telling_tokens_.empty())),
+      // Of a text with a format nothing is dropped, not even a blank at its beginning.
+      detokenizer_(tokenizer, request.skip_special_tokens && !hides_others_,
                    request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
       matcher_(stop_strings) {
+  if (request.reasoning) {
+    reasoning_.emplace(request.reasoning->syntax, request.reasoning->has_begun);
+  }
   if (request.tool_calls) {
     tool_calls_.emplace(request.tool_calls->syntax, request.tool_calls->only_at_start);
   }
@@ -52,8 +68,21 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   } else if (event.finish) {
     End(*event.finish, &delta);
   }
+  if (reasoning_) FindReasoning(&delta);
   if (tool_calls_) FindCalls(&delta);
   return delta;
+}
+
+void ChoiceOutput::FindReasoning(ChoiceDelta* delta) {
+  ReasonedText found = reasoning_->Append(delta->text);
+  if (reasoning_->was_reasoning()) num_reasoning_tokens_ = num_tokens_;
+  if (delta->finish) {
+    const ReasonedText rest = reasoning_->Flush();
+    found.reasoning += rest.reasoning;
+    found.answer += rest.answer;
+  }
+  if (request_.reasoning->is_shown) delta->reasoning = std::move(found.reasoning);
+  delta->text = std::move(found.answer);
 }
 
 void ChoiceOutput::FindCalls(ChoiceDelta* delta) {
@@ -94,9 +123,8 @@ void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta
 }
 
 bool ChoiceOutput::IsHidden(int32_t token) const {
-  return request_.tool_calls.has_value() && tokenizer_.IsSpecial(token) &&
-         std::ranges::find(request_.tool_calls->special_tokens, token) ==
-             request_.tool_calls->special_tokens.end();
+  return hides_others_ && tokenizer_.IsSpecial(token) &&
+         std::ranges::find(telling_tokens_, token) == telling_tokens_.end();
 }
 
 void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {

@@ -1,10 +1,10 @@
-// From the token events of one sequence to what its choice says: text, calls of tools, logprobs, an
-// end.
+// From the token events of one sequence to what its choice says: reasoning, text, calls of tools,
+// logprobs, an end.
 //
 // text: detokenized without ever splitting a code point, cut at stop strings.
 // logprobs: an entry follows the text in which its token begins, so that text held back for a
-// possible stop string holds its entries back, too, and a cut drops them. Those of calls, and of
-// text that may become one, come as if it were text.
+// possible stop string holds its entries back, too, and a cut drops them. Those of reasoning and
+// calls, and of text that may become one, come as if it were text.
 
 #ifndef ARIL_GATEWAY_CHOICE_OUTPUT_H_
 #define ARIL_GATEWAY_CHOICE_OUTPUT_H_
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gateway/completion_request.h"
+#include "gateway/reasoning_parser.h"
 #include "gateway/stop_strings.h"
 #include "gateway/tool_call_parser.h"
 #include "tokenizer/tokenizer.h"
@@ -35,6 +36,7 @@ struct LogprobEntry {
 
 // What became known about a choice since the last time.
 struct ChoiceDelta {
+  std::string reasoning;
   std::string text;
   std::vector<ToolCallDelta> tool_calls;
   std::vector<LogprobEntry> logprobs;
@@ -44,7 +46,8 @@ struct ChoiceDelta {
   bool cancel = false;  // ended by a stop string: the sequence itself still runs
 
   bool empty() const {
-    return text.empty() && tool_calls.empty() && logprobs.empty() && !finish.has_value();
+    return reasoning.empty() && text.empty() && tool_calls.empty() && logprobs.empty() &&
+           !finish.has_value();
   }
 };
 
@@ -59,6 +62,8 @@ class ChoiceOutput {
 
   // Tokens accepted so far: those up to and including the one that completed a stop string.
   int64_t num_tokens() const { return num_tokens_; }
+  // Of these, what the answer begins behind.
+  int64_t num_reasoning_tokens() const { return num_reasoning_tokens_; }
 
  private:
   struct PendingLogprob {
@@ -68,11 +73,12 @@ class ChoiceOutput {
 
   void AppendPrompt(const wire::TokenEvent& event, ChoiceDelta* delta);
   void AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta);
-  // A special token that no call is written with, where others would be shown.
+  // A special token, but for those that reasoning and calls are written with.
   bool IsHidden(int32_t token) const;
   void AddText(const std::string& text, ChoiceDelta* delta);
   void End(wire::FinishReason reason, ChoiceDelta* delta);
-  // Finds the calls in what the text of `delta` says so far, and leaves the rest.
+  // Find these in what the text of `delta` says so far, and leave the rest.
+  void FindReasoning(ChoiceDelta* delta);
   void FindCalls(ChoiceDelta* delta);
   void ReleaseLogprobs(bool all, ChoiceDelta* delta);
   LogprobEntry MakeEntry(int32_t token, const wire::Logprobs& logprobs) const;
@@ -80,12 +86,16 @@ class ChoiceOutput {
   const CompletionRequest& request_;
   const CompletionPrompt& prompt_;
   const Tokenizer& tokenizer_;
+  const std::vector<int32_t> telling_tokens_;  // special ones: of reasoning and calls
+  const bool hides_others_;
   IncrementalDetokenizer detokenizer_;
   StopMatcher matcher_;
+  std::optional<ReasoningParser> reasoning_;
   std::optional<ToolCallParser> tool_calls_;
   bool started_ = false;
   bool stopped_ = false;  // at a stop string
   int64_t num_tokens_ = 0;
+  int64_t num_reasoning_tokens_ = 0;
   size_t offset_ = 0;          // code points detokenized so far, the echoed prompt included
   size_t produced_bytes_ = 0;  // of generated text
   size_t released_bytes_ = 0;

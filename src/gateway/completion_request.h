@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/reasoning_syntax.h"
 #include "gateway/served_model.h"
 #include "grammar/tool_calls.h"
 #include "wire/messages.h"
@@ -44,6 +45,14 @@ struct CompletionPrompt {
   int32_t max_tokens = 0;
 };
 
+// How the reasoning before an answer is found.
+struct ReasoningReading {
+  ReasoningSyntax syntax;
+  std::vector<int32_t> special_tokens;  // that it begins and ends with
+  bool has_begun = false;               // in the prompt
+  bool is_shown = true;                 // else it is left out
+};
+
 // How the calls of tools in an answer's text are found.
 struct ToolCallReading {
   grammar::ToolCallSyntax syntax;
@@ -70,6 +79,8 @@ struct CompletionRequest {
   bool return_token_ids = false;
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
+  std::string format_field;                   // what asks for the format of the output
+  std::optional<ReasoningReading> reasoning;  // there may be some, and it is told apart
   std::optional<ToolCallReading> tool_calls;  // tools may be called
   // The client gave a seed; else one is to be drawn for each sequence.
   bool has_seed = false;

@@ -23,6 +23,7 @@ void MoveAppend(std::vector<T>&& from, std::vector<T>* to) {
 }
 
 void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
+  whole->reasoning += delta.reasoning;
   whole->text += delta.text;
   for (ToolCallDelta& call : delta.tool_calls) {
     if (!call.name.empty()) {
@@ -173,7 +174,7 @@ bool CompletionSession::IsLong() const {
   const auto of_token = static_cast<size_t>(request_.common.sampling.num_logprobs.value_or(0)) + 1;
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
-    num_bytes += choice.whole.text.size();
+    num_bytes += choice.whole.reasoning.size() + choice.whole.text.size();
     num_numbers += choice.whole.tool_calls.size();
     for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }
@@ -224,7 +225,11 @@ Usage CompletionSession::CountUsage() const {
     usage.prompt_tokens += static_cast<int64_t>(request_.prompts[i].tokens.size());
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;
   }
-  for (const Choice& choice : choices_) usage.completion_tokens += choice.output.num_tokens();
+  if (request_.reasoning) usage.reasoning_tokens = 0;
+  for (const Choice& choice : choices_) {
+    usage.completion_tokens += choice.output.num_tokens();
+    if (usage.reasoning_tokens) *usage.reasoning_tokens += choice.output.num_reasoning_tokens();
+  }
   return usage;
 }
 

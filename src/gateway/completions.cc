@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "gateway/generation_fields.h"
 #include "gateway/json_fields.h"
+#include "gateway/output_format_fields.h"
 #include "gateway/prompt_tokens.h"
 #include "wire/limits.h"
 
@@ -119,6 +120,9 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   ReadOwnFields(fields, &request);
   const auto max_tokens = ReadMaxTokens(fields, "max_tokens", request.echo ? 0 : 1, request);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
+  if (fields.ok()) {
+    CheckOutputFormat(request.format_field, request.common.format, context.model, fields);
+  }
   if (!fields.ok()) return *fields.error();
 
   const PromptReader reader = {context.model, add_special_tokens, request.echo,

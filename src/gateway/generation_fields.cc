@@ -323,7 +323,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   ReadStopTokens(fields, model.spec, &common);
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
-  ReadOutputFormat(fields, model, &common);
+  request->format_field = ReadOutputFormat(fields, &common);
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }

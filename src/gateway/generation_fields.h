@@ -37,8 +37,8 @@ ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields
 std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
                                      CompletionRequest* request);
 
-// n, sampling, stops, streaming, the output's format and what is refused on both endpoints. Errors
-// stay in `fields`.
+// n, sampling, stops, streaming, the output's format, which remains to be checked, and what is
+// refused on both endpoints. Errors stay in `fields`.
 void ReadGenerationFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request);
 
 // The limit of a completion, in tokens; checked against min_tokens.

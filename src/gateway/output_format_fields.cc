@@ -215,26 +215,32 @@ void AppendEscaped(std::string_view text, std::string* out) {
 
 }  // namespace
 
-void ReadOutputFormat(JsonFields& fields, const ServedModel& model, wire::SequenceRequest* common) {
+std::string ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common) {
   RefuseUnsupported(fields);
   Reading reading = {.fields = fields};
   for (const NamedReader& field : kOfRequest) {
     const Json* value = fields.Find(field.name);
     if (value != nullptr) field.read(std::string(field.name), *value, reading);
   }
-  if (!fields.ok() || reading.asked.empty()) return;
+  if (!fields.ok() || reading.asked.empty()) return "";
   Asked& first = reading.asked.front();
   if (reading.asked.size() > 1) {
-    return fields.Fail(reading.asked[1].field,
-                       StrCat("excludes `", first.field, "`: an output has one format"));
+    fields.Fail(reading.asked[1].field,
+                StrCat("excludes `", first.field, "`: an output has one format"));
   }
   if (common->min_tokens > 0) {
-    return fields.Fail("min_tokens", StrCat("excludes `", first.field,
-                                            "`: what is asked for may be complete sooner"));
+    fields.Fail("min_tokens",
+                StrCat("excludes `", first.field, "`: what is asked for may be complete sooner"));
   }
-  const Status status = model.check_format(first.format);
-  if (!status.ok()) return fields.Fail(first.field, "cannot be kept to: " + Message(status));
   common->format = std::move(first.format);
+  return std::move(first.field);
+}
+
+void CheckOutputFormat(const std::string& field, const wire::OutputFormat& format,
+                       const ServedModel& model, JsonFields& fields) {
+  if (format.is_text()) return;
+  const Status status = model.check_format(format);
+  if (!status.ok()) fields.Fail(field, "cannot be kept to: " + Message(status));
 }
 
 std::string RegexOfChoices(const std::vector<std::string>& choices) {

@@ -13,9 +13,13 @@
 
 namespace aril::gateway {
 
-// Reads `common->format`, and checks that it can be kept to, together with `common->min_tokens`,
-// which must have been read. Errors stay in `fields`.
-void ReadOutputFormat(JsonFields& fields, const ServedModel& model, wire::SequenceRequest* common);
+// Reads `common->format`, which stands beside `common->min_tokens`, which must have been read.
+// Returns the field that asks for it, if one does. Errors stay in `fields`.
+std::string ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common);
+
+// Whether what a field asks for can be kept to, if it is not any text: takes time.
+void CheckOutputFormat(const std::string& field, const wire::OutputFormat& format,
+                       const ServedModel& model, JsonFields& fields);
 
 // The regular expression (grammar/regex.h) of these texts and nothing else.
 std::string RegexOfChoices(const std::vector<std::string>& choices);

@@ -15,37 +15,37 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "gateway/chat_dialect.h"
 #include "grammar/compile.h"
 #include "spec/generation_config.h"
 #include "spec/model_spec.h"
-#include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/output_format.h"
 
 namespace aril::gateway {
 
-using ChatTemplateOr = StatusOr<std::shared_ptr<const ChatTemplate>>;
+using ChatDialectOr = StatusOr<std::shared_ptr<const ChatDialect>>;
 
-// The chat templates that adapters bring. Thread-safe.
-class AdapterChatTemplates {
+// The chat templates that adapters bring, with what is learned from them. Thread-safe.
+class AdapterChatDialects {
  public:
-  void Set(AdapterId adapter, ChatTemplateOr chat_template) {
+  void Set(AdapterId adapter, ChatDialectOr dialect) {
     const std::lock_guard lock(mutex_);
-    templates_.insert_or_assign(adapter, std::move(chat_template));
+    dialects_.insert_or_assign(adapter, std::move(dialect));
   }
   void Erase(AdapterId adapter) {
     const std::lock_guard lock(mutex_);
-    templates_.erase(adapter);
+    dialects_.erase(adapter);
   }
-  std::optional<ChatTemplateOr> Find(AdapterId adapter) const {
+  std::optional<ChatDialectOr> Find(AdapterId adapter) const {
     const std::lock_guard lock(mutex_);
-    const auto found = templates_.find(adapter);
-    return found == templates_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = dialects_.find(adapter);
+    return found == dialects_.end() ? std::nullopt : std::optional(found->second);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<AdapterId, ChatTemplateOr> templates_;
+  std::unordered_map<AdapterId, ChatDialectOr> dialects_;
 };
 
 // Immutable while it is served, but for the adapters; thread-safe.
@@ -55,9 +55,9 @@ struct ServedModel {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<Catalog> catalog;
   // Of the base model; an error is what a chat request is answered with.
-  ChatTemplateOr chat_template = NotFound("This model has no chat template.");
-  std::shared_ptr<AdapterChatTemplates> adapter_chat_templates =
-      std::make_shared<AdapterChatTemplates>();
+  ChatDialectOr chat_dialect = NotFound("This model has no chat template.");
+  std::shared_ptr<AdapterChatDialects> adapter_chat_dialects =
+      std::make_shared<AdapterChatDialects>();
   // Whether an output can be kept to a format; else what is wrong with it. Thread-safe.
   std::function<Status(const wire::OutputFormat&)> check_format =
       [](const wire::OutputFormat& format) { return grammar::Compile(format).status(); };
@@ -65,8 +65,8 @@ struct ServedModel {
   int64_t created = 0;        // Unix seconds
 
   // For requests to an adapter or to the base model.
-  ChatTemplateOr ChatTemplateOf(AdapterId adapter) const {
-    return adapter_chat_templates->Find(adapter).value_or(chat_template);
+  ChatDialectOr ChatDialectOf(AdapterId adapter) const {
+    return adapter_chat_dialects->Find(adapter).value_or(chat_dialect);
   }
 };
 

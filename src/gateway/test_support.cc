@@ -42,20 +42,20 @@ std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catal
   CHECK(catalog.ok());
   ModelSpec spec;
   spec.vocab_size = 258;
-  const auto parse = [](const char* source) -> ChatTemplateOr {
+  const auto parse = [](const char* source) -> ChatDialectOr {
     auto parsed = ChatTemplate::Parse(source, {{"bos_token", "<s>"}});
     CHECK(parsed.ok());
-    return std::make_shared<const ChatTemplate>(*std::move(parsed));
+    return std::make_shared<const ChatDialect>(*std::move(parsed));
   };
   spec.eos_token_ids = {kEosToken};
-  auto templates = std::make_shared<AdapterChatTemplates>();
+  auto templates = std::make_shared<AdapterChatDialects>();
   templates->Set(AdapterId(0), parse("poem:"));
   return std::make_shared<const ServedModel>(
       ServedModel{.spec = spec,
                   .tokenizer = std::make_unique<ByteTokenizer>(),
                   .catalog = *std::move(catalog),
-                  .chat_template = parse(kChatTemplate),
-                  .adapter_chat_templates = std::move(templates),
+                  .chat_dialect = parse(kChatTemplate),
+                  .adapter_chat_dialects = std::move(templates),
                   .max_model_len = 64,
                   .created = 1700000000});
 }

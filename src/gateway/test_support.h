@@ -39,7 +39,8 @@ inline constexpr char kChatTemplate[] =
     "{% if documents %}{{ documents|length }}d:{% endif %}"
     "{% for t in tools or [] %}{{ t.function.name }},{% endfor %}"
     "{% for m in messages %}{% if m.role == 'elf' %}{{ raise_exception('no elves') }}{% endif %}"
-    "{{ m.role[0] ~ ':' ~ m.content }}"
+    "{{ m.role[0] ~ ':' }}{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>"
+    "{% endif %}{{ m.content }}"
     "{% for c in m.tool_calls %}<call>{{ c.function|tojson }}</call>{% endfor %};{% endfor %}"
     "{% if add_generation_prompt %}a:{% endif %}{{ mood }}";
 

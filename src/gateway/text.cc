@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "grammar/free_text.h"
+
 namespace aril::gateway {
 namespace {
 
@@ -71,6 +73,21 @@ std::optional<std::string_view> FindOtherParameter(std::string_view query,
     if (std::ranges::find(names, parameter.name) == names.end()) return parameter.name;
   }
   return std::nullopt;
+}
+
+std::string_view StripLeft(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(grammar::kSpaces), text.size()));
+}
+
+std::string_view StripRight(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(grammar::kSpaces) + 1);
+}
+
+size_t NumBegun(std::string_view text, std::string_view word) {
+  for (size_t size = std::min(text.size(), word.size() - 1); size > 0; --size) {
+    if (word.starts_with(text.substr(text.size() - size))) return size;
+  }
+  return 0;
 }
 
 std::string_view TrimBlanks(std::string_view text) {

@@ -26,6 +26,13 @@ std::optional<std::string> FindQueryParameter(std::string_view query, std::strin
 std::optional<std::string_view> FindOtherParameter(std::string_view query,
                                                    std::span<const std::string_view> names);
 
+// `text` without the spaces, tabs and ends of lines before or behind it.
+std::string_view StripLeft(std::string_view text);
+std::string_view StripRight(std::string_view text);
+
+// Bytes at the end of `text` that `word`, which is not empty, begins with, less than all of it.
+size_t NumBegun(std::string_view text, std::string_view word);
+
 // `text` without the spaces and tabs around it (the optional whitespace of RFC 9110).
 std::string_view TrimBlanks(std::string_view text);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "gateway/text.h"
+
 namespace aril::gateway {
 namespace {
 
@@ -15,14 +17,6 @@ constexpr size_t kMaxHeldSpaces = 256;
 size_t NumSpaces(std::string_view text) {
   const size_t last = text.find_last_not_of(kSpaces);
   return std::min(kMaxHeldSpaces, text.size() - (last == std::string_view::npos ? 0 : last + 1));
-}
-
-// Bytes at the end of `text` that `word` begins with, less than all of it.
-size_t NumBegun(std::string_view text, std::string_view word) {
-  for (size_t size = std::min(text.size(), word.size() - 1); size > 0; --size) {
-    if (word.starts_with(text.substr(text.size() - size))) return size;
-  }
-  return 0;
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "gateway/json_extent.h"
+#include "gateway/special_text.h"
+#include "gateway/text.h"
 
 namespace aril::gateway {
 namespace {
@@ -36,14 +38,6 @@ Status CannotBeLearned(std::string_view why) {
   return FailedPrecondition(
       StrCat("The chat template of this model ", why,
              "; leave tools out, or give the model a template that does (chat_template.jinja)."));
-}
-
-std::string_view StripLeft(std::string_view text) {
-  return text.substr(std::min(text.find_first_not_of(grammar::kSpaces), text.size()));
-}
-
-std::string_view StripRight(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(grammar::kSpaces) + 1);
 }
 
 Json ProbeTool() {
@@ -72,40 +66,10 @@ Json ProbeCall(size_t call) {
                                                 {"arguments", ProbeArguments(call)}}}};
 }
 
-// Whether an id ends texts, by the model or the tokenizer.
-bool IsEnd(int32_t token, const Tokenizer& tokenizer, std::span<const int32_t> end_tokens) {
-  return std::ranges::find(end_tokens, token) != end_tokens.end() ||
-         tokenizer.eos_token_id() == token;
-}
-
-// The special tokens in a text, each with the place of its own text.
-struct PlacedToken {
-  int32_t token;
-  size_t at;
-  std::string text;
-};
-std::vector<PlacedToken> SpecialTokens(std::string_view text, const Tokenizer& tokenizer,
-                                       std::span<const int32_t> end_tokens) {
-  std::vector<PlacedToken> placed;
-  size_t from = 0;
-  for (const int32_t token :
-       tokenizer.Encode(text, {.add_special_tokens = false, .parse_special_tokens = true})) {
-    if (!tokenizer.IsSpecial(token) && !IsEnd(token, tokenizer, end_tokens)) continue;
-    std::string bytes =
-        tokenizer.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
-    const size_t at = bytes.empty() ? std::string_view::npos : text.find(bytes, from);
-    if (at == std::string_view::npos) continue;
-    from = at + bytes.size();
-    placed.push_back({.token = token, .at = at, .text = std::move(bytes)});
-  }
-  return placed;
-}
-
 // A template's text of one assistant's turn, and how the turn itself begins and ends.
 class Probe {
  public:
-  Probe(const ChatTemplate& chat_template, int64_t unix_seconds)
-      : chat_template_(chat_template), unix_seconds_(unix_seconds) {}
+  explicit Probe(const ChatTemplate& chat_template) : chat_template_(chat_template) {}
 
   Status Begin() {
     ASSIGN_OR_RETURN(const std::string text, Render(kContent, 0));
@@ -143,11 +107,10 @@ class Probe {
          .documents = {},
          .add_generation_prompt = false,
          .variables = {},
-         .unix_seconds = unix_seconds_});
+         .unix_seconds = 0});
   }
 
   const ChatTemplate& chat_template_;
-  const int64_t unix_seconds_;
   std::string before_;
   std::string behind_;
 };
@@ -209,17 +172,6 @@ std::string MarkerOf(std::string_view begin, const std::vector<PlacedToken>& spe
   return is_tag ? std::string(begin.substr(0, end + 1)) : "";
 }
 
-std::string Marked(std::string_view text, const Tokenizer& tokenizer) {
-  std::string marked;
-  size_t from = 0;
-  for (const PlacedToken& special : SpecialTokens(text, tokenizer, {})) {
-    marked += StrCat(text.substr(from, special.at - from), grammar::kSpecialTokenMark, special.text,
-                     grammar::kSpecialTokenMark);
-    from = special.at + special.text.size();
-  }
-  return marked + std::string(text.substr(from));
-}
-
 // What comes between calls. Nothing where templates have room for one call, or number them.
 std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& syntax) {
   const auto several = probe.Calls(3);
@@ -235,9 +187,8 @@ std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& synt
 
 StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                              const Tokenizer& tokenizer,
-                                             std::span<const int32_t> end_tokens,
-                                             int64_t unix_seconds) {
-  Probe probe(chat_template, unix_seconds);
+                                             std::span<const int32_t> end_tokens) {
+  Probe probe(chat_template);
   RETURN_IF_ERROR(probe.Begin());
   ASSIGN_OR_RETURN(const std::string one, probe.Calls(1));
   if (one.empty()) return CannotBeLearned("shows no calls of tools to the model");
@@ -246,7 +197,7 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
     return CannotBeLearned(kUnknownForm);
   }
   const auto special = [&](std::string_view text) {
-    return SpecialTokens(text, tokenizer, end_tokens);
+    return FindSpecialTokens(text, tokenizer, end_tokens);
   };
   const auto ends = [&](const PlacedToken& placed) {
     return IsEnd(placed.token, tokenizer, end_tokens);
@@ -272,12 +223,12 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
 }
 
 ToolCallSyntax MarkSpecialTokens(const ToolCallSyntax& syntax, const Tokenizer& tokenizer) {
-  ToolCallSyntax marked = {.begin = Marked(syntax.begin, tokenizer),
-                           .middle = Marked(syntax.middle, tokenizer),
+  ToolCallSyntax marked = {.begin = MarkSpecialTokens(syntax.begin, tokenizer),
+                           .middle = MarkSpecialTokens(syntax.middle, tokenizer),
                            .next = std::nullopt,
-                           .end = Marked(syntax.end, tokenizer),
-                           .marker = Marked(syntax.marker, tokenizer)};
-  if (syntax.next) marked.next = Marked(*syntax.next, tokenizer);
+                           .end = MarkSpecialTokens(syntax.end, tokenizer),
+                           .marker = MarkSpecialTokens(syntax.marker, tokenizer)};
+  if (syntax.next) marked.next = MarkSpecialTokens(*syntax.next, tokenizer);
   return marked;
 }
 
@@ -285,7 +236,7 @@ std::vector<int32_t> SpecialTokensOf(const ToolCallSyntax& syntax, const Tokeniz
   std::vector<int32_t> tokens;
   for (const std::string& text :
        {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end}) {
-    for (const PlacedToken& special : SpecialTokens(text, tokenizer, {})) {
+    for (const PlacedToken& special : FindSpecialTokens(text, tokenizer)) {
       tokens.push_back(special.token);
     }
   }

@@ -19,12 +19,10 @@ namespace aril::gateway {
 // are. `next` is there if the template writes several calls of one turn, each in the same way.
 // FailedPrecondition says why calls cannot be learned: a template that does not show tools to the
 // model, or no calls, or in a form that is no ToolCallSyntax. `end_tokens`: those that end the
-// model's texts, which are no part of a call. `unix_seconds`: for templates that state the date.
-// Takes three renderings. Thread-safe.
+// model's texts, which are no part of a call. Takes three renderings. Thread-safe.
 StatusOr<grammar::ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                                       const Tokenizer& tokenizer,
-                                                      std::span<const int32_t> end_tokens,
-                                                      int64_t unix_seconds);
+                                                      std::span<const int32_t> end_tokens);
 
 // With grammar::kSpecialTokenMark around each special token, as a grammar wants it. Thread-safe.
 grammar::ToolCallSyntax MarkSpecialTokens(const grammar::ToolCallSyntax& syntax,

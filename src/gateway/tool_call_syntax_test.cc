@@ -54,7 +54,7 @@ StatusOr<grammar::ToolCallSyntax> Learn(const std::string& source) {
   const auto chat_template =
       ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!chat_template.ok()) return chat_template.status();
-  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), kEndTokens, 0);
+  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), kEndTokens);
 }
 
 std::string Error(const std::string& source) { return Message(Learn(source).status()); }

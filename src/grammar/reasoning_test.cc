@@ -119,11 +119,13 @@ TEST(Reasoning, IsToldFromTextAsAReaderDoes) {
       const wire::Reasoning reasoning = {.begin = begin, .end = "c"};
       Automaton automaton = AutomatonOf(Format(Calls(marker), reasoning));
       const auto is_text = [&](std::string_view text) {
-        return !text.starts_with(begin) && (marker.empty() || text.find(marker) == text.npos);
+        return !text.starts_with(begin) &&
+               (marker.empty() || text.find(marker) == std::string_view::npos);
       };
       const auto is_reasoned = [&](std::string_view text) {
-        const size_t end = text.starts_with(begin) ? text.find('c', begin.size()) : text.npos;
-        return end != text.npos && is_text(text.substr(end + 1));
+        const size_t end =
+            text.starts_with(begin) ? text.find('c', begin.size()) : std::string_view::npos;
+        return end != std::string_view::npos && is_text(text.substr(end + 1));
       };
       for (int i = 0; i < 300; ++i) {
         std::string text;
@@ -151,8 +153,11 @@ TEST(Reasoning, MustBeMarked) {
            {.begin = "a", .end = std::string(wire::kMaxReasoningMarkerBytes + 1, 'b')}}) {
     EXPECT_THAT(error(wrong), HasSubstr("of its own")) << wrong.begin << ' ' << wrong.end;
   }
-  const wire::Reasoning within = {.begin = "x<call>", .end = "b"};
-  EXPECT_THAT(Message(Compile(Format(Calls("<call>"), within)).status()),
+  for (const char* begin : {"x<call>", "<call>", "<call>{", "<ca"}) {
+    EXPECT_THAT(Message(Compile(Format(Calls("<call>"), {.begin = begin, .end = "b"})).status()),
+                HasSubstr("reasoning begins with what calls begin with"));
+  }
+  EXPECT_THAT(Message(Compile(Format(Calls(""), {.begin = "{", .end = "b"})).status()),
               HasSubstr("reasoning begins with what calls begin with"));
 }
 

@@ -318,7 +318,10 @@ std::string ToSource(const ToolCallFormat& format) {
 StatusOr<Grammar> ToolCallsGrammar(std::string_view source, std::string_view unlike) {
   ASSIGN_OR_RETURN(const ToolCallFormat format, SourceReader::Read(source));
   const std::string marker = WithoutSpecialMarks(format.syntax.marker);
-  if (!marker.empty() && WithoutSpecialMarks(unlike).find(marker) != std::string::npos) {
+  const std::string reasoning = WithoutSpecialMarks(unlike);
+  const bool has_marker = !marker.empty() && reasoning.find(marker) != std::string::npos;
+  if (!reasoning.empty() &&
+      (has_marker || WithoutSpecialMarks(format.syntax.begin).starts_with(reasoning))) {
     return InvalidArgument("reasoning begins with what calls begin with");
   }
   return ToolCallCompiler(format, unlike).Compile();

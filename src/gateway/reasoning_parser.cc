@@ -1,0 +1,70 @@
+#include "gateway/reasoning_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/text.h"
+
+namespace aril::gateway {
+
+ReasonedText ReasoningParser::Append(std::string_view text) {
+  held_ += text;
+  ReasonedText out;
+  was_reasoning_ = false;
+  do {
+    was_reasoning_ |= state_ == State::kReasoning;
+  } while (Step(&out));
+  return out;
+}
+
+ReasonedText ReasoningParser::Flush() {
+  ReasonedText out;
+  // What may have been a tag is none.
+  if (state_ == State::kStart) out.answer = std::move(held_);
+  if (state_ == State::kReasoning) {
+    const std::string_view rest = StripRight(held_);
+    out.reasoning = has_text_ ? rest : StripLeft(rest);
+  }
+  held_.clear();
+  return out;
+}
+
+bool ReasoningParser::Step(ReasonedText* out) {
+  switch (state_) {
+    case State::kStart:
+      if (held_.size() < syntax_.begin.size() && syntax_.begin.starts_with(held_)) return false;
+      if (held_.starts_with(syntax_.begin)) {
+        held_.erase(0, syntax_.begin.size());
+        state_ = State::kReasoning;
+      } else {
+        state_ = State::kAnswer;
+      }
+      return true;
+    case State::kReasoning:
+      return TakeReasoning(out);
+    case State::kBehind:
+      held_.erase(0, held_.size() - StripLeft(held_).size());
+      if (held_.empty()) return false;
+      state_ = State::kAnswer;
+      return true;
+    case State::kAnswer:
+      break;
+  }
+  out->answer += std::exchange(held_, {});
+  return false;
+}
+
+bool ReasoningParser::TakeReasoning(ReasonedText* out) {
+  if (!has_text_) held_.erase(0, held_.size() - StripLeft(held_).size());
+  const size_t end = held_.find(syntax_.end);
+  const bool is_over = end != std::string::npos;
+  const size_t size = is_over ? end : held_.size() - NumBegun(held_, syntax_.end);
+  const std::string_view said = StripRight(std::string_view(held_).substr(0, size));
+  out->reasoning += said;
+  has_text_ |= !said.empty();
+  held_.erase(0, is_over ? end + syntax_.end.size() : said.size());
+  if (is_over) state_ = State::kBehind;
+  return is_over;
+}
+
+}  // namespace aril::gateway

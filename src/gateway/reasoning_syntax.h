@@ -1,0 +1,39 @@
+// What a model's reasoning begins and ends with, learned from its chat template.
+
+#ifndef ARIL_GATEWAY_REASONING_SYNTAX_H_
+#define ARIL_GATEWAY_REASONING_SYNTAX_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tokenizer/chat_template.h"
+
+namespace aril::gateway {
+
+// Tags, or special tokens: <think> and </think>.
+struct ReasoningSyntax {
+  std::string begin;
+  std::string end;
+
+  bool operator==(const ReasoningSyntax&) const = default;
+};
+
+// Of a template that shows an assistant's `reasoning_content` between two tags before its content,
+// or takes what is between <think>, or what it ends a prompt with, and its end tag out of content;
+// else nothing. Takes four renderings at most. Thread-safe.
+std::optional<ReasoningSyntax> LearnReasoningSyntax(const ChatTemplate& chat_template);
+
+// Where an answer begins.
+enum class ReasoningState {
+  kMayBegin,  // with reasoning, if the model wants to
+  kHasBegun,  // in the middle of it
+  kIsOver,    // behind it: what follows is no reasoning
+};
+
+// Behind a prompt; `continues`: one that ends with the beginning of the answer.
+ReasoningState StateBehind(std::string_view prompt, bool continues, const ReasoningSyntax& syntax);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_REASONING_SYNTAX_H_
