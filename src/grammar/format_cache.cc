@@ -20,7 +20,7 @@ StatusOr<std::shared_ptr<TokenAutomaton>> FormatCache::Get(const wire::OutputFor
     }
   }
   ASSIGN_OR_RETURN(Grammar grammar, Compile(format));
-  auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_);
+  auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_, count_);
   if (!Automaton::IsState(automaton->automaton().start())) {
     return InvalidArgument("it can begin in too many ways");
   }
@@ -28,10 +28,8 @@ StatusOr<std::shared_ptr<TokenAutomaton>> FormatCache::Get(const wire::OutputFor
   // Somebody else may have been quicker.
   const auto found = std::ranges::find_if(entries_, is_it);
   if (found != entries_.end()) return found->automaton;
-  if (entries_.size() >= kMaxKept) {
-    const auto idle = std::ranges::find_if(
-        entries_, [](const Entry& entry) { return entry.automaton.use_count() == 1; });
-    if (idle != entries_.end()) entries_.erase(idle);
+  for (auto entry = entries_.begin(); entry != entries_.end() && entries_.size() >= kMaxKept;) {
+    entry = entry->automaton.use_count() == 1 ? entries_.erase(entry) : entry + 1;
   }
   entries_.push_back({format, automaton});
   return automaton;

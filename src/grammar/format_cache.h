@@ -19,7 +19,7 @@ namespace aril::grammar {
 // Thread-safe; what it returns is not (TokenAutomaton).
 class FormatCache {
  public:
-  // Formats that are kept while nobody uses them.
+  // Formats that are kept, used or not; more only if all of them are used.
   static constexpr size_t kMaxKept = 32;
 
   // Null: there is no vocabulary, and every format is refused.
@@ -35,6 +35,7 @@ class FormatCache {
   };
 
   const std::shared_ptr<const TokenTable> table_;
+  const std::shared_ptr<AutomatonCount> count_ = std::make_shared<AutomatonCount>();
   std::mutex mutex_;
   std::vector<Entry> entries_;  // the one used last at the end
 };

@@ -1,5 +1,6 @@
 #include "grammar/format_cache.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,20 @@ TEST(FormatCache, KeepsThoseInUse) {
     EXPECT_TRUE(cache.Get(Regex(StrCat(i))).ok());
   }
   EXPECT_EQ(*cache.Get(Regex("used")), *used);
+}
+
+TEST(FormatCache, DropsAllThatAreTooManyWhenTheyAreNoLongerUsed) {
+  FormatCache cache(Table());
+  std::vector<std::shared_ptr<TokenAutomaton>> used;
+  std::vector<std::weak_ptr<TokenAutomaton>> all;
+  for (size_t i = 0; i < 3 * FormatCache::kMaxKept; ++i) {
+    used.push_back(*cache.Get(Regex(StrCat(i))));
+    all.emplace_back(used.back());
+  }
+  used.clear();
+  EXPECT_TRUE(cache.Get(Regex("another")).ok());
+  EXPECT_EQ(std::ranges::count_if(all, [](const auto& one) { return !one.expired(); }),
+            static_cast<int64_t>(FormatCache::kMaxKept) - 1);
 }
 
 TEST(FormatCache, RefusesWhatIsNoFormat) {

@@ -16,8 +16,9 @@ StatusOr<const TokenSet*> TokenAutomaton::TokensAt(Automaton::State state) {
 }
 
 void TokenAutomaton::Bound() {
-  const bool is_large = automaton_.size_bytes() > kMaxStateBytes;
-  if (is_large || set_bytes_ > kMaxSetBytes) {
+  const size_t part = count_->MaxBytesOfEach();
+  const bool is_large = automaton_.size_bytes() > std::min(kMaxStateBytes, part);
+  if (is_large || set_bytes_ > std::min(kMaxSetBytes, part)) {
     sets_.clear();
     set_bytes_ = 0;
   }

@@ -3,6 +3,8 @@
 #ifndef ARIL_GRAMMAR_TOKEN_AUTOMATON_H_
 #define ARIL_GRAMMAR_TOKEN_AUTOMATON_H_
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,17 +20,37 @@
 
 namespace aril::grammar {
 
+// How many automata there are, which have kMaxBytes together. Thread-safe.
+class AutomatonCount {
+ public:
+  static constexpr size_t kMaxBytes = size_t{512} << 20;
+
+  void Add(int64_t more) { count_.fetch_add(more, std::memory_order_relaxed); }
+  // What each may take: less than that of sets, and of states.
+  size_t MaxBytesOfEach() const {
+    return kMaxBytes / 2 / static_cast<size_t>(std::max<int64_t>(1, count_.load(kAnyOrder)));
+  }
+
+ private:
+  static constexpr auto kAnyOrder = std::memory_order_relaxed;
+  std::atomic<int64_t> count_ = 0;
+};
+
 // Shared by the sequences of one format, and used by one thread at a time.
 class TokenAutomaton {
  public:
   // What sets, and states, may take before they are forgotten, and found again when they are
-  // wanted.
+  // wanted: so much, or its part of what all may take.
   static constexpr size_t kMaxSetBytes = size_t{8} << 20;
   static constexpr size_t kMaxStateBytes = size_t{8} << 20;
 
-  // The table must outlive it.
-  TokenAutomaton(Grammar grammar, const TokenTable& table)
-      : automaton_(std::move(grammar)), table_(table) {}
+  // The table must outlive it. `count`: those that share the memory.
+  TokenAutomaton(Grammar grammar, const TokenTable& table,
+                 std::shared_ptr<AutomatonCount> count = std::make_shared<AutomatonCount>())
+      : automaton_(std::move(grammar)), table_(table), count_(std::move(count)) {
+    count_->Add(1);
+  }
+  ~TokenAutomaton() { count_->Add(-1); }
   TokenAutomaton(const TokenAutomaton&) = delete;
   TokenAutomaton& operator=(const TokenAutomaton&) = delete;
 
@@ -45,6 +67,7 @@ class TokenAutomaton {
  private:
   Automaton automaton_;
   const TokenTable& table_;
+  const std::shared_ptr<AutomatonCount> count_;
   std::set<Automaton::State*> positions_;
   std::unordered_map<Automaton::State, TokenSet> sets_;
   size_t set_bytes_ = 0;

@@ -125,6 +125,33 @@ TEST_F(TokenMatcherTest, OneThatHasGoneIsNotKept) {
   EXPECT_EQ(AllowedBy(matcher), "abc");
 }
 
+TEST_F(TokenMatcherTest, TakesItsPartOfTheMemory) {
+  const TokenTable table(Bytes());
+  const auto count = std::make_shared<AutomatonCount>();
+  const auto make = [&](const std::string& source) {
+    return std::make_shared<TokenAutomaton>(
+        *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = source}), table, count);
+  };
+  const auto automaton = make("[ab]{0,95000}c");
+  std::vector<std::shared_ptr<TokenAutomaton>> others;
+  for (int i = 0; i < 1023; ++i) others.push_back(make("a"));
+  const size_t part = AutomatonCount::kMaxBytes / 2 / 1024;
+  size_t most = 0;
+  const auto walk = [&](int num_tokens) {
+    TokenMatcher matcher(automaton);
+    for (int i = 0; i < num_tokens; ++i) {
+      ASSERT_TRUE(matcher.Accept('a').ok());
+      most = std::max(most, automaton->automaton().size_bytes());
+    }
+    EXPECT_EQ(AllowedBy(matcher), "abc");
+  };
+  walk(10'000);
+  EXPECT_LE(most, part + 1000);
+  others.clear();
+  walk(10'000);
+  EXPECT_GT(most, 2 * part);
+}
+
 // Whatever is known already: another sequence may have been there.
 TEST_F(TokenMatcherTest, HasTooManyWaysWhereItAlwaysHas) {
   std::vector<std::string> texts = Bytes();
