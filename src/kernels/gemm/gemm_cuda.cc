@@ -49,6 +49,11 @@ cudaDataType_t TypeOf(DType dtype) {
   return CUDA_R_16BF;
 }
 
+// The next one, or itself.
+int64_t ToPowerOfTwo(int64_t rows) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows)));
+}
+
 bool IsAligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; }
 
 class LtGemm final : public CudaGemm {
@@ -111,8 +116,7 @@ class LtGemm final : public CudaGemm {
   // Of all calls for which the same is chosen.
   Key ChoiceKey(const CudaGemmArgs& args) const {
     const int64_t fewest = choice_ == GemmChoice::kInvariant ? kFewestRows : 1;
-    const auto rows = static_cast<uint64_t>(std::max(args.rows, fewest));
-    return KeyOf(args, static_cast<int64_t>(std::bit_ceil(rows)));
+    return KeyOf(args, ToPowerOfTwo(std::max(args.rows, fewest)));
   }
 
   Status Check(cublasStatus_t status, const char* what, const CudaGemmArgs& args) const {
@@ -219,7 +223,7 @@ class LtGemm final : public CudaGemm {
   // By the first and the last layer's W: the most rows of a choice, the fewest, and one between.
   static std::vector<CudaGemmArgs> Compared(std::span<const CudaGemmArgs> calls) {
     const int64_t most = calls.front().rows;
-    const int64_t fewest = most <= kFewestRows ? 1 : most / 2 + 1;
+    const int64_t fewest = most <= kFewestRows ? 1 : ToPowerOfTwo(most) / 2 + 1;
     std::vector<CudaGemmArgs> compared;
     for (const CudaGemmArgs& call : {calls.front(), calls.back()}) {
       for (const int64_t rows : {fewest, (fewest + most) / 2, most}) {

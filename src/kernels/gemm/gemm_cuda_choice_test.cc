@@ -181,6 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongAlgorithm{"OtherBitsOfMoreThanOneRow", {.other_order = {2, 14}}, {1, 16}},
         WrongAlgorithm{"OtherBitsOfTheFewestOfAChoice", {.other_order = {9, 9}}, {9, 16}},
         WrongAlgorithm{"OtherBitsOfTheMostOfAChoice", {.other_order = {16, 16}}, {9, 16}},
+        WrongAlgorithm{"OtherBitsOfTheFewestOfTheLastChoice", {.other_order = {17, 17}}, {17, 28}},
         WrongAlgorithm{"OtherBitsOfTheMostOfAll", {.other_order = {28, 28}}, {17, 28}},
         WrongAlgorithm{
             "OtherBitsInTheFirstRow", {.other_order = {}, .other_rows = {0, 0}}, {1, 28}},
