@@ -84,13 +84,19 @@ class LtGemm final : public CudaGemm {
       std::vector<CudaGemmArgs> tried(calls.begin(), calls.end());
       for (CudaGemmArgs& call : tried) call.rows = std::min(rows, max_rows);
       ASSIGN_OR_RETURN(const Algorithm fastest, FindFastest(reference, tried));
-      chosen_.insert_or_assign(ChoiceKey(tried.front()), fastest);
+      chosen_.insert_or_assign(ChoiceKey(tried.front()), Choice{fastest, tried.front().rows});
       if (rows >= max_rows) return OkStatus();
     }
   }
 
  private:
   using Algorithm = cublasLtMatmulAlgo_t;
+
+  // Of a key, for no more rows than it was made for.
+  struct Choice {
+    Algorithm algorithm;
+    int64_t most_rows;
+  };
 
   // The library's descriptions of one product.
   struct Problem {
@@ -166,11 +172,16 @@ class LtGemm final : public CudaGemm {
 
   StatusOr<Algorithm> Choose(const CudaGemmArgs& args) {
     const Key key = ChoiceKey(args);
-    if (const auto found = chosen_.find(key); found != chosen_.end()) return found->second;
+    const auto found = chosen_.find(key);
+    if (found != chosen_.end() && args.rows <= found->second.most_rows) {
+      return found->second.algorithm;
+    }
     if (choice_ == GemmChoice::kInvariant) return Reference(args);
-    ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(args, std::get<0>(key)));
+    const int64_t most_rows = std::get<0>(key);
+    ASSIGN_OR_RETURN(const std::vector<Algorithm> advised, Advised(args, most_rows));
     if (advised.empty()) return Check(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm", args);
-    return chosen_.emplace(key, advised.front()).first->second;
+    chosen_.emplace(key, Choice{advised.front(), most_rows});
+    return advised.front();
   }
 
   // The first of those advised that can compute any number of rows.
@@ -397,7 +408,7 @@ class LtGemm final : public CudaGemm {
   cublasLtHandle_t handle_;
   DeviceBuffer workspace_;
   std::map<Key, Algorithm> references_;  // of kInvariant
-  std::map<Key, Algorithm> chosen_;      // by rows to the next power of two
+  std::map<Key, Choice> chosen_;         // by rows to the next power of two
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ class CudaGemm {
   virtual Status Run(const CudaGemmArgs& args) = 0;
   // Of kInvariant: finds, for calls like these with up to as many rows, which algorithms are
   // fastest of those that give the reference's bits at both ends of y, by the first and the last
-  // W, for some numbers of rows. Who does not call it has the reference for all numbers of rows.
+  // W, for some numbers of rows. More rows, and calls that it was not made for, have the reference.
   // The calls are alike but for W and bias, and should be so many that no cache holds all of W; y's
   // stride is n. Their x holds numbers as usual; their y is overwritten. Waits for the device.
   // Internal if not even the reference gives the same bits for all numbers of rows.

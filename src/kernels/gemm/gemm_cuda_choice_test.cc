@@ -110,6 +110,21 @@ TEST_F(CudaGemmChoice, TakesTheReferenceWherePrepareWasNotCalled) {
   }
 }
 
+TEST_F(CudaGemmChoice, TakesTheReferenceForMoreRowsThanWerePrepared) {
+  library().algorithms = {kReference,
+                          {.name = "up to 12",
+                           .call_us = 1,
+                           .row_us = 1,
+                           .checked = {.last = 12},
+                           .other_order = {13}}};
+  const auto gemm = Open();
+  const ProductOperands operands = Random({.rows = 40});
+  const CudaGemmArgs prepared = operands.Call(12);
+  Require(gemm->Prepare({&prepared, 1}));
+  EXPECT_THAT(ChosenFor(*gemm, operands, {8, 9, 12}), Each("up to 12"));
+  EXPECT_THAT(ChosenFor(*gemm, operands, {13, 16, 17, 40}), Each("reference"));
+}
+
 // What is asked for with 64 rows is to compute a prompt, too.
 TEST_F(CudaGemmChoice, ReferenceIsTheFirstThatCanComputeAnyNumberOfRows) {
   library().algorithms = {{.name = "not one", .checked = {.first = 2}},
