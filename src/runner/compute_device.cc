@@ -130,6 +130,7 @@ class CudaGpu final : public ComputeDevice {
         std::unique_ptr<CudaBackend> backend,
         CudaBackend::Create(*gpu_.device, std::move(gpu_.gemm), spec, options.layout,
                             std::move(weights), options.max_rows, options.max_positions));
+    LogInfo("chose the algorithms of matrix products");
     return std::unique_ptr<Backend>(std::move(backend));
   }
   StatusOr<std::unique_ptr<Arena>> MakeArena(int32_t num_pages, int64_t page_bytes) override {
