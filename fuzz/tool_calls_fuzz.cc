@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "gateway/reasoning_parser.h"
+#include "gateway/text.h"
 #include "gateway/tool_call_parser.h"
 #include "grammar/automaton.h"
 #include "grammar/compile.h"
@@ -131,7 +132,7 @@ std::string AnswerIn(const std::string& text, size_t piece) {
   }
   take(parser.Flush());
   CHECK(reasoning.size() + answer.size() <= text.size());
-  CHECK(text.starts_with(syntax.begin) || answer == text);
+  CHECK(aril::gateway::StripLeft(text).starts_with(syntax.begin) || answer == text);
   return answer;
 }
 

@@ -92,6 +92,24 @@ TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
               HasSubstr("behind reasoning"));
 }
 
+TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.keeps_reasoning = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(0);
+  request.prompt = {3, 5};
+  request.max_tokens = 9;
+  request.format = {
+      .kind = wire::OutputFormat::Kind::kToolCalls, .source = "{}", .reasoning = {{"b", "c"}}};
+  gateway.node->Submit(request, network_.now());
+  network_.Run(seconds(60));
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("behind reasoning"));
+}
+
 TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {
   StartScheduler("scheduler:1");
   StartRunner();

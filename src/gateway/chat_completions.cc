@@ -12,6 +12,7 @@
 #include "gateway/output_format_fields.h"
 #include "gateway/prompt_tokens.h"
 #include "gateway/reasoning_fields.h"
+#include "gateway/text.h"
 #include "gateway/tool_call_syntax.h"
 #include "gateway/tool_fields.h"
 #include "grammar/tool_calls.h"
@@ -116,8 +117,16 @@ struct EncodedChat {
   std::shared_ptr<const ChatDialect> dialect;
   std::string text;
   std::vector<int32_t> tokens;
-  bool continues = false;  // it ends with the beginning of the answer
+  // Where in the text the answer begins whose beginning it ends with.
+  std::optional<size_t> answer = {};
 };
+
+// The text of the last message, without the whitespace around it, is what `text` ends with.
+size_t BeginningOfLast(const Json& messages, std::string_view text) {
+  const Json* content = messages.AsArray()->back().Find("content");
+  const std::string_view said = StripLeft(StripRight(*content->AsString()));
+  return said.empty() ? text.size() : std::min(text.rfind(said), text.size());
+}
 
 ApiResult<EncodedChat> Encode(JsonFields& fields, const RequestContext& context, AdapterId adapter,
                               const Json& tools) {
@@ -131,17 +140,19 @@ ApiResult<EncodedChat> Encode(JsonFields& fields, const RequestContext& context,
   if (!text.ok()) return InvalidField("messages", Message(text.status()));
   auto tokens = EncodeText(context.model, *text, add_special_tokens, "messages");
   if (!tokens.ok()) return tokens.error();
-  return EncodedChat{.dialect = *dialect,
-                     .text = *std::move(text),
-                     .tokens = std::move(tokens.value()),
-                     .continues = prompt.value().continue_final_message};
+  EncodedChat chat = {
+      .dialect = *dialect, .text = *std::move(text), .tokens = std::move(tokens.value())};
+  if (prompt.value().continue_final_message) {
+    chat.answer = BeginningOfLast(prompt.value().messages, chat.text);
+  }
+  return chat;
 }
 
 // Makes the output one that may begin with reasoning: how to read it, and its format.
 void AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
                     const Tokenizer& tokenizer, CompletionRequest* request) {
   request->reasoning =
-      ReadingOf(fields, chat.dialect->Reasoning(), chat.text, chat.continues, tokenizer);
+      ReadingOf(fields, chat.dialect->Reasoning(), chat.text, chat.answer, tokenizer);
   wire::OutputFormat& format = request->common.format;
   if (request->reasoning && !format.is_text()) {
     format.reasoning = ToWire(*request->reasoning, tokenizer);

@@ -21,14 +21,15 @@ std::string TokenBytes(const Tokenizer& tokenizer, int32_t id) {
   return tokenizer.TokenBytes(id, /*is_first=*/false, /*skip_special_tokens=*/false);
 }
 
-std::vector<int32_t> TellingTokens(const CompletionRequest& request) {
-  std::vector<int32_t> tokens;
-  const auto add = [&](const std::vector<int32_t>& of_reading) {
-    tokens.insert(tokens.end(), of_reading.begin(), of_reading.end());
-  };
-  if (request.reasoning) add(request.reasoning->special_tokens);
-  if (request.tool_calls) add(request.tool_calls->special_tokens);
-  return tokens;
+bool Contains(const std::vector<int32_t>& tokens, int32_t token) {
+  return std::ranges::find(tokens, token) != tokens.end();
+}
+
+// Whether special tokens are left out here, and not by the detokenizer: some say where reasoning
+// and calls are. Of text with calls no others are shown, whatever the request says.
+bool HidesSpecialTokens(const CompletionRequest& request) {
+  const bool has_some = request.reasoning && !request.reasoning->special_tokens.empty();
+  return request.tool_calls.has_value() || (request.skip_special_tokens && has_some);
 }
 
 }  // namespace
@@ -38,12 +39,9 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
     : request_(request),
       prompt_(prompt),
       tokenizer_(tokenizer),
-      telling_tokens_(TellingTokens(request)),
-      // Of text with calls no others are shown, whatever the request says.
-      hides_others_(request.tool_calls.has_value() ||
-                    (request.skip_special_tokens && !telling_tokens_.empty())),
+      hides_special_tokens_(HidesSpecialTokens(request)),
       // Of a text with a format nothing is dropped, not even a blank at its beginning.
-      detokenizer_(tokenizer, request.skip_special_tokens && !hides_others_,
+      detokenizer_(tokenizer, request.skip_special_tokens && !hides_special_tokens_,
                    request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
       matcher_(stop_strings) {
   if (request.reasoning) {
@@ -70,12 +68,18 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   }
   if (reasoning_) FindReasoning(&delta);
   if (tool_calls_) FindCalls(&delta);
+  if (is_between_) {
+    delta.text = StripLeft(delta.text);
+    is_between_ = delta.text.empty();
+  }
   return delta;
 }
 
 void ChoiceOutput::FindReasoning(ChoiceDelta* delta) {
+  const bool was_over = reasoning_->is_over();
   ReasonedText found = reasoning_->Append(delta->text);
   if (reasoning_->was_reasoning()) num_reasoning_tokens_ = num_tokens_;
+  is_between_ |= !was_over && reasoning_->is_behind();
   if (delta->finish) {
     const ReasonedText rest = reasoning_->Flush();
     found.reasoning += rest.reasoning;
@@ -123,8 +127,11 @@ void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta
 }
 
 bool ChoiceOutput::IsHidden(int32_t token) const {
-  return hides_others_ && tokenizer_.IsSpecial(token) &&
-         std::ranges::find(telling_tokens_, token) == telling_tokens_.end();
+  if (!hides_special_tokens_ || !tokenizer_.IsSpecial(token)) return false;
+  if (request_.tool_calls && Contains(request_.tool_calls->special_tokens, token)) return false;
+  // Those of reasoning are of no use behind it.
+  return !reasoning_ || reasoning_->is_over() ||
+         !Contains(request_.reasoning->special_tokens, token);
 }
 
 void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {

@@ -77,7 +77,8 @@ class ChoiceOutput {
   bool IsHidden(int32_t token) const;
   void AddText(const std::string& text, ChoiceDelta* delta);
   void End(wire::FinishReason reason, ChoiceDelta* delta);
-  // Find these in what the text of `delta` says so far, and leave the rest.
+  // Find these in what the text of `delta` says so far, and leave the rest, but for whitespace
+  // between reasoning and text.
   void FindReasoning(ChoiceDelta* delta);
   void FindCalls(ChoiceDelta* delta);
   void ReleaseLogprobs(bool all, ChoiceDelta* delta);
@@ -86,14 +87,14 @@ class ChoiceOutput {
   const CompletionRequest& request_;
   const CompletionPrompt& prompt_;
   const Tokenizer& tokenizer_;
-  const std::vector<int32_t> telling_tokens_;  // special ones: of reasoning and calls
-  const bool hides_others_;
+  const bool hides_special_tokens_;  // but for those
   IncrementalDetokenizer detokenizer_;
   StopMatcher matcher_;
   std::optional<ReasoningParser> reasoning_;
   std::optional<ToolCallParser> tool_calls_;
   bool started_ = false;
-  bool stopped_ = false;  // at a stop string
+  bool is_between_ = false;  // reasoning and text
+  bool stopped_ = false;     // at a stop string
   int64_t num_tokens_ = 0;
   int64_t num_reasoning_tokens_ = 0;
   size_t offset_ = 0;          // code points detokenized so far, the echoed prompt included

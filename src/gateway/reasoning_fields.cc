@@ -16,10 +16,10 @@ ReasoningFields ReadReasoning(JsonFields& fields) {
 
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
                                           const std::optional<ReasoningSyntax>& syntax,
-                                          std::string_view prompt, bool continues,
+                                          std::string_view prompt, std::optional<size_t> answer,
                                           const Tokenizer& tokenizer) {
   if (!fields.is_apart || !syntax) return std::nullopt;
-  const ReasoningState state = StateBehind(prompt, continues, *syntax);
+  const ReasoningState state = StateBehind(prompt, answer, *syntax);
   if (state == ReasoningState::kIsOver) return std::nullopt;
   ReasoningReading reading = {.syntax = *syntax,
                               .special_tokens = {},

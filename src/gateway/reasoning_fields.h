@@ -23,10 +23,10 @@ struct ReasoningFields {
 ReasoningFields ReadReasoning(JsonFields& fields);
 
 // How to read an answer to this prompt; nothing if there is no reasoning in it, or it is not to be
-// told apart. `continues`: as of StateBehind. Thread-safe.
+// told apart. `answer`: as of StateBehind. Thread-safe.
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
                                           const std::optional<ReasoningSyntax>& syntax,
-                                          std::string_view prompt, bool continues,
+                                          std::string_view prompt, std::optional<size_t> answer,
                                           const Tokenizer& tokenizer);
 
 // As a part of a format. Thread-safe.

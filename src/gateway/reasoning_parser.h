@@ -3,6 +3,7 @@
 #ifndef ARIL_GATEWAY_REASONING_PARSER_H_
 #define ARIL_GATEWAY_REASONING_PARSER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,11 +17,15 @@ struct ReasonedText {
   std::string answer;
 };
 
-// Text is reasoning if it begins with the syntax's `begin`, or where that was in the prompt, up to
-// the first `end`, or where it is cut; without the whitespace around it, and around the tags. What
+// Text is reasoning if it begins with the syntax's `begin`, with some whitespace before it
+// (grammar::kMaxSpaces), or where that was in the prompt, up to the first `end`, or where it is
+// cut; without the whitespace that it begins with, and kMaxHeldSpaces of what it ends with. What
 // comes behind it is the answer, whatever it says. Not thread-safe; the syntax must outlive it.
 class ReasoningParser {
  public:
+  // Of whitespace that may be the last of reasoning: more of it is reasoning.
+  static constexpr size_t kMaxHeldSpaces = 256;
+
   ReasoningParser(const ReasoningSyntax& syntax, bool has_begun)
       : syntax_(syntax), state_(has_begun ? State::kReasoning : State::kStart) {}
 
@@ -30,19 +35,23 @@ class ReasoningParser {
 
   // The last text was reasoning, or has ended it.
   bool was_reasoning() const { return was_reasoning_; }
+  // What comes now is the answer: behind reasoning, or because there is none.
+  bool is_over() const { return is_behind() || state_ == State::kAnswer; }
+  bool is_behind() const { return state_ == State::kBehind; }
 
  private:
   enum class State : uint8_t { kStart, kReasoning, kBehind, kAnswer };
 
   // One state further, if there is enough of the text.
   bool Step(ReasonedText* out);
+  bool TakeStart();
   bool TakeReasoning(ReasonedText* out);
 
   const ReasoningSyntax& syntax_;
   State state_;
   bool has_text_ = false;  // of reasoning: whitespace is no longer what it begins with
   bool was_reasoning_ = false;
-  std::string held_;  // what is not decided, and whitespace that may be the last of reasoning
+  std::string held_;  // what is not decided
 };
 
 }  // namespace aril::gateway

@@ -37,16 +37,17 @@ std::string Read(std::string_view text, bool has_begun = false) {
 }
 
 TEST(ReasoningParser, TellsReasoningFromTheAnswer) {
-  EXPECT_EQ(Read("<think>\nHm.\n\nSo.\n</think>\n\nHello\n"), "Hm.\n\nSo.|Hello\n");
+  EXPECT_EQ(Read("<think>\nHm.\n\nSo.\n</think>\n\nHello\n"), "Hm.\n\nSo.|\n\nHello\n");
+  EXPECT_EQ(Read("\n\n <think>a</think>b"), "a|b");
   EXPECT_EQ(Read("\nHm.</think>Hello", true), "Hm.|Hello");
-  EXPECT_EQ(Read("<think>\n\n</think>\n\nHello"), "|Hello");
-  EXPECT_EQ(Read("<think>a</think> <think>b</think>"), "a|<think>b</think>");
+  EXPECT_EQ(Read("<think>\n\n</think>\n\nHello"), "|\n\nHello");
+  EXPECT_EQ(Read("<think>a</think> <think>b</think>"), "a| <think>b</think>");
   EXPECT_EQ(Read("<think>a<think>b</</think>c"), "a<think>b</|c");
 }
 
 TEST(ReasoningParser, LeavesOtherTextAsItIs) {
-  for (const char* text : {"", "Hello", " <think>a</think>b", "<think", "<th<think>", "</think>",
-                           "\n", "a<think>b</think>"}) {
+  for (const char* text : {"", "Hello", "     <think>a</think>b", " <th", "<think", "<th<think>",
+                           "</think>", "\n", "a<think>b</think>"}) {
     EXPECT_EQ(Read(text), StrCat("|", text));
   }
 }
@@ -58,7 +59,7 @@ TEST(ReasoningParser, TakesWhatIsCut) {
   EXPECT_EQ(Read("<think>a </thi"), "a </thi|");
   EXPECT_EQ(Read("</thi", true), "</thi|");
   EXPECT_EQ(Read("<think>a</think>"), "a|");
-  EXPECT_EQ(Read("<think>a</think> \n"), "a|");
+  EXPECT_EQ(Read("<think>a</think> \n"), "a| \n");
 }
 
 TEST(ReasoningParser, GivesTextAsSoonAsItIsKnown) {
@@ -70,8 +71,18 @@ TEST(ReasoningParser, GivesTextAsSoonAsItIsKnown) {
   EXPECT_TRUE(parser.was_reasoning());
   EXPECT_EQ(parser.Append("\n</think>\n").reasoning, "");
   EXPECT_TRUE(parser.was_reasoning());
-  EXPECT_EQ(parser.Append("\nd").answer, "d");
+  EXPECT_EQ(parser.Append("\nd").answer, "\nd");
   EXPECT_FALSE(parser.was_reasoning());
+}
+
+// However much of it comes: what is held back is looked at again with every piece.
+TEST(ReasoningParser, HoldsBackABoundedAmountOfWhitespace) {
+  ReasoningParser parser(kSyntax, true);
+  std::string said = parser.Append("a").reasoning;
+  for (int i = 0; i < 1000; ++i) said += parser.Append(" ").reasoning;
+  EXPECT_EQ(said, "a" + std::string(1000 - ReasoningParser::kMaxHeldSpaces, ' '));
+  EXPECT_EQ(parser.Append("</think>").reasoning, "");
+  EXPECT_EQ(Read(StrCat("<think>a", std::string(1000, ' '), "</think>")), said + "|");
 }
 
 TEST(ReasoningParser, DoesNotDependOnThePieces) {
@@ -82,6 +93,7 @@ TEST(ReasoningParser, DoesNotDependOnThePieces) {
   for (int i = 0; i < 2000; ++i) {
     std::string text = random() % 2 == 0 ? "<think>" : "";
     for (uint64_t left = random() % 12; left > 0; --left) text += pieces[random() % 9];
+    if (random() % 8 == 0) text += std::string(300, ' ') + "</think>";
     const bool has_begun = random() % 2 == 0;
     const std::string whole = Read(text, has_begun);
     EXPECT_EQ(Read(text, has_begun, [&] { return 1 + random() % 6; }), whole) << text;

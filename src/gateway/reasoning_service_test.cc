@@ -126,6 +126,28 @@ TEST_F(ReasoningServiceTest, ComesBeforeToolCalls) {
   }
 }
 
+// A call has four spaces before it at most, behind reasoning as elsewhere.
+TEST_F(ReasoningServiceTest, IsNotWhatMakesTextACall) {
+  Start();
+  constexpr char kTools[] = R"(,"tools":[{"type":"function","function":{"name":"add"}}])";
+  const Json json = Parsed(AskModel(kTools, "<think>a</think>\n\n\n\n\nNo <calls>"));
+  EXPECT_EQ(Text(json, {"choices", "0", "message"}),
+            R"({"role":"assistant","content":"No <calls>","refusal":null,)"
+            R"("reasoning_content":"a"})");
+}
+
+TEST_F(ReasoningServiceTest, IsNotWhatTheUserSays) {
+  Start();
+  auto answer = std::async(std::launch::async, [this] {
+    return Send("POST", "/v1/chat/completions",
+                R"({"model":"base","messages":[{"role":"user","content":"a <think>?"},)"
+                R"({"role":"assistant","content":"It"}],"continue_final_message":true})");
+  });
+  const auto request = port_.WaitForRequests(1).front();
+  port_.Emit(request.sequence, " is", wire::FinishReason::kStop);
+  EXPECT_EQ(Message(answer.get()), R"({"role":"assistant","content":" is","refusal":null})");
+}
+
 TEST_F(ReasoningServiceTest, GoesBackToTheTemplate) {
   Start();
   auto answer = std::async(std::launch::async, [this] {

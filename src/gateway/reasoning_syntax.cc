@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "gateway/text.h"
+#include "grammar/free_text.h"
 #include "wire/limits.h"
 
 namespace aril::gateway {
@@ -15,12 +16,16 @@ namespace {
 constexpr std::string_view kReasoning = "arilprobe_reasoning";
 constexpr std::string_view kContent = "arilprobe_content";
 
+// Of what may have the marks of a special token around it.
+constexpr size_t kMaxTagBytes =
+    wire::kMaxReasoningMarkerBytes - 2 * grammar::kSpecialTokenMark.size();
+
 // How it is written where templates show nothing of it.
 constexpr std::string_view kUsualTag = "<think>";
 
 // <think>, </think>, [THINK], <|begin_of_thought|>.
 bool IsTag(std::string_view text) {
-  if (text.size() < 3 || text.size() > wire::kMaxReasoningMarkerBytes) return false;
+  if (text.size() < 3 || text.size() > kMaxTagBytes) return false;
   const char close = text[0] == '<' ? '>' : ']';
   return (text[0] == '<' || text[0] == '[') && text.find(close) == text.size() - 1 &&
          text.find_first_of(" \t\r\n<[", 1) == std::string_view::npos;
@@ -117,17 +122,22 @@ std::optional<ReasoningSyntax> LearnReasoningSyntax(const ChatTemplate& chat_tem
   return std::nullopt;
 }
 
-ReasoningState StateBehind(std::string_view prompt, bool continues, const ReasoningSyntax& syntax) {
-  const std::string_view text = StripRight(prompt);
-  if (text.ends_with(syntax.begin)) return ReasoningState::kHasBegun;
-  if (!continues) {
-    return text.ends_with(syntax.end) ? ReasoningState::kIsOver : ReasoningState::kMayBegin;
+ReasoningState StateBehind(std::string_view prompt, std::optional<size_t> answer,
+                           const ReasoningSyntax& syntax) {
+  // Of the answer's beginning the last tag counts; else what the template has before it.
+  if (answer) {
+    const std::string_view text = prompt.substr(*answer);
+    const size_t begin = text.rfind(syntax.begin);
+    const size_t end = text.rfind(syntax.end);
+    const bool is_over =
+        end != std::string_view::npos && (begin == std::string_view::npos || begin < end);
+    if (is_over) return ReasoningState::kIsOver;
+    if (begin != std::string_view::npos) return ReasoningState::kHasBegun;
   }
-  const size_t begin = text.rfind(syntax.begin);
-  const size_t end = text.rfind(syntax.end);
-  const bool is_open =
-      begin != std::string_view::npos && (end == std::string_view::npos || end < begin);
-  return is_open ? ReasoningState::kHasBegun : ReasoningState::kIsOver;
+  const std::string_view before = StripRight(prompt.substr(0, answer.value_or(prompt.size())));
+  if (before.ends_with(syntax.begin)) return ReasoningState::kHasBegun;
+  const bool may_begin = !answer && !before.ends_with(syntax.end);
+  return may_begin ? ReasoningState::kMayBegin : ReasoningState::kIsOver;
 }
 
 }  // namespace aril::gateway

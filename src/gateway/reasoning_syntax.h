@@ -3,6 +3,7 @@
 #ifndef ARIL_GATEWAY_REASONING_SYNTAX_H_
 #define ARIL_GATEWAY_REASONING_SYNTAX_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,8 +32,9 @@ enum class ReasoningState {
   kIsOver,    // behind it: what follows is no reasoning
 };
 
-// Behind a prompt; `continues`: one that ends with the beginning of the answer.
-ReasoningState StateBehind(std::string_view prompt, bool continues, const ReasoningSyntax& syntax);
+// Behind a prompt; `answer`: of one that ends with the beginning of the answer, where that begins.
+ReasoningState StateBehind(std::string_view prompt, std::optional<size_t> answer,
+                           const ReasoningSyntax& syntax);
 
 }  // namespace aril::gateway
 

@@ -68,7 +68,7 @@ TEST(ReasoningSyntax, IsNotLearnedFromOthers) {
         "<a b>{{ m.reasoning_content }}</a>{{ m.content }}",
         "<a>{{ m.reasoning_content }}</a><b>{{ m.content }}",
         "<|end|><|assistant|><a>{{ m.reasoning_content }}</a>{{ m.content }}",
-        "{{ '<' ~ 'a' * 99 ~ '>' }}{{ m.reasoning_content }}</a>{{ m.content }}"}) {
+        "{{ '<' ~ 'a' * 57 ~ '>' }}{{ m.reasoning_content }}</a>{{ m.content }}"}) {
     EXPECT_EQ(Learn(Turns(answer)), "none") << answer;
   }
   // A turn that begins otherwise than the prompt leaves it.
@@ -77,17 +77,25 @@ TEST(ReasoningSyntax, IsNotLearnedFromOthers) {
 
 TEST(ReasoningSyntax, SaysWhereAnAnswerBegins) {
   const ReasoningSyntax syntax = {.begin = "<think>", .end = "</think>"};
-  const auto state = [&](std::string_view prompt, bool continues = false) {
-    return StateBehind(prompt, continues, syntax);
+  const auto state = [&](std::string_view prompt) {
+    return StateBehind(prompt, std::nullopt, syntax);
   };
   EXPECT_EQ(state("<user>a <think> of</think><assistant>\n"), ReasoningState::kMayBegin);
   EXPECT_EQ(state("<user>a <think><assistant>\n"), ReasoningState::kMayBegin);
   EXPECT_EQ(state("<assistant>\n<think>\n"), ReasoningState::kHasBegun);
   EXPECT_EQ(state("<assistant>\n<think>\n\n</think>\n\n"), ReasoningState::kIsOver);
-  EXPECT_EQ(state("<assistant><think>Well", true), ReasoningState::kHasBegun);
-  EXPECT_EQ(state("<think>a</think><assistant><think>Well", true), ReasoningState::kHasBegun);
-  EXPECT_EQ(state("<assistant><think>Well</think>Yes", true), ReasoningState::kIsOver);
-  EXPECT_EQ(state("<assistant>Yes", true), ReasoningState::kIsOver);
+  // An answer that is to go on.
+  const auto behind = [&](const std::string& prompt, std::string_view answer) {
+    return StateBehind(StrCat(prompt, answer), prompt.size(), syntax);
+  };
+  EXPECT_EQ(behind("<assistant>", "<think>Well"), ReasoningState::kHasBegun);
+  EXPECT_EQ(behind("<think>a</think><assistant>", "<think>Well"), ReasoningState::kHasBegun);
+  EXPECT_EQ(behind("<assistant><think>\n", "Well"), ReasoningState::kHasBegun);
+  EXPECT_EQ(behind("<assistant><think>\n", "Well</think>Yes"), ReasoningState::kIsOver);
+  EXPECT_EQ(behind("<assistant>", "<think>Well</think>Yes"), ReasoningState::kIsOver);
+  EXPECT_EQ(behind("<assistant>", "Yes"), ReasoningState::kIsOver);
+  EXPECT_EQ(behind("<user>What does <think> do?<assistant>", "It"), ReasoningState::kIsOver);
+  EXPECT_EQ(behind("<assistant><think>Well</think>", ""), ReasoningState::kIsOver);
 }
 
 // Templates of models that are served, and of others.

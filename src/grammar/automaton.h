@@ -29,7 +29,8 @@ class Automaton {
   // The text could have been read in more than kMaxWays ways, or by too many nodes for them.
   static constexpr State kTooManyWays = -2;
   // Ways that a text may have taken at the same time: a byte more takes time in proportion to them.
-  static constexpr size_t kMaxWays = 1024;
+  // 1,024 choices have one each, and what may stand beside them a few.
+  static constexpr size_t kMaxWays = 1088;
   // Calls within calls. A text that would take more is not allowed: it could be nested without end,
   // and readers of JSON take some hundred levels.
   static constexpr int32_t kMaxDepth = 512;

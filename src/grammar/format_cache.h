@@ -19,7 +19,7 @@ namespace aril::grammar {
 // Thread-safe; what it returns is not (TokenAutomaton).
 class FormatCache {
  public:
-  // Formats that are kept, used or not; more only if all of them are used.
+  // Formats that are kept, used or not: when another one comes, what is too many and not used goes.
   static constexpr size_t kMaxKept = 32;
 
   // Null: there is no vocabulary, and every format is refused.

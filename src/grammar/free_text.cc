@@ -99,15 +99,23 @@ NodeIdx FreeText::Until(std::string_view marker, bool may_end, NodeIdx behind,
     const NodeIdx step = Step(targets_of(i), states[0], states[i]);
     builder_.Become(states[i], builder_.Either(step, otherwise));
   }
-  // The same, but for where the text has been nothing but the beginning of `unlike`.
-  NodeIdx next = builder_.Nothing();
-  for (size_t i = unlike.size(); i-- > 0;) {
-    const NodeIdx start = builder_.Later();
+  if (unlike.empty()) return states[0];
+  // The same, but for where the text has been nothing but spaces and the beginning of `unlike`.
+  const auto unlike_at = [&](size_t i, NodeIdx next, std::optional<NodeIdx> behind_space) {
+    const NodeIdx here = builder_.Later();
     Targets targets = targets_of(StateBehind(unlike.substr(0, i), moves));
-    targets[static_cast<uint8_t>(unlike[i])] = std::exchange(next, start);
-    builder_.Become(start, builder_.Either(Step(targets, states[0], start), otherwise));
-  }
-  return unlike.empty() ? states[0] : next;
+    targets[static_cast<uint8_t>(unlike[i])] = next;
+    if (behind_space) {
+      for (const char space : kSpaces) targets[static_cast<uint8_t>(space)] = *behind_space;
+    }
+    builder_.Become(here, builder_.Either(Step(targets, states[0], here), otherwise));
+    return here;
+  };
+  NodeIdx behind_first = builder_.Nothing();
+  for (size_t i = unlike.size(); i-- > 1;) behind_first = unlike_at(i, behind_first, std::nullopt);
+  NodeIdx start = unlike_at(0, behind_first, std::nullopt);
+  for (int64_t i = 0; i < kMaxSpaces; ++i) start = unlike_at(0, behind_first, start);
+  return start;
 }
 
 NodeIdx FreeText::Step(const Targets& targets, NodeIdx other, NodeIdx behind_special) {

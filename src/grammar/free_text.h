@@ -42,7 +42,8 @@ class FreeText {
       : builder_(builder), own_(std::move(own)) {}
 
   // Text, then `marker` with what is `behind` it, which comes there and nowhere else; or, if the
-  // text `may_end`, nothing. The text does not begin with `unlike`, if that is not empty.
+  // text `may_end`, nothing. The text does not begin with `unlike`, if that is not empty, nor with
+  // that behind up to kMaxSpaces.
   NodeIdx Until(std::string_view marker, bool may_end, NodeIdx behind,
                 std::string_view unlike = "");
   // One byte of text, to its target or else to `other`; or a special token, to `behind_special`.

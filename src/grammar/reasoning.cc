@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "grammar/automaton.h"
 #include "grammar/free_text.h"
 #include "wire/limits.h"
 
@@ -23,6 +24,8 @@ Status CheckReasoning(const wire::Reasoning& reasoning) {
 
 StatusOr<Grammar> BehindReasoning(Grammar grammar, const wire::Reasoning& reasoning) {
   const NodeIdx answer = grammar.start;
+  const Automaton answers(grammar);
+  const bool may_end = Automaton::IsState(answers.start()) && answers.IsComplete(answers.start());
   std::set<std::string> own;
   for (const std::string& text : {reasoning.begin, reasoning.end}) {
     const auto tokens = SpecialTokensIn(text);
@@ -30,9 +33,10 @@ StatusOr<Grammar> BehindReasoning(Grammar grammar, const wire::Reasoning& reason
   }
   GrammarBuilder builder(std::move(grammar));
   FreeText text(builder, std::move(own));
-  NodeIdx start = text.Until(reasoning.end, /*may_end=*/false, text.Spaces(answer));
+  NodeIdx start = text.Until(reasoning.end, may_end, text.Spaces(answer));
   if (!reasoning.begin.empty()) {
-    start = builder.Either(builder.Literal(WithSpecialBytes(reasoning.begin), start), answer);
+    const NodeIdx begin = builder.Literal(WithSpecialBytes(reasoning.begin), start);
+    start = builder.Either(text.Spaces(begin), answer);
   }
   return builder.Build(start);
 }

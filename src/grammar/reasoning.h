@@ -13,8 +13,9 @@ namespace aril::grammar {
 // special tokens, or one of them, and different ones.
 Status CheckReasoning(const wire::Reasoning& reasoning);
 
-// The texts of `grammar`, as they are or, with some whitespace, behind reasoning; always behind it
-// if that has begun in the prompt. No text of `grammar` should begin with reasoning's `begin`:
+// The texts of `grammar`, as they are or, with some whitespace, behind reasoning, which may have
+// some before it, too; always behind it if that has begun in the prompt. If no text at all is one
+// of them, reasoning need not end. No text of `grammar` should begin with reasoning's `begin`:
 // readers take it for that. ResourceExhausted if it grows too large. Thread-safe.
 StatusOr<Grammar> BehindReasoning(Grammar grammar, const wire::Reasoning& reasoning);
 

@@ -1,5 +1,6 @@
 #include "grammar/reasoning.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -43,11 +44,11 @@ void Check(const wire::OutputFormat& format, const std::vector<std::string>& acc
 
 TEST(Reasoning, MayComeBeforeAFormat) {
   Check({.kind = Kind::kRegex, .source = "yes|no", .reasoning = kMay},
-        {"yes", "<think></think>no", "<think>\nIs it?\n</think>\n\nyes",
+        {"yes", "<think></think>no", "\n\n<think>a</think>no", "<think>\nIs it?\n</think>\n\nyes",
          "<think><think></</think>no", "<think>yes</think>  \n\nyes"},
         {"", "<think>", "<think>yes", "yes<think></think>", "<think></think>", "\nyes",
          "<think></think>x", "<think></think>     yes", "<think></think></think>yes", "think>yes",
-         " <think></think>yes", "<think>\xFF</think>yes"});
+         "     <think></think>yes", "<think>\xFF</think>yes"});
 }
 
 TEST(Reasoning, ThatHasBegunMustEnd) {
@@ -85,11 +86,11 @@ TEST(Reasoning, MayComeBeforeTextWithCalls) {
     SCOPED_TRACE(marker);
     const std::string call = marker + R"({"name": "f", "arguments": {}})";
     Check(Format(Calls(marker), kMay),
-          {"", "Hello", call, "<", "<think", "<thin<think>", " <think>", "a<think>",
+          {"", "Hello", call, "<", "<think", "<thin<think>", "     <think>", "a<think>", "<think>",
+           "<think>Hello", "<think>" + call, " <think>", "\n <think>a</think>" + call,
            "<think><call>x{</think>", "<think>" + call + "</think>\n\n" + call,
            "<think></think>\n\nHello", "<think></think></think>", "<<think>"},
-          {"<think>", "<think>" + call, "<think>Hello", "<think></think><think>",
-           "<think></think>" + call + "x"});
+          {"<think></think><think>", "<think></think>\n <think>", "<think></think>" + call + "x"});
     ToolCallFormat required = Calls(marker);
     required.is_required = true;
     Check(Format(required, kMay), {call, "<think>Hm</think>\n" + call},
@@ -102,8 +103,8 @@ TEST(Reasoning, OfSpecialTokensComesFirstOnly) {
   const std::string end = SpecialTokenText("[/THINK]");
   Check(Format(Calls("<call>"), kSpecial),
         {"Hello", begin + end + "Hello", SpecialTokenText("<s>") + "Hello", "[THIN", "x[THINK]"},
-        {begin + "Hello", "a" + begin, "[THINK]", SpecialTokenText("<s>") + "[THINK]",
-         begin + end + begin});
+        {"a" + begin, "[THINK]", SpecialTokenText("<s>") + "[THINK]", begin + end + begin,
+         begin + begin});
 }
 
 // Beside what a reader does: text that begins like reasoning is reasoning, and its end is the
@@ -118,22 +119,40 @@ TEST(Reasoning, IsToldFromTextAsAReaderDoes) {
       SCOPED_TRACE(StrCat(begin, " ", marker));
       const wire::Reasoning reasoning = {.begin = begin, .end = "c"};
       Automaton automaton = AutomatonOf(Format(Calls(marker), reasoning));
+      const auto without_spaces = [](std::string_view text) {
+        const size_t num_spaces = std::min(text.find_first_not_of(' '), text.size());
+        return num_spaces <= static_cast<size_t>(kMaxSpaces) ? text.substr(num_spaces) : "";
+      };
       const auto is_text = [&](std::string_view text) {
-        return !text.starts_with(begin) &&
+        return !without_spaces(text).starts_with(begin) &&
                (marker.empty() || text.find(marker) == std::string_view::npos);
       };
       const auto is_reasoned = [&](std::string_view text) {
-        const size_t end =
-            text.starts_with(begin) ? text.find('c', begin.size()) : std::string_view::npos;
-        return end != std::string_view::npos && is_text(text.substr(end + 1));
+        text = without_spaces(text);
+        if (!text.starts_with(begin)) return false;
+        const size_t end = text.find('c', begin.size());
+        if (end == std::string_view::npos) return true;  // text need not follow
+        for (size_t i = 1; i <= 1 + kMaxSpaces && end + i <= text.size(); ++i) {
+          if (is_text(text.substr(end + i))) return true;
+          if (end + i == text.size() || text[end + i] != ' ') return false;
+        }
+        return false;
       };
-      for (int i = 0; i < 300; ++i) {
-        std::string text;
-        for (size_t length = random() % 12; text.size() < length;) text += "abc"[random() % 3];
+      for (int i = 0; i < 500; ++i) {
+        std::string text(random() % 2 == 0 ? random() % 7 : 0, ' ');
+        for (size_t left = random() % 12; left > 0; --left) text += "abc "[random() % 4];
         EXPECT_EQ(Accepts(automaton, text), is_text(text) || is_reasoned(text)) << text;
       }
     }
   }
+}
+
+// Each is a way that its text may have begun.
+TEST(Reasoning, LeavesRoomForAsManyChoicesAsThereMayBe) {
+  std::string choices = "0";
+  for (int i = 1; i < 1024; ++i) choices += StrCat("|", i);
+  Check({.kind = Kind::kRegex, .source = choices, .reasoning = kMay},
+        {"7", "<think></think>1023", "<think></think>\n\n\n\n0"}, {"1024", "<think>"});
 }
 
 TEST(Reasoning, MustBeMarked) {

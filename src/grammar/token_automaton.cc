@@ -69,10 +69,11 @@ StatusOr<TokenSet> TokenMatcher::Allowed(std::span<const int32_t> stop_tokens) {
   if (!Automaton::IsState(state_)) {
     return InvalidArgument("the request's format can begin in too many ways");
   }
-  automaton_->Bound();
   ASSIGN_OR_RETURN(const TokenSet* const found, automaton_->TokensAt(state_));
   TokenSet allowed = *found;
-  if (automaton_->automaton().IsComplete(state_)) {
+  const bool is_complete = automaton_->automaton().IsComplete(state_);
+  automaton_->Bound();
+  if (is_complete) {
     for (const int32_t token : stop_tokens) {
       if (token >= 0 && token < automaton_->table().size()) Insert(token, &allowed);
     }

@@ -179,13 +179,11 @@ class ToolCallCompiler {
     const NodeIdx text = builder_.Later();
     builder_.Become(text, TextStep({}, text, text));
     std::vector<Beginning> beginnings = {{begin_, names}};
+    if (!unlike_.empty()) beginnings.emplace_back(unlike_, builder_.Nothing());
     NodeIdx start = TextUnless(beginnings, 0, text);
     for (int64_t i = 0; i < kMaxSpaces; ++i) {
       FreeText::Targets spaces;
       for (const char space : kSpaces) spaces[static_cast<uint8_t>(space)] = start;
-      // Where the text itself begins.
-      const bool is_last = i + 1 == kMaxSpaces;
-      if (is_last && !unlike_.empty()) beginnings.emplace_back(unlike_, builder_.Nothing());
       start = TextUnless(beginnings, 0, text, spaces);
     }
     return start;
