@@ -29,7 +29,7 @@ Status RemoveStrays(const StateDir& state) {
 StatusOr<StateDir> OpenStateDir(const std::string& dir, const std::string& base) {
   std::error_code error;
   const bool is_new = std::filesystem::create_directories(dir, error);
-  if (error) return InvalidArgument(StrCat(dir, ": ", error.message()));
+  if (error) return InvalidArgument(StrCat("--state-dir ", dir, ": ", error.message()));
   // One that is there already may lie in a folder that we cannot read.
   if (is_new) RETURN_IF_ERROR(SyncFolder(std::filesystem::absolute(dir).parent_path()));
   // First: it is what keeps a second server out.

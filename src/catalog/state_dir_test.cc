@@ -37,6 +37,13 @@ TEST(StateDir, RemovesFilesThatNoNameNeeds) {
   EXPECT_THAT(*state->store.List(), ElementsAre(kept));
 }
 
+TEST(StateDir, NamesTheFlagWhereItCannotBeMade) {
+  const TestDir dir;
+  dir.Write("file", "");
+  EXPECT_THAT(Message(OpenStateDir(dir / "file/state", "base").status()),
+              HasSubstr("--state-dir " + (dir / "file/state") + ": "));
+}
+
 TEST(StateDir, IsOfOneBaseModel) {
   const TestDir dir;
   ASSERT_TRUE(OpenStateDir(dir.path(), "base").ok());

@@ -61,7 +61,7 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
                       .max_pinned_pages = options.max_pinned_pages}),
       prefix_cache_(pool_, limits_.page_tokens),
       formats_(options.formats ? options.formats : std::make_shared<grammar::FormatCache>(nullptr)),
-      executor_(model, *arena_, context) {}
+      executor_(model, *arena_, context, options.format_work) {}
 
 Engine::~Engine() {
   if (under_way_) executor_.Collect();
@@ -73,7 +73,7 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
   RETURN_IF_ERROR(CheckOutput(request));
-  RETURN_IF_ERROR(CheckFormat(request.format));
+  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
@@ -89,7 +89,8 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   ASSIGN_OR_RETURN(StandingPins::Room room,
                    standing_pins_.Reserve(std::move(adapter_pages),
                                           CeilDiv(tokens, limits_.page_tokens), request.tenant));
-  return AcceptedSequence{std::move(request), std::move(adapters), std::move(room)};
+  return AcceptedSequence{std::move(request), std::move(adapters), std::move(room),
+                          std::move(format)};
 }
 
 Status Engine::CheckTokens(std::span<const int32_t> tokens) const {
@@ -111,11 +112,14 @@ Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
   return CheckTokens(request.output);
 }
 
-Status Engine::CheckFormat(const wire::OutputFormat& format) {
-  if (format.is_text()) return OkStatus();
-  const auto automaton = formats_->Get(format);
-  if (automaton.ok()) return OkStatus();
-  return InvalidArgument(StrCat("the output's format: ", Message(automaton.status())));
+StatusOr<std::shared_ptr<grammar::TokenAutomaton>> Engine::FindFormat(
+    const wire::OutputFormat& format) {
+  if (format.is_text()) return nullptr;
+  auto automaton = formats_->Get(format);
+  if (automaton.ok()) return automaton;
+  const std::string what = StrCat("the output's format: ", Message(automaton.status()));
+  const bool is_for_now = automaton.status().code() == StatusCode::kUnavailable;
+  return is_for_now ? Unavailable(what) : InvalidArgument(what);
 }
 
 StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
@@ -171,7 +175,8 @@ void Engine::Add(AcceptedSequence accepted) {
     adapters.push_back({std::move(ref), num_pages});
   }
   auto sequence = std::make_unique<Sequence>(std::move(accepted.request), std::move(adapters),
-                                             std::move(accepted.room), next_arrival_++);
+                                             std::move(accepted.room), std::move(accepted.format),
+                                             next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));
@@ -195,8 +200,8 @@ std::vector<wire::TokenEvent> Engine::Step() {
   standing_pins_.Apply(residency_, pool_.available() - PagesToCome());
   const Plan plan = MakePlan(View(), limits_);
   std::optional<StepUnderWay> before = std::exchange(under_way_, std::nullopt);
-  if (!before || CanFollow(plan)) Submit(Apply(plan));
-  const bool did_nothing = !before && !under_way_ && events.empty() && plan.admit.empty() &&
+  const bool has_rows = (!before || CanFollow(plan)) && Submit(Apply(plan));
+  const bool did_nothing = !before && !has_rows && events.empty() && plan.admit.empty() &&
                            plan.evict.empty() && residency_.num_loaded() == num_loaded;
   stalled_ = did_nothing && residency_.num_loading() > 0;
   // Whoever was accepted can run: here, none ever would.
@@ -247,9 +252,13 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
                            num_output < sequence.request.max_tokens};
 }
 
-void Engine::Submit(std::vector<StepItem> items) {
-  if (items.empty()) return;
-  const SubmittedStep step = executor_.Submit(items);
+bool Engine::Submit(StepRows rows) {
+  auto& [items, waiting] = rows;
+  if (items.empty()) {
+    executor_.FindAllowed(waiting);
+    return !waiting.empty();
+  }
+  const SubmittedStep step = executor_.Submit(items, waiting);
   stats_.num_segments = step.num_segments;
   stats_.num_adapters = step.num_adapters;
   for (const StepItem& item : items) {
@@ -257,6 +266,7 @@ void Engine::Submit(std::vector<StepItem> items) {
     item.sequence->tokens_under_way += item.chooses_token ? 1 : 0;
   }
   under_way_.emplace(StepUnderWay{.items = std::move(items)});
+  return true;
 }
 
 bool Engine::IsReady(const Sequence& s) const {
@@ -317,19 +327,24 @@ void Engine::ReportUnusable(std::vector<wire::TokenEvent>& events) {
   }
 }
 
-std::vector<StepItem> Engine::Apply(const Plan& plan) {
+Engine::StepRows Engine::Apply(const Plan& plan) {
   for (const SequenceId id : plan.evict) Get(id).Evict();
   stats_.evictions += static_cast<int64_t>(plan.evict.size());
   Admit(plan.admit);
-  std::vector<StepItem> items;
+  StepRows rows;
   for (const Plan::Item& item : plan.items) {
     Sequence& sequence = Get(item.id);
     // Its rows and pages stay its own until the adapters are there.
     if (!IsReady(sequence)) continue;
+    const StepItem step_item = MakeItem(sequence, item.num_rows);
+    if (step_item.chooses_token && sequence.waits_for_format && !sequence.matcher->HasFound()) {
+      rows.waiting.push_back(&sequence);
+      continue;
+    }
     CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
-    items.push_back(MakeItem(sequence, item.num_rows));
+    rows.items.push_back(step_item);
     // Pages that others may read are not written.
-    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, items.back().first_token);
+    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, step_item.first_token);
     if (!std::exchange(sequence.has_run, true)) {
       stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
     }
@@ -341,7 +356,7 @@ std::vector<StepItem> Engine::Apply(const Plan& plan) {
       if (adapter.ref.id == prefetch.adapter) residency_.Prefetch(adapter.ref);
     }
   }
-  return items;
+  return rows;
 }
 
 void Engine::Admit(std::span<const SequenceId> ids) {
@@ -364,19 +379,9 @@ void Engine::Start(Sequence& sequence) {
   sequence.prefix = prefix_cache_.Take(sequence.prefix_scope(), reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
-  StartFormat(sequence);
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
   stats_.prefix_hits += sequence.num_cached;
-}
-
-void Engine::StartFormat(Sequence& sequence) {
-  if (sequence.request.format.is_text()) return;
-  sequence.matcher.emplace(formats_->Get(sequence.request.format));
-  for (const int32_t token : sequence.output) {
-    // What is wrong comes with the sequence's next token.
-    if (!sequence.matcher->Accept(token).ok()) return;
-  }
 }
 
 void Engine::Advance(const StepUnderWay& step, std::vector<ItemResult> results,
@@ -398,7 +403,8 @@ void Engine::Advance(const StepUnderWay& step, std::vector<ItemResult> results,
 wire::TokenEvent Engine::Advance(const StepItem& item, ItemResult result) {
   Sequence& sequence = *item.sequence;
   wire::TokenEvent event = EventOf(sequence);
-  sequence.num_computed += item.num_rows;
+  sequence.waits_for_format = result.waits_for_format;
+  sequence.num_computed += item.num_rows - (result.waits_for_format ? 1 : 0);
   CachePages(sequence);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
             std::back_inserter(sequence.prompt_logprobs));

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/executor.h"
+#include "engine/format_turns.h"
 #include "engine/planner.h"
 #include "engine/sequence.h"
 #include "engine/standing_pins.h"
@@ -52,6 +53,8 @@ struct EngineOptions {
   bool lists_sequences = false;  // in Stats(), for a scheduler
   // Of requests with a format; null: they are refused.
   std::shared_ptr<grammar::FormatCache> formats = nullptr;
+  // What each thread may do for them in a step (engine/format_turns.h).
+  int64_t format_work = FormatTurns::kWork;
   // Where adapters are copied into the pool (adapters/residency.h).
   Residency::RunAside run_aside = Residency::AtOnce;
 };
@@ -61,6 +64,7 @@ struct AcceptedSequence {
   wire::SequenceRequest request;
   std::vector<AdapterRef> adapters;  // of request.adapters, in that order
   StandingPins::Room room;
+  std::shared_ptr<grammar::TokenAutomaton> format;  // null: any text
 };
 
 // Used by one thread, except where stated. Model, adapters, context and clock must outlive it.
@@ -74,7 +78,8 @@ class Engine {
   ~Engine();
 
   // InvalidArgument says why a sequence cannot run here at all; Unavailable that it cannot while
-  // other tenants' adapters are pinned. Thread-safe.
+  // other tenants' adapters are pinned, or others' formats take the memory for formats.
+  // Thread-safe.
   StatusOr<AcceptedSequence> Accept(wire::SequenceRequest request);
 
   // Keeps an adapter of the set in the pool while what this returns exists, which the engine must
@@ -130,7 +135,8 @@ class Engine {
   class Lines;
   Status CheckTokens(std::span<const int32_t> tokens) const;
   Status CheckOutput(const wire::SequenceRequest& request) const;
-  Status CheckFormat(const wire::OutputFormat& format);
+  // Null for any text.
+  StatusOr<std::shared_ptr<grammar::TokenAutomaton>> FindFormat(const wire::OutputFormat& format);
   StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
   PlanView View();
   std::vector<const Sequence*> Running() const;  // by arrival
@@ -140,6 +146,11 @@ class Engine {
   int64_t PagesToCome() const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
+  struct StepRows {
+    std::vector<StepItem> items;
+    // Sit out until they have found what their formats allow.
+    std::vector<Sequence*> waiting;
+  };
   // A step that the device may be running.
   struct StepUnderWay {
     std::vector<StepItem> items;
@@ -150,16 +161,15 @@ class Engine {
   // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
   // the device can run it by itself.
   bool CanFollow(const Plan& plan);
-  void Submit(std::vector<StepItem> items);
+  // Whether there were any.
+  bool Submit(StepRows rows);
   static StepItem MakeItem(Sequence& sequence, int64_t num_rows);
   // Out of the engine: it lives on for what is under way.
   void End(Sequence& sequence);
-  // Carries a plan out up to the model run: evictions, adapters, pages. Returns the rows to run.
-  std::vector<StepItem> Apply(const Plan& plan);
+  // Carries a plan out up to the model run: evictions, adapters, pages.
+  StepRows Apply(const Plan& plan);
   void Admit(std::span<const SequenceId> ids);
   void Start(Sequence& sequence);
-  // From where its output is by now.
-  void StartFormat(Sequence& sequence);
   void ClearStepStats();
   // Adapters whose loads have ended are ready from now on, or have an error.
   void TakeLoaded();

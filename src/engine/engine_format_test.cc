@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "engine/engine.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
@@ -150,6 +151,59 @@ TEST(EngineFormat, IsTheSameInABatchAndAfterEvictions) {
   for (const auto& request : requests) {
     EXPECT_EQ(together[request.sequence.value()].tokens, RunAlone(alone, request).tokens);
   }
+}
+
+// A step has time for one of them: the others sit it out, and their tokens are the same.
+TEST(EngineFormat, IsTheSameWhereStepsHaveNoTimeForIt) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  std::vector<wire::SequenceRequest> requests;
+  for (int64_t id = 0; id < 12; ++id) {
+    const std::string expression =
+        id % 2 == 0 ? StrCat("([a-m]{5}-?[n-z]+){3,", 3 + id, "}") : "([aeiou][^aeiou]{2}){20}";
+    auto request = FormatRequest(id, expression, AdapterId(static_cast<int32_t>(id % 3) - 1));
+    if (id % 4 == 3) request.format = {};
+    request.tenant = StrCat(id % 3);
+    // 33 of them and more fill pages, which must not be cached before their last row is final.
+    request.prompt = RandomPrompt(random, 25 + id);
+    request.sampling = {
+        .temperature = 1, .seed = random(), .num_logprobs = 2, .prompt_logprobs = id % 5 == 0};
+    requests.push_back(request);
+  }
+  TestEngineOptions slow = WithTexts();
+  slow.engine.num_pages = 60;
+  slow.engine.format_work = 1;
+  TestEngine engine(slow);
+  Streams together = RunToEnd(*engine, requests);
+  EXPECT_THAT(together.problems(), ::testing::IsEmpty());
+  ExpectAllPagesBack(engine);
+  TestEngine quick(WithTexts());
+  for (const auto& request : requests) {
+    const Stream& one = together[request.sequence.value()];
+    const Stream alone = RunAlone(quick, request);
+    EXPECT_EQ(one.tokens, alone.tokens);
+    EXPECT_EQ(one.finish, alone.finish);
+    EXPECT_TRUE(Same(one.prompt_logprobs, alone.prompt_logprobs));
+  }
+  EXPECT_GT(engine->Stats().step, quick->Stats().step / 12);
+}
+
+TEST(EngineFormat, OneThatSitsOutMayBeCancelled) {
+  TestEngineOptions slow = WithTexts();
+  slow.engine.format_work = 1;
+  TestEngine engine(slow);
+  for (int64_t id = 0; id < 3; ++id) {
+    engine->Add(*engine->Accept(FormatRequest(id, StrCat("[a-z]{1,", 9 + id, "}"))));
+  }
+  Streams streams;
+  streams.Take(engine->Step());
+  engine->Cancel(SequenceId(2));
+  while (engine->HasWork()) streams.Take(engine->Step());
+  EXPECT_THAT(streams[2].tokens, ::testing::IsEmpty());
+  EXPECT_EQ(streams[2].finish, FinishReason::kCancelled);
+  EXPECT_EQ(streams[1].tokens, RunAlone(engine, FormatRequest(1, "[a-z]{1,10}")).tokens);
+  ExpectAllPagesBack(engine);
 }
 
 TEST(EngineFormat, ATokenThatTheFormatDoesNotAllowEndsThatSequence) {

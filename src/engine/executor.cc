@@ -1,7 +1,6 @@
 #include "engine/executor.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -35,7 +34,8 @@ bool Executor::CanFollow(const Sequence& s) const {
   return DeviceChooses() && !reports_prompt && DeviceCanChoose(s);
 }
 
-SubmittedStep Executor::Submit(std::span<const StepItem> items) {
+SubmittedStep Executor::Submit(std::span<const StepItem> items,
+                               std::span<Sequence* const> waiting) {
   CHECK_LT(pending_.size(), static_cast<size_t>(Model::kMaxStepsUnderWay));
   if (step_observer_) step_observer_(items);
   BuildBatch(items);
@@ -44,7 +44,7 @@ SubmittedStep Executor::Submit(std::span<const StepItem> items) {
   if (!forward.ok()) ExitOnDeviceError(forward);
   choice_of_.clear();
   if (DeviceChooses()) ChooseOnDevice(items);
-  FindAllowed(items);
+  FindAllowed(items, waiting);
   for (size_t first = 0; first < logit_rows_.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
@@ -151,20 +151,23 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
   logit_rows_ = std::move(others);
 }
 
-void Executor::FindAllowed(std::span<const StepItem> items) {
-  // A thread has all rows of an automaton.
-  std::map<const grammar::TokenAutomaton*, std::vector<LogitRow*>> by_automaton;
-  for (LogitRow& row : logit_rows_) {
-    const auto& matcher = items[row.item].sequence->matcher;
-    if (!row.prompt_token && matcher) by_automaton[matcher->automaton()].push_back(&row);
+void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* const> waiting) {
+  const auto matcher_of = [&](const LogitRow& row) {
+    auto& matcher = items[row.item].sequence->matcher;
+    return !row.prompt_token && matcher ? &*matcher : nullptr;
+  };
+  std::vector<Sequence*> sequences(waiting.begin(), waiting.end());
+  for (const LogitRow& row : logit_rows_) {
+    if (matcher_of(row) != nullptr) sequences.push_back(items[row.item].sequence);
   }
-  std::vector<std::vector<LogitRow*>> tasks;
-  for (auto& [automaton, rows] : by_automaton) tasks.push_back(std::move(rows));
-  context_.threads().ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t task) {
-    for (LogitRow* const row : tasks[static_cast<size_t>(task)]) {
-      Sequence& sequence = *items[row->item].sequence;
-      row->allowed = sequence.matcher->Allowed(sequence.request.stop_token_ids);
-    }
+  if (sequences.empty()) return;
+  FindAllowed(sequences);
+  std::erase_if(logit_rows_, [&](LogitRow& row) {
+    grammar::TokenMatcher* const matcher = matcher_of(row);
+    if (matcher == nullptr) return false;
+    if (!matcher->HasFound()) return last().results[row.item].waits_for_format = true;
+    row.allowed = matcher->TakeAllowed(items[row.item].sequence->request.stop_token_ids);
+    return false;
   });
 }
 

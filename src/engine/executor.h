@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/format_turns.h"
 #include "engine/sequence.h"
 #include "grammar/token_table.h"
 #include "kernels/cpu/context.h"
@@ -38,6 +39,9 @@ struct StepItem {
 struct ItemResult {
   // The token that it chooses. An error concerns this sequence alone.
   std::optional<StatusOr<kernels::SampleResult>> sample;
+  // It would choose one, but there was no time to find which its format allows: the last row has
+  // to be run again.
+  bool waits_for_format = false;
   // About prompt tokens first_token + 1 …, if asked for and not known yet.
   std::vector<wire::Logprobs> prompt_logprobs;
 };
@@ -56,8 +60,8 @@ using StepObserver = std::function<void(std::span<const StepItem>)>;
 // Used by the engine's thread.
 class Executor {
  public:
-  Executor(Model& model, const Arena& arena, kernels::CpuContext& context)
-      : model_(model), arena_(arena), context_(context) {}
+  Executor(Model& model, const Arena& arena, kernels::CpuContext& context, int64_t format_work)
+      : model_(model), arena_(arena), context_(context), turns_(format_work) {}
 
   // Whether a step with rows of this sequence may be submitted before the one under way is
   // collected: the device can do all of it.
@@ -65,7 +69,10 @@ class Executor {
 
   // At least one item, in the order of the batch. Their sequences must live, and keep their pages,
   // until Collect. Before that another step may be submitted if it can follow, and no third one.
-  SubmittedStep Submit(std::span<const StepItem> items);
+  // `waiting`: others with a format, which find meanwhile what it allows.
+  SubmittedStep Submit(std::span<const StepItem> items, std::span<Sequence* const> waiting = {});
+  // That alone.
+  void FindAllowed(std::span<Sequence* const> waiting) { turns_.Run(waiting, context_.threads()); }
   // Whether the step last submitted is under way by itself: Collect would wait for it.
   bool is_under_way() const { return !pending_.empty() && pending_.back().is_under_way; }
   // Of the first step that was submitted and not collected: of each item.
@@ -101,7 +108,8 @@ class Executor {
   // Takes the rows away whose tokens the device chooses.
   void ChooseOnDevice(std::span<const StepItem> items);
   // Which tokens formats allow; while a device runs by itself, it computes the logits meanwhile.
-  void FindAllowed(std::span<const StepItem> items);
+  // Takes the rows away for which there was no time.
+  void FindAllowed(std::span<const StepItem> items, std::span<Sequence* const> waiting);
   bool DeviceChooses() const { return model_.chooses_tokens() && !observer_; }
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
@@ -120,6 +128,7 @@ class Executor {
   std::vector<BatchSegment> segments_;
   std::vector<LogitRow> logit_rows_;
   std::vector<kernels::SamplingScratch> scratch_;
+  FormatTurns turns_;
   // Of the step last submitted: which of the device's choices is each sequence's token.
   std::unordered_map<const Sequence*, int32_t> choice_of_;
   std::deque<Pending> pending_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -28,12 +29,13 @@ struct Sequence {
   };
 
   Sequence(wire::SequenceRequest r, std::vector<Adapter> used, StandingPins::Room its_room,
-           uint64_t arrival_number)
+           std::shared_ptr<grammar::TokenAutomaton> format, uint64_t arrival_number)
       : request(std::move(r)),
         adapters(std::move(used)),
         room(std::move(its_room)),
         arrival(arrival_number),
         output(std::move(request.output)) {
+    if (format != nullptr) matcher.emplace(std::move(format), output);
     // They go with the first token, which an earlier attempt has given.
     if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
   }
@@ -44,8 +46,10 @@ struct Sequence {
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
   std::vector<int32_t> output;
-  // Of a request with a format, once the sequence has started: behind `output`.
+  // Of a request with a format: behind `output`.
   std::optional<grammar::TokenMatcher> matcher;
+  // Its last row was run before it was found which tokens the format allows.
+  bool waits_for_format = false;
   bool running = false;
   bool has_started = false;  // has been running at least once
   bool has_run = false;      // has had rows in a step

@@ -30,6 +30,15 @@ Read ReadMembers(const std::string& members, int32_t min_tokens = 0) {
   return {common.format, fields.error()};
 }
 
+TEST(OutputFormatFields, LeaveToOthersWhatIsWrongForNow) {
+  const auto json = Json::Parse("{}");
+  ServedModel model;
+  model.check_format = [](const wire::OutputFormat&) { return Unavailable("later"); };
+  JsonFields fields(*json);
+  CheckOutputFormat("guided_regex", {.kind = Kind::kRegex, .source = "a"}, model, fields);
+  EXPECT_TRUE(fields.ok());
+}
+
 struct Good {
   const char* members;
   Kind kind;

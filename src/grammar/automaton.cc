@@ -1,7 +1,10 @@
 #include "grammar/automaton.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
+
+#include "boost/unordered/unordered_flat_set.hpp"
 
 namespace aril::grammar {
 namespace {
@@ -9,8 +12,13 @@ namespace {
 // Nodes without a byte that may lead to a way, on an average.
 constexpr size_t kMaxNodesPerWay = 4;
 
-// Per entry of a hash table, beside what is counted; about.
-constexpr size_t kEntryBytes = 48;
+// What a unit of work (Automaton::Walk) does.
+constexpr size_t kWaysPerWork = 4;   // that the state behind which a byte comes has
+constexpr size_t kWorkPerNode = 4;   // that comes before the ways of the state to which it leads
+constexpr size_t kBytesPerWork = 8;  // of that state, which is forgotten some time, too
+
+// Nodes that may be seen when a state is made.
+constexpr size_t kMaxNodes = kMaxNodesPerWay * Automaton::kMaxWays;
 
 size_t Mix(size_t hash, uint64_t value) {
   return (hash ^ value) * 0x9E3779B97F4A7C15ULL + (hash >> 29);
@@ -41,29 +49,41 @@ Automaton::Automaton(Grammar grammar) : grammar_(std::move(grammar)) {
     class_of_[byte] = current;
   }
   num_classes_ = size_t{current} + 1;
-  start_ = Close({{grammar_.start, kBottom}});
+  start_ = Close({{grammar_.start, kBottom}}).state;
 }
 
-Automaton::State Automaton::Find(State state, uint8_t byte) {
+void Automaton::BeginWalk() {
+  if (++walk_ != 0) return;
+  for (Transition& transition : transitions_) transition.walk = 0;
+  walk_ = 1;
+}
+
+void Automaton::Find(State state, uint8_t byte) {
+  const std::vector<Way>& from = states_[static_cast<size_t>(state)].ways;
+  const size_t num_from = from.size();
   std::vector<Way> ways;
-  for (const Way& way : states_[static_cast<size_t>(state)].ways) {
+  for (const Way& way : from) {
     const Node& n = node(way.node);
     if (n.first <= byte && byte <= n.last) ways.push_back({n.next, way.frame});
   }
-  const State found = ways.empty() ? kDead : Close(std::move(ways));
-  next_[static_cast<size_t>(state) * num_classes_ + class_of_[byte]] = found;
-  return found;
+  const Closed closed = ways.empty() ? Closed() : Close(std::move(ways));
+  constexpr size_t kMaxWork = 1 + kMaxWays / kWaysPerWork + (kMaxNodes + 1) * kWorkPerNode +
+                              BytesOfState(kMaxWays, 256) / kBytesPerWork;
+  static_assert(kMaxWork <= std::numeric_limits<decltype(Transition::work)>::max());
+  const size_t work = 1 + num_from / kWaysPerWork + closed.work;
+  transitions_[IndexOf(state, byte)] = {.to = closed.state, .work = static_cast<uint16_t>(work)};
+  work_ += static_cast<int64_t>(work);
 }
 
-Automaton::State Automaton::Close(std::vector<Way> ways) {
+Automaton::Closed Automaton::Close(std::vector<Way> ways) {
   StateData closed;
-  seen_.clear();
+  boost::unordered_flat_set<uint64_t> seen;
   while (!ways.empty()) {
     const Way way = ways.back();
     ways.pop_back();
-    if (!seen_.insert(KeyOf(way.node, way.frame)).second) continue;
-    if (closed.ways.size() > kMaxWays || seen_.size() > kMaxNodesPerWay * kMaxWays) {
-      return kTooManyWays;
+    if (!seen.insert(KeyOf(way.node, way.frame)).second) continue;
+    if (closed.ways.size() > kMaxWays || seen.size() > kMaxNodes) {
+      return {kTooManyWays, seen.size() * kWorkPerNode};
     }
     const Node& n = node(way.node);
     switch (n.kind) {
@@ -95,18 +115,18 @@ Automaton::State Automaton::Close(std::vector<Way> ways) {
         break;
     }
   }
-  return Intern(std::move(closed));
+  const size_t work =
+      seen.size() * kWorkPerNode + BytesOfState(closed.ways.size(), num_classes_) / kBytesPerWork;
+  return {Intern(std::move(closed)), work};
 }
 
 Automaton::State Automaton::Intern(StateData data) {
   std::ranges::sort(data.ways);
   const auto [entry, is_new] = by_data_.try_emplace(data, static_cast<State>(states_.size()));
   if (is_new) {
-    size_bytes_ += 2 * (sizeof(StateData) + data.ways.size() * sizeof(Way)) +
-                   num_classes_ * sizeof(State) + sizeof(uint64_t) + kEntryBytes;
+    size_bytes_ += BytesOfState(data.ways.size(), num_classes_);
     states_.push_back(std::move(data));
-    next_.resize(next_.size() + num_classes_, kUnknown);
-    visited_.push_back(0);
+    transitions_.resize(transitions_.size() + num_classes_);
   }
   return entry->second;
 }
@@ -114,8 +134,7 @@ Automaton::State Automaton::Intern(StateData data) {
 void Automaton::Forget(std::span<State* const> kept) {
   std::vector<StateData> states = std::exchange(states_, {});
   const std::vector<FrameData> frames = std::exchange(frames_, {{}});
-  next_ = {};
-  visited_ = {};
+  transitions_ = {};
   by_data_ = {};
   by_frame_ = {};
   size_bytes_ = 0;

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "grammar/grammar.h"
@@ -37,14 +36,12 @@ class Automaton {
 
   explicit Automaton(Grammar grammar);
 
+  const Grammar& grammar() const { return grammar_; }
   State start() const { return start_; }
   // Whether it is an index of one.
   static bool IsState(State state) { return state >= 0; }
   // After one byte more. `state` is one.
-  State Next(State state, uint8_t byte) {
-    const State known = next_[static_cast<size_t>(state) * num_classes_ + class_of_[byte]];
-    return known != kUnknown ? known : Find(state, byte);
-  }
+  State Next(State state, uint8_t byte) { return TransitionOf(state, byte).to; }
   // Whether the text is complete.
   bool IsComplete(State state) const { return states_[static_cast<size_t>(state)].is_complete; }
   // Whether it may go on.
@@ -52,15 +49,23 @@ class Automaton {
 
   size_t num_states() const { return states_.size(); }
 
-  // What it takes at most to find the states of a walk, in ways: from BeginWalk on, for each state
-  // the number of its own, once. The same whatever is known already.
-  void BeginWalk() { ++walk_; }
-  size_t Visit(State state) {
-    const auto idx = static_cast<size_t>(state);
-    if (visited_[idx] == walk_) return 0;
-    visited_[idx] = walk_;
-    return states_[idx].ways.size() + 1;
+  // Work is what it takes to find out where bytes lead, in units of about 10 ns. Each state and
+  // byte has its own, whatever else is known.
+
+  // A walk goes over many texts, which begin alike: each state and byte is counted once from
+  // BeginWalk on, as if nothing had been known.
+  void BeginWalk();
+  // Next, whose work is added to `*work`.
+  State Walk(State state, uint8_t byte, int64_t* work) {
+    Transition& transition = TransitionOf(state, byte);
+    if (transition.walk != walk_) {
+      transition.walk = walk_;
+      *work += transition.work;
+    }
+    return transition.to;
   }
+  // That has been done by now.
+  int64_t work() const { return work_; }
 
   // Forgets all states but the first and these, which get new indices.
   void Forget(std::span<State* const> kept);
@@ -72,6 +77,8 @@ class Automaton {
   // Index of a list of nodes to return to.
   using Frame = int32_t;
   static constexpr Frame kBottom = 0;
+  // Per entry of a hash table, beside what is counted; about.
+  static constexpr size_t kEntryBytes = 48;
   struct FrameData {
     NodeIdx back = 0;       // the innermost
     Frame outer = kBottom;  // the list of the others
@@ -88,13 +95,35 @@ class Automaton {
     bool is_complete = false;
     bool operator==(const StateData&) const = default;
   };
+  struct Transition {
+    State to = kUnknown;
+    uint16_t work = 0;
+    uint16_t walk = 0;  // the last one that came here
+  };
+  struct Closed {
+    State state = kDead;
+    size_t work = 0;
+  };
   struct Hash {
     size_t operator()(const StateData& state) const;
   };
 
-  State Find(State state, uint8_t byte);
+  size_t IndexOf(State state, uint8_t byte) const {
+    return static_cast<size_t>(state) * num_classes_ + class_of_[byte];
+  }
+  Transition& TransitionOf(State state, uint8_t byte) {
+    const size_t idx = IndexOf(state, byte);
+    if (transitions_[idx].to == kUnknown) Find(state, byte);
+    return transitions_[idx];
+  }
+  void Find(State state, uint8_t byte);
   // The state of these ways and all that they lead to without a byte.
-  State Close(std::vector<Way> ways);
+  Closed Close(std::vector<Way> ways);
+  // About what a state takes.
+  static constexpr size_t BytesOfState(size_t num_ways, size_t num_classes) {
+    return 2 * (sizeof(StateData) + num_ways * sizeof(Way)) + num_classes * sizeof(Transition) +
+           kEntryBytes;
+  }
   State Intern(StateData data);
   Frame Push(NodeIdx node, Frame frame);
   const Node& node(NodeIdx idx) const { return grammar_.nodes[static_cast<size_t>(idx)]; }
@@ -104,13 +133,12 @@ class Automaton {
   std::array<uint8_t, 256> class_of_ = {};
   size_t num_classes_ = 0;
   std::vector<StateData> states_;
-  std::vector<State> next_;  // [num_states, num_classes]
+  std::vector<Transition> transitions_;  // [num_states, num_classes]
   std::unordered_map<StateData, State, Hash> by_data_;
   std::vector<FrameData> frames_ = {{}};
   std::unordered_map<uint64_t, Frame> by_frame_;
-  std::unordered_set<uint64_t> seen_;  // while a state is closed
-  std::vector<uint64_t> visited_;      // by state: the last walk
-  uint64_t walk_ = 0;
+  uint16_t walk_ = 0;
+  int64_t work_ = 0;
   size_t size_bytes_ = 0;
   State start_ = kDead;
 };

@@ -111,6 +111,55 @@ TEST(Automaton, WaysOfOneTextAreNotAnothers) {
   EXPECT_TRUE(Accepts(automaton, "yes"));
 }
 
+// Each byte passes 3,000 nodes that lead to the same three ways.
+TEST(Automaton, CountsTheNodesThatAByteLeadsPast) {
+  GrammarBuilder b;
+  const NodeIdx loop = b.Later();
+  NodeIdx pass = loop;
+  for (int i = 0; i < 1'500; ++i) pass = b.Either(pass, b.Either(pass, b.Literal("", pass)));
+  b.Become(loop, b.Either(b.Return(), b.Bytes('a', 'z', pass)));
+  Automaton automaton = Build(b, loop);
+  automaton.BeginWalk();
+  int64_t first = 0;
+  automaton.Walk(automaton.start(), 'a', &first);
+  EXPECT_GT(first, 3'000);
+  EXPECT_GE(automaton.work(), first);
+  int64_t again = 0;
+  automaton.Walk(automaton.start(), 'a', &again);
+  EXPECT_EQ(again, 0) << "once in a walk";
+  const int64_t work = automaton.work();
+  automaton.BeginWalk();
+  automaton.Walk(automaton.start(), 'a', &again);
+  EXPECT_EQ(again, first) << "as much in each walk";
+  EXPECT_EQ(automaton.work(), work) << "but nothing had to be done";
+}
+
+TEST(Automaton, CountsWhatLeadsNowhere) {
+  GrammarBuilder b;
+  NodeIdx start = b.Literal("a0", b.Return());
+  for (int i = 1; i < 1'000; ++i) {
+    start = b.Either(start, b.Literal("a" + std::to_string(i), b.Return()));
+  }
+  Automaton automaton = Build(b, start);
+  automaton.BeginWalk();
+  int64_t work = 0;
+  EXPECT_EQ(automaton.Walk(automaton.start(), 'b', &work), Automaton::kDead);
+  EXPECT_GT(work, 100);
+}
+
+TEST(Automaton, CountsWalksBeyondTheNumbersThatItHasForThem) {
+  Automaton automaton = Brackets();
+  for (int i = 0; i < 70'000; ++i) {
+    automaton.BeginWalk();
+    int64_t work = 0;
+    automaton.Walk(automaton.start(), '(', &work);
+    ASSERT_GT(work, 0) << i;
+    const int64_t once = work;
+    automaton.Walk(automaton.start(), '(', &work);
+    ASSERT_EQ(work, once) << i;
+  }
+}
+
 TEST(Automaton, ForgetsAllButWhatIsKept) {
   Automaton automaton = Brackets();
   Automaton::State three = Read(automaton, "(((");

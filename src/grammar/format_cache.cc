@@ -20,19 +20,27 @@ StatusOr<std::shared_ptr<TokenAutomaton>> FormatCache::Get(const wire::OutputFor
     }
   }
   ASSIGN_OR_RETURN(Grammar grammar, Compile(format));
-  auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_, count_);
-  if (!Automaton::IsState(automaton->automaton().start())) {
-    return InvalidArgument("it can begin in too many ways");
-  }
   const std::lock_guard lock(mutex_);
   // Somebody else may have been quicker.
   const auto found = std::ranges::find_if(entries_, is_it);
   if (found != entries_.end()) return found->automaton;
-  for (auto entry = entries_.begin(); entry != entries_.end() && entries_.size() >= kMaxKept;) {
-    entry = entry->automaton.use_count() == 1 ? entries_.erase(entry) : entry + 1;
+  DropUnused(kMaxKept - 1);
+  if (!memory_->HasRoomForGrammar(grammar.size_bytes())) DropUnused(0);
+  if (!memory_->HasRoomForGrammar(grammar.size_bytes())) {
+    return Unavailable("formats of other requests take all the memory that there is for them");
+  }
+  auto automaton = std::make_shared<TokenAutomaton>(std::move(grammar), *table_, memory_);
+  if (!Automaton::IsState(automaton->automaton().start())) {
+    return InvalidArgument("it can begin in too many ways");
   }
   entries_.push_back({format, automaton});
   return automaton;
+}
+
+void FormatCache::DropUnused(size_t max_kept) {
+  for (auto entry = entries_.begin(); entry != entries_.end() && entries_.size() > max_kept;) {
+    entry = entry->automaton.use_count() == 1 ? entries_.erase(entry) : entry + 1;
+  }
 }
 
 }  // namespace aril::grammar

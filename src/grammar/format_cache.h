@@ -25,7 +25,8 @@ class FormatCache {
   // Null: there is no vocabulary, and every format is refused.
   explicit FormatCache(std::shared_ptr<const TokenTable> table) : table_(std::move(table)) {}
 
-  // The errors of Compile; FailedPrecondition without a vocabulary.
+  // The errors of Compile; FailedPrecondition without a vocabulary; Unavailable while those in use
+  // leave no room for its grammar.
   StatusOr<std::shared_ptr<TokenAutomaton>> Get(const wire::OutputFormat& format);
 
  private:
@@ -34,8 +35,11 @@ class FormatCache {
     std::shared_ptr<TokenAutomaton> automaton;
   };
 
+  // All that are not used, unless so few are kept.
+  void DropUnused(size_t max_kept);
+
   const std::shared_ptr<const TokenTable> table_;
-  const std::shared_ptr<AutomatonCount> count_ = std::make_shared<AutomatonCount>();
+  const std::shared_ptr<FormatMemory> memory_ = std::make_shared<FormatMemory>();
   std::mutex mutex_;
   std::vector<Entry> entries_;  // the one used last at the end
 };

@@ -62,6 +62,25 @@ TEST(FormatCache, DropsAllThatAreTooManyWhenTheyAreNoLongerUsed) {
             static_cast<int64_t>(FormatCache::kMaxKept) - 1);
 }
 
+// Grammars of some MB each; what is not used gives way, what is used does not.
+TEST(FormatCache, RefusesWhatHasNoRoomBesideThoseInUse) {
+  FormatCache cache(Table());
+  const auto large = [&](int number) { return cache.Get(Regex(StrCat("x{0,90000}", number))); };
+  std::vector<std::shared_ptr<TokenAutomaton>> used;
+  StatusOr<std::shared_ptr<TokenAutomaton>> got = large(0);
+  for (int i = 1; got.ok(); ++i) {
+    ASSERT_LT(i, 1'000);
+    used.push_back(*got);
+    got = large(i);
+  }
+  EXPECT_EQ(got.status().code(), StatusCode::kUnavailable);
+  const size_t bytes = used[0]->automaton().grammar().size_bytes();
+  EXPECT_GT((used.size() + 1) * bytes, FormatMemory::kMaxGrammarBytes - bytes);
+  EXPECT_TRUE(cache.Get(Regex("small")).ok());
+  used.pop_back();
+  EXPECT_TRUE(large(1'000).ok());
+}
+
 TEST(FormatCache, RefusesWhatIsNoFormat) {
   FormatCache cache(Table());
   EXPECT_EQ(cache.Get(Regex("(")).status().code(), StatusCode::kInvalidArgument);

@@ -39,6 +39,8 @@ struct Node {
 struct Grammar {
   std::vector<Node> nodes;
   NodeIdx start = 0;
+
+  size_t size_bytes() const { return nodes.size() * sizeof(Node); }
 };
 
 // Builds a grammar from its end: every function takes the node that comes behind what it adds, and

@@ -1,15 +1,20 @@
-// Texts read by automata, and written by them, for tests.
+// Texts read by automata, and written by them, for tests and benchmarks.
 
 #ifndef ARIL_GRAMMAR_TEST_SUPPORT_H_
 #define ARIL_GRAMMAR_TEST_SUPPORT_H_
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/status.h"
 #include "grammar/automaton.h"
+#include "grammar/token_automaton.h"
+#include "grammar/token_table.h"
 
 namespace aril::grammar {
 
@@ -48,6 +53,13 @@ inline std::optional<std::string> RandomText(Automaton& automaton, std::mt19937_
     text.push_back(static_cast<char>(byte));
     state = automaton.Next(state, static_cast<uint8_t>(byte));
   }
+}
+
+// What may follow, however long it takes.
+inline StatusOr<TokenSet> FindAllowed(TokenMatcher& matcher, int32_t stop_token) {
+  int64_t work = std::numeric_limits<int64_t>::max();
+  matcher.Find(&work);
+  return matcher.TakeAllowed({&stop_token, 1});
 }
 
 }  // namespace aril::grammar

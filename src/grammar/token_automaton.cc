@@ -1,22 +1,38 @@
 #include "grammar/token_automaton.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/strings.h"
 
 namespace aril::grammar {
 
-StatusOr<const TokenSet*> TokenAutomaton::TokensAt(Automaton::State state) {
+TokenAutomaton::TokenAutomaton(Grammar grammar, const TokenTable& table,
+                               std::shared_ptr<FormatMemory> memory)
+    : automaton_(std::move(grammar)),
+      table_(table),
+      memory_(std::move(memory)),
+      grammar_bytes_(static_cast<int64_t>(automaton_.grammar().size_bytes())) {
+  memory_->AddGrammarBytes(grammar_bytes_);
+}
+
+TokenAutomaton::~TokenAutomaton() {
+  memory_->AddGrammarBytes(-grammar_bytes_);
+  if (has_begun_) memory_->AddAutomata(-1);
+}
+
+StatusOr<const TokenSet*> TokenAutomaton::TokensAt(Automaton::State state, int64_t* work) {
   const auto known = sets_.find(state);
   if (known != sets_.end()) return &known->second;
-  ASSIGN_OR_RETURN(TokenSet set, table_.TokensAt(automaton_, state));
+  ASSIGN_OR_RETURN(TokenSet set, table_.TokensAt(automaton_, state, work));
   set_bytes_ += set.size() * sizeof(uint64_t);
   return &sets_.emplace(state, std::move(set)).first->second;
 }
 
 void TokenAutomaton::Bound() {
-  const size_t part = count_->MaxBytesOfEach();
+  const size_t part = memory_->MaxBytesOfEach();
   const bool is_large = automaton_.size_bytes() > std::min(kMaxStateBytes, part);
   if (is_large || set_bytes_ > std::min(kMaxSetBytes, part)) {
     sets_.clear();
@@ -27,53 +43,47 @@ void TokenAutomaton::Bound() {
   automaton_.Forget(positions);
 }
 
-TokenMatcher::TokenMatcher(StatusOr<std::shared_ptr<TokenAutomaton>> automaton)
-    : status_(automaton.status()) {
-  if (!automaton.ok()) return;
-  automaton_ = *std::move(automaton);
-  state_ = automaton_->automaton().start();
-  automaton_->Add(&state_);
+void TokenAutomaton::Add(Automaton::State* position) {
+  if (!std::exchange(has_begun_, true)) memory_->AddAutomata(1);
+  positions_.insert(position);
 }
+
+TokenMatcher::TokenMatcher(std::shared_ptr<TokenAutomaton> automaton,
+                           std::span<const int32_t> tokens)
+    : automaton_(std::move(automaton)), unread_(tokens.begin(), tokens.end()) {}
 
 TokenMatcher::~TokenMatcher() {
-  if (automaton_ != nullptr) automaton_->Remove(&state_);
-}
-
-Status TokenMatcher::Accept(int32_t token) {
-  RETURN_IF_ERROR(status_);
+  if (!has_begun_) return;
+  automaton_->Remove(&state_);
   automaton_->Bound();
-  const std::string_view text = automaton_->table().Text(token);
-  Automaton::State state = text.empty() ? Automaton::kDead : state_;
-  for (const char byte : text) {
-    if (!Automaton::IsState(state)) break;
-    state = automaton_->automaton().Next(state, static_cast<uint8_t>(byte));
-  }
-  if (!Automaton::IsState(state)) {
-    status_ = InvalidArgument(StrCat("token ", token, " after ", num_bytes_,
-                                     " bytes is none that the request's format allows"));
-    return status_;
-  }
-  num_bytes_ += static_cast<int64_t>(text.size());
-  state_ = state;
-  return OkStatus();
 }
 
-bool TokenMatcher::HasEnded() const {
-  if (!status_.ok() || !Automaton::IsState(state_)) return false;
-  const Automaton& automaton = automaton_->automaton();
-  return automaton.IsComplete(state_) && !automaton.HasNext(state_);
+bool TokenMatcher::FindsAtOnce() const {
+  if (HasFound()) return true;
+  return unread_.empty() &&
+         automaton_->KnowsTokensAt(has_begun_ ? state_ : automaton_->automaton().start());
 }
 
-StatusOr<TokenSet> TokenMatcher::Allowed(std::span<const int32_t> stop_tokens) {
+void TokenMatcher::Find(int64_t* work) {
+  Begin();
+  while (!HasFound() && *work > 0) {
+    int64_t done = 0;
+    if (unread_.empty()) {
+      const auto found = automaton_->TokensAt(state_, &done);
+      status_ = found.status();
+      if (found.ok()) found_ = **found;
+    } else {
+      done = ReadNext();
+    }
+    *work -= done;
+  }
+}
+
+StatusOr<TokenSet> TokenMatcher::TakeAllowed(std::span<const int32_t> stop_tokens) {
+  CHECK(HasFound());
   RETURN_IF_ERROR(status_);
-  if (!Automaton::IsState(state_)) {
-    return InvalidArgument("the request's format can begin in too many ways");
-  }
-  ASSIGN_OR_RETURN(const TokenSet* const found, automaton_->TokensAt(state_));
-  TokenSet allowed = *found;
-  const bool is_complete = automaton_->automaton().IsComplete(state_);
-  automaton_->Bound();
-  if (is_complete) {
+  TokenSet allowed = *std::exchange(found_, std::nullopt);
+  if (automaton_->automaton().IsComplete(state_)) {
     for (const int32_t token : stop_tokens) {
       if (token >= 0 && token < automaton_->table().size()) Insert(token, &allowed);
     }
@@ -84,6 +94,47 @@ StatusOr<TokenSet> TokenMatcher::Allowed(std::span<const int32_t> stop_tokens) {
                                   "allows there"));
   }
   return allowed;
+}
+
+Status TokenMatcher::Accept(int32_t token) {
+  Begin();
+  found_.reset();
+  unread_.push_back(token);
+  while (!unread_.empty() && status_.ok()) ReadNext();
+  return status_;
+}
+
+bool TokenMatcher::HasEnded() const {
+  if (!status_.ok() || !has_begun_ || !unread_.empty()) return false;
+  const Automaton& automaton = automaton_->automaton();
+  return automaton.IsComplete(state_) && !automaton.HasNext(state_);
+}
+
+void TokenMatcher::Begin() {
+  if (std::exchange(has_begun_, true)) return;
+  state_ = automaton_->automaton().start();
+  automaton_->Add(&state_);
+}
+
+int64_t TokenMatcher::ReadNext() {
+  Automaton& automaton = automaton_->automaton();
+  const int64_t work_before = automaton.work();
+  const int32_t token = unread_.front();
+  unread_.pop_front();
+  const std::string_view text = automaton_->table().Text(token);
+  Automaton::State state = text.empty() ? Automaton::kDead : state_;
+  for (const char byte : text) {
+    if (!Automaton::IsState(state)) break;
+    state = automaton.Next(state, static_cast<uint8_t>(byte));
+  }
+  if (Automaton::IsState(state)) {
+    num_bytes_ += static_cast<int64_t>(text.size());
+    state_ = state;
+  } else {
+    status_ = InvalidArgument(StrCat("token ", token, " after ", num_bytes_,
+                                     " bytes is none that the request's format allows"));
+  }
+  return automaton.work() - work_before + 1;
 }
 
 }  // namespace aril::grammar

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "grammar/compile.h"
+#include "grammar/test_support.h"
 #include "gtest/gtest.h"
 
 namespace aril::grammar {
@@ -31,8 +32,8 @@ class TokenMatcherTest : public testing::Test {
         *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = expression}), table_);
   }
 
-  std::string AllowedBy(TokenMatcher& matcher) {
-    const auto set = matcher.Allowed(std::vector<int32_t>{kStop, 1'000'000'000, -1});
+  static std::string AllowedBy(TokenMatcher& matcher) {
+    const auto set = FindAllowed(matcher, kStop);
     if (!set.ok()) return Message(set.status());
     std::string allowed;
     for (int32_t t = 0; t < 256; ++t) {
@@ -76,20 +77,42 @@ TEST_F(TokenMatcherTest, RefusesATokenWithoutText) {
   EXPECT_FALSE(matcher.Accept(kStop).ok());
 }
 
-TEST_F(TokenMatcherTest, SaysWhatIsWrongWithItsFormat) {
-  TokenMatcher matcher(InvalidArgument("no such thing"));
-  EXPECT_FALSE(matcher.Accept('a').ok());
-  EXPECT_FALSE(matcher.HasEnded());
-  EXPECT_EQ(AllowedBy(matcher), "no such thing");
-}
-
 TEST_F(TokenMatcherTest, SaysWhenTheVocabularyLacksAllThatMayFollow) {
   const TokenTable table(std::vector<std::string>{"a"});
   TokenMatcher matcher(std::make_shared<TokenAutomaton>(
       *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = "ab"}), table));
   ASSERT_TRUE(matcher.Accept(0).ok());
-  EXPECT_THAT(Message(matcher.Allowed({}).status()),
+  EXPECT_THAT(Message(FindAllowed(matcher, 1).status()),
               HasSubstr("no token can follow after 1 bytes"));
+}
+
+TEST_F(TokenMatcherTest, FindsInSeveralGoes) {
+  const std::vector<int32_t> text = {'a', 'b', 'c', 'c'};
+  const auto automaton = Make("ab?c*");
+  TokenMatcher matcher(automaton, text);
+  int num_goes = 0;
+  for (; !matcher.HasFound(); ++num_goes) {
+    EXPECT_FALSE(matcher.FindsAtOnce());
+    int64_t work = 1;
+    matcher.Find(&work);
+    EXPECT_LE(work, 0);
+  }
+  EXPECT_EQ(num_goes, 5);
+  EXPECT_EQ(AllowedBy(matcher), "c or stop");
+  TokenMatcher other(automaton, text);
+  EXPECT_FALSE(other.FindsAtOnce()) << "it has a text to read";
+  int64_t work = 0;
+  other.Find(&work);
+  EXPECT_FALSE(other.HasFound());
+  ASSERT_TRUE(other.Accept('c').ok()) << "behind that text";
+  EXPECT_TRUE(other.FindsAtOnce()) << "where the first one has been";
+  EXPECT_EQ(AllowedBy(other), "c or stop");
+}
+
+TEST_F(TokenMatcherTest, SaysWhatIsWrongWithTheTextThatItIsBehind) {
+  const std::vector<int32_t> text = {'a', 'c', 'b'};
+  TokenMatcher matcher(Make("ab?c*"), text);
+  EXPECT_THAT(AllowedBy(matcher), HasSubstr("token 98 after 2 bytes"));
 }
 
 // Two sequences in turns, of which every byte leads to a new state: both stand where they stood
@@ -100,6 +123,7 @@ TEST_F(TokenMatcherTest, StandsWhereItStoodAfterStatesWereForgotten) {
   TokenMatcher other(automaton);
   size_t most = 0;
   for (int i = 0; i < 90'000; ++i) {
+    automaton->Bound();
     ASSERT_TRUE(one.Accept(i % 2 == 0 ? 'a' : 'b').ok());
     most = std::max(most, automaton->automaton().num_states());
     if (i % 1000 != 0) continue;
@@ -121,25 +145,32 @@ TEST_F(TokenMatcherTest, OneThatHasGoneIsNotKept) {
     ASSERT_TRUE(gone.Accept('a').ok());
   }
   TokenMatcher matcher(automaton);
-  for (int i = 0; i < 90'000; ++i) ASSERT_TRUE(matcher.Accept('a').ok());
+  for (int i = 0; i < 90'000; ++i) {
+    automaton->Bound();
+    ASSERT_TRUE(matcher.Accept('a').ok());
+  }
   EXPECT_EQ(AllowedBy(matcher), "abc");
 }
 
 TEST_F(TokenMatcherTest, TakesItsPartOfTheMemory) {
   const TokenTable table(Bytes());
-  const auto count = std::make_shared<AutomatonCount>();
+  const auto memory = std::make_shared<FormatMemory>();
   const auto make = [&](const std::string& source) {
     return std::make_shared<TokenAutomaton>(
-        *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = source}), table, count);
+        *Compile({.kind = wire::OutputFormat::Kind::kRegex, .source = source}), table, memory);
   };
   const auto automaton = make("[ab]{0,95000}c");
   std::vector<std::shared_ptr<TokenAutomaton>> others;
-  for (int i = 0; i < 1023; ++i) others.push_back(make("a"));
-  const size_t part = AutomatonCount::kMaxBytes / 2 / 1024;
+  for (int i = 0; i < 1023; ++i) {
+    others.push_back(make("a"));
+    TokenMatcher(others.back()).Accept('a').IgnoreError();
+  }
+  const size_t part = FormatMemory::kMaxBytes / 2 / 1024;
   size_t most = 0;
   const auto walk = [&](int num_tokens) {
     TokenMatcher matcher(automaton);
     for (int i = 0; i < num_tokens; ++i) {
+      automaton->Bound();
       ASSERT_TRUE(matcher.Accept('a').ok());
       most = std::max(most, automaton->automaton().size_bytes());
     }
@@ -167,7 +198,7 @@ TEST_F(TokenMatcherTest, HasTooManyWaysWhereItAlwaysHas) {
   const auto tokens_until_refused = [&] {
     TokenMatcher matcher(automaton);
     int count = 0;
-    while (count < 50 && matcher.Allowed({}).ok() && matcher.Accept('a').ok()) ++count;
+    while (count < 50 && FindAllowed(matcher, kStop).ok() && matcher.Accept('a').ok()) ++count;
     return count;
   };
   const int first = tokens_until_refused();

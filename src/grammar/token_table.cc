@@ -9,9 +9,14 @@
 namespace aril::grammar {
 namespace {
 
-// Of a walk over all tokens (Automaton::Visit): some 10 ms if nothing is known. Usual schemas take
-// hundreds; an expression can be made such that every token leads elsewhere.
-constexpr size_t kMaxWork = 200'000;
+// Of a walk over all tokens, for what it finds of the automaton (Automaton::Walk): some 10 ms. The
+// states of usual schemas take up to 200,000; an expression can be made such that every token leads
+// elsewhere, or every byte past thousands of nodes.
+constexpr int64_t kMaxWork = 2'000'000;
+
+// In a unit of work, beside that: tokens passed over, and bytes of those that are read.
+constexpr int64_t kTokensPerWork = 16;
+constexpr int64_t kBytesPerWork = 4;
 
 Status TooManyWays() {
   return InvalidArgument(
@@ -49,10 +54,21 @@ std::string_view TokenTable::Text(int32_t token) const {
   return t < spans_.size() ? TextOf(spans_[t]) : std::string_view();
 }
 
-StatusOr<TokenSet> TokenTable::TokensAt(Automaton& automaton, Automaton::State state) const {
+StatusOr<TokenSet> TokenTable::TokensAt(Automaton& automaton, Automaton::State state,
+                                        int64_t* work) const {
+  const int64_t work_before = automaton.work();
+  int64_t num_bytes = 0;
+  StatusOr<TokenSet> set = Walk(automaton, state, &num_bytes);
+  *work += automaton.work() - work_before + num_bytes / kBytesPerWork +
+           std::ssize(entries_) / kTokensPerWork;
+  return set;
+}
+
+StatusOr<TokenSet> TokenTable::Walk(Automaton& automaton, Automaton::State state,
+                                    int64_t* num_bytes) const {
   TokenSet set((spans_.size() + 63) / 64);
   automaton.BeginWalk();
-  size_t work = 0;
+  int64_t work = 0;
   // path[i]: after the first i bytes of the entry's text, which are those of the ones before, up to
   // `alive`.
   std::vector<Automaton::State> path(max_length_ + 1);
@@ -63,14 +79,13 @@ StatusOr<TokenSet> TokenTable::TokensAt(Automaton& automaton, Automaton::State s
     const char* const bytes = std::exchange(text, text + entry.length);
     if (entry.common > alive) continue;  // begins with what has been seen to be dead
     for (alive = entry.common; alive < entry.length; ++alive) {
-      const auto next = automaton.Next(path[alive], static_cast<uint8_t>(bytes[alive]));
+      const auto next = automaton.Walk(path[alive], static_cast<uint8_t>(bytes[alive]), &work);
+      if (next == Automaton::kTooManyWays || work > kMaxWork) return TooManyWays();
       if (next == Automaton::kDead) break;
-      if (next == Automaton::kTooManyWays) return TooManyWays();
-      work += automaton.Visit(next);
       path[alive + 1] = next;
     }
+    *num_bytes += static_cast<int64_t>(alive) - entry.common + 1;
     if (alive == entry.length) Insert(entry.token, &set);
-    if (work > kMaxWork) return TooManyWays();
   }
   return set;
 }

@@ -49,10 +49,12 @@ class TokenTable {
   std::string_view Text(int32_t token) const;
 
   // The tokens whose whole text may follow at `state`. InvalidArgument if there are too many ways
-  // to find that out: the same for each text, whatever the automaton knows already.
-  StatusOr<TokenSet> TokensAt(Automaton& automaton, Automaton::State state) const;
+  // to find that out: the same for each text, whatever the automaton knows already. Adds what it
+  // took to `*work` (Automaton::Walk), which is less if more is known.
+  StatusOr<TokenSet> TokensAt(Automaton& automaton, Automaton::State state, int64_t* work) const;
 
  private:
+  StatusOr<TokenSet> Walk(Automaton& automaton, Automaton::State state, int64_t* num_bytes) const;
   // Of a text in texts_.
   struct Span {
     uint32_t offset = 0;

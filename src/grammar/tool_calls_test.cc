@@ -170,7 +170,7 @@ TEST(ToolCalls, BeginWithTheSpecialTokenItself) {
   TokenMatcher matcher(automaton);
   const auto allowed = [&] {
     std::vector<int32_t> tokens;
-    const auto set = matcher.Allowed(std::vector<int32_t>{kEnd});
+    const auto set = FindAllowed(matcher, kEnd);
     EXPECT_TRUE(set.ok()) << set.status();
     for (int32_t t = 0; set.ok() && t <= kEnd; ++t) {
       if (Contains(*set, t)) tokens.push_back(t);
@@ -190,7 +190,7 @@ TEST(ToolCalls, ThatHaveBegunGoOn) {
       std::make_shared<TokenAutomaton>(*ToolCallsGrammar(ToSource(Format(kSpecial))), table));
   ASSERT_TRUE(matcher.Accept(3).ok());
   ASSERT_TRUE(matcher.Accept(0).ok());
-  const auto set = matcher.Allowed(std::vector<int32_t>{4});
+  const auto set = FindAllowed(matcher, 4);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->at(0), uint64_t{1} << 2) << "nor may it end";
 }

@@ -112,6 +112,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
       .formats = runner->formats_,
+      .format_work = options.format_work,
       .run_aside = std::move(run_aside)};
   runner->engine_ = std::make_unique<Engine>(engine_options, *runner->model_, std::move(arena),
                                              runner->adapters_, runner->context_, clock);

@@ -67,7 +67,8 @@ struct LocalRunnerOptions {
       make_admission;
   // What the model's tokens are as text, for requests with a format; empty: they are refused.
   std::function<std::shared_ptr<const grammar::TokenTable>(const ModelSpec&)> make_token_table;
-  bool more_adapters = false;  // come at run time, and want room in the pool
+  int64_t format_work = FormatTurns::kWork;  // for them (EngineOptions)
+  bool more_adapters = false;                // come at run time, and want room in the pool
   // Where adapters are copied into the pool; empty: on a thread of the runner's. Whoever drives the
   // engine step by step wants them there at once.
   Residency::RunAside run_aside;

@@ -33,7 +33,8 @@ class StepsAhead : public ::testing::Test {
 
  protected:
   std::unique_ptr<LocalRunner> MakeRunner(int64_t pool_bytes, int64_t max_num_seqs,
-                                          kernels::emulator::Order order) {
+                                          kernels::emulator::Order order,
+                                          int64_t format_work = FormatTurns::kWork) {
     static const RealClock clock;
     auto runner = LocalRunner::Create(
         {.model_dir = kEngineTestModel,
@@ -51,6 +52,7 @@ class StepsAhead : public ::testing::Test {
                return std::make_shared<const grammar::TokenTable>(
                    std::vector<std::string>(kVocab, "a"));
              },
+         .format_work = format_work,
          .run_aside =
              [this](auto copy) {
                if (++num_copies_ % 2 == 0) return copy();
@@ -112,7 +114,8 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
       break;
     case 3:
     case 4:
-      request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a{5,20}"};
+      request.format = {.kind = wire::OutputFormat::Kind::kRegex,
+                        .source = StrCat("a{5,", 20 + id, "}")};
       break;
     default:
       break;
@@ -142,7 +145,8 @@ TEST_F(StepsAhead, DoNotShow) {
 
     const auto runner = MakeRunner(
         seed % 2 == 0 ? kTight : kRoomy, 3 + static_cast<int64_t>(random() % 4),
-        seed < 2 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward);
+        seed < 2 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward,
+        seed == 0 ? FormatTurns::kWork : 1);
     Engine& engine = runner->engine();
     Streams streams;
     std::set<int64_t> cancelled;

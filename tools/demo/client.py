@@ -14,9 +14,12 @@ class Connection:
     """One kept connection, closed by `close` or at the end of a `with` statement. Not for several
     threads at once."""
 
-    def __init__(self, url: str, timeout: float = 60):
+    def __init__(self, url: str, timeout: float = 60, key: str | None = None):
         parts = urllib.parse.urlsplit(url)
         self._http = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+        self._headers = {"Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
 
     def close(self) -> None:
         self._http.close()
@@ -36,7 +39,7 @@ class Connection:
     def _response(self, method: str, path: str, body=None) -> http.client.HTTPResponse:
         try:
             self._http.request(method, path, json.dumps(body) if body is not None else None,
-                               {"Content-Type": "application/json"})
+                               self._headers)
             response = self._http.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise Failure(f"{self._http.host}:{self._http.port}: {error!r}") from error
