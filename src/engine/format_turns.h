@@ -22,7 +22,7 @@ namespace aril {
 class FormatTurns {
  public:
   // Of each thread in a round, as grammar/automaton.h counts it: some 15 ms. What it begins with it
-  // ends, which may be 10 ms more.
+  // ends, which may be 30 ms more.
   static constexpr int64_t kWork = 1'500'000;
 
   explicit FormatTurns(int64_t work = kWork) : work_(work) {}

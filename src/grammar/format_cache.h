@@ -23,7 +23,9 @@ class FormatCache {
   static constexpr size_t kMaxKept = 32;
 
   // Null: there is no vocabulary, and every format is refused.
-  explicit FormatCache(std::shared_ptr<const TokenTable> table) : table_(std::move(table)) {}
+  explicit FormatCache(std::shared_ptr<const TokenTable> table,
+                       size_t max_grammar_bytes = FormatMemory::kMaxGrammarBytes)
+      : table_(std::move(table)), memory_(std::make_shared<FormatMemory>(max_grammar_bytes)) {}
 
   // The errors of Compile; FailedPrecondition without a vocabulary; Unavailable while those in use
   // leave no room for its grammar.
@@ -39,7 +41,7 @@ class FormatCache {
   void DropUnused(size_t max_kept);
 
   const std::shared_ptr<const TokenTable> table_;
-  const std::shared_ptr<FormatMemory> memory_ = std::make_shared<FormatMemory>();
+  const std::shared_ptr<FormatMemory> memory_;
   std::mutex mutex_;
   std::vector<Entry> entries_;  // the one used last at the end
 };

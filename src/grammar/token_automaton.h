@@ -29,6 +29,9 @@ class FormatMemory {
   // Of grammars, of sequences that wait as well.
   static constexpr size_t kMaxGrammarBytes = size_t{256} << 20;
 
+  explicit FormatMemory(size_t max_grammar_bytes = kMaxGrammarBytes)
+      : max_grammar_bytes_(max_grammar_bytes) {}
+
   // Automata that have begun to take states and sets.
   void AddAutomata(int64_t more) { num_automata_.fetch_add(more, kAnyOrder); }
   // What each may take: less than that of sets, and of states.
@@ -37,11 +40,12 @@ class FormatMemory {
   }
   void AddGrammarBytes(int64_t more) { grammar_bytes_.fetch_add(more, kAnyOrder); }
   bool HasRoomForGrammar(size_t bytes) const {
-    return static_cast<size_t>(grammar_bytes_.load(kAnyOrder)) + bytes <= kMaxGrammarBytes;
+    return static_cast<size_t>(grammar_bytes_.load(kAnyOrder)) + bytes <= max_grammar_bytes_;
   }
 
  private:
   static constexpr auto kAnyOrder = std::memory_order_relaxed;
+  const size_t max_grammar_bytes_;
   std::atomic<int64_t> num_automata_ = 0;
   std::atomic<int64_t> grammar_bytes_ = 0;
 };
