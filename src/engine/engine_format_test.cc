@@ -228,6 +228,18 @@ TEST(EngineFormat, WhatTheVocabularyCannotSayEndsThatSequence) {
   EXPECT_EQ(TextOf(streams[1].tokens), "abc");
 }
 
+TEST(EngineFormat, IsUnavailableWhileThereIsNoRoomForIt) {
+  TestEngineOptions options;
+  options.engine.formats = std::make_shared<grammar::FormatCache>(
+      std::make_shared<const grammar::TokenTable>(Texts()), /*max_grammar_bytes=*/4096);
+  TestEngine engine(options);
+  auto waiting = engine->Accept(FormatRequest(0, "a{200}"));
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  EXPECT_EQ(engine->Accept(FormatRequest(1, "b{200}")).status().code(), StatusCode::kUnavailable);
+  waiting = Unavailable("gone");
+  EXPECT_TRUE(engine->Accept(FormatRequest(1, "b{200}")).ok());
+}
+
 TEST(EngineFormat, RefusesWhatIsNoFormatAndAllWithoutTexts) {
   TestEngine engine(WithTexts());
   EXPECT_THAT(Message(engine->Accept(FormatRequest(0, "(")).status()), HasSubstr("`)` is missing"));

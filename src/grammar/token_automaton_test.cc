@@ -152,6 +152,16 @@ TEST_F(TokenMatcherTest, OneThatHasGoneIsNotKept) {
   EXPECT_EQ(AllowedBy(matcher), "abc");
 }
 
+TEST_F(TokenMatcherTest, LeavesNoMoreThanIsKept) {
+  const auto automaton = Make("[ab]{0,95000}c");
+  {
+    TokenMatcher matcher(automaton);
+    for (int i = 0; i < 90'000; ++i) ASSERT_TRUE(matcher.Accept('a').ok());
+    EXPECT_GT(automaton->automaton().size_bytes(), TokenAutomaton::kMaxStateBytes);
+  }
+  EXPECT_LE(automaton->automaton().size_bytes(), TokenAutomaton::kMaxStateBytes);
+}
+
 TEST_F(TokenMatcherTest, TakesItsPartOfTheMemory) {
   const TokenTable table(Bytes());
   const auto memory = std::make_shared<FormatMemory>();
