@@ -7,7 +7,7 @@ seconds=${FUZZ_SECONDS:-10}
 jobs=${JOBS:-$(nproc)}
 
 cmake --preset fuzz
-cmake --build build/fuzz -j "$jobs"
+cmake --build build/fuzz -j "$jobs" --target fuzz_targets
 shopt -s nullglob
 targets=(build/fuzz/*_fuzz)
 if [[ ${#targets[@]} -eq 0 ]]; then
