@@ -12,6 +12,7 @@ namespace {
 // gigabytes of memory given back.
 constexpr std::chrono::microseconds kEndGrace = std::chrono::seconds(15);
 constexpr Duration kSweepInterval = std::chrono::minutes(1);
+constexpr Duration kSettingsInterval = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -26,6 +27,7 @@ Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& op
                 .max_in_flight = options.max_in_flight,
                 .max_in_flight_of_tenant =
                     options.max_in_flight_of_tenant.value_or(options.max_in_flight),
+                .tenant_limits = options.tenant_limits,
                 .api_keys = gateway::ApiKeys(options.api_keys),
                 .version = ARIL_VERSION,
                 .clock = &clock,
@@ -48,7 +50,37 @@ Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& op
               gateway_.Handle(std::move(request), std::move(responder));
             },
             [this](const gateway::HttpRequest& head) { return gateway_.PlanBody(head); });
-      }) {}
+      }),
+      settings_reloader_(Settings(options), kSettingsInterval,
+                         [this](const std::string& flag, const Status& outcome) {
+                           metrics_.OnSettingsReload(flag, outcome);
+                         }) {}
+
+std::vector<SettingsReloader::Setting> Front::Settings(const ServeOptions& options) {
+  std::vector<SettingsReloader::Setting> settings;
+  if (const std::string& path = options.api_key_file; !path.empty()) {
+    settings.push_back({"--api-key-file", options.watches.api_keys, [this, path]() -> Status {
+                          ASSIGN_OR_RETURN(auto keys, gateway::ReadApiKeyFile(path));
+                          server_->Post([this, keys = gateway::ApiKeys(std::move(keys))] {
+                            gateway_.SetApiKeys(keys);
+                          });
+                          return OkStatus();
+                        }});
+  }
+  if (const std::string& path = options.tenant_limits_file; !path.empty()) {
+    settings.push_back(
+        {"--tenant-limits-file", options.watches.tenant_limits, [this, path]() -> Status {
+           ASSIGN_OR_RETURN(auto limits, gateway::ReadTenantLimitsFile(path));
+           server_->Post([this, limits = std::move(limits)] { gateway_.SetTenantLimits(limits); });
+           return OkStatus();
+         }});
+  }
+  if (!options.http.ssl_certfile.empty()) {
+    settings.push_back({"--ssl-certfile", options.watches.certificate,
+                        [this] { return server_->ReloadCertificate(); }});
+  }
+  return settings;
+}
 
 Front::~Front() {
   server_->Stop();

@@ -8,9 +8,11 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "apps/serve.h"
 #include "apps/service_manager.h"
+#include "apps/settings_reloader.h"
 #include "base/clock.h"
 #include "gateway/gateway.h"
 #include "gateway/http_server.h"
@@ -46,6 +48,8 @@ class Front {
 
  private:
   void Drain();
+  // The files that are read again when they change.
+  std::vector<SettingsReloader::Setting> Settings(const ServeOptions& options);
   uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
 
   const Duration drain_delay_;
@@ -57,6 +61,7 @@ class Front {
   const std::unique_ptr<gateway::HttpServer> server_;
   gateway::Gateway gateway_;
   std::thread thread_;
+  const SettingsReloader settings_reloader_;
 };
 
 }  // namespace aril

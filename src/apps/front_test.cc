@@ -6,7 +6,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/file_watch.h"
+#include "base/test_dir.h"
 #include "gateway/http_client.h"
 #include "gateway/test_support.h"
 #include "gmock/gmock.h"
@@ -36,10 +39,12 @@ class FrontTest : public ::testing::Test {
 
   // On a connection of its own.
   StatusOr<gateway::HttpResponse> Send(const std::string& method, const std::string& path,
-                                       const std::string& body = "") {
+                                       const std::string& body = "",
+                                       gateway::HttpHeaders headers = {}) {
     gateway::HttpClient client({.host = "127.0.0.1", .port = front_->port(), .path = ""},
                                std::chrono::seconds(60));
-    return client.Send({.method = method, .path = path, .headers = {}, .body = body});
+    return client.Send(
+        {.method = method, .path = path, .headers = std::move(headers), .body = body});
   }
   int StatusOf(const std::string& path) {
     const auto response = Send("GET", path);
@@ -78,6 +83,49 @@ TEST_F(FrontTest, FinishesItsStreamsWhenItAcceptsNoMore) {
   port_.Emit(requests[0].sequence, "done", wire::FinishReason::kLength);
   EXPECT_THAT(client.ReadUntil("data: [DONE]"), HasSubstr(R"("finish_reason":"length")"));
   client.Close();
+  thread_.join();
+}
+
+// Who rotates keys, limits or certificates need not end it.
+TEST_F(FrontTest, ReadsItsFilesAgainWhenTheyChange) {
+  const TestDir dir;
+  ServeOptions options;
+  options.api_key_file = dir.Write("keys", "old acme\n");
+  options.tenant_limits_file = dir.Write("limits", "* requests-per-minute=1000\n");
+  options.api_keys = {{.key = "old", .tenant = "acme"}};
+  options.watches.api_keys = FileWatch({options.api_key_file});
+  options.watches.tenant_limits = FileWatch({options.tenant_limits_file});
+  Serve(options);
+  port_.AnswerWith("x");
+  const auto ask = [&](const std::string& key) {
+    auto response =
+        Send("POST", "/v1/completions", kCompletion, {{"Authorization", "Bearer " + key}});
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? *std::move(response) : gateway::HttpResponse{};
+  };
+  const auto limit = [&](const std::string& key) {
+    return std::string(gateway::FindHeader(ask(key).headers, "x-ratelimit-limit-requests"));
+  };
+  EXPECT_EQ(ask("old").status, 200);
+  dir.Write("keys", "new acme\n");
+  while (ask("new").status != 200) {
+  }
+  EXPECT_EQ(ask("old").status, 401);
+  // What cannot be read changes nothing, and is said.
+  dir.Write("keys", "new acme and more\n");
+  const auto metrics = [&] {
+    const auto response = Send("GET", "/metrics");
+    return response.ok() ? response->body : "";
+  };
+  constexpr const char* kFailed =
+      "aril_settings_reloads_total{flag=\"--api-key-file\",outcome=\"error\"} 1";
+  while (metrics().find(kFailed) == std::string::npos) {
+  }
+  EXPECT_EQ(ask("new").status, 200);
+  dir.Write("limits", "* requests-per-minute=100000\n");
+  while (limit("new") != "100000") {
+  }
+  std::raise(SIGTERM);
   thread_.join();
 }
 

@@ -10,10 +10,12 @@
 
 #include "apps/served_model.h"
 #include "base/clock.h"
+#include "base/file_watch.h"
 #include "base/status.h"
 #include "gateway/auth.h"
 #include "gateway/completion_request.h"
 #include "gateway/http_server.h"
+#include "gateway/tenant_limits.h"
 #include "runner/local_runner.h"
 #include "scheduler/policies.h"
 #include "sources/source_policy.h"
@@ -40,6 +42,15 @@ struct ServeOptions {
   std::optional<int64_t> max_in_flight_of_tenant;
   scheduler::PolicyOptions policies;
   std::vector<gateway::ApiKey> api_keys;  // none: everybody may ask
+  gateway::TenantLimitTable tenant_limits;
+  // The files that these and the certificate were read from, to be read again when they change;
+  // empty: none.
+  std::string api_key_file;
+  std::string tenant_limits_file;
+  // As they were when they were read first.
+  struct {
+    FileWatch api_keys, tenant_limits, certificate;
+  } watches;
   // From a signal to end on: for how long connections are still accepted, while /ready says no;
   // then, how long what is in work may take.
   Duration drain_delay = Duration::zero();

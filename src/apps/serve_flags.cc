@@ -45,6 +45,26 @@ Status ResolveModel(const ServeFlags& flags, ServeOptions& options) {
   return OkStatus();
 }
 
+// Who may use the server, and how much.
+Status ReadSettings(const ServeFlags& flags, ServeOptions& options) {
+  if (!flags.api_key.empty()) options.api_keys = {{.key = flags.api_key}};
+  if (!options.api_key_file.empty()) {
+    options.watches.api_keys = FileWatch({options.api_key_file});
+    auto keys = gateway::ReadApiKeyFile(options.api_key_file);
+    if (!keys.ok()) return Annotate(keys.status(), "--api-key-file");
+    options.api_keys = *std::move(keys);
+  }
+  if (!options.tenant_limits_file.empty()) {
+    options.watches.tenant_limits = FileWatch({options.tenant_limits_file});
+    auto limits = gateway::ReadTenantLimitsFile(options.tenant_limits_file);
+    if (!limits.ok()) return Annotate(limits.status(), "--tenant-limits-file");
+    options.tenant_limits = *std::move(limits);
+  }
+  // What is empty is not there, and stays so.
+  options.watches.certificate = FileWatch({options.http.ssl_certfile, options.http.ssl_keyfile});
+  return OkStatus();
+}
+
 }  // namespace
 
 void AddModelFlags(CLI::App& app, ServeFlags& flags) {
@@ -155,12 +175,18 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
       ->check(CLI::Range(0, 65535));
   CLI::Option* key =
       AddFlag(app, "--api-key", flags.api_key, "Key that requests must carry")->check(NotEmpty());
-  AddFlag(app, "--api-key-file", flags.api_key_file,
-          "File of keys, one per line, each with its tenant after a space")
+  AddFlag(app, "--api-key-file", options.api_key_file,
+          "File of keys, one per line, each with its tenant after a space; read again when it "
+          "changes")
       ->check(NotEmpty())
       ->excludes(key);
+  AddFlag(app, "--tenant-limits-file", options.tenant_limits_file,
+          "File of what tenants may use, one per line: a tenant, or * for all others, and "
+          "requests-per-minute=N, tokens-per-minute=N, concurrent-requests=N; read again when it "
+          "changes [no limits]")
+      ->check(NotEmpty());
   AddFlag(app, "--ssl-certfile", options.http.ssl_certfile,
-          "Serve over TLS with this certificate chain (PEM)");
+          "Serve over TLS with this certificate chain (PEM); read again when it changes");
   AddFlag(app, "--ssl-keyfile", options.http.ssl_keyfile,
           "The certificate's private key (PEM) [in the certificate's file]")
       ->needs("--ssl-certfile");
@@ -204,10 +230,7 @@ StatusOr<ServeOptions> ResolveServeOptions(const ServeFlags& flags) {
     options.limits.max_body_bytes = static_cast<size_t>(*flags.max_body_bytes);
     options.http.request.max_body_bytes = options.limits.max_body_bytes;
   }
-  if (!flags.api_key.empty()) options.api_keys = {{.key = flags.api_key}};
-  if (!flags.api_key_file.empty()) {
-    ASSIGN_OR_RETURN(options.api_keys, gateway::ReadApiKeyFile(flags.api_key_file));
-  }
+  RETURN_IF_ERROR(ReadSettings(flags, options));
   const bool has_several_tenants = HasSeveralTenants(options.api_keys);
   options.runner.tenant_pin_share =
       flags.tenant_pin_share.value_or(has_several_tenants ? kSharedPinShare : 1);

@@ -22,7 +22,6 @@ struct ServeFlags {
   int64_t max_model_len = 0;
   std::optional<int64_t> max_body_bytes;
   std::string api_key;
-  std::string api_key_file;
   std::optional<double> tenant_pin_share;
   std::vector<std::string> allowed_origins;
   SourceFlags sources;

@@ -4,6 +4,12 @@
 
 namespace aril::gateway {
 
+int64_t CompletionRequest::num_prompt_tokens() const {
+  int64_t sum = 0;
+  for (const CompletionPrompt& prompt : prompts) sum += static_cast<int64_t>(prompt.tokens.size());
+  return sum;
+}
+
 wire::SequenceRequest MakeSequence(const CompletionRequest& request, int64_t candidate_idx,
                                    SequenceId sequence, uint64_t seed, TimePoint arrival) {
   const auto& prompt = request.prompts[static_cast<size_t>(candidate_idx / request.best_of)];

@@ -92,6 +92,8 @@ struct CompletionRequest {
     return common.adapters.empty() ? kBaseModel : common.adapters.front().id;
   }
   int64_t num_candidates() const { return static_cast<int64_t>(prompts.size()) * best_of; }
+  // A prompt counts once, however many candidates it has, as with OpenAI.
+  int64_t num_prompt_tokens() const;
   // Nothing but the prompt is asked for (echo with max_tokens 0).
   bool prompt_only(const CompletionPrompt& prompt) const { return prompt.max_tokens == 0; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -10,6 +11,7 @@
 #include "base/strings.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
+#include "gateway/rate_limit_fields.h"
 
 namespace aril::gateway {
 namespace {
@@ -66,6 +68,7 @@ CompletionService::CompletionService(CompletionServiceOptions options)
     : options_(std::move(options)),
       waiters_(static_cast<size_t>(MaxWaiting(options_.max_in_flight)), options_.post,
                options_.post_after),
+      rates_(options_.tenant_limits),
       inbox_(options_.post, *options_.metrics,
              [this](std::vector<wire::TokenEvent> events) { OnEvents(std::move(events)); }) {}
 
@@ -78,7 +81,9 @@ void CompletionService::Serve(std::shared_ptr<const ServedModel> model, wire::Se
 
 void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
   CHECK(port_ != nullptr);
-  if (const auto error = CheckLimits(call.tenant)) return TurnAway(*call.responder, *error);
+  auto error = CheckInFlight(call.tenant);
+  if (!error) error = TakeRequest(call.tenant);
+  if (error) return TurnAway(call, *error);
   auto pending = std::make_shared<Pending>(endpoint, std::move(call), options_.clock->Now());
   pending->call.responder->OnDisconnect([this, weak = std::weak_ptr(pending)] {
     const auto gone = weak.lock();
@@ -91,7 +96,10 @@ void CompletionService::Handle(Endpoint endpoint, ApiCall call) {
     AddInFlight(gone->call.tenant, -1);
     options_.metrics->OnRequestCancelled();
   });
-  if (!Parse(pending)) return TurnAway(*pending->call.responder, QueueIsFull());
+  if (!Parse(pending)) {
+    rates_.GiveBack(pending->call.tenant, 0);
+    return TurnAway(pending->call, QueueIsFull());
+  }
   pending_.insert(pending);
   AddInFlight(pending->call.tenant, 1);
 }
@@ -128,7 +136,10 @@ std::function<void()> CompletionService::Parsing(const std::shared_ptr<Pending>&
 void CompletionService::OnParsed(std::shared_ptr<Pending> pending,
                                  ApiResult<CompletionRequest> parsed) {
   if (pending->gone || closed_.has_value()) return Refuse(pending, closed_.value_or(ApiError()));
-  if (parsed.ok()) return Begin(std::move(pending), std::move(parsed.value()));
+  if (parsed.ok()) {
+    if (const auto error = TakePrompts(parsed.value())) return Refuse(pending, *error);
+    return Begin(std::move(pending), std::move(parsed.value()));
+  }
   if (WaitForLoad(pending, parsed.error())) return;
   const auto closed = parsed.error().closed_adapter;
   if (closed.has_value() && ParseOpening(*closed, pending)) return;
@@ -140,8 +151,9 @@ void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const Ap
   AddInFlight(pending->call.tenant, -1);
   if (pending->answered) return;
   if (pending->gone) return options_.metrics->OnRequestCancelled();
+  if (error.status >= 500) rates_.GiveBack(pending->call.tenant, 0);
   options_.metrics->OnRequestFailed(error.status);
-  pending->call.responder->Respond(ErrorResponse(error));
+  pending->call.responder->Respond(Refusal(pending->call.tenant, error));
 }
 
 bool CompletionService::WaitForLoad(const std::shared_ptr<Pending>& pending,
@@ -165,13 +177,15 @@ void CompletionService::OnWaited(const std::shared_ptr<Pending>& pending, const 
 
 void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionRequest request) {
   pending_.erase(pending);
-  auto live = std::make_shared<Live>(CompletionSessionOptions{.request = std::move(request),
-                                                              .model = model_,
-                                                              .responder = pending->call.responder,
-                                                              .id = NewId(pending->endpoint),
-                                                              .arrival = pending->arrival,
-                                                              .clock = options_.clock,
-                                                              .metrics = options_.metrics});
+  auto live =
+      std::make_shared<Live>(CompletionSessionOptions{.request = std::move(request),
+                                                      .model = model_,
+                                                      .responder = pending->call.responder,
+                                                      .id = NewId(pending->endpoint),
+                                                      .headers = RateFields(pending->call.tenant),
+                                                      .arrival = pending->arrival,
+                                                      .clock = options_.clock,
+                                                      .metrics = options_.metrics});
   if (const Status status = SubmitAll(live, pending->arrival); !status.ok()) {
     live->session.Fail(FromStatus(status));
     return Release(live);
@@ -227,6 +241,9 @@ void CompletionService::OnEvent(const Target& target, wire::TokenEvent event) {
   const SequenceId sequence = event.sequence;
   CompletionSession& session = target.live->session;
   const bool ended = event.finish.has_value();
+  if (event.token) {
+    rates_.TakeOutput(session.request().common.tenant, 1, options_.clock->Now());
+  }
   if (session.OnEvent(target.choice_idx, std::move(event))) port_->Cancel(sequence);
   if (ended || session.choice_ended(target.choice_idx)) targets_.erase(sequence);
   if (!session.done()) return;
@@ -261,7 +278,11 @@ void CompletionService::Release(const std::shared_ptr<Live>& live) {
     if (targets_.erase(sequence) > 0) port_->Cancel(sequence);
   }
   live->sequences.clear();
-  AddInFlight(live->session.request().common.tenant, -1);
+  const CompletionRequest& request = live->session.request();
+  if (live->session.came_to_nothing()) {
+    rates_.GiveBack(request.common.tenant, request.num_prompt_tokens());
+  }
+  AddInFlight(request.common.tenant, -1);
 }
 
 void CompletionService::FailAll(const ApiError& error) {
@@ -285,17 +306,47 @@ void CompletionService::FailAll(const ApiError& error) {
   }
 }
 
-void CompletionService::TurnAway(HttpResponder& responder, const ApiError& error) {
+void CompletionService::TurnAway(const ApiCall& call, const ApiError& error) {
   options_.metrics->OnRequestFailed(error.status);
-  responder.Respond(ErrorResponse(error));
+  call.responder->Respond(Refusal(call.tenant, error));
 }
 
-std::optional<ApiError> CompletionService::CheckLimits(const std::string& tenant) const {
+HttpResponse CompletionService::Refusal(const std::string& tenant, const ApiError& error) const {
+  HttpResponse response = ErrorResponse(error);
+  std::ranges::move(RateFields(tenant), std::back_inserter(response.headers));
+  return response;
+}
+
+HttpHeaders CompletionService::RateFields(const std::string& tenant) const {
+  const TimePoint now = options_.clock->Now();
+  return RateLimitFields(rates_.Requests(tenant, now), rates_.Tokens(tenant, now));
+}
+
+std::optional<ApiError> CompletionService::TakeRequest(const std::string& tenant) {
+  return ErrorOf(tenant, rates_.TakeRequest(tenant, options_.clock->Now()));
+}
+
+std::optional<ApiError> CompletionService::TakePrompts(const CompletionRequest& request) {
+  const std::string& tenant = request.common.tenant;
+  return ErrorOf(tenant,
+                 rates_.TakePrompts(tenant, request.num_prompt_tokens(), options_.clock->Now()));
+}
+
+std::optional<ApiError> CompletionService::ErrorOf(const std::string& tenant,
+                                                   const std::optional<RateExcess>& excess) {
+  if (!excess) return std::nullopt;
+  options_.metrics->OnLimitReached(tenant, StrCat(NameOf(excess->kind), "-per-minute"));
+  return RateLimitReached(*excess);
+}
+
+std::optional<ApiError> CompletionService::CheckInFlight(const std::string& tenant) const {
   if (num_in_flight_ >= options_.max_in_flight) return TooMany(num_in_flight_);
+  const int64_t max_of_tenant =
+      std::min(options_.max_in_flight_of_tenant,
+               rates_.LimitsOf(tenant).concurrent_requests.value_or(INT64_MAX));
   const auto of_tenant = in_flight_of_.find(tenant);
-  if (of_tenant == in_flight_of_.end() || of_tenant->second < options_.max_in_flight_of_tenant) {
-    return std::nullopt;
-  }
+  if (of_tenant == in_flight_of_.end() || of_tenant->second < max_of_tenant) return std::nullopt;
+  options_.metrics->OnLimitReached(tenant, "concurrent-requests");
   return TooManyOfTenant(StrCat("You have ", of_tenant->second,
                                 " requests in work, which is all that one tenant may have. "
                                 "Please try again when one of them has ended."));

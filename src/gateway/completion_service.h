@@ -22,8 +22,10 @@
 #include "gateway/http_message.h"
 #include "gateway/load_waiters.h"
 #include "gateway/metrics.h"
+#include "gateway/rate_limiter.h"
 #include "gateway/request_queues.h"
 #include "gateway/served_model.h"
+#include "gateway/tenant_limits.h"
 #include "wire/ports.h"
 
 namespace aril::gateway {
@@ -33,6 +35,7 @@ struct CompletionServiceOptions {
   int64_t max_in_flight = 1024;  // requests; more are answered with 503
   // Of them, one tenant's; more are answered with 429, so that others find room.
   int64_t max_in_flight_of_tenant = INT64_MAX;
+  TenantLimitTable tenant_limits;
   const Clock* clock = nullptr;  // these three outlive the service
   Metrics* metrics = nullptr;
   PostFunction post;
@@ -57,6 +60,11 @@ class CompletionService {
              AdapterLoads* loads = nullptr);
 
   void Handle(Endpoint endpoint, ApiCall call);
+
+  // From now on; what tenants have used counts against them.
+  void SetTenantLimits(TenantLimitTable limits) {
+    rates_.SetLimits(std::move(limits), options_.clock->Now());
+  }
 
   // Ends every request in flight with `error`, those that are still being parsed when they are.
   void FailAll(const ApiError& error);
@@ -103,9 +111,16 @@ class CompletionService {
   // finds its client gone both ends and is disconnected.
   void Release(const std::shared_ptr<Live>& live);
   // At once, before anything is known of the request.
-  void TurnAway(HttpResponder& responder, const ApiError& error);
+  void TurnAway(const ApiCall& call, const ApiError& error);
+  HttpResponse Refusal(const std::string& tenant, const ApiError& error) const;
+  HttpHeaders RateFields(const std::string& tenant) const;
   // Why the tenant may have no more requests in work; nullopt: it may.
-  std::optional<ApiError> CheckLimits(const std::string& tenant) const;
+  std::optional<ApiError> CheckInFlight(const std::string& tenant) const;
+  // The same of requests and tokens per minute. Takes them.
+  std::optional<ApiError> TakeRequest(const std::string& tenant);
+  std::optional<ApiError> TakePrompts(const CompletionRequest& request);
+  std::optional<ApiError> ErrorOf(const std::string& tenant,
+                                  const std::optional<RateExcess>& excess);
   void AddInFlight(const std::string& tenant, int64_t change);
   std::string NewId(Endpoint endpoint);
 
@@ -117,6 +132,7 @@ class CompletionService {
   int64_t next_sequence_ = 0;
   int64_t num_in_flight_ = 0;
   std::unordered_map<std::string, int64_t> in_flight_of_;  // tenants that have any
+  RateLimiter rates_;
   std::optional<ApiError> closed_;  // since FailAll: what becomes of requests
   std::set<std::shared_ptr<Pending>> pending_;
   std::unordered_map<SequenceId, Target> targets_;

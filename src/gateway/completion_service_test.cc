@@ -238,6 +238,42 @@ TEST_F(CompletionServiceTest, CancelsWhenTheClientGoesAway) {
   EXPECT_EQ(Text(Complete(R"("n":1)"), {"choices", "0", "text"}), R"("fine")");
 }
 
+// Else who leaves before the last token would never pay.
+TEST_F(CompletionServiceTest, CountsTheTokensOfAnswersThatAreCutShort) {
+  Start();
+  const auto begin = [&](RawClient& client, size_t number) {
+    EXPECT_TRUE(client.Send(PostText("/v1/completions", Body(R"("stream":true)"))));
+    return port_.WaitForRequests(number)[number - 1].sequence;
+  };
+  const auto usage = [&] {
+    std::istringstream metrics(metrics_.Scrape(0));
+    std::string lines;
+    for (std::string line; std::getline(metrics, line);) {
+      if (line.starts_with("aril_tokens_total")) lines += line.substr(17) + ";";
+    }
+    return lines;
+  };
+  RawClient early(server_->port());
+  begin(early, 1);
+  early.Close();
+  port_.WaitForCancels(1);
+  EXPECT_EQ(usage(), "") << "nothing has been computed for it";
+  RawClient leaving(server_->port());
+  port_.Emit(begin(leaving, 2), "abc");
+  leaving.ReadUntil(R"("text":"c")");
+  leaving.Close();
+  port_.WaitForCancels(2);
+  EXPECT_EQ(usage(),
+            R"({kind="generated",tenant="default"} 3;{kind="prompt",tenant="default"} 3;)");
+  RawClient failing(server_->port());
+  const SequenceId failed = begin(failing, 3);
+  port_.Emit(failed, "ab");
+  port_.EmitError(failed, Internal("the logits are NaN"));
+  failing.ReadUntil("[DONE]");
+  EXPECT_EQ(usage(),
+            R"({kind="generated",tenant="default"} 5;{kind="prompt",tenant="default"} 6;)");
+}
+
 // A client that is found to be gone by the first thing that is written for it.
 class LeavingResponder final : public HttpResponder {
  public:

@@ -46,16 +46,6 @@ ApiError RunnerError(const wire::TokenEvent& event) {
                                      : event.error);
 }
 
-// Which versions of which adapters answer: a name may move, or be split.
-HttpHeaders GenerationHeader(const CompletionRequest& request) {
-  std::vector<std::string> digests;
-  for (const CatalogEntryPtr& entry : request.entries) {
-    if (entry->generation != nullptr) digests.push_back((*entry->generation)->digest);
-  }
-  if (digests.empty()) return {};
-  return {{"Aril-Generation", Join(digests, ", ")}};
-}
-
 std::unique_ptr<const AnswerFormat> MakeFormat(Endpoint endpoint, const AnswerHead& head) {
   return endpoint == Endpoint::kChat ? MakeChatFormat(head) : MakeCompletionFormat(head);
 }
@@ -66,6 +56,7 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
     : request_(std::move(options.request)),
       model_(std::move(options.model)),
       responder_(std::move(options.responder)),
+      headers_(std::move(options.headers)),
       arrival_(options.arrival),
       clock_(*options.clock),
       metrics_(*options.metrics),
@@ -82,13 +73,24 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
 void CompletionSession::Start() {
   if (!request_.stream) return;
   streaming_ = true;
-  HttpHeaders headers = GenerationHeader(request_);
+  HttpHeaders headers = Headers();
   // Without these, proxies hold events back.
   headers.emplace_back("Cache-Control", "no-cache");
   headers.emplace_back("X-Accel-Buffering", "no");
   responder_->StartStream(
       {.content_type = std::string(kSseContentType), .headers = std::move(headers), .body = ""},
       std::string(kSseHeartbeat));
+}
+
+HttpHeaders CompletionSession::Headers() const {
+  HttpHeaders headers = headers_;
+  // Which versions of which adapters answer: a name may move, or be split.
+  std::vector<std::string> digests;
+  for (const CatalogEntryPtr& entry : request_.entries) {
+    if (entry->generation != nullptr) digests.push_back((*entry->generation)->digest);
+  }
+  if (!digests.empty()) headers.emplace_back("Aril-Generation", Join(digests, ", "));
+  return headers;
 }
 
 bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
@@ -159,7 +161,8 @@ void CompletionSession::Complete() {
   // If this throws, Fail can still give an answer.
   HttpResponse answer = streaming_ || owes_answer_ ? HttpResponse() : MakeAnswer();
   done_ = true;
-  metrics_.OnRequestFinished(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
+  metrics_.OnRequestFinished();
+  metrics_.OnUsage(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
   if (owes_answer_) return;
   if (!streaming_) return responder_->Respond(std::move(answer));
   if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
@@ -182,8 +185,7 @@ bool CompletionSession::IsLong() const {
 }
 
 HttpResponse CompletionSession::MakeAnswer() const {
-  return {.headers = GenerationHeader(request_),
-          .body = format_->Full(BestChoices(), CountUsage())};
+  return {.headers = Headers(), .body = format_->Full(BestChoices(), CountUsage())};
 }
 
 // Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in
@@ -210,19 +212,34 @@ std::vector<ChoiceView> CompletionSession::BestChoices() const {
 
 void CompletionSession::Fail(const ApiError& error) {
   if (std::exchange(done_, true)) return;
+  failed_ = true;
   metrics_.OnRequestFailed(error.status);
+  RecordPartialUsage();
   if (!streaming_) return responder_->Respond(ErrorResponse(error));
   responder_->Write(SseEvent(ErrorJson(error)));
   responder_->Write(kSseDone);
   responder_->Finish();
 }
 
-// A prompt counts once, however many candidates it has, as with OpenAI; all candidates count. What
-// later candidates found cached is the first one's work.
+void CompletionSession::Abandon() {
+  if (!std::exchange(done_, true)) RecordPartialUsage();
+}
+
+bool CompletionSession::HasOutput() const {
+  return std::ranges::any_of(choices_, [](const Choice& choice) { return choice.next_index > 0; });
+}
+
+void CompletionSession::RecordPartialUsage() {
+  if (!HasOutput()) return;
+  const Usage usage = CountUsage();
+  metrics_.OnUsage(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
+}
+
+// All candidates count. What later ones found cached is the first one's work.
 Usage CompletionSession::CountUsage() const {
   Usage usage;
+  usage.prompt_tokens = request_.num_prompt_tokens();
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
-    usage.prompt_tokens += static_cast<int64_t>(request_.prompts[i].tokens.size());
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;
   }
   if (request_.reasoning) usage.reasoning_tokens = 0;

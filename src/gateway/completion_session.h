@@ -23,7 +23,8 @@ struct CompletionSessionOptions {
   CompletionRequest request;
   std::shared_ptr<const ServedModel> model;
   std::shared_ptr<HttpResponder> responder;
-  std::string id;  // "cmpl-…", "chatcmpl-…"
+  std::string id;       // "cmpl-…", "chatcmpl-…"
+  HttpHeaders headers;  // of the answer, besides its own
   TimePoint arrival;
   const Clock* clock = nullptr;  // outlives the session
   Metrics* metrics = nullptr;    // likewise
@@ -47,14 +48,16 @@ class CompletionSession {
   // Ends the answer with an error: as the response, or within a stream that has begun.
   void Fail(const ApiError& error);
 
-  // Nobody wants the rest: nothing is written or counted any more.
-  void Abandon() { done_ = true; }
+  // Nobody wants the rest: nothing is written or counted any more. What has been generated counts.
+  void Abandon();
 
   bool choice_ended(int64_t choice_idx) const {
     return choices_[static_cast<size_t>(choice_idx)].ended;
   }
   // The answer is complete, was ended by an error, or abandoned.
   bool done() const { return done_; }
+  // It was ended by an error before anything had been generated.
+  bool came_to_nothing() const { return failed_ && !HasOutput(); }
 
   // The answer is complete but so long that whoever else the thread serves should not wait for it
   // to be put together: the responder has not got it.
@@ -78,18 +81,24 @@ class CompletionSession {
     bool ended = false;
   };
 
+  // Of an answer that is no error.
+  HttpHeaders Headers() const;
   bool AcceptIndex(Choice& choice, const wire::TokenEvent& event);
   void RecordToken(Choice& choice);
   void Deliver(int64_t choice_idx, ChoiceDelta delta);
   void Complete();
   std::vector<ChoiceView> BestChoices() const;
   Usage CountUsage() const;
+  bool HasOutput() const;
+  // Of an answer that was cut short: what its tenant has got of it, from the first token on.
+  void RecordPartialUsage();
   bool IsLong() const;
   ChoiceView View(int64_t index, const ChoiceDelta& delta) const;
 
   const CompletionRequest request_;
   const std::shared_ptr<const ServedModel> model_;
   const std::shared_ptr<HttpResponder> responder_;
+  const HttpHeaders headers_;
   const TimePoint arrival_;
   const Clock& clock_;
   Metrics& metrics_;
@@ -99,6 +108,7 @@ class CompletionSession {
   int64_t num_ended_ = 0;
   bool streaming_ = false;
   bool done_ = false;
+  bool failed_ = false;
   bool owes_answer_ = false;
 };
 

@@ -13,7 +13,10 @@ namespace {
 constexpr std::string_view kAny = "*";
 constexpr const char* kMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 // What scripts may read besides the few fields they always may.
-constexpr const char* kExposed = "Retry-After, Aril-Generation";
+constexpr const char* kExposed =
+    "Retry-After, Aril-Generation, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
+    "x-ratelimit-reset-tokens";
 // How long a browser need not ask again.
 constexpr const char* kMaxAgeSeconds = "600";
 

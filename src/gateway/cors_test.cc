@@ -99,10 +99,10 @@ TEST(Cors, NamesTheOriginOnAnswersStreamsAndErrors) {
                          responder->StartStream({.headers = {}, .body = ""}, "");
                          responder->Finish();
                        });
-  const auto names_origin =
-      AllOf(HasSubstr("\r\nAccess-Control-Allow-Origin: http://localhost:3000\r\n"),
-            HasSubstr("\r\nAccess-Control-Expose-Headers: Retry-After, Aril-Generation\r\n"),
-            HasSubstr("\r\nVary: Origin\r\n"));
+  const auto names_origin = AllOf(
+      HasSubstr("\r\nAccess-Control-Allow-Origin: http://localhost:3000\r\n"),
+      HasSubstr("\r\nAccess-Control-Expose-Headers: Retry-After, Aril-Generation, x-ratelimit-"),
+      HasSubstr("\r\nVary: Origin\r\n"));
   const std::string origin = "Origin: http://localhost:3000\r\n";
   EXPECT_THAT(Send(server->port(), "GET", origin), AllOf(StartsWith("HTTP/1.1 200"), names_origin));
   EXPECT_THAT(Send(server->port(), "GET", origin, "/stream"),

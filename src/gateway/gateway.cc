@@ -134,9 +134,11 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
 
 Gateway::Gateway(GatewayOptions options)
     : options_(std::move(options)),
+      api_keys_(options_.api_keys),
       completions_({.limits = options_.limits,
                     .max_in_flight = options_.max_in_flight,
                     .max_in_flight_of_tenant = options_.max_in_flight_of_tenant,
+                    .tenant_limits = options_.tenant_limits,
                     .clock = options_.clock,
                     .metrics = options_.metrics,
                     .post = options_.post,
@@ -199,7 +201,7 @@ void Gateway::Handle(HttpRequest request, std::shared_ptr<HttpResponder> respond
 void Gateway::Dispatch(const FoundRoute& found, ApiCall call) {
   const Route& route = *found.route;
   if (route.needs_key) {
-    auto tenant = options_.api_keys.FindTenant(FindHeader(call.request.headers, "Authorization"));
+    auto tenant = api_keys_.FindTenant(FindHeader(call.request.headers, "Authorization"));
     if (!tenant) return call.responder->Respond(ErrorResponse(WrongKey()));
     call.tenant = *std::move(tenant);
   }
@@ -272,7 +274,7 @@ void Gateway::HandleAdapter(ApiCall call) {
 BodyPlan Gateway::PlanBody(const HttpRequest& head) {
   if (!HasBody(head)) return {};
   const FoundRoute found = FindRoute(head);
-  const auto tenant = options_.api_keys.FindTenant(FindHeader(head.headers, "Authorization"));
+  const auto tenant = api_keys_.FindTenant(FindHeader(head.headers, "Authorization"));
   BodyPlan plan;
   if (!tenant && found.route == nullptr) {
     plan.refusal = UnknownPath(head);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -28,6 +29,7 @@
 #include "gateway/remote_loader.h"
 #include "gateway/request_queues.h"
 #include "gateway/served_model.h"
+#include "gateway/tenant_limits.h"
 #include "gateway/upload_slots.h"
 #include "wire/ports.h"
 
@@ -37,6 +39,7 @@ struct GatewayOptions {
   CompletionLimits limits;
   int64_t max_in_flight = 1024;
   int64_t max_in_flight_of_tenant = INT64_MAX;
+  TenantLimitTable tenant_limits;
   ApiKeys api_keys;  // none: everybody may ask, as the default tenant
   std::string version;
   const Clock* clock = nullptr;  // outlives the gateway
@@ -70,6 +73,10 @@ class Gateway {
   // only folders can be loaded.
   void Serve(std::shared_ptr<const ServedModel> model, wire::SequencePort* port,
              AdapterLoader* loader = nullptr, RemoteLoader* remote = nullptr);
+
+  // From now on; of requests in work nothing changes.
+  void SetApiKeys(ApiKeys keys) { api_keys_ = std::move(keys); }
+  void SetTenantLimits(TenantLimitTable limits) { completions_.SetTenantLimits(std::move(limits)); }
 
   // From now on /ready says no; requests are still answered.
   void SetDraining() { draining_ = true; }
@@ -127,6 +134,7 @@ class Gateway {
   void HandleDetokenize(ApiCall call);
 
   const GatewayOptions options_;
+  ApiKeys api_keys_;
   std::shared_ptr<const ServedModel> model_;  // null while it loads
   const wire::SequencePort* port_ = nullptr;  // null while it loads
   AdapterLoader* loader_ = nullptr;           // null: adapters cannot be changed

@@ -197,6 +197,16 @@ void HttpServer::Drain(Duration timeout, std::function<void()> on_timeout) {
   });
 }
 
+Status HttpServer::ReloadCertificate() {
+  ASSIGN_OR_RETURN(auto tls,
+                   LoadServerTls(impl_->options.ssl_certfile, impl_->options.ssl_keyfile));
+  // Connections that there are have taken what they need of the old one.
+  Post([impl = impl_.get(), tls = std::make_shared<decltype(tls)>(std::move(tls))] {
+    impl->tls = std::move(*tls);
+  });
+  return OkStatus();
+}
+
 void HttpServer::OnTerminationSignal(std::function<void()> on_first) {
   for (const int signal : TerminationSignals()) impl_->signals.add(signal);
   impl_->signals.async_wait([this, on_first = std::move(on_first)](error_code error, int) {

@@ -71,6 +71,10 @@ class HttpServer {
   // open a second later. Thread-safe; later calls have no effect.
   void Drain(Duration timeout, std::function<void()> on_timeout);
 
+  // Reads the certificate and its key again, for connections that come from now on. An error leaves
+  // the old ones. Only with a certificate. Thread-safe.
+  Status ReloadCertificate();
+
   // Calls `on_first` at the first of the TerminationSignals and Stop at a second one that
   // EndsAtOnce, both on the server's thread. On the server's thread, or before Run; until then
   // signals do what they do by default.

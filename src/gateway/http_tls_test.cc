@@ -1,9 +1,11 @@
 // The server under TLS: that HTTP is the same there, and what is TLS's own.
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include "base/strings.h"
@@ -25,6 +27,12 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 using Responder = std::shared_ptr<HttpResponder>;
+
+std::string ReadAll(const std::string& path) {
+  std::ostringstream content;
+  content << std::ifstream(path).rdbuf();
+  return content.str();
+}
 
 class HttpTls : public ::testing::Test {
  protected:
@@ -180,6 +188,34 @@ TEST_F(HttpTls, SaysWhatIsWrongWithItsFiles) {
               HasSubstr("this is not the key of the certificate " + certfile));
   const TestCertificate encrypted = MakeCertificate(dir_ / "encrypted", /*encrypt_key=*/true);
   EXPECT_THAT(error(encrypted.certfile, encrypted.keyfile), HasSubstr("the key is encrypted"));
+}
+
+TEST_F(HttpTls, TakesANewCertificateForNewConnections) {
+  RunningServer server(Options(), Echo);
+  TlsClient before(server->port());
+  const auto is_trusted = [&](const TestCertificate& certificate) {
+    setenv("SSL_CERT_FILE", certificate.certfile.c_str(), 1);
+    HttpClient client({.host = "127.0.0.1", .port = server->port(), .path = "", .is_https = true},
+                      std::chrono::seconds(60));
+    const auto response = client.Send({.method = "GET", .path = "/", .headers = {}, .body = ""});
+    unsetenv("SSL_CERT_FILE");
+    return response.ok();
+  };
+  const TestCertificate old = {.certfile = dir_.Write("old.crt", ReadAll(certificate_.certfile))};
+  const TestCertificate next = MakeCertificate(dir_ / "next");
+  std::filesystem::copy_file(next.certfile, certificate_.certfile,
+                             std::filesystem::copy_options::overwrite_existing);
+  // The key is still the old one's.
+  EXPECT_THAT(Message(server->ReloadCertificate()), HasSubstr("not the key of the certificate"));
+  EXPECT_TRUE(is_trusted(old));
+  std::filesystem::copy_file(next.keyfile, certificate_.keyfile,
+                             std::filesystem::copy_options::overwrite_existing);
+  const Status reloaded = server->ReloadCertificate();
+  ASSERT_TRUE(reloaded.ok()) << reloaded;
+  EXPECT_TRUE(is_trusted(next));
+  EXPECT_FALSE(is_trusted(old));
+  ASSERT_TRUE(before.Send(kGet));
+  EXPECT_THAT(before.ReadUntil("GET "), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
 TEST_F(HttpTls, TakesTheKeyFromTheCertificatesFile) {

@@ -144,7 +144,13 @@ struct Metrics::Impl {
   prometheus::Family<prometheus::Counter>& sequences =
       Counters(of_requests, "aril_sequences_finished_total", "Sequences that ended by reason");
   prometheus::Family<prometheus::Counter>& tokens =
-      Counters(of_requests, "aril_tokens_total", "Tokens of finished requests, by tenant");
+      Counters(of_requests, "aril_tokens_total", "Tokens of requests that have ended, by tenant");
+  prometheus::Family<prometheus::Counter>& limits_reached =
+      Counters(of_requests, "aril_tenant_limits_reached_total",
+               "Requests refused because their tenant is at a limit of its own");
+  prometheus::Family<prometheus::Counter>& settings_reloads =
+      Counters(of_requests, "aril_settings_reloads_total",
+               "Files with settings that were read again, by flag and outcome");
   prometheus::Gauge& in_flight = prometheus::BuildGauge()
                                      .Name("aril_requests_in_flight")
                                      .Help("Completion requests in work")
@@ -391,9 +397,9 @@ void Metrics::OnSequenceFinished(wire::FinishReason reason, Duration since_arriv
   impl_->latency.Observe(Seconds(since_arrival));
 }
 
-void Metrics::OnRequestFinished(const std::string& tenant, int64_t prompt_tokens,
-                                int64_t completion_tokens) {
-  impl_->requests.Add({{"outcome", "success"}}).Increment();
+void Metrics::OnRequestFinished() { impl_->requests.Add({{"outcome", "success"}}).Increment(); }
+
+void Metrics::OnUsage(const std::string& tenant, int64_t prompt_tokens, int64_t completion_tokens) {
   impl_->tokens.Add({{"tenant", tenant}, {"kind", "prompt"}})
       .Increment(static_cast<double>(prompt_tokens));
   impl_->tokens.Add({{"tenant", tenant}, {"kind", "generated"}})
@@ -406,6 +412,15 @@ void Metrics::OnRequestFailed(int status) {
 }
 
 void Metrics::OnRequestCancelled() { impl_->requests.Add({{"outcome", "cancelled"}}).Increment(); }
+
+void Metrics::OnLimitReached(const std::string& tenant, std::string_view limit) {
+  impl_->limits_reached.Add({{"tenant", tenant}, {"limit", std::string(limit)}}).Increment();
+}
+
+void Metrics::OnSettingsReload(const std::string& flag, const Status& outcome) {
+  impl_->settings_reloads.Add({{"flag", flag}, {"outcome", outcome.ok() ? "success" : "error"}})
+      .Increment();
+}
 
 void Metrics::SetRequestsInFlight(int64_t count) {
   impl_->in_flight.Set(static_cast<double>(count));

@@ -61,10 +61,15 @@ class Metrics {
   void OnFirstToken(Duration since_arrival);
   void OnNextToken(Duration since_last);
   void OnSequenceFinished(wire::FinishReason reason, Duration since_arrival);
-  void OnRequestFinished(const std::string& tenant, int64_t prompt_tokens,
-                         int64_t completion_tokens);
+  void OnRequestFinished();
+  // What a request that has ended, however it did, is to be charged for.
+  void OnUsage(const std::string& tenant, int64_t prompt_tokens, int64_t completion_tokens);
   void OnRequestFailed(int status);  // 429 and 503: it was refused
   void OnRequestCancelled();
+  // A request was refused because its tenant is at a limit of its own: "tokens-per-minute", ….
+  void OnLimitReached(const std::string& tenant, std::string_view limit);
+  // A file with settings that had changed was read again, or could not be.
+  void OnSettingsReload(const std::string& flag, const Status& outcome);
   void SetRequestsInFlight(int64_t count);
 
   // In the Prometheus text format, version 0.0.4. `now` is Unix time in seconds.

@@ -21,6 +21,7 @@ from typing import Literal, Optional
 SKIP = 77
 PROMPT = "Once upon a time, there was a little"
 KEY = "sk-of-acme"
+LIMITED_KEY = "sk-of-limited"
 CHAT_TEMPLATE = """\
 {%- for tool in tools or [] %}{{- tool.function.name ~ " " }}{%- endfor %}
 {%- for message in messages -%}
@@ -64,10 +65,14 @@ class Server(aril_server.Server):
                         "4,8,16,32", "--targets", "all-linear", "--seed", "1", "--out", adapters],
                        check=True, stdout=subprocess.DEVNULL)
         template.write_text(CHAT_TEMPLATE, encoding="utf-8")
-        keys.write_text(f"{KEY} acme\n", encoding="utf-8")
+        keys.write_text(f"{KEY} acme\n{LIMITED_KEY} limited\n", encoding="utf-8")
+        self.limits = WORK / "limits"
+        self.limits.write_text("limited requests-per-minute=1 tokens-per-minute=1000\n",
+                               encoding="utf-8")
         self.names = sorted(path.name for path in adapters.iterdir())
         super().__init__(["--model", MODEL, "--adapters", adapters, "--served-model-name", "base",
-                          "--chat-template", template, "--api-key-file", keys],
+                          "--chat-template", template, "--api-key-file", keys,
+                          "--tenant-limits-file", self.limits],
                          WORK / "serve.log", ARIL)
 
 
@@ -305,6 +310,27 @@ class OpenAiClientTest(unittest.TestCase):
     def test_tenant_of_the_key_is_counted(self):
         self.complete("base")
         self.assertGreater(self.metric('aril_tokens_total{kind="generated",tenant="acme"}'), 0)
+
+    def test_limits_of_a_tenant(self):
+        limited = self.client.with_options(api_key=LIMITED_KEY).with_raw_response.completions
+        request = {"model": "base", "prompt": PROMPT, "max_tokens": 4}
+        headers = limited.create(**request).headers
+        self.assertEqual(headers["x-ratelimit-limit-requests"], "1")
+        self.assertEqual(headers["x-ratelimit-remaining-requests"], "0")
+        self.assertLess(int(headers["x-ratelimit-remaining-tokens"]), 1000)
+        with self.assertRaises(openai.RateLimitError) as caught:
+            limited.create(**request)
+        self.assertEqual(caught.exception.code, "rate_limit_exceeded")
+        self.assertLessEqual(int(caught.exception.response.headers["Retry-After"]), 60)
+        self.complete("base")  # others have no limit
+        # The operator allows more; there is no need to start again.
+        self.server.limits.write_text("limited requests-per-minute=1000\n", encoding="utf-8")
+        deadline = time.monotonic() + 60
+        while self.metric('aril_settings_reloads_total{flag="--tenant-limits-file",'
+                          'outcome="success"}') == 0:
+            self.assertLess(time.monotonic(), deadline, "the file has not been read again")
+            time.sleep(0.01)
+        self.assertEqual(limited.create(**request).headers["x-ratelimit-limit-requests"], "1000")
 
     def test_tokenize_shows_what_a_chat_sees(self):
         body = {"model": "base", "messages": [{"role": "user", "content": PROMPT}]}
