@@ -49,7 +49,7 @@ Status ReadLimit(std::string_view word, Line* line) {
   for (size_t i = 0; i < std::size(kNames); ++i) {
     if (name != kNames[i].name) continue;
     if (line->limits[i]) return InvalidArgument(StrCat(name, " was already given"));
-    const std::string_view value = equals == word.npos ? "" : word.substr(equals + 1);
+    const std::string_view value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
     if (value == kUnlimited) {
       line->limits[i] = std::optional<int64_t>();
       return OkStatus();
