@@ -1,6 +1,7 @@
 #include "gateway/tenant_limits.h"
 
 #include <charconv>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 #include <utility>
