@@ -1,12 +1,14 @@
 #include "apps/settings_reloader.h"
 
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/test_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -39,24 +41,33 @@ class Reports {
   std::vector<std::pair<std::string, std::string>> reports_;
 };
 
+// At once: nobody sees a part of it.
+void Replace(const TestDir& dir, const std::string& name, const std::string& content) {
+  std::filesystem::rename(dir.Write("next", content), dir / name);
+}
+
 constexpr Duration kSoon = std::chrono::milliseconds(1);
 
 TEST(SettingsReloader, ReadsWhatHasChangedAndSaysWhatCameOfIt) {
   const TestDir dir;
   Reports reports;
-  Status next;
+  const std::string a = dir.Write("a", "x");
   const SettingsReloader reloader(
-      {{.flag = "--a", .files = FileWatch({dir.Write("a", "x")}), .reload = [&] { return next; }},
+      {{.flag = "--a",
+        .files = FileWatch({a}),
+        .reload = [a]() -> Status {
+          ASSIGN_OR_RETURN(const std::string content, ReadFile(a, 100));
+          return content == "bad" ? InvalidArgument("line 3") : OkStatus();
+        }},
        {.flag = "--b",
         .files = FileWatch({dir.Write("b", "x")}),
         .reload = []() -> Status { throw std::runtime_error("no memory"); }}},
       kSoon, reports.Adder());
-  dir.Write("a", "changed");
+  Replace(dir, "a", "changed");
   EXPECT_THAT(reports.Wait(1), ElementsAre(Pair("--a", "")));
-  dir.Write("b", "changed");
+  Replace(dir, "b", "changed");
   EXPECT_THAT(reports.Wait(2), ElementsAre(Pair("--a", ""), Pair("--b", "no memory")));
-  next = InvalidArgument("line 3");
-  dir.Write("a", "changed again");
+  Replace(dir, "a", "bad");
   EXPECT_THAT(reports.Wait(3),
               ElementsAre(Pair("--a", ""), Pair("--b", "no memory"), Pair("--a", "line 3")));
 }
