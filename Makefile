@@ -21,8 +21,8 @@ build: deps ## Build build/release/aril
 	cmake --preset release
 	cmake --build build/release --target aril -j $(JOBS)
 
-# Optimized: what computes, and the whole program. The rest would only be the same again.
-RELEASE_TESTS = adapters engine fidelity kernels kernels_cuda model model_cuda noninterference runner_cuda soak
+# Optimized: what computes on the CPU, and the whole program. The rest would only be the same again.
+RELEASE_TESTS = fidelity kernels model noninterference soak
 empty :=
 space := $(empty) $(empty)
 

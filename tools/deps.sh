@@ -46,12 +46,12 @@ packages=(
   python3-pip
   curl
   etcd-server
-  # checks and fuzzing
-  clang
+  # tests under sanitizers, fuzzing and checks
+  clang-16\|clang-18
+  libclang-rt-16-dev\|libclang-rt-18-dev
   clang-format
   clang-tidy
   shellcheck
-  libclang-rt-14-dev\|libclang-rt-18-dev
 )
 
 # What `make package` and `make package-test` need beyond them.

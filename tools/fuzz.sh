@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Builds every fuzz target with Clang and runs each for FUZZ_SECONDS (10). New inputs are kept in
+# Builds every fuzz target and runs each for FUZZ_SECONDS (10). New inputs are kept in
 # build/corpus/<target>/; an input that fails is written to build/fuzz/ and its path printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-10}
 jobs=${JOBS:-$(nproc)}
 
-cmake --preset fuzz
-cmake --build build/fuzz -j "$jobs" --target fuzz_targets
+cmake --preset debug
+cmake --build build/debug -j "$jobs" --target fuzz_targets
+mkdir -p build/fuzz
 shopt -s nullglob
-targets=(build/fuzz/*_fuzz)
+targets=(build/debug/*_fuzz)
 if [[ ${#targets[@]} -eq 0 ]]; then
   echo "tools/fuzz.sh: no fuzz target was built." >&2
   exit 1

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gateway/http_test_server.h"
 #include "gateway/json_fields.h"
 #include "gateway/test_support.h"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // What a byte costs: the thread sanitizer keeps up to eight about each.
-#ifdef __SANITIZE_THREAD__
+#if ARIL_TSAN
 constexpr size_t kBytesPerByte = 9;
 #else
 constexpr size_t kBytesPerByte = 1;

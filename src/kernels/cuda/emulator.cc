@@ -13,16 +13,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/sanitizers.h"
 #include "tensor/dtype.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ARIL_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARIL_ASAN 1
-#endif
-#endif
-#ifdef ARIL_ASAN
+#if ARIL_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -63,7 +57,7 @@ std::byte* StackOf(size_t thread) {
 // Tells ASan on which stack we are, around each switch.
 class StackSwitch {
  public:
-#ifdef ARIL_ASAN
+#if ARIL_ASAN
   void Leave(const void* to_bottom, size_t to_size) {
     __sanitizer_start_switch_fiber(&fake_stack_, to_bottom, to_size);
   }

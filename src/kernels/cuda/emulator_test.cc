@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device.h"
 #include "tensor/dtype.h"
@@ -268,7 +269,7 @@ TEST(EmulatorDeathTest, AThreadThatDoesNotWaitForItsCopiesEndsTheProgram) {
       "a thread ended with copies under way");
 }
 
-#ifdef __SANITIZE_ADDRESS__
+#if ARIL_ASAN
 TEST(EmulatorDeathTest, WritingBehindSharedMemoryIsSeenByAsan) {
   const auto kernel = [](const int) { SharedMemory<float>()[ThreadIdx()] = 1; };
   EXPECT_DEATH(RunKernel<int>(Order::kForward, {1, 32, 31 * sizeof(float)}, kernel, 0),

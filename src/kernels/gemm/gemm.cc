@@ -263,7 +263,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
   const int64_t k_groups = PaddedGroups(packed.k, dtype, kernel);
   const int64_t blocks = CeilDiv(packed.n, block_cols);
   packed.data = Buffer(static_cast<size_t>(blocks * k_groups * block_cols) * 4);
-  if (dtype == DType::kI8) {
+  const bool is_int8 = dtype == DType::kI8;
+  if (is_int8) {
     CHECK_LE(packed.k, kMaxInt8Depth);
     packed.scales.resize(rows.size());
     packed.sums.resize(rows.size());
@@ -273,7 +274,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
     const int64_t cols = std::min(block_cols, packed.n - first);
     PackBlock(kernel,
               std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(cols)),
-              packed.k, dtype, packed.scales.data() + first, packed.sums.data() + first,
+              packed.k, dtype, is_int8 ? packed.scales.data() + first : nullptr,
+              is_int8 ? packed.sums.data() + first : nullptr,
               packed.data.as<uint32_t>() + first * k_groups);
   });
   return packed;
