@@ -34,6 +34,6 @@ add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${check_sources})
 target_link_libraries(check_headers PRIVATE aril_flags)
 # nvcc's `#pragma unroll` is nothing to the host's compiler.
 target_compile_options(check_headers PRIVATE -O0 -g0 -Wno-unknown-pragmas)
-# kernels/cpu/simd.h is compiled once per instruction set; test support knows where the sources are.
-target_compile_definitions(check_headers PRIVATE ARIL_ISA=portable ARIL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+# kernels/cpu/simd.h is compiled once per instruction set.
+target_compile_definitions(check_headers PRIVATE ARIL_ISA=portable)
 

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 
 namespace aril {
 namespace {
 
-const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 
 Adapter Open(const std::string& name) {
   const auto base = LoadModelSpec(kModel);

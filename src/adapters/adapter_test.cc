@@ -9,6 +9,7 @@
 
 #include "adapters/test_support.h"
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 const std::string kAdapter = kModel + "/adapters/all-r4";
 constexpr char kWeights[] = "adapter_model.safetensors";
 constexpr char kConfig[] = "adapter_config.json";
@@ -34,7 +35,7 @@ ModelSpec Base() {
 }
 
 TEST(Adapter, OpensEveryGolden) {
-  for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+  for (const auto& model : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     const auto base = LoadModelSpec(model.path());
     ASSERT_TRUE(base.ok()) << base.status();
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
@@ -46,7 +47,7 @@ TEST(Adapter, OpensEveryGolden) {
 
 // What people trained, on the shapes of what they trained it for.
 TEST(Adapter, OpensRealAdapters) {
-  const std::string weights = ARIL_SHARED_DIR "/data/adapters/weights/";
+  const std::string weights = SharedPath("data/adapters/weights/");
   if (!FileExists(weights)) GTEST_SKIP() << weights << " is absent";
   ModelSpec tinyllama;
   tinyllama.hidden_size = 2048;
@@ -314,7 +315,7 @@ TEST_F(OuterModules, WhatChangesATiedMatrixIsRefused) {
 // PEFT writes a copy beside an adapted embedding, and of a tied model's too. Whether it is one,
 // only who has the base's weights can say.
 TEST(Adapter, WithoutTheBaseACopyOfATiedMatrixIsNoError) {
-  const std::string model = ARIL_SOURCE_DIR "/tests/goldens/qwen2-f32";
+  const std::string model = SourcePath("tests/goldens/qwen2-f32");
   const auto base = LoadModelSpec(model);
   const auto checkpoint = Checkpoint::Open(model);
   ASSERT_TRUE(base.ok() && base->tie_word_embeddings && checkpoint.ok());

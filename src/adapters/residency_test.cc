@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 
 constexpr int32_t kNumAdapters = 8;
 

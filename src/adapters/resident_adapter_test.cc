@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 
 namespace aril {
@@ -21,7 +22,7 @@ struct Golden {
 
 std::vector<Golden> Goldens() {
   std::vector<Golden> goldens;
-  for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+  for (const auto& model : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     auto base = LoadModelSpec(model.path());
     CHECK(base.ok());
     const auto checkpoint = Checkpoint::Open(model.path());

@@ -6,6 +6,7 @@
 #include "adapters/test_support.h"
 #include "base/file.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kModel[] = ARIL_SOURCE_DIR "/tests/goldens/mistral-f32";
+const std::string kModel = SourcePath("tests/goldens/mistral-f32");
 
 struct Outcome {
   Status status;
@@ -60,7 +61,7 @@ TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {
 
 // What PEFT writes beside an adapted embedding.
 TEST(AdapterInspect, ACopyOfATiedMatrixFits) {
-  const std::string model = ARIL_SOURCE_DIR "/tests/goldens/qwen2-f32";
+  const std::string model = SourcePath("tests/goldens/qwen2-f32");
   const TestDir dir(model + "/adapters/embedding-r4");
   EditTensors(dir / "adapter_model.safetensors", [](auto& tensors) {
     tensors["base_model.model.model.embed_tokens.base_layer.weight"] =
@@ -73,7 +74,7 @@ TEST(AdapterInspect, ACopyOfATiedMatrixFits) {
 
 TEST(AdapterInspect, SaysWhyNot) {
   const Outcome other =
-      Inspect({ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded/adapters/all-r4", kModel});
+      Inspect({SourcePath("tests/goldens/llama-f32-sharded/adapters/all-r4"), kModel});
   EXPECT_THAT(other.text, HasSubstr("fits        no"));
   EXPECT_THAT(Message(other.status), HasSubstr("trained for another base model"));
   EXPECT_THAT(Message(Inspect({.adapter_dir = kModel}).status), HasSubstr("adapter_config.json"));
@@ -81,7 +82,7 @@ TEST(AdapterInspect, SaysWhyNot) {
 
 // Real files, whole and broken.
 TEST(AdapterInspect, RealAdapters) {
-  const std::string weights = ARIL_SHARED_DIR "/data/adapters/weights/";
+  const std::string weights = SharedPath("data/adapters/weights/");
   if (!FileExists(weights)) GTEST_SKIP() << weights << " is absent";
   for (const char* name : {"qwen2.5-0.5b_r8_qv", "tinyllama_r4_emotion", "tinyllama_r4_keywords"}) {
     const Outcome outcome = Inspect({.adapter_dir = weights + name});

@@ -1,6 +1,7 @@
 #include "apps/bench_flags.h"
 
 #include "apps/commands.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -52,8 +53,7 @@ TEST(BenchFlags, OthersChangeAPreset) {
 }
 
 TEST(BenchFlags, WhatIsSaidWinsOverATrace) {
-  const std::string trace =
-      std::string("--trace ") + ARIL_SOURCE_DIR + "/src/apps/testdata/traces/alibaba.csv ";
+  const std::string trace = "--trace " + SourcePath("src/apps/testdata/traces/alibaba.csv") + " ";
   const auto recorded = Resolve(trace);
   ASSERT_TRUE(recorded.ok()) << Message(recorded.status());
   EXPECT_TRUE(recorded->workload.has_trace_arrivals() && recorded->workload.has_trace_adapters());
@@ -66,7 +66,7 @@ TEST(BenchFlags, WhatIsSaidWinsOverATrace) {
 }
 
 TEST(BenchFlags, TakeAdaptersFromAnotherTrace) {
-  const std::string dir = std::string(ARIL_SOURCE_DIR) + "/src/apps/testdata/traces/";
+  const std::string dir = SourcePath("src/apps/testdata/traces/");
   const auto both = Resolve("--trace " + dir + "azure.csv --trace-adapters " + dir + "alibaba.csv");
   ASSERT_TRUE(both.ok()) << Message(both.status());
   const auto azure = Resolve("--trace " + dir + "azure.csv");

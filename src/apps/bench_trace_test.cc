@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kSamples[] = ARIL_SOURCE_DIR "/src/apps/testdata/traces/";
-constexpr char kTraces[] = ARIL_SHARED_DIR "/data/traces/";
+const std::string kSamples = SourcePath("src/apps/testdata/traces/");
+const std::string kTraces = SharedPath("data/traces/");
 
 Trace Sample(const std::string& name) {
   const auto trace = ReadTrace(kSamples + name, {});

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "cluster/fake_key_value_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -59,7 +60,7 @@ class ClusterAdaptersTest : public ::testing::Test {
   std::optional<ClusterAdapters> adapters_;
 };
 
-const std::string kGolden = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kGolden = SourcePath("tests/goldens/llama-f32-sharded");
 
 TEST_F(ClusterAdaptersTest, ANamesGenerationComesFromWhereTheNameHasIt) {
   const TestDir dir;

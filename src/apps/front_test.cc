@@ -3,6 +3,8 @@
 #include "apps/front.h"
 
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "base/test_dir.h"
 #include "gateway/http_client.h"
 #include "gateway/test_support.h"
+#include "gateway/tls_test_support.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,9 +30,12 @@ class FrontTest : public ::testing::Test {
  protected:
   // Serves, and is ready.
   void Serve(const ServeOptions& options) {
-    auto server = gateway::HttpServer::Listen({.port = 0});
+    gateway::HttpServerOptions http = options.http;
+    http.port = 0;
+    auto server = gateway::HttpServer::Listen(http);
     ASSERT_TRUE(server.ok()) << server.status();
     front_ = std::make_unique<Front>(*std::move(server), options, clock_);
+    is_https_ = !http.ssl_certfile.empty();
     port_.set_sink(&front_->sink());
     thread_ = std::thread(
         [this] { front_->ServeUntilSignal(gateway::MakeServedModel(), &port_, nullptr, nullptr); });
@@ -41,8 +47,9 @@ class FrontTest : public ::testing::Test {
   StatusOr<gateway::HttpResponse> Send(const std::string& method, const std::string& path,
                                        const std::string& body = "",
                                        gateway::HttpHeaders headers = {}) {
-    gateway::HttpClient client({.host = "127.0.0.1", .port = front_->port(), .path = ""},
-                               std::chrono::seconds(60));
+    gateway::HttpClient client(
+        {.host = "127.0.0.1", .port = front_->port(), .path = "", .is_https = is_https_},
+        std::chrono::seconds(60));
     return client.Send(
         {.method = method, .path = path, .headers = std::move(headers), .body = body});
   }
@@ -54,6 +61,7 @@ class FrontTest : public ::testing::Test {
   RealClock clock_;
   gateway::FakePort port_;
   std::unique_ptr<Front> front_;
+  bool is_https_ = false;
   std::thread thread_;
 };
 
@@ -125,6 +133,30 @@ TEST_F(FrontTest, ReadsItsFilesAgainWhenTheyChange) {
   dir.Write("limits", "* requests-per-minute=100000\n");
   while (limit("new") != "100000") {
   }
+  std::raise(SIGTERM);
+  thread_.join();
+}
+
+// Renewed as by certbot: one file after the other.
+TEST_F(FrontTest, TakesANewCertificate) {
+  const TestDir dir;
+  const auto now = gateway::MakeCertificate(dir / "now");
+  const auto next = gateway::MakeCertificate(dir / "next");
+  ServeOptions options;
+  options.http.ssl_certfile = now.certfile;
+  options.http.ssl_keyfile = now.keyfile;
+  options.watches.certificate = FileWatch({now.certfile, now.keyfile});
+  setenv("SSL_CERT_FILE", now.certfile.c_str(), 1);  // what clients trust, read by each
+  Serve(options);
+  const auto replace = [](const std::string& from, const std::string& to) {
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  };
+  replace(next.certfile, now.certfile);
+  replace(next.keyfile, now.keyfile);
+  setenv("SSL_CERT_FILE", next.certfile.c_str(), 1);
+  while (StatusOf("/ready") != 200) {
+  }
+  unsetenv("SSL_CERT_FILE");
   std::raise(SIGTERM);
   thread_.join();
 }

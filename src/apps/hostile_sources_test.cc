@@ -15,6 +15,7 @@
 #include "base/hostile_inputs.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "catalog/generation_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 
 // Where the client's folders are, "root/good" among them, and what lies beside.
 class HostileSourcesTest : public ::testing::Test {

@@ -17,13 +17,14 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sources/test_support.h"
 
 namespace aril {
 
-inline const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+inline const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 inline const std::string kAdapter = kModel + "/adapters/all-r4";
 inline constexpr char kSource[] = "https://a.example/good";
 

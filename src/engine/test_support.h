@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +23,7 @@
 
 namespace aril {
 
-inline const std::string kEngineTestModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+inline const std::string kEngineTestModel = SourcePath("tests/goldens/llama-f32-sharded");
 
 struct TestEngineOptions {
   // Become AdapterId(0) ….

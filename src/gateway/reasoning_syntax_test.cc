@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 
 namespace aril::gateway {
@@ -100,7 +101,7 @@ TEST(ReasoningSyntax, SaysWhereAnAnswerBegins) {
 
 // Templates of models that are served, and of others.
 TEST(ReasoningSyntax, IsLearnedFromRealTemplates) {
-  const std::string folder = ARIL_SHARED_DIR "/data/chat_templates/";
+  const std::string folder = SharedPath("data/chat_templates/");
   if (!FileExists(folder)) GTEST_SKIP() << folder << " is absent";
   const auto learn = [&](const std::string& name) {
     std::stringstream source;

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_paths.h"
 #include "benchmark/benchmark.h"
 #include "grammar/compile.h"
 #include "grammar/test_support.h"
@@ -20,8 +21,7 @@ namespace aril::grammar {
 namespace {
 
 std::shared_ptr<const TokenTable> LoadTable(const std::string& name) {
-  const std::string path =
-      std::string(ARIL_SHARED_DIR) + "/data/tokenizers/" + name + "/vocab.json";
+  const std::string path = SharedPath("data/tokenizers/") + name + "/vocab.json";
   const auto text = ReadFile(path, size_t{64} << 20);
   if (!text.ok()) return nullptr;
   const auto json = Json::Parse(*text, {.max_bytes = size_t{64} << 20, .max_values = 10'000'000});

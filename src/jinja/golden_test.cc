@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "jinja/template.h"
 
@@ -14,8 +15,7 @@ namespace {
 
 const Json& Goldens() {
   static const Json goldens = [] {
-    const auto text =
-        ReadFile(std::string(ARIL_SOURCE_DIR) + "/src/jinja/testdata/goldens.json", 1 << 20);
+    const auto text = ReadFile(SourcePath("src/jinja/testdata/goldens.json"), 1 << 20);
     return text.ok() ? Json::Parse(*text).value_or(Json()) : Json();
   }();
   return goldens;

@@ -6,13 +6,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "jinja/template.h"
 
 namespace aril::jinja {
 namespace {
 
-const std::string kData = std::string(ARIL_SHARED_DIR) + "/data/chat_templates";
+const std::string kData = SharedPath("data/chat_templates");
 // 2025-07-10 12:00:00, which the references took for now.
 constexpr int64_t kNow = 1752148800;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "adapters/adapter.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/test_support.h"
 #include "kernels/gemm/gemm_emulated.h"
@@ -70,7 +71,7 @@ struct Golden {
 
 std::vector<Golden> Goldens() {
   std::vector<Golden> goldens;
-  for (const auto& dir : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+  for (const auto& dir : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     goldens.emplace_back(dir.path());
   }
   return goldens;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "adapters/resident_adapter.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -112,7 +113,7 @@ TEST(ChooseKvLayout, APageHoldsTheLongestRowOfAnyAdapter) {
 }
 
 TEST(ChooseKvLayout, ServesTheGoldens) {
-  for (const auto& model : std::filesystem::directory_iterator(ARIL_SOURCE_DIR "/tests/goldens")) {
+  for (const auto& model : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     const auto spec = LoadModelSpec(model.path());
     ASSERT_TRUE(spec.ok()) << spec.status();
     for (const DType dtype : {DType::kBF16, DType::kF32}) {

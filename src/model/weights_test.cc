@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "adapters/test_support.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kGoldens = ARIL_SOURCE_DIR "/tests/goldens/";
+const std::string kGoldens = SourcePath("tests/goldens/");
 constexpr char kFile[] = "model.safetensors";
 
 using Tensors = std::map<std::string, EditableTensors::Tensor>;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/emulated_device.h"
@@ -20,7 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kModel = ARIL_SOURCE_DIR "/tests/goldens/llama-f32-sharded";
+const std::string kModel = SourcePath("tests/goldens/llama-f32-sharded");
 const std::string kAdapters = kModel + "/adapters/";
 
 StatusOr<Gpu> OpenEmulatedOf(int64_t memory_bytes) {

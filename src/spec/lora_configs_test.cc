@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "spec/lora_spec.h"
@@ -22,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr char kConfigs[] = ARIL_SHARED_DIR "/data/adapters/configs/";
-constexpr char kTable[] = ARIL_SOURCE_DIR "/src/spec/testdata/real_configs.tsv";
+const std::string kConfigs = SharedPath("data/adapters/configs/");
+const std::string kTable = SourcePath("src/spec/testdata/real_configs.tsv");
 
 StatusOr<LoraSpec> ResolveFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 1 << 20));

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -64,7 +65,7 @@ Modules ModulesOf(const Json& expected) {
 
 // tools/goldens/peft_targets.py: what PEFT makes of each configuration.
 TEST(LoraSpec, FindsTheModulesThatPeftFinds) {
-  const auto text = ReadFile(ARIL_SOURCE_DIR "/src/spec/testdata/peft_targets.json", 1 << 20);
+  const auto text = ReadFile(SourcePath("src/spec/testdata/peft_targets.json"), 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto golden = Json::Parse(*text);
   ASSERT_TRUE(golden.ok()) << golden.status();

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -303,8 +304,8 @@ TEST(LoadModelSpec, NamesTheFile) {
 }
 
 TEST(LoadModelSpec, Stories260K) {
-  if (!FileExists(ARIL_SHARED_DIR "/data")) GTEST_SKIP() << ARIL_SHARED_DIR " is absent";
-  const auto spec = LoadModelSpec(ARIL_SHARED_DIR "/data/models/stories260K");
+  if (!FileExists(SharedPath("data"))) GTEST_SKIP() << SharedPath("data") << " is absent";
+  const auto spec = LoadModelSpec(SharedPath("data/models/stories260K"));
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->num_layers, 5);
   EXPECT_EQ(spec->head_dim, 8);

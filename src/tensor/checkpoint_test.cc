@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/safetensors.h"
@@ -113,8 +114,8 @@ TEST_F(CheckpointTest, ABrokenShardIsNamed) {
 }
 
 TEST(RealCheckpoint, Stories260K) {
-  if (!FileExists(ARIL_SHARED_DIR "/data")) GTEST_SKIP() << ARIL_SHARED_DIR " is absent";
-  const auto checkpoint = Checkpoint::Open(ARIL_SHARED_DIR "/data/models/stories260K");
+  if (!FileExists(SharedPath("data"))) GTEST_SKIP() << SharedPath("data") << " is absent";
+  const auto checkpoint = Checkpoint::Open(SharedPath("data/models/stories260K"));
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_TRUE(checkpoint->Get("model.embed_tokens.weight", {512, 64}).ok());
   for (const auto& [name, tensor] : checkpoint->tensors()) EXPECT_TRUE(AllFinite(tensor)) << name;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -171,10 +172,10 @@ TEST(Safetensors, LongNamesAreCutInMessages) {
 class RealFiles : public testing::Test {
  protected:
   void SetUp() override {
-    if (!FileExists(ARIL_SHARED_DIR "/data")) GTEST_SKIP() << ARIL_SHARED_DIR " is absent";
+    if (!FileExists(SharedPath("data"))) GTEST_SKIP() << SharedPath("data") << " is absent";
   }
   static StatusOr<SafetensorsFile> OpenAdapter(const std::string& name) {
-    return SafetensorsFile::Open(ARIL_SHARED_DIR "/data/adapters/weights/" + name +
+    return SafetensorsFile::Open(SharedPath("data/adapters/weights/") + name +
                                  "/adapter_model.safetensors");
   }
 };

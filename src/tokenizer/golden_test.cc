@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tokenizer/byte_alphabet.h"
@@ -21,8 +22,7 @@ using Ids = std::vector<int32_t>;
 
 const Json& Goldens() {
   static const Json goldens = [] {
-    const auto text =
-        ReadFile(std::string(ARIL_SOURCE_DIR) + "/src/tokenizer/testdata/goldens.json", 1 << 20);
+    const auto text = ReadFile(SourcePath("src/tokenizer/testdata/goldens.json"), 1 << 20);
     return text.ok() ? Json::Parse(*text).value_or(Json()) : Json();
   }();
   return goldens;

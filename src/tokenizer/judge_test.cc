@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tokenizer/sentencepiece_model.h"
@@ -20,7 +21,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-const std::string kData = std::string(ARIL_SHARED_DIR) + "/data";
+const std::string kData = SharedPath("data");
 const std::string kGoldens = kData + "/tokenizers/goldens/encode.jsonl";
 const std::string kStories = kData + "/models/stories260K";
 constexpr Tokenizer::EncodeOptions kPlain = {.add_special_tokens = false,

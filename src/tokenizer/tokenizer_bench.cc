@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "benchmark/benchmark.h"
 #include "tokenizer/tokenizer.h"
 
@@ -28,7 +29,7 @@ const std::string& Prose() {
 }
 
 void BM_Encode(benchmark::State& state, const std::string& name, const std::string& unit) {
-  const std::string folder = std::string(ARIL_SHARED_DIR) + "/data/tokenizers/" + name;
+  const std::string folder = SharedPath("data/tokenizers/") + name;
   const auto tokenizer = LoadTokenizer(folder);
   if (!tokenizer.ok()) {
     state.SkipWithError("the tokenizer is not present here");

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tokenizer/tokenizer.h"
@@ -39,7 +40,7 @@ std::string EndsOf(const Json& tokenizer_json, const Json& test) {
 // Versions 4 and 5 agree on most. Where they do not, flags count as in 4; without any,
 // tokenizer.json does, as in 5.
 TEST(TokenizerConfig, AddsWhatTransformersAdds) {
-  const auto text = ReadFile(ARIL_SOURCE_DIR "/src/tokenizer/testdata/bos_eos.json", 1 << 20);
+  const auto text = ReadFile(SourcePath("src/tokenizer/testdata/bos_eos.json"), 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto goldens = Json::Parse(*text);
   ASSERT_TRUE(goldens.ok()) << goldens.status();

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "support/engine_fixture.h"
 #include "tensor/safetensors.h"
@@ -15,7 +16,7 @@
 namespace aril {
 namespace {
 
-const std::string kGoldens = ARIL_SOURCE_DIR "/tests/goldens";
+const std::string kGoldens = SourcePath("tests/goldens");
 
 struct Case {
   std::vector<std::pair<std::string, float>> mix;  // adapters and weights; none: the base model

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "support/engine_fixture.h"
 
 namespace aril {
 namespace {
 
-const std::string kDemo = ARIL_SOURCE_DIR "/models/demo/base";
-const std::string kStories = ARIL_SHARED_DIR "/data/models/stories260K";
+const std::string kDemo = SourcePath("models/demo/base");
+const std::string kStories = SharedPath("data/models/stories260K");
 
 std::vector<double> Softmax(const std::vector<float>& logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "support/engine_fixture.h"
 #include "tensor/safetensors.h"
@@ -9,7 +10,7 @@
 namespace aril {
 namespace {
 
-const std::string kDir = ARIL_SHARED_DIR "/data/models/stories260K";
+const std::string kDir = SharedPath("data/models/stories260K");
 
 // Two fp32 computations of this model's logits (|logit| ≤ ~20, 5 layers of width 64) differ by a
 // few hundred roundings of values of that size: 300 · 2^-24 · 20.

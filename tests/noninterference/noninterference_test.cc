@@ -8,13 +8,14 @@
 #include <random>
 #include <string_view>
 
+#include "base/test_paths.h"
 #include "gtest/gtest.h"
 #include "support/engine_fixture.h"
 
 namespace aril {
 namespace {
 
-const std::string kGoldens = ARIL_SOURCE_DIR "/tests/goldens/";
+const std::string kGoldens = SourcePath("tests/goldens/");
 
 // What one sampled token was computed from.
 struct Observation {

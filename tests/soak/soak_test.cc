@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "support/engine_fixture.h"
@@ -89,7 +90,7 @@ class SoakSink final : public wire::EventSink {
 };
 
 LocalRunnerOptions SoakOptions(const std::string& model) {
-  LocalRunnerOptions options{.model_dir = ARIL_SOURCE_DIR "/tests/goldens/" + model,
+  LocalRunnerOptions options{.model_dir = SourcePath("tests/goldens/") + model,
                              .threads = 2,
                              .max_num_seqs = 12,
                              .max_num_batched_tokens = 40,
