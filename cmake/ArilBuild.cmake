@@ -9,6 +9,12 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 
+if(ARIL_FUZZ AND (NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16))
+  message(FATAL_ERROR "Debug checks are built with Clang 16 or newer; ${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID} "
+                      "${CMAKE_CXX_COMPILER_VERSION}. tools/deps.sh installs one, or name one with -DARIL_CLANG=PATH. "
+                      "A folder that was configured with another compiler must be deleted first: ${CMAKE_BINARY_DIR}")
+endif()
+
 find_program(ARIL_CCACHE ccache)
 if(ARIL_CCACHE)
   # Paths below the checkout are hashed relative to it: another clone finds what this one compiled.
@@ -28,7 +34,7 @@ if(ARIL_SANITIZE)
   target_compile_options(aril_flags INTERFACE -fsanitize=${ARIL_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND ARIL_SANITIZE MATCHES "address")
-    # GCC's default, too. Looking for uses after return makes every test half as slow again, and those of
+    # GCC's default, too. Looking for uses after return makes tests a third to a half slower, and those of
     # kernels in the emulator, whose threads have stacks of their own, fifteen times.
     target_compile_options(aril_flags INTERFACE -fsanitize-address-use-after-return=never)
   endif()

@@ -4,27 +4,22 @@
 #ifndef ARIL_BASE_SANITIZERS_H_
 #define ARIL_BASE_SANITIZERS_H_
 
+#ifdef __has_feature  // Clang
+#define ARIL_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define ARIL_HAS_FEATURE(feature) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || ARIL_HAS_FEATURE(address_sanitizer)
+#define ARIL_ASAN 1
+#else
 #define ARIL_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || ARIL_HAS_FEATURE(thread_sanitizer)
+#define ARIL_TSAN 1
+#else
 #define ARIL_TSAN 0
-
-#if defined(__SANITIZE_ADDRESS__)
-#undef ARIL_ASAN
-#define ARIL_ASAN 1
-#endif
-#if defined(__SANITIZE_THREAD__)
-#undef ARIL_TSAN
-#define ARIL_TSAN 1
-#endif
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#undef ARIL_ASAN
-#define ARIL_ASAN 1
-#endif
-#if __has_feature(thread_sanitizer)
-#undef ARIL_TSAN
-#define ARIL_TSAN 1
-#endif
 #endif
 
 #endif  // ARIL_BASE_SANITIZERS_H_
