@@ -13,12 +13,16 @@ namespace {
 
 // Small against the projections' outputs, which are of order 1, but not negligible.
 constexpr double kBiasStd = 0.1;
+constexpr double kNormOffsetStd = 0.1;
 
 SynthTensor Matrix(const std::string& name, int64_t out, int64_t in) {
   return {name, {out, in}, 1.0 / std::sqrt(static_cast<double>(in))};
 }
 
-SynthTensor Norm(const std::string& name, int64_t size) { return {name, {size}, 0}; }
+// Ones, or what is near them where a file holds the difference.
+SynthTensor Norm(const ModelSpec& spec, const std::string& name, int64_t size) {
+  return {name + ".weight", {size}, spec.unit_offset_norms ? kNormOffsetStd : 0};
+}
 
 bool HasBias(const ModelSpec& spec, Projection projection) {
   switch (projection) {
@@ -38,19 +42,24 @@ bool HasBias(const ModelSpec& spec, Projection projection) {
 
 void PlanLayer(const ModelSpec& spec, const std::string& prefix,
                std::vector<SynthTensor>* tensors) {
-  tensors->push_back(Norm(prefix + "input_layernorm.weight", spec.hidden_size));
+  const auto add_norm = [&](const char* name, int64_t size) {
+    tensors->push_back(Norm(spec, prefix + name, size));
+  };
+  add_norm("input_layernorm", spec.hidden_size);
   for (const Projection projection : kAllProjections) {
     if (projection == Projection::kGate) {
-      tensors->push_back(Norm(prefix + "post_attention_layernorm.weight", spec.hidden_size));
+      add_norm("post_attention_layernorm", spec.hidden_size);
+      if (spec.output_norms) add_norm("pre_feedforward_layernorm", spec.hidden_size);
     }
     const std::string module = prefix + std::string(ModulePath(projection));
     const int64_t out = spec.OutFeatures(projection);
     tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(projection)));
     if (HasBias(spec, projection)) tensors->push_back({module + ".bias", {out}, kBiasStd});
   }
+  if (spec.output_norms) add_norm("post_feedforward_layernorm", spec.hidden_size);
   if (spec.qk_norm) {
-    tensors->push_back(Norm(prefix + "self_attn.q_norm.weight", spec.head_dim));
-    tensors->push_back(Norm(prefix + "self_attn.k_norm.weight", spec.head_dim));
+    add_norm("self_attn.q_norm", spec.head_dim);
+    add_norm("self_attn.k_norm", spec.head_dim);
   }
 }
 
@@ -107,7 +116,7 @@ std::vector<SynthTensor> PlanModelTensors(const ModelSpec& spec) {
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     PlanLayer(spec, StrCat("model.layers.", layer, "."), &tensors);
   }
-  tensors.push_back(Norm("model.norm.weight", spec.hidden_size));
+  tensors.push_back(Norm(spec, "model.norm", spec.hidden_size));
   if (!spec.tie_word_embeddings) {
     tensors.push_back(Matrix("lm_head.weight", spec.vocab_size, spec.hidden_size));
   }

@@ -7,7 +7,7 @@
 namespace aril {
 namespace {
 
-enum class Kind { kLlama, kMistral, kQwen2, kQwen3 };
+enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3 };
 
 struct ModelShape {
   std::string_view name;
@@ -58,6 +58,13 @@ constexpr ModelShape kShapes[] = {
      151643, 151645},
     {"qwen3-8b", Kind::kQwen3, 151936, 4096, 12288, 36, 32, 8, 128, 40960, 1e-6, 1e6, 0, false,
      151643, 151645},
+    // google/gemma-2-2b, gemma-2-9b, gemma-3-1b-pt
+    {"gemma-2-2b", Kind::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, 1e4, 0, true, 2,
+     1},
+    {"gemma-2-9b", Kind::kGemma2, 256000, 3584, 14336, 42, 16, 8, 256, 8192, 1e-6, 1e4, 0, true, 2,
+     1},
+    {"gemma-3-1b", Kind::kGemma3, 262144, 1152, 6912, 26, 4, 1, 256, 32768, 1e-6, 1e6, 0, true, 2,
+     1},
 };
 
 std::string TorchName(DType dtype) {
@@ -102,6 +109,22 @@ void AddFamilyFields(const ModelShape& shape, Json::Object* config) {
       add("attention_bias", false);
       add("use_sliding_window", false);
       return;
+    case Kind::kGemma2:
+      add_names("Gemma2ForCausalLM", "gemma2");
+      add("hidden_activation", "gelu_pytorch_tanh");
+      add("query_pre_attn_scalar", 256);
+      add("sliding_window", 4096);
+      add("attn_logit_softcapping", 50.0);
+      add("final_logit_softcapping", 30.0);
+      return;
+    case Kind::kGemma3:
+      add_names("Gemma3ForCausalLM", "gemma3_text");
+      add("hidden_activation", "gelu_pytorch_tanh");
+      add("query_pre_attn_scalar", 256);
+      add("sliding_window", 512);
+      add("sliding_window_pattern", 6);
+      add("rope_local_base_freq", 10000.0);
+      return;
   }
 }
 
@@ -114,7 +137,6 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
                              {"num_hidden_layers", shape.num_layers},
                              {"num_attention_heads", shape.num_heads},
                              {"num_key_value_heads", shape.num_kv_heads},
-                             {"hidden_act", "silu"},
                              {"max_position_embeddings", shape.max_position_embeddings},
                              {"rms_norm_eps", shape.rms_norm_eps},
                              {"rope_theta", shape.rope_theta},
@@ -127,6 +149,8 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
                              {"eos_token_id", shape.eos_token_id},
                              {"torch_dtype", TorchName(dtype)}};
   config.insert(config.end(), rest.begin(), rest.end());
+  const bool is_gemma = shape.kind == Kind::kGemma2 || shape.kind == Kind::kGemma3;
+  if (!is_gemma) config.emplace_back("hidden_act", "silu");
   // transformers' Qwen2 has no such field.
   if (shape.kind != Kind::kQwen2) config.emplace_back("head_dim", shape.head_dim);
   return config;

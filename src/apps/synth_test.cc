@@ -58,7 +58,8 @@ TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
       {"llama-2-7b", 6'738'415'616},     {"llama-2-13b", 13'015'864'320},
       {"mistral-7b", 7'241'732'096},     {"qwen2.5-0.5b", 494'032'768},
       {"qwen2.5-7b", 7'615'616'512},     {"qwen3-0.6b", 596'049'920},
-      {"qwen3-8b", 8'190'735'360}};
+      {"qwen3-8b", 8'190'735'360},       {"gemma-2-2b", 2'614'341'888},
+      {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952}};
   for (const auto& [shape, parameters] : published) {
     const auto model = PlanSynthModel({.shape = shape, .dtype = DType::kBF16});
     ASSERT_TRUE(model.ok()) << model.status();
@@ -81,6 +82,8 @@ TEST(SynthShapes, EveryFamilyHasItsOwnTensors) {
   EXPECT_TRUE(names("qwen2.5-0.5b").contains("model.layers.23.self_attn.v_proj.bias"));
   EXPECT_FALSE(names("qwen2.5-0.5b").contains("model.layers.23.self_attn.o_proj.bias"));
   EXPECT_TRUE(names("qwen3-0.6b").contains("model.layers.0.self_attn.k_norm.weight"));
+  EXPECT_TRUE(names("gemma-2-2b").contains("model.layers.0.post_feedforward_layernorm.weight"));
+  EXPECT_TRUE(names("gemma-3-1b").contains("model.layers.25.self_attn.q_norm.weight"));
 }
 
 TEST_F(SynthTest, AModelLoads) {

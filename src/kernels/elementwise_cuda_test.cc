@@ -1,7 +1,8 @@
-// RMSNorm, SiLU·mul and the rotary embedding on CUDA, in the emulator and on a GPU, against their
-// oracles.
+// RMSNorm, gated activations, the soft cap and the rotary embedding on CUDA, in the emulator and on
+// a GPU, against their oracles.
 
 #include <cmath>
+#include <numbers>
 
 #include "gtest/gtest.h"
 #include "kernels/activation/activation.h"
@@ -25,12 +26,6 @@ double Tolerance(DType dtype, double magnitude, double fp32_steps) {
 
 class CudaElementwise : public CudaTest {};
 
-// The floats of a matrix, its padding too.
-std::vector<float> Floats(const TestMatrix& matrix) {
-  const MatrixView<float> view = matrix.floats();
-  return {view.data, view.data + view.rows * view.stride};
-}
-
 // As norm_cuda.h says: by 256 threads.
 float SquaresInOrder(const float* row, int32_t size) {
   float squares[256] = {};
@@ -46,53 +41,68 @@ float SquaresInOrder(const float* row, int32_t size) {
   return sum;
 }
 
+// What a norm leaves: rows of `out`, and the residual with what was added.
+struct Normed {
+  std::vector<std::byte> out;
+  std::vector<float> sum;
+};
+
+// `weights` [2, size]: of the norm, and of what is added where that is normed.
+Normed RunNorm(CudaDevice& device, DType dtype, const TestMatrix& residual, const TestMatrix& add,
+               const TestMatrix& weights, bool norms_add) {
+  const auto rows = static_cast<int32_t>(residual.view().rows);
+  const auto size = static_cast<int32_t>(residual.view().cols);
+  const DeviceBuffer r = Upload(device, Floats(residual)), a = Upload(device, Floats(add)),
+                     w = Upload(device, Floats(weights));
+  const DeviceBuffer out = Allocate(device, static_cast<size_t>(rows * size) * SizeOf(dtype));
+  Require(
+      device.Check(device.kernels().add_rms_norm(
+                       device.context(), dtype,
+                       {.residual = r.as<float>(),
+                        .residual_stride = residual.view().stride,
+                        .add = a.as<float>(),
+                        .add_stride = add.view().stride,
+                        .add_weight = norms_add ? w.as<float>() + weights.view().stride : nullptr,
+                        .weight = w.as<float>(),
+                        .eps = 1e-5f,
+                        .rows = rows,
+                        .size = size,
+                        .out = out.data(),
+                        .out_stride = size}),
+                   "norm"));
+  return {Download<std::byte>(device, out), Download<float>(device, r)};
+}
+
+// Around what threads hold in registers, too.
+constexpr int32_t kNormSizes[] = {1, 17, 256, 700, 4096, 4097, 8192, 8193, 9500};
+
 TEST_P(CudaElementwise, AddsNormalizesAndMatchesTheReference) {
   std::mt19937_64 random(kSeed);
   constexpr int32_t kRows = 3;
   for (const DType dtype : kOutputs) {
-    // Around what threads hold in registers, too.
-    for (const int32_t size : {1, 17, 256, 700, 4096, 4097, 8192, 8193, 9500}) {
+    for (const int32_t size : kNormSizes) {
       const TestMatrix residual(DType::kF32, kRows, size, 2.0, random),
-          add(DType::kF32, kRows, size, 1.0, random), weight(DType::kF32, 1, size, 1.0, random);
-      std::vector<std::byte> first;
-      std::vector<float> sum;
+          add(DType::kF32, kRows, size, 1.0, random), weight(DType::kF32, 2, size, 1.0, random);
+      Normed first;
       for (const auto& device : devices()) {
-        const DeviceBuffer r = Upload(*device, Floats(residual)), a = Upload(*device, Floats(add)),
-                           w = Upload(*device, Floats(weight));
-        const DeviceBuffer out =
-            Allocate(*device, static_cast<size_t>(kRows * size) * SizeOf(dtype));
-        Require(
-            device->Check(device->kernels().add_rms_norm(device->context(), dtype,
-                                                         {.residual = r.as<float>(),
-                                                          .residual_stride = residual.view().stride,
-                                                          .add = a.as<float>(),
-                                                          .add_stride = add.view().stride,
-                                                          .weight = w.as<float>(),
-                                                          .eps = 1e-5f,
-                                                          .rows = kRows,
-                                                          .size = size,
-                                                          .out = out.data(),
-                                                          .out_stride = size}),
-                          "norm"));
-        const std::vector<std::byte> bytes = Download<std::byte>(*device, out);
-        sum = Download<float>(*device, r);
-        if (first.empty()) first = bytes;
-        ASSERT_EQ(bytes, first) << "two runs differ";
+        const Normed normed = RunNorm(*device, dtype, residual, add, weight, /*norms_add=*/false);
+        if (first.out.empty()) first = normed;
+        ASSERT_EQ(normed.out, first.out) << "two runs differ";
       }
       for (int32_t row = 0; row < kRows; ++row) {
-        const auto offset = static_cast<size_t>(row * residual.view().stride);
+        const float* sum = &first.sum[static_cast<size_t>(row * residual.view().stride)];
         std::vector<double> expected(static_cast<size_t>(size));
-        RmsNormRef(&sum[offset], weight.floats().data, 1e-5, size, expected.data());
-        const float mean = SquaresInOrder(&sum[offset], size) / static_cast<float>(size);
+        RmsNormRef(sum, weight.floats().data, 1e-5, size, expected.data());
+        const float mean = SquaresInOrder(sum, size) / static_cast<float>(size);
         const float scale = 1.0f / std::sqrt(mean + 1e-5f);
         for (size_t c = 0; c < expected.size(); ++c) {
-          ASSERT_EQ(sum[offset + c], residual.floats().row(row)[c] + add.floats().row(row)[c]);
-          ASSERT_NEAR(ElementOf(first, static_cast<size_t>(row * size) + c, dtype), expected[c],
+          ASSERT_EQ(sum[c], residual.floats().row(row)[c] + add.floats().row(row)[c]);
+          const auto at = static_cast<size_t>(row * size) + c;
+          ASSERT_NEAR(ElementOf(first.out, at, dtype), expected[c],
                       Tolerance(dtype, expected[c], size + 6) + 1e-7)
               << dtype << " size " << size << " seed " << kSeed;
           if (dtype != DType::kF32) continue;
-          ASSERT_EQ(ElementOf(first, static_cast<size_t>(row * size) + c, dtype),
-                    sum[offset + c] * scale * weight.floats().data[c])
+          ASSERT_EQ(ElementOf(first.out, at, dtype), sum[c] * scale * weight.floats().data[c])
               << "another order: size " << size << " seed " << kSeed;
         }
       }
@@ -100,32 +110,108 @@ TEST_P(CudaElementwise, AddsNormalizesAndMatchesTheReference) {
   }
 }
 
-TEST_P(CudaElementwise, SiluMulMatchesTheReferenceFromDeepNegativeToLarge) {
+TEST_P(CudaElementwise, NormsWhatItAddsWhereAModelDoes) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kRows = 3;
+  for (const DType dtype : kOutputs) {
+    for (const int32_t size : kNormSizes) {
+      const TestMatrix residual(DType::kF32, kRows, size, 2.0, random),
+          add(DType::kF32, kRows, size, 30.0, random), weights(DType::kF32, 2, size, 1.0, random);
+      Normed first;
+      for (const auto& device : devices()) {
+        const Normed normed = RunNorm(*device, dtype, residual, add, weights, /*norms_add=*/true);
+        if (first.out.empty()) first = normed;
+        ASSERT_EQ(normed.out, first.out) << "two runs differ";
+      }
+      for (int32_t row = 0; row < kRows; ++row) {
+        const float* sum = &first.sum[static_cast<size_t>(row * residual.view().stride)];
+        const float* added = add.floats().row(row);
+        const float mean = SquaresInOrder(added, size) / static_cast<float>(size);
+        const float scale = 1.0f / std::sqrt(mean + 1e-5f);
+        std::vector<double> of_added(static_cast<size_t>(size)), expected(of_added);
+        RmsNormRef(added, weights.floats().row(1), 1e-5, size, of_added.data());
+        RmsNormRef(sum, weights.floats().row(0), 1e-5, size, expected.data());
+        for (size_t c = 0; c < expected.size(); ++c) {
+          const float x = residual.floats().row(row)[c];
+          ASSERT_EQ(sum[c], x + added[c] * scale * weights.floats().row(1)[c])
+              << "another order: size " << size << " seed " << kSeed;
+          ASSERT_NEAR(sum[c], x + of_added[c],
+                      Tolerance(DType::kF32, of_added[c], size + 6) +
+                          std::fabs(x + of_added[c]) * kFloatEps)
+              << "size " << size << " seed " << kSeed;
+          ASSERT_NEAR(ElementOf(first.out, static_cast<size_t>(row * size) + c, dtype), expected[c],
+                      Tolerance(dtype, expected[c], size + 6) + 1e-7)
+              << dtype << " size " << size << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
+// |2 √(2/π) (x + 0.044715 x³)|: GELU is x / (1 + e^-that).
+double ExponentOfGelu(double x) {
+  return std::fabs(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+}
+
+TEST_P(CudaElementwise, GluMatchesTheReferenceFromDeepNegativeToLarge) {
   std::mt19937_64 random(kSeed);
   constexpr int32_t kRows = 2;
   for (const DType dtype : kOutputs) {
+    for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
+      for (const int32_t size : {1, 173, 1030}) {
+        const TestMatrix in(DType::kF32, kRows, 2 * size, 20.0, random);
+        for (const auto& device : devices()) {
+          const DeviceBuffer gate_up = Upload(*device, Floats(in));
+          const DeviceBuffer out =
+              Allocate(*device, static_cast<size_t>(kRows * size) * SizeOf(dtype));
+          Require(device->Check(device->kernels().glu(device->context(), dtype,
+                                                      {.f = f,
+                                                       .gate_up = gate_up.as<float>(),
+                                                       .gate_up_stride = in.view().stride,
+                                                       .rows = kRows,
+                                                       .size = size,
+                                                       .out = out.data(),
+                                                       .out_stride = size}),
+                                "glu"));
+          const std::vector<std::byte> bytes = Download<std::byte>(*device, out);
+          for (int32_t i = 0; i < kRows * size; ++i) {
+            const float* row = in.floats().row(i / size);
+            const double e = GluRef(f, row[i % size], row[size + i % size]);
+            // The exponent of GELU's e^x errs by 4 roundings of its own size. e^x underflows below
+            // -87.3; F16 has steps of 2^-24 near zero.
+            const double exponent = f == Activation::kSilu ? 0 : ExponentOfGelu(row[i % size]);
+            ASSERT_NEAR(
+                ElementOf(bytes, static_cast<size_t>(i), dtype), e,
+                Tolerance(dtype, e, 8 + 4 * exponent) + (dtype == DType::kF16 ? 0x1p-24 : 1e-34))
+                << dtype << " gate " << row[i % size] << " seed " << kSeed;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CudaElementwise, SoftcapMatchesTheReferenceFromSmallToFarBeyondTheCap) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kRows = 2;
+  for (const double spread : {1e-3, 1.0, 30.0, 1e4}) {
     for (const int32_t size : {1, 173, 1030}) {
-      const TestMatrix in(DType::kF32, kRows, 2 * size, 20.0, random);
+      const TestMatrix in(DType::kF32, kRows, size, spread, random);
       for (const auto& device : devices()) {
-        const DeviceBuffer gate_up = Upload(*device, Floats(in));
-        const DeviceBuffer out =
-            Allocate(*device, static_cast<size_t>(kRows * size) * SizeOf(dtype));
-        Require(device->Check(device->kernels().silu_mul(device->context(), dtype,
-                                                         {.gate_up = gate_up.as<float>(),
-                                                          .gate_up_stride = in.view().stride,
+        const DeviceBuffer values = Upload(*device, Floats(in));
+        Require(device->Check(
+            device->kernels().softcap(device->context(), {.cap = 30,
+                                                          .values = values.as<float>(),
+                                                          .stride = in.view().stride,
                                                           .rows = kRows,
-                                                          .size = size,
-                                                          .out = out.data(),
-                                                          .out_stride = size}),
-                              "silu"));
-        const std::vector<std::byte> bytes = Download<std::byte>(*device, out);
+                                                          .size = size}),
+            "softcap"));
+        const std::vector<float> got = Download<float>(*device, values);
         for (int32_t i = 0; i < kRows * size; ++i) {
-          const float* row = in.floats().row(i / size);
-          const double e = SiluMulRef(row[i % size], row[size + i % size]);
-          // e^x underflows below -87.3; F16 has steps of 2^-24 near zero.
-          ASSERT_NEAR(ElementOf(bytes, static_cast<size_t>(i), dtype), e,
-                      Tolerance(dtype, e, 8) + (dtype == DType::kF16 ? 0x1p-24 : 1e-34))
-              << dtype << " size " << size << " seed " << kSeed;
+          const float x = in.floats().row(i / size)[i % size];
+          const double e = SoftcapRef(30, x);
+          const auto at = static_cast<size_t>(i / size * in.view().stride + i % size);
+          ASSERT_NEAR(got[at], e, Tolerance(DType::kF32, e, 8)) << "of " << x << " seed " << kSeed;
         }
       }
     }

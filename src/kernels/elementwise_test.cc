@@ -1,4 +1,4 @@
-// RMSNorm, SiLU·mul and the rotary embedding against their oracles.
+// RMSNorm, gated activations, the soft cap and the rotary embedding against their oracles.
 
 #include <numbers>
 
@@ -19,6 +19,11 @@ double Tolerance(DType dtype, double magnitude, double fp32_steps) {
   return std::fabs(magnitude) * (result + fp32_steps * kFloatEps) * 2 + 1e-30;
 }
 
+// |2 √(2/π) (x + 0.044715 x³)|: GELU is x / (1 + e^-that).
+double ExponentOfGelu(double x) {
+  return std::fabs(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
+}
+
 TEST(Norm, AddsNormalizesAndMatchesTheReference) {
   std::mt19937_64 random(kSeed);
   for (const auto& [isa, dtype] : KernelCases()) {
@@ -33,7 +38,8 @@ TEST(Norm, AddsNormalizesAndMatchesTheReference) {
         sum[static_cast<size_t>(i)] =
             residual.floats().row(i / size)[i % size] + add.floats().row(i / size)[i % size];
       }
-      AddRmsNorm(context, residual.floats(), add.floats(), weight.floats().data, 1e-5f, out.view());
+      AddRmsNorm(context, residual.floats(), add.floats(),
+                 {.weight = weight.floats().data, .eps = 1e-5f}, out.view());
       for (int64_t r = 0; r < 5; ++r) {
         std::vector<double> expected(static_cast<size_t>(size));
         RmsNormRef(&sum[static_cast<size_t>(r * size)], weight.floats().data, 1e-5, size,
@@ -49,23 +55,94 @@ TEST(Norm, AddsNormalizesAndMatchesTheReference) {
   }
 }
 
+TEST(Norm, NormsWhatItAddsWhereAModelDoes) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const int64_t size : {1, 8, 17, 64, 200}) {
+      const TestMatrix residual(DType::kF32, 3, size, 2.0, random),
+          add(DType::kF32, 3, size, 30.0, random), weights(DType::kF32, 2, size, 1.0, random),
+          out(dtype, 3, size, 1.0, random);
+      const std::vector<float> before = Floats(residual);
+      AddRmsNorm(
+          context, residual.floats(), add.floats(),
+          {.weight = weights.floats().row(0), .add_weight = weights.floats().row(1), .eps = 1e-5f},
+          out.view());
+      for (int64_t r = 0; r < 3; ++r) {
+        std::vector<double> added(static_cast<size_t>(size)), expected(added);
+        RmsNormRef(add.floats().row(r), weights.floats().row(1), 1e-5, size, added.data());
+        // Of the sum as it was rounded: where a sum is small, its error is not.
+        RmsNormRef(residual.floats().row(r), weights.floats().row(0), 1e-5, size, expected.data());
+        for (int64_t c = 0; c < size; ++c) {
+          const double a = added[static_cast<size_t>(c)], e = expected[static_cast<size_t>(c)];
+          const double x = before[static_cast<size_t>(r * residual.view().stride + c)];
+          ASSERT_NEAR(residual.floats().row(r)[c], x + a,
+                      Tolerance(DType::kF32, a, static_cast<double>(size) + 6) +
+                          std::fabs(x + a) * kFloatEps)
+              << isa << " size " << size << " seed " << kSeed;
+          ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, static_cast<double>(size) + 6))
+              << isa << " " << dtype << " size " << size << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
 TEST(Activation, MatchesTheReferenceFromDeepNegativeToLarge) {
   std::mt19937_64 random(kSeed);
   for (const auto& [isa, dtype] : KernelCases()) {
     ThreadPool threads(2);
     CpuContext context(threads, isa);
-    for (const int64_t size : {1, 15, 64, 173}) {
-      const TestMatrix in(DType::kF32, 4, 2 * size, 20.0, random), out(dtype, 4, size, 1.0, random);
-      SiluMul(context, in.floats(), out.view());
-      for (int64_t r = 0; r < 4; ++r) {
-        for (int64_t c = 0; c < size; ++c) {
-          const double e = SiluMulRef(in.floats().row(r)[c], in.floats().row(r)[size + c]);
-          // e^x underflows to zero below -87.3: what is lost is below 1e-35.
-          ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, 6) + 1e-34)
-              << isa << " " << dtype;
+    for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
+      for (const int64_t size : {1, 15, 64, 173}) {
+        const TestMatrix in(DType::kF32, 4, 2 * size, 20.0, random),
+            out(dtype, 4, size, 1.0, random);
+        Glu(context, f, in.floats(), out.view());
+        for (int64_t r = 0; r < 4; ++r) {
+          for (int64_t c = 0; c < size; ++c) {
+            const float gate = in.floats().row(r)[c];
+            const double e = GluRef(f, gate, in.floats().row(r)[size + c]);
+            // The exponent of GELU's e^x errs by 4 roundings of its own size; where it is below
+            // -87.3, and SiLU's, e^x becomes zero: what is lost is below 1e-34.
+            const double exponent = f == Activation::kSilu ? 0 : ExponentOfGelu(gate);
+            ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, 6 + 4 * exponent) + 1e-34)
+                << isa << " " << dtype << " gate " << gate << " seed " << kSeed;
+          }
         }
       }
     }
+  }
+}
+
+TEST(Softcap, MatchesTheReferenceFromSmallToFarBeyondTheCap) {
+  std::mt19937_64 random(kSeed);
+  for (const Isa isa : AvailableIsas()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const double spread : {1e-3, 1.0, 30.0, 1e4}) {
+      for (const int64_t size : {1, 15, 64, 173}) {
+        const TestMatrix values(DType::kF32, 3, size, spread, random);
+        const std::vector<float> before = Floats(values);
+        Softcap(context, 30.0f, values.floats());
+        for (int64_t r = 0; r < 3; ++r) {
+          for (int64_t c = 0; c < size; ++c) {
+            const float x = before[static_cast<size_t>(r * values.view().stride + c)];
+            const double e = SoftcapRef(30, x);
+            ASSERT_NEAR(values.floats().row(r)[c], e, Tolerance(DType::kF32, e, 8))
+                << isa << " of " << x << " seed " << kSeed;
+          }
+        }
+      }
+    }
+    const TestMatrix values(DType::kF32, 1, 3, 1.0, random);
+    values.floats().row(0)[0] = INFINITY;
+    values.floats().row(0)[1] = -INFINITY;
+    values.floats().row(0)[2] = NAN;
+    Softcap(context, 30.0f, values.floats());
+    EXPECT_EQ(values.floats().row(0)[0], 30) << isa;
+    EXPECT_EQ(values.floats().row(0)[1], -30) << isa;
+    EXPECT_TRUE(std::isnan(values.floats().row(0)[2])) << isa;
   }
 }
 

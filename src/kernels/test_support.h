@@ -52,6 +52,12 @@ class TestMatrix {
   Matrix view_;
 };
 
+// The floats of a matrix, its padding too.
+inline std::vector<float> Floats(const TestMatrix& matrix) {
+  const MatrixView<float> view = matrix.floats();
+  return {view.data, view.data + view.rows * view.stride};
+}
+
 // All instruction sets of this machine × both dtypes.
 struct KernelCase {
   Isa isa;

@@ -44,7 +44,8 @@ struct ForwardBatch {
   std::span<const BatchSegment> segments;
 };
 
-enum class LayerNorm { kInput, kPostAttention };
+// Of what a layer's attention reads, and its MLP.
+enum class LayerNorm { kAttention, kMlp };
 
 // Used by one thread at a time.
 class Backend {
@@ -63,9 +64,9 @@ class Backend {
   // does again what they did in an earlier step of this shape.
   virtual Status Run(const std::function<Status()>& operators) { return operators(); }
 
-  // residual = the tokens' embeddings, with the adapters' own.
+  // residual = the tokens' embeddings, with the adapters' own, scaled where the model does.
   virtual Status Embed() = 0;
-  // residual += output, but not before layer 0; input = its norm.
+  // residual += output, normed where the model does, but not before layer 0; input = its norm.
   virtual Status AddNorm(int64_t layer, LayerNorm norm) = 0;
   // output = input · Wᵀ + bias, plus the adapters' parts.
   virtual Status Project(int64_t layer, ProjectionGroup group) = 0;
@@ -73,10 +74,11 @@ class Backend {
   virtual Status RopeAppend(int64_t layer) = 0;
   // input = attention of query over the sequences' pages.
   virtual Status Attention(int64_t layer) = 0;
-  // output is gate and up: input = SiLU(gate) · up.
-  virtual Status SiluMul() = 0;
+  // output is gate and up: input = f(gate) · up.
+  virtual Status Glu() = 0;
   // logits [rows.size(), vocab] of residual + output at `rows`, ascending and at most
-  // kMaxLogitRows, with the adapters' parts. The view is valid until the next call.
+  // kMaxLogitRows, with the adapters' parts, capped where the model does. The view is valid until
+  // the next call.
   virtual StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) = 0;
 
   // Whether it chooses tokens by itself, with Choose: for each of `rows`, as above, as `how` says

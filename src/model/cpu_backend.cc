@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/activation/activation.h"
-#include "kernels/norm/norm.h"
+#include "model/kernel_settings.h"
 #include "model/rope_frequencies.h"
 
 namespace aril {
@@ -37,6 +37,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       layout_(layout),
       weights_(std::move(weights)),
       context_(context),
+      embedding_scale_(EmbeddingScale(spec, layout.dtype)),
       rope_(RopeInverseFrequencies(spec.rope, spec.head_dim), max_positions),
       max_rows_(max_rows),
       residual_(Rows(max_rows, spec.hidden_size, sizeof(float))),
@@ -44,7 +45,13 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       input_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
       query_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
       logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
-      logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {}
+      logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
+      logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
+  if (spec.windowed_rope) {
+    windowed_rope_.emplace(RopeInverseFrequencies(*spec.windowed_rope, spec.head_dim),
+                           max_positions);
+  }
+}
 
 MatrixView<float> CpuBackend::Residual() const {
   return {residual_.as<float>(), rows_, spec_.hidden_size, spec_.hidden_size};
@@ -83,6 +90,12 @@ Status CpuBackend::Embed() {
   // they stand in the request's list.
   for (const BatchSegment& segment : batch_.segments) EmbedFromOwnTable(segment);
   for (const BatchSegment& segment : batch_.segments) AddToEmbedding(segment);
+  if (embedding_scale_ == 1) return OkStatus();
+  for (int64_t r = 0; r < rows_; ++r) {
+    for (float& value : std::span(residual.row(r), static_cast<size_t>(spec_.hidden_size))) {
+      value *= embedding_scale_;
+    }
+  }
   return OkStatus();
 }
 
@@ -123,20 +136,31 @@ void CpuBackend::AddToEmbedding(const BatchSegment& segment) {
 
 // The output of the previous layer's MLP joins the residual in a layer's first norm; before the
 // first layer there is none.
-Status CpuBackend::AddNorm(int64_t layer, LayerNorm norm) {
-  const bool is_first = norm == LayerNorm::kInput && layer == 0;
+kernels::RmsNormWeights CpuBackend::NormsOf(int64_t layer, LayerNorm norm) const {
   const Layer& w = WeightsOf(layer);
-  kernels::AddRmsNorm(
-      context_, Residual(), is_first ? MatrixView<const float>{} : Output(spec_.hidden_size),
-      (norm == LayerNorm::kInput ? w.input_norm : w.post_norm).data(),
-      static_cast<float>(spec_.rms_norm_eps), Activation(input_, rows_, spec_.hidden_size));
+  kernels::RmsNormWeights norms{.eps = static_cast<float>(spec_.rms_norm_eps)};
+  if (norm == LayerNorm::kMlp) {
+    norms.weight = w.mlp_norm.data();
+    norms.add_weight = DataOrNull(w.attention_out_norm);
+  } else {
+    norms.weight = w.attention_norm.data();
+    if (layer > 0) norms.add_weight = DataOrNull(WeightsOf(layer - 1).mlp_out_norm);
+  }
+  return norms;
+}
+
+Status CpuBackend::AddNorm(int64_t layer, LayerNorm norm) {
+  const bool is_first = norm == LayerNorm::kAttention && layer == 0;
+  kernels::AddRmsNorm(context_, Residual(),
+                      is_first ? MatrixView<const float>{} : Output(spec_.hidden_size),
+                      NormsOf(layer, norm), Activation(input_, rows_, spec_.hidden_size));
   return OkStatus();
 }
 
 Status CpuBackend::RopeAppend(int64_t layer) {
   const Layer& w = WeightsOf(layer);
   kernels::RopeAppend(context_, Output(OutFeatures(spec_, ProjectionGroup::kQkv)),
-                      {.table = &rope_,
+                      {.table = &RopeOf(layer),
                        .num_heads = spec_.num_heads,
                        .q_norm = DataOrNull(w.q_norm),
                        .k_norm = DataOrNull(w.k_norm),
@@ -149,14 +173,18 @@ Status CpuBackend::RopeAppend(int64_t layer) {
 Status CpuBackend::Attention(int64_t layer) {
   kernels::Attention(
       context_, Activation(query_, rows_, spec_.q_size()),
-      {.num_heads = spec_.num_heads, .layer = layer, .sliding_window = spec_.sliding_window},
+      {.num_heads = spec_.num_heads,
+       .layer = layer,
+       .sliding_window = spec_.HasWindow(layer) ? spec_.sliding_window : std::nullopt,
+       .scale = ScoreScale(spec_),
+       .softcap = ScoreSoftcap(spec_)},
       layout_, batch_.sequences, Activation(input_, rows_, spec_.q_size()));
   return OkStatus();
 }
 
-Status CpuBackend::SiluMul() {
-  kernels::SiluMul(context_, Output(2 * spec_.intermediate_size),
-                   Activation(input_, rows_, spec_.intermediate_size));
+Status CpuBackend::Glu() {
+  kernels::Glu(context_, ActivationOf(spec_), Output(2 * spec_.intermediate_size),
+               Activation(input_, rows_, spec_.intermediate_size));
   return OkStatus();
 }
 
@@ -198,22 +226,28 @@ void CpuBackend::AddAdapters(int64_t layer, ProjectionGroup group, const ConstMa
 StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {
   const auto count = static_cast<int64_t>(rows.size());
   CHECK_LE(count, std::min(rows_, kMaxLogitRows));
-  const MatrixView<float> gathered{logit_residual_.as<float>(), count, spec_.hidden_size,
+  const MatrixView<float> residual{logit_residual_.as<float>(), count, spec_.hidden_size,
                                    spec_.hidden_size};
-  const MatrixView<float> output = Output(spec_.hidden_size);
+  const MatrixView<float> output{logit_output_.as<float>(), count, spec_.hidden_size,
+                                 spec_.hidden_size};
   for (int64_t i = 0; i < count; ++i) {
     const int32_t row = rows[static_cast<size_t>(i)];
     CHECK(row >= 0 && row < rows_);
-    const float* residual = Residual().row(row);
-    for (int64_t c = 0; c < spec_.hidden_size; ++c)
-      gathered.row(i)[c] = residual[c] + output.row(row)[c];
+    std::copy_n(Residual().row(row), spec_.hidden_size, residual.row(i));
+    std::copy_n(Output(spec_.hidden_size).row(row), spec_.hidden_size, output.row(i));
   }
   const Matrix normed = Activation(input_, count, spec_.hidden_size);
-  kernels::AddRmsNorm(context_, gathered, {}, weights_.final_norm.data(),
-                      static_cast<float>(spec_.rms_norm_eps), normed);
+  kernels::AddRmsNorm(context_, residual, output,
+                      {.weight = weights_.final_norm.data(),
+                       .add_weight = DataOrNull(weights_.layers.back().mlp_out_norm),
+                       .eps = static_cast<float>(spec_.rms_norm_eps)},
+                      normed);
   const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
   kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);
   if (!head_segments_.empty()) AddAdaptersToLogits(rows, normed, logits);
+  if (spec_.logit_softcap) {
+    kernels::Softcap(context_, static_cast<float>(*spec_.logit_softcap), logits);
+  }
   return MatrixView<const float>(logits);
 }
 

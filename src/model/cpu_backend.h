@@ -4,11 +4,13 @@
 #define ARIL_MODEL_CPU_BACKEND_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "kernels/cpu/context.h"
 #include "kernels/lora/lora.h"
+#include "kernels/norm/norm.h"
 #include "kernels/rope/rope.h"
 #include "model/backend.h"
 #include "model/weights.h"
@@ -32,7 +34,7 @@ class CpuBackend final : public Backend {
   Status Project(int64_t layer, ProjectionGroup group) override;
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
-  Status SiluMul() override;
+  Status Glu() override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
   Status End() override { return OkStatus(); }
   StatusOr<std::span<const int32_t>> Wait() override { return std::span<const int32_t>(); }
@@ -48,8 +50,12 @@ class CpuBackend final : public Backend {
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
                            MatrixView<float> logits);
 
+  kernels::RmsNormWeights NormsOf(int64_t layer, LayerNorm norm) const;
   const Layer& WeightsOf(int64_t layer) const {
     return weights_.layers[static_cast<size_t>(layer)];
+  }
+  const kernels::RopeTable& RopeOf(int64_t layer) const {
+    return spec_.HasWindowedRope(layer) ? *windowed_rope_ : rope_;
   }
   MatrixView<float> Residual() const;
   MatrixView<float> Output(int64_t cols) const;
@@ -59,16 +65,18 @@ class CpuBackend final : public Backend {
   kernels::KvLayout layout_;
   PackedWeights weights_;
   kernels::CpuContext& context_;
+  float embedding_scale_;
   kernels::RopeTable rope_;
+  std::optional<kernels::RopeTable> windowed_rope_;  // where layers with a window have another one
   int64_t max_rows_;
   ForwardBatch batch_;  // what it points to is there in a step only
   int64_t rows_ = 0;    // of the last Begin
 
-  Buffer residual_;        // [max_rows, hidden] fp32
-  Buffer output_;          // [max_rows, widest projection group] fp32
-  Buffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
-  Buffer logit_residual_;  // [kMaxLogitRows, hidden] fp32
-  Buffer logits_;          // [kMaxLogitRows, vocab] fp32
+  Buffer residual_;                       // [max_rows, hidden] fp32
+  Buffer output_;                         // [max_rows, widest projection group] fp32
+  Buffer input_, query_;                  // [max_rows, widest input of a projection] in the dtype
+  Buffer logit_residual_, logit_output_;  // [kMaxLogitRows, hidden] fp32
+  Buffer logits_;                         // [kMaxLogitRows, vocab] fp32
   std::vector<BatchSegment> head_segments_;  // of the last Begin: those that change lm_head
   std::vector<kernels::LoraSegment> lora_segments_;
   std::vector<float> lora_intermediate_;

@@ -1,7 +1,6 @@
 #include "model/cuda_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/strings.h"
 #include "kernels/lora/lora_plan.h"
 #include "kernels/rope/rope.h"
+#include "model/kernel_settings.h"
 #include "model/rope_frequencies.h"
 
 namespace aril {
@@ -41,7 +41,8 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
   const int64_t max_partials = max_rows *
                                CeilDiv<int64_t>(max_positions, kernels::kAttentionSplit) *
                                (spec.num_heads / spec.num_kv_heads);
-  return {.rope = bytes(max_positions, spec.head_dim / 2, sizeof(float)),
+  const int64_t num_ropes = spec.windowed_rope ? 2 : 1;
+  return {.rope = bytes(num_ropes * max_positions, spec.head_dim / 2, sizeof(float)),
           .residual = bytes(max_rows, spec.hidden_size, sizeof(float)),
           .output = bytes(max_rows, WidestOutput(spec), sizeof(float)),
           .input = bytes(max_rows, WidestInput(spec), SizeOf(layout.dtype)),
@@ -108,10 +109,19 @@ CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, con
       max_rows_(max_rows),
       graphs_(device) {}
 
+StatusOr<CudaBackend::Rope> CudaBackend::MakeRope(const RopeSpec& spec, int64_t max_positions) {
+  const kernels::RopeTable table(RopeInverseFrequencies(spec, spec_.head_dim), max_positions);
+  Rope rope;
+  ASSIGN_OR_RETURN(rope.cos, UploadFloats(device_, table.cos()));
+  ASSIGN_OR_RETURN(rope.sin, UploadFloats(device_, table.sin()));
+  return rope;
+}
+
 Status CudaBackend::AllocateActivations(int64_t max_positions) {
-  const kernels::RopeTable rope(RopeInverseFrequencies(spec_.rope, spec_.head_dim), max_positions);
-  ASSIGN_OR_RETURN(cos_, UploadFloats(device_, rope.cos()));
-  ASSIGN_OR_RETURN(sin_, UploadFloats(device_, rope.sin()));
+  ASSIGN_OR_RETURN(rope_, MakeRope(spec_.rope, max_positions));
+  if (spec_.windowed_rope) {
+    ASSIGN_OR_RETURN(windowed_rope_, MakeRope(*spec_.windowed_rope, max_positions));
+  }
   const Sizes sizes = SizesOf(spec_, layout_, max_rows_, max_positions);
   RETURN_IF_ERROR(rounded_.Reserve(device_, sizes.rounded));
   RETURN_IF_ERROR(ReserveBuffer(device_, residual_, sizes.residual));
@@ -182,7 +192,6 @@ kernels::AttentionPlanShape CudaBackend::AttentionShape() const {
           .num_heads = spec_.num_heads,
           .num_kv_heads = spec_.num_kv_heads,
           .head_dim = spec_.head_dim,
-          .window = spec_.sliding_window.value_or(INT64_MAX),
           .num_multiprocessors = device_.context().num_multiprocessors,
           .max_partials =
               static_cast<int64_t>(partials_.size_bytes() / sizeof(float)) / partial_floats};
@@ -271,6 +280,7 @@ Status CudaBackend::Embed() {
                           .table = weights_.embedding.data.data(),
                           .rows = shape_.rows,
                           .size = static_cast<int32_t>(spec_.hidden_size),
+                          .scale = EmbeddingScale(spec_, layout_.dtype),
                           .out = residual_.as<float>(),
                           .out_stride = spec_.hidden_size};
   if (shape_.has_own_embeddings) {
@@ -287,6 +297,7 @@ Status CudaBackend::AddAdaptersToEmbedding() {
       device_.Check(device_.kernels().embed_shrink(device_.context(), layout_.dtype,
                                                    {.tables = tables,
                                                     .tokens = InTable<int32_t>(step_.tokens),
+                                                    .scale = EmbeddingScale(spec_, layout_.dtype),
                                                     .v = memory_->lora_v.as<float>()}),
                     "LoRA shrink of the embedding"));
   return device_.Check(device_.kernels().lora_expand(device_.context(), layout_.dtype,
@@ -298,22 +309,35 @@ Status CudaBackend::AddAdaptersToEmbedding() {
                        "LoRA expand of the embedding");
 }
 
+kernels::AddRmsNormArgs CudaBackend::NormArgs(const kernels::DeviceBuffer& residual,
+                                              const kernels::DeviceBuffer& add, int32_t rows) {
+  return {.residual = residual.as<float>(),
+          .residual_stride = spec_.hidden_size,
+          .add = add.as<float>(),
+          .add_stride = spec_.hidden_size,
+          .eps = static_cast<float>(spec_.rms_norm_eps),
+          .rows = rows,
+          .size = static_cast<int32_t>(spec_.hidden_size),
+          .out = input_.data(),
+          .out_stride = spec_.hidden_size};
+}
+
 Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
   const DeviceWeights::Layer& w = WeightsOf(layer);
-  const bool is_input = norm == LayerNorm::kInput;
-  return device_.Check(
-      device_.kernels().add_rms_norm(device_.context(), layout_.dtype,
-                                     {.residual = residual_.as<float>(),
-                                      .residual_stride = spec_.hidden_size,
-                                      .add = is_input && layer == 0 ? nullptr : output_.as<float>(),
-                                      .add_stride = spec_.hidden_size,
-                                      .weight = (is_input ? w.input_norm : w.post_norm).as<float>(),
-                                      .eps = static_cast<float>(spec_.rms_norm_eps),
-                                      .rows = shape_.rows,
-                                      .size = static_cast<int32_t>(spec_.hidden_size),
-                                      .out = input_.data(),
-                                      .out_stride = spec_.hidden_size}),
-      "norm");
+  kernels::AddRmsNormArgs args = NormArgs(residual_, output_, shape_.rows);
+  if (norm == LayerNorm::kMlp) {
+    args.weight = w.mlp_norm.as<float>();
+    args.add_weight = w.attention_out_norm.as<float>();
+  } else {
+    args.weight = w.attention_norm.as<float>();
+    if (layer == 0) {
+      args.add = nullptr;
+    } else {
+      args.add_weight = WeightsOf(layer - 1).mlp_out_norm.as<float>();
+    }
+  }
+  return device_.Check(device_.kernels().add_rms_norm(device_.context(), layout_.dtype, args),
+                       "norm");
 }
 
 kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup group,
@@ -367,13 +391,14 @@ Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
 
 Status CudaBackend::RopeAppend(int64_t layer) {
   const DeviceWeights::Layer& w = WeightsOf(layer);
+  const Rope& rope = spec_.HasWindowedRope(layer) ? windowed_rope_ : rope_;
   return device_.Check(
       device_.kernels().rope_append(device_.context(), layout_.dtype,
                                     {.qkv = output_.as<float>(),
                                      .qkv_stride = OutFeatures(spec_, ProjectionGroup::kQkv),
                                      .sequence_rows = InTable<KvRow>(step_.kv_rows),
-                                     .cos = cos_.as<float>(),
-                                     .sin = sin_.as<float>(),
+                                     .cos = rope.cos.as<float>(),
+                                     .sin = rope.sin.as<float>(),
                                      .q_norm = w.q_norm.as<float>(),
                                      .k_norm = w.k_norm.as<float>(),
                                      .norm_eps = static_cast<float>(spec_.rms_norm_eps),
@@ -386,37 +411,38 @@ Status CudaBackend::RopeAppend(int64_t layer) {
 }
 
 Status CudaBackend::Attention(int64_t layer) {
-  const kernels::AttentionPlanShape shape = AttentionShape();
-  return device_.Check(
-      device_.kernels().attention(
-          device_.context(), layout_.dtype,
-          {.tables = InTable<kernels::AttentionTables>(step_.attention),
-           .max_items = shape_.attention_items,
-           .max_tiles = shape_.attention_tiles,
-           .max_partials = static_cast<int32_t>(shape.max_partials),
-           .has_wide_tiles = shape_.has_wide_tiles,
-           .partials = partials_.as<float>(),
-           .q = query_.data(),
-           .q_stride = spec_.q_size(),
-           .layer = kernels::LayerOf(layout_, layer),
-           .num_heads = static_cast<int32_t>(spec_.num_heads),
-           .window = shape.window,
-           .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(spec_.head_dim))),
-           .out = input_.data(),
-           .out_stride = spec_.q_size()}),
-      "attention");
+  const size_t plan = AttentionPlanOf(spec_, layer);
+  const CudaStepShape::Attention& shape = shape_.attention[plan];
+  return device_.Check(device_.kernels().attention(
+                           device_.context(), layout_.dtype,
+                           {.tables = InTable<kernels::AttentionTables>(step_.attention[plan]),
+                            .max_items = shape.items,
+                            .max_tiles = shape.tiles,
+                            .max_partials = static_cast<int32_t>(AttentionShape().max_partials),
+                            .has_wide_tiles = shape.has_wide_tiles,
+                            .partials = partials_.as<float>(),
+                            .q = query_.data(),
+                            .q_stride = spec_.q_size(),
+                            .layer = kernels::LayerOf(layout_, layer),
+                            .num_heads = static_cast<int32_t>(spec_.num_heads),
+                            .window = spec_.HasWindow(layer) ? *spec_.sliding_window : INT64_MAX,
+                            .scale = ScoreScale(spec_),
+                            .softcap = ScoreSoftcap(spec_),
+                            .out = input_.data(),
+                            .out_stride = spec_.q_size()}),
+                       "attention");
 }
 
-Status CudaBackend::SiluMul() {
-  return device_.Check(
-      device_.kernels().silu_mul(device_.context(), layout_.dtype,
-                                 {.gate_up = output_.as<float>(),
-                                  .gate_up_stride = 2 * spec_.intermediate_size,
-                                  .rows = shape_.rows,
-                                  .size = static_cast<int32_t>(spec_.intermediate_size),
-                                  .out = input_.data(),
-                                  .out_stride = spec_.intermediate_size}),
-      "SiLU");
+Status CudaBackend::Glu() {
+  return device_.Check(device_.kernels().glu(device_.context(), layout_.dtype,
+                                             {.f = ActivationOf(spec_),
+                                              .gate_up = output_.as<float>(),
+                                              .gate_up_stride = 2 * spec_.intermediate_size,
+                                              .rows = shape_.rows,
+                                              .size = static_cast<int32_t>(spec_.intermediate_size),
+                                              .out = input_.data(),
+                                              .out_stride = spec_.intermediate_size}),
+                       "the MLP's activation");
 }
 
 Status CudaBackend::End() {

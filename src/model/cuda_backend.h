@@ -58,7 +58,7 @@ class CudaBackend final : public Backend {
   Status Project(int64_t layer, ProjectionGroup group) override;
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
-  Status SiluMul() override;
+  Status Glu() override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
   bool chooses_tokens() const override { return true; }
   Status Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) override;
@@ -79,6 +79,13 @@ class CudaBackend final : public Backend {
   kernels::CudaGemmArgs ProductOf(int64_t layer, ProjectionGroup group, int64_t rows) const;
   kernels::CudaGemmArgs LogitProduct(int64_t rows) const;
   kernels::AttentionPlanShape AttentionShape() const;
+  // Of rows of the hidden size, all but the weights.
+  kernels::AddRmsNormArgs NormArgs(const kernels::DeviceBuffer& residual,
+                                   const kernels::DeviceBuffer& add, int32_t rows);
+  struct Rope {
+    kernels::DeviceBuffer cos, sin;  // fp32 [max_positions, head_dim / 2]
+  };
+  StatusOr<Rope> MakeRope(const RopeSpec& spec, int64_t max_positions);
 
   // Of each segment.
   StatusOr<std::vector<CudaAdapters::Table>> FindAdapters(std::span<const BatchSegment> segments);
@@ -132,13 +139,13 @@ class CudaBackend final : public Backend {
 
   CudaGraphs graphs_;
   std::array<HostStep, kMaxStepsUnderWay> host_steps_;
-  size_t slot_ = 0;                  // of these, that of the last Begin
-  int num_under_way_ = 0;            // steps that have begun and not been waited for
-  CudaStepMemory rounded_;           // for any rounded shape: captured graphs have its addresses
-  CudaStepMemory others_;            // as the largest step so far needed it
-  kernels::DeviceBuffer cos_, sin_;  // fp32 [max_positions, head_dim / 2]
-  kernels::DeviceBuffer residual_;   // fp32 [max_rows, hidden]
-  kernels::DeviceBuffer output_;     // fp32 [max_rows, widest projection group]
+  size_t slot_ = 0;                 // of these, that of the last Begin
+  int num_under_way_ = 0;           // steps that have begun and not been waited for
+  CudaStepMemory rounded_;          // for any rounded shape: captured graphs have its addresses
+  CudaStepMemory others_;           // as the largest step so far needed it
+  Rope rope_, windowed_rope_;       // the latter where layers with a window have another one
+  kernels::DeviceBuffer residual_;  // fp32 [max_rows, hidden]
+  kernels::DeviceBuffer output_;    // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
   kernels::DeviceBuffer partials_;        // fp32, of attention
   kernels::DeviceBuffer chosen_;          // int32 [max_rows], of the last step that chose any

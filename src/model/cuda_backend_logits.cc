@@ -41,21 +41,21 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
   };
   RETURN_IF_ERROR(gather(residual_, logit_residual_));
   RETURN_IF_ERROR(gather(output_, logit_output_));
-  RETURN_IF_ERROR(
-      device_.Check(device_.kernels().add_rms_norm(device_.context(), layout_.dtype,
-                                                   {.residual = logit_residual_.as<float>(),
-                                                    .residual_stride = spec_.hidden_size,
-                                                    .add = logit_output_.as<float>(),
-                                                    .add_stride = spec_.hidden_size,
-                                                    .weight = weights_.final_norm.as<float>(),
-                                                    .eps = static_cast<float>(spec_.rms_norm_eps),
-                                                    .rows = count,
-                                                    .size = static_cast<int32_t>(spec_.hidden_size),
-                                                    .out = input_.data(),
-                                                    .out_stride = spec_.hidden_size}),
-                    "final norm"));
+  kernels::AddRmsNormArgs norm = NormArgs(logit_residual_, logit_output_, count);
+  norm.weight = weights_.final_norm.as<float>();
+  norm.add_weight = weights_.layers.back().mlp_out_norm.as<float>();
+  RETURN_IF_ERROR(device_.Check(
+      device_.kernels().add_rms_norm(device_.context(), layout_.dtype, norm), "final norm"));
   RETURN_IF_ERROR(gemm_->Run(LogitProduct(count)));
-  return AddAdaptersToLogits(head, count);
+  RETURN_IF_ERROR(AddAdaptersToLogits(head, count));
+  if (!spec_.logit_softcap) return OkStatus();
+  return device_.Check(device_.kernels().softcap(device_.context(),
+                                                 {.cap = static_cast<float>(*spec_.logit_softcap),
+                                                  .values = logits_.as<float>(),
+                                                  .stride = spec_.vocab_size,
+                                                  .rows = count,
+                                                  .size = static_cast<int32_t>(spec_.vocab_size)}),
+                       "the cap of logits");
 }
 
 Status CudaBackend::UploadHead(const CudaHead& head) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,11 +71,11 @@ struct Golden {
 };
 
 std::vector<Golden> Goldens() {
-  std::vector<Golden> goldens;
+  std::set<std::string> dirs;  // in their order: the first one is the same everywhere
   for (const auto& dir : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
-    goldens.emplace_back(dir.path());
+    dirs.insert(dir.path());
   }
-  return goldens;
+  return {dirs.begin(), dirs.end()};
 }
 
 // Anything outside of the layers.

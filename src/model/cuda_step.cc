@@ -49,17 +49,21 @@ std::vector<int64_t> OutsOf(const ModelSpec& spec, size_t plan) {
 
 }  // namespace
 
+std::array<bool, kMaxAttentionPlans> AttentionPlansOf(const ModelSpec& spec) {
+  std::array<bool, kMaxAttentionPlans> plans = {};
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    plans[AttentionPlanOf(spec, layer)] = true;
+  }
+  return plans;
+}
+
 CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& attention,
                    const ForwardBatch& batch, std::span<const CudaAdapters::Table> tables)
-    : batch_(batch), tables_(tables), attention_(attention, batch.sequences) {
+    : batch_(batch), tables_(tables) {
   CHECK_EQ(tables.size(), batch.segments.size());
   const int num_multiprocessors = attention.num_multiprocessors;
-  shape_ = {.rows = static_cast<int32_t>(batch.tokens.size()),
-            .attention_items = static_cast<int32_t>(attention_.items().size()),
-            .has_wide_tiles = attention_.has_wide_tiles()};
-  if (attention_.is_split()) {
-    shape_.attention_tiles = static_cast<int32_t>(attention_.tiles().size());
-  }
+  shape_ = {.rows = static_cast<int32_t>(batch.tokens.size())};
+  PlanAttention(spec, attention);
   PlanAdapters(spec, num_multiprocessors);
   PlanEmbedding(spec, num_multiprocessors);
   std::array<size_t, kNumStepPlans> lora_bytes = {};
@@ -71,6 +75,19 @@ CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& att
     lora_bytes[plan] = static_cast<size_t>(plans_[plan]->table_bytes());
   }
   if (!PlaceWithin(spec, num_multiprocessors)) Place(lora_bytes);
+}
+
+void CudaStep::PlanAttention(const ModelSpec& spec, kernels::AttentionPlanShape shape) {
+  const auto exists = AttentionPlansOf(spec);
+  for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
+    if (!exists[i]) continue;
+    const bool has_window = i == 1;
+    shape.window = has_window ? *spec.sliding_window : INT64_MAX;
+    const kernels::AttentionPlan& plan = attention_[i].emplace(shape, batch_.sequences);
+    shape_.attention[i] = {.items = static_cast<int32_t>(plan.items().size()),
+                           .tiles = plan.is_split() ? static_cast<int32_t>(plan.tiles().size()) : 0,
+                           .has_wide_tiles = plan.has_wide_tiles()};
+  }
 }
 
 CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_tokens,
@@ -91,10 +108,13 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
   add(rows * int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(KvRow)});
   add(rows * int64_t{sizeof(const kernels::LoraDeviceMatrix*)});
-  add(int64_t{sizeof(kernels::AttentionTables)});
   add(pages * int64_t{sizeof(std::byte*)});
-  add(static_cast<int64_t>(
-      kernels::MaxAttentionListsBytes(spec.num_heads / spec.num_kv_heads, rows, max_positions)));
+  for (const bool exists : AttentionPlansOf(spec)) {
+    if (!exists) continue;
+    add(int64_t{sizeof(kernels::AttentionTables)});
+    add(static_cast<int64_t>(
+        kernels::MaxAttentionListsBytes(spec.num_heads / spec.num_kv_heads, rows, max_positions)));
+  }
   return size;
 }
 
@@ -152,14 +172,16 @@ void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
 bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   if (shape_.rows > kMaxRoundedRows) return false;
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
-                           .attention_items = NextPowerOfTwo(shape_.attention_items),
-                           .has_wide_tiles = shape_.has_wide_tiles,
+                           .attention = shape_.attention,
                            .touched = shape_.touched,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
   std::array<size_t, kNumStepPlans> lora_bytes = {};
   int64_t v_floats = 0;
-  if (attention_.is_split()) rounded.attention_tiles = NextPowerOfTwo(shape_.attention_tiles);
+  for (CudaStepShape::Attention& attention : rounded.attention) {
+    if (attention.items > 0) attention.items = NextPowerOfTwo(attention.items);
+    if (attention.tiles > 0) attention.tiles = NextPowerOfTwo(attention.tiles);
+  }
   if (shape_.max_rank > 0) {
     rounded.max_rank = shape_.max_rank <= kUsualRank ? kUsualRank : kernels::kLoraMaxExpandRank;
     rounded.touched |= kAllGroups;  // for the same reason: a plan may be empty
@@ -206,7 +228,9 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
   const auto rows = static_cast<size_t>(shape_.rows);
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
-  layout_.attention = place(sizeof(kernels::AttentionTables));
+  for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
+    if (attention_[i]) layout_.attention[i] = place(sizeof(kernels::AttentionTables));
+  }
   if (shape_.has_own_embeddings) {
     layout_.own_embeddings = place(rows * sizeof(const kernels::LoraDeviceMatrix*));
   }
@@ -219,7 +243,9 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
     num_pages += sequence.pages.size();
   }
   layout_.pages = place(num_pages * sizeof(std::byte*));
-  layout_.attention_lists = place(attention_.lists_bytes());
+  for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
+    if (attention_[i]) layout_.attention_lists[i] = place(attention_[i]->lists_bytes());
+  }
   layout_.size_bytes = end;
 }
 
@@ -247,8 +273,11 @@ void CudaStep::Write(std::byte* to, const std::byte* at) const {
       kv_rows[sequence.first_row + i] = {pages[s], sequence.first_position + i};
     }
   }
-  attention_.Write(*reinterpret_cast<kernels::AttentionTables*>(to + layout_.attention),
-                   to + layout_.attention_lists, at + layout_.attention_lists, pages);
+  for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
+    if (!attention_[i]) continue;
+    attention_[i]->Write(*reinterpret_cast<kernels::AttentionTables*>(to + layout_.attention[i]),
+                         to + layout_.attention_lists[i], at + layout_.attention_lists[i], pages);
+  }
   if (shape_.has_own_embeddings) {
     auto* const own =
         reinterpret_cast<const kernels::LoraDeviceMatrix**>(to + layout_.own_embeddings);

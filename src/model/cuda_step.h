@@ -27,14 +27,28 @@ namespace aril {
 inline constexpr size_t kEmbeddingPlan = kNumProjectionGroups;
 inline constexpr size_t kNumStepPlans = kNumProjectionGroups + 1;
 
+// Attention has a plan for the layers that see all keys, and one for those with a window: as many
+// as the model has kinds of layers.
+inline constexpr size_t kMaxAttentionPlans = 2;
+inline size_t AttentionPlanOf(const ModelSpec& spec, int64_t layer) {
+  return spec.HasWindow(layer) ? 1 : 0;
+}
+// Whether a layer has that plan.
+std::array<bool, kMaxAttentionPlans> AttentionPlansOf(const ModelSpec& spec);
+
 // What the launches of a step depend on; all else is in its table. Steps of one shape can be run by
 // one graph: there everything is rounded up to what few shapes have.
 struct CudaStepShape {
-  int32_t rows = 0;             // launched; those beyond the batch's are of no sequence
-  int32_t attention_items = 0;  // kernels/attention/attention_cuda.h
-  int32_t attention_tiles = 0;  // 0: none is split
-  bool has_wide_tiles = false;  // of attention
-  int32_t max_rank = 0;         // of the adapters; 0: none
+  int32_t rows = 0;  // launched; those beyond the batch's are of no sequence
+  struct Attention {
+    int32_t items = 0;  // kernels/attention/attention_cuda.h
+    int32_t tiles = 0;  // 0: none is split
+    bool has_wide_tiles = false;
+
+    friend auto operator<=>(const Attention&, const Attention&) = default;
+  };
+  std::array<Attention, kMaxAttentionPlans> attention = {};
+  int32_t max_rank = 0;  // of the adapters; 0: none
   // Bit by bit, the plans that there are; of a rounded shape that has any, those of all projection
   // groups.
   uint32_t touched = 0;
@@ -51,21 +65,21 @@ struct CudaStepShape {
 // Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages and
 // the lists of attention, which only the table itself points to.
 struct CudaStepLayout {
-  size_t tokens = 0;                            // int32 [rows]
-  size_t kv_rows = 0;                           // KvRow [rows]
-  size_t attention = 0;                         // AttentionTables
+  size_t tokens = 0;                                      // int32 [rows]
+  size_t kv_rows = 0;                                     // KvRow [rows]
+  std::array<size_t, kMaxAttentionPlans> attention = {};  // AttentionTables
   size_t own_embeddings = 0;                    // const LoraDeviceMatrix* [rows], or nothing
   std::array<size_t, kNumStepPlans> lora = {};  // LoraTables, and what belongs to them
   size_t pages = 0;                             // addresses
-  size_t attention_lists = 0;
+  std::array<size_t, kMaxAttentionPlans> attention_lists = {};
   size_t size_bytes = 0;
 };
 
 // One step's table, on the host.
 class CudaStep {
  public:
-  // `tables`: of each segment's adapter. Steps of up to this many rows, and no more than one
-  // segment for each of them, get a rounded shape.
+  // `attention`: its window is the spec's. `tables`: of each segment's adapter. Steps of up to this
+  // many rows, and no more than one segment for each of them, get a rounded shape.
   static constexpr int64_t kMaxRoundedRows = 64;
   // What is launched for so many rows, or fewer, at most.
   static int64_t MaxLaunchedRows(int64_t rows) { return RoundUp(rows, int64_t{8}); }
@@ -95,6 +109,7 @@ class CudaStep {
   void Write(std::byte* to, const std::byte* at) const;
 
  private:
+  void PlanAttention(const ModelSpec& spec, kernels::AttentionPlanShape shape);
   void PlanAdapters(const ModelSpec& spec, int num_multiprocessors);
   void PlanEmbedding(const ModelSpec& spec, int num_multiprocessors);
   void FindOwnEmbeddings();
@@ -106,7 +121,7 @@ class CudaStep {
 
   const ForwardBatch& batch_;
   std::span<const CudaAdapters::Table> tables_;
-  kernels::AttentionPlan attention_;
+  std::array<std::optional<kernels::AttentionPlan>, kMaxAttentionPlans> attention_;
   std::array<std::optional<kernels::LoraPlan>, kNumStepPlans> plans_;
   std::vector<const kernels::LoraDeviceMatrix*> own_embeddings_;  // [rows]; nothing if all are null
   CudaStepShape shape_;

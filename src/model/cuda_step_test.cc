@@ -146,14 +146,37 @@ TEST(CudaStep, AStepOfDecodesHasAnotherShapeThanOneWithAPrefill) {
   const ForwardBatch batch = decodes.batch();
   const CudaStepShape of_decodes =
       CudaStep(LargeModel(), LargeAttention(), batch, decodes.tables).shape();
-  EXPECT_FALSE(of_decodes.has_wide_tiles);
+  EXPECT_FALSE(of_decodes.attention[0].has_wide_tiles);
   decodes.sequences.pop_back();
   decodes.sequences.back().num_rows = 2;
   const ForwardBatch with_prefill = decodes.batch();
   const CudaStepShape shape =
       CudaStep(LargeModel(), LargeAttention(), with_prefill, decodes.tables).shape();
-  EXPECT_TRUE(shape.has_wide_tiles);
+  EXPECT_TRUE(shape.attention[0].has_wide_tiles);
   EXPECT_NE(shape, of_decodes);
+}
+
+// A row at 511 sees 512 keys, and with a window of 100 those of one split.
+TEST(CudaStep, LayersWithAWindowHaveAPlanOfTheirOwn) {
+  const Decodes decodes(8);
+  const ForwardBatch batch = decodes.batch();
+  ModelSpec spec = LargeModel();
+  spec.sliding_window = 100;
+  const auto shape_of = [&](const std::vector<bool>& full_attention) {
+    spec.full_attention = full_attention;
+    const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
+    EXPECT_LE(step.size().table_bytes, CudaStep::LargestRounded(spec, 2, 8, 512).table_bytes);
+    return step.shape().attention;
+  };
+  std::vector<bool> mixed(32, false);
+  mixed[5] = true;
+  const auto both = shape_of(mixed), windowed = shape_of({}),
+             full = shape_of(std::vector<bool>(32, true));
+  EXPECT_GT(full[0].items, windowed[1].items);
+  EXPECT_EQ(full[1], CudaStepShape::Attention());
+  EXPECT_EQ(windowed[0], CudaStepShape::Attention());
+  EXPECT_EQ(both[0], full[0]);
+  EXPECT_EQ(both[1], windowed[1]);
 }
 
 TEST(CudaStep, AnotherStepIsOnePiece) {

@@ -59,8 +59,10 @@ class Uploader {
 
 StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device, LayerWeights<DeviceMatrix> from) {
   DeviceWeights::Layer layer;
-  ASSIGN_OR_RETURN(layer.input_norm, UploadFloats(device, from.input_norm));
-  ASSIGN_OR_RETURN(layer.post_norm, UploadFloats(device, from.post_norm));
+  ASSIGN_OR_RETURN(layer.attention_norm, UploadFloats(device, from.attention_norm));
+  ASSIGN_OR_RETURN(layer.mlp_norm, UploadFloats(device, from.mlp_norm));
+  ASSIGN_OR_RETURN(layer.attention_out_norm, UploadFloats(device, from.attention_out_norm));
+  ASSIGN_OR_RETURN(layer.mlp_out_norm, UploadFloats(device, from.mlp_out_norm));
   ASSIGN_OR_RETURN(layer.q_norm, UploadFloats(device, from.q_norm));
   ASSIGN_OR_RETURN(layer.k_norm, UploadFloats(device, from.k_norm));
   for (size_t i = 0; i < kNumProjectionGroups; ++i) {

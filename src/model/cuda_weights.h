@@ -28,8 +28,9 @@ struct DeviceWeights {
       DeviceMatrix w;
       kernels::DeviceBuffer bias;  // fp32 [out], or nothing
     };
-    kernels::DeviceBuffer input_norm, post_norm;  // fp32 [hidden]
-    kernels::DeviceBuffer q_norm, k_norm;         // fp32 [head_dim], or nothing
+    kernels::DeviceBuffer attention_norm, mlp_norm;          // fp32 [hidden]
+    kernels::DeviceBuffer attention_out_norm, mlp_out_norm;  // likewise, or nothing
+    kernels::DeviceBuffer q_norm, k_norm;                    // fp32 [head_dim], or nothing
     std::array<Group, kNumProjectionGroups> groups;
   };
   std::vector<Layer> layers;

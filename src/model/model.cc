@@ -23,14 +23,14 @@ Status Model::RunLayers() {
 }
 
 Status Model::RunLayer(int64_t layer) {
-  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kInput));
+  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kAttention));
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kQkv));
   RETURN_IF_ERROR(backend_->RopeAppend(layer));
   RETURN_IF_ERROR(backend_->Attention(layer));
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kO));
-  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kPostAttention));
+  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kMlp));
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kGateUp));
-  RETURN_IF_ERROR(backend_->SiluMul());
+  RETURN_IF_ERROR(backend_->Glu());
   return backend_->Project(layer, ProjectionGroup::kDown);
 }
 

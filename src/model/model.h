@@ -1,4 +1,4 @@
-// The forward pass of a decoder-only transformer of the Llama family, written once for all
+// The forward pass of a decoder-only transformer (Llama, Qwen, Gemma, …), written once for all
 // architectures of spec/model_spec.h, any mix of adapters, and every backend.
 //
 // Precision: the residual stream, projections' outputs, softmax and norms are fp32; what enters a

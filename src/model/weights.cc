@@ -29,8 +29,12 @@ bool HaveEqualBytes(const TensorView& a, const TensorView& b) {
 // Takes tensors out of a checkpoint, and remembers which.
 class Loader {
  public:
-  Loader(const Checkpoint& checkpoint, ThreadPool& threads, const LoadProgress& progress)
-      : checkpoint_(checkpoint), threads_(threads), progress_(progress) {
+  Loader(const Checkpoint& checkpoint, const ModelSpec& spec, ThreadPool& threads,
+         const LoadProgress& progress)
+      : checkpoint_(checkpoint),
+        norm_offset_(spec.unit_offset_norms ? 1.0f : 0.0f),
+        threads_(threads),
+        progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
   }
 
@@ -50,6 +54,13 @@ class Loader {
     std::vector<float> values(static_cast<size_t>(size));
     CopyAsFloat(tensor, 0, size, values.data());
     return values;
+  }
+
+  // Of an RMSNorm.
+  StatusOr<std::vector<float>> Norm(const std::string& module, int64_t size) {
+    ASSIGN_OR_RETURN(std::vector<float> weight, Vector(module + ".weight", size));
+    for (float& value : weight) value += norm_offset_;
+    return weight;
   }
 
   struct Part {
@@ -120,6 +131,7 @@ class Loader {
   }
 
   const Checkpoint& checkpoint_;
+  float norm_offset_;
   ThreadPool& threads_;
   const LoadProgress& progress_;
   std::set<std::string, std::less<>> taken_;
@@ -132,21 +144,35 @@ bool HasBias(const ModelSpec& spec, ProjectionGroup group) {
          (group == ProjectionGroup::kO && spec.o_bias);
 }
 
+// "post_attention_layernorm" is after attention in both, but before the addition only where there
+// are output_norms.
+template <typename Matrix>
+Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefix,
+                 LayerWeights<Matrix>& weights) {
+  const std::string before_mlp =
+      spec.output_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+  ASSIGN_OR_RETURN(weights.attention_norm,
+                   loader.Norm(prefix + "input_layernorm", spec.hidden_size));
+  ASSIGN_OR_RETURN(weights.mlp_norm, loader.Norm(prefix + before_mlp, spec.hidden_size));
+  if (spec.output_norms) {
+    ASSIGN_OR_RETURN(weights.attention_out_norm,
+                     loader.Norm(prefix + "post_attention_layernorm", spec.hidden_size));
+    ASSIGN_OR_RETURN(weights.mlp_out_norm,
+                     loader.Norm(prefix + "post_feedforward_layernorm", spec.hidden_size));
+  }
+  if (spec.qk_norm) {
+    ASSIGN_OR_RETURN(weights.q_norm, loader.Norm(prefix + "self_attn.q_norm", spec.head_dim));
+    ASSIGN_OR_RETURN(weights.k_norm, loader.Norm(prefix + "self_attn.k_norm", spec.head_dim));
+  }
+  return OkStatus();
+}
+
 template <typename Matrix>
 StatusOr<LayerWeights<Matrix>> TakeLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
                                          const MatrixMaker<Matrix>& make) {
   const std::string prefix = StrCat("model.layers.", layer, ".");
   LayerWeights<Matrix> weights;
-  ASSIGN_OR_RETURN(weights.input_norm,
-                   loader.Vector(prefix + "input_layernorm.weight", spec.hidden_size));
-  ASSIGN_OR_RETURN(weights.post_norm,
-                   loader.Vector(prefix + "post_attention_layernorm.weight", spec.hidden_size));
-  if (spec.qk_norm) {
-    ASSIGN_OR_RETURN(weights.q_norm,
-                     loader.Vector(prefix + "self_attn.q_norm.weight", spec.head_dim));
-    ASSIGN_OR_RETURN(weights.k_norm,
-                     loader.Vector(prefix + "self_attn.k_norm.weight", spec.head_dim));
-  }
+  RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
   for (const ProjectionGroup group : kAllProjectionGroups) {
     std::vector<Loader::Part> parts;
     for (const Projection projection : ProjectionsOf(group)) {
@@ -170,12 +196,12 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
                                            const MatrixMaker<Matrix>& make) {
   ModelWeights<Matrix> weights;
   weights.checkpoint = std::move(checkpoint);
-  Loader loader(weights.checkpoint, threads, progress);
+  Loader loader(weights.checkpoint, spec, threads, progress);
   ASSIGN_OR_RETURN(weights.embedding, loader.Take(kEmbedding, {spec.vocab_size, spec.hidden_size}));
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     ASSIGN_OR_RETURN(weights.layers.emplace_back(), TakeLayer(loader, spec, layer, make));
   }
-  ASSIGN_OR_RETURN(weights.final_norm, loader.Vector("model.norm.weight", spec.hidden_size));
+  ASSIGN_OR_RETURN(weights.final_norm, loader.Norm("model.norm", spec.hidden_size));
   std::vector<TensorView> lm_head = {weights.embedding};
   if (spec.tie_word_embeddings) {
     RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));

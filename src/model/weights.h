@@ -30,8 +30,11 @@ struct LayerWeights {
     return groups[static_cast<size_t>(group)];
   }
 
-  std::vector<float> input_norm;      // [hidden]
-  std::vector<float> post_norm;       // [hidden]
+  // [hidden]: of what enters attention and the MLP, and of what they give, the latter empty without
+  // output_norms. All norms are by what they multiply with, also where files have the difference
+  // from 1.
+  std::vector<float> attention_norm, mlp_norm;
+  std::vector<float> attention_out_norm, mlp_out_norm;
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
   std::array<Group, kNumProjectionGroups> groups;
 };

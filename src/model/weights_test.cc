@@ -59,6 +59,7 @@ TEST(LoadWeights, LoadsEveryGoldenInBothDTypes) {
         EXPECT_EQ(layer[ProjectionGroup::kQkv].bias.empty(), !spec->qkv_bias);
         EXPECT_EQ(layer[ProjectionGroup::kO].bias.empty(), !spec->o_bias);
         EXPECT_EQ(layer.q_norm.size(), spec->qk_norm ? static_cast<size_t>(spec->head_dim) : 0);
+        EXPECT_EQ(layer.mlp_out_norm.empty(), !spec->output_norms);
       }
     }
   }

@@ -22,8 +22,21 @@ enum class BiasRule {
 // What sliding-window attention a family has.
 enum class WindowRule {
   kNone,
-  kAllLayers,         // "sliding_window": on every layer, or null
-  kUseFlagMustBeOff,  // Qwen: "use_sliding_window" turns it on for some layers; not supported
+  kAllLayers,    // "sliding_window": on every layer, or null
+  kUpperLayers,  // Qwen: on those from "max_window_layers", if "use_sliding_window" says so
+  kMostLayers,   // Gemma 2, 3: on all but one of so many
+};
+
+// What only the families of Gemma have. A field that such a family has not is named "" here.
+struct GemmaRules {
+  std::string_view activation_field;
+  bool output_norms;
+  bool two_ropes;  // layers with a window have a RoPE of their own
+  std::string_view query_scalar_field;
+  // Defaults; 0: none, and another one is not supported.
+  double attn_softcap;
+  std::string_view logit_softcap_field;
+  double logit_softcap;
 };
 
 // The defaults are those of the configuration class in transformers (4.40 to 5.x agree on them).
@@ -39,7 +52,13 @@ struct Family {
   WindowRule window;
   // For a missing "sliding_window"; 0: none.
   int64_t default_sliding_window;
+  // Of kMostLayers, without "layer_types": of so many layers the last one sees all keys; a field of
+  // this name may say how many.
+  int64_t default_window_pattern = 0;
+  std::string_view window_pattern_field = "";
   bool qk_norm;
+  bool default_tied = false;  // for a missing "tie_word_embeddings"
+  std::optional<GemmaRules> gemma = std::nullopt;
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;
 };

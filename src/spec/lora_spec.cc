@@ -29,9 +29,16 @@ constexpr std::string_view kEmbedding = "model.embed_tokens";
 // Modules that PEFT cannot adapt, and refuses when they are named.
 constexpr std::string_view kNotLinear[] = {"model", "model.layers", "model.norm",
                                            "model.rotary_emb"};
-constexpr std::string_view kNotLinearInLayers[] = {
-    "",     ".self_attn",  ".self_attn.q_norm", ".self_attn.k_norm",
-    ".mlp", ".mlp.act_fn", ".input_layernorm",  ".post_attention_layernorm"};
+constexpr std::string_view kNotLinearInLayers[] = {"",
+                                                   ".self_attn",
+                                                   ".self_attn.q_norm",
+                                                   ".self_attn.k_norm",
+                                                   ".mlp",
+                                                   ".mlp.act_fn",
+                                                   ".input_layernorm",
+                                                   ".post_attention_layernorm",
+                                                   ".pre_feedforward_layernorm",
+                                                   ".post_feedforward_layernorm"};
 
 std::string ModuleName(int64_t layer, Projection projection) {
   return StrCat("model.layers.", layer, ".", ModulePath(projection));

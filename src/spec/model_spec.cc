@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "spec/family.h"
 #include "spec/fields.h"
+#include "spec/layer_windows.h"
 #include "spec/rope_spec.h"
 
 namespace aril {
@@ -15,12 +16,12 @@ using internal::BadField;
 using internal::BiasRule;
 using internal::Family;
 using internal::FindField;
+using internal::GemmaRules;
 using internal::ReadBool;
 using internal::ReadInt;
 using internal::ReadNumber;
 using internal::ReadString;
 using internal::UnsupportedField;
-using internal::WindowRule;
 
 // Far beyond any published model, and small enough that products of any three fit int64.
 constexpr int64_t kMaxVocabSize = int64_t{1} << 22;
@@ -34,21 +35,19 @@ constexpr int64_t kMaxTokenId = INT32_MAX;
 
 // What stands here must be off: each changes the result and none is implemented.
 constexpr std::string_view kMustBeOff[] = {
-    "quantization_config",  // GPTQ, AWQ, bitsandbytes, FP8, …
-    "compression_config",   // the same, by compressed-tensors
-    "mlp_bias",             // Llama
-    "text_config",          // a model that also sees or hears
-    "per_layer_config",     // transformers 5: layers of different shapes
+    "quantization_config",          // GPTQ, AWQ, bitsandbytes, FP8, …
+    "compression_config",           // the same, by compressed-tensors
+    "mlp_bias",                     // Llama
+    "text_config",                  // a model that also sees or hears
+    "per_layer_config",             // transformers 5: layers of different shapes
+    "use_bidirectional_attention",  // Gemma, as an embedding model
 };
+
+constexpr std::string_view kAttnSoftcap = "attn_logit_softcapping";
 
 Status CheckUnsupported(const Json& config) {
   for (const std::string_view key : kMustBeOff) {
     if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
-  }
-  ASSIGN_OR_RETURN(const std::string activation, ReadString(config, "hidden_act", "silu"));
-  // transformers knows SiLU by both names.
-  if (activation != "silu" && activation != "swish") {
-    return UnsupportedField(config, "hidden_act", "\"silu\"");
   }
   return OkStatus();
 }
@@ -106,38 +105,66 @@ Status ReadBias(const Json& config, const Family& family, ModelSpec* spec) {
   return OkStatus();
 }
 
-Status ReadSlidingWindow(const Json& config, const Family& family, ModelSpec* spec) {
-  switch (family.window) {
-    case WindowRule::kNone:
-      if (FindField(config, "sliding_window") == nullptr) return OkStatus();
-      return UnsupportedField(config, "sliding_window", StrCat("null for ", family.architecture));
-    case WindowRule::kUseFlagMustBeOff: {
-      ASSIGN_OR_RETURN(const bool used, ReadBool(config, "use_sliding_window", false));
-      return used ? UnsupportedField(config, "use_sliding_window", "false") : OkStatus();
-    }
-    case WindowRule::kAllLayers:
-      break;
+// A number above 0, or null for none; `fallback` where it is absent, 0 for none.
+StatusOr<std::optional<double>> ReadSoftcap(const Json& config, std::string_view key,
+                                            double fallback) {
+  const Json* value = config.Find(key);
+  if (value != nullptr && value->is_null()) return std::optional<double>();
+  if (value == nullptr && fallback == 0) return std::optional<double>();
+  ASSIGN_OR_RETURN(const double cap, ReadNumber(config, {key, 1e-3, 1e6, fallback}));
+  return std::optional<double>(cap);
+}
+
+// The activation of the MLP's gate; transformers knows SiLU by two names.
+Status ReadSilu(const Json& config) {
+  ASSIGN_OR_RETURN(const std::string activation, ReadString(config, "hidden_act", "silu"));
+  if (activation == "silu" || activation == "swish") return OkStatus();
+  return UnsupportedField(config, "hidden_act", "\"silu\"");
+}
+
+Status ReadGelu(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
+  constexpr std::string_view kGeluTanh = "gelu_pytorch_tanh";
+  ASSIGN_OR_RETURN(const std::string activation,
+                   ReadString(config, rules.activation_field, kGeluTanh));
+  // The first files of Gemma say so, and mean the other one.
+  const bool is_legacy = rules.activation_field == "hidden_act" && activation == "gelu";
+  if (activation != kGeluTanh && !is_legacy) {
+    return UnsupportedField(config, rules.activation_field, StrCat("\"", kGeluTanh, "\""));
   }
-  // An explicit null means none; only an absent field means the default.
-  if (const Json* window = config.Find("sliding_window"); window != nullptr && window->is_null()) {
-    return OkStatus();
-  }
-  ASSIGN_OR_RETURN(spec->sliding_window, ReadInt(config, {"sliding_window", 1, kMaxPositions,
-                                                          family.default_sliding_window}));
+  spec->activation = MlpActivation::kGeluTanh;
   return OkStatus();
 }
 
-// "layer_types" may only say for every layer what the other fields say.
-Status CheckLayerTypes(const Json& config, const ModelSpec& spec) {
-  const Json* types = FindField(config, "layer_types");
-  if (types == nullptr) return OkStatus();
-  const std::string_view expected = spec.sliding_window ? "sliding_attention" : "full_attention";
-  const std::string supported =
-      StrCat("\"", expected, "\" for each of ", spec.num_layers, " layers");
-  if (types->AsArray() == nullptr) return BadField(config, "layer_types", supported);
-  bool all = std::ssize(*types->AsArray()) == spec.num_layers;
-  for (const Json& type : *types->AsArray()) all &= type.AsString() && *type.AsString() == expected;
-  return all ? OkStatus() : UnsupportedField(config, "layer_types", supported);
+Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadGelu(config, rules, spec));
+  spec->unit_offset_norms = true;
+  spec->scaled_embedding = true;
+  spec->output_norms = rules.output_norms;
+  if (!rules.query_scalar_field.empty()) {
+    ASSIGN_OR_RETURN(spec->query_pre_attn_scalar,
+                     ReadNumber(config, {rules.query_scalar_field, 1e-3, 1e6, 256.0}));
+  }
+  if (rules.attn_softcap == 0 && !internal::IsOff(config, kAttnSoftcap)) {
+    return UnsupportedField(config, kAttnSoftcap, "null or absent for " + spec->architecture);
+  }
+  ASSIGN_OR_RETURN(spec->attn_softcap, ReadSoftcap(config, kAttnSoftcap, rules.attn_softcap));
+  if (!rules.logit_softcap_field.empty()) {
+    ASSIGN_OR_RETURN(spec->logit_softcap,
+                     ReadSoftcap(config, rules.logit_softcap_field, rules.logit_softcap));
+  }
+  return OkStatus();
+}
+
+Status ReadRope(const Json& config, const Family& family, ModelSpec* spec) {
+  if (!family.gemma || !family.gemma->two_ropes) {
+    ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, spec->max_position_embeddings));
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(const internal::TwoRopes ropes,
+                   internal::ParseTwoRopes(config, spec->max_position_embeddings));
+  spec->rope = ropes.full;
+  spec->windowed_rope = ropes.windowed;
+  return OkStatus();
 }
 
 Status ReadDType(const Json& config, ModelSpec* spec) {
@@ -213,11 +240,12 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   spec.qk_norm = family->qk_norm;
   RETURN_IF_ERROR(ReadSizes(config, *family, &spec));
   RETURN_IF_ERROR(ReadBias(config, *family, &spec));
-  RETURN_IF_ERROR(ReadSlidingWindow(config, *family, &spec));
-  RETURN_IF_ERROR(CheckLayerTypes(config, spec));
+  RETURN_IF_ERROR(internal::ReadLayerWindows(config, *family, &spec));
+  RETURN_IF_ERROR(family->gemma ? ReadGemma(config, *family->gemma, &spec) : ReadSilu(config));
   ASSIGN_OR_RETURN(spec.rms_norm_eps, ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, 1e-6}));
-  ASSIGN_OR_RETURN(spec.rope, internal::ParseRopeSpec(config, spec.max_position_embeddings));
-  ASSIGN_OR_RETURN(spec.tie_word_embeddings, ReadBool(config, "tie_word_embeddings", false));
+  RETURN_IF_ERROR(ReadRope(config, *family, &spec));
+  ASSIGN_OR_RETURN(spec.tie_word_embeddings,
+                   ReadBool(config, "tie_word_embeddings", family->default_tied));
   RETURN_IF_ERROR(ReadDType(config, &spec));
   RETURN_IF_ERROR(ReadTokens(config, generation_config, *family, &spec));
   return spec;

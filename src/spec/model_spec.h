@@ -29,6 +29,9 @@ std::string_view Name(Projection projection);
 // "self_attn.q_proj", …: the module's path inside a layer.
 std::string_view ModulePath(Projection projection);
 
+// Of the gate in the MLP (kernels/activation).
+enum class MlpActivation : uint8_t { kSilu, kGeluTanh };
+
 struct RopeSpec {
   enum class Scaling { kNone, kLinear, kLlama3 };
   double theta = 10000.0;
@@ -52,12 +55,28 @@ struct ModelSpec {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   RopeSpec rope;
+  // Of the layers with a window, where theirs is another one (Gemma 3).
+  std::optional<RopeSpec> windowed_rope;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
   bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
-  bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3)
-  // A query at position i sees keys j with i - j < sliding_window (Mistral).
+  bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3, Gemma 3)
+  // A query at position i of a layer with a window sees keys j with i - j < sliding_window.
   std::optional<int64_t> sliding_window;
+  // [num_layers], the layers that see all keys all the same (Gemma 2, 3); empty: none does.
+  std::vector<bool> full_attention;
+  MlpActivation activation = MlpActivation::kSilu;
+  // Gemma: weights of norms are stored as what they differ from 1 by, and embeddings are multiplied
+  // by sqrt(hidden_size).
+  bool unit_offset_norms = false;
+  bool scaled_embedding = false;
+  // Gemma 2, 3: what attention and the MLP give is normed, too, before it is added.
+  bool output_norms = false;
+  // Attention's scores are divided by the square root of this, or of head_dim.
+  std::optional<double> query_pre_attn_scalar;
+  // x becomes cap · tanh(x / cap): of the scores, so scaled, and of the logits (Gemma 2).
+  std::optional<double> attn_softcap;
+  std::optional<double> logit_softcap;
   // The dtype that config.json states for the file; nullopt if it states none.
   std::optional<DType> dtype;
   std::vector<int32_t> eos_token_ids;
@@ -65,6 +84,15 @@ struct ModelSpec {
 
   int64_t q_size() const { return num_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }
+
+  bool HasWindow(int64_t layer) const {
+    return sliding_window &&
+           (full_attention.empty() || !full_attention[static_cast<size_t>(layer)]);
+  }
+  // Whether its RoPE is windowed_rope.
+  bool HasWindowedRope(int64_t layer) const { return windowed_rope && HasWindow(layer); }
+  // By which attention's scores are multiplied.
+  double AttentionScale() const;
 
   // Input and output width of a projection.
   int64_t InFeatures(Projection projection) const;

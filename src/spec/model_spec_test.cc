@@ -110,6 +110,109 @@ TEST(ModelSpec, ReadsLlama32) {
   EXPECT_THAT(spec.eos_token_ids, ElementsAre(128001));
 }
 
+// google/gemma-2b, as it was first published
+TEST(ModelSpec, ReadsGemma) {
+  const auto config = Json::Parse(R"({
+    "architectures": ["GemmaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "bos_token_id": 2, "eos_token_id": 1, "head_dim": 256, "hidden_act": "gelu",
+    "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 16384,
+    "max_position_embeddings": 8192, "model_type": "gemma", "num_attention_heads": 8,
+    "num_hidden_layers": 18, "num_key_value_heads": 1, "pad_token_id": 0, "rms_norm_eps": 1e-06,
+    "rope_scaling": null, "rope_theta": 10000.0, "torch_dtype": "bfloat16",
+    "transformers_version": "4.38.0.dev0", "use_cache": true, "vocab_size": 256000})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const ModelSpec spec = Parse(*config);
+  EXPECT_EQ(spec.activation, MlpActivation::kGeluTanh);
+  EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
+  EXPECT_FALSE(spec.output_norms || spec.qk_norm || spec.sliding_window || spec.windowed_rope);
+  EXPECT_FALSE(spec.attn_softcap || spec.logit_softcap || spec.query_pre_attn_scalar);
+  EXPECT_EQ(spec.AttentionScale(), 1.0 / 16);
+  EXPECT_EQ(spec.bos_token_id, 2);
+}
+
+// google/gemma-2-27b-it
+TEST(ModelSpec, ReadsGemma2) {
+  const auto config = Json::Parse(R"({
+    "architectures": ["Gemma2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "attn_logit_softcapping": 50.0, "bos_token_id": 2, "cache_implementation": "hybrid",
+    "eos_token_id": 1, "final_logit_softcapping": 30.0, "head_dim": 128,
+    "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 4608, "initializer_range": 0.02, "intermediate_size": 36864,
+    "max_position_embeddings": 8192, "model_type": "gemma2", "num_attention_heads": 32,
+    "num_hidden_layers": 46, "num_key_value_heads": 16, "pad_token_id": 0,
+    "query_pre_attn_scalar": 144, "rms_norm_eps": 1e-06, "rope_theta": 10000.0,
+    "sliding_window": 4096, "sliding_window_size": 4096, "torch_dtype": "bfloat16",
+    "use_cache": true, "vocab_size": 256000, "_sliding_window_pattern": 2})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const ModelSpec spec = Parse(*config);
+  EXPECT_EQ(spec.activation, MlpActivation::kGeluTanh);
+  EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
+  EXPECT_TRUE(spec.output_norms && spec.HasWindow(0) && !spec.HasWindow(1));
+  EXPECT_FALSE(spec.qk_norm || spec.windowed_rope);
+  EXPECT_EQ(spec.sliding_window, 4096);
+  EXPECT_EQ(spec.attn_softcap, 50.0);
+  EXPECT_EQ(spec.logit_softcap, 30.0);
+  EXPECT_EQ(spec.AttentionScale(), 1.0 / 12);
+  EXPECT_EQ(spec.q_size(), 4096);
+}
+
+// google/gemma-3-1b-it
+TEST(ModelSpec, ReadsGemma3) {
+  const auto config = Json::Parse(R"({
+    "architectures": ["Gemma3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "attn_logit_softcapping": null, "bos_token_id": 2, "cache_implementation": "hybrid",
+    "eos_token_id": [1, 106], "final_logit_softcapping": null, "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "initializer_range": 0.02,
+    "intermediate_size": 6912, "max_position_embeddings": 32768, "model_type": "gemma3_text",
+    "num_attention_heads": 4, "num_hidden_layers": 26, "num_key_value_heads": 1,
+    "pad_token_id": 0, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+    "rope_local_base_freq": 10000, "rope_scaling": null, "rope_theta": 1000000,
+    "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "bfloat16",
+    "transformers_version": "4.50.0.dev0", "use_cache": true, "vocab_size": 262144})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const ModelSpec spec = Parse(*config);
+  EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
+  EXPECT_TRUE(spec.output_norms && spec.qk_norm && spec.HasWindow(4) && !spec.HasWindow(5));
+  EXPECT_EQ(spec.sliding_window, 512);
+  EXPECT_TRUE(spec.HasWindowedRope(4) && !spec.HasWindowedRope(5));
+  ASSERT_TRUE(spec.windowed_rope.has_value());
+  EXPECT_EQ(spec.windowed_rope->theta, 1e4);
+  EXPECT_EQ(spec.rope.theta, 1e6);
+  EXPECT_FALSE(spec.attn_softcap || spec.logit_softcap);
+  EXPECT_EQ(spec.AttentionScale(), 1.0 / 16);
+  EXPECT_THAT(spec.eos_token_ids, ElementsAre(1, 106));
+}
+
+TEST(ModelSpec, GemmasFieldsHaveDefaultsAndLimits) {
+  const ModelSpec gemma2 = Parse(Config("Gemma2ForCausalLM"));
+  EXPECT_EQ(gemma2.head_dim, 256);
+  EXPECT_EQ(gemma2.max_position_embeddings, 8192);
+  EXPECT_EQ(gemma2.attn_softcap, 50.0);
+  EXPECT_EQ(gemma2.logit_softcap, 30.0);
+  EXPECT_EQ(gemma2.query_pre_attn_scalar, 256.0);
+  const ModelSpec gemma3 = Parse(Config("Gemma3ForCausalLM", R"({"final_logit_softcapping":5})"));
+  EXPECT_EQ(gemma3.max_position_embeddings, 131072);
+  EXPECT_EQ(gemma3.logit_softcap, 5.0);
+  EXPECT_EQ(gemma3.rope.theta, 1e6);
+  const ModelSpec uncapped = Parse(Config(
+      "Gemma2ForCausalLM", R"({"final_logit_softcapping":null,"attn_logit_softcapping":null})"));
+  EXPECT_FALSE(uncapped.attn_softcap || uncapped.logit_softcap);
+  EXPECT_FALSE(
+      Parse(Config("Gemma2ForCausalLM", R"({"tie_word_embeddings":false})")).tie_word_embeddings);
+  const std::vector<std::tuple<const char*, std::string, std::string>> cases = {
+      {"GemmaForCausalLM", R"({"hidden_act":"silu"})", R"("hidden_act" is "silu")"},
+      {"Gemma2ForCausalLM", R"({"hidden_activation":"gelu"})", R"("hidden_activation" is "gelu")"},
+      {"Gemma3ForCausalLM", R"({"attn_logit_softcapping":50.0})", R"("attn_logit_softcapping")"},
+      {"Gemma2ForCausalLM", R"({"attn_logit_softcapping":0})", R"("attn_logit_softcapping" is 0)"},
+      {"Gemma2ForCausalLM", R"({"query_pre_attn_scalar":0})", R"("query_pre_attn_scalar" is 0)"},
+      {"Gemma2ForCausalLM", R"({"query_pre_attn_scalar":"x"})", R"("query_pre_attn_scalar")"},
+      {"Gemma3ForCausalLM", R"({"sliding_window_pattern":0})", R"("sliding_window_pattern" is 0)"},
+  };
+  for (const auto& [architecture, more, expected] : cases) {
+    EXPECT_THAT(ErrorOf(Config(architecture, more)), HasSubstr(expected)) << more;
+  }
+}
+
 TEST(ModelSpec, MissingFieldsDefaultAsInTransformers) {
   const ModelSpec llama = Parse(Without(Config("LlamaForCausalLM"), "num_key_value_heads"));
   EXPECT_EQ(llama.num_kv_heads, 32);
@@ -173,8 +276,47 @@ TEST(ModelSpec, SlidingWindows) {
   const Json off =
       Config("Qwen2ForCausalLM", R"({"use_sliding_window":false,"sliding_window":4096})");
   EXPECT_EQ(Parse(off).sliding_window, std::nullopt);
-  EXPECT_THAT(ErrorOf(Config("Qwen3ForCausalLM", R"({"use_sliding_window":true})")),
-              HasSubstr(R"("use_sliding_window" is true)"));
+}
+
+// As Qwen2Config and Gemma2Config of transformers do.
+TEST(ModelSpec, WindowsOfSomeLayers) {
+  const auto windows = [](const ModelSpec& spec) {
+    std::string text;
+    for (int64_t layer = 0; layer < spec.num_layers; ++layer)
+      text += spec.HasWindow(layer) ? 'w' : '-';
+    return text;
+  };
+  const std::string qwen = R"("num_hidden_layers":4,"use_sliding_window":true)";
+  const ModelSpec upper = Parse(
+      Config("Qwen2ForCausalLM", "{" + qwen + R"(,"max_window_layers":1,"sliding_window":8})"));
+  EXPECT_EQ(windows(upper), "-www");
+  EXPECT_EQ(upper.sliding_window, 8);
+  // The default is 28: none is beyond.
+  EXPECT_EQ(Parse(Config("Qwen3ForCausalLM", "{" + qwen + "}")).sliding_window, std::nullopt);
+  EXPECT_EQ(Parse(Config("Qwen3ForCausalLM",
+                         "{" + qwen + R"(,"max_window_layers":1,"sliding_window":null})"))
+                .sliding_window,
+            std::nullopt);
+  const std::string types = R"(,"layer_types":["sliding_attention","full_attention",
+                                               "full_attention","sliding_attention"]})";
+  const ModelSpec listed = Parse(Config("Qwen3ForCausalLM", "{" + qwen + types));
+  EXPECT_EQ(windows(listed), "w--w");
+  EXPECT_EQ(listed.sliding_window, 4096);
+  EXPECT_THAT(
+      ErrorOf(Config("Qwen3ForCausalLM", "{" + qwen + R"(,"layer_types":["full_attention"]})")),
+      HasSubstr("each of 4 layers"));
+  EXPECT_THAT(ErrorOf(Config("Qwen3ForCausalLM",
+                             "{" + qwen + R"(,"layer_types":["chunked_attention",1,2,3]})")),
+              HasSubstr("\"layer_types\""));
+  const std::string seven = R"({"num_hidden_layers":7)";
+  EXPECT_EQ(windows(Parse(Config("Gemma2ForCausalLM", seven + "}"))), "w-w-w-w");
+  EXPECT_EQ(windows(Parse(Config("Gemma3ForCausalLM", seven + "}"))), "wwwww-w");
+  const std::string pattern = seven + R"(,"sliding_window_pattern":3})";
+  EXPECT_EQ(windows(Parse(Config("Gemma3ForCausalLM", pattern))), "ww-ww-w");
+  // Gemma2Config knows no such field.
+  EXPECT_EQ(windows(Parse(Config("Gemma2ForCausalLM", pattern))), "w-w-w-w");
+  EXPECT_THAT(ErrorOf(Config("Gemma2ForCausalLM", R"({"sliding_window":null})")),
+              HasSubstr("\"sliding_window\" is null"));
 }
 
 TEST(ModelSpec, LayerTypesMayOnlyRepeatTheRest) {
@@ -200,7 +342,8 @@ TEST(ModelSpec, RefusesWhatWouldChangeTheResult) {
       {R"({"rope_scaling":{"rope_type":"yarn","factor":4}})", R"("rope_type" is "yarn")"},
       {R"({"text_config":{"hidden_size":1}})", "\"text_config\""},
       {R"({"torch_dtype":"float8_e4m3fn"})", R"("torch_dtype" is "float8_e4m3fn")"},
-      {R"({"architectures":["GemmaForCausalLM"]})", "supported: LlamaForCausalLM, Mistral"},
+      {R"({"architectures":["PhiForCausalLM"]})", "supported: LlamaForCausalLM, Mistral"},
+      {R"({"use_bidirectional_attention":true})", R"("use_bidirectional_attention" is true)"},
   };
   for (const auto& [more, expected] : cases) {
     const auto spec = ParseModelSpec(Config("LlamaForCausalLM", more), nullptr);

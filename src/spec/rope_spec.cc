@@ -10,6 +10,7 @@ namespace aril::internal {
 namespace {
 
 constexpr double kDefaultTheta = 10000.0;
+constexpr double kDefaultFullTheta = 1e6;  // Gemma 3
 constexpr double kMaxTheta = 1e12;
 constexpr double kMaxFactor = 1e6;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
@@ -83,25 +84,74 @@ Status CheckNotNested(const Json& parameters) {
   return OkStatus();
 }
 
+// The RoPE that an object in `config` describes. `default_theta` holds if it says none.
+StatusOr<RopeSpec> ReadParameters(const Json& config, const Json& parameters, double default_theta,
+                                  int64_t max_position_embeddings) {
+  RopeSpec rope;
+  RETURN_IF_ERROR(CheckNotNested(parameters));
+  RETURN_IF_ERROR(CheckWholeHead(parameters));
+  ASSIGN_OR_RETURN(rope.theta,
+                   ReadNumber(parameters, {"rope_theta", 1.0, kMaxTheta, default_theta}));
+  RETURN_IF_ERROR(ReadScaling(config, parameters, max_position_embeddings, &rope));
+  return rope;
+}
+
+// Of the object `outer` in Gemma 3's config, the one for layers of a kind.
+StatusOr<RopeSpec> ReadNested(const Json& config, std::string_view outer, std::string_view kind,
+                              double default_theta, int64_t max_position_embeddings) {
+  const Json& parameters = *config.Find(outer);
+  if (IsOff(parameters, kind)) return RopeSpec{.theta = default_theta};
+  if (parameters.Find(kind)->AsObject() == nullptr) {
+    return Annotate(BadField(parameters, kind, "an object or null"), std::string(outer));
+  }
+  auto rope =
+      ReadParameters(config, *parameters.Find(kind), default_theta, max_position_embeddings);
+  if (!rope.ok()) return Annotate(rope.status(), StrCat(outer, ": ", kind));
+  return rope;
+}
+
 }  // namespace
 
 StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings) {
   RETURN_IF_ERROR(CheckWholeHead(config));
-  RopeSpec rope;
-  ASSIGN_OR_RETURN(rope.theta, ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, kDefaultTheta}));
+  ASSIGN_OR_RETURN(const double theta,
+                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, kDefaultTheta}));
   ASSIGN_OR_RETURN(const std::string_view key, ParametersKey(config));
-  if (key.empty()) return rope;
-
-  const Json& parameters = *config.Find(key);
-  Status status = [&]() -> Status {
-    RETURN_IF_ERROR(CheckNotNested(parameters));
-    RETURN_IF_ERROR(CheckWholeHead(parameters));
-    ASSIGN_OR_RETURN(rope.theta,
-                     ReadNumber(parameters, {"rope_theta", 1.0, kMaxTheta, rope.theta}));
-    return ReadScaling(config, parameters, max_position_embeddings, &rope);
-  }();
-  if (!status.ok()) return Annotate(status, std::string(key));
+  if (key.empty()) return RopeSpec{.theta = theta};
+  auto rope = ReadParameters(config, *config.Find(key), theta, max_position_embeddings);
+  if (!rope.ok()) return Annotate(rope.status(), std::string(key));
   return rope;
+}
+
+StatusOr<TwoRopes> ParseTwoRopes(const Json& config, int64_t max_position_embeddings) {
+  constexpr std::string_view kNested = "rope_parameters", kFlat = "rope_scaling";
+  RETURN_IF_ERROR(CheckWholeHead(config));
+  ASSIGN_OR_RETURN(const double full_theta,
+                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, kDefaultFullTheta}));
+  ASSIGN_OR_RETURN(const double windowed_theta,
+                   ReadNumber(config, {"rope_local_base_freq", 1.0, kMaxTheta, kDefaultTheta}));
+  TwoRopes ropes{.full = {.theta = full_theta}, .windowed = {.theta = windowed_theta}};
+  ASSIGN_OR_RETURN(const std::string_view key, ParametersKey(config));
+  if (key == kFlat) {
+    if (!IsOff(config, kNested)) {
+      return UnsupportedField(config, kFlat, StrCat("null beside \"", kNested, "\""));
+    }
+    auto rope = ReadParameters(config, *config.Find(kFlat), full_theta, max_position_embeddings);
+    if (!rope.ok()) return Annotate(rope.status(), std::string(kFlat));
+    ropes.full = *rope;
+  } else if (key == kNested) {
+    for (const auto& [name, value] : *config.Find(kNested)->AsObject()) {
+      if (name == "full_attention" || name == "sliding_attention") continue;
+      return Annotate(
+          UnsupportedField(*config.Find(kNested), name, "full_attention and sliding_attention"),
+          std::string(kNested));
+    }
+    ASSIGN_OR_RETURN(ropes.full, ReadNested(config, kNested, "full_attention", full_theta,
+                                            max_position_embeddings));
+    ASSIGN_OR_RETURN(ropes.windowed, ReadNested(config, kNested, "sliding_attention",
+                                                windowed_theta, max_position_embeddings));
+  }
+  return ropes;
 }
 
 }  // namespace aril::internal

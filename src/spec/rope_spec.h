@@ -14,6 +14,15 @@ namespace aril::internal {
 // what a missing "original_max_position_embeddings" defaults to.
 StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings);
 
+// Gemma 3: of the layers that see all keys, and of those with a window. "rope_theta" and
+// "rope_scaling" are of the former, "rope_local_base_freq" of the latter; or "rope_parameters" has
+// an object for each.
+struct TwoRopes {
+  RopeSpec full;
+  RopeSpec windowed;
+};
+StatusOr<TwoRopes> ParseTwoRopes(const Json& config, int64_t max_position_embeddings);
+
 }  // namespace aril::internal
 
 #endif  // ARIL_SPEC_ROPE_SPEC_H_

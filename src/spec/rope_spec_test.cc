@@ -100,5 +100,53 @@ TEST(RopeSpec, RefusesTheRest) {
   }
 }
 
+StatusOr<TwoRopes> ParseTwo(const std::string& text) {
+  const auto config = Json::Parse(text);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return ParseTwoRopes(*config, 4096);
+}
+
+TEST(TwoRopes, InEachSpelling) {
+  for (const char* text : {
+           R"({"rope_theta":5e5,"rope_scaling":{"rope_type":"linear","factor":8},
+               "rope_local_base_freq":2e4})",
+           R"({"rope_theta":5e5,"rope_local_base_freq":2e4,
+               "rope_parameters":{"full_attention":{"rope_type":"linear","factor":8}}})",
+           R"({"rope_parameters":{
+               "full_attention":{"rope_type":"linear","factor":8,"rope_theta":5e5},
+               "sliding_attention":{"rope_type":"default","rope_theta":2e4}}})",
+       }) {
+    const auto ropes = ParseTwo(text);
+    ASSERT_TRUE(ropes.ok()) << ropes.status();
+    EXPECT_EQ(ropes->full.theta, 5e5) << text;
+    EXPECT_EQ(ropes->full.scaling, RopeSpec::Scaling::kLinear) << text;
+    EXPECT_EQ(ropes->full.factor, 8) << text;
+    EXPECT_EQ(ropes->windowed.theta, 2e4) << text;
+    EXPECT_EQ(ropes->windowed.scaling, RopeSpec::Scaling::kNone) << text;
+  }
+  const auto defaults = ParseTwo("{}");
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  EXPECT_EQ(defaults->full.theta, 1e6);
+  EXPECT_EQ(defaults->windowed.theta, 1e4);
+}
+
+TEST(TwoRopes, RefusesWhatIsNeitherSpelling) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"rope_parameters":{"rope_type":"linear","factor":8}})",
+       R"(rope_parameters: "rope_type" is "linear", which is not supported)"},
+      {R"({"rope_parameters":{"full_attention":7}})",
+       R"(rope_parameters: "full_attention" is 7; expected an object or null)"},
+      {R"({"rope_parameters":{"sliding_attention":{"rope_type":"yarn"}}})",
+       R"(rope_parameters: sliding_attention: "rope_type" is "yarn")"},
+      {R"({"rope_scaling":{"rope_type":"linear","factor":8},
+           "rope_parameters":{"full_attention":{"rope_theta":1e6}}})",
+       R"(supported: null beside "rope_parameters")"},
+      {R"({"rope_local_base_freq":0})", R"("rope_local_base_freq" is 0)"},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_THAT(Message(ParseTwo(text).status()), HasSubstr(expected)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace aril::internal

@@ -85,6 +85,26 @@ ADAPTERS = {
         Adapter("qv-r16", 16, 4, ("q_proj", "v_proj")),
         Adapter("down-r64-rslora-f16", 64, 24, ("down_proj",), torch.float16, rslora=True),
     ),
+    "qwen3-window-f32": (
+        Adapter("all-r5", 5, 7, ALL_LINEAR),
+    ),
+    "gemma-bf16": (
+        Adapter("all-r8-bf16", 8, 12, ALL_LINEAR, torch.bfloat16),
+        Adapter("embedding-r3", 3, 6, ("embed_tokens", "v_proj")),
+        Adapter("dora-r4", 4, 6, ALL_LINEAR, more={"use_dora": True}),
+    ),
+    "gemma2-f32": (
+        Adapter("all-r8", 8, 12, ALL_LINEAR),
+        Adapter("qv-r16-rslora-f16", 16, 8, ("q_proj", "v_proj"), torch.float16, rslora=True),
+        Adapter("saved-r2", 2, 4, ("q_proj", "o_proj"),
+                more={"modules_to_save": ["lm_head", "embed_tokens"]}),
+        Adapter("head-r4", 4, 8, ("lm_head", "v_proj")),
+    ),
+    "gemma3-f32": (
+        Adapter("all-r4-bf16", 4, 6, ALL_LINEAR, torch.bfloat16),
+        Adapter("down-r33", 33, 20, ("down_proj",)),
+        Adapter("dora-embedding-r6", 6, 9, ("embed_tokens", "v_proj"), more={"use_dora": True}),
+    ),
 }
 
 

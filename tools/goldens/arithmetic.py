@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 MATRIX_PRODUCTS = {"linear", "matmul"}
 ARITHMETIC = {"add", "sub", "mul", "div", "truediv", "pow", "mean", "rsqrt", "softmax", "silu",
-              "cos", "sin", "reciprocal"}
+              "gelu", "tanh", "cos", "sin", "reciprocal"}
 
 
 @dataclasses.dataclass(frozen=True)

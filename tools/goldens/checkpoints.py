@@ -17,7 +17,8 @@ class Checkpoint:
     """One base model: a transformers configuration and how its file is written."""
 
     name: str
-    architecture: str  # "Llama", "Mistral", "Qwen2" or "Qwen3"
+    # "Llama", …: of transformers' <architecture>ForCausalLM.
+    architecture: str
     config: dict
     dtype: torch.dtype = torch.float32
     max_shard_size: str = "50GB"
@@ -86,6 +87,45 @@ CHECKPOINTS = (
              num_key_value_heads=2, head_dim=32, vocab_size=129, max_position_embeddings=256,
              tie_word_embeddings=True),
     ),
+    # Windows from a layer on, as no published Qwen has them, but fine-tunes' files might.
+    Checkpoint(
+        "qwen3-window-f32",
+        "Qwen3",
+        dict(hidden_size=48, intermediate_size=76, num_hidden_layers=2, num_attention_heads=2,
+             num_key_value_heads=1, head_dim=16, vocab_size=121, max_position_embeddings=256,
+             tie_word_embeddings=True, use_sliding_window=True, sliding_window=16,
+             max_window_layers=1),
+    ),
+    # Scaled embeddings, norms by 1 + w, GELU.
+    Checkpoint(
+        "gemma-bf16",
+        "Gemma",
+        dict(hidden_size=48, intermediate_size=100, num_hidden_layers=2, num_attention_heads=2,
+             num_key_value_heads=1, head_dim=32, vocab_size=140, max_position_embeddings=256),
+        dtype=torch.bfloat16,
+    ),
+    # Also norms of outputs, caps that most scores and logits meet, scores scaled by another number
+    # than heads have, windows on every other layer.
+    Checkpoint(
+        "gemma2-f32",
+        "Gemma2",
+        dict(hidden_size=64, intermediate_size=108, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=24, vocab_size=133, max_position_embeddings=256,
+             sliding_window=16, query_pre_attn_scalar=3, attn_logit_softcapping=5.0,
+             final_logit_softcapping=4.0),
+    ),
+    # Norms on q and k, and a RoPE for each kind of layer.
+    Checkpoint(
+        "gemma3-f32",
+        "Gemma3",
+        dict(hidden_size=48, intermediate_size=92, num_hidden_layers=3, num_attention_heads=3,
+             num_key_value_heads=1, head_dim=32, vocab_size=150, max_position_embeddings=256,
+             sliding_window=16, query_pre_attn_scalar=6,
+             layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+             rope_parameters=dict(
+                 full_attention=dict(rope_type="linear", rope_theta=100000.0, factor=4.0),
+                 sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+    ),
 )
 
 
@@ -109,11 +149,12 @@ def standard_deviation(name, shape, hidden_size, tied):
 def fill(model, seed_name):
     """Draws every weight of `model`, in float64, then rounds it to the parameter's dtype."""
     tied = model.config.tie_word_embeddings
+    gemma = model.config.model_type.startswith("gemma")
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator(seed_name, name),
                             dtype=torch.float64)
         if name.endswith("norm.weight"):
-            value = 1 + 0.2 * noise
+            value = (0 if gemma else 1) + 0.2 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
         else:
@@ -124,7 +165,8 @@ def fill(model, seed_name):
 
 def build(checkpoint):
     """The model with its weights in the dtype of the file."""
-    config = getattr(transformers, f"{checkpoint.architecture}Config")(**checkpoint.config)
+    text = "Text" if checkpoint.architecture == "Gemma3" else ""  # the config of what sees, too
+    config = getattr(transformers, f"{checkpoint.architecture}{text}Config")(**checkpoint.config)
     model = getattr(transformers, f"{checkpoint.architecture}ForCausalLM")(config)
     model = model.to(checkpoint.dtype).eval()
     fill(model, checkpoint.name)

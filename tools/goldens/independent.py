@@ -14,6 +14,14 @@ def rms_norm(x, weight, eps):
     return weight * x / (x.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
+def gelu_tanh(x):
+    return x / 2 * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)).tanh())
+
+
+def soft_cap(x, cap):
+    return cap * (x / cap).tanh() if cap else x
+
+
 def inverse_frequencies(rope, head_dim):
     """[head_dim / 2]; Llama 3's scaling as in Meta's llama-models, `apply_scaling`."""
     frequencies = rope["rope_theta"] ** (-torch.arange(0, head_dim, 2).double() / head_dim)
@@ -84,47 +92,80 @@ class Model:
                 gain = tensors[f"{module}.lora_magnitude_vector"] / length
                 self.weights[target] = gain[:, None] * self.weights[target]
 
+    @property
+    def is_gemma(self):
+        return self.config["model_type"].startswith("gemma")
+
+    def norm(self, x, module):
+        """Gemma's files hold what a weight differs from 1 by."""
+        weight = self.weights[f"{module}.weight"]
+        return rms_norm(x, 1 + weight if self.is_gemma else weight, self.config["rms_norm_eps"])
+
+    def layer_type(self, layer):
+        """"sliding_attention" or "full_attention"."""
+        types = self.config.get("layer_types")
+        if types:
+            return types[layer]
+        return "sliding_attention" if self.config.get("sliding_window") else "full_attention"
+
+    def rope(self, layer):
+        parameters = self.config["rope_parameters"]
+        return parameters.get(self.layer_type(layer), parameters)
+
     def project(self, x, module):
         bias = self.weights.get(f"{module}.bias", 0)
         return x @ self.weights[f"{module}.weight"].T + bias
 
     def heads(self, x, module, norm, head_dim):
-        """[tokens, heads, head_dim], with Qwen3's norm where there is one."""
+        """[tokens, heads, head_dim], normed as Qwen3 and Gemma 3 do where there is such a norm."""
         y = self.project(x, module).unflatten(-1, (-1, head_dim))
-        weight = self.weights.get(f"{norm}.weight")
-        return y if weight is None else rms_norm(y, weight, self.config["rms_norm_eps"])
+        return self.norm(y, norm) if f"{norm}.weight" in self.weights else y
 
-    def attention(self, x, prefix):
-        config, count = self.config, len(x)
+    def attention(self, x, layer):
+        config, count, prefix = self.config, len(x), f"model.layers.{layer}.self_attn"
         head_dim = config.get("head_dim") or (config["hidden_size"] //
                                               config["num_attention_heads"])
         angles = torch.arange(count).double()[:, None] * inverse_frequencies(
-            config["rope_parameters"], head_dim)
+            self.rope(layer), head_dim)
         q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim), angles)
         k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim), angles)
         v = self.heads(x, f"{prefix}.v_proj", "", head_dim)
         group = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(head_dim)
+        scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(
+            config.get("query_pre_attn_scalar") or head_dim)
+        scores = soft_cap(scores, config.get("attn_logit_softcapping"))
         distance = torch.arange(count)[:, None] - torch.arange(count)[None]
-        window = config.get("sliding_window") or count
+        has_window = self.layer_type(layer) == "sliding_attention"
+        window = config.get("sliding_window") if has_window else None
+        window = window or count
         scores = scores.masked_fill((distance < 0) | (distance >= window), -math.inf)
         mixed = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v)
         return self.project(mixed.flatten(1), f"{prefix}.o_proj")
 
     def mlp(self, x, prefix):
         gate = self.project(x, f"{prefix}.gate_proj")
-        return self.project(gate * gate.sigmoid() * self.project(x, f"{prefix}.up_proj"),
+        activated = gelu_tanh(gate) if self.is_gemma else gate * gate.sigmoid()
+        return self.project(activated * self.project(x, f"{prefix}.up_proj"),
                             f"{prefix}.down_proj")
+
+    def layer(self, x, layer):
+        prefix = f"model.layers.{layer}"
+        # Where there are four norms, two of them are of what is added.
+        normed = lambda y, name: self.norm(y, f"{prefix}.{name}_layernorm")
+        sandwich = f"{prefix}.pre_feedforward_layernorm.weight" in self.weights
+        attended = self.attention(normed(x, "input"), layer)
+        x = x + (normed(attended, "post_attention") if sandwich else attended)
+        changed = self.mlp(normed(x, "pre_feedforward" if sandwich else "post_attention"),
+                           f"{prefix}.mlp")
+        return x + (normed(changed, "post_feedforward") if sandwich else changed)
 
     def logits(self, tokens):
         """[len(tokens), vocab_size], float64."""
-        eps = self.config["rms_norm_eps"]
-        norm = lambda x, name: rms_norm(x, self.weights[f"{name}.weight"], eps)
         x = self.weights["model.embed_tokens.weight"][tokens]
+        if self.is_gemma:
+            x = x * math.sqrt(self.config["hidden_size"])
         for layer in range(self.config["num_hidden_layers"]):
-            prefix = f"model.layers.{layer}"
-            x = x + self.attention(norm(x, f"{prefix}.input_layernorm"), f"{prefix}.self_attn")
-            x = x + self.mlp(norm(x, f"{prefix}.post_attention_layernorm"), f"{prefix}.mlp")
-        x = norm(x, "model.norm")
-        return x @ self.weights["lm_head.weight"].T
+            x = self.layer(x, layer)
+        logits = self.norm(x, "model.norm") @ self.weights["lm_head.weight"].T
+        return soft_cap(logits, self.config.get("final_logit_softcapping"))

@@ -34,6 +34,9 @@ NOISY_RUNS = 8
 MIN_GAP_TOLERANCES = 20
 # … and an adapter whose effect is smaller than this many would go unnoticed.
 MIN_EFFECT_TOLERANCES = 10
+# What leaves out a setting of the model is off by its effect, and by its own noise in either
+# direction, which lies within the tolerance: so it fails also in bfloat16.
+MIN_SETTING_TOLERANCES = 2
 # transformers' own deviation lies within the tolerance, which is at most this many times as large.
 MAX_TOLERANCE_RATIO = 40
 
@@ -122,18 +125,24 @@ def check_effects(cases, logits):
 
 
 def check_settings(model_dir, case, exact):
-    """The sliding window and the RoPE scaling of the model matter to this case of the base model."""
+    """Windows, RoPEs, caps and scales of the model matter to this case of the base model."""
     config = json.loads((model_dir / "config.json").read_text())
-    changes = {}
-    if config.get("sliding_window"):
-        changes["sliding_window"] = None
-    if config["rope_parameters"]["rope_type"] != "default":
-        changes["rope_parameters"] = {**config["rope_parameters"], "rope_type": "default"}
-    for key, neutral in changes.items():
+    changes = [(key, None) for key in ("sliding_window", "query_pre_attn_scalar",
+                                       "attn_logit_softcapping", "final_logit_softcapping")
+               if config.get(key)]
+    types = config.get("layer_types") or []
+    if len(set(types)) > 1:
+        changes += [("layer_types", [kind] * len(types)) for kind in set(types)]
+    rope = config["rope_parameters"]
+    if "rope_type" not in rope:
+        changes += [("rope_parameters", of_kind) for of_kind in rope.values()]
+    elif rope["rope_type"] != "default":
+        changes.append(("rope_parameters", {**rope, "rope_type": "default"}))
+    for key, neutral in changes:
         model = independent.Model(model_dir, ())
         model.config[key] = neutral
         effect = measure(model.logits(case["prompt"])[case["positions"]] - exact)
-        assert effect["max"] > MIN_EFFECT_TOLERANCES * case["tolerance_bf16"], (key, effect)
+        assert effect["max"] > MIN_SETTING_TOLERANCES * case["tolerance_bf16"], (key, effect)
 
 
 def cases_of_length(variants, vocab_size, length, seed_name):

@@ -63,7 +63,7 @@ class Float64Model:
         owner = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
         with Arithmetic():
             rope = type(owner.model.rotary_emb)(owner.config)
-        assert rope.inv_freq.dtype is torch.float64
+        assert all(buffer.dtype is torch.float64 for buffer in rope.buffers())
         forward = rope.forward
 
         def forward_in_float32(*args, **kwargs):

@@ -5,14 +5,22 @@
 
 namespace aril::kernels {
 
-void SiluMul(CpuContext& context, MatrixView<const float> gate_up, const Matrix& out) {
+void Glu(CpuContext& context, Activation f, MatrixView<const float> gate_up, const Matrix& out) {
   CHECK_EQ(gate_up.rows, out.rows);
   CHECK_EQ(gate_up.cols, 2 * out.cols);
   const CpuKernels& kernels = context.kernels();
-  const auto run = out.dtype == DType::kF32 ? kernels.silu_mul_row_f32 : kernels.silu_mul_row_bf16;
+  const auto run = out.dtype == DType::kF32 ? kernels.glu_row_f32 : kernels.glu_row_bf16;
   context.threads().ParallelFor(out.rows, [&](int64_t r) {
     const float* row = gate_up.row(r);
-    run({.gate = row, .up = row + out.cols, .size = out.cols, .out = out.row(r)});
+    run({.f = f, .gate = row, .up = row + out.cols, .size = out.cols, .out = out.row(r)});
+  });
+}
+
+void Softcap(CpuContext& context, float cap, MatrixView<float> values) {
+  CHECK(cap > 0);
+  const CpuKernels& kernels = context.kernels();
+  context.threads().ParallelFor(values.rows, [&](int64_t r) {
+    kernels.softcap_row({.cap = cap, .values = values.row(r), .size = values.cols});
   });
 }
 

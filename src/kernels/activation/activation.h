@@ -1,19 +1,24 @@
-// The gated activation of the MLP: silu(gate) · up.
+// The gated activation of the MLP (GLU; Shazeer, 2020): f(gate) · up; and the soft cap of scores.
 
 #ifndef ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
 #define ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
 
+#include "kernels/activation/activation_tile.h"
 #include "kernels/cpu/context.h"
 #include "kernels/matrix.h"
 
 namespace aril::kernels {
 
-// out [rows, n] = silu(gate_up[:, :n]) · gate_up[:, n:], gate_up [rows, 2 n] fp32, rounded once to
+// out [rows, n] = f(gate_up[:, :n]) · gate_up[:, n:], gate_up [rows, 2 n] fp32, rounded once to
 // out's dtype.
-void SiluMul(CpuContext& context, MatrixView<const float> gate_up, const Matrix& out);
+void Glu(CpuContext& context, Activation f, MatrixView<const float> gate_up, const Matrix& out);
 
-// The oracle for one element, in double arithmetic.
-double SiluMulRef(double gate, double up);
+// values = cap · tanh(values / cap), cap > 0 (Gemma 2: of logits).
+void Softcap(CpuContext& context, float cap, MatrixView<float> values);
+
+// The oracles for one element, in double arithmetic.
+double GluRef(Activation f, double gate, double up);
+double SoftcapRef(double cap, double value);
 
 }  // namespace aril::kernels
 

@@ -5,10 +5,11 @@
 
 #include "kernels/activation/activation_tile.h"
 
-#define ARIL_DECLARE_ACTIVATION(isa)      \
-  namespace aril::kernels::isa {          \
-  void SiluMulRowF32(const SiluMulRow&);  \
-  void SiluMulRowBF16(const SiluMulRow&); \
+#define ARIL_DECLARE_ACTIVATION(isa)     \
+  namespace aril::kernels::isa {         \
+  void GluRowF32(const GluRow&);         \
+  void GluRowBF16(const GluRow&);        \
+  void SoftcapValues(const SoftcapRow&); \
   }
 
 ARIL_DECLARE_ACTIVATION(portable)

@@ -11,13 +11,36 @@ constexpr int kThreads = 256;
 constexpr int kTogether = 4;
 constexpr int kBlockElements = kTogether * kThreads;  // of a row
 
-template <typename T>
+// Where a block's elements lie: in a row, from this thread's first on.
+struct Place {
+  int row;
+  int first;
+};
+
+int BlocksPerRow(int size) { return (size + kBlockElements - 1) / kBlockElements; }
+
+ARIL_DEVICE Place PlaceOf(int size) {
+  const int blocks_per_row = (size + kBlockElements - 1) / kBlockElements;
+  return {BlockIdx() / blocks_per_row, BlockIdx() % blocks_per_row * kBlockElements + ThreadIdx()};
+}
+
+struct SiluOf {
+  ARIL_DEVICE static float Apply(float x) { return x / (1.0f + expf(-x)); }
+};
+
+// (1 + tanh u) / 2 is 1 / (1 + e^-2u).
+struct GeluTanhOf {
+  ARIL_DEVICE static float Apply(float x) {
+    const float cubic = MultiplyAdd(x * x * x, 0.044715f, x);
+    return x / (1.0f + expf(cubic * -1.5957691216057308f));  // -2 √(2/π)
+  }
+};
+
+template <typename T, typename F>
 ARIL_KERNEL(kThreads)
-SiluMulKernel(ARIL_PARAMETER SiluMulArgs args) {
+GluKernel(ARIL_PARAMETER GluArgs args) {
   FollowPreviousKernel();
-  const int blocks_per_row = (args.size + kBlockElements - 1) / kBlockElements;
-  const int row = BlockIdx() / blocks_per_row;
-  const int first = BlockIdx() % blocks_per_row * kBlockElements + ThreadIdx();
+  const auto [row, first] = PlaceOf(args.size);
   const float* in = args.gate_up + row * args.gate_up_stride;
   float gate[kTogether], up[kTogether];
   LoadStrided<kThreads>(in, first, args.size, gate);
@@ -26,17 +49,42 @@ SiluMulKernel(ARIL_PARAMETER SiluMulArgs args) {
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
     const int i = first + k * kThreads;
-    if (i < args.size) out[i] = T::Narrow(gate[k] / (1.0f + expf(-gate[k])) * up[k]);
+    if (i < args.size) out[i] = T::Narrow(F::Apply(gate[k]) * up[k]);
   }
+}
+
+ARIL_KERNEL(kThreads)
+SoftcapKernel(ARIL_PARAMETER SoftcapArgs args) {
+  FollowPreviousKernel();
+  const auto [row, first] = PlaceOf(args.size);
+  float* values = args.values + row * args.stride;
+  float of_thread[kTogether];
+  LoadStrided<kThreads>(values, first, args.size, of_thread);
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    const int i = first + k * kThreads;
+    if (i < args.size) values[i] = args.cap * tanhf(of_thread[k] / args.cap);
+  }
+}
+
+template <typename F>
+int Launch(const CudaContext& context, DType dtype, const GluArgs& args) {
+  return LaunchFor(dtype, context, {args.rows * BlocksPerRow(args.size), kThreads, 0},
+                   GluKernel<F32, F>, GluKernel<Bf16, F>, GluKernel<F16, F>, args);
 }
 
 }  // namespace
 
-int SiluMul(const CudaContext& context, DType dtype, const SiluMulArgs& args) {
+int Glu(const CudaContext& context, DType dtype, const GluArgs& args) {
   if (args.rows == 0) return 0;
-  const int blocks_per_row = (args.size + kBlockElements - 1) / kBlockElements;
-  return LaunchFor(dtype, context, {args.rows * blocks_per_row, kThreads, 0}, SiluMulKernel<F32>,
-                   SiluMulKernel<Bf16>, SiluMulKernel<F16>, args);
+  return args.f == Activation::kSilu ? Launch<SiluOf>(context, dtype, args)
+                                     : Launch<GeluTanhOf>(context, dtype, args);
+}
+
+int Softcap(const CudaContext& context, const SoftcapArgs& args) {
+  if (args.rows == 0) return 0;
+  return LaunchKernel(context, {args.rows * BlocksPerRow(args.size), kThreads, 0}, SoftcapKernel,
+                      args);
 }
 
 }  // namespace aril::kernels::ARIL_CUDA_TARGET

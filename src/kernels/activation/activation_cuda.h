@@ -1,4 +1,4 @@
-// SiluMul (activation.h) on a device.
+// Glu and Softcap (activation.h) on a device.
 
 #ifndef ARIL_KERNELS_ACTIVATION_ACTIVATION_CUDA_H_
 #define ARIL_KERNELS_ACTIVATION_ACTIVATION_CUDA_H_
@@ -7,13 +7,15 @@
 
 #include <cstddef>
 
+#include "kernels/activation/activation_tile.h"
 #include "kernels/cuda/context.h"
 #include "tensor/dtype.h"
 
 namespace aril::kernels {
 
 // Strides in elements.
-struct SiluMulArgs {
+struct GluArgs {
+  Activation f = Activation::kSilu;
   const float* gate_up = nullptr;  // [rows, 2 size]
   int64_t gate_up_stride = 0;
   int32_t rows = 0;
@@ -22,12 +24,21 @@ struct SiluMulArgs {
   int64_t out_stride = 0;
 };
 
+struct SoftcapArgs {
+  float cap = 0;
+  float* values = nullptr;  // [rows, size]
+  int64_t stride = 0;
+  int32_t rows = 0;
+  int32_t size = 0;
+};
+
 }  // namespace aril::kernels
 
-// Returns a CUDA error, or 0. The dtype, kF32, kBF16 or kF16, is out's.
-#define ARIL_DECLARE_ACTIVATION_CUDA(target)                        \
-  namespace aril::kernels::target {                                 \
-  int SiluMul(const CudaContext&, DType dtype, const SiluMulArgs&); \
+// They return a CUDA error, or 0. The dtype, kF32, kBF16 or kF16, is out's.
+#define ARIL_DECLARE_ACTIVATION_CUDA(target)                \
+  namespace aril::kernels::target {                         \
+  int Glu(const CudaContext&, DType dtype, const GluArgs&); \
+  int Softcap(const CudaContext&, const SoftcapArgs&);      \
   }
 
 ARIL_DECLARE_ACTIVATION_CUDA(cuda)

@@ -1,9 +1,19 @@
 #include <cmath>
+#include <numbers>
 
 #include "kernels/activation/activation.h"
 
 namespace aril::kernels {
 
-double SiluMulRef(double gate, double up) { return gate / (1.0 + std::exp(-gate)) * up; }
+// (1 + tanh u) / 2 is 1 / (1 + e^-2u), of which nothing is lost far below zero.
+double GluRef(Activation f, double gate, double up) {
+  double exponent = gate;
+  if (f == Activation::kGeluTanh) {
+    exponent = 2 * std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
+  }
+  return gate / (1.0 + std::exp(-exponent)) * up;
+}
+
+double SoftcapRef(double cap, double value) { return cap * std::tanh(value / cap); }
 
 }  // namespace aril::kernels

@@ -7,14 +7,27 @@
 
 namespace aril::kernels {
 
-struct SiluMulRow {
+enum class Activation : uint8_t {
+  kSilu,      // x / (1 + e^-x)
+  kGeluTanh,  // x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel, 2016)
+};
+
+struct GluRow {
+  Activation f;
   const float* gate;  // [size]
   const float* up;    // [size]
   int64_t size;
   void* out;  // [size]
 };
 
-using SiluMulRowFunction = void (*)(const SiluMulRow&);
+struct SoftcapRow {
+  float cap;
+  float* values;  // [size]
+  int64_t size;
+};
+
+using GluRowFunction = void (*)(const GluRow&);
+using SoftcapRowFunction = void (*)(const SoftcapRow&);
 
 }  // namespace aril::kernels
 

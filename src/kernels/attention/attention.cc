@@ -1,7 +1,6 @@
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -55,6 +54,7 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
   CHECK_EQ(out.cols, q.cols);
   CHECK_EQ(out.stride, q.stride);
   CHECK_LE(layout.head_dim, kMaxHeadDim);
+  CHECK(call.scale > 0 && call.softcap >= 0);
   const int64_t group = call.num_heads / layout.num_kv_heads;
   const CpuKernels& kernels = context.kernels();
   const AttentionKernel& kernel =
@@ -75,7 +75,8 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
                   .num_kv_heads = task.num_kv_heads,
                   .first_position = task.sequence->first_position,
                   .window = call.sliding_window.value_or(std::numeric_limits<int32_t>::max()),
-                  .scale = 1.0f / std::sqrt(static_cast<float>(layout.head_dim)),
+                  .scale = call.scale,
+                  .softcap = call.softcap,
                   .head_dim = layout.head_dim,
                   .pages = task.sequence->pages.data(),
                   .page_tokens = layout.page_tokens,

@@ -31,11 +31,14 @@ struct AttentionCall {
   int64_t num_heads = 0;
   int64_t layer = 0;
   std::optional<int64_t> sliding_window;  // keys visible to a query, itself included
+  float scale = 0;                        // of the scores; 1 / sqrt(head_dim) in most models
+  float softcap = 0;                      // of the scaled scores; 0: none
 };
 
-// out [rows, num_heads · head_dim] = softmax(q · Kᵀ / sqrt(head_dim)) · V for the rows of
-// `sequences`; q has the same shape and dtype. num_heads must be a multiple of the layout's
-// num_kv_heads. Rows of no sequence are not written.
+// out [rows, num_heads · head_dim] = softmax(cap(scale · q · Kᵀ)) · V for the rows of `sequences`;
+// q has the same shape and dtype. cap(s) is softcap · tanh(s / softcap) (Gemma 2), or s without
+// one. num_heads must be a multiple of the layout's num_kv_heads. Rows of no sequence are not
+// written.
 void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& call,
                const KvLayout& layout, std::span<const AttentionSequence> sequences,
                const Matrix& out);

@@ -31,8 +31,6 @@ struct Float32 {
   }
   ARIL_INLINE Vf Widen(const float* p) { return Load(p); }
   ARIL_INLINE Vf WidenPartial(const float* p, int64_t n) { return LoadPartial(p, n); }
-  ARIL_INLINE void Write(float* p, Vf v) { Store(p, v); }
-  ARIL_INLINE void WritePartial(float* p, Vf v, int64_t n) { StorePartial(p, v, n); }
 };
 
 #if !defined(__AVX512BF16__)  // attention_avx512.cc has BF16
@@ -51,8 +49,6 @@ struct Bfloat16 {
   }
   ARIL_INLINE Vf Widen(const uint16_t* p) { return LoadBf16(p); }
   ARIL_INLINE Vf WidenPartial(const uint16_t* p, int64_t n) { return LoadBf16Partial(p, n); }
-  ARIL_INLINE void Write(uint16_t* p, Vf v) { StoreBf16(p, v); }
-  ARIL_INLINE void WritePartial(uint16_t* p, Vf v, int64_t n) { StoreBf16Partial(p, v, n); }
 };
 #endif
 
@@ -81,7 +77,7 @@ ARIL_INLINE Visible VisibleIn(const Query& query, int64_t start) {
 
 // Scores of the first `tokens` tokens of a block, -inf where the query does not see the token.
 template <typename T>
-ARIL_INLINE void Scores(float scale, int64_t head_dim, const Query& query,
+ARIL_INLINE void Scores(const AttentionTile& t, const Query& query,
                         const typename T::Element* const* keys, int64_t tokens, Visible visible,
                         Vf scores[kGroups]) {
   const auto* q = static_cast<const typename T::Element*>(query.q);
@@ -90,14 +86,15 @@ ARIL_INLINE void Scores(float scale, int64_t head_dim, const Query& query,
     Vf dots[kLanes];
     if (tokens == kBlock) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) dots[i] = T::Dot(q, keys[g * kLanes + i], head_dim);
+      for (int i = 0; i < kLanes; ++i) dots[i] = T::Dot(q, keys[g * kLanes + i], t.head_dim);
     } else {
       for (int i = 0; i < kLanes; ++i) {
         const int64_t token = g * kLanes + i;
-        dots[i] = token < tokens ? T::Dot(q, keys[token], head_dim) : Zero();
+        dots[i] = token < tokens ? T::Dot(q, keys[token], t.head_dim) : Zero();
       }
     }
-    const Vf scaled = SumEach(dots) * scale;
+    Vf scaled = SumEach(dots) * t.scale;
+    if (t.softcap > 0) scaled = Softcap(scaled, t.softcap);
     const Vi token = Iota() + g * kLanes;
     const Vi seen = (token >= (int32_t)visible.begin) & (token < (int32_t)visible.end);
     scores[g] = seen ? scaled : Set(-kInfinity);
@@ -183,8 +180,8 @@ ARIL_INLINE void Finish(const Query& query, int64_t head_dim, void* out_row) {
   auto* out = static_cast<typename T::Element*>(out_row);
   const Vf inverse = Set(1.0f / query.sum);
   int64_t d = 0;
-  for (; d + kLanes <= head_dim; d += kLanes) T::Write(out + d, Load(query.values + d) * inverse);
-  if (d < head_dim) T::WritePartial(out + d, Load(query.values + d) * inverse, head_dim - d);
+  for (; d + kLanes <= head_dim; d += kLanes) Store(out + d, Load(query.values + d) * inverse);
+  if (d < head_dim) StorePartial(out + d, Load(query.values + d) * inverse, head_dim - d);
 }
 
 template <typename T>
@@ -263,7 +260,7 @@ void RunTile(const AttentionTile& t) {
       Prefetch(next, head_dim, i, t.num_queries);
       visible[i] = VisibleIn(queries[i], start);
       if (visible[i].empty()) continue;
-      Scores<T>(t.scale, head_dim, queries[i], rows.keys, rows.tokens, visible[i], scores[i]);
+      Scores<T>(t, queries[i], rows.keys, rows.tokens, visible[i], scores[i]);
     }
     for (int64_t i = 0; i < t.num_queries; ++i) {
       if (!visible[i].empty()) FoldScores(queries[i], scores[i], head_dim, p[i]);

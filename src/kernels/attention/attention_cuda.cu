@@ -40,25 +40,25 @@ ARIL_DEVICE void ForItem(const AttentionArgs& args, const Compute& compute) {
 }
 
 // As many blocks as have room for what they keep in registers: ptxas 13.0 spills a few words.
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_KERNEL(kThreads, kDim <= 64 ? 3 : 2)
 TileKernel(ARIL_PARAMETER AttentionArgs args) {
   ForItem(args, [&](const Work& work) {
     if (work.tile.is_wide != 0) {
-      WideItem<T, kDim>(args, work, *SharedMemory<WideShared<kDim>>());
+      WideItem<T, kDim, kCapped>(args, work, *SharedMemory<WideShared<kDim>>());
     } else {
-      NarrowItem<T, kDim>(args, work, *SharedMemory<NarrowShared<kDim>>());
+      NarrowItem<T, kDim, kCapped>(args, work, *SharedMemory<NarrowShared<kDim>>());
     }
   });
 }
 
 // Without wide tiles there is room for more blocks, and less code passes the instruction cache.
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_KERNEL(kThreads, NarrowBlocks<kDim>())
 NarrowKernel(ARIL_PARAMETER AttentionArgs args) {
   ForItem(args, [&](const Work& work) {
     TrapUnless(work.tile.is_wide == 0, "attention's wide tiles only if the launch has any");
-    NarrowItem<T, kDim>(args, work, *SharedMemory<NarrowShared<kDim>>());
+    NarrowItem<T, kDim, kCapped>(args, work, *SharedMemory<NarrowShared<kDim>>());
   });
 }
 
@@ -112,7 +112,7 @@ MergeKernel(ARIL_PARAMETER AttentionArgs args) {
   for (int q = Warp(); q < work.tile.num_queries; q += kWarps) MergeQuery<T>(args, work, q);
 }
 
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 int LaunchTiles(const CudaContext& context, int blocks, const AttentionArgs& args) {
   constexpr size_t kNarrowBytes = sizeof(NarrowShared<kDim>);
   if constexpr (kDim <= kAttentionMaxWideHeadDim) {
@@ -120,18 +120,25 @@ int LaunchTiles(const CudaContext& context, int blocks, const AttentionArgs& arg
     constexpr size_t kBytes = kNarrowBytes < kWideBytes ? kWideBytes : kNarrowBytes;
     static_assert(kBytes <= 100 << 10);
     if (args.has_wide_tiles) {
-      return LaunchKernel(context, {blocks, kThreads, kBytes}, TileKernel<T, kDim>, args);
+      return LaunchKernel(context, {blocks, kThreads, kBytes}, TileKernel<T, kDim, kCapped>, args);
     }
   }
   static_assert(NarrowBlocks<kDim>() * (kNarrowBytes + (1 << 10)) <= 227 << 10);
-  return LaunchKernel(context, {blocks, kThreads, kNarrowBytes}, NarrowKernel<T, kDim>, args);
+  return LaunchKernel(context, {blocks, kThreads, kNarrowBytes}, NarrowKernel<T, kDim, kCapped>,
+                      args);
 }
 
+// The models that cap scores have heads of 128 and 256.
 template <typename T>
 int LaunchTilesFor(const CudaContext& context, int blocks, const AttentionArgs& args) {
-  if (args.layer.head_dim <= 64) return LaunchTiles<T, 64>(context, blocks, args);
-  if (args.layer.head_dim <= 128) return LaunchTiles<T, 128>(context, blocks, args);
-  return LaunchTiles<T, 256>(context, blocks, args);
+  const int64_t dim = args.layer.head_dim;
+  if (args.softcap > 0) {
+    return dim <= 128 ? LaunchTiles<T, 128, true>(context, blocks, args)
+                      : LaunchTiles<T, 256, true>(context, blocks, args);
+  }
+  if (dim <= 64) return LaunchTiles<T, 64, false>(context, blocks, args);
+  if (dim <= 128) return LaunchTiles<T, 128, false>(context, blocks, args);
+  return LaunchTiles<T, 256, false>(context, blocks, args);
 }
 
 int LaunchItems(const CudaContext& context, DType dtype, const AttentionArgs& args) {

@@ -85,7 +85,8 @@ struct AttentionArgs {
   KvLayer layer;
   int32_t num_heads = 0;
   int64_t window = INT64_MAX;  // keys visible to a query, itself included
-  float scale = 0;             // of the scores: 1 / sqrt(head_dim)
+  float scale = 0;             // of the scores
+  float softcap = 0;           // of the scaled scores; 0: none
   std::byte* out = nullptr;    // as q; rows of no tile are not written
   int64_t out_stride = 0;
 };

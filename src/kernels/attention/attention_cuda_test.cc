@@ -110,7 +110,8 @@ std::vector<std::byte> RunAttention(CudaDevice& device, const Problem& problem,
                      .q_stride = problem.q.view().stride,
                      .layer = LayerOf(layout, layer),
                      .num_heads = static_cast<int32_t>(c.heads),
-                     .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
+                     .scale = c.scale(),
+                     .softcap = c.softcap,
                      .out = out.data(),
                      .out_stride = c.heads * c.head_dim};
   if (c.window) args.window = *c.window;
@@ -137,8 +138,8 @@ class CudaAttention : public CudaTest {
         MakeSequences(problem.cache, kLengths, kNewRows);
     const int64_t cols = c.heads * c.head_dim;
     std::vector<double> expected(static_cast<size_t>(rows * cols));
-    AttentionRef(problem.q.view(), {.num_heads = c.heads, .layer = 1, .sliding_window = c.window},
-                 problem.layout, sequences, {expected.data(), rows, cols, cols});
+    AttentionRef(problem.q.view(), c.Call(1), problem.layout, sequences,
+                 {expected.data(), rows, cols, cols});
     std::vector<std::byte> first;
     for (const auto& device : devices()) {
       for (const Schedule schedule : kSchedules) {

@@ -60,8 +60,9 @@ ARIL_DEVICE void ScoreF32(const AttentionArgs& args, const Work& work, Keys keys
         const int d = lane + e * kWarpSize;
         if (d < head_dim) score = MultiplyAdd(shared.q[q][d], k[e], score);
       }
-      score = WarpSum(score) * (args.scale * kLog2E);
-      if (lane == 0) shared.weights[q][i] = score;
+      score = WarpSum(score);
+      if (args.softcap > 0) score = CapScore(args, score);
+      if (lane == 0) shared.weights[q][i] = score * ScoreFactor(args);
     }
   }
 }

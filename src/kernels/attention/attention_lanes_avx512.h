@@ -205,6 +205,7 @@ ARIL_INLINE Vf FoldScores(const AttentionTile& t, int64_t start, bool sees_all,
   Vf max = queries.max;
   for (int64_t i = 0; i < kVectors; ++i) {
     Vf score = (kFew ? LoadPair(scores, i) : Load(scores.rows[i])) * scale;
+    if (t.softcap > 0) score = Softcap(score, t.softcap);
     if (!sees_all) score = IsVisible(queries, first + (int32_t)i) ? score : Set(-kInfinity);
     Store(scores.rows[i], score);
     max = MaxLanes(score, max);
@@ -270,9 +271,9 @@ ARIL_INLINE void WriteQueries(const AttentionTile& t, int64_t first, const Queri
     for (int64_t d = 0; d < t.head_dim; d += 16) {
       const Vf values = OrderedValues(queries, query, d) * inverse;
       if (t.head_dim - d >= 16) {
-        StoreBf16(out + d, values);
+        Store(out + d, values);
       } else {
-        StoreBf16Partial(out + d, values, t.head_dim - d);
+        StorePartial(out + d, values, t.head_dim - d);
       }
     }
   }

@@ -106,7 +106,7 @@ ARIL_DEVICE void LoadRowQueries(const AttentionArgs& args, const Work& work,
 }
 
 // The scores of the warp's unit, which begins at token `start`.
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int start,
                            const UnitLoads<kDim>& loads, float (&scores)[kUnit / 8][4]) {
   const Keys keys = loads.keys;
@@ -129,6 +129,7 @@ ARIL_DEVICE void ScoreUnit(const AttentionArgs& args, const Work& work, int star
     ScoreKeys<T, kDim>(q, place, scores[2 * step], scores[2 * step + 1]);
     loads.End(step);
   }
+  if constexpr (kCapped) CapScores(args, scores);
   if (keys.Has(0) && keys.Has(kUnit - 1)) return;
   HideUnseen({keys, keys}, scores);
 }
@@ -204,17 +205,17 @@ ARIL_DEVICE QuerySoftmax<kDim> AddUnits(const NarrowShared<kDim>& shared, Keys k
 }
 
 // Leaves the units of a split, of which the queries see `keys`, in shared memory.
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_DEVICE void ComputeUnits(const AttentionArgs& args, const Work& work, int split, Keys keys,
                               NarrowShared<kDim>& shared) {
   const int start = Warp() * kUnit;
-  const float scale = args.scale * kLog2E;
+  const float scale = ScoreFactor(args);
   const UnitLoads<kDim> loads{args, shared, keys.Within(start, kUnit)};
   const bool is_seen = !loads.keys.IsEmpty();
   float scores[kUnit / 8][4] = {};
   float max[2] = {-kInfinity, -kInfinity};
   if (is_seen) {
-    ScoreUnit<T, kDim>(args, work, split * kAttentionSplit + start, loads, scores);
+    ScoreUnit<T, kDim, kCapped>(args, work, split * kAttentionSplit + start, loads, scores);
     FindMax(scores, scale, max);
   }
   if (Lane() % 4 == 0) {
@@ -226,7 +227,7 @@ ARIL_DEVICE void ComputeUnits(const AttentionArgs& args, const Work& work, int s
   SyncThreads();
 }
 
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
                             NarrowShared<kDim>& shared) {
   const int query = Quotient(ThreadIdx(), 8), col = Remainder(ThreadIdx(), 8),
@@ -238,7 +239,7 @@ ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
   for (int split = work.first_split; split < work.end_split; ++split) {
     const Keys of_split = keys.Within(split * kAttentionSplit, kAttentionSplit);
     if (split > work.first_split) SyncThreads();  // the last one's units are no longer needed
-    ComputeUnits<T, kDim>(args, work, split, of_split, shared);
+    ComputeUnits<T, kDim, kCapped>(args, work, split, of_split, shared);
     if (!is_there) continue;
     const QuerySoftmax<kDim> part = AddUnits<kDim>(shared, of_split);
     if (!work.IsWhole()) {

@@ -28,7 +28,9 @@ void OneHead(const ConstMatrix& q, const AttentionCall& call, const KvLayout& la
       score += static_cast<double>(q.At(row, head * layout.head_dim + d)) *
                Element(layout, sequence, layout.KeyOffset(call.layer, kv_head), token, d);
     }
-    p.push_back(score / std::sqrt(static_cast<double>(layout.head_dim)));
+    score *= static_cast<double>(call.scale);
+    const auto cap = static_cast<double>(call.softcap);
+    p.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
   }
   const double max = *std::max_element(p.begin(), p.end());
   double sum = 0;

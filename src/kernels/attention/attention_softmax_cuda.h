@@ -43,6 +43,16 @@ struct Work {
   ARIL_DEVICE bool IsWhole() const { return tile.first_partial < 0; }
 };
 
+// A product of a query and a key, scaled and capped: where there is a cap.
+ARIL_DEVICE float CapScore(const AttentionArgs& args, float score) {
+  return args.softcap * tanhf(score * (args.scale / args.softcap));
+}
+
+// By what scores are still to be multiplied then, or where there is none.
+ARIL_DEVICE float ScoreFactor(const AttentionArgs& args) {
+  return args.softcap > 0 ? kLog2E : args.scale * kLog2E;
+}
+
 // Keys [first, end), at absolute positions or from the beginning of a unit or split.
 struct Keys {
   int first;

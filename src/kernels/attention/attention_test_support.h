@@ -90,12 +90,36 @@ class TestCache {
 struct AttentionCase {
   int64_t heads, kv_heads, head_dim, page_tokens;
   std::optional<int64_t> window;
+  float softcap = 0;
+  double query_scalar = 0;  // Gemma's query_pre_attn_scalar; 0: head_dim
+
+  float scale() const {
+    return static_cast<float>(
+        1 / std::sqrt(query_scalar > 0 ? query_scalar : static_cast<double>(head_dim)));
+  }
+  AttentionCall Call(int64_t layer = 0) const {
+    return {.num_heads = heads,
+            .layer = layer,
+            .sliding_window = window,
+            .scale = scale(),
+            .softcap = softcap};
+  }
 };
 
 inline const AttentionCase kAttentionCases[] = {
-    {4, 4, 16, 16, {}}, {8, 4, 8, 4, {}},  {14, 2, 64, 16, {}},
-    {32, 4, 64, 8, {}}, {6, 1, 80, 1, {}}, {8, 2, 128, 32, {}},
-    {4, 2, 32, 16, 7},  {4, 1, 48, 2, 33}, {16, 1, 256, 16, {}},
+    {4, 4, 16, 16, {}},
+    {8, 4, 8, 4, {}},
+    {14, 2, 64, 16, {}},
+    {32, 4, 64, 8, {}},
+    {6, 1, 80, 1, {}},
+    {8, 2, 128, 32, {}},
+    {4, 2, 32, 16, 7},
+    {4, 1, 48, 2, 33},
+    {16, 1, 256, 16, {}},
+    // As in Gemma 2. Caps so low that most scores meet them, and one that few do.
+    {8, 4, 256, 16, 20, 2, 144},
+    {4, 2, 128, 8, {}, 50},
+    {6, 3, 48, 16, {}, 1},
 };
 
 // Sequences of these lengths, whose last `new_rows` tokens are the batch's rows, in order.

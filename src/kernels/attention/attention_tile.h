@@ -32,6 +32,7 @@ struct AttentionTile {
   int64_t first_position;  // of row 0
   int64_t window;          // keys visible to a query, itself included
   float scale;
+  float softcap;     // 0: none
   int64_t head_dim;  // ≤ kMaxHeadDim
   std::byte* const* pages;
   int64_t page_tokens;

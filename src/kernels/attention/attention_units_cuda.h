@@ -130,6 +130,15 @@ ARIL_DEVICE void LoadValues(const std::byte* values, int pair, uint32_t (&first)
   second[1] = v[3];
 }
 
+// Caps a unit's scores, all of which there are.
+ARIL_DEVICE void CapScores(const AttentionArgs& args, float (&scores)[kUnit / 8][4]) {
+#pragma unroll
+  for (int n = 0; n < kUnit / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scores[n][i] = CapScore(args, scores[n][i]);
+  }
+}
+
 // Takes away the scores of keys that a query, g and g + 8, does not see.
 ARIL_DEVICE void HideUnseen(const Keys (&seen)[2], float (&scores)[kUnit / 8][4]) {
 #pragma unroll

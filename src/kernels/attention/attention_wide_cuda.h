@@ -154,7 +154,7 @@ template <typename T, int kDim, bool kWhole>
 ARIL_DEVICE void AddUnit(const AttentionArgs& args, const Work& work, const WarpRows& rows,
                          int start, const std::byte* values, float (&scores)[kUnit / 8][4],
                          WarpSoftmax<kDim>& split) {
-  const float scale = args.scale * kLog2E;
+  const float scale = ScoreFactor(args);
   const Keys seen[2] = {rows.seen[0].Within(start, kUnit), rows.seen[1].Within(start, kUnit)};
   if constexpr (!kWhole) HideUnseen(seen, scores);
   float max[2], keep[2], sums[2];
@@ -264,7 +264,7 @@ ARIL_DEVICE void WriteOut(const AttentionArgs& args, const Work& work, const War
   }
 }
 
-template <typename T, int kDim>
+template <typename T, int kDim, bool kCapped>
 ARIL_DEVICE void WideItem(const AttentionArgs& args, const Work& work, WideShared<kDim>& shared) {
   const WarpRows rows = MakeWarpRows(args, work);
   const Keys keys = {KeysOf(args, work, 0).first,
@@ -302,6 +302,7 @@ ARIL_DEVICE void WideItem(const AttentionArgs& args, const Work& work, WideShare
         ScoreKeys<T, kDim>(q, shared.keys + step * kStep * RowBytes<kDim>(), scores[2 * step],
                            scores[2 * step + 1]);
       }
+      if constexpr (kCapped) CapScores(args, scores);
     }
     WaitForCopies<0>();
     SyncThreads();  // the values are there; the keys are no longer needed

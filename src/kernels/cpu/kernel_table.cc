@@ -35,9 +35,10 @@ GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
     .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},               \
     .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                 \
     .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,             \
-    .silu_mul_row_f32 = ns::SiluMulRowF32, .silu_mul_row_bf16 = ns::SiluMulRowBF16,   \
-    .read_bytes = ns::ReadBytes, .arithmetic_f32 = ns::kArithmeticF32,                \
-    .arithmetic_bf16 = ns::kArithmeticBF16, .arithmetic_int8 = ns::kArithmeticInt8,   \
+    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                     \
+    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                    \
+    .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,     \
+    .arithmetic_int8 = ns::kArithmeticInt8,                                           \
   }
 
 #if defined(__x86_64__)

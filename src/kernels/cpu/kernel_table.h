@@ -26,7 +26,8 @@ struct CpuKernels {
   AttentionKernel attention_f32, attention_bf16;
   NormRowFunction norm_row_f32, norm_row_bf16;
   RopeHeadFunction rope_head_f32, rope_head_bf16;
-  SiluMulRowFunction silu_mul_row_f32, silu_mul_row_bf16;
+  GluRowFunction glu_row_f32, glu_row_bf16;
+  SoftcapRowFunction softcap_row;
   ReadFunction read_bytes;
   ArithmeticLoop arithmetic_f32, arithmetic_bf16, arithmetic_int8;
 };

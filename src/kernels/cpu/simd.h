@@ -109,11 +109,12 @@ ARIL_INLINE Vf LoadBf16Partial(const uint16_t* p, int64_t n) {
   __builtin_memcpy(&h, p, (size_t)n * sizeof(uint16_t));
   return WidenBf16(h);
 }
-ARIL_INLINE void StoreBf16(uint16_t* p, Vf v) {
+// What is stored to such elements is rounded to BF16.
+ARIL_INLINE void Store(uint16_t* p, Vf v) {
   const Vh h = NarrowToBf16(v);
   __builtin_memcpy(p, &h, sizeof(h));
 }
-ARIL_INLINE void StoreBf16Partial(uint16_t* p, Vf v, int64_t n) {
+ARIL_INLINE void StorePartial(uint16_t* p, Vf v, int64_t n) {
   const Vh h = NarrowToBf16(v);
   __builtin_memcpy(p, &h, (size_t)n * sizeof(uint16_t));
 }
@@ -307,6 +308,23 @@ ARIL_INLINE Vf Exp(Vf x) {
 
 // x / (1 + e^-x).
 ARIL_INLINE Vf Silu(Vf x) { return x / (1.0f + Exp(-x)); }
+
+// (1 + tanh u) / 2 is 1 / (1 + e^-2u).
+ARIL_INLINE Vf GeluTanh(Vf x) {
+  const Vf cubic = Fma(x * x * x, Set(0.044715f), x);
+  return x / (1.0f + Exp(cubic * -1.5957691216057308f));  // -2 √(2/π)
+}
+
+// To about 3 ulp. Near zero Lambert's continued fraction, whose error at 1 is 6e-8.
+ARIL_INLINE Vf Tanh(Vf x) {
+  const Vf squared = x * x;
+  const Vf above = Fma(squared, squared + 105.0f, Set(945.0f));
+  const Vf below = Fma(squared, Fma(squared, Set(15.0f), Set(420.0f)), Set(945.0f));
+  const Vf far = 1.0f - 2.0f / (1.0f + Exp(x + x));
+  return squared < 1.0f ? x * above / below : far;
+}
+
+ARIL_INLINE Vf Softcap(Vf x, float cap) { return cap * Tanh(x * (1 / cap)); }
 
 }  // namespace aril::kernels::ARIL_ISA
 

@@ -22,7 +22,8 @@ struct CudaKernels {
   int (*embed)(const CudaContext&, DType dtype, const EmbedArgs&);
   int (*embed_shrink)(const CudaContext&, DType dtype, const EmbedShrinkArgs&);
   int (*add_rms_norm)(const CudaContext&, DType dtype, const AddRmsNormArgs&);
-  int (*silu_mul)(const CudaContext&, DType dtype, const SiluMulArgs&);
+  int (*glu)(const CudaContext&, DType dtype, const GluArgs&);
+  int (*softcap)(const CudaContext&, const SoftcapArgs&);
   int (*rope_append)(const CudaContext&, DType dtype, const RopeAppendArgs&);
   int (*attention)(const CudaContext&, DType dtype, const AttentionArgs&);
   int (*sample)(const CudaContext&, const SampleArgs&);
@@ -35,7 +36,7 @@ struct CudaKernels {
 #define ARIL_CUDA_KERNELS(target)                                                                \
   ::aril::kernels::CudaKernels {                                                                 \
     .empty = target::LaunchEmpty, .embed = target::Embed, .embed_shrink = target::EmbedShrink,   \
-    .add_rms_norm = target::AddRmsNorm, .silu_mul = target::SiluMul,                             \
+    .add_rms_norm = target::AddRmsNorm, .glu = target::Glu, .softcap = target::Softcap,          \
     .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample, \
     .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                        \
     .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                          \

@@ -29,7 +29,7 @@ EmbedKernel(ARIL_PARAMETER EmbedArgs args) {
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
       const int i = first + k * kThreads;
-      if (i < args.size) out[i] = T::Widen(elements[k]);
+      if (i < args.size) out[i] = T::Widen(elements[k]) * args.scale;
     }
   }
 }
@@ -50,7 +50,8 @@ EmbedShrinkKernel(ARIL_PARAMETER EmbedShrinkArgs args) {
       if (j >= rank) continue;
       const auto* from =
           RowOfToken<typename T::Element>(item.weights->a, args.tokens[item.first_row + row]);
-      args.v[item.v_offset + static_cast<int64_t>(row) * item.v_stride + j] = T::Widen(from[j]);
+      args.v[item.v_offset + static_cast<int64_t>(row) * item.v_stride + j] =
+          T::Widen(from[j]) * args.scale;
     }
   }
 }

@@ -14,8 +14,8 @@
 
 namespace aril::kernels {
 
-// out [rows, size] fp32 = table [vocab, size] at tokens [rows], exactly. Tokens lie inside the
-// vocabulary: whoever uploads them has looked.
+// out [rows, size] fp32 = scale · table [vocab, size] at tokens [rows]; exactly, by 1. Tokens lie
+// inside the vocabulary: whoever uploads them has looked.
 struct EmbedArgs {
   const int32_t* tokens = nullptr;
   const std::byte* table = nullptr;  // one row behind the other, in the dtype
@@ -24,6 +24,7 @@ struct EmbedArgs {
   const LoraDeviceMatrix* const* own = nullptr;
   int32_t rows = 0;
   int32_t size = 0;
+  float scale = 1;
   float* out = nullptr;
   int64_t out_stride = 0;  // elements
 };
@@ -34,6 +35,7 @@ struct EmbedArgs {
 struct EmbedShrinkArgs {
   const LoraTables* tables = nullptr;
   const int32_t* tokens = nullptr;  // [rows], as above
+  float scale = 1;                  // of V, so that what is added to is scaled, too
   float* v = nullptr;
 };
 

@@ -10,6 +10,7 @@ namespace aril::kernels {
 namespace {
 
 constexpr uint64_t kSeed = 29;
+constexpr float kScale = 3;
 constexpr int32_t kVocab = 37;
 const std::vector<int32_t> kTokens = {6, 0, 36, 6, 17, 20, 1};
 
@@ -84,13 +85,16 @@ TEST_P(CudaEmbedding, IsTheTokensRowOfTheTableOrOfARowsOwnMatrix) {
                                .own = has_own ? device_own.as<const LoraDeviceMatrix*>() : nullptr,
                                .rows = rows,
                                .size = kSize,
+                               .scale = kScale,
                                .out = out.as<float>(),
                                .out_stride = kSize}),
                           "embed"));
         const std::vector<float> values = Download<float>(*device, out);
         for (size_t i = 0; i < values.size(); ++i) {
           const TestMatrix& table = has_own ? *of_row[i / kSize] : base;
-          ASSERT_EQ(values[i], table.view().At(kTokens[i / kSize], static_cast<int64_t>(i % kSize)))
+          const float element =
+              table.view().At(kTokens[i / kSize], static_cast<int64_t>(i % kSize));
+          ASSERT_EQ(values[i], element * kScale)
               << dtype.device << " own " << has_own << " seed " << kSeed;
         }
       }
@@ -124,6 +128,7 @@ TEST_P(CudaEmbedding, AShrinkIsTheTokensRowOfA) {
         Require(device->Check(device->kernels().embed_shrink(device->context(), dtype.device,
                                                              {.tables = tables.as<LoraTables>(),
                                                               .tokens = ids.as<int32_t>(),
+                                                              .scale = kScale,
                                                               .v = v.as<float>()}),
                               "shrink"));
         const std::vector<float> values = Download<float>(*device, v);
@@ -132,7 +137,8 @@ TEST_P(CudaEmbedding, AShrinkIsTheTokensRowOfA) {
           for (int32_t row = segment.first_row; row < segment.first_row + segment.num_rows; ++row) {
             for (int32_t j = 0; j < bound[0]; ++j) {
               const float expected =
-                  j < rank ? a.view().At(kTokens[static_cast<size_t>(row)], j) : kUntouched;
+                  j < rank ? a.view().At(kTokens[static_cast<size_t>(row)], j) * kScale
+                           : kUntouched;
               ASSERT_EQ(*value++, expected)
                   << dtype.device << " rank " << rank << " row " << row << " seed " << kSeed;
             }

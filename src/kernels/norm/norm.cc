@@ -6,7 +6,7 @@
 namespace aril::kernels {
 
 void AddRmsNorm(CpuContext& context, MatrixView<float> residual, MatrixView<const float> add,
-                const float* weight, float eps, const Matrix& out) {
+                const RmsNormWeights& weights, const Matrix& out) {
   CHECK_EQ(out.rows, residual.rows);
   CHECK_EQ(out.cols, residual.cols);
   if (add.data != nullptr) CHECK_EQ(add.cols, residual.cols);
@@ -15,8 +15,9 @@ void AddRmsNorm(CpuContext& context, MatrixView<float> residual, MatrixView<cons
   context.threads().ParallelFor(residual.rows, [&](int64_t r) {
     run({.residual = residual.row(r),
          .add = add.data == nullptr ? nullptr : add.row(r),
-         .weight = weight,
-         .eps = eps,
+         .add_weight = weights.add_weight,
+         .weight = weights.weight,
+         .eps = weights.eps,
          .size = residual.cols,
          .out = out.row(r)});
   });

@@ -1,5 +1,5 @@
 // RMSNorm (Zhang and Sennrich, 2019), with the residual addition that precedes it in a decoder
-// layer.
+// layer, and the norm that some models put before that addition (Gemma 2).
 
 #ifndef ARIL_KERNELS_NORM_NORM_H_
 #define ARIL_KERNELS_NORM_NORM_H_
@@ -9,11 +9,17 @@
 
 namespace aril::kernels {
 
-// residual [rows, hidden] += add [rows, hidden] (if add.data is set), then
-// out [rows, hidden] = residual / sqrt(mean(residual²) + eps) · weight [hidden], rounded once to
-// out's dtype.
+struct RmsNormWeights {
+  const float* weight = nullptr;      // [hidden]
+  const float* add_weight = nullptr;  // [hidden], or null: what is added is not normed
+  float eps = 0;
+};
+
+// residual [rows, hidden] += add [rows, hidden] (if add.data is set), normed by `add_weight` if
+// there is one; then out [rows, hidden] = residual normed by `weight`, rounded once to out's dtype.
+// x normed by w is x / sqrt(mean(x²) + eps) · w.
 void AddRmsNorm(CpuContext& context, MatrixView<float> residual, MatrixView<const float> add,
-                const float* weight, float eps, const Matrix& out);
+                const RmsNormWeights& weights, const Matrix& out);
 
 // The oracle for one row, in double arithmetic.
 void RmsNormRef(const float* x, const float* weight, double eps, int64_t size, double* out);

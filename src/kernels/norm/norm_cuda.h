@@ -1,4 +1,4 @@
-// AddRmsNorm (norm.h) on a device. The sum of squares is a function of the size only: each thread's
+// AddRmsNorm (norm.h) on a device. Sums of squares are functions of the size only: each thread's
 // elements in order, a tree over lanes, warps in order.
 
 #ifndef ARIL_KERNELS_NORM_NORM_CUDA_H_
@@ -19,7 +19,8 @@ struct AddRmsNormArgs {
   int64_t residual_stride = 0;
   const float* add = nullptr;  // [rows, size], or null
   int64_t add_stride = 0;
-  const float* weight = nullptr;  // [size]
+  const float* add_weight = nullptr;  // [size], by which `add` is normed, or null
+  const float* weight = nullptr;      // [size]
   float eps = 0;
   int32_t rows = 0;
   int32_t size = 0;

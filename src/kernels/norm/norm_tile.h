@@ -8,9 +8,10 @@
 namespace aril::kernels {
 
 struct NormRow {
-  float* residual;      // [size], updated when `add` is given
-  const float* add;     // [size] or null
-  const float* weight;  // [size]
+  float* residual;          // [size], updated when `add` is given
+  const float* add;         // [size] or null
+  const float* add_weight;  // [size], by which `add` is normed, or null
+  const float* weight;      // [size]
   float eps;
   int64_t size;
   void* out;  // [size]

@@ -69,9 +69,8 @@ void RopeHeadBF16(const RopeHead& head) {
   const float* x = Compute(head, buffer);
   uint16_t* out = static_cast<uint16_t*>(head.out);
   int64_t i = 0;
-  for (; i + kLanes <= head.head_dim; i += kLanes) StoreBf16(out + i, Load(x + i));
-  if (const int64_t n = head.head_dim - i; n > 0)
-    StoreBf16Partial(out + i, LoadPartial(x + i, n), n);
+  for (; i + kLanes <= head.head_dim; i += kLanes) Store(out + i, Load(x + i));
+  if (const int64_t n = head.head_dim - i; n > 0) StorePartial(out + i, LoadPartial(x + i, n), n);
 }
 
 }  // namespace aril::kernels::ARIL_ISA

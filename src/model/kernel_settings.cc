@@ -1,0 +1,34 @@
+#include "model/kernel_settings.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace aril {
+
+kernels::Activation ActivationOf(const ModelSpec& spec) {
+  switch (spec.activation) {
+    case MlpActivation::kSilu:
+      return kernels::Activation::kSilu;
+    case MlpActivation::kGeluTanh:
+      return kernels::Activation::kGeluTanh;
+  }
+  CHECK(false);
+}
+
+float EmbeddingScale(const ModelSpec& spec, DType dtype) {
+  if (!spec.scaled_embedding) return 1;
+  const auto scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  if (dtype == DType::kBF16) return ToFloat(ToBF16(scale));
+  if (dtype == DType::kF16) return ToFloat(ToF16(scale));
+  CHECK(dtype == DType::kF32);
+  return scale;
+}
+
+float ScoreScale(const ModelSpec& spec) { return static_cast<float>(spec.AttentionScale()); }
+
+float ScoreSoftcap(const ModelSpec& spec) {
+  return static_cast<float>(spec.attn_softcap.value_or(0));
+}
+
+}  // namespace aril

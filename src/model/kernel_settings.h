@@ -1,0 +1,23 @@
+// What kernels are told of a model, the same by every backend.
+
+#ifndef ARIL_MODEL_KERNEL_SETTINGS_H_
+#define ARIL_MODEL_KERNEL_SETTINGS_H_
+
+#include "kernels/activation/activation_tile.h"
+#include "spec/model_spec.h"
+#include "tensor/dtype.h"
+
+namespace aril {
+
+kernels::Activation ActivationOf(const ModelSpec& spec);
+
+// By what embeddings are multiplied: a number of the model's dtype, as in transformers.
+float EmbeddingScale(const ModelSpec& spec, DType dtype);
+
+// Of attention's scores; and their cap, 0 for none.
+float ScoreScale(const ModelSpec& spec);
+float ScoreSoftcap(const ModelSpec& spec);
+
+}  // namespace aril
+
+#endif  // ARIL_MODEL_KERNEL_SETTINGS_H_
