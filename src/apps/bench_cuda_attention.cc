@@ -11,7 +11,9 @@
 #include "apps/bench_cuda_operands.h"
 #include "base/checked.h"
 #include "base/strings.h"
+#include "kernels/activation/activation.h"
 #include "kernels/attention/attention_plan.h"
+#include "model/kernel_settings.h"
 
 namespace aril {
 namespace {
@@ -61,7 +63,8 @@ class AttentionCalls {
                                      .q_stride = spec_.q_size(),
                                      .layer = kernels::LayerOf(layout_, call % layout_.num_layers),
                                      .num_heads = static_cast<int32_t>(spec_.num_heads),
-                                     .scale = static_cast<float>(scale()),
+                                     .scale = ScoreScale(spec_),
+                                     .softcap = ScoreSoftcap(spec_),
                                      .out = out_.data(),
                                      .out_stride = spec_.q_size()}),
         "attention");
@@ -81,7 +84,6 @@ class AttentionCalls {
   AttentionCalls(CudaDevice& device, const ModelSpec& spec, AttentionBatchShape shape)
       : device_(device), spec_(spec), shape_(std::move(shape)) {}
 
-  double scale() const { return 1 / std::sqrt(static_cast<double>(spec_.head_dim)); }
   int64_t pages_each() const { return CeilDiv(shape_.context, kPageTokens); }
 
   Status MakePages(size_t cold_bytes) {
@@ -162,11 +164,13 @@ class AttentionCalls {
         score += ToDouble(host_q_, row * spec_.q_size() + head * spec_.head_dim + d) *
                  KeyOrValue(sequence, token, layout_.KeyOffset(layer, kv_head), d);
       }
+      score *= spec_.AttentionScale();
+      if (spec_.attn_softcap) score = kernels::SoftcapRef(*spec_.attn_softcap, score);
     }
     const double largest = std::ranges::max(scores);
     double sum = 0, weights = 0;
     for (int64_t token = 0; token < seen; ++token) {
-      const double weight = std::exp(scale() * (scores[static_cast<size_t>(token)] - largest));
+      const double weight = std::exp(scores[static_cast<size_t>(token)] - largest);
       weights += weight;
       sum += weight *
              KeyOrValue(sequence, token, layout_.ValueOffset(layer, kv_head), col % spec_.head_dim);

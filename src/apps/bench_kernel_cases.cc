@@ -10,6 +10,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/lora/lora.h"
+#include "model/kernel_settings.h"
 #include "tensor/buffer.h"
 
 namespace aril {
@@ -223,7 +224,9 @@ class AttentionBatch {
  public:
   AttentionBatch(kernels::CpuContext& context, const ModelSpec& spec,
                  const AttentionBatchShape& shape, size_t cold_bytes)
-      : context_(context), call_{.num_heads = spec.num_heads} {
+      : context_(context),
+        call_{
+            .num_heads = spec.num_heads, .scale = ScoreScale(spec), .softcap = ScoreSoftcap(spec)} {
     layout_ = {.num_layers = 1,
                .num_kv_heads = spec.num_kv_heads,
                .page_tokens = kPageTokens,

@@ -11,6 +11,33 @@ int64_t StepLoad::num_rows() const {
       [](int64_t sum, const SequenceLoad& sequence) { return sum + sequence.rows; });
 }
 
+namespace {
+
+// What attention of a layer has to do: tokens whose K and V are read, and those that rows see.
+struct AttentionLoad {
+  double tokens = 0;
+  double seen = 0;
+
+  AttentionLoad& operator+=(const AttentionLoad& other) {
+    tokens += other.tokens;
+    seen += other.seen;
+    return *this;
+  }
+};
+
+AttentionLoad LoadOf(const StepLoad::SequenceLoad& sequence, int64_t window) {
+  AttentionLoad load;
+  const int64_t first = sequence.context - sequence.rows;  // the first row's position
+  for (int64_t row = first; row < sequence.context; ++row) {
+    load.seen += static_cast<double>(std::min(row + 1, window));
+  }
+  const int64_t first_seen = std::max<int64_t>(0, first + 1 - std::min(window, first + 1));
+  load.tokens = static_cast<double>(sequence.context - first_seen);
+  return load;
+}
+
+}  // namespace
+
 std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
                                     const StepLoad& load, const MachineLimits& limits) {
   const auto rows = static_cast<double>(load.num_rows());
@@ -33,16 +60,19 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
     product(name, dtypes.matrices, in, out, rows, layers);
   };
   layer_product("qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size());
-  double kv_elements = 0, attention_operations = 0;
-  for (const StepLoad::SequenceLoad& sequence : load.sequences) {
-    const auto context = static_cast<double>(sequence.context);
-    const auto own = static_cast<double>(sequence.rows);
-    kv_elements += context * 2 * static_cast<double>(spec.kv_size());
-    // Row i of the last `own` ones sees own - 1 - i tokens less than the last.
-    const double seen = own * context - own * (own - 1) / 2;
-    attention_operations += 4 * seen * static_cast<double>(spec.q_size());
-  }
-  add("attention", dtypes.others, kv_elements, attention_operations, layers);
+  const auto attention = [&](const char* name, int64_t window, double times) {
+    AttentionLoad of_layer;
+    for (const StepLoad::SequenceLoad& sequence : load.sequences) {
+      of_layer += LoadOf(sequence, window);
+    }
+    if (times == 0) return;
+    add(name, dtypes.others, of_layer.tokens * 2 * static_cast<double>(spec.kv_size()),
+        4 * of_layer.seen * static_cast<double>(spec.q_size()), times);
+  };
+  double windowed = 0;
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) windowed += spec.HasWindow(layer);
+  attention("attention", INT64_MAX, layers - windowed);
+  attention("attention, windowed", spec.sliding_window.value_or(INT64_MAX), windowed);
   layer_product("o", spec.q_size(), spec.hidden_size);
   layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
   layer_product("down", spec.intermediate_size, spec.hidden_size);

@@ -18,7 +18,7 @@ namespace aril {
 struct StepLoad {
   struct SequenceLoad {
     int64_t rows = 1;     // of this step
-    int64_t context = 0;  // tokens that its last row attends to, itself included
+    int64_t context = 0;  // tokens up to its last row, itself included
   };
   // Rows that use one adapter of this rank on all seven projections.
   struct AdapterRows {
@@ -32,7 +32,7 @@ struct StepLoad {
 };
 
 struct OperatorCost {
-  std::string name;  // "qkv", "attention", …
+  std::string name;  // "qkv", "attention", "attention, windowed", …
   double bytes = 0;
   double operations = 0;
   double seconds = 0;  // at the limits

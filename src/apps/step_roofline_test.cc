@@ -43,6 +43,32 @@ TEST(StepRoofline, CountsAdaptersAndContext) {
   EXPECT_THAT(Seconds(load) - base, DoubleNear(16 * 1024 * 22 * 512 * 2 / 83.8e9, 0.02e-3));
 }
 
+TEST(StepRoofline, ReadsNoMoreThanAWindow) {
+  ModelSpec spec = TinyLlama();
+  const auto costs = [&](const StepLoad& load) {
+    double bytes = 0, operations = 0;
+    for (const OperatorCost& cost : StepCosts(spec, {}, load, kLimits)) {
+      if (!cost.name.starts_with("attention")) continue;
+      bytes += cost.bytes;
+      operations += cost.operations;
+    }
+    return std::pair(bytes, operations);
+  };
+  const StepLoad decode{.sequences = {{.rows = 1, .context = 1025}}};
+  const StepLoad prefill{.sequences = {{.rows = 10, .context = 1025}}};
+  // K and V of a token in a layer are 2 · 256 elements; a row's scores and sum 4 · 2048 operations.
+  EXPECT_EQ(costs(decode), std::pair(22 * 1025 * 1024.0, 22 * 1025 * 8192.0));
+  spec.sliding_window = 100;
+  EXPECT_EQ(costs(decode), std::pair(22 * 100 * 1024.0, 22 * 100 * 8192.0));
+  EXPECT_EQ(costs(prefill), std::pair(22 * 109 * 1024.0, 22 * 1000 * 8192.0));
+  spec.full_attention.assign(22, false);
+  spec.full_attention[3] = spec.full_attention[4] = true;
+  EXPECT_EQ(costs(decode),
+            std::pair((20 * 100 + 2 * 1025) * 1024.0, (20 * 100 + 2 * 1025) * 8192.0));
+  EXPECT_EQ(costs({.sequences = {{.rows = 1, .context = 50}}}),
+            std::pair(22 * 50 * 1024.0, 22 * 50 * 8192.0));
+}
+
 TEST(StepRoofline, FallsBackToFloat32WhereThereIsNoBf16) {
   MachineLimits limits = kLimits;
   limits.bf16_per_s = 0;

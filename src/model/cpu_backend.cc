@@ -91,11 +91,11 @@ Status CpuBackend::Embed() {
   for (const BatchSegment& segment : batch_.segments) EmbedFromOwnTable(segment);
   for (const BatchSegment& segment : batch_.segments) AddToEmbedding(segment);
   if (embedding_scale_ == 1) return OkStatus();
-  for (int64_t r = 0; r < rows_; ++r) {
+  context_.threads().ParallelFor(rows_, [&](int64_t r) {
     for (float& value : std::span(residual.row(r), static_cast<size_t>(spec_.hidden_size))) {
       value *= embedding_scale_;
     }
-  }
+  });
   return OkStatus();
 }
 
@@ -134,8 +134,6 @@ void CpuBackend::AddToEmbedding(const BatchSegment& segment) {
                       Residual());
 }
 
-// The output of the previous layer's MLP joins the residual in a layer's first norm; before the
-// first layer there is none.
 kernels::RmsNormWeights CpuBackend::NormsOf(int64_t layer, LayerNorm norm) const {
   const Layer& w = WeightsOf(layer);
   kernels::RmsNormWeights norms{.eps = static_cast<float>(spec_.rms_norm_eps)};
@@ -149,6 +147,8 @@ kernels::RmsNormWeights CpuBackend::NormsOf(int64_t layer, LayerNorm norm) const
   return norms;
 }
 
+// The output of the previous layer's MLP joins the residual in a layer's first norm; before the
+// first layer there is none.
 Status CpuBackend::AddNorm(int64_t layer, LayerNorm norm) {
   const bool is_first = norm == LayerNorm::kAttention && layer == 0;
   kernels::AddRmsNorm(context_, Residual(),

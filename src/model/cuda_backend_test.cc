@@ -34,7 +34,7 @@ using kernels::SampleRow;
 
 constexpr uint64_t kSeed = 31;
 constexpr int64_t kMaxRows = 96;
-constexpr int64_t kMaxPositions = 64;
+constexpr int64_t kMaxPositions = 320;  // more than a split of attention has
 constexpr int32_t kNumPages = 2048;
 
 template <typename T>
@@ -238,13 +238,14 @@ std::vector<std::vector<std::pair<int, float>>> Mixes(const Golden& golden) {
   return mixes;
 }
 
-// Prompts in two chunks beside decodes. The decodes at the end are of one shape: the second is
-// captured, the third a replay of it with other pages.
+// Prompts in two chunks beside decodes; the first one's is longer than the goldens' windows. The
+// decodes at the end are of one shape: the second is captured, the third a replay of it with other
+// pages.
 std::vector<std::vector<Piece>> Steps(const Golden& golden, std::mt19937_64& random) {
   std::vector<std::vector<Piece>> steps(6);
   const auto mixes = Mixes(golden);
   for (size_t s = 0; s < mixes.size(); ++s) {
-    const int64_t lengths[] = {s % 3 == 0 ? 9 : 1, s % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
+    const int64_t lengths[] = {s == 0 ? 19 : s % 3 == 0 ? 9 : 1, s % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
     for (size_t i = 0; i < steps.size(); ++i) {
       steps[i].push_back(
           {static_cast<int>(s), mixes[s], RandomTokens(golden.spec, lengths[i], random)});
@@ -297,6 +298,32 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
       }
       EXPECT_GE(sides.front()->num_replays(), 2);
     }
+  }
+}
+
+// Layers that see all keys have two splits there, and those with a window begin in the second.
+TEST_P(CudaBackendTest, BeyondASplitLayersOfBothKindsComputeWhatTheCpuDoes) {
+  const Golden golden(SourcePath("tests/goldens/gemma3-f32"));
+  ASSERT_EQ(AttentionPlansOf(golden.spec), (std::array{true, true}));
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    SCOPED_TRACE(testing::Message() << dtype << ", seed " << kSeed);
+    std::mt19937_64 random(kSeed);
+    Side cpu(golden, dtype, nullptr);
+    std::vector<std::unique_ptr<Side>> sides;
+    for (const auto& device : devices()) {
+      sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));
+    }
+    for (const int64_t rows : {94, 94, 90, 1, 1, 1}) {
+      const std::vector<Piece> step = {{0, {{0, 1.0F}}, RandomTokens(golden.spec, rows, random)},
+                                       {1, {}, RandomTokens(golden.spec, 1, random)}};
+      const std::vector<float> expected = cpu.Run(step);
+      const std::vector<float> first = sides.front()->Run(step);
+      const double tolerance = Tolerance(golden.spec, dtype) * LargestMagnitude(expected);
+      ASSERT_EQ(first.size(), expected.size());
+      for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], expected[i], tolerance);
+      for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+    }
+    EXPECT_GE(sides.front()->num_replays(), 1);
   }
 }
 

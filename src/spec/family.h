@@ -33,13 +33,14 @@ struct GemmaRules {
   bool output_norms;
   bool two_ropes;  // layers with a window have a RoPE of their own
   std::string_view query_scalar_field;
-  // Defaults; 0: none, and another one is not supported.
+  // The caps' defaults; 0: none. Of scores without one, none is supported.
   double attn_softcap;
   std::string_view logit_softcap_field;
   double logit_softcap;
 };
 
-// The defaults are those of the configuration class in transformers (4.40 to 5.x agree on them).
+// The defaults are those of the configuration class in transformers (4.40 to 5.x agree on them, of
+// Gemma 2 and 3 those since 4.50; published files of these have what their defaults once were not).
 struct Family {
   std::string_view architecture;
   std::string_view model_type;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -29,16 +30,22 @@ constexpr std::string_view kEmbedding = "model.embed_tokens";
 // Modules that PEFT cannot adapt, and refuses when they are named.
 constexpr std::string_view kNotLinear[] = {"model", "model.layers", "model.norm",
                                            "model.rotary_emb"};
-constexpr std::string_view kNotLinearInLayers[] = {"",
-                                                   ".self_attn",
-                                                   ".self_attn.q_norm",
-                                                   ".self_attn.k_norm",
-                                                   ".mlp",
-                                                   ".mlp.act_fn",
-                                                   ".input_layernorm",
-                                                   ".post_attention_layernorm",
-                                                   ".pre_feedforward_layernorm",
-                                                   ".post_feedforward_layernorm"};
+constexpr std::string_view kNotLinearInLayers[] = {
+    "", ".self_attn", ".mlp", ".mlp.act_fn", ".input_layernorm", ".post_attention_layernorm"};
+constexpr std::string_view kQkNorms[] = {".self_attn.q_norm", ".self_attn.k_norm"};
+constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
+                                             ".post_feedforward_layernorm"};
+
+std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
+  std::vector<std::string_view> modules(std::begin(kNotLinearInLayers),
+                                        std::end(kNotLinearInLayers));
+  const auto add = [&](std::span<const std::string_view> more) {
+    modules.insert(modules.end(), more.begin(), more.end());
+  };
+  if (base.qk_norm) add(kQkNorms);
+  if (base.output_norms) add(kOutputNorms);
+  return modules;
+}
 
 std::string ModuleName(int64_t layer, Projection projection) {
   return StrCat("model.layers.", layer, ".", ModulePath(projection));
@@ -194,7 +201,7 @@ class TargetFilter {
 // Of a list in target_modules, PEFT refuses one that matches no module, and each name of a module
 // that it cannot adapt. It leaves alone other names that match no module.
 Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string>& unmatched,
-                  int64_t num_layers) {
+                  const ModelSpec& base) {
   if (names.empty()) return OkStatus();
   if (unmatched.size() == names.size()) {
     return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(names),
@@ -208,8 +215,8 @@ Status CheckNames(const std::vector<std::string>& names, const std::vector<std::
                                   ", which is not linear; supported are ", Supported()));
   };
   for (const std::string_view module : kNotLinear) RETURN_IF_ERROR(check(std::string(module)));
-  for (int64_t layer = 0; layer < num_layers; ++layer) {
-    for (const std::string_view module : kNotLinearInLayers) {
+  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
+    for (const std::string_view module : NotLinearInLayers(base)) {
       RETURN_IF_ERROR(check(StrCat("model.layers.", layer, module)));
     }
   }
@@ -304,7 +311,7 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) 
   }
   RETURN_IF_ERROR(ResolveOthers(config, base, modules, targets, &spec));
   ASSIGN_OR_RETURN(const std::vector<std::string> unmatched, targets.Unmatched());
-  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base.num_layers));
+  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base));
   spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
     return InvalidArgument(

@@ -112,10 +112,23 @@ TEST(LoraSpec, RefusesNamesOfWhichNoneMatches) {
 // Neither does PEFT adapt them.
 TEST(LoraSpec, RefusesNamesOfModulesThatAreNotLinear) {
   for (const char* name : {"norm", "layers", "self_attn", "mlp", "input_layernorm", "7",
-                           "model.layers.3.mlp.act_fn", "self_attn.q_norm"}) {
+                           "model.layers.3.mlp.act_fn"}) {
     EXPECT_THAT(ErrorOf(StrCat(R"("target_modules":["q_proj",")", name, R"("])")),
                 HasSubstr("which is not linear"))
         << name;
+  }
+}
+
+TEST(LoraSpec, RefusesNormsWhereTheModelHasThem) {
+  ModelSpec model = ModelOf(12);
+  for (const char* name : {"self_attn.q_norm", "pre_feedforward_layernorm"}) {
+    const auto config = ParseLoraConfig(Json::Object{
+        {"peft_type", "LORA"}, {"target_modules", Json::Array{"q_proj", std::string(name)}}});
+    ASSERT_TRUE(config.ok()) << config.status();
+    model.qk_norm = model.output_norms = false;
+    EXPECT_TRUE(ResolveLora(*config, model).ok()) << name << " matches nothing, as with PEFT";
+    model.qk_norm = model.output_norms = true;
+    EXPECT_THAT(Message(ResolveLora(*config, model).status()), HasSubstr("which is not linear"));
   }
 }
 

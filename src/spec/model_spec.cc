@@ -126,11 +126,17 @@ Status ReadGelu(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
   constexpr std::string_view kGeluTanh = "gelu_pytorch_tanh";
   ASSIGN_OR_RETURN(const std::string activation,
                    ReadString(config, rules.activation_field, kGeluTanh));
-  // The first files of Gemma say so, and mean the other one.
-  const bool is_legacy = rules.activation_field == "hidden_act" && activation == "gelu";
-  if (activation != kGeluTanh && !is_legacy) {
-    return UnsupportedField(config, rules.activation_field, StrCat("\"", kGeluTanh, "\""));
+  const auto unsupported = [&](std::string_view field) {
+    return UnsupportedField(config, field, StrCat("\"", kGeluTanh, "\""));
+  };
+  // The first files of Gemma say "gelu", and mean the other one.
+  const bool is_first = rules.activation_field == "hidden_act";
+  if (activation != kGeluTanh && !(is_first && activation == "gelu")) {
+    return unsupported(rules.activation_field);
   }
+  // Versions of transformers disagree whether it counts there.
+  ASSIGN_OR_RETURN(const std::string other, ReadString(config, "hidden_activation", kGeluTanh));
+  if (other != kGeluTanh) return unsupported("hidden_activation");
   spec->activation = MlpActivation::kGeluTanh;
   return OkStatus();
 }

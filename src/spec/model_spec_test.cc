@@ -201,6 +201,7 @@ TEST(ModelSpec, GemmasFieldsHaveDefaultsAndLimits) {
       Parse(Config("Gemma2ForCausalLM", R"({"tie_word_embeddings":false})")).tie_word_embeddings);
   const std::vector<std::tuple<const char*, std::string, std::string>> cases = {
       {"GemmaForCausalLM", R"({"hidden_act":"silu"})", R"("hidden_act" is "silu")"},
+      {"GemmaForCausalLM", R"({"hidden_activation":"gelu"})", R"("hidden_activation" is "gelu")"},
       {"Gemma2ForCausalLM", R"({"hidden_activation":"gelu"})", R"("hidden_activation" is "gelu")"},
       {"Gemma3ForCausalLM", R"({"attn_logit_softcapping":50.0})", R"("attn_logit_softcapping")"},
       {"Gemma2ForCausalLM", R"({"attn_logit_softcapping":0})", R"("attn_logit_softcapping" is 0)"},

@@ -1,5 +1,5 @@
 // The kernels of attention, and their launches. A head_dim is computed as the next larger one of
-// 64, 128 and 256, with zeros.
+// 64, 128 and 256, with zeros; where scores are capped, of 128 and 256.
 
 #include "kernels/attention/attention_cuda.h"
 

@@ -176,6 +176,10 @@ const AttentionCase kCases[] = {
     {18, 1, 64, 8, 100}, {4, 1, 200, 16, 260}, {3, 1, 6, 16, {}},   {7, 1, 128, 16, 64},
 };
 
+// As in Gemma 2.
+const AttentionCase kCappedCases[] = {
+    {6, 3, 48, 16, {}, 1}, {4, 2, 256, 16, 20, 2, 144}, {2, 1, 128, 8, {}, 50}};
+
 TEST_P(CudaAttention, MatchesTheReference) {
   std::mt19937_64 random(kSeed);
   for (const AttentionCase& c : kCases) {
@@ -186,11 +190,21 @@ TEST_P(CudaAttention, MatchesTheReference) {
   }
 }
 
+TEST_P(CudaAttention, MatchesTheReferenceWhereScoresAreCapped) {
+  std::mt19937_64 random(kSeed);
+  for (const AttentionCase& c : kCappedCases) {
+    ASSERT_NO_FATAL_FAILURE(ExpectMatches(c, {DType::kBF16, DType::kBF16}, random));
+  }
+  for (const TestDType dtype : kDTypes) {
+    ASSERT_NO_FATAL_FAILURE(ExpectMatches(kCappedCases[0], dtype, random));
+  }
+}
+
 // A tile's slots, units seen in part, decodes and prefills: all the same to a row.
 TEST_P(CudaAttention, ChunksDoNotChangeABit) {
   std::mt19937_64 random(kSeed);
   constexpr int64_t kLength = 330;
-  for (const AttentionCase& c : {AttentionCase{4, 1, 64, 16, {}}, AttentionCase{7, 1, 80, 8, 70},
+  for (const AttentionCase& c : {AttentionCase{4, 1, 64, 16, {}}, AttentionCase{7, 1, 80, 8, 70, 2},
                                  AttentionCase{2, 2, 128, 16, 300}}) {
     for (const TestDType dtype : kDTypes) {
       const Problem problem(c, dtype, {kLength}, kLength, random);

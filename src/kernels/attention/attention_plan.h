@@ -1,6 +1,6 @@
 // Plans a step's attention for a device: who is in which tile, and which block computes which
 // splits of it. The plan is made on the host once per step, uploaded with its other tables, and
-// used by all layers.
+// used by all layers that see as many keys.
 //
 // A plan decides only who computes what: no choice in it changes a bit of the result.
 

@@ -120,7 +120,10 @@ TEST(Attention, ATokenThatIsNotFiniteReachesNoEarlierRow) {
                                    static_cast<size_t>(q.view().cols) * SizeOf(dtype)))
               << isa << " " << dtype << " row " << r << " head_dim " << c.head_dim;
         }
-        EXPECT_FALSE(std::isfinite(after.view().At(kTainted, 0))) << isa << " " << dtype;
+        // A capped score of an infinite one is finite: what comes out is what V has.
+        const float tainted = after.view().At(kTainted, 0);
+        EXPECT_TRUE(c.softcap > 0 ? !std::isfinite(tainted) : std::isnan(tainted))
+            << isa << " " << dtype;
       }
     }
   }

@@ -148,13 +148,12 @@ int Launch(const CudaContext& context, DType dtype, const AddRmsNormArgs& args) 
 
 int AddRmsNorm(const CudaContext& context, DType dtype, const AddRmsNormArgs& args) {
   if (args.rows == 0) return 0;
-  const bool holds_few = args.size <= kFewHeld * kThreads;
+  // Two more numbers for each element have no room beside many.
   if (args.add != nullptr && args.add_weight != nullptr) {
-    return holds_few ? Launch<kFewHeld, true>(context, dtype, args)
-                     : Launch<kManyHeld, true>(context, dtype, args);
+    return Launch<kFewHeld, true>(context, dtype, args);
   }
-  return holds_few ? Launch<kFewHeld, false>(context, dtype, args)
-                   : Launch<kManyHeld, false>(context, dtype, args);
+  if (args.size <= kFewHeld * kThreads) return Launch<kFewHeld, false>(context, dtype, args);
+  return Launch<kManyHeld, false>(context, dtype, args);
 }
 
 }  // namespace aril::kernels::ARIL_CUDA_TARGET
