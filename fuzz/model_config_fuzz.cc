@@ -1,6 +1,7 @@
 // ParseModelSpec on any JSON (its member "generation_config" stands for the other file): what it
 // accepts must be sane enough to allocate by.
 
+#include <iterator>
 #include <string_view>
 
 #include "base/check.h"
@@ -23,6 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK_LT(in, int64_t{1} << 21);
     CHECK_LT(out, int64_t{1} << 21);
   }
+  CHECK(spec->full_attention.empty() || std::ssize(spec->full_attention) == spec->num_layers);
+  CHECK(spec->full_attention.empty() || spec->sliding_window.has_value());
+  CHECK_GE(spec->sliding_window.value_or(1), 1);
+  CHECK(spec->AttentionScale() > 0 && spec->AttentionScale() < 100);
+  for (const auto cap : {spec->attn_softcap, spec->logit_softcap}) CHECK(cap.value_or(1) > 0);
   for (const int32_t id : spec->eos_token_ids) CHECK_LT(id, spec->vocab_size);
   return 0;
 }
