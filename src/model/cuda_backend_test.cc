@@ -270,6 +270,18 @@ double Tolerance(const ModelSpec& spec, DType dtype) {
   return dtype == DType::kF32 ? f32 : f32 + 2 * kernels::EpsOf(dtype) * sums;
 }
 
+// Runs a step on the CPU and on all devices: these agree bit by bit, and with it within `tolerance`
+// of the largest logit.
+void ExpectAlike(const std::vector<Piece>& step, Side& cpu,
+                 const std::vector<std::unique_ptr<Side>>& sides, double tolerance) {
+  const std::vector<float> expected = cpu.Run(step);
+  const std::vector<float> first = sides.front()->Run(step);
+  ASSERT_EQ(first.size(), expected.size());
+  const double bound = tolerance * LargestMagnitude(expected);
+  for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], expected[i], bound);
+  for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+}
+
 class CudaBackendTest : public CudaTest {};
 
 TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
@@ -284,17 +296,7 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
         sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));
       }
       for (const std::vector<Piece>& step : Steps(golden, random)) {
-        const std::vector<float> expected = cpu.Run(step);
-        const double tolerance = Tolerance(golden.spec, dtype) * LargestMagnitude(expected);
-        const std::vector<float> first = sides.front()->Run(step);
-        ASSERT_EQ(first.size(), expected.size());
-        double worst = 0;
-        for (size_t i = 0; i < first.size(); ++i) {
-          worst = std::max(worst, std::abs(double{first[i]} - expected[i]));
-          ASSERT_FALSE(std::isnan(first[i]));
-        }
-        EXPECT_LE(worst, tolerance);
-        for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+        ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, dtype)));
       }
       EXPECT_GE(sides.front()->num_replays(), 2);
     }
@@ -316,12 +318,7 @@ TEST_P(CudaBackendTest, BeyondASplitLayersOfBothKindsComputeWhatTheCpuDoes) {
     for (const int64_t rows : {94, 94, 90, 1, 1, 1}) {
       const std::vector<Piece> step = {{0, {{0, 1.0F}}, RandomTokens(golden.spec, rows, random)},
                                        {1, {}, RandomTokens(golden.spec, 1, random)}};
-      const std::vector<float> expected = cpu.Run(step);
-      const std::vector<float> first = sides.front()->Run(step);
-      const double tolerance = Tolerance(golden.spec, dtype) * LargestMagnitude(expected);
-      ASSERT_EQ(first.size(), expected.size());
-      for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], expected[i], tolerance);
-      for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+      ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, dtype)));
     }
     EXPECT_GE(sides.front()->num_replays(), 1);
   }

@@ -215,8 +215,9 @@ Status CheckNames(const std::vector<std::string>& names, const std::vector<std::
                                   ", which is not linear; supported are ", Supported()));
   };
   for (const std::string_view module : kNotLinear) RETURN_IF_ERROR(check(std::string(module)));
+  const std::vector<std::string_view> in_layers = NotLinearInLayers(base);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const std::string_view module : NotLinearInLayers(base)) {
+    for (const std::string_view module : in_layers) {
       RETURN_IF_ERROR(check(StrCat("model.layers.", layer, module)));
     }
   }

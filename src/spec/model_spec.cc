@@ -2,6 +2,8 @@
 
 #include "spec/model_spec.h"
 
+#include <cmath>
+
 #include "base/file.h"
 #include "base/strings.h"
 #include "spec/family.h"
@@ -234,6 +236,10 @@ Status ReadTokens(const Json& config, const Json* generation_config, const Famil
 }
 
 }  // namespace
+
+double ModelSpec::AttentionScale() const {
+  return 1 / std::sqrt(query_pre_attn_scalar.value_or(static_cast<double>(head_dim)));
+}
 
 StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config) {
   if (config.AsObject() == nullptr) {

@@ -1,7 +1,5 @@
 // Names and widths of the seven projections.
 
-#include <cmath>
-
 #include "spec/model_spec.h"
 
 namespace aril {
@@ -21,10 +19,6 @@ std::string_view ModulePath(Projection projection) {
 std::string_view Name(Projection projection) {
   const std::string_view path = ModulePath(projection);
   return path.substr(path.find('.') + 1);
-}
-
-double ModelSpec::AttentionScale() const {
-  return 1 / std::sqrt(query_pre_attn_scalar.value_or(static_cast<double>(head_dim)));
 }
 
 int64_t ModelSpec::InFeatures(Projection projection) const {
