@@ -8,10 +8,20 @@
 
 namespace {
 
-aril::ModelSpec SomeModel() {
+void CheckResolved(const aril::LoraConfig& config, bool fused_modules,
+                   const aril::ModuleNaming& naming) {
   aril::ModelSpec model;
   model.num_layers = 12;  // two digits in some names
-  return model;
+  model.fused_modules = fused_modules;
+  const auto spec = aril::ResolveLora(config, model, naming);
+  if (!spec.ok()) return;
+  CHECK(spec->MaxRank() >= 1 || spec->replaces_embedding || spec->replaces_lm_head);
+  CHECK_LE(spec->MaxRank(), aril::kMaxLoraRank);
+  for (const auto& layer : spec->layers) {
+    for (const aril::LoraModule& module : layer) {
+      CHECK(std::isfinite(static_cast<float>(module.scale)));
+    }
+  }
 }
 
 }  // namespace
@@ -21,14 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!json.ok()) return 0;
   const auto config = aril::ParseLoraConfig(*json);
   if (!config.ok()) return 0;
-  const auto spec = aril::ResolveLora(*config, SomeModel());
-  if (!spec.ok()) return 0;
-  CHECK_GE(spec->MaxRank(), 1);
-  CHECK_LE(spec->MaxRank(), aril::kMaxLoraRank);
-  for (const auto& layer : spec->layers) {
-    for (const aril::LoraModule& module : layer) {
-      CHECK(std::isfinite(static_cast<float>(module.scale)));
-    }
-  }
+  CheckResolved(*config, false, aril::kTextNaming);
+  CheckResolved(*config, true, aril::kTextNaming);
+  CheckResolved(*config, false, {"language_model.model", "language_model.lm_head"});
+  CheckResolved(*config, false, {"model.language_model", "lm_head"});
   return 0;
 }

@@ -28,6 +28,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(spec->full_attention.empty() || spec->sliding_window.has_value());
   CHECK_GE(spec->sliding_window.value_or(1), 1);
   CHECK(spec->AttentionScale() > 0 && spec->AttentionScale() < 100);
+  CHECK(spec->rope.attention_factor > 0 && spec->rope.attention_factor < 200);
+  CHECK_GE(spec->max_position_embeddings, 1);
+  CHECK_LE(spec->max_position_embeddings, int64_t{1} << 24);
+  const bool has_factors = spec->rope.scaling == aril::RopeSpec::Scaling::kLongRope;
+  CHECK_EQ(spec->rope.wavelength_factors.empty(), !has_factors);
+  CHECK_LE(std::ssize(spec->rope.wavelength_factors), spec->head_dim / 2);
   for (const auto cap : {spec->attn_softcap, spec->logit_softcap}) CHECK(cap.value_or(1) > 0);
   for (const int32_t id : spec->eos_token_ids) CHECK_LT(id, spec->vocab_size);
   return 0;

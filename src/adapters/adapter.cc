@@ -13,8 +13,8 @@ namespace {
 // Of a name that a stranger's file brings into a message.
 constexpr size_t kMaxShownName = 120;
 
-constexpr const char* kEmbedding = "model.embed_tokens";
-constexpr const char* kLmHead = "lm_head";
+constexpr std::string_view kPrefix = "base_model.model.";  // of all tensors' names
+constexpr const char* kWeights = "adapter_model.safetensors";
 
 bool IsWeightDType(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
@@ -46,16 +46,20 @@ Status RefusePickle(const Folder& dir) {
   return OkStatus();
 }
 
-StatusOr<LoraSpec> LoadSpec(const Folder& dir, const ModelSpec& base, int64_t max_rank) {
-  const std::string path = dir.PathOf("adapter_config.json");
-  ASSIGN_OR_RETURN(const LoraConfig config, LoadLoraConfig(dir));
-  StatusOr<LoraSpec> spec = ResolveLora(config, base);
-  if (!spec.ok()) return Annotate(spec.status(), path);
-  if (spec->MaxRank() > max_rank) {
-    return InvalidArgument(StrCat(path, ": the largest rank is ", spec->MaxRank(),
+StatusOr<LoraSpec> Resolve(const LoraConfig& config, const ModelSpec& base,
+                           const ModuleNaming& naming, int64_t max_rank) {
+  ASSIGN_OR_RETURN(LoraSpec spec, ResolveLora(config, base, naming));
+  if (spec.MaxRank() > max_rank) {
+    return InvalidArgument(StrCat("the largest rank is ", spec.MaxRank(),
                                   ", more than the --max-lora-rank of ", max_rank));
   }
   return spec;
+}
+
+StatusOr<SafetensorsFile> OpenWeights(const Folder& dir) {
+  auto file = SafetensorsFile::Open(dir, kWeights);
+  if (file.status().code() == StatusCode::kNotFound) RETURN_IF_ERROR(RefusePickle(dir));
+  return file;
 }
 
 }  // namespace
@@ -63,64 +67,69 @@ StatusOr<LoraSpec> LoadSpec(const Folder& dir, const ModelSpec& base, int64_t ma
 // Takes tensors out of an adapter's file, and remembers which.
 class Adapter::Reader {
  public:
-  Reader(const TensorMap& tensors, const ModelSpec& base, const LoraSpec& spec, Values values,
-         const BaseWeights* weights)
-      : tensors_(tensors), base_(base), spec_(spec), values_(values), weights_(weights) {}
+  Reader(const TensorMap& tensors, const ModuleNaming& naming, const ModelSpec& base,
+         const LoraSpec& spec, Values values, const BaseWeights* weights)
+      : tensors_(tensors),
+        naming_(naming),
+        base_(base),
+        spec_(spec),
+        values_(values),
+        weights_(weights) {}
 
-  // The matrices of a module; none if it is not targeted.
-  StatusOr<std::optional<LoraPair>> Pair(const std::string& module, const LoraModule& lora,
-                                         int64_t in, int64_t out) {
-    if (lora.rank == 0) return std::nullopt;
-    LoraPair pair;
-    const bool is_embedding = module == kEmbedding;
-    ASSIGN_OR_RETURN(pair.a, Take(module + (is_embedding ? ".lora_embedding_A" : ".lora_A.weight"),
-                                  {lora.rank, in}));
-    ASSIGN_OR_RETURN(pair.b, Take(module + (is_embedding ? ".lora_embedding_B" : ".lora_B.weight"),
-                                  {out, lora.rank}));
-    if (!spec_.use_dora) return pair;
-    ASSIGN_OR_RETURN(const TensorView magnitude, Take(module + ".lora_magnitude_vector", {out}));
-    if (weights_ == nullptr) return pair;
-    ASSIGN_OR_RETURN(const TensorView weight,
-                     is_embedding ? BaseMatrix(module, in, out) : BaseMatrix(module, out, in));
-    const DoraModule dora{weight, pair.a, pair.b, magnitude, lora.scale};
-    auto gains =
-        is_embedding ? DoraEmbeddingGains(dora, weights_->isa) : DoraGains(dora, weights_->isa);
-    if (!gains.ok()) return Annotate(gains.status(), module);
-    pair.gains = *std::move(gains);
-    return pair;
-  }
-
-  // A matrix [vocab, hidden] in place of the base model's. PEFT writes one if the config names the
-  // module in modules_to_save, but also beside other adapted modules, as it was in training: then
-  // it is the base's own most of the time, and left out.
-  StatusOr<std::optional<TensorView>> Table(const std::string& module, bool is_named) {
-    const Shape shape = {base_.vocab_size, base_.hidden_size};
-    if (is_named) {
-      ASSIGN_OR_RETURN(TensorView table, Take(module + ".weight", shape));
-      return table;
-    }
-    for (const char* suffix : {".weight", ".base_layer.weight"}) {
-      const std::string name = FullName(module + suffix);
-      if (!tensors_.contains(name)) continue;
-      ASSIGN_OR_RETURN(TensorView table, Take(module + suffix, shape));
-      if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
-      ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(module, shape[0], shape[1]));
-      if (HaveEqualValues(table, weight)) return std::nullopt;
-      if (base_.tie_word_embeddings) {
-        return Unimplemented(StrCat(
-            "tensor ", name,
-            " would change both the embedding and lm_head, which are one matrix "
-            "in this base model; supported is one that the config names in modules_to_save"));
+  // The pairs of a layer's modules that are targeted.
+  StatusOr<Layer> ReadLayer(int64_t index) {
+    Layer layer;
+    for (const LinearModule& linear : base_.LinearModules()) {
+      const LoraModule& lora = spec_.At(index, linear.projections.front());
+      if (lora.rank == 0) continue;
+      const int64_t in = base_.InFeatures(linear.projections.front());
+      ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.InLayer(index, linear.path),
+                                                         lora.rank, in, base_.OutFeatures(linear)));
+      int64_t first = 0;
+      for (const Projection projection : linear.projections) {
+        const int64_t out = base_.OutFeatures(projection);
+        ASSIGN_OR_RETURN(layer[static_cast<size_t>(projection)],
+                         MakePair(tensors.Outputs(first, out), lora,
+                                  kTextNaming.InLayer(index, ModulePath(projection)), {out, in}));
+        first += out;
       }
-      return table;
     }
-    return std::nullopt;
+    return layer;
   }
 
-  // Nothing may be left: serving an adapter without a part of it would change its results.
+  // Of the embedding and of lm_head; none if it is not targeted.
+  StatusOr<std::optional<LoraPair>> Embedding() {
+    const LoraModule& lora = spec_.embedding;
+    if (lora.rank == 0) return std::nullopt;
+    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.Embedding(), lora.rank,
+                                                       base_.vocab_size, base_.hidden_size));
+    return MakePair(tensors, lora, kTextNaming.Embedding(), TableShape());
+  }
+  StatusOr<std::optional<LoraPair>> LmHead() {
+    const LoraModule& lora = spec_.lm_head;
+    if (lora.rank == 0) return std::nullopt;
+    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(std::string(naming_.lm_head), lora.rank,
+                                                       base_.hidden_size, base_.vocab_size));
+    return MakePair(tensors, lora, std::string(kTextNaming.lm_head), TableShape());
+  }
+
+  StatusOr<std::optional<TensorView>> EmbeddingTable() {
+    return Table(naming_.Embedding(), kTextNaming.Embedding(), spec_.replaces_embedding);
+  }
+  StatusOr<std::optional<TensorView>> LmHeadTable() {
+    return Table(std::string(naming_.lm_head), std::string(kTextNaming.lm_head),
+                 spec_.replaces_lm_head);
+  }
+
+  // Nothing may be left: serving an adapter without a part of it would change its results. But
+  // what changes how images are seen does nothing for text.
   Status CheckAllTaken() const {
     for (const auto& [name, tensor] : tensors_) {
       if (taken_.contains(name)) continue;
+      if (naming_.is_multimodal() && name.starts_with(kPrefix) &&
+          IsOfVision(std::string_view(name).substr(kPrefix.size()))) {
+        continue;
+      }
       const std::string unmatched =
           spec_.unmatched_targets.empty()
               ? ""
@@ -134,7 +143,79 @@ class Adapter::Reader {
   }
 
  private:
-  static std::string FullName(const std::string& name) { return "base_model.model." + name; }
+  // Of a module.
+  struct Tensors {
+    TensorView a;          // [rank, in]
+    TensorView b;          // [out, rank]
+    TensorView magnitude;  // [out] with DoRA
+
+    // Of those outputs alone.
+    Tensors Outputs(int64_t first, int64_t count) const {
+      return {a, b.Rows(first, count),
+              magnitude.shape.empty() ? magnitude : magnitude.Rows(first, count)};
+    }
+  };
+
+  StatusOr<Tensors> TakeModule(const std::string& module, int64_t rank, int64_t in, int64_t out) {
+    const bool is_embedding = module == naming_.Embedding();
+    Tensors tensors;
+    ASSIGN_OR_RETURN(
+        tensors.a,
+        Take(module + (is_embedding ? ".lora_embedding_A" : ".lora_A.weight"), {rank, in}));
+    ASSIGN_OR_RETURN(
+        tensors.b,
+        Take(module + (is_embedding ? ".lora_embedding_B" : ".lora_B.weight"), {out, rank}));
+    if (spec_.use_dora) {
+      ASSIGN_OR_RETURN(tensors.magnitude, Take(module + ".lora_magnitude_vector", {out}));
+    }
+    return tensors;
+  }
+
+  // With DoRA's gains, if the base's weight, of that name and shape, is known.
+  StatusOr<LoraPair> MakePair(const Tensors& tensors, const LoraModule& lora,
+                              const std::string& base_module, const Shape& base_shape) const {
+    LoraPair pair{.a = tensors.a, .b = tensors.b, .gains = {}};
+    if (!spec_.use_dora || weights_ == nullptr) return pair;
+    ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(base_module, base_shape));
+    const DoraModule dora{weight, pair.a, pair.b, tensors.magnitude, lora.scale};
+    auto gains = base_module == kTextNaming.Embedding() ? DoraEmbeddingGains(dora, weights_->isa)
+                                                        : DoraGains(dora, weights_->isa);
+    if (!gains.ok()) return Annotate(gains.status(), base_module);
+    pair.gains = *std::move(gains);
+    return pair;
+  }
+
+  Shape TableShape() const { return {base_.vocab_size, base_.hidden_size}; }
+
+  // A matrix [vocab, hidden] in place of the base model's. PEFT writes one if the config names the
+  // module in modules_to_save, but also beside other adapted modules, as it was in training: then
+  // it is the base's own most of the time, and left out.
+  StatusOr<std::optional<TensorView>> Table(const std::string& module,
+                                            const std::string& base_module, bool is_named) {
+    const Shape shape = TableShape();
+    if (is_named) {
+      ASSIGN_OR_RETURN(TensorView table, Take(module + ".weight", shape));
+      return table;
+    }
+    for (const char* suffix : {".weight", ".base_layer.weight"}) {
+      const std::string name = FullName(module + suffix);
+      if (!tensors_.contains(name)) continue;
+      ASSIGN_OR_RETURN(TensorView table, Take(module + suffix, shape));
+      if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
+      ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(base_module, shape));
+      if (HaveEqualValues(table, weight)) return std::nullopt;
+      if (base_.tie_word_embeddings) {
+        return Unimplemented(StrCat(
+            "tensor ", name,
+            " would change both the embedding and lm_head, which are one matrix "
+            "in this base model; supported is one that the config names in modules_to_save"));
+      }
+      return table;
+    }
+    return std::nullopt;
+  }
+
+  static std::string FullName(const std::string& name) { return StrCat(kPrefix, name); }
 
   StatusOr<TensorView> Take(const std::string& short_name, const Shape& shape) {
     const std::string name = FullName(short_name);
@@ -162,13 +243,14 @@ class Adapter::Reader {
     return tensor;
   }
 
-  StatusOr<TensorView> BaseMatrix(const std::string& module, int64_t rows, int64_t cols) const {
-    const bool is_tied = module == kLmHead && base_.tie_word_embeddings;
-    return weights_->checkpoint->Get(StrCat(is_tied ? kEmbedding : module, ".weight"),
-                                     {rows, cols});
+  StatusOr<TensorView> BaseMatrix(const std::string& module, const Shape& shape) const {
+    const bool is_tied = module == kTextNaming.lm_head && base_.tie_word_embeddings;
+    return weights_->checkpoint->Get((is_tied ? kTextNaming.Embedding() : module) + ".weight",
+                                     shape);
   }
 
   const TensorMap& tensors_;
+  const ModuleNaming& naming_;
   const ModelSpec& base_;
   const LoraSpec& spec_;
   const Values values_;
@@ -188,37 +270,31 @@ StatusOr<Adapter> Adapter::OpenWithoutBase(const Folder& dir, const ModelSpec& b
 
 StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& dir,
                                     const ModelSpec& base, int64_t max_rank, Values values) {
+  ASSIGN_OR_RETURN(const LoraConfig config, LoadLoraConfig(dir));
+  ASSIGN_OR_RETURN(SafetensorsFile file, OpenWeights(dir));
   Adapter adapter;
-  ASSIGN_OR_RETURN(adapter.spec_, LoadSpec(dir, base, max_rank));
-  constexpr const char* kWeights = "adapter_model.safetensors";
-  auto file = SafetensorsFile::Open(dir, kWeights);
-  if (file.status().code() == StatusCode::kNotFound) RETURN_IF_ERROR(RefusePickle(dir));
-  RETURN_IF_ERROR(file.status());
-  adapter.file_ = *std::move(file);
-  const Status read = adapter.Read(base, values, weights);
+  adapter.file_ = std::move(file);
+  const ModuleNaming& naming = FindModuleNaming(adapter.file_.tensors(), kPrefix);
+  auto spec = Resolve(config, base, naming, max_rank);
+  if (!spec.ok()) return Annotate(spec.status(), dir.PathOf("adapter_config.json"));
+  adapter.spec_ = *std::move(spec);
+  const Status read = adapter.Read(naming, base, values, weights);
   // Not what zeros in the place of lost bytes look like.
   RETURN_IF_ERROR(Annotate(adapter.CheckIntact(), dir.PathOf(kWeights)));
   if (!read.ok()) return Annotate(read, dir.PathOf(kWeights));
   return adapter;
 }
 
-Status Adapter::Read(const ModelSpec& base, Values values, const BaseWeights* weights) {
-  Reader reader(file_.tensors(), base, spec_, values, weights);
-  layers_.resize(static_cast<size_t>(base.num_layers));
+Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
+                     const BaseWeights* weights) {
+  Reader reader(file_.tensors(), naming, base, spec_, values, weights);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const Projection projection : kAllProjections) {
-      ASSIGN_OR_RETURN(layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)],
-                       reader.Pair(StrCat("model.layers.", layer, ".", ModulePath(projection)),
-                                   spec_.At(layer, projection), base.InFeatures(projection),
-                                   base.OutFeatures(projection)));
-    }
+    ASSIGN_OR_RETURN(layers_.emplace_back(), reader.ReadLayer(layer));
   }
-  ASSIGN_OR_RETURN(embedding_,
-                   reader.Pair(kEmbedding, spec_.embedding, base.vocab_size, base.hidden_size));
-  ASSIGN_OR_RETURN(lm_head_,
-                   reader.Pair(kLmHead, spec_.lm_head, base.hidden_size, base.vocab_size));
-  ASSIGN_OR_RETURN(embedding_table_, reader.Table(kEmbedding, spec_.replaces_embedding));
-  ASSIGN_OR_RETURN(lm_head_table_, reader.Table(kLmHead, spec_.replaces_lm_head));
+  ASSIGN_OR_RETURN(embedding_, reader.Embedding());
+  ASSIGN_OR_RETURN(lm_head_, reader.LmHead());
+  ASSIGN_OR_RETURN(embedding_table_, reader.EmbeddingTable());
+  ASSIGN_OR_RETURN(lm_head_table_, reader.LmHeadTable());
   spec_.replaces_embedding = embedding_table_.has_value();
   spec_.replaces_lm_head = lm_head_table_.has_value();
   // Their lengths would be those of the adapter's own matrix.

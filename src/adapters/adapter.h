@@ -17,7 +17,8 @@
 
 namespace aril {
 
-// The two matrices of one module, as PEFT stores them; views into the mapped file.
+// The two matrices of one projection, as PEFT stores them; views into the mapped file. Those of one
+// module have the same A.
 struct LoraPair {
   TensorView a;              // lora_A [rank, in]
   TensorView b;              // lora_B [out, rank]
@@ -78,7 +79,8 @@ class Adapter {
   static StatusOr<Adapter> OpenWith(const BaseWeights* weights, const Folder& dir,
                                     const ModelSpec& base, int64_t max_rank, Values values);
   // From the file's tensors.
-  Status Read(const ModelSpec& base, Values values, const BaseWeights* weights);
+  Status Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
+              const BaseWeights* weights);
   using Layer = std::array<std::optional<LoraPair>, kNumProjections>;
 
   LoraSpec spec_;

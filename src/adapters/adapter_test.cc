@@ -145,6 +145,103 @@ TEST(Adapter, RefusesTensorsOfAMisspeltTarget) {
   EXPECT_TRUE(Adapter::OpenWithoutBase(dir.path(), Base(), kMaxLoraRank).ok());
 }
 
+constexpr char kInside[] = "base_model.model.model.language_model.";
+constexpr char kVision[] = "base_model.model.model.vision_tower.";
+
+// What opening gemma3-vision-f32's adapter gives, with other names where those stand. Without
+// `vision` nothing is there for it.
+StatusOr<Adapter> OpenRenamed(const std::string& decoder, const std::string& vision) {
+  const std::string model = SourcePath("tests/goldens/gemma3-vision-f32");
+  const TestDir dir(model + "/adapters/all-r4");
+  EditTensors(dir / kWeights, [&](Tensors& tensors) {
+    Tensors renamed;
+    for (const auto& [name, tensor] : tensors) {
+      const bool is_text = name.starts_with(kInside);
+      if (!is_text && vision.empty()) continue;
+      const size_t length = std::string_view(is_text ? kInside : kVision).size();
+      renamed[(is_text ? decoder : vision) + name.substr(length)] = tensor;
+    }
+    tensors = renamed;
+  });
+  const auto base = LoadModelSpec(model);
+  CHECK(base.ok());
+  return Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
+}
+
+// An adapter may come from any class of transformers that has the text model.
+TEST(Adapter, TensorsAreCalledAsWhereItWasTrained) {
+  const auto expected = OpenRenamed(kInside, kVision);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto older =
+      OpenRenamed("base_model.model.language_model.model.", "base_model.model.vision_tower.");
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(older->spec().layers, expected->spec().layers);
+  const auto of_text = OpenRenamed("base_model.model.model.", "");
+  ASSERT_TRUE(of_text.ok()) << of_text.status();
+  EXPECT_EQ(of_text->spec().layers, expected->spec().layers);
+}
+
+// What is for vision says where it was trained, too: then the text model is not where this is.
+TEST(Adapter, OfATextModelNothingIsForVision) {
+  EXPECT_THAT(Message(OpenRenamed("base_model.model.model.", kVision).status()),
+              AllOf(HasSubstr("model.language_model.layers.0"), HasSubstr("is missing")));
+}
+
+// Since transformers 4.52 lm_head is called there as in a text model.
+TEST(Adapter, TheRestOfItMayBeForVision) {
+  const std::string model = SourcePath("tests/goldens/gemma3-vision-f32");
+  const auto base = LoadModelSpec(model);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const TestDir dir(model + "/adapters/saved-r3");
+  dir.Write(kConfig, R"({"peft_type":"LORA","r":3,"target_modules":["lm_head","fc1"]})");
+  EditTensors(dir / kWeights, [&](Tensors& tensors) {
+    std::erase_if(tensors, [](const auto& tensor) {
+      return tensor.first.find("mlp.fc1.lora_") == std::string::npos;
+    });
+    ASSERT_EQ(tensors.size(), 4u) << "of the encoder's layer and of the head";
+    const std::string head = "base_model.model.lm_head.lora_";
+    tensors[head + "A.weight"] = EditableTensors::Tensor::Filled({3, base->hidden_size}, 1);
+    tensors[head + "B.weight"] = EditableTensors::Tensor::Filled({base->vocab_size, 3}, 1);
+  });
+  const auto adapter = Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_EQ(adapter->spec().lm_head.rank, 3);
+  EXPECT_EQ(adapter->spec().unmatched_targets, "\"fc1\"");
+}
+
+TEST(Adapter, DoraOfAFusedModuleNeedsItsLengths) {
+  const std::string model = SourcePath("tests/goldens/phi3-f32");
+  const auto base = LoadModelSpec(model);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const TestDir dir(model + "/adapters/dora-r5");
+  const std::string name = "base_model.model.model.layers.0.mlp.gate_up_proj.lora_magnitude_vector";
+  EditTensors(dir / kWeights, [&](Tensors& tensors) { EXPECT_EQ(tensors.erase(name), 1u); });
+  EXPECT_THAT(Message(Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank).status()),
+              AllOf(HasSubstr(name), HasSubstr("is missing")));
+}
+
+TEST(Adapter, ModulesOfSeveralProjectionsAreParted) {
+  const std::string model = SourcePath("tests/goldens/phi3-f32");
+  const auto base = LoadModelSpec(model);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const std::string qkv = "base_model.model.model.layers.1.self_attn.qkv_proj.lora_B.weight";
+  const TestDir dir(model + "/adapters/all-r4");
+  const auto adapter = Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  const LoraPair* const q = adapter->Find(1, Projection::kQ);
+  const LoraPair* const k = adapter->Find(1, Projection::kK);
+  EXPECT_EQ(q->a.data, k->a.data);
+  EXPECT_EQ(q->b.shape, (Shape{base->q_size(), 4}));
+  EXPECT_EQ(k->b.shape, (Shape{base->kv_size(), 4}));
+  EXPECT_EQ(q->b.data + q->b.size_bytes(), k->b.data);
+
+  EditTensors(dir / kWeights, [&](Tensors& tensors) {
+    tensors[qkv] = EditableTensors::Tensor::Filled({base->q_size(), 4}, 1);
+  });
+  EXPECT_THAT(Message(Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank).status()),
+              AllOf(HasSubstr(qkv), HasSubstr("has shape [48, 4]"), HasSubstr("need [80, 4]")));
+}
+
 // Names come from strangers: they must not forge lines of a log, nor fill it.
 TEST(Adapter, QuotesAndCutsForeignNames) {
   const std::string name = "line\nbreak" + std::string(100'000, 'x');

@@ -96,14 +96,18 @@ class Layout {
   Layout(const Adapter& adapter, DType dtype, int64_t page_bytes, Place place)
       : adapter_(adapter), dtype_(dtype), page_bytes_(page_bytes), place_(std::move(place)) {}
 
-  // visit(layer, projection, weights) for every adapted module.
+  // visit(layer, projection, weights) for every adapted projection.
   template <typename Visit>
   void Layers(const Visit& visit) {
     for (int64_t layer = 0; layer < adapter_.num_layers(); ++layer) {
+      const LoraPair* before = nullptr;  // of the same layer
+      kernels::LoraMatrix a;
       for (const Projection projection : kAllProjections) {
         const LoraPair* pair = adapter_.Find(layer, projection);
         if (pair == nullptr) continue;
-        const kernels::LoraMatrix a = place_(RowsOf(pair->a));
+        const bool is_same_module = before != nullptr && before->a.data == pair->a.data;
+        if (!is_same_module) a = place_(RowsOf(pair->a));
+        before = pair;
         visit(layer, projection,
               Weights(*pair, adapter_.spec().At(layer, projection), a, 0, pair->b.shape[0]));
       }

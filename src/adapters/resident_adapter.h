@@ -2,9 +2,9 @@
 //
 // Its matrices lie one after the other, layer by layer in the order of kAllProjections, each as
 // rank-major rows: A [rank, in], then Bᵀ [rank, out], then with DoRA the gains [2, out], in the
-// model's dtype. A row never straddles a page: where one does not fit any more, the next page
-// begins. So an adapter takes whole pages of its exact bytes, and wastes at most one page and the
-// ends of its pages.
+// model's dtype. Projections that are one module in files have one A, before the first's B. A row
+// never straddles a page: where one does not fit any more, the next page begins. So an adapter
+// takes whole pages of its exact bytes, and wastes at most one page and the ends of its pages.
 //
 // After the layers comes what some adapters have outside of them: of the embedding Aᵀ [vocab,
 // rank], of which a token reads one row, Bᵀ [rank, hidden], and its gains; of lm_head A [rank,

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "base/check.h"
 #include "base/test_paths.h"
 #include "gtest/gtest.h"
+#include "spec/base_checkpoint.h"
 
 namespace aril {
 namespace {
@@ -25,7 +28,7 @@ std::vector<Golden> Goldens() {
   for (const auto& model : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     auto base = LoadModelSpec(model.path());
     CHECK(base.ok());
-    const auto checkpoint = Checkpoint::Open(model.path());
+    const auto checkpoint = OpenBaseCheckpoint(model.path(), *base);
     CHECK(checkpoint.ok());
     const BaseWeights weights{&*checkpoint, kernels::AvailableIsas().back()};
     for (const auto& dir : std::filesystem::directory_iterator(model.path() / "adapters")) {
@@ -47,8 +50,19 @@ std::vector<int64_t> BlockWidths(int64_t vocab, DType dtype, int64_t page_bytes)
   return widths;
 }
 
+// The projection before it in the same module, whose A it has; none if it is the first.
+std::optional<Projection> Before(const ModelSpec& base, Projection projection) {
+  for (const LinearModule& module : base.LinearModules()) {
+    const auto at = std::ranges::find(module.projections, projection);
+    if (at == module.projections.end()) continue;
+    return at == module.projections.begin() ? std::nullopt : std::optional(*std::prev(at));
+  }
+  return std::nullopt;
+}
+
 // The rows of all matrices, in bytes, in the order of the pool.
-std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype, int64_t page_bytes) {
+std::vector<int64_t> RowLengths(const Golden& golden, DType dtype, int64_t page_bytes) {
+  const Adapter& adapter = golden.adapter;
   std::vector<int64_t> lengths;
   const auto add = [&](int64_t rank, int64_t width) {
     lengths.insert(lengths.end(), static_cast<size_t>(rank),
@@ -58,7 +72,7 @@ std::vector<int64_t> RowLengths(const Adapter& adapter, DType dtype, int64_t pag
     for (const Projection projection : kAllProjections) {
       const LoraPair* pair = adapter.Find(layer, projection);
       if (pair == nullptr) continue;
-      add(pair->a.shape[0], pair->a.shape[1]);
+      if (!Before(golden.base, projection)) add(pair->a.shape[0], pair->a.shape[1]);
       add(pair->b.shape[1], pair->b.shape[0]);
       if (!pair->gains.empty()) add(2, pair->b.shape[0]);
     }
@@ -214,8 +228,9 @@ void CheckOuter(const Adapter& adapter, const OuterWeights& outer, DType dtype,
   }
 }
 
-std::vector<Extent> CheckAllMatrices(const Adapter& adapter, const ResidentAdapter& resident,
+std::vector<Extent> CheckAllMatrices(const Golden& golden, const ResidentAdapter& resident,
                                      DType dtype) {
+  const Adapter& adapter = golden.adapter;
   std::vector<Extent> extents;
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
     for (const Projection projection : kAllProjections) {
@@ -225,7 +240,13 @@ std::vector<Extent> CheckAllMatrices(const Adapter& adapter, const ResidentAdapt
         EXPECT_EQ(weights.rank, 0);
         continue;
       }
-      CheckRows(weights.a, pair->a, dtype, extents);
+      if (const auto before = Before(golden.base, projection)) {
+        const auto& a = resident.Layer(layer)[static_cast<size_t>(*before)].a;
+        EXPECT_EQ(weights.a.runs.data(), a.runs.data()) << "one A for the module";
+        EXPECT_EQ(weights.a.row_stride_bytes, a.row_stride_bytes);
+      } else {
+        CheckRows(weights.a, pair->a, dtype, extents);
+      }
       CheckWeights(weights, *pair, adapter.spec().At(layer, projection), 0, pair->b.shape[0], dtype,
                    extents);
     }
@@ -253,7 +274,7 @@ void CheckExtents(std::vector<Extent> extents, const Arena& arena,
 void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint64_t seed) {
   SCOPED_TRACE(testing::Message() << golden.name << " as " << dtype << " in pages of " << page_bytes
                                   << ", seed " << seed);
-  const std::vector<int64_t> rows = RowLengths(golden.adapter, dtype, page_bytes);
+  const std::vector<int64_t> rows = RowLengths(golden, dtype, page_bytes);
   const int64_t num_pages = PagesForAdapter(golden.adapter, dtype, page_bytes);
   ASSERT_EQ(num_pages, ExpectedPages(rows, page_bytes));
   const int64_t exact_bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
@@ -272,7 +293,7 @@ void CheckPlacement(const Golden& golden, DType dtype, int64_t page_bytes, uint6
     const ResidentAdapter resident = std::move(made);
     resident.Copy(golden.adapter, arena);
     EXPECT_EQ(pool.used(PageUse::kAdapter), num_pages);
-    CheckExtents(CheckAllMatrices(golden.adapter, resident, dtype), arena, ids);
+    CheckExtents(CheckAllMatrices(golden, resident, dtype), arena, ids);
   }
   EXPECT_EQ(pool.free(), pool.total()) << "the pages come back with the adapter";
 }
@@ -294,7 +315,7 @@ TEST(ResidentAdapter, HoldsTheFilesValuesOnItsOwnPages) {
 TEST(ResidentAdapter, AnAdapterThatFillsItsPagesWastesNothing) {
   for (const Golden& golden : Goldens()) {
     // No block of lm_head's columns is narrower than its vocabulary here.
-    const std::vector<int64_t> rows = RowLengths(golden.adapter, DType::kF32, 1 << 20);
+    const std::vector<int64_t> rows = RowLengths(golden, DType::kF32, 1 << 20);
     const int64_t bytes = std::accumulate(rows.begin(), rows.end(), int64_t{0});
     EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes), 1) << golden.name;
     EXPECT_EQ(PagesForAdapter(golden.adapter, DType::kF32, bytes - 1), 2) << golden.name;

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "model/pool_layout.h"
 #include "model/weights.h"
+#include "spec/base_checkpoint.h"
 #include "spec/lora_config.h"
 #include "spec/lora_spec.h"
 #include "tensor/safetensors.h"
@@ -78,25 +79,25 @@ Status DescribeFile(const std::string& adapter_dir, Report& report) {
 }
 
 // "22 layers × q_proj, v_proj" where all layers are alike.
-std::string ShowModules(const LoraSpec& spec) {
-  std::map<std::string, int> layers_by_projections;
-  for (const auto& layer : spec.layers) {
+std::string ShowModules(const ModelSpec& base, const LoraSpec& spec) {
+  std::map<std::string, int> layers_by_modules;
+  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     std::vector<std::string_view> names;
-    for (const Projection projection : kAllProjections) {
-      if (layer[static_cast<size_t>(projection)].rank > 0) names.push_back(Name(projection));
+    for (const LinearModule& module : base.LinearModules()) {
+      if (spec.At(layer, module.projections.front()).rank > 0) names.push_back(Name(module));
     }
-    if (!names.empty()) ++layers_by_projections[Join(names, ", ")];
+    if (!names.empty()) ++layers_by_modules[Join(names, ", ")];
   }
   std::vector<std::string> parts;
-  for (const auto& [names, count] : layers_by_projections) {
+  for (const auto& [names, count] : layers_by_modules) {
     parts.push_back(StrCat(count, count == 1 ? " layer × " : " layers × ", names));
   }
   return Join(parts, "; ");
 }
 
 // The dtype that `aril serve --dtype auto` would compute in.
-DType ServedDType(const std::string& model_dir) {
-  const auto checkpoint = Checkpoint::Open(model_dir);
+DType ServedDType(const std::string& model_dir, const ModelSpec& spec) {
+  const auto checkpoint = OpenBaseCheckpoint(model_dir, spec);
   if (!checkpoint.ok()) return DType::kBF16;
   return ChooseDType("auto", *checkpoint, false).value_or(DType::kBF16);
 }
@@ -108,12 +109,12 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   const auto adapter = Adapter::OpenWithoutBase(options.adapter_dir, base, kMaxLoraRank);
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
-  report.Line("adapts", ShowModules(adapter->spec()));
+  report.Line("adapts", ShowModules(base, adapter->spec()));
   if (!adapter->spec().unmatched_targets.empty()) {
     report.Line("warning", "target_modules names ", adapter->spec().unmatched_targets,
                 ", which no module of the base model is called: nothing is adapted there");
   }
-  const DType dtype = ServedDType(*options.model_dir);
+  const DType dtype = ServedDType(*options.model_dir, base);
   ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(base, dtype));
   const int64_t pages = PagesForAdapter(*adapter, dtype, layout.page_bytes());
   report.Line("in the pool", pages, " pages of ", ShowBytes(layout.page_bytes()), ", ",

@@ -17,6 +17,7 @@
 #include "cluster/gateway_node.h"
 #include "cluster/grpc_links.h"
 #include "cluster/node_loop.h"
+#include "model/max_model_len.h"
 #include "tokenizer/special_tokens.h"
 
 namespace aril {
@@ -86,13 +87,8 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
       model.adapter_chat_dialects->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
     }
   }
-  const int64_t allowed = spec.max_position_embeddings;
-  const int64_t max_model_len = options.runner.max_model_len.value_or(allowed);
-  if (max_model_len > allowed) {
-    return InvalidArgument(StrCat("--max-model-len is ", max_model_len,
-                                  "; it must be from 1 to the model's max_position_embeddings, ",
-                                  allowed));
-  }
+  ASSIGN_OR_RETURN(const int64_t max_model_len,
+                   ChooseMaxModelLen(options.runner.max_model_len, spec));
   DescribeRunner(spec, max_model_len, &model);
   model.created = clock.UnixSeconds();
   Catalog::Options catalog_options = {.clock = &clock};

@@ -79,9 +79,9 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
   double adapter_elements = 0, adapter_operations = 0;
   for (const StepLoad::AdapterRows& adapter : load.adapters) {
     double elements = 0;
-    for (const Projection projection : kAllProjections) {
-      elements += static_cast<double>(adapter.rank *
-                                      (spec.InFeatures(projection) + spec.OutFeatures(projection)));
+    for (const LinearModule& module : spec.LinearModules()) {
+      elements += static_cast<double>(
+          adapter.rank * (spec.InFeatures(module.projections.front()) + spec.OutFeatures(module)));
     }
     adapter_elements += elements;
     adapter_operations += 2 * static_cast<double>(adapter.rows) * elements;

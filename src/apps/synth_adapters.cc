@@ -37,12 +37,12 @@ Json MakeConfig(const SynthAdaptersOptions& options, const Json& target_modules,
 }
 
 // PEFT saves what "all-linear" stood for, not the shorthand.
-Json SavedTargets(const SynthAdaptersOptions& options) {
+Json SavedTargets(const SynthAdaptersOptions& options, const ModelSpec& base) {
   const std::vector<std::string>& targets = options.targets;
   Json::Array names;
   if (targets.size() == 1 && targets.front() == "all-linear") {
-    for (const Projection projection : kAllProjections)
-      names.emplace_back(std::string(Name(projection)));
+    for (const LinearModule& module : base.LinearModules())
+      names.emplace_back(std::string(Name(module)));
   } else {
     for (const std::string& target : targets) names.emplace_back(target);
   }
@@ -69,14 +69,14 @@ Status CheckOptions(const SynthAdaptersOptions& options) {
 std::vector<SynthTensor> PlanAdapterTensors(const ModelSpec& model, const LoraSpec& adapter) {
   std::vector<SynthTensor> tensors;
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    for (const Projection projection : kAllProjections) {
-      const LoraModule& lora = adapter.At(layer, projection);
+    for (const LinearModule& linear : model.LinearModules()) {
+      const LoraModule& lora = adapter.At(layer, linear.projections.front());
       if (lora.rank == 0) continue;
       const double b_std = kDeltaStd / (lora.scale * std::sqrt(static_cast<double>(lora.rank)));
       const std::string module =
-          StrCat("base_model.model.model.layers.", layer, ".", ModulePath(projection));
-      const int64_t in = model.InFeatures(projection);
-      const int64_t out = model.OutFeatures(projection);
+          StrCat("base_model.model.", kTextNaming.InLayer(layer, linear.path));
+      const int64_t in = model.InFeatures(linear.projections.front());
+      const int64_t out = model.OutFeatures(linear);
       tensors.push_back(
           {module + ".lora_A.weight", {lora.rank, in}, 1.0 / std::sqrt(static_cast<double>(in))});
       tensors.push_back({module + ".lora_B.weight", {out, lora.rank}, b_std});
@@ -89,7 +89,7 @@ StatusOr<SynthAdapters> PlanSynthAdapters(const SynthAdaptersOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
   SynthAdapters adapters;
   ASSIGN_OR_RETURN(adapters.model, LoadModelSpec(options.model_dir));
-  const Json targets = SavedTargets(options);
+  const Json targets = SavedTargets(options, adapters.model);
   std::vector<uint64_t> bytes;
   for (const int64_t rank : options.ranks) {
     adapters.configs.push_back(MakeConfig(options, targets, rank));

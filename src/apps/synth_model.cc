@@ -46,13 +46,14 @@ void PlanLayer(const ModelSpec& spec, const std::string& prefix,
     tensors->push_back(Norm(spec, prefix + name, size));
   };
   add_norm("input_layernorm", spec.hidden_size);
-  for (const Projection projection : kAllProjections) {
+  for (const LinearModule& linear : spec.LinearModules()) {
+    const Projection projection = linear.projections.front();
     if (projection == Projection::kGate) {
       add_norm("post_attention_layernorm", spec.hidden_size);
       if (spec.output_norms) add_norm("pre_feedforward_layernorm", spec.hidden_size);
     }
-    const std::string module = prefix + std::string(ModulePath(projection));
-    const int64_t out = spec.OutFeatures(projection);
+    const std::string module = prefix + std::string(linear.path);
+    const int64_t out = spec.OutFeatures(linear);
     tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(projection)));
     if (HasBias(spec, projection)) tensors->push_back({module + ".bias", {out}, kBiasStd});
   }

@@ -7,7 +7,7 @@
 namespace aril {
 namespace {
 
-enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3 };
+enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3 };
 
 struct ModelShape {
   std::string_view name;
@@ -65,6 +65,11 @@ constexpr ModelShape kShapes[] = {
      1},
     {"gemma-3-1b", Kind::kGemma3, 262144, 1152, 6912, 26, 4, 1, 256, 32768, 1e-6, 1e6, 0, true, 2,
      1},
+    // microsoft/Phi-3-mini-4k-instruct, phi-4
+    {"phi-3-mini-4k", Kind::kPhi3, 32064, 3072, 8192, 32, 32, 32, 96, 4096, 1e-5, 1e4, 0, false, 1,
+     32000},
+    {"phi-4", Kind::kPhi3, 100352, 5120, 17920, 40, 40, 10, 128, 16384, 1e-5, 2.5e5, 0, false,
+     100257, 100265},
 };
 
 std::string TorchName(DType dtype) {
@@ -125,6 +130,12 @@ void AddFamilyFields(const ModelShape& shape, Json::Object* config) {
       add("sliding_window_pattern", 6);
       add("rope_local_base_freq", 10000.0);
       return;
+    case Kind::kPhi3:
+      add_names("Phi3ForCausalLM", "phi3");
+      add("attention_bias", false);
+      add("original_max_position_embeddings", shape.max_position_embeddings);
+      if (shape.name == "phi-3-mini-4k") add("sliding_window", 2047);
+      return;
   }
 }
 
@@ -151,8 +162,9 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
   config.insert(config.end(), rest.begin(), rest.end());
   const bool is_gemma = shape.kind == Kind::kGemma2 || shape.kind == Kind::kGemma3;
   if (!is_gemma) config.emplace_back("hidden_act", "silu");
-  // transformers' Qwen2 has no such field.
-  if (shape.kind != Kind::kQwen2) config.emplace_back("head_dim", shape.head_dim);
+  // transformers' Qwen2 and Phi-3 have no such field.
+  const bool has_head_dim = shape.kind != Kind::kQwen2 && shape.kind != Kind::kPhi3;
+  if (has_head_dim) config.emplace_back("head_dim", shape.head_dim);
   return config;
 }
 

@@ -59,7 +59,8 @@ TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
       {"mistral-7b", 7'241'732'096},     {"qwen2.5-0.5b", 494'032'768},
       {"qwen2.5-7b", 7'615'616'512},     {"qwen3-0.6b", 596'049'920},
       {"qwen3-8b", 8'190'735'360},       {"gemma-2-2b", 2'614'341'888},
-      {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952}};
+      {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952},
+      {"phi-3-mini-4k", 3'821'079'552},  {"phi-4", 14'659'507'200}};
   for (const auto& [shape, parameters] : published) {
     const auto model = PlanSynthModel({.shape = shape, .dtype = DType::kBF16});
     ASSERT_TRUE(model.ok()) << model.status();
@@ -84,6 +85,8 @@ TEST(SynthShapes, EveryFamilyHasItsOwnTensors) {
   EXPECT_TRUE(names("qwen3-0.6b").contains("model.layers.0.self_attn.k_norm.weight"));
   EXPECT_TRUE(names("gemma-2-2b").contains("model.layers.0.post_feedforward_layernorm.weight"));
   EXPECT_TRUE(names("gemma-3-1b").contains("model.layers.25.self_attn.q_norm.weight"));
+  EXPECT_TRUE(names("phi-4").contains("model.layers.39.mlp.gate_up_proj.weight"));
+  EXPECT_FALSE(names("phi-4").contains("model.layers.39.mlp.up_proj.weight"));
 }
 
 TEST_F(SynthTest, AModelLoads) {

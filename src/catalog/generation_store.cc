@@ -31,6 +31,7 @@ constexpr AdapterFile kFiles[] = {
     {"adapter_model.safetensors", true, int64_t{64} << 30},
     {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
     {"chat_template.jinja", false, int64_t{1} << 20},
+    {"chat_template.json", false, int64_t{1} << 20},
     {"tokenizer_config.json", false, int64_t{16} << 20},
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rope/rope_cuda.h"
+#include "kernels/rope/test_support.h"
 
 namespace aril::kernels {
 namespace {
@@ -217,13 +218,12 @@ class CudaRope : public CudaTest {
  protected:
   static constexpr int32_t kHeads = 3, kKvHeads = 2, kRows = 6, kStart = 5, kPages = 4;
 
-  void Check(DType dtype, int64_t head_dim, bool norms, std::mt19937_64& random) {
-    std::vector<double> frequencies;
-    for (int64_t i = 0; i < head_dim / 2; ++i) {
-      frequencies.push_back(
-          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
-    }
-    const RopeTable table(frequencies, kStart + kRows);
+  static constexpr double kFactor = 1.19;
+
+  void Check(DType dtype, int64_t head_dim, int64_t num_pairs, bool norms,
+             std::mt19937_64& random) {
+    const std::vector<double> frequencies = RopeTestFrequencies(num_pairs);
+    const RopeTable table(frequencies, kStart + kRows, kFactor);
     const KvLayout layout{2, kKvHeads, 4, head_dim, dtype};
     const TestMatrix qkv(DType::kF32, kRows + 1, (kHeads + 2 * kKvHeads) * head_dim, 1.0, random),
         weight(DType::kF32, 2, head_dim, 1.0, random, 0);
@@ -241,11 +241,7 @@ class CudaRope : public CudaTest {
       }
       const DeviceBuffer device_rows = Upload(*device, rows), in = Upload(*device, Floats(qkv)),
                          norm = Upload(*device, Floats(weight));
-      const auto positions = static_cast<size_t>((kStart + kRows) * head_dim / 2);
-      const DeviceBuffer cos =
-          Upload(*device, std::vector<float>(table.Cos(0), table.Cos(0) + positions));
-      const DeviceBuffer sin =
-          Upload(*device, std::vector<float>(table.Sin(0), table.Sin(0) + positions));
+      const DeviceBuffer cos = Upload(*device, table.cos()), sin = Upload(*device, table.sin());
       const DeviceBuffer q =
           Allocate(*device, static_cast<size_t>((kRows + 1) * kHeads * head_dim) * SizeOf(dtype));
       Require(device->Check(
@@ -260,6 +256,7 @@ class CudaRope : public CudaTest {
                                          .norm_eps = 1e-6f,
                                          .rows = kRows + 1,
                                          .num_heads = kHeads,
+                                         .num_pairs = static_cast<int32_t>(num_pairs),
                                          .layer = LayerOf(layout, 1),
                                          .q = q.data(),
                                          .q_stride = kHeads * head_dim}),
@@ -269,13 +266,15 @@ class CudaRope : public CudaTest {
       for (int32_t r = 0; r < kRows; ++r) {
         for (int32_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
           const float* x = qkv.floats().row(r) + head * head_dim;
-          std::vector<double> expected(x, x + head_dim), rotated(expected);
+          std::vector<double> expected(x, x + head_dim);
           const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
           if (norms && !is_value) {
             RmsNormRef(x, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
           }
-          rotated = expected;
-          if (!is_value) RopeRef(expected.data(), frequencies, kStart + r, rotated.data());
+          std::vector<double> rotated = expected;
+          if (!is_value) {
+            RopeRef(expected.data(), frequencies, kStart + r, kFactor, rotated.data());
+          }
           const int64_t kv_head = (head - kHeads) % kKvHeads, position = kStart + r;
           const int64_t in_page =
               (is_value ? layout.ValueOffset(1, kv_head) : layout.KeyOffset(1, kv_head)) +
@@ -288,13 +287,12 @@ class CudaRope : public CudaTest {
                 is_query ? ElementOf(q_bytes,
                                      static_cast<size_t>((r * kHeads + head) * head_dim + d), dtype)
                          : ElementOf(pool_bytes, stored / SizeOf(dtype) + i, dtype);
-            // Cancellation in a·cos - b·sin: the error is relative to the pair's size.
-            const double size = std::hypot(
-                expected[i], expected[static_cast<size_t>((d + head_dim / 2) % head_dim)]);
+            const double size = RopeTestSize(expected, num_pairs, d) * kFactor;
             ASSERT_NEAR(
                 got, rotated[i],
                 Tolerance(dtype, size, 5 + (norms ? static_cast<double>(head_dim) : 0)) + 0x1p-24)
-                << dtype << " head_dim " << head_dim << " head " << head << " row " << r;
+                << dtype << " head_dim " << head_dim << " pairs " << num_pairs << " head " << head
+                << " row " << r;
           }
         }
       }
@@ -305,9 +303,11 @@ class CudaRope : public CudaTest {
 TEST_P(CudaRope, RotatesNormalizesAndAppends) {
   std::mt19937_64 random(kSeed);
   for (const DType dtype : kOutputs) {
-    for (const int64_t head_dim : {8, 64, 80, 256}) {
+    // The last ones rotate a part of the head.
+    for (const auto& [head_dim, num_pairs] :
+         {std::pair(8, 4), {64, 32}, {80, 40}, {256, 128}, {80, 30}, {256, 96}, {16, 1}}) {
       for (const bool norms : {false, true}) {
-        ASSERT_NO_FATAL_FAILURE(Check(dtype, head_dim, norms, random));
+        ASSERT_NO_FATAL_FAILURE(Check(dtype, head_dim, num_pairs, norms, random));
       }
     }
   }

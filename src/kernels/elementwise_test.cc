@@ -4,6 +4,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/norm/norm.h"
 #include "kernels/rope/rope.h"
+#include "kernels/rope/test_support.h"
 #include "kernels/test_support.h"
 
 namespace aril::kernels {
@@ -143,13 +144,12 @@ class RopeTest : public ::testing::Test {
  protected:
   static constexpr int64_t kHeads = 4, kKvHeads = 2, kRows = 40, kStart = 21;
 
-  void Check(Isa isa, DType dtype, int64_t head_dim, bool norms, std::mt19937_64& random) {
-    std::vector<double> frequencies;
-    for (int64_t i = 0; i < head_dim / 2; ++i) {
-      frequencies.push_back(
-          std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim)));
-    }
-    const RopeTable table(frequencies, kStart + kRows);
+  static constexpr double kFactor = 1.19;
+
+  void Check(Isa isa, DType dtype, int64_t head_dim, int64_t num_pairs, bool norms,
+             std::mt19937_64& random) {
+    const std::vector<double> frequencies = RopeTestFrequencies(num_pairs);
+    const RopeTable table(frequencies, kStart + kRows, kFactor);
     const KvLayout layout{.num_layers = 2,
                           .num_kv_heads = kKvHeads,
                           .page_tokens = 4,
@@ -174,14 +174,12 @@ class RopeTest : public ::testing::Test {
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
         const float* in = qkv.floats().row(r) + head * head_dim;
-        std::vector<double> expected(in, in + head_dim), rotated(expected);
+        std::vector<double> expected(in, in + head_dim);
         const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
         if (norms && !is_value)
           RmsNormRef(in, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
-        if (is_value)
-          rotated = expected;
-        else
-          RopeRef(expected.data(), frequencies, kStart + r, rotated.data());
+        std::vector<double> rotated = expected;
+        if (!is_value) RopeRef(expected.data(), frequencies, kStart + r, kFactor, rotated.data());
         const int64_t kv_head = (head - kHeads) % kKvHeads, position = kStart + r;
         const std::byte* block =
             pages[static_cast<size_t>(position / 4)] +
@@ -190,15 +188,11 @@ class RopeTest : public ::testing::Test {
         const ConstMatrix stored{block, dtype, 1, head_dim, head_dim};
         for (int64_t d = 0; d < head_dim; ++d) {
           const float got = is_query ? q.view().At(r, head * head_dim + d) : stored.At(0, d);
-          // Cancellation in a·cos - b·sin: the error is relative to the pair's size, not the
-          // result's.
-          const double size =
-              std::hypot(expected[static_cast<size_t>(d)],
-                         expected[static_cast<size_t>((d + head_dim / 2) % head_dim)]);
+          const double size = RopeTestSize(expected, num_pairs, d) * kFactor;
           ASSERT_NEAR(got, rotated[static_cast<size_t>(d)],
                       Tolerance(dtype, size, 5 + (norms ? static_cast<double>(head_dim) : 0)))
-              << isa << " " << dtype << " head_dim " << head_dim << " head " << head << " row "
-              << r;
+              << isa << " " << dtype << " head_dim " << head_dim << " pairs " << num_pairs
+              << " head " << head << " row " << r;
         }
       }
     }
@@ -208,9 +202,11 @@ class RopeTest : public ::testing::Test {
 TEST_F(RopeTest, RotatesNormalizesAndAppends) {
   std::mt19937_64 random(kSeed);
   for (const auto& [isa, dtype] : KernelCases()) {
-    for (const int64_t head_dim : {8, 16, 64, 80}) {
+    // The last ones rotate a part of the head.
+    for (const auto& [head_dim, num_pairs] :
+         {std::pair(8, 4), {16, 8}, {64, 32}, {80, 40}, {80, 30}, {128, 48}, {16, 1}}) {
       for (const bool norms : {false, true})
-        ASSERT_NO_FATAL_FAILURE(Check(isa, dtype, head_dim, norms, random));
+        ASSERT_NO_FATAL_FAILURE(Check(isa, dtype, head_dim, num_pairs, norms, random));
     }
   }
 }

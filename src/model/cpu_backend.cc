@@ -38,7 +38,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       weights_(std::move(weights)),
       context_(context),
       embedding_scale_(EmbeddingScale(spec, layout.dtype)),
-      rope_(RopeInverseFrequencies(spec.rope, spec.head_dim), max_positions),
+      rope_(MakeRopeTable(spec.rope, spec.head_dim, max_positions)),
       max_rows_(max_rows),
       residual_(Rows(max_rows, spec.hidden_size, sizeof(float))),
       output_(Rows(max_rows, WidestOutput(spec), sizeof(float))),
@@ -48,8 +48,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
   if (spec.windowed_rope) {
-    windowed_rope_.emplace(RopeInverseFrequencies(*spec.windowed_rope, spec.head_dim),
-                           max_positions);
+    windowed_rope_ = MakeRopeTable(*spec.windowed_rope, spec.head_dim, max_positions);
   }
 }
 

@@ -110,8 +110,8 @@ CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, con
       graphs_(device) {}
 
 StatusOr<CudaBackend::Rope> CudaBackend::MakeRope(const RopeSpec& spec, int64_t max_positions) {
-  const kernels::RopeTable table(RopeInverseFrequencies(spec, spec_.head_dim), max_positions);
-  Rope rope;
+  const kernels::RopeTable table = MakeRopeTable(spec, spec_.head_dim, max_positions);
+  Rope rope = {.num_pairs = static_cast<int32_t>(table.num_pairs())};
   ASSIGN_OR_RETURN(rope.cos, UploadFloats(device_, table.cos()));
   ASSIGN_OR_RETURN(rope.sin, UploadFloats(device_, table.sin()));
   return rope;
@@ -404,6 +404,7 @@ Status CudaBackend::RopeAppend(int64_t layer) {
                                      .norm_eps = static_cast<float>(spec_.rms_norm_eps),
                                      .rows = shape_.rows,
                                      .num_heads = static_cast<int32_t>(spec_.num_heads),
+                                     .num_pairs = rope.num_pairs,
                                      .layer = kernels::LayerOf(layout_, layer),
                                      .q = query_.data(),
                                      .q_stride = spec_.q_size()}),

@@ -83,7 +83,8 @@ class CudaBackend final : public Backend {
   kernels::AddRmsNormArgs NormArgs(const kernels::DeviceBuffer& residual,
                                    const kernels::DeviceBuffer& add, int32_t rows);
   struct Rope {
-    kernels::DeviceBuffer cos, sin;  // fp32 [max_positions, head_dim / 2]
+    kernels::DeviceBuffer cos, sin;  // fp32 [max_positions, num_pairs]
+    int32_t num_pairs = 0;
   };
   StatusOr<Rope> MakeRope(const RopeSpec& spec, int64_t max_positions);
 

@@ -24,6 +24,7 @@
 #include "model/cuda_arena.h"
 #include "model/model.h"
 #include "model/pool_layout.h"
+#include "spec/base_checkpoint.h"
 
 namespace aril {
 namespace {
@@ -49,7 +50,7 @@ struct Golden {
       : name(dir.filename()), path(dir), spec(Value(LoadModelSpec(dir))) {
     ThreadPool threads(1);
     kernels::CpuContext context(threads, kernels::AvailableIsas().back());
-    const Checkpoint checkpoint = Value(Checkpoint::Open(dir));
+    const Checkpoint checkpoint = Value(OpenBaseCheckpoint(dir, spec));
     const BaseWeights base{&checkpoint, context.isa()};
     for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
       adapters.push_back(Value(
@@ -106,7 +107,7 @@ class Side {
  public:
   Side(const Golden& golden, DType dtype, kernels::CudaDevice* device)
       : layout_(SmallPages(golden.spec, dtype)) {
-    Checkpoint checkpoint = Value(Checkpoint::Open(golden.path));
+    Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
     std::unique_ptr<Backend> backend;
     if (device == nullptr) {
       arena_ = std::make_unique<HostArena>(kNumPages, layout_.page_bytes());

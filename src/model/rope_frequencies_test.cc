@@ -18,8 +18,8 @@ struct Case {
 };
 
 // transformers computes in float32: powf is off by at most a few half-ulps, and its exponent's
-// rounding is magnified by ln(theta). Where llama3 interpolates, the difference that gives the
-// share of the unscaled frequency magnifies the error by as much as the factor.
+// rounding is magnified by ln(theta). Where llama3 or yarn interpolates, the difference that gives
+// the share of the unscaled frequency magnifies the error by as much as the factor.
 double Tolerance(const Case& c) { return (std::log(c.rope.theta) + 4) * 0x1p-24 * c.rope.factor; }
 
 TEST(RopeInverseFrequencies, AreThoseOfTransformers) {
@@ -32,6 +32,14 @@ TEST(RopeInverseFrequencies, AreThoseOfTransformers) {
                          .original_max_position_embeddings = 8192};
   RopeSpec llama31 = llama32;
   llama31.factor = 8;
+  const RopeSpec yarn{.theta = 1e6,
+                      .scaling = Scaling::kYarn,
+                      .factor = 4,
+                      .original_max_position_embeddings = 32768};
+  RopeSpec untruncated = yarn;
+  untruncated.beta_fast = 16;
+  untruncated.beta_slow = 2;
+  untruncated.truncate = false;
   const Case cases[] = {
       {"default",
        {.theta = 10000},
@@ -67,6 +75,26 @@ TEST(RopeInverseFrequencies, AreThoseOfTransformers) {
         {32, 0.0005248460220173001},
         {35, 9.556212171446532e-05},
         {63, 3.068925877869333e-07}}},
+      // Kept at index 20, interpolated at 25, 30 and 35, divided by the factor at 40 and 63.
+      {"Qwen2.5-7B with YaRN",
+       yarn,
+       128,
+       {{0, 1.0},
+        {1, 0.8058422207832336},
+        {20, 0.01333521492779255},
+        {25, 0.004131738096475601},
+        {30, 0.0010643609566614032},
+        {35, 0.0002462583943270147},
+        {40, 4.4456985051510856e-05},
+        {63, 3.102344408034696e-07}}},
+      {"YaRN between other bounds",
+       untruncated,
+       128,
+       {{20, 0.01333521492779255},
+        {25, 0.004531583748757839},
+        {30, 0.0011570935603231192},
+        {35, 0.0001894901943160221},
+        {40, 4.4456985051510856e-05}}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -76,6 +104,27 @@ TEST(RopeInverseFrequencies, AreThoseOfTransformers) {
       EXPECT_NEAR(frequencies[index], expected, expected * Tolerance(c)) << "index " << index;
     }
   }
+}
+
+TEST(RopeInverseFrequencies, LongRopeHasAFactorForEach) {
+  const std::vector<double> plain = RopeInverseFrequencies({.theta = 10000}, 6);
+  const std::vector<double> scaled = RopeInverseFrequencies(
+      {.theta = 10000, .scaling = RopeSpec::Scaling::kLongRope, .wavelength_factors = {1, 2, 4.5}},
+      6);
+  EXPECT_EQ(scaled, (std::vector<double>{plain[0], plain[1] / 2, plain[2] / 4.5}));
+  // Where it is over a part of the head, that is all that counts.
+  EXPECT_EQ(RopeInverseFrequencies({.theta = 10000,
+                                    .scaling = RopeSpec::Scaling::kLongRope,
+                                    .wavelength_factors = {1, 2, 4.5}},
+                                   16),
+            scaled);
+}
+
+TEST(MakeRopeTable, HasTheFactorOfQueriesAndKeys) {
+  const auto table = MakeRopeTable({.theta = 10000, .attention_factor = 1.25}, 4, 3);
+  EXPECT_EQ(table.num_pairs(), 2);
+  EXPECT_EQ(table.Cos(2)[0], static_cast<float>(1.25 * std::cos(2.0)));
+  EXPECT_EQ(table.Sin(2)[1], static_cast<float>(1.25 * std::sin(0.02)));
 }
 
 TEST(RopeInverseFrequencies, FallFromOne) {

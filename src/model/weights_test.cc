@@ -10,6 +10,7 @@
 #include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "spec/base_checkpoint.h"
 
 namespace aril {
 namespace {
@@ -28,7 +29,7 @@ StatusOr<PackedWeights> Load(const std::string& dir, DType dtype = DType::kF32,
   ThreadPool threads(2);
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(dir));
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(dir));
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(dir, spec));
   return LoadWeights(std::move(checkpoint), spec, dtype, Quantization::kNone, context, progress);
 }
 

@@ -7,8 +7,9 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/strings.h"
+#include "model/max_model_len.h"
 #include "model/pool_layout.h"
-#include "tensor/safetensors.h"
+#include "spec/base_checkpoint.h"
 
 namespace aril {
 namespace {
@@ -68,7 +69,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
 
   ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
   const ModelSpec& spec = runner->spec_;
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(options.model_dir));
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(options.model_dir, spec));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
   ASSIGN_OR_RETURN(runner->device_,
                    ChooseDevice(options.device, runner->quantization_, runner->context_,
@@ -225,12 +226,7 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint
     adapter_pages += pages;
     largest_adapter = std::max(largest_adapter, pages);
   }
-  const int64_t model_len = options.max_model_len.value_or(spec_.max_position_embeddings);
-  if (model_len < 1 || model_len > spec_.max_position_embeddings) {
-    return InvalidArgument(StrCat("--max-model-len is ", model_len,
-                                  "; it must be from 1 to the model's max_position_embeddings, ",
-                                  spec_.max_position_embeddings));
-  }
+  ASSIGN_OR_RETURN(const int64_t model_len, ChooseMaxModelLen(options.max_model_len, spec_));
   const int64_t kv_pages = options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
   const int64_t useful_pages = adapter_pages + kv_pages + (options.more_adapters ? kv_pages : 0);
   backend.max_positions = model_len;
@@ -283,10 +279,10 @@ std::string LocalRunner::NumericClass() const {
 
 std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
-  return StrCat(spec_.architecture, " in ", layout.dtype,
-                quantization_ == Quantization::kInt8 ? " with weights of 8 bits" : "", " on ",
-                device_->name(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
-                " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
+  return StrCat(spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ",
+                layout.dtype, quantization_ == Quantization::kInt8 ? " with weights of 8 bits" : "",
+                " on ", device_->name(), ", ", threads_->num_threads(), " threads; pool of ",
+                num_pages_, " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
                 " tokens each); context of ", max_model_len_, " tokens; ", adapters_.size(),
                 " adapters");
 }

@@ -1,8 +1,10 @@
 #include "spec/family.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "spec/fields.h"
 
@@ -106,6 +108,11 @@ constexpr Family kFamilies[] = {
      .window_pattern_field = "sliding_window_pattern",
      .qk_norm = true,
      .default_tied = true,
+     .default_sizes = DefaultSizes{.vocab_size = 262208,
+                                   .hidden_size = 2304,
+                                   .intermediate_size = 9216,
+                                   .num_layers = 26,
+                                   .num_heads = 8},
      // transformers has "attn_logit_softcapping" here, too, and does not apply it.
      .gemma = GemmaRules{.activation_field = "hidden_activation",
                          .output_norms = true,
@@ -116,43 +123,102 @@ constexpr Family kFamilies[] = {
                          .logit_softcap = 0},
      .default_bos_token_id = 2,
      .default_eos_token_id = 1},
+    {.architecture = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .default_max_position_embeddings = 4096,
+     .default_num_kv_heads = 0,
+     .default_head_dim = 0,
+     .bias = BiasRule::kNone,
+     .window = WindowRule::kAllLayers,
+     .default_sliding_window = 0,
+     .qk_norm = false,
+     .default_rms_norm_eps = 1e-5,
+     .fused_modules = true,
+     .long_rope = true,
+     .default_bos_token_id = 1,
+     .default_eos_token_id = 32000},
+};
+
+// Models that also see, by what their text model is.
+struct MultimodalModel {
+  std::string_view architecture;
+  std::string_view model_type;
+  std::string_view text_model_type;
+};
+constexpr MultimodalModel kMultimodalModels[] = {
+    {"Gemma3ForConditionalGeneration", "gemma3", "gemma3_text"},
+    {"Mistral3ForConditionalGeneration", "mistral3", "mistral"},
 };
 
 std::string SupportedArchitectures() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.architecture);
+  for (const MultimodalModel& model : kMultimodalModels) names.push_back(model.architecture);
   return Join(names, ", ");
 }
 
-// "architectures" has one element in every published model.
+// "architectures" has one element in every published model. Empty where it is absent.
 StatusOr<std::string> SoleArchitecture(const Json& config) {
-  const Json::Array* names = config.Find("architectures")->AsArray();
+  const Json* field = FindField(config, "architectures");
+  if (field == nullptr) return std::string();
+  const Json::Array* names = field->AsArray();
   if (names == nullptr || names->size() != 1 || names->front().AsString() == nullptr) {
     return BadField(config, "architectures", "an array of one string");
   }
   return *names->front().AsString();
 }
 
+// Of the models (families, or those that also see), the one that is called so; null if none is.
+template <typename Model>
+StatusOr<const Model*> FindModel(const Json& config, std::span<const Model> models,
+                                 std::string_view architecture, std::string_view model_type) {
+  for (const Model& model : models) {
+    const bool found =
+        architecture.empty() ? model.model_type == model_type : model.architecture == architecture;
+    if (!found) continue;
+    // transformers chooses the class by model_type, so the two must agree.
+    if (!model_type.empty() && model.model_type != model_type) {
+      return BadField(config, "model_type",
+                      StrCat("\"", model.model_type, "\", as the architecture is ", architecture));
+    }
+    return &model;
+  }
+  return nullptr;
+}
+
+StatusOr<TextModel> FindInside(const Json& config, const MultimodalModel& model) {
+  constexpr std::string_view kTextConfig = "text_config";
+  const Json* text = FindField(config, kTextConfig);
+  if (text == nullptr || text->AsObject() == nullptr) {
+    return BadField(config, kTextConfig, StrCat("an object, as in every ", model.architecture));
+  }
+  auto model_type = ReadString(*text, "model_type", model.text_model_type);
+  if (!model_type.ok()) return Annotate(model_type.status(), std::string(kTextConfig));
+  if (*model_type != model.text_model_type) {
+    return Annotate(
+        UnsupportedField(*text, "model_type", StrCat("\"", model.text_model_type, "\"")),
+        std::string(kTextConfig));
+  }
+  for (const Family& family : kFamilies) {
+    if (family.model_type != model.text_model_type) continue;
+    return TextModel{&family, text, true, std::string(model.architecture)};
+  }
+  CHECK(false);
+}
+
 }  // namespace
 
-StatusOr<const Family*> FindFamily(const Json& config) {
+StatusOr<TextModel> FindTextModel(const Json& config) {
   ASSIGN_OR_RETURN(const std::string model_type, ReadString(config, "model_type", ""));
-  if (FindField(config, "architectures") == nullptr) {
-    for (const Family& family : kFamilies) {
-      if (family.model_type == model_type) return &family;
-    }
-    return UnsupportedField(config, "architectures", SupportedArchitectures());
-  }
   ASSIGN_OR_RETURN(const std::string architecture, SoleArchitecture(config));
-  for (const Family& family : kFamilies) {
-    if (family.architecture != architecture) continue;
-    // transformers chooses the class by model_type, so the two must agree.
-    if (!model_type.empty() && family.model_type != model_type) {
-      return BadField(config, "model_type",
-                      StrCat("\"", family.model_type, "\", as the architecture is ", architecture));
-    }
-    return &family;
+  ASSIGN_OR_RETURN(const Family* family,
+                   FindModel<Family>(config, kFamilies, architecture, model_type));
+  if (family != nullptr) {
+    return TextModel{family, &config, false, std::string(family->architecture)};
   }
+  ASSIGN_OR_RETURN(const MultimodalModel* model,
+                   FindModel<MultimodalModel>(config, kMultimodalModels, architecture, model_type));
+  if (model != nullptr) return FindInside(config, *model);
   return UnsupportedField(config, "architectures", SupportedArchitectures());
 }
 

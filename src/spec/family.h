@@ -1,10 +1,12 @@
 // The model families of transformers that Aril serves, and how their configuration classes differ.
+// Of a model that also sees, the text model is of one of these families.
 
 #ifndef ARIL_SPEC_FAMILY_H_
 #define ARIL_SPEC_FAMILY_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/json.h"
@@ -39,6 +41,15 @@ struct GemmaRules {
   double logit_softcap;
 };
 
+// What published files leave out where it is the default.
+struct DefaultSizes {
+  int64_t vocab_size;
+  int64_t hidden_size;
+  int64_t intermediate_size;
+  int64_t num_layers;
+  int64_t num_heads;
+};
+
 // The defaults are those of the configuration class in transformers (4.40 to 5.x agree on them, of
 // Gemma 2 and 3 those since 4.50; published files of these have what their defaults once were not).
 struct Family {
@@ -59,13 +70,26 @@ struct Family {
   std::string_view window_pattern_field = "";
   bool qk_norm;
   bool default_tied = false;  // for a missing "tie_word_embeddings"
+  double default_rms_norm_eps = 1e-6;
+  std::optional<DefaultSizes> default_sizes = std::nullopt;  // absent: they are required
   std::optional<GemmaRules> gemma = std::nullopt;
+  // Phi-3: q, k and v are one module, gate and up another; and of RoPE's types it has "longrope".
+  bool fused_modules = false;
+  bool long_rope = false;
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;
 };
 
-// The family that config.json's "architectures" names, or where that is absent "model_type".
-StatusOr<const Family*> FindFamily(const Json& config);
+// What config.json says of the text model.
+struct TextModel {
+  const Family* family;
+  const Json* config;  // config.json's object, or its "text_config" where the model also sees
+  bool is_multimodal;
+  std::string architecture;
+};
+
+// By "architectures", or where that is absent by "model_type". `config` must outlive the result.
+StatusOr<TextModel> FindTextModel(const Json& config);
 
 }  // namespace aril::internal
 

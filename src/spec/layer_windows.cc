@@ -91,7 +91,7 @@ Status ReadLayerWindows(const Json& config, const Family& family, ModelSpec* spe
       if (window == nullptr || is_null) return CheckLayerTypes(config, *spec);
       return UnsupportedField(config, "sliding_window", StrCat("null for ", family.architecture));
     case WindowRule::kAllLayers:
-      if (!is_null) {
+      if (window != nullptr ? !is_null : family.default_sliding_window != 0) {
         ASSIGN_OR_RETURN(spec->sliding_window, ReadInt(config, {"sliding_window", 1, kMaxWindow,
                                                                 family.default_sliding_window}));
       }

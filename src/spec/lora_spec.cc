@@ -24,17 +24,16 @@ constexpr size_t kMaxExpressions = 64;
 constexpr size_t kMaxShownName = 100;
 constexpr size_t kMaxShownNames = 8;
 
-// Modules outside of the layers: PEFT adapts them when they are named.
-constexpr std::string_view kLmHead = "lm_head";
-constexpr std::string_view kEmbedding = "model.embed_tokens";
-// Modules that PEFT cannot adapt, and refuses when they are named.
-constexpr std::string_view kNotLinear[] = {"model", "model.layers", "model.norm",
-                                           "model.rotary_emb"};
-constexpr std::string_view kNotLinearInLayers[] = {
-    "", ".self_attn", ".mlp", ".mlp.act_fn", ".input_layernorm", ".post_attention_layernorm"};
+// Modules that PEFT cannot adapt, and refuses when they are named: in the decoder, and in a layer.
+constexpr std::string_view kNotLinear[] = {"", ".layers", ".norm", ".rotary_emb"};
+constexpr std::string_view kNotLinearInLayers[] = {"", ".self_attn", ".mlp", ".input_layernorm",
+                                                   ".post_attention_layernorm"};
 constexpr std::string_view kQkNorms[] = {".self_attn.q_norm", ".self_attn.k_norm"};
 constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
                                              ".post_feedforward_layernorm"};
+constexpr std::string_view kActivation[] = {".mlp.act_fn"};
+constexpr std::string_view kOfPhi3[] = {".mlp.activation_fn", ".resid_attn_dropout",
+                                        ".resid_mlp_dropout"};
 
 std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
   std::vector<std::string_view> modules(std::begin(kNotLinearInLayers),
@@ -42,13 +41,10 @@ std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
   const auto add = [&](std::span<const std::string_view> more) {
     modules.insert(modules.end(), more.begin(), more.end());
   };
+  add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
   if (base.qk_norm) add(kQkNorms);
   if (base.output_norms) add(kOutputNorms);
   return modules;
-}
-
-std::string ModuleName(int64_t layer, Projection projection) {
-  return StrCat("model.layers.", layer, ".", ModulePath(projection));
 }
 
 std::string Quoted(const std::vector<std::string>& names) {
@@ -63,11 +59,13 @@ std::string Quoted(const std::vector<std::string>& names) {
   return Join(shown, ", ");
 }
 
-std::string Supported() {
+std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
   std::vector<std::string_view> names;
-  for (const Projection projection : kAllProjections) names.push_back(Name(projection));
-  return StrCat(Join(names, ", "), ", e.g. ", ModuleName(0, Projection::kQ), ", ", kEmbedding,
-                " and ", kLmHead);
+  for (const LinearModule& module : base.LinearModules()) {
+    names.push_back(Name(module));
+  }
+  return StrCat(Join(names, ", "), ", e.g. ", naming.InLayer(0, base.LinearModules().front().path),
+                ", ", naming.Embedding(), " and ", naming.lm_head);
 }
 
 // A "rank_pattern" or "alpha_pattern", compiled.
@@ -201,24 +199,27 @@ class TargetFilter {
 // Of a list in target_modules, PEFT refuses one that matches no module, and each name of a module
 // that it cannot adapt. It leaves alone other names that match no module.
 Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string>& unmatched,
-                  const ModelSpec& base) {
+                  const ModelSpec& base, const ModuleNaming& naming) {
   if (names.empty()) return OkStatus();
   if (unmatched.size() == names.size()) {
     return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(names),
                                   ", which no module of this base model is called; it has ",
-                                  Supported()));
+                                  Supported(base, naming)));
   }
   ASSIGN_OR_RETURN(ModuleMatcher matcher, ModuleMatcher::Make({.names = names}, "target_modules"));
   const auto check = [&](const std::string& module) {
     if (matcher.Find(module) == ModuleMatcher::Match::kNone) return OkStatus();
     return InvalidArgument(StrCat("\"target_modules\" names ", module,
-                                  ", which is not linear; supported are ", Supported()));
+                                  ", which is not linear; supported are ",
+                                  Supported(base, naming)));
   };
-  for (const std::string_view module : kNotLinear) RETURN_IF_ERROR(check(std::string(module)));
+  for (const std::string_view module : kNotLinear) {
+    RETURN_IF_ERROR(check(StrCat(naming.decoder, module)));
+  }
   const std::vector<std::string_view> in_layers = NotLinearInLayers(base);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     for (const std::string_view module : in_layers) {
-      RETURN_IF_ERROR(check(StrCat("model.layers.", layer, module)));
+      RETURN_IF_ERROR(check(naming.Layer(layer) + std::string(module)));
     }
   }
   return OkStatus();
@@ -252,31 +253,33 @@ class ModuleTable {
   PatternTable<double> alphas_;
 };
 
-// The modules outside of the layers.
-Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const ModuleTable& modules,
-                     TargetFilter& targets, LoraSpec* spec) {
-  const std::pair<std::string_view, LoraModule*> others[] = {{kEmbedding, &spec->embedding},
-                                                             {kLmHead, &spec->lm_head}};
+// The modules outside of the layers: PEFT adapts them when they are named.
+Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const ModuleNaming& naming,
+                     const ModuleTable& modules, TargetFilter& targets, LoraSpec* spec) {
+  const std::string embedding = naming.Embedding(), lm_head(naming.lm_head);
+  const std::pair<const std::string&, LoraModule*> others[] = {{embedding, &spec->embedding},
+                                                               {lm_head, &spec->lm_head}};
   for (const auto& [name, module] : others) {
-    if (!targets.TargetsOther(std::string(name))) continue;
-    ASSIGN_OR_RETURN(*module, modules.Find(std::string(name)));
+    if (!targets.TargetsOther(name)) continue;
+    ASSIGN_OR_RETURN(*module, modules.Find(name));
   }
   // A row of the embedding's A is as long as the rank, and has to fit where rows of the layers do.
   if (spec->embedding.rank > base.hidden_size) {
-    return InvalidArgument(StrCat("the rank of ", kEmbedding, " is ", spec->embedding.rank,
+    return InvalidArgument(StrCat("the rank of ", embedding, " is ", spec->embedding.rank,
                                   ", more than the base model's hidden_size of ",
                                   base.hidden_size));
   }
   for (const std::string& saved : config.modules_to_save) {
+    if (naming.is_multimodal() && IsOfVision(saved)) continue;
     const auto is = [&](std::string_view module) {
       return module == saved || module.ends_with("." + saved);
     };
-    if (!is(kEmbedding) && !is(kLmHead)) {
+    if (!is(embedding) && !is(lm_head)) {
       return Unimplemented(StrCat("\"modules_to_save\" names ",
                                   JsonQuote(saved.substr(0, kMaxShownName)), "; supported are ",
-                                  kEmbedding, " and ", kLmHead));
+                                  embedding, " and ", lm_head));
     }
-    (is(kEmbedding) ? spec->replaces_embedding : spec->replaces_lm_head) = true;
+    (is(embedding) ? spec->replaces_embedding : spec->replaces_lm_head) = true;
   }
   if ((spec->replaces_embedding && spec->embedding.rank > 0) ||
       (spec->replaces_lm_head && spec->lm_head.rank > 0)) {
@@ -297,22 +300,25 @@ int64_t LoraSpec::MaxRank() const {
   return max;
 }
 
-StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base) {
+StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
+                               const ModuleNaming& naming) {
   ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config));
   ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config));
   LoraSpec spec{.use_dora = config.use_dora};
   spec.layers.resize(static_cast<size_t>(base.num_layers));
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const Projection projection : kAllProjections) {
-      const std::string name = ModuleName(layer, projection);
+    for (const LinearModule& linear : base.LinearModules()) {
+      const std::string name = naming.InLayer(layer, linear.path);
       if (!targets.Targets(layer, name)) continue;
-      ASSIGN_OR_RETURN(spec.layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)],
-                       modules.Find(name));
+      ASSIGN_OR_RETURN(const LoraModule module, modules.Find(name));
+      for (const Projection projection : linear.projections) {
+        spec.layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = module;
+      }
     }
   }
-  RETURN_IF_ERROR(ResolveOthers(config, base, modules, targets, &spec));
+  RETURN_IF_ERROR(ResolveOthers(config, base, naming, modules, targets, &spec));
   ASSIGN_OR_RETURN(const std::vector<std::string> unmatched, targets.Unmatched());
-  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base));
+  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base, naming));
   spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
     return InvalidArgument(

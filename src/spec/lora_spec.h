@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "spec/lora_config.h"
 #include "spec/model_spec.h"
+#include "spec/module_naming.h"
 
 namespace aril {
 
@@ -50,7 +51,9 @@ struct LoraSpec {
 // Finds the modules that a configuration targets or replaces, as PEFT does. Like there, one of
 // several names in target_modules may match no module: nothing was trained there, and a file with
 // tensors for it does not fit. An error if none matches: the adapter belongs to another model.
-StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base);
+// `naming`: how the base model's modules are called where the adapter was trained.
+StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
+                               const ModuleNaming& naming = kTextNaming);
 
 }  // namespace aril
 

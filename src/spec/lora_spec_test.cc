@@ -21,9 +21,10 @@ ModelSpec ModelOf(int64_t num_layers) {
   return model;
 }
 
-StatusOr<LoraSpec> Resolve(const Json& json, int64_t num_layers = 12) {
+StatusOr<LoraSpec> Resolve(const Json& json, const ModelSpec& base = ModelOf(12),
+                           const ModuleNaming& naming = kTextNaming) {
   ASSIGN_OR_RETURN(const LoraConfig config, ParseLoraConfig(json));
-  return ResolveLora(config, ModelOf(num_layers));
+  return ResolveLora(config, base, naming);
 }
 
 // `members`: JSON members after "peft_type".
@@ -33,21 +34,27 @@ std::string ErrorOf(const std::string& members) {
   return Message(Resolve(*json).status());
 }
 
+// As transformers' models that also see have their text model since 4.52.
+constexpr ModuleNaming kInside = {"model.language_model", "lm_head"};
+
 // By the module's name: rank and scale.
 using Modules = std::map<std::string, std::pair<int64_t, double>>;
 
-Modules ModulesOf(const LoraSpec& spec) {
+Modules ModulesOf(const LoraSpec& spec, const ModelSpec& base = ModelOf(12),
+                  const ModuleNaming& naming = kTextNaming) {
   Modules modules;
-  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
-    for (const Projection projection : kAllProjections) {
-      const LoraModule& module = spec.At(static_cast<int64_t>(layer), projection);
+  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
+    for (const LinearModule& linear : base.LinearModules()) {
+      const LoraModule& module = spec.At(layer, linear.projections.front());
+      for (const Projection projection : linear.projections) {
+        EXPECT_EQ(spec.At(layer, projection), module);
+      }
       if (module.rank == 0) continue;
-      modules[StrCat("model.layers.", layer, ".", ModulePath(projection))] = {module.rank,
-                                                                              module.scale};
+      modules[naming.InLayer(layer, linear.path)] = {module.rank, module.scale};
     }
   }
-  for (const auto& [name, module] :
-       {std::pair("model.embed_tokens", spec.embedding), {"lm_head", spec.lm_head}}) {
+  for (const auto& [name, module] : {std::pair(naming.Embedding(), spec.embedding),
+                                     {std::string(naming.lm_head), spec.lm_head}}) {
     if (module.rank > 0) modules[name] = {module.rank, module.scale};
   }
   return modules;
@@ -69,18 +76,65 @@ TEST(LoraSpec, FindsTheModulesThatPeftFinds) {
   ASSERT_TRUE(text.ok()) << text.status();
   const auto golden = Json::Parse(*text);
   ASSERT_TRUE(golden.ok()) << golden.status();
-  const int64_t num_layers = *golden->Find("num_layers")->AsInt();
   for (const Json& test : *golden->Find("cases")->AsArray()) {
     SCOPED_TRACE(test.Find("config")->Dump());
-    const auto spec = Resolve(*test.Find("config"), num_layers);
+    ModelSpec model = ModelOf(*golden->Find("num_layers")->AsInt());
+    const std::string base = test.Find("base") ? *test.Find("base")->AsString() : "llama";
+    model.fused_modules = base == "phi3";
+    model.qk_norm = model.output_norms = model.is_multimodal = base == "gemma3";
+    const ModuleNaming naming = base == "gemma3" ? kInside : kTextNaming;
+    const auto spec = Resolve(*test.Find("config"), model, naming);
     const Json* modules = test.Find("modules");
     if (modules == nullptr) {
       EXPECT_FALSE(spec.ok()) << "PEFT: " << *test.Find("refused")->AsString();
       continue;
     }
     ASSERT_TRUE(spec.ok()) << spec.status();
-    EXPECT_EQ(ModulesOf(*spec), ModulesOf(*modules));
+    EXPECT_EQ(ModulesOf(*spec, model, naming), ModulesOf(*modules));
   }
+}
+
+// transformers before 4.52 had them elsewhere.
+TEST(LoraSpec, FindsModulesByTheNamesThatTrainingHad) {
+  const ModuleNaming before = {"language_model.model", "language_model.lm_head"};
+  const auto resolve = [&](const std::string& target) {
+    return Resolve(*Json::Parse(R"({"peft_type":"LORA","target_modules":")" + target + R"("})"),
+                   ModelOf(12), before);
+  };
+  const auto found = resolve(R"(language_model\\.model\\.layers\\.3\\..*q_proj)");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->At(3, Projection::kQ).rank, 8);
+  EXPECT_THAT(Message(resolve(R"(model\\.layers\\..*q_proj)").status()), HasSubstr("no module"));
+  const auto head =
+      Resolve(*Json::Parse(R"({"peft_type":"LORA","target_modules":["language_model.lm_head"]})"),
+              ModelOf(12), before);
+  ASSERT_TRUE(head.ok()) << head.status();
+  EXPECT_EQ(head->lm_head.rank, 8);
+}
+
+// What is saved of what sees does nothing for text; of a text model there is no such thing.
+TEST(LoraSpec, SavedModulesOfVisionAreLeftOut) {
+  const auto json = Json::Parse(
+      R"({"peft_type":"LORA","target_modules":["q_proj"],
+          "modules_to_save":["multi_modal_projector","vision_tower.encoder","lm_head"]})");
+  const auto spec = Resolve(*json, ModelOf(12), kInside);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->replaces_lm_head);
+  EXPECT_THAT(Message(Resolve(*json).status()),
+              HasSubstr(R"("modules_to_save" names "multi_modal_projector")"));
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"modules_to_save":["vision_towers"])"),
+              HasSubstr("vision_towers"));
+}
+
+// Phi-3's modules are named where a name is refused.
+TEST(LoraSpec, SaysWhatModulesThereAre) {
+  ModelSpec model = ModelOf(12);
+  model.fused_modules = true;
+  const auto spec =
+      Resolve(*Json::Parse(R"({"peft_type":"LORA","target_modules":["q_proj"]})"), model);
+  EXPECT_THAT(Message(spec.status()),
+              HasSubstr("it has qkv_proj, o_proj, gate_up_proj, down_proj, e.g. "
+                        "model.layers.0.self_attn.qkv_proj"));
 }
 
 TEST(LoraSpec, MaxRankIsThatOfAModuleThatExists) {

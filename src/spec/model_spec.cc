@@ -16,6 +16,7 @@ namespace {
 
 using internal::BadField;
 using internal::BiasRule;
+using internal::DefaultSizes;
 using internal::Family;
 using internal::FindField;
 using internal::GemmaRules;
@@ -23,6 +24,7 @@ using internal::ReadBool;
 using internal::ReadInt;
 using internal::ReadNumber;
 using internal::ReadString;
+using internal::TextModel;
 using internal::UnsupportedField;
 
 // Far beyond any published model, and small enough that products of any three fit int64.
@@ -40,22 +42,29 @@ constexpr std::string_view kMustBeOff[] = {
     "quantization_config",          // GPTQ, AWQ, bitsandbytes, FP8, …
     "compression_config",           // the same, by compressed-tensors
     "mlp_bias",                     // Llama
-    "text_config",                  // a model that also sees or hears
+    "text_config",                  // of a text model itself
     "per_layer_config",             // transformers 5: layers of different shapes
     "use_bidirectional_attention",  // Gemma, as an embedding model
 };
 
 constexpr std::string_view kAttnSoftcap = "attn_logit_softcapping";
 
-Status CheckUnsupported(const Json& config) {
+constexpr std::string_view kTextConfig = "text_config";
+
+Status CheckUnsupported(const Json& config, bool has_text_config) {
   for (const std::string_view key : kMustBeOff) {
+    if (has_text_config && key == kTextConfig) continue;
     if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
   }
   return OkStatus();
 }
 
+// Where a model says what may stand outside of its text model's object, too.
+const Json& Outermost(const Json& config, const Json& text, std::string_view key) {
+  return FindField(config, key) != nullptr ? config : text;
+}
+
 Status ReadHeads(const Json& config, const Family& family, ModelSpec* spec) {
-  ASSIGN_OR_RETURN(spec->num_heads, ReadInt(config, {"num_attention_heads", 1, kMaxHeads}));
   const bool is_absent = config.Find("num_key_value_heads") == nullptr;  // as opposed to null
   const int64_t default_kv_heads =
       is_absent && family.default_num_kv_heads != 0 ? family.default_num_kv_heads : spec->num_heads;
@@ -83,11 +92,21 @@ Status ReadHeads(const Json& config, const Family& family, ModelSpec* spec) {
 }
 
 Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
-  ASSIGN_OR_RETURN(spec->vocab_size, ReadInt(config, {"vocab_size", 1, kMaxVocabSize}));
-  ASSIGN_OR_RETURN(spec->hidden_size, ReadInt(config, {"hidden_size", 1, kMaxHiddenSize}));
-  ASSIGN_OR_RETURN(spec->intermediate_size,
-                   ReadInt(config, {"intermediate_size", 1, kMaxIntermediateSize}));
-  ASSIGN_OR_RETURN(spec->num_layers, ReadInt(config, {"num_hidden_layers", 1, kMaxLayers}));
+  const auto read = [&](std::string_view key, int64_t max,
+                        int64_t DefaultSizes::*member) -> StatusOr<int64_t> {
+    std::optional<int64_t> fallback;
+    if (family.default_sizes) fallback = (*family.default_sizes).*member;
+    return ReadInt(config, {key, 1, max, fallback});
+  };
+  ASSIGN_OR_RETURN(spec->vocab_size, read("vocab_size", kMaxVocabSize, &DefaultSizes::vocab_size));
+  ASSIGN_OR_RETURN(spec->hidden_size,
+                   read("hidden_size", kMaxHiddenSize, &DefaultSizes::hidden_size));
+  ASSIGN_OR_RETURN(spec->intermediate_size, read("intermediate_size", kMaxIntermediateSize,
+                                                 &DefaultSizes::intermediate_size));
+  ASSIGN_OR_RETURN(spec->num_layers,
+                   read("num_hidden_layers", kMaxLayers, &DefaultSizes::num_layers));
+  ASSIGN_OR_RETURN(spec->num_heads,
+                   read("num_attention_heads", kMaxHeads, &DefaultSizes::num_heads));
   ASSIGN_OR_RETURN(spec->max_position_embeddings,
                    ReadInt(config, {"max_position_embeddings", 1, kMaxPositions,
                                     family.default_max_position_embeddings}));
@@ -100,7 +119,7 @@ Status ReadBias(const Json& config, const Family& family, ModelSpec* spec) {
   ASSIGN_OR_RETURN(const bool attention_bias, ReadBool(config, "attention_bias", built_in));
   if (family.bias != BiasRule::kAttentionBias && attention_bias != built_in) {
     return UnsupportedField(config, "attention_bias",
-                            StrCat(built_in, " for ", family.architecture));
+                            StrCat(Json(built_in).Dump(), " for ", family.architecture));
   }
   spec->qkv_bias = attention_bias;
   spec->o_bias = attention_bias && family.bias == BiasRule::kAttentionBias;
@@ -156,6 +175,11 @@ Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
     return UnsupportedField(config, kAttnSoftcap, "null or absent for " + spec->architecture);
   }
   ASSIGN_OR_RETURN(spec->attn_softcap, ReadSoftcap(config, kAttnSoftcap, rules.attn_softcap));
+  // The class that also sees does not apply it.
+  if (spec->is_multimodal && !internal::IsOff(config, rules.logit_softcap_field)) {
+    return UnsupportedField(config, rules.logit_softcap_field,
+                            "null or absent for " + spec->architecture);
+  }
   if (!rules.logit_softcap_field.empty()) {
     ASSIGN_OR_RETURN(spec->logit_softcap,
                      ReadSoftcap(config, rules.logit_softcap_field, rules.logit_softcap));
@@ -164,14 +188,33 @@ Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
 }
 
 Status ReadRope(const Json& config, const Family& family, ModelSpec* spec) {
-  if (!family.gemma || !family.gemma->two_ropes) {
+  if (family.gemma && family.gemma->two_ropes) {
+    ASSIGN_OR_RETURN(const internal::TwoRopes ropes,
+                     internal::ParseTwoRopes(config, spec->max_position_embeddings));
+    spec->rope = ropes.full;
+    spec->windowed_rope = ropes.windowed;
+  } else if (family.long_rope) {
+    ASSIGN_OR_RETURN(spec->rope, internal::ParsePhi3Rope(config, *spec));
+  } else {
     ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, spec->max_position_embeddings));
-    return OkStatus();
   }
-  ASSIGN_OR_RETURN(const internal::TwoRopes ropes,
-                   internal::ParseTwoRopes(config, spec->max_position_embeddings));
-  spec->rope = ropes.full;
-  spec->windowed_rope = ropes.windowed;
+  spec->max_position_embeddings = internal::PositionsOf(spec->rope, spec->max_position_embeddings);
+  return OkStatus();
+}
+
+// Of a model that also sees, versions of transformers disagree whether what it says of itself or of
+// its text model counts. Those that write true beside false (defaults, of Mistral3) do not tie a
+// model that has an lm_head.
+Status ReadTied(const Json& config, const TextModel& text, ModelSpec* spec) {
+  constexpr std::string_view kTied = "tie_word_embeddings";
+  const bool fallback = text.family->default_tied;
+  ASSIGN_OR_RETURN(const bool inside, ReadBool(*text.config, kTied, fallback));
+  ASSIGN_OR_RETURN(const bool outside, ReadBool(config, kTied, inside));
+  const bool is_said_inside = FindField(*text.config, kTied) != nullptr;
+  if (is_said_inside && inside && !outside) {
+    return BadField(config, kTied, StrCat("true, as in ", kTextConfig));
+  }
+  spec->tie_word_embeddings = is_said_inside ? inside : outside;
   return OkStatus();
 }
 
@@ -219,48 +262,59 @@ StatusOr<std::vector<int32_t>> ReadTokenIds(const Json& config, std::string_view
   return ids;
 }
 
-Status ReadTokens(const Json& config, const Json* generation_config, const Family& family,
+Status ReadTokens(const Json& config, const Json* generation_config, const TextModel& text,
                   ModelSpec* spec) {
-  ASSIGN_OR_RETURN(const auto bos, ReadTokenIds(config, "bos_token_id", family.default_bos_token_id,
-                                                spec->vocab_size));
+  const Family& family = *text.family;
+  ASSIGN_OR_RETURN(const auto bos,
+                   ReadTokenIds(Outermost(config, *text.config, "bos_token_id"), "bos_token_id",
+                                family.default_bos_token_id, spec->vocab_size));
   if (!bos.empty()) spec->bos_token_id = bos.front();
   const bool generation_wins =
       generation_config != nullptr && FindField(*generation_config, "eos_token_id") != nullptr;
+  const Json& says_eos =
+      generation_wins ? *generation_config : Outermost(config, *text.config, "eos_token_id");
   StatusOr<std::vector<int32_t>> eos =
-      ReadTokenIds(generation_wins ? *generation_config : config, "eos_token_id",
-                   family.default_eos_token_id, spec->vocab_size);
+      ReadTokenIds(says_eos, "eos_token_id", family.default_eos_token_id, spec->vocab_size);
   if (!eos.ok())
     return generation_wins ? Annotate(eos.status(), "generation_config") : eos.status();
   spec->eos_token_ids = *std::move(eos);
   return OkStatus();
 }
 
-}  // namespace
-
-double ModelSpec::AttentionScale() const {
-  return 1 / std::sqrt(query_pre_attn_scalar.value_or(static_cast<double>(head_dim)));
+// What config.json says of the text model alone.
+Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) {
+  RETURN_IF_ERROR(CheckUnsupported(config, false));
+  spec->qk_norm = family.qk_norm;
+  spec->fused_modules = family.fused_modules;
+  RETURN_IF_ERROR(ReadSizes(config, family, spec));
+  RETURN_IF_ERROR(ReadBias(config, family, spec));
+  RETURN_IF_ERROR(internal::ReadLayerWindows(config, family, spec));
+  RETURN_IF_ERROR(family.gemma ? ReadGemma(config, *family.gemma, spec) : ReadSilu(config));
+  ASSIGN_OR_RETURN(spec->rms_norm_eps,
+                   ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, family.default_rms_norm_eps}));
+  return ReadRope(config, family, spec);
 }
+
+}  // namespace
 
 StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config) {
   if (config.AsObject() == nullptr) {
     return InvalidArgument("must be a JSON object, not " + config.KindName());
   }
-  RETURN_IF_ERROR(CheckUnsupported(config));
-  ASSIGN_OR_RETURN(const Family* family, internal::FindFamily(config));
-  ModelSpec spec;
-  spec.architecture = family->architecture;
-  spec.qk_norm = family->qk_norm;
-  RETURN_IF_ERROR(ReadSizes(config, *family, &spec));
-  RETURN_IF_ERROR(ReadBias(config, *family, &spec));
-  RETURN_IF_ERROR(internal::ReadLayerWindows(config, *family, &spec));
-  RETURN_IF_ERROR(family->gemma ? ReadGemma(config, *family->gemma, &spec) : ReadSilu(config));
-  ASSIGN_OR_RETURN(spec.rms_norm_eps, ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, 1e-6}));
-  RETURN_IF_ERROR(ReadRope(config, *family, &spec));
-  ASSIGN_OR_RETURN(spec.tie_word_embeddings,
-                   ReadBool(config, "tie_word_embeddings", family->default_tied));
-  RETURN_IF_ERROR(ReadDType(config, &spec));
-  RETURN_IF_ERROR(ReadTokens(config, generation_config, *family, &spec));
+  ASSIGN_OR_RETURN(const TextModel text, internal::FindTextModel(config));
+  RETURN_IF_ERROR(CheckUnsupported(config, text.is_multimodal));
+  ModelSpec spec{.architecture = text.architecture, .is_multimodal = text.is_multimodal};
+  const Status read = ReadTextModel(*text.config, *text.family, &spec);
+  if (!read.ok()) return text.is_multimodal ? Annotate(read, std::string(kTextConfig)) : read;
+  RETURN_IF_ERROR(ReadTied(config, text, &spec));
+  const bool says_dtype = FindField(config, "dtype") || FindField(config, "torch_dtype");
+  RETURN_IF_ERROR(ReadDType(says_dtype ? config : *text.config, &spec));
+  RETURN_IF_ERROR(ReadTokens(config, generation_config, text, &spec));
   return spec;
+}
+
+double ModelSpec::AttentionScale() const {
+  return 1 / std::sqrt(query_pre_attn_scalar.value_or(static_cast<double>(head_dim)));
 }
 
 StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,25 +27,47 @@ inline constexpr std::array<Projection, kNumProjections> kAllProjections = {
 
 // "q_proj", …
 std::string_view Name(Projection projection);
-// "self_attn.q_proj", …: the module's path inside a layer.
+// "self_attn.q_proj", …: the path inside a layer of the module that a projection is.
 std::string_view ModulePath(Projection projection);
+
+// A linear module of a decoder layer as files have it: a projection, or several whose outputs lie
+// one behind the other (Phi-3's "self_attn.qkv_proj").
+struct LinearModule {
+  std::string_view path;  // inside a layer
+  std::span<const Projection> projections;
+};
+// "qkv_proj", …
+std::string_view Name(const LinearModule& module);
 
 // Of the gate in the MLP (kernels/activation).
 enum class MlpActivation : uint8_t { kSilu, kGeluTanh };
 
 struct RopeSpec {
-  enum class Scaling { kNone, kLinear, kLlama3 };
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn, kLongRope };
   double theta = 10000.0;
   Scaling scaling = Scaling::kNone;
-  double factor = 1.0;
+  double factor = 1.0;  // of all but LongRoPE
   // Llama 3.1 only (transformers: modeling_rope_utils, _compute_llama3_parameters).
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
+  // And of YaRN (Peng et al. 2023), whose betas are turns in so many positions.
   int64_t original_max_position_embeddings = 8192;
+  double beta_fast = 32.0;
+  double beta_slow = 1.0;
+  // Whether the dimensions between which YaRN interpolates are rounded outwards.
+  bool truncate = true;
+  // LongRoPE only (Ding et al. 2024; Phi-3): [pairs], what each wavelength is longer by in the
+  // first original_max_position_embeddings positions. A head's first 2 · pairs dimensions are
+  // rotated.
+  std::vector<double> wavelength_factors;
+  // By which what is rotated of queries and keys is multiplied, in both of them.
+  double attention_factor = 1.0;
 };
 
 struct ModelSpec {
   std::string architecture;  // "LlamaForCausalLM", …
+  // The model also sees: its text model is served (Gemma3ForConditionalGeneration).
+  bool is_multimodal = false;
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -61,6 +84,8 @@ struct ModelSpec {
   bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
   bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
   bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3, Gemma 3)
+  // Files have q, k and v as one module, and gate and up as another (Phi-3).
+  bool fused_modules = false;
   // A query at position i of a layer with a window sees keys j with i - j < sliding_window.
   std::optional<int64_t> sliding_window;
   // [num_layers], the layers that see all keys all the same (Gemma 2, 3); empty: none does.
@@ -94,9 +119,13 @@ struct ModelSpec {
   // By which attention's scores are multiplied.
   double AttentionScale() const;
 
-  // Input and output width of a projection.
+  // Of a decoder layer; their projections, one module's after the other's, are kAllProjections.
+  std::span<const LinearModule> LinearModules() const;
+
+  // Input and output width of a projection; of a module, its projections' outputs together.
   int64_t InFeatures(Projection projection) const;
   int64_t OutFeatures(Projection projection) const;
+  int64_t OutFeatures(const LinearModule& module) const;
 };
 
 // Reads config.json and, where present, generation_config.json (which wins for eos_token_id).

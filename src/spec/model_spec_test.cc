@@ -1,5 +1,7 @@
 #include "spec/model_spec.h"
 
+#include <cmath>
+
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
@@ -340,7 +342,7 @@ TEST(ModelSpec, RefusesWhatWouldChangeTheResult) {
       {R"({"mlp_bias":true})", R"("mlp_bias" is true)"},
       {R"({"quantization_config":{"quant_method":"gptq"}})", R"("quantization_config" is {"quant)"},
       {R"({"partial_rotary_factor":0.5})", R"("partial_rotary_factor" is 0.5)"},
-      {R"({"rope_scaling":{"rope_type":"yarn","factor":4}})", R"("rope_type" is "yarn")"},
+      {R"({"rope_scaling":{"rope_type":"dynamic","factor":4}})", R"("rope_type" is "dynamic")"},
       {R"({"text_config":{"hidden_size":1}})", "\"text_config\""},
       {R"({"torch_dtype":"float8_e4m3fn"})", R"("torch_dtype" is "float8_e4m3fn")"},
       {R"({"architectures":["PhiForCausalLM"]})", "supported: LlamaForCausalLM, Mistral"},
@@ -401,6 +403,21 @@ TEST(ModelSpec, RefusesWrongTypesAndSizes) {
     EXPECT_THAT(ErrorOf(Without(Config("Qwen2ForCausalLM"), required)),
                 HasSubstr(StrCat("\"", required, "\" is missing")));
   }
+}
+
+// Published files of Qwen say the positions before YaRN, others those after it.
+TEST(ModelSpec, YarnStretchesPositions) {
+  const std::string yarn = R"("rope_scaling":{"type":"yarn","factor":4.0,
+                               "original_max_position_embeddings":32768})";
+  for (const int said : {32768, 131072}) {
+    const ModelSpec spec = Parse(
+        Config("Qwen2ForCausalLM", StrCat("{\"max_position_embeddings\":", said, ",", yarn, "}")));
+    EXPECT_EQ(spec.max_position_embeddings, 131072);
+    EXPECT_NEAR(spec.rope.attention_factor, 0.1 * std::log(4) + 1, 1e-15);
+  }
+  const ModelSpec endless =
+      Parse(Config("Qwen2ForCausalLM", R"({"rope_scaling":{"type":"yarn","factor":1e6}})"));
+  EXPECT_EQ(endless.max_position_embeddings, 1 << 24);
 }
 
 TEST(ModelSpec, TheArchitectureMayFollowFromTheModelType) {

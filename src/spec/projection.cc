@@ -1,4 +1,4 @@
-// Names and widths of the seven projections.
+// Names and widths of the seven projections, and the modules that they are or are part of.
 
 #include "spec/model_spec.h"
 
@@ -10,15 +10,34 @@ constexpr std::string_view kModulePaths[kNumProjections] = {
     "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",
 };
 
+std::span<const Projection> Projections(size_t first, size_t count) {
+  return std::span(kAllProjections).subspan(first, count);
+}
+
+std::string_view LastPart(std::string_view path) { return path.substr(path.find('.') + 1); }
+
 }  // namespace
 
 std::string_view ModulePath(Projection projection) {
   return kModulePaths[static_cast<size_t>(projection)];
 }
 
-std::string_view Name(Projection projection) {
-  const std::string_view path = ModulePath(projection);
-  return path.substr(path.find('.') + 1);
+std::string_view Name(Projection projection) { return LastPart(ModulePath(projection)); }
+
+std::string_view Name(const LinearModule& module) { return LastPart(module.path); }
+
+std::span<const LinearModule> ModelSpec::LinearModules() const {
+  static const auto kOfTheirOwn = [] {
+    std::array<LinearModule, kNumProjections> modules;
+    for (size_t i = 0; i < modules.size(); ++i) modules[i] = {kModulePaths[i], Projections(i, 1)};
+    return modules;
+  }();
+  static const LinearModule kFused[] = {{"self_attn.qkv_proj", Projections(0, 3)},
+                                        {"self_attn.o_proj", Projections(3, 1)},
+                                        {"mlp.gate_up_proj", Projections(4, 2)},
+                                        {"mlp.down_proj", Projections(6, 1)}};
+  if (fused_modules) return kFused;
+  return kOfTheirOwn;
 }
 
 int64_t ModelSpec::InFeatures(Projection projection) const {
@@ -52,6 +71,12 @@ int64_t ModelSpec::OutFeatures(Projection projection) const {
       break;
   }
   return hidden_size;
+}
+
+int64_t ModelSpec::OutFeatures(const LinearModule& module) const {
+  int64_t sum = 0;
+  for (const Projection projection : module.projections) sum += OutFeatures(projection);
+  return sum;
 }
 
 }  // namespace aril

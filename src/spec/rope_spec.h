@@ -10,9 +10,19 @@
 namespace aril::internal {
 
 // Reads "rope_theta" with "rope_scaling" (transformers 4), or "rope_parameters" (transformers 5).
-// Supported rope types: default, linear, llama3, over the whole head. `max_position_embeddings` is
-// what a missing "original_max_position_embeddings" defaults to.
+// Supported rope types: default, linear, llama3, yarn, over the whole head.
+// `max_position_embeddings` is what a missing "original_max_position_embeddings" defaults to.
 StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings);
+
+// Of Phi-3: rope types default and longrope, which has other names there, and may be over a part of
+// the head.
+StatusOr<RopeSpec> ParsePhi3Rope(const Json& config, const ModelSpec& spec);
+
+// How many positions a model with such a RoPE has, whose config.json says so many. YaRN's files
+// may say those before it; LongRoPE's frequencies are those of short sequences, since longer ones
+// have others from the first position on: what was computed before a sequence grew so long would
+// not hold any more.
+int64_t PositionsOf(const RopeSpec& rope, int64_t max_position_embeddings);
 
 // Gemma 3: of the layers that see all keys, and of those with a window. "rope_theta" and
 // "rope_scaling" are of the former, "rope_local_base_freq" of the latter; or "rope_parameters" has

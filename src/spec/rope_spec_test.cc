@@ -1,5 +1,7 @@
 #include "spec/rope_spec.h"
 
+#include <cmath>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -73,12 +75,52 @@ TEST(RopeSpec, TheOriginalContextDefaultsAsInTransformers) {
       HasSubstr("\"original_max_position_embeddings\" is 1024; expected 4096"));
 }
 
+TEST(RopeSpec, Yarn) {
+  const auto rope = Parse(R"({"rope_theta":1e6,"rope_scaling":{"type":"yarn","factor":4.0,
+      "original_max_position_embeddings":32768}})");
+  ASSERT_TRUE(rope.ok()) << rope.status();
+  EXPECT_EQ(rope->scaling, RopeSpec::Scaling::kYarn);
+  EXPECT_EQ(rope->factor, 4.0);
+  EXPECT_EQ(rope->original_max_position_embeddings, 32768);
+  EXPECT_EQ(rope->beta_fast, 32);
+  EXPECT_EQ(rope->beta_slow, 1);
+  EXPECT_TRUE(rope->truncate);
+  EXPECT_NEAR(rope->attention_factor, 1.138629436111989, 1e-15);
+}
+
+// As transformers: a factor that is said counts, then both mscales, and 0 is as good as none.
+TEST(RopeSpec, YarnsOptionsCountAsInTransformers) {
+  const auto parse = [](const std::string& more) {
+    const auto rope = Parse(R"({"rope_scaling":{"rope_type":"yarn","factor":40,)" + more + "}}");
+    EXPECT_TRUE(rope.ok()) << rope.status();
+    return rope.value_or(RopeSpec());
+  };
+  const double of_40 = 0.1 * std::log(40) + 1;
+  EXPECT_EQ(parse(R"("attention_factor":0.5,"mscale":1,"mscale_all_dim":2)").attention_factor, 0.5);
+  EXPECT_EQ(parse(R"("mscale":1,"mscale_all_dim":1)").attention_factor, 1);
+  EXPECT_NEAR(parse(R"("mscale":0.5,"mscale_all_dim":1)").attention_factor,
+              (0.05 * std::log(40) + 1) / of_40, 1e-15);
+  EXPECT_NEAR(parse(R"("mscale":0.5)").attention_factor, of_40, 1e-15);
+  EXPECT_NEAR(parse(R"("mscale":1,"mscale_all_dim":0)").attention_factor, of_40, 1e-15);
+  const RopeSpec rope = parse(R"("beta_fast":0,"beta_slow":2,"truncate":false)");
+  EXPECT_EQ(rope.beta_fast, 32);
+  EXPECT_EQ(rope.beta_slow, 2);
+  EXPECT_FALSE(rope.truncate);
+  EXPECT_FALSE(parse(R"("truncate":null)").truncate);
+  EXPECT_EQ(Parse(R"({"rope_scaling":{"type":"yarn","factor":0.5}})")->attention_factor, 1);
+}
+
 TEST(RopeSpec, RefusesTheRest) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"rope_scaling":{"type":"dynamic","factor":2}})",
-       R"(rope_scaling: "type" is "dynamic", which is not supported; supported: default, linear)"},
+       R"(rope_scaling: "type" is "dynamic", which is not supported; supported: default, linear, llama3, yarn)"},
       {R"({"rope_scaling":{"rope_type":"longrope","factor":2}})", R"("rope_type" is "longrope")"},
-      {R"({"rope_parameters":{"rope_type":"yarn","factor":2}})", R"(rope_parameters: "rope_type")"},
+      {R"({"rope_parameters":{"rope_type":"yarn"}})", R"(rope_parameters: "factor" is missing)"},
+      {R"({"rope_scaling":{"rope_type":"yarn","factor":2,"beta_fast":1,"beta_slow":2}})",
+       R"("beta_fast" is 1; expected no less than beta_slow, which is 2)"},
+      {R"({"rope_scaling":{"rope_type":"yarn","factor":2,"mscale":-1}})", R"("mscale" is -1)"},
+      {R"({"rope_scaling":{"rope_type":"yarn","factor":2,"truncate":1}})", R"("truncate" is 1)"},
+      {R"({"rope_theta":1,"rope_scaling":{"rope_type":"yarn","factor":2}})", "more than 1"},
       {R"({"rope_parameters":{"full_attention":{"rope_type":"default"}}})", "\"full_attention\""},
       {R"({"rope_parameters":{"partial_rotary_factor":0.25}})",
        "\"partial_rotary_factor\" is 0.25"},
@@ -136,11 +178,13 @@ TEST(TwoRopes, RefusesWhatIsNeitherSpelling) {
        R"(rope_parameters: "rope_type" is "linear", which is not supported)"},
       {R"({"rope_parameters":{"full_attention":7}})",
        R"(rope_parameters: "full_attention" is 7; expected an object or null)"},
-      {R"({"rope_parameters":{"sliding_attention":{"rope_type":"yarn"}}})",
-       R"(rope_parameters: sliding_attention: "rope_type" is "yarn")"},
+      {R"({"rope_parameters":{"sliding_attention":{"rope_type":"longrope"}}})",
+       R"(rope_parameters: sliding_attention: "rope_type" is "longrope")"},
       {R"({"rope_scaling":{"rope_type":"linear","factor":8},
            "rope_parameters":{"full_attention":{"rope_theta":1e6}}})",
        R"(supported: null beside "rope_parameters")"},
+      {R"({"rope_parameters":{"full_attention":{"rope_type":"yarn","factor":2,"truncate":false}}})",
+       R"("truncate": false is not supported)"},
       {R"({"rope_local_base_freq":0})", R"("rope_local_base_freq" is 0)"},
   };
   for (const auto& [text, expected] : cases) {

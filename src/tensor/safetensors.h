@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -61,6 +62,8 @@ class Checkpoint {
   // The tensor of that name, dtype F32, BF16 or F16, with exactly this shape; else an
   // InvalidArgument that names tensor, found and expected.
   StatusOr<TensorView> Get(const std::string& name, const Shape& shape) const;
+  // Has these from now on: its own by other names, or parts of them.
+  void ShowAs(TensorMap tensors) { tensors_ = std::move(tensors); }
 
  private:
   // `listed`: tensor name → file name of its shard.

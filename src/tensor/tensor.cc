@@ -116,6 +116,17 @@ void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dt
   }
 }
 
+TensorView TensorView::Rows(int64_t first, int64_t count) const {
+  CHECK(!shape.empty());
+  CHECK(first >= 0 && count >= 0 && first <= shape[0] - count);
+  TensorView rows = *this;
+  rows.shape[0] = first;  // those before
+  const size_t skipped_bytes = rows.size_bytes();
+  rows.data += skipped_bytes;
+  rows.shape[0] = count;
+  return rows;
+}
+
 bool AllFinite(const TensorView& tensor) {
   const int64_t count = tensor.num_elements();
   switch (tensor.dtype) {

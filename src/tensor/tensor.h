@@ -30,6 +30,8 @@ struct TensorView {
     return n;
   }
   size_t size_bytes() const { return static_cast<size_t>(num_elements()) * SizeOf(dtype); }
+  // Of a tensor of at least one dimension, `count` from the first of the outermost on.
+  TensorView Rows(int64_t first, int64_t count) const;
 };
 
 // Converts `count` elements starting at element `first` of an F32, BF16 or F16 tensor to float32,

@@ -88,6 +88,17 @@ TEST(Tensor, EveryF16ConvertsInBulk) {
   }
 }
 
+TEST(Tensor, RowsAreAPartOfTheOutermostDimension) {
+  const std::vector<std::byte> bytes(4 * 3 * 2 * 2);
+  const TensorView tensor{bytes.data(), DType::kBF16, {4, 3, 2}};
+  const TensorView rows = tensor.Rows(1, 2);
+  EXPECT_EQ(rows.shape, (Shape{2, 3, 2}));
+  EXPECT_EQ(rows.data, bytes.data() + 12);
+  EXPECT_EQ(rows.dtype, DType::kBF16);
+  EXPECT_EQ(tensor.Rows(4, 0).num_elements(), 0);
+  EXPECT_EQ((TensorView{bytes.data(), DType::kF32, {12}}.Rows(3, 4).data), bytes.data() + 12);
+}
+
 // A single bad element anywhere is found; the largest finite ones are not taken for one.
 TEST(Tensor, AllFiniteFindsEachBadElement) {
   const std::vector<float> bad = {INFINITY, -INFINITY, NAN, -NAN};

@@ -52,11 +52,11 @@ Status ReadNamedTemplates(const Json::Array& list, const JsonFields& fields, Sou
   return InvalidArgument(fields.PathOf("chat_template") + " has no template named \"default\"");
 }
 
-StatusOr<Sources> ReadTokenizerConfigTemplate(const Folder& dir) {
-  constexpr const char* kConfig = "tokenizer_config.json";
-  const std::string path = dir.PathOf(kConfig);
+// That of a JSON file's "chat_template"; none if there is none.
+StatusOr<Sources> ReadJsonTemplate(const Folder& dir, const char* file) {
+  const std::string path = dir.PathOf(file);
   Sources sources = {.where = path + ": chat_template"};
-  ASSIGN_OR_RETURN(const auto json, ReadOptionalObject(dir, kConfig));
+  ASSIGN_OR_RETURN(const auto json, ReadOptionalObject(dir, file));
   if (!json.has_value()) return sources;
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));
   const Json* member = fields.Find("chat_template");
@@ -106,8 +106,13 @@ StatusOr<std::string> CutAtMark(std::string text, std::string_view final_message
 
 StatusOr<std::optional<ChatTemplateText>> ChatTemplate::Read(const Folder& dir,
                                                              const Json::Object& special_tokens) {
-  ASSIGN_OR_RETURN(Sources sources,
-                   dir.Has(kTemplateFile) ? ReadJinjaFiles(dir) : ReadTokenizerConfigTemplate(dir));
+  ASSIGN_OR_RETURN(Sources sources, dir.Has(kTemplateFile)
+                                        ? ReadJinjaFiles(dir)
+                                        : ReadJsonTemplate(dir, "tokenizer_config.json"));
+  // Beside a model that also sees, of transformers before 4.52 (processing_utils.py).
+  if (!sources.main.has_value()) {
+    ASSIGN_OR_RETURN(sources, ReadJsonTemplate(dir, "chat_template.json"));
+  }
   if (!sources.main.has_value()) return std::optional<ChatTemplateText>();
   ASSIGN_OR_RETURN(Json::Object tokens, ReadSpecialTokens(dir, special_tokens));
   return std::optional(ChatTemplateText{.where = std::move(sources.where),

@@ -42,8 +42,8 @@ class ChatTemplate {
  public:
   // The template of a model's or an adapter's folder: chat_template.jinja with
   // additional_chat_templates/tool_use.jinja, else "chat_template" in tokenizer_config.json (a
-  // string, or a list of named ones). nullopt if there is none. `special_tokens`: for what the
-  // folder does not say of them (tokenizer/special_tokens.h).
+  // string, or a list of named ones), else the same in chat_template.json. nullopt if there is
+  // none. `special_tokens`: for what the folder does not say of them (tokenizer/special_tokens.h).
   static StatusOr<std::optional<ChatTemplate>> Load(const Folder& dir,
                                                     const Json::Object& special_tokens);
   // The two halves of Load.

@@ -66,6 +66,16 @@ TEST_F(ChatTemplateTest, TheJinjaFileWins) {
   EXPECT_EQ(Render({.messages = kHello, .tools = Messages("[{}]")}), "tools");
 }
 
+// Models that also see have one, which tokenizers alone do not read.
+TEST_F(ChatTemplateTest, TakesThatOfAProcessorLast) {
+  Write("chat_template.json", R"({"chat_template":"processor's"})");
+  EXPECT_EQ(Render({.messages = kHello}), "processor's");
+  Write("tokenizer_config.json", R"({"eos_token":"<end>"})");
+  EXPECT_EQ(Render({.messages = kHello}), "processor's");
+  Write("tokenizer_config.json", R"({"chat_template":"tokenizer's"})");
+  EXPECT_EQ(Render({.messages = kHello}), "tokenizer's");
+}
+
 TEST_F(ChatTemplateTest, SpecialTokensOfTheBaseModelStandInForMissingOnes) {
   Write("chat_template.jinja", "{{ bos_token }}{{ eos_token }}{{ pad_token }}");
   Write("special_tokens_map.json", R"({"eos_token":"own"})");
@@ -109,6 +119,9 @@ TEST_F(ChatTemplateTest, FoldersWithoutOneAndBrokenOnes) {
   EXPECT_THAT(LoadError(), HasSubstr("chat_template"));
   Write("tokenizer_config.json", R"({"chat_template":[{"name":"rag","template":"x"}]})");
   EXPECT_THAT(LoadError(), HasSubstr("no template named \"default\""));
+  Write("chat_template.json", "[]");
+  Write("tokenizer_config.json", "{}");
+  EXPECT_THAT(LoadError(), HasSubstr("chat_template.json"));
   Write("chat_template.jinja", "a\n{% if %}");
   EXPECT_THAT(LoadError(), AllOf(HasSubstr("chat_template.jinja"), HasSubstr("line 2")));
 }

@@ -10,6 +10,8 @@ from checkpoints import generator
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 ALL_LINEAR = ATTENTION + ("gate_proj", "up_proj", "down_proj")
+# Of Phi-3.
+ALL_FUSED = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Adapter:
     name: str
     rank: int
     alpha: float
-    targets: tuple
+    targets: tuple | str  # names, or a regular expression
     dtype: torch.dtype = torch.float32
     rslora: bool = False
     # More of LoraConfig: rank_pattern, exclude_modules, use_dora, modules_to_save, …
@@ -105,6 +107,29 @@ ADAPTERS = {
         Adapter("down-r33", 33, 20, ("down_proj",)),
         Adapter("dora-embedding-r6", 6, 9, ("embed_tokens", "v_proj"), more={"use_dora": True}),
     ),
+    # The names are those of what sees, too: there the adapters do nothing here.
+    "gemma3-vision-f32": (
+        Adapter("all-r4", 4, 6, ALL_LINEAR),
+        Adapter("saved-r3", 3, 6, ("q_proj", "fc1"),
+                more={"modules_to_save": ["lm_head", "embed_tokens", "multi_modal_projector"]}),
+        Adapter("dora-head-r5", 5, 7, ("lm_head", "down_proj"), more={"use_dora": True}),
+        Adapter("patterns-r6", 6, 9, r".*language_model.*\.(q_proj|v_proj|up_proj)", more={
+            "rank_pattern": {"model.language_model.layers.1.mlp.up_proj": 3}}),
+    ),
+    "phi3-f32": (
+        Adapter("all-r4", 4, 6, ALL_FUSED),
+        Adapter("qkv-r16-rslora-f16", 16, 8, ("qkv_proj",), torch.float16, rslora=True),
+        Adapter("dora-r5", 5, 7, ALL_FUSED, more={"use_dora": True}),
+        Adapter("patterns-r6", 6, 9, ("qkv_proj", "gate_up_proj"), more={
+            "rank_pattern": {"layers.1.self_attn.qkv_proj": 3},
+            "alpha_pattern": {"gate_up_proj": 4}}),
+    ),
+    "phi3-partial-bf16": (
+        Adapter("all-r8-bf16", 8, 12, ALL_FUSED, torch.bfloat16),
+    ),
+    "qwen2-yarn-bf16": (
+        Adapter("all-r8-bf16", 8, 12, ALL_LINEAR, torch.bfloat16),
+    ),
 }
 
 
@@ -130,7 +155,7 @@ def fill(model, adapter, seed_name):
     """Draws A and B such that s·B·A is as large as a weight matrix of gain 0.8 (1.6 where attention
     is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing. DoRA's
     lengths become others than the weights have, and saved modules others than the base's."""
-    gain = 0.8 if set(adapter.targets) & set(ATTENTION) else 1.6
+    gain = 0.8 if set(adapter.targets) & {*ATTENTION, "qkv_proj"} else 1.6
     scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
     for name, parameter in model.named_parameters():
         if "lora_" not in name and "modules_to_save" not in name:
@@ -157,8 +182,10 @@ def fill(model, adapter, seed_name):
 def save(base, adapter, seed_name, path):
     """Writes the adapter's folder with peft. Wraps `base`, which is useless afterwards."""
     base.name_or_path = f"goldens/{seed_name}"
+    is_pattern = isinstance(adapter.targets, str)
+    targets = adapter.targets if is_pattern else list(adapter.targets)
     config = peft.LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha,
-                             target_modules=list(adapter.targets), use_rslora=adapter.rslora,
+                             target_modules=targets, use_rslora=adapter.rslora,
                              task_type="CAUSAL_LM", **adapter.more)
     model = peft.get_peft_model(base, config)
     fill(model, adapter, seed_name)

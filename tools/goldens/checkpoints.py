@@ -17,11 +17,20 @@ class Checkpoint:
     """One base model: a transformers configuration and how its file is written."""
 
     name: str
-    # "Llama", …: of transformers' <architecture>ForCausalLM.
+    # "Llama", …: of transformers' <architecture>ForCausalLM, or where it also sees
+    # <architecture>ForConditionalGeneration.
     architecture: str
     config: dict
     dtype: torch.dtype = torch.float32
     max_shard_size: str = "50GB"
+
+    @property
+    def sees(self):
+        return "vision_config" in self.config
+
+    @property
+    def vocab_size(self):
+        return self.config.get("text_config", self.config)["vocab_size"]
 
 
 CHECKPOINTS = (
@@ -126,6 +135,58 @@ CHECKPOINTS = (
                  full_attention=dict(rope_type="linear", rope_theta=100000.0, factor=4.0),
                  sliding_attention=dict(rope_type="default", rope_theta=100.0))),
     ),
+    # The same inside of a model that also sees, with an output matrix of its own.
+    Checkpoint(
+        "gemma3-vision-f32",
+        "Gemma3",
+        dict(text_config=dict(
+                 hidden_size=48, intermediate_size=92, num_hidden_layers=2, num_attention_heads=3,
+                 num_key_value_heads=1, head_dim=16, vocab_size=143, max_position_embeddings=256,
+                 sliding_window=16, query_pre_attn_scalar=6, tie_word_embeddings=False,
+                 layer_types=["sliding_attention", "full_attention"],
+                 rope_parameters=dict(
+                     full_attention=dict(rope_type="linear", rope_theta=100000.0, factor=4.0),
+                     sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+             vision_config=dict(hidden_size=16, intermediate_size=20, num_hidden_layers=1,
+                                num_attention_heads=2, image_size=28, patch_size=14),
+             mm_tokens_per_image=4, image_token_index=142, tie_word_embeddings=False),
+    ),
+    # Two modules that are several projections; LongRoPE's wavelengths, and its factor on queries
+    # and keys.
+    Checkpoint(
+        "phi3-f32",
+        "Phi3",
+        dict(hidden_size=48, intermediate_size=76, num_hidden_layers=2, num_attention_heads=3,
+             num_key_value_heads=1, vocab_size=137, max_position_embeddings=512,
+             original_max_position_embeddings=128, sliding_window=50, pad_token_id=0,
+             rope_parameters=dict(rope_type="longrope", rope_theta=500.0,
+                                  short_factor=[1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 4.5],
+                                  long_factor=[1.0, 2.0, 4.0, 8.0, 8.0, 16.0, 16.0, 32.0])),
+    ),
+    # Three quarters of each head rotated.
+    Checkpoint(
+        "phi3-partial-bf16",
+        "Phi3",
+        dict(hidden_size=64, intermediate_size=92, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, vocab_size=140, max_position_embeddings=256,
+             original_max_position_embeddings=128, tie_word_embeddings=True, pad_token_id=0,
+             rope_parameters=dict(rope_type="longrope", rope_theta=500.0,
+                                  partial_rotary_factor=0.75,
+                                  short_factor=[1.0, 1.25, 1.5, 2.0, 2.5, 3.0],
+                                  long_factor=[1.0, 2.0, 4.0, 8.0, 8.0, 16.0])),
+        dtype=torch.bfloat16,
+    ),
+    # Frequencies on all three branches of YaRN, and its factor on queries and keys.
+    Checkpoint(
+        "qwen2-yarn-bf16",
+        "Qwen2",
+        dict(hidden_size=64, intermediate_size=92, num_hidden_layers=2, num_attention_heads=2,
+             num_key_value_heads=1, vocab_size=150, max_position_embeddings=64,
+             tie_word_embeddings=True,
+             rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=8.0,
+                                  beta_slow=1.0, original_max_position_embeddings=64)),
+        dtype=torch.bfloat16,
+    ),
 )
 
 
@@ -148,26 +209,30 @@ def standard_deviation(name, shape, hidden_size, tied):
 
 def fill(model, seed_name):
     """Draws every weight of `model`, in float64, then rounds it to the parameter's dtype."""
-    tied = model.config.tie_word_embeddings
-    gemma = model.config.model_type.startswith("gemma")
+    config = model.config.get_text_config()
+    gemma = config.model_type.startswith("gemma")
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator(seed_name, name),
                             dtype=torch.float64)
-        if name.endswith("norm.weight"):
+        if ".vision_tower." in name or ".multi_modal_projector." in name:
+            value = 0.1 * noise
+        elif name.endswith("norm.weight"):
             value = (0 if gemma else 1) + 0.2 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
         else:
-            value = noise * standard_deviation(name, parameter.shape, model.config.hidden_size,
-                                               tied)
+            value = noise * standard_deviation(name, parameter.shape, config.hidden_size,
+                                               config.tie_word_embeddings)
         parameter.data.copy_(value)
 
 
 def build(checkpoint):
     """The model with its weights in the dtype of the file."""
-    text = "Text" if checkpoint.architecture == "Gemma3" else ""  # the config of what sees, too
-    config = getattr(transformers, f"{checkpoint.architecture}{text}Config")(**checkpoint.config)
-    model = getattr(transformers, f"{checkpoint.architecture}ForCausalLM")(config)
+    text = checkpoint.architecture == "Gemma3" and not checkpoint.sees
+    config_class = f"{checkpoint.architecture}{'Text' if text else ''}Config"
+    config = getattr(transformers, config_class)(**checkpoint.config)
+    task = "ConditionalGeneration" if checkpoint.sees else "CausalLM"
+    model = getattr(transformers, f"{checkpoint.architecture}For{task}")(config)
     model = model.to(checkpoint.dtype).eval()
     fill(model, checkpoint.name)
     return model

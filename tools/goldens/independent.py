@@ -2,6 +2,7 @@
 peft: it tells that the goldens do not contain a mistake of those libraries or of our use of them.
 """
 
+import functools
 import json
 import math
 import re
@@ -23,7 +24,8 @@ def soft_cap(x, cap):
 
 
 def inverse_frequencies(rope, head_dim):
-    """[head_dim / 2]; Llama 3's scaling as in Meta's llama-models, `apply_scaling`."""
+    """[head_dim / 2]; Llama 3's scaling as in Meta's llama-models, `apply_scaling`; YaRN as in
+    jquesnelle/yarn, where its paper says what the bounds are; LongRoPE within the first positions."""
     frequencies = rope["rope_theta"] ** (-torch.arange(0, head_dim, 2).double() / head_dim)
     if rope["rope_type"] == "linear":
         return frequencies / rope["factor"]
@@ -32,14 +34,55 @@ def inverse_frequencies(rope, head_dim):
         low, high = rope["low_freq_factor"], rope["high_freq_factor"]
         smooth = ((turns - low) / (high - low)).clamp(0, 1)
         return frequencies * (smooth + (1 - smooth) / rope["factor"])
+    if rope["rope_type"] == "yarn":
+        positions = rope["original_max_position_embeddings"]
+        pairs = torch.arange(head_dim // 2).double()
+        # Pair i turns positions · theta^(-2i / head_dim) / 2π times: which i turns so often?
+        pair = lambda turns: head_dim / 2 * math.log(positions / (2 * math.pi * turns),
+                                                     rope["rope_theta"])
+        low = max(math.floor(pair(rope["beta_fast"])), 0)
+        high = min(math.ceil(pair(rope["beta_slow"])), head_dim - 1)
+        stretched = ((pairs - low) / (high - low)).clamp(0, 1)
+        return frequencies * (1 - stretched) + frequencies / rope["factor"] * stretched
+    if rope["rope_type"] == "longrope":
+        return frequencies / torch.tensor(rope["short_factor"]).double()
     return frequencies
 
 
-def rotate(x, angles):
-    """x: [tokens, heads, head_dim], angles: [tokens, head_dim / 2]; halves, not pairs."""
-    a, b = x.chunk(2, -1)
-    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+def attention_factor(rope, config):
+    """By which what is rotated is multiplied: YaRN's section 3.4, LongRoPE's section 3.2."""
+    if rope["rope_type"] == "yarn":
+        return 0.1 * math.log(rope["factor"]) + 1
+    if rope["rope_type"] == "longrope":
+        positions = config["original_max_position_embeddings"]
+        growth = config["max_position_embeddings"] / positions
+        return math.sqrt(1 + math.log(growth) / math.log(positions))
+    return 1
+
+
+def text_name(name):
+    """Of a tensor in a model that also sees: what it is called in a text model, if it is of one."""
+    if "vision_tower" in name or "multi_modal_projector" in name:
+        return None
+    for inside, outside in (("model.language_model.", "model."), ("language_model.model.", "model."),
+                            ("language_model.lm_head.", "lm_head.")):
+        name = name.replace(inside, outside)
+    return name
+
+
+def text_tensors(tensors):
+    named = {text_name(name): tensor.double() for name, tensor in tensors.items()}
+    named.pop(None, None)
+    return named
+
+
+def rotate_part(x, angles, factor):
+    """x: [tokens, heads, head_dim], angles: [tokens, pairs]; halves of what is rotated, not
+    neighbours."""
+    pairs = angles.shape[-1]
+    a, b, rest = x.split([pairs, pairs, x.shape[-1] - 2 * pairs], -1)
+    cos, sin = angles.cos()[:, None] * factor, angles.sin()[:, None] * factor
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
 
 def lora_scale(config, module, rank):
@@ -53,27 +96,44 @@ class Model:
     """A saved model with the updates of adapters, (name, weight), merged into its weights."""
 
     def __init__(self, model_dir, mix):
-        self.config = json.loads((model_dir / "config.json").read_text())
+        config = json.loads((model_dir / "config.json").read_text())
+        self.config = config.get("text_config", config)
         self.weights = {}
         for file in model_dir.glob("model*.safetensors"):
-            self.weights |= {name: w.double() for name, w in load_file(file).items()}
+            self.weights |= text_tensors(load_file(file))
         # A tied matrix is two from here on: an adapter may change one of them.
         self.weights.setdefault("lm_head.weight", self.weights["model.embed_tokens.weight"])
         base = dict(self.weights)
         for name, weight in mix:
             self.merge(model_dir / "adapters" / name, weight, base)
+        self.split_fused()
+
+    def split_fused(self):
+        """Phi-3's modules become those of others."""
+        config = self.config
+        head_dim = config["hidden_size"] // config["num_attention_heads"]
+        q, kv = (config[f"num_{kind}_heads"] * head_dim for kind in ("attention", "key_value"))
+        middle = config["intermediate_size"]
+        for fused, parts in (("qkv_proj", {"q_proj": q, "k_proj": kv, "v_proj": kv}),
+                             ("gate_up_proj", {"gate_proj": middle, "up_proj": middle})):
+            for name in [name for name in self.weights if f".{fused}." in name]:
+                rows = self.weights.pop(name).split(list(parts.values()))
+                self.weights |= {name.replace(fused, part): w for part, w in zip(parts, rows)}
 
     def merge(self, adapter_dir, weight, base):
         config = json.loads((adapter_dir / "adapter_config.json").read_text())
-        tensors = {name.removeprefix("base_model.model."): tensor.double() for name, tensor
-                   in load_file(adapter_dir / "adapter_model.safetensors").items()}
+        tensors = load_file(adapter_dir / "adapter_model.safetensors")
+        named = {name.removeprefix("base_model.model."): tensor for name, tensor in tensors.items()}
+        patterned = {text_name(name): name for name in named}  # as patterns have to match
+        tensors = text_tensors(named)
         # The others that are saved are the base's own, beneath an adapter.
         for name in ("lm_head.weight", "model.embed_tokens.weight"):
             if name in tensors:
                 self.weights[name] = tensors[name]
         for name, a in tensors.items():
             module, kind = name.rsplit(".lora_", 1) if ".lora_" in name else (name, "")
-            scale = weight * lora_scale(config, module, rank=len(a))
+            full_name = patterned[name].rsplit(".lora_", 1)[0]
+            scale = weight * lora_scale(config, full_name, rank=len(a))
             target = f"{module}.weight"
             if kind == "embedding_A":
                 b = tensors[f"{module}.lora_embedding_B"]
@@ -125,10 +185,14 @@ class Model:
         config, count, prefix = self.config, len(x), f"model.layers.{layer}.self_attn"
         head_dim = config.get("head_dim") or (config["hidden_size"] //
                                               config["num_attention_heads"])
-        angles = torch.arange(count).double()[:, None] * inverse_frequencies(
-            self.rope(layer), head_dim)
-        q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim), angles)
-        k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim), angles)
+        rope = self.rope(layer)
+        # Of each head the first dimensions, or all.
+        rotated = int(head_dim * rope.get("partial_rotary_factor", 1))
+        angles = torch.arange(count).double()[:, None] * inverse_frequencies(rope, rotated)
+        rotate = functools.partial(rotate_part, angles=angles,
+                                   factor=attention_factor(rope, config))
+        q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim))
+        k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim))
         v = self.heads(x, f"{prefix}.v_proj", "", head_dim)
         group = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)

@@ -127,6 +127,7 @@ def check_effects(cases, logits):
 def check_settings(model_dir, case, exact):
     """Windows, RoPEs, caps and scales of the model matter to this case of the base model."""
     config = json.loads((model_dir / "config.json").read_text())
+    config = config.get("text_config", config)
     changes = [(key, None) for key in ("sliding_window", "query_pre_attn_scalar",
                                        "attn_logit_softcapping", "final_logit_softcapping")
                if config.get(key)]
@@ -185,7 +186,7 @@ def make_model(checkpoint, root):
     variants = [Variant(model_dir, mix) for mix in mixes]
     cases, logits = [], {}
     for length in PROMPT_LENGTHS:
-        for case, exact in cases_of_length(variants, checkpoint.config["vocab_size"], length,
+        for case, exact in cases_of_length(variants, checkpoint.vocab_size, length,
                                            checkpoint.name):
             check_calibration(case)
             cases.append(case)

@@ -1,7 +1,8 @@
 """Which modules PEFT adapts for a configuration, with which rank and scale.
 
 Writes src/spec/testdata/peft_targets.json: cases of a configuration and either the modules of a
-Llama of 12 layers (on the meta device: no weights) or the fact that PEFT refuses it.
+base model of 12 layers (on the meta device: no weights) or the fact that PEFT refuses it. The base
+is a Llama unless the case says so; of one that also sees, what sees is left out.
 
     python tools/goldens/peft_targets.py
 """
@@ -83,13 +84,63 @@ CASES = [
     {"target_modules": ["q_proj"], "init_lora_weights": False},
 ]
 
+ALL_FUSED = ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]
 
-def outcome(config):
-    model_config = transformers.LlamaConfig(
-        vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=NUM_LAYERS,
-        num_attention_heads=1, num_key_value_heads=1)
+PHI3_CASES = [
+    {"target_modules": ALL_FUSED},
+    {"target_modules": "all-linear"},
+    {"target_modules": ["qkv_proj"], "use_rslora": True, "r": 5},
+    {"target_modules": ALL + ["qkv_proj"]},
+    {"target_modules": ["q_proj", "gate_proj"]},
+    {"target_modules": r".*layers\.[0-3]\.mlp\.gate_up_proj"},
+    {"target_modules": ["qkv_proj"], "layers_to_transform": [2, 11]},
+    {"target_modules": ALL_FUSED, "exclude_modules": ["mlp.gate_up_proj"]},
+    {"target_modules": ALL_FUSED, "rank_pattern": {"qkv_proj": 4, "1.mlp.gate_up_proj": 2},
+     "alpha_pattern": {"down_proj": 3}},
+    {"target_modules": ["qkv_proj", "resid_attn_dropout"]},
+    {"target_modules": ["o_proj", "activation_fn"]},
+    {"target_modules": ["o_proj", "act_fn"]},
+]
+
+GEMMA3_CASES = [
+    {"target_modules": ["q_proj"]},
+    {"target_modules": ALL},
+    {"target_modules": "all-linear"},
+    {"target_modules": ["q_proj", "fc1", "out_proj"]},
+    CASES[14],  # Unsloth's: what says "language"
+    {"target_modules": r"model\.language_model\.layers\.(0|11)\.(self_attn|mlp)\.(q|up)_proj"},
+    {"target_modules": r"model\.layers\..*_proj"},
+    {"target_modules": r".*\.self_attn\.q_proj", "exclude_modules": r".*vision_tower.*"},
+    {"target_modules": ["language_model.layers.3.self_attn.q_proj",
+                        "model.language_model.layers.11.mlp.up_proj"]},
+    {"target_modules": ALL, "layers_to_transform": [0, 10]},
+    {"target_modules": ["q_proj", "embed_tokens", "lm_head"]},
+    {"target_modules": ["q_proj", "embed_tokens", "lm_head"], "layers_to_transform": [1]},
+    {"target_modules": ["language_model.embed_tokens", "lm_head"]},
+    {"target_modules": ALL,
+     "rank_pattern": {"language_model.layers.1.mlp.up_proj": 2, "model.layers.2.mlp.up_proj": 3}},
+    {"target_modules": ["q_proj", "language_model"]},
+    {"target_modules": ["q_proj", "pre_feedforward_layernorm"]},
+]
+
+
+def make_model(base):
+    sizes = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=NUM_LAYERS,
+                 num_attention_heads=1, num_key_value_heads=1)
+    if base == "phi3":
+        return transformers.Phi3ForCausalLM(transformers.Phi3Config(pad_token_id=0, **sizes))
+    if base == "gemma3":
+        vision = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                      num_attention_heads=1, image_size=28, patch_size=14)
+        config = transformers.Gemma3Config(text_config={**sizes, "head_dim": 8},
+                                           vision_config=vision, mm_tokens_per_image=4)
+        return transformers.Gemma3ForConditionalGeneration(config)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+
+
+def outcome(base, config):
     with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(model_config)
+        model = make_model(base)
     try:
         adapted = peft.get_peft_model(
             model, peft.LoraConfig(**{"task_type": "CAUSAL_LM", **config}), low_cpu_mem_usage=True)
@@ -97,14 +148,17 @@ def outcome(config):
         return {"refused": str(error).split("\n")[0][:100]}
     modules = {}
     for name, module in adapted.base_model.model.named_modules():
-        if isinstance(module, peft.tuners.lora.LoraLayer):
+        if isinstance(module, peft.tuners.lora.LoraLayer) and "vision_tower" not in name:
             modules[name] = [module.r["default"], module.scaling["default"]]
     return {"modules": modules}
 
 
 def main():
     warnings.simplefilter("ignore")
-    cases = [{"config": {"peft_type": "LORA", **config}, **outcome(config)} for config in CASES]
+    cases = [{**({"base": base} if base else {}), "config": {"peft_type": "LORA", **config},
+              **outcome(base, config)}
+             for base, configs in ((None, CASES), ("phi3", PHI3_CASES), ("gemma3", GEMMA3_CASES))
+             for config in configs]
     OUT.parent.mkdir(exist_ok=True)
     lines = ",\n".join(json.dumps(case) for case in cases)
     OUT.write_text(f'{{"peft": "{peft.__version__}", "num_layers": {NUM_LAYERS}, "cases": [\n{lines}\n]}}\n')

@@ -61,8 +61,9 @@ class Float64Model:
     def widen_rope(self):
         """Makes the inverse frequencies anew, in float64."""
         owner = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+        decoder = getattr(owner.model, "language_model", owner.model)
         with Arithmetic():
-            rope = type(owner.model.rotary_emb)(owner.config)
+            rope = type(decoder.rotary_emb)(decoder.config)
         assert all(buffer.dtype is torch.float64 for buffer in rope.buffers())
         forward = rope.forward
 
@@ -71,7 +72,7 @@ class Float64Model:
                 return forward(*args, **kwargs)
 
         rope.forward = forward_in_float32
-        owner.model.rotary_emb = rope
+        decoder.rotary_emb = rope
 
     def logits(self, tokens):
         """[len(tokens), vocab_size], float64."""

@@ -26,6 +26,7 @@ void RunRow(const Job& job, const AttentionSequence& sequence, int64_t row_of_se
                 .head_dim = layout.head_dim,
                 .norm_weight = job.call.q_norm,
                 .norm_eps = job.call.norm_eps,
+                .num_pairs = job.call.table->num_pairs(),
                 .cos = job.call.table->Cos(position),
                 .sin = job.call.table->Sin(position),
                 .out = job.q.row(row)};
@@ -53,13 +54,14 @@ void RunRow(const Job& job, const AttentionSequence& sequence, int64_t row_of_se
 
 }  // namespace
 
-RopeTable::RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions)
-    : half_dim_(static_cast<int64_t>(inverse_frequencies.size())), max_positions_(max_positions) {
+RopeTable::RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions,
+                     double factor)
+    : num_pairs_(static_cast<int64_t>(inverse_frequencies.size())), max_positions_(max_positions) {
   for (int64_t position = 0; position < max_positions; ++position) {
     for (const double frequency : inverse_frequencies) {
       const double angle = static_cast<double>(position) * frequency;
-      cos_.push_back(static_cast<float>(std::cos(angle)));
-      sin_.push_back(static_cast<float>(std::sin(angle)));
+      cos_.push_back(static_cast<float>(factor * std::cos(angle)));
+      sin_.push_back(static_cast<float>(factor * std::sin(angle)));
     }
   }
 }
@@ -71,6 +73,7 @@ void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall
   CHECK_EQ(qkv.cols, q.cols + 2 * layout.num_kv_heads * layout.head_dim);
   CHECK_EQ(q.dtype, layout.dtype);
   CHECK_LE(layout.head_dim, kMaxHeadDim);
+  CHECK_LE(2 * call.table->num_pairs(), layout.head_dim);
   for (const AttentionSequence& sequence : sequences) {
     const int64_t end = sequence.first_position + sequence.num_rows;
     CHECK_LE(end, call.table->max_positions());

@@ -15,21 +15,25 @@
 
 namespace aril::kernels {
 
-// cos and sin of every position and frequency, computed in double and rounded once.
+// cos and sin of every position and frequency, times a factor, computed in double and rounded once.
 class RopeTable {
  public:
-  // `inverse_frequencies`: [head_dim / 2] radians per position, after any scaling.
-  RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions);
+  // `inverse_frequencies`: [num_pairs] radians per position, after any scaling.
+  RopeTable(const std::vector<double>& inverse_frequencies, int64_t max_positions,
+            double factor = 1);
 
   int64_t max_positions() const { return max_positions_; }
-  // [max_positions, head_dim / 2], for a device.
+  // Of a head's elements, i and i + num_pairs are rotated together; those from 2 · num_pairs on are
+  // not.
+  int64_t num_pairs() const { return num_pairs_; }
+  // [max_positions, num_pairs], for a device.
   const std::vector<float>& cos() const { return cos_; }
   const std::vector<float>& sin() const { return sin_; }
-  const float* Cos(int64_t position) const { return cos_.data() + position * half_dim_; }
-  const float* Sin(int64_t position) const { return sin_.data() + position * half_dim_; }
+  const float* Cos(int64_t position) const { return cos_.data() + position * num_pairs_; }
+  const float* Sin(int64_t position) const { return sin_.data() + position * num_pairs_; }
 
  private:
-  int64_t half_dim_;
+  int64_t num_pairs_;
   int64_t max_positions_;
   std::vector<float> cos_;
   std::vector<float> sin_;
@@ -51,9 +55,9 @@ void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall
                 const KvLayout& layout, std::span<const AttentionSequence> sequences,
                 const Matrix& q);
 
-// The oracle for one head, in double arithmetic: in and out [head_dim].
+// The oracle for one head, in double arithmetic: of [head_dim], writes what is rotated.
 void RopeRef(const double* in, const std::vector<double>& inverse_frequencies, int64_t position,
-             double* out);
+             double factor, double* out);
 
 }  // namespace aril::kernels
 

@@ -1,5 +1,5 @@
 // Rotary embedding of one head in the "rotate half" convention of Hugging Face: element i pairs
-// with i + head_dim / 2.
+// with i + head_dim / 2, or with less where only a part of the head is rotated.
 
 #include "kernels/rope/rope_cpu.h"
 
@@ -25,7 +25,7 @@ void Normalize(const RopeHead& head, float* x) {
 }
 
 void Rotate(const float* in, const RopeHead& head, float* x) {
-  const int64_t half = head.head_dim / 2;
+  const int64_t half = head.num_pairs;
   int64_t i = 0;
   for (; i + kLanes <= half; i += kLanes) {
     const Vf a = Load(in + i);
@@ -41,6 +41,7 @@ void Rotate(const float* in, const RopeHead& head, float* x) {
     x[i] = a * head.cos[i] - b * head.sin[i];
     x[half + i] = b * head.cos[i] + a * head.sin[i];
   }
+  for (i = 2 * half; i < head.head_dim; ++i) x[i] = in[i];
 }
 
 // The finished head, in `buffer` or still in head.in.

@@ -1,5 +1,5 @@
-// One warp for each head of each row. A lane holds elements i and i + head_dim / 2 of its pairs, so
-// that nothing is exchanged but the sum of squares of a norm.
+// One warp for each head of each row. A lane holds both elements of its pairs, so that nothing is
+// exchanged but the sum of squares of a norm.
 
 #include <math.h>
 
@@ -14,36 +14,45 @@ constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kMaxPairs = 128 / kWarpSize;  // of a lane, for a head_dim of 256
 
-// A head's elements in the lanes' registers: first[p] is element lane + 32 p, second[p] the one
-// half a head later.
+// A head's elements in the lanes' registers, those of pair lane + 32 p in first[p] and second[p].
 struct Head {
   float first[kMaxPairs];
   float second[kMaxPairs];
 };
 
-ARIL_DEVICE void Normalize(const float* weight, float eps, int head_dim, Head& head) {
-  const int lane = ThreadIdx() % kWarpSize, half = head_dim / 2;
+// Where pair i's elements are: the first num_pairs are rotated, i with i + num_pairs; what lies
+// behind those is in pairs, too, which are not.
+struct Pairs {
+  int half;       // of head_dim
+  int num_pairs;  // that are rotated
+
+  ARIL_DEVICE int First(int i) const { return i < num_pairs ? i : num_pairs + i; }
+  ARIL_DEVICE int Second(int i) const { return (i < num_pairs ? num_pairs : half) + i; }
+};
+
+ARIL_DEVICE void Normalize(const float* weight, float eps, const Pairs& pairs, Head& head) {
+  const int lane = ThreadIdx() % kWarpSize;
   float squares = 0;
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {
     squares = MultiplyAdd(head.first[p], head.first[p], squares);
     squares = MultiplyAdd(head.second[p], head.second[p], squares);
   }
-  const float scale = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(head_dim) + eps);
+  const float scale = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(2 * pairs.half) + eps);
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {
     const int i = lane + p * kWarpSize;
-    if (i >= half) continue;
-    head.first[p] = head.first[p] * scale * weight[i];
-    head.second[p] = head.second[p] * scale * weight[half + i];
+    if (i >= pairs.half) continue;
+    head.first[p] = head.first[p] * scale * weight[pairs.First(i)];
+    head.second[p] = head.second[p] * scale * weight[pairs.Second(i)];
   }
 }
 
-ARIL_DEVICE void Rotate(const float* cos, const float* sin, int half, Head& head) {
+ARIL_DEVICE void Rotate(const float* cos, const float* sin, int num_pairs, Head& head) {
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {
     const int i = ThreadIdx() % kWarpSize + p * kWarpSize;
-    if (i >= half) continue;
+    if (i >= num_pairs) continue;
     const float a = head.first[p], b = head.second[p];
     head.first[p] = a * cos[i] - b * sin[i];
     head.second[p] = b * cos[i] + a * sin[i];
@@ -76,28 +85,32 @@ RopeAppendKernel(ARIL_PARAMETER RopeAppendArgs args) {
   const int row = static_cast<int>(index / heads), h = static_cast<int>(index % heads);
   const KvRow at = args.sequence_rows[row];
   if (at.pages == nullptr) return;
-  const int lane = ThreadIdx() % kWarpSize, half = args.layer.head_dim / 2;
+  const int lane = ThreadIdx() % kWarpSize;
+  const Pairs pairs = {args.layer.head_dim / 2, args.num_pairs};
   const float* in = args.qkv + row * args.qkv_stride + h * args.layer.head_dim;
   Head head = {};
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {
     const int i = lane + p * kWarpSize;
-    if (i < half) {
-      head.first[p] = in[i];
-      head.second[p] = in[half + i];
+    if (i < pairs.half) {
+      head.first[p] = in[pairs.First(i)];
+      head.second[p] = in[pairs.Second(i)];
     }
   }
   const bool is_value = h >= args.num_heads + args.layer.num_kv_heads;
   const float* norm = is_value ? nullptr : h < args.num_heads ? args.q_norm : args.k_norm;
-  if (norm != nullptr) Normalize(norm, args.norm_eps, args.layer.head_dim, head);
-  if (!is_value) Rotate(args.cos + at.position * half, args.sin + at.position * half, half, head);
+  if (norm != nullptr) Normalize(norm, args.norm_eps, pairs, head);
+  if (!is_value) {
+    const int64_t first = static_cast<int64_t>(at.position) * args.num_pairs;
+    Rotate(args.cos + first, args.sin + first, args.num_pairs, head);
+  }
   auto* out = Destination<typename T::Element>(args, row, h, at);
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {
     const int i = lane + p * kWarpSize;
-    if (i < half) {
-      out[i] = T::Narrow(head.first[p]);
-      out[half + i] = T::Narrow(head.second[p]);
+    if (i < pairs.half) {
+      out[pairs.First(i)] = T::Narrow(head.first[p]);
+      out[pairs.Second(i)] = T::Narrow(head.second[p]);
     }
   }
 }

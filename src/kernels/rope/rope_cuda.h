@@ -18,13 +18,14 @@ struct RopeAppendArgs {
   const float* qkv = nullptr;  // [rows, (num_heads + 2 kv_heads) · head_dim]
   int64_t qkv_stride = 0;
   const KvRow* sequence_rows = nullptr;  // [rows]
-  const float* cos = nullptr;            // [positions, head_dim / 2], of RopeTable
+  const float* cos = nullptr;            // [positions, num_pairs], of RopeTable
   const float* sin = nullptr;
   const float* q_norm = nullptr;  // [head_dim] or null
   const float* k_norm = nullptr;
   float norm_eps = 0;
   int32_t rows = 0;
   int32_t num_heads = 0;
+  int32_t num_pairs = 0;  // that are rotated, at most head_dim / 2
   KvLayer layer;
   std::byte* q = nullptr;  // [rows, num_heads · head_dim] in the dtype
   int64_t q_stride = 0;

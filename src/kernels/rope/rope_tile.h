@@ -14,9 +14,10 @@ struct RopeHead {
   int64_t head_dim;          // even
   const float* norm_weight;  // [head_dim] or null
   float norm_eps;
-  const float* cos;  // [head_dim / 2] or null: no rotation (values are only rounded)
-  const float* sin;  // [head_dim / 2]
-  void* out;         // [head_dim]
+  int64_t num_pairs;  // that are rotated, at most head_dim / 2 (rope.h: RopeTable)
+  const float* cos;   // [num_pairs] or null: no rotation (values are only rounded)
+  const float* sin;   // [num_pairs]
+  void* out;          // [head_dim]
 };
 
 // The largest head_dim served (the kernels keep a head on the stack).

@@ -1,0 +1,21 @@
+// The weights of a base model by the names that the rest of Aril knows: those of Llama's modules.
+
+#ifndef ARIL_SPEC_BASE_CHECKPOINT_H_
+#define ARIL_SPEC_BASE_CHECKPOINT_H_
+
+#include <string>
+
+#include "base/status.h"
+#include "spec/model_spec.h"
+#include "tensor/safetensors.h"
+
+namespace aril {
+
+// Opens the files of `model_dir`, whose config.json is `spec`. Of a model that also sees, only the
+// text model's tensors are there, called as those of a text model. Modules that are several
+// projections are those, as views of parts. InvalidArgument names the tensor that cannot be parted.
+StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_BASE_CHECKPOINT_H_

@@ -1,0 +1,175 @@
+#include "spec/base_checkpoint.h"
+
+#include <cstring>
+
+#include "base/test_dir.h"
+#include "base/test_paths.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "spec/module_naming.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const std::string kGoldens = SourcePath("tests/goldens/");
+constexpr char kQkv[] = "model.layers.1.self_attn.qkv_proj.weight";
+
+ModelSpec SpecOf(const std::string& dir) {
+  const auto spec = LoadModelSpec(dir);
+  CHECK(spec.ok());
+  return *spec;
+}
+
+std::vector<std::string> Names(const TensorMap& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+bool HasBytesOf(const TensorView& expected, const TensorView& tensor) {
+  return tensor.shape == expected.shape && tensor.dtype == expected.dtype &&
+         std::memcmp(tensor.data, expected.data, expected.size_bytes()) == 0;
+}
+
+// What opening a file of such F32 tensors, all zero, as the golden's gives.
+StatusOr<Checkpoint> OpenMade(const std::string& golden,
+                              const std::map<std::string, Shape>& tensors) {
+  const TestDir dir;
+  std::vector<SafetensorsWriter::Declaration> declarations;
+  for (const auto& [name, shape] : tensors) declarations.push_back({name, DType::kF32, shape});
+  auto writer = SafetensorsWriter::Create(dir / "model.safetensors", declarations, {});
+  CHECK(writer.ok());
+  for (const auto& [name, shape] : tensors) {
+    const TensorView view{nullptr, DType::kF32, shape};
+    CHECK(writer->Append(std::vector<std::byte>(view.size_bytes())).ok());
+  }
+  CHECK(writer->Finish().ok());
+  return OpenBaseCheckpoint(dir.path(), SpecOf(kGoldens + golden));
+}
+
+TEST(BaseCheckpoint, OfATextModelIsWhatTheFileHas) {
+  const std::string dir = kGoldens + "mistral-f32";
+  const auto file = Checkpoint::Open(dir);
+  const auto base = OpenBaseCheckpoint(dir, SpecOf(dir));
+  ASSERT_TRUE(file.ok() && base.ok());
+  EXPECT_EQ(Names(base->tensors()), Names(file->tensors()));
+}
+
+TEST(BaseCheckpoint, OfAModelThatSeesIsItsTextModel) {
+  const std::string dir = kGoldens + "gemma3-vision-f32";
+  const auto file = Checkpoint::Open(dir);
+  const auto base = OpenBaseCheckpoint(dir, SpecOf(dir));
+  ASSERT_TRUE(base.ok()) << base.status();
+  for (const auto& [name, tensor] : base->tensors()) {
+    EXPECT_THAT(name, testing::AnyOf(StartsWith("model."), StartsWith("lm_head.")));
+    EXPECT_THAT(name, Not(HasSubstr("vision")));
+    EXPECT_TRUE(HasBytesOf(file->tensors().at("language_model." + name), tensor)) << name;
+  }
+  EXPECT_EQ(base->tensors().size(), 2 * 13 + 3);
+}
+
+// Files have them by either of the names that transformers has had for them.
+TEST(BaseCheckpoint, TextModelsAreFoundByEitherName) {
+  for (const std::string decoder : {"language_model.model", "model.language_model"}) {
+    const bool is_old = decoder.starts_with("language_model");
+    const auto base =
+        OpenMade("gemma3-vision-f32",
+                 {{decoder + ".norm.weight", {4}},
+                  {is_old ? "language_model.lm_head.weight" : "lm_head.weight", {2, 2}},
+                  {is_old ? "vision_tower.x" : "model.vision_tower.x", {1}},
+                  {is_old ? "multi_modal_projector.y" : "model.multi_modal_projector.y", {1}},
+                  {"vision_towers.z", {1}}});
+    ASSERT_TRUE(base.ok()) << base.status();
+    // Of the last one nobody knows what it does: whoever loads the weights refuses it.
+    EXPECT_THAT(Names(base->tensors()),
+                ElementsAre("lm_head.weight", "model.norm.weight", "vision_towers.z"));
+  }
+}
+
+TEST(BaseCheckpoint, RefusesOneTensorByTwoNames) {
+  const auto base = OpenMade(
+      "gemma3-vision-f32", {{"language_model.model.norm.weight", {4}}, {"model.norm.weight", {4}}});
+  EXPECT_THAT(Message(base.status()),
+              HasSubstr("stands for model.norm.weight, which is there without it, too"));
+}
+
+TEST(BaseCheckpoint, ProjectionsAreRowsOfTheirModule) {
+  const std::string dir = kGoldens + "phi3-f32";
+  const auto file = Checkpoint::Open(dir);
+  const ModelSpec spec = SpecOf(dir);
+  const auto base = OpenBaseCheckpoint(dir, spec);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const TensorView& whole = file->tensors().at(kQkv);
+  int64_t first = 0;
+  for (const Projection projection : {Projection::kQ, Projection::kK, Projection::kV}) {
+    const std::string name = "model.layers.1." + std::string(ModulePath(projection)) + ".weight";
+    const auto part = base->Get(name, {spec.OutFeatures(projection), spec.hidden_size});
+    ASSERT_TRUE(part.ok()) << part.status();
+    EXPECT_TRUE(HasBytesOf(whole.Rows(first, spec.OutFeatures(projection)), *part));
+    first += spec.OutFeatures(projection);
+  }
+  EXPECT_EQ(first, whole.shape[0]);
+  EXPECT_FALSE(base->tensors().contains(kQkv));
+  EXPECT_EQ(base->tensors().size(), 2 * 9 + 3);
+}
+
+TEST(BaseCheckpoint, RefusesAModuleThatCannotBeParted) {
+  const ModelSpec spec = SpecOf(kGoldens + "phi3-f32");
+  std::map<std::string, Shape> tensors;
+  for (const int layer : {0, 1}) {
+    const std::string prefix = "model.layers." + std::to_string(layer);
+    tensors[prefix + ".self_attn.qkv_proj.weight"] = {spec.q_size() + 2 * spec.kv_size(),
+                                                      spec.hidden_size};
+    tensors[prefix + ".mlp.gate_up_proj.weight"] = {2 * spec.intermediate_size, spec.hidden_size};
+  }
+  EXPECT_TRUE(OpenMade("phi3-f32", tensors).ok());
+  auto changed = tensors;
+  changed[kQkv][0] += 1;
+  EXPECT_THAT(Message(OpenMade("phi3-f32", changed).status()),
+              AllOf(HasSubstr(kQkv), HasSubstr("has shape [81, 48], expected [80, 48]")));
+  changed = tensors;
+  changed.erase(kQkv);
+  EXPECT_THAT(Message(OpenMade("phi3-f32", changed).status()),
+              AllOf(HasSubstr(kQkv), HasSubstr("is missing")));
+  changed = tensors;
+  changed["model.layers.1.self_attn.k_proj.weight"] = {1};
+  EXPECT_THAT(
+      Message(OpenMade("phi3-f32", changed).status()),
+      AllOf(HasSubstr(kQkv), HasSubstr("stands for model.layers.1.self_attn.k_proj.weight")));
+}
+
+TEST(ModuleNaming, IsThatOfTheTensors) {
+  const auto decoder_of = [](const std::string& name) {
+    return FindModuleNaming({{"p." + name, TensorView()}, {"x", TensorView()}}, "p.").decoder;
+  };
+  for (const char* name : {"model.layers.0.x", "lm_head.x", "model.language_models.x", "other"}) {
+    EXPECT_EQ(decoder_of(name), "model") << name;
+  }
+  for (const char* name : {"model.language_model.layers.0.x", "model.vision_tower.x",
+                           "model.multi_modal_projector.x"}) {
+    EXPECT_EQ(decoder_of(name), "model.language_model") << name;
+  }
+  for (const char* name :
+       {"language_model.model.layers.0.x", "language_model.lm_head.x", "vision_tower.x"}) {
+    EXPECT_EQ(decoder_of(name), "language_model.model") << name;
+  }
+}
+
+TEST(ModuleNaming, WhatSeesIsToldFromTheText) {
+  for (const char* name : {"vision_tower", "vision_tower.encoder.layers.0.mlp.fc1",
+                           "model.vision_tower.x", "multi_modal_projector.linear_1.weight"}) {
+    EXPECT_TRUE(IsOfVision(name)) << name;
+  }
+  for (const char* name : {"vision_towers.x", "model.layers.0.vision_tower", "vision", "model."}) {
+    EXPECT_FALSE(IsOfVision(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace aril

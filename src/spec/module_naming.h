@@ -1,0 +1,40 @@
+// How the modules of a text model are called. Where a model also sees, its text model lies inside
+// of it, under names that differ between versions of transformers; an adapter has those of the
+// class that it was trained with, whatever its base model is served from.
+
+#ifndef ARIL_SPEC_MODULE_NAMING_H_
+#define ARIL_SPEC_MODULE_NAMING_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tensor/safetensors.h"
+
+namespace aril {
+
+struct ModuleNaming {
+  std::string_view decoder;  // "model", of "model.layers.0.self_attn.q_proj"
+  std::string_view lm_head;
+
+  bool is_multimodal() const { return decoder != "model"; }
+  std::string Embedding() const;
+  std::string Layer(int64_t layer) const;  // "model.layers.0"
+  // `path`: inside the layer.
+  std::string InLayer(int64_t layer, std::string_view path) const;
+};
+
+inline constexpr ModuleNaming kTextNaming = {"model", "lm_head"};
+
+// By the names of a file's tensors, which stand behind `prefix`. kTextNaming where none tells.
+const ModuleNaming& FindModuleNaming(const TensorMap& tensors, std::string_view prefix);
+
+// What kTextNaming calls a module, or a tensor in it, of another naming; others stay as they are.
+std::string TextName(std::string_view name, const ModuleNaming& naming);
+
+// Whether a module, or a tensor in it, belongs to what sees: without images it does nothing.
+bool IsOfVision(std::string_view module);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_MODULE_NAMING_H_
