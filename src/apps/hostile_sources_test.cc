@@ -214,7 +214,7 @@ TEST_F(HostileSourcesTest, AnAdaptersFilesAreItsOwn) {
          {in_canary, in_canary + "0", secret, std::string("/dev/zero"), std::string("/dev/stdin"),
           std::string("/proc/self/environ"), std::string("/proc/self/mem"), std::string("/etc"),
           std::string("/nothing")}) {
-      const std::string name = StrCat("to", i++, fs::path(file).stem().string());
+      const std::string name = StrCat("to", i++, fs::path(file).filename().string());
       fs::create_symlink(target, Spoil(name, file));
       for (const std::string& way : {name, "good/../" + name}) {
         const std::vector<Status> errors = Errors(way);
@@ -247,7 +247,7 @@ TEST_F(HostileSourcesTest, TheTokensOfItsTemplateAreItsOwn) {
 TEST_F(HostileSourcesTest, AnAdaptersFilesAreFiles) {
   for (const std::string& file : AdapterFileNames()) {
     for (const char* kind : {"fifo", "socket", "folder", "loop"}) {
-      const std::string name = StrCat(kind, "-", fs::path(file).stem().string());
+      const std::string name = StrCat(kind, "-", fs::path(file).filename().string());
       const fs::path path = Spoil(name, file);
       if (kind == std::string("fifo")) {
         ASSERT_EQ(mknod(path.c_str(), S_IFIFO | 0600, 0), 0);

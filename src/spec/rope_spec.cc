@@ -225,6 +225,12 @@ StatusOr<RopeSpec> ReadNested(const Json& config, std::string_view outer, std::s
   return rope;
 }
 
+// In what is of some layers only, transformers does not see it.
+Status CheckTruncates(const RopeSpec& rope) {
+  if (rope.truncate) return OkStatus();
+  return Unimplemented("\"truncate\": false is not supported where layers have RoPEs of their own");
+}
+
 }  // namespace
 
 StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings) {
@@ -281,16 +287,6 @@ int64_t PositionsOf(const RopeSpec& rope, int64_t max_position_embeddings) {
   }
   return max_position_embeddings;
 }
-
-namespace {
-
-// transformers does not see it in there.
-Status CheckTruncates(const RopeSpec& rope) {
-  if (rope.truncate) return OkStatus();
-  return Unimplemented("\"truncate\": false is not supported where layers have RoPEs of their own");
-}
-
-}  // namespace
 
 StatusOr<TwoRopes> ParseTwoRopes(const Json& config, int64_t max_position_embeddings) {
   constexpr std::string_view kNested = "rope_parameters", kFlat = "rope_scaling";
