@@ -43,6 +43,20 @@ TEST(StepRoofline, CountsAdaptersAndContext) {
   EXPECT_THAT(Seconds(load) - base, DoubleNear(16 * 1024 * 22 * 512 * 2 / 83.8e9, 0.02e-3));
 }
 
+// An adapter's A of a fused module is read once: per layer and rank 3072 + 9216, 3072 + 3072,
+// 3072 + 16384 and 8192 + 3072 elements of 2 bytes.
+TEST(StepRoofline, CountsTheModulesThatFilesHave) {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("phi-3-mini-4k", DType::kBF16), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const StepLoad load{.sequences = {{.rows = 1, .context = 1}},
+                      .adapters = {{.rank = 16, .rows = 1}}};
+  double bytes = 0;
+  for (const OperatorCost& cost : StepCosts(*spec, {}, load, kLimits)) {
+    if (cost.name == "adapters") bytes += cost.bytes;
+  }
+  EXPECT_EQ(bytes, 32.0 * 16 * 49152 * 2);
+}
+
 TEST(StepRoofline, ReadsNoMoreThanAWindow) {
   ModelSpec spec = TinyLlama();
   const auto costs = [&](const StepLoad& load) {

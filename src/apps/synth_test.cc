@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "adapters/adapter.h"
 #include "apps/synth_adapters.h"
 #include "apps/synth_files.h"
 #include "apps/synth_model.h"
@@ -15,6 +16,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
+#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/safetensors.h"
@@ -197,6 +199,18 @@ TEST_F(SynthAdaptersTest, LoadWithTheirRanksInTurn) {
     EXPECT_EQ(file->tensors().at(module + "lora_A.weight").shape, (Shape{config->rank, 256}));
     EXPECT_EQ(file->tensors().at(module + "lora_B.weight").shape, (Shape{128, config->rank}));
   }
+}
+
+TEST_F(SynthAdaptersTest, HaveTheModulesOfTheModel) {
+  const std::string dir = root_ / "adapters";
+  const std::string model = SourcePath("tests/goldens/phi3-f32");
+  WriteAdapters({.model_dir = model, .out_dir = dir, .count = 1, .targets = {"all-linear"}});
+  const auto spec = LoadModelSpec(model);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto adapter = Adapter::OpenWithoutBase(dir + "/adapter-0000", *spec, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_NE(adapter->Find(1, Projection::kUp), nullptr);
+  EXPECT_EQ(adapter->spec().unmatched_targets, "");
 }
 
 // B is random, so that an adapter does something, and so scaled that it does not do too much: each

@@ -27,9 +27,9 @@ StatusOr<TensorMap> TextTensors(const TensorMap& tensors) {
 }
 
 // Puts the projections of a module in its place. All of its outputs are rows of the weight.
-Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, const std::string& layer,
+Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
             const LinearModule& module, TensorMap* tensors) {
-  const std::string name = StrCat(layer, module.path, ".weight");
+  const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
   ASSIGN_OR_RETURN(const TensorView whole,
                    checkpoint.Get(name, {spec.OutFeatures(module),
                                          spec.InFeatures(module.projections.front())}));
@@ -37,8 +37,8 @@ Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, const std::stri
   int64_t first = 0;
   for (const Projection projection : module.projections) {
     const int64_t count = spec.OutFeatures(projection);
-    RETURN_IF_ERROR(Add(StrCat(layer, ModulePath(projection), ".weight"), whole.Rows(first, count),
-                        name, tensors));
+    RETURN_IF_ERROR(Add(kTextNaming.InLayer(layer, ModulePath(projection)) + ".weight",
+                        whole.Rows(first, count), name, tensors));
     first += count;
   }
   return OkStatus();
@@ -49,8 +49,7 @@ StatusOr<TensorMap> Parted(const Checkpoint& checkpoint, const ModelSpec& spec) 
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const LinearModule& module : spec.LinearModules()) {
       if (module.projections.size() == 1) continue;
-      RETURN_IF_ERROR(
-          Part(checkpoint, spec, StrCat("model.layers.", layer, "."), module, &tensors));
+      RETURN_IF_ERROR(Part(checkpoint, spec, layer, module, &tensors));
     }
   }
   return tensors;

@@ -116,6 +116,9 @@ ADAPTERS = {
         Adapter("patterns-r6", 6, 9, r".*language_model.*\.(q_proj|v_proj|up_proj)", more={
             "rank_pattern": {"model.language_model.layers.1.mlp.up_proj": 3}}),
     ),
+    "mistral3-vision-bf16": (
+        Adapter("all-r8-bf16", 8, 12, ALL_LINEAR, torch.bfloat16),
+    ),
     "phi3-f32": (
         Adapter("all-r4", 4, 6, ALL_FUSED),
         Adapter("qkv-r16-rslora-f16", 16, 8, ("qkv_proj",), torch.float16, rslora=True),

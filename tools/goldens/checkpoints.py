@@ -151,6 +151,20 @@ CHECKPOINTS = (
                                 num_attention_heads=2, image_size=28, patch_size=14),
              mm_tokens_per_image=4, image_token_index=142, tie_word_embeddings=False),
     ),
+    # Another one that sees; its text model is Mistral's.
+    Checkpoint(
+        "mistral3-vision-bf16",
+        "Mistral3",
+        dict(text_config=dict(
+                 model_type="mistral", hidden_size=48, intermediate_size=76, num_hidden_layers=2,
+                 num_attention_heads=3, num_key_value_heads=1, head_dim=24, vocab_size=131,
+                 max_position_embeddings=256, sliding_window=None, tie_word_embeddings=False),
+             vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=20,
+                                num_hidden_layers=1, num_attention_heads=2, head_dim=8,
+                                image_size=28, patch_size=14),
+             image_token_index=10, tie_word_embeddings=False),
+        dtype=torch.bfloat16,
+    ),
     # Two modules that are several projections; LongRoPE's wavelengths, and its factor on queries
     # and keys.
     Checkpoint(

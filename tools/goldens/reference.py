@@ -11,7 +11,8 @@ from arithmetic import BFLOAT16, Arithmetic
 def load(model_dir, mix, dtype):
     """transformers + peft as a user would call them, in `dtype`. `mix`: adapters' names and
     weights, in the order in which they apply."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(
+    architecture = transformers.AutoConfig.from_pretrained(model_dir).architectures[0]
+    model = getattr(transformers, architecture).from_pretrained(
         model_dir, dtype=dtype, attn_implementation="eager")
     for name, _ in mix:
         directory = model_dir / "adapters" / name
