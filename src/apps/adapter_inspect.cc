@@ -39,7 +39,7 @@ std::string ShowBytes(int64_t bytes) {
   return text.str();
 }
 
-std::string ShowNames(const ModuleNames& names) {
+std::string ShowNames(const ModuleSelection& names) {
   return names.regex.has_value() ? "modules that match " + *names.regex : Join(names.names, ", ");
 }
 

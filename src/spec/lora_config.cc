@@ -85,13 +85,14 @@ bool IsAllLinear(std::string_view target) {
 }
 
 Status ReadTargets(const Json& config, LoraConfig* result) {
-  ASSIGN_OR_RETURN(result->exclude_modules, internal::ReadModuleNames(config, "exclude_modules"));
+  ASSIGN_OR_RETURN(result->exclude_modules,
+                   internal::ReadModuleSelection(config, "exclude_modules"));
   if (FindField(config, "target_modules") == nullptr) {
     // PEFT's choice for the model types llama, mistral, qwen2 and qwen3.
     result->target_modules.names = {"q_proj", "v_proj"};
     return OkStatus();
   }
-  ASSIGN_OR_RETURN(result->target_modules, internal::ReadModuleNames(config, "target_modules"));
+  ASSIGN_OR_RETURN(result->target_modules, internal::ReadModuleSelection(config, "target_modules"));
   if (result->target_modules.empty()) {
     return BadField(config, "target_modules", "a non-empty list of strings, or a string");
   }
@@ -103,7 +104,8 @@ Status ReadTargets(const Json& config, LoraConfig* result) {
 }
 
 Status ReadLayers(const Json& config, LoraConfig* result) {
-  ASSIGN_OR_RETURN(const ModuleNames pattern, internal::ReadModuleNames(config, "layers_pattern"));
+  ASSIGN_OR_RETURN(const ModuleSelection pattern,
+                   internal::ReadModuleSelection(config, "layers_pattern"));
   result->layers_pattern = pattern.names;
   if (pattern.regex.has_value()) result->layers_pattern.push_back(*pattern.regex);
   if (result->layers_pattern.size() > kMaxLayersPatterns) {
@@ -171,7 +173,8 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
   ASSIGN_OR_RETURN(result.use_rslora, internal::ReadBool(config, "use_rslora", false));
   ASSIGN_OR_RETURN(result.use_dora, internal::ReadBool(config, "use_dora", false));
   RETURN_IF_ERROR(ReadTargets(config, &result));
-  ASSIGN_OR_RETURN(const ModuleNames saved, internal::ReadModuleNames(config, "modules_to_save"));
+  ASSIGN_OR_RETURN(const ModuleSelection saved,
+                   internal::ReadModuleSelection(config, "modules_to_save"));
   if (saved.regex.has_value()) return BadField(config, "modules_to_save", "a list of names");
   result.modules_to_save = saved.names;
   RETURN_IF_ERROR(ReadLayers(config, &result));

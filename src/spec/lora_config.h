@@ -12,7 +12,7 @@
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "spec/module_names.h"
+#include "spec/module_selection.h"
 
 namespace aril {
 
@@ -29,8 +29,8 @@ struct LoraConfig {
   bool use_rslora = false;
   bool use_dora = false;
   bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty
-  ModuleNames target_modules;
-  ModuleNames exclude_modules;
+  ModuleSelection target_modules;
+  ModuleSelection exclude_modules;
   std::vector<std::string> modules_to_save;  // names, or ends of them after a "."
   Pattern<int64_t> rank_pattern;
   Pattern<double> alpha_pattern;

@@ -1,4 +1,4 @@
-#include "spec/module_names.h"
+#include "spec/module_selection.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,8 +40,8 @@ std::optional<std::vector<std::optional<char>>> ParseName(std::string_view key) 
 
 }  // namespace
 
-StatusOr<ModuleNames> ReadModuleNames(const Json& config, std::string_view key) {
-  ModuleNames result;
+StatusOr<ModuleSelection> ReadModuleSelection(const Json& config, std::string_view key) {
+  ModuleSelection result;
   if (IsOff(config, key)) return result;
   const Json* value = FindField(config, key);
   if (const std::string* regex = value->AsString()) {
@@ -97,7 +97,7 @@ std::optional<bool> NamePattern::Matches(std::string_view module) const {
       [](std::optional<char> c, char of_module) { return c.value_or(of_module) == of_module; });
 }
 
-StatusOr<ModuleMatcher> ModuleMatcher::Make(const ModuleNames& names, std::string_view field) {
+StatusOr<ModuleMatcher> ModuleMatcher::Make(const ModuleSelection& names, std::string_view field) {
   ModuleMatcher matcher;
   matcher.names_ = names.names;
   for (const std::string& name : names.names) matcher.matched_.emplace(name, false);

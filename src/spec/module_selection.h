@@ -1,8 +1,8 @@
 // Which modules of a model a field of PEFT's configuration names, and how PEFT matches them.
 // Source: peft, tuners/tuners_utils.py, check_target_module_exists.
 
-#ifndef ARIL_SPEC_MODULE_NAMES_H_
-#define ARIL_SPEC_MODULE_NAMES_H_
+#ifndef ARIL_SPEC_MODULE_SELECTION_H_
+#define ARIL_SPEC_MODULE_SELECTION_H_
 
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@
 namespace aril {
 
 // "target_modules" or "exclude_modules", as written.
-struct ModuleNames {
+struct ModuleSelection {
   // A list: each names the modules that are called so or end in "." and it.
   std::vector<std::string> names;
   // Or a string: a regular expression (of Python's `re`) that a whole name must match.
@@ -30,7 +30,7 @@ namespace internal {
 
 // A list of at most 8192 strings, or a string; null, "" and [] are empty. InvalidArgument for
 // anything else.
-StatusOr<ModuleNames> ReadModuleNames(const Json& config, std::string_view key);
+StatusOr<ModuleSelection> ReadModuleSelection(const Json& config, std::string_view key);
 
 // `pattern` as PEFT's files have them, for short names: bounded more tightly than Regex itself,
 // because a configuration may hold many and each is tried on every module.
@@ -59,7 +59,7 @@ class ModuleMatcher {
   enum class Match { kNone, kName, kSuffix, kRegex };
 
   // `field` for errors: "target_modules".
-  static StatusOr<ModuleMatcher> Make(const ModuleNames& names, std::string_view field);
+  static StatusOr<ModuleMatcher> Make(const ModuleSelection& names, std::string_view field);
 
   // How a module such as "model.layers.3.mlp.up_proj" is named, and remembers which name did it.
   Match Find(std::string_view module);
@@ -79,4 +79,4 @@ class ModuleMatcher {
 }  // namespace internal
 }  // namespace aril
 
-#endif  // ARIL_SPEC_MODULE_NAMES_H_
+#endif  // ARIL_SPEC_MODULE_SELECTION_H_
