@@ -1,4 +1,4 @@
-// The requests of both completions endpoints on any bytes: what is accepted must be fit for a
+// The requests of all completions endpoints on any bytes: what is accepted must be fit for a
 // runner. And those that load and unload adapters: nothing may come to be known under a bad name.
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
+#include "gateway/responses.h"
 #include "grammar/compile.h"
 #include "wire/limits.h"
 
@@ -45,7 +46,7 @@ class ByteTokenizer final : public aril::Tokenizer {
 // It shows tools, and calls of them.
 constexpr std::string_view kChatTemplate =
     "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
-    "{% for m in messages %}{{ m.content }}"
+    "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}"
     "{% for c in m.tool_calls %}<call>{{ c.function | tojson }}</call>{% endfor %}.{% endfor %}";
 
 const ServedModel& Model() {
@@ -118,6 +119,15 @@ void CheckParsed(const ApiResult<CompletionRequest>& parsed) {
   }
 }
 
+// What its answer repeats is an object that may be gone on with.
+void CheckResponse(const ApiResult<CompletionRequest>& parsed) {
+  CheckParsed(parsed);
+  if (!parsed.ok()) return;
+  CHECK_EQ(parsed.value().num_candidates(), 1);
+  const auto repeated = aril::Json::Parse(parsed.value().repeated);
+  CHECK(repeated.ok() && repeated->AsObject() != nullptr && !repeated->AsObject()->empty());
+}
+
 // Has every adapter.
 class AnyLoader final : public aril::gateway::AdapterLoader {
  public:
@@ -170,6 +180,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   CheckParsed(aril::gateway::ParseCompletionRequest(body, context));
   CheckParsed(aril::gateway::ParseChatRequest(body, context));
+  CheckResponse(aril::gateway::ParseResponsesRequest(body, context));
   ChangeAdapters(body, context);
   return 0;
 }

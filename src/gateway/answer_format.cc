@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
+#include "base/sha256.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 
 namespace aril::gateway::internal {
 namespace {
@@ -11,25 +14,14 @@ namespace {
 // JSON has no -inf; clients of vLLM know this number.
 constexpr float kLowestLogprob = -9999.0f;
 
+Json::Object Token(const std::string& bytes, float logprob) {
+  Json::Array array;
+  for (const char c : bytes) array.push_back(int64_t{static_cast<unsigned char>(c)});
+  return {
+      {"token", LossyUtf8(bytes)}, {"logprob", LogprobValue(logprob)}, {"bytes", std::move(array)}};
+}
+
 }  // namespace
-
-std::string BeginAnswer(const AnswerHead& head, std::string_view object) {
-  return StrCat(R"({"id":)", JsonQuote(head.id), R"(,"object":")", object, R"(","created":)",
-                head.created, R"(,"model":)", JsonQuote(head.model), R"(,"choices":[)");
-}
-
-std::string EndAnswer(const Usage& usage) {
-  return StrCat(
-      R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
-      usage.completion_tokens, R"(,"total_tokens":)", usage.prompt_tokens + usage.completion_tokens,
-      R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}',
-      usage.reasoning_tokens ? StrCat(R"(,"completion_tokens_details":{"reasoning_tokens":)",
-                                      *usage.reasoning_tokens, '}')
-                             : "",
-      "}}");
-}
-
-std::string EndChunk(bool null_usage) { return null_usage ? R"(],"usage":null})" : "]}"; }
 
 // The double with the shortest decimal form that reads back as the float: -0.1, not
 // -0.10000000149011612.
@@ -50,6 +42,33 @@ Json IdArray(const std::vector<int32_t>& ids) {
   Json::Array array;
   for (const int32_t id : ids) array.push_back(id);
   return array;
+}
+
+Json::Array TokenLogprobs(const std::vector<LogprobEntry>& entries) {
+  Json::Array tokens;
+  for (const LogprobEntry& entry : entries) {
+    Json::Array top;
+    for (size_t i = 0; i < entry.top.size(); ++i) {
+      top.push_back(Token(entry.top[i], entry.logprobs.top[i].logprob));
+    }
+    Json::Object token = Token(entry.bytes, entry.logprobs.logprob);
+    token.emplace_back("top_logprobs", std::move(top));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+std::string CallId(const std::string& answer_id, int64_t choice, int64_t call) {
+  static constexpr std::string_view kDigits =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const std::string digest = Sha256(StrCat(answer_id, '/', choice, '/', call));  // in hex
+  uint64_t number = 0;
+  std::from_chars(digest.data(), digest.data() + 16, number, 16);
+  std::string id;
+  for (int i = 0; i < 9; ++i, number /= kDigits.size()) {
+    id.push_back(kDigits[number % kDigits.size()]);
+  }
+  return id;
 }
 
 }  // namespace aril::gateway::internal

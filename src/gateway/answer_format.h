@@ -1,4 +1,4 @@
-// The answers of /v1/completions and /v1/chat/completions as JSON text.
+// The answers of /v1/completions, /v1/chat/completions and /v1/responses as JSON text.
 
 #ifndef ARIL_GATEWAY_ANSWER_FORMAT_H_
 #define ARIL_GATEWAY_ANSWER_FORMAT_H_
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "gateway/api_error.h"
 #include "gateway/choice_output.h"
 #include "gateway/completion_request.h"
 
@@ -30,20 +31,32 @@ struct ChoiceView {
   bool with_token_ids = false;
 };
 
-// Immutable; thread-safe. `null_usage`: the stream ends with a usage chunk, and the others say so.
+// An answer's server-sent events. Not thread-safe.
+class AnswerStream {
+ public:
+  virtual ~AnswerStream() = default;
+
+  // What comes before anything has been generated, if anything.
+  virtual std::string Begin() = 0;
+  // What a delta adds to a choice; may be nothing.
+  virtual std::string Append(const ChoiceView& choice) = 0;
+  // The end of an answer; or of one that cannot be completed. Nothing comes behind either.
+  virtual std::string End(const Usage& usage) = 0;
+  virtual std::string Fail(const ApiError& error) = 0;
+};
+
+// Immutable; thread-safe.
 class AnswerFormat {
  public:
   virtual ~AnswerFormat() = default;
 
   virtual std::string Full(const std::vector<ChoiceView>& choices, const Usage& usage) const = 0;
-  // What a choice's part of a stream begins with, if anything.
-  virtual std::optional<std::string> FirstChunk(int64_t index, bool null_usage) const = 0;
-  virtual std::string Chunk(const ChoiceView& choice, bool null_usage) const = 0;
-  virtual std::string UsageChunk(const Usage& usage) const = 0;
+  // Which the format must outlive. `with_usage`: it ends with it, where that is a choice.
+  virtual std::unique_ptr<AnswerStream> Stream(bool with_usage) const = 0;
 };
 
 struct AnswerHead {
-  std::string id;       // "cmpl-…", "chatcmpl-…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…"
   int64_t created = 0;  // Unix seconds
   std::string model;    // as the client named it
 };
@@ -52,19 +65,22 @@ struct AnswerHead {
 std::unique_ptr<const AnswerFormat> MakeCompletionFormat(const AnswerHead& head);
 // OpenAI's chat completions format.
 std::unique_ptr<const AnswerFormat> MakeChatFormat(const AnswerHead& head);
+// OpenAI's responses format. `repeated`: CompletionRequest::repeated, which must outlive it.
+std::unique_ptr<const AnswerFormat> MakeResponsesFormat(const AnswerHead& head,
+                                                        const std::string& repeated);
 
 namespace internal {
-
-// An answer's text up to and including `"choices":[`, and from there on.
-std::string BeginAnswer(const AnswerHead& head, std::string_view object);
-std::string EndAnswer(const Usage& usage);
-std::string EndChunk(bool null_usage);
 
 // A logprob as JSON: the shortest decimal that reads back as the same float; -9999 for -inf.
 Json LogprobValue(float logprob);
 // "stop", "length" or null.
 Json FinishReasonText(const std::optional<wire::FinishReason>& finish);
 Json IdArray(const std::vector<int32_t>& ids);
+// An object for each token, with its bytes also where it holds only a part of a character.
+Json::Array TokenLogprobs(const std::vector<LogprobEntry>& entries);
+// Of the call that a choice makes with this index. Nine letters and digits, as Mistral's templates
+// want them: those of one conversation are different, by the answers' ids, which are random.
+std::string CallId(const std::string& answer_id, int64_t choice, int64_t call);
 
 }  // namespace internal
 }  // namespace aril::gateway

@@ -98,6 +98,19 @@ TEST(ChatCompletions, GiveDocumentsToTheTemplate) {
             "u:Hi;a:");
 }
 
+TEST(ChatCompletions, TellTheSystemWhatDevelopersSayIfTheTemplateKnowsNone) {
+  const std::string messages = R"("messages":[{"role":"developer","content":"I"}])";
+  EXPECT_EQ(PromptOf(Parse(R"({"model":"base",)" + messages + "}")), "s:I;a:");
+}
+
+TEST(ChatCompletions, TellTheTemplateHowMuchToReason) {
+  EXPECT_EQ(PromptOf(ParseFields(R"("reasoning_effort":"low")")), "u:Hi;low;a:");
+  EXPECT_EQ(PromptOf(ParseFields(R"("reasoning_effort":"none")")), "u:Hi;none;off;a:");
+  EXPECT_EQ(PromptOf(ParseFields(
+                R"("reasoning_effort":"low","chat_template_kwargs":{"reasoning_effort":"high"})")),
+            "u:Hi;high;a:");
+}
+
 TEST(ChatCompletions, AdaptersMayBringTheirTemplate) {
   const std::string messages = R"(,"messages":[{"role":"user","content":"Hi"}]})";
   EXPECT_EQ(PromptOf(Parse(R"({"model":"poet")" + messages)), "poem:");
@@ -231,6 +244,7 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
            {R"("min_tokens":4,"max_completion_tokens":3)", "min_tokens", "`max_completion_tokens`"},
            {R"("n":9)", "n", "more than the 8"},
            {R"("chat_template":"x")", "chat_template", "--chat-template"},
+           {R"("reasoning_effort":1)", "reasoning_effort", "must be a string"},
            {R"("chat_template_kwargs":[])", "chat_template_kwargs", "must be an object"},
            {R"("chat_template_kwargs":{"tools":[{}]})", "chat_template_kwargs.tools",
             "in the request itself"},

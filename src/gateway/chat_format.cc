@@ -1,53 +1,14 @@
 // OpenAI's chat completions format.
 
-#include <charconv>
-#include <string_view>
 #include <utility>
 
-#include "base/sha256.h"
-#include "base/strings.h"
-#include "base/utf8.h"
-#include "gateway/answer_format.h"
+#include "gateway/chunk_format.h"
 
 namespace aril::gateway {
 namespace {
 
-// One token with its bytes, also where it holds only a part of a character.
-Json::Object Token(const std::string& bytes, float logprob) {
-  Json::Array array;
-  for (const char c : bytes) array.push_back(int64_t{static_cast<unsigned char>(c)});
-  return {{"token", LossyUtf8(bytes)},
-          {"logprob", internal::LogprobValue(logprob)},
-          {"bytes", std::move(array)}};
-}
-
 Json LogprobsObject(const std::vector<LogprobEntry>& entries) {
-  Json::Array content;
-  for (const LogprobEntry& entry : entries) {
-    Json::Array top;
-    for (size_t i = 0; i < entry.top.size(); ++i) {
-      top.push_back(Token(entry.top[i], entry.logprobs.top[i].logprob));
-    }
-    Json::Object token = Token(entry.bytes, entry.logprobs.logprob);
-    token.emplace_back("top_logprobs", std::move(top));
-    content.push_back(std::move(token));
-  }
-  return Json::Object{{"content", std::move(content)}, {"refusal", nullptr}};
-}
-
-// Nine letters and digits, as Mistral's templates want them: those of one conversation are
-// different, by the answers' ids, which are random.
-std::string CallId(const std::string& answer_id, int64_t choice, int64_t call) {
-  static constexpr std::string_view kDigits =
-      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  const std::string digest = Sha256(StrCat(answer_id, '/', choice, '/', call));  // in hex
-  uint64_t number = 0;
-  std::from_chars(digest.data(), digest.data() + 16, number, 16);
-  std::string id;
-  for (int i = 0; i < 9; ++i, number /= kDigits.size()) {
-    id.push_back(kDigits[number % kDigits.size()]);
-  }
-  return id;
+  return Json::Object{{"content", internal::TokenLogprobs(entries)}, {"refusal", nullptr}};
 }
 
 // `in_stream`: the call has an index, and those whose name is known already nothing else of it.
@@ -81,7 +42,7 @@ Json Choice(const ChoiceView& view, const char* key, Json::Object said) {
   return choice;
 }
 
-class ChatFormat final : public AnswerFormat {
+class ChatFormat final : public ChunkFormat {
  public:
   explicit ChatFormat(const AnswerHead& head)
       : id_(head.id),
@@ -119,7 +80,7 @@ class ChatFormat final : public AnswerFormat {
   Json Calls(const ChoiceView& choice, bool in_stream) const {
     Json::Array calls;
     for (const ToolCallDelta& call : choice.delta->tool_calls) {
-      calls.push_back(ToolCall(call, CallId(id_, choice.index, call.index), in_stream));
+      calls.push_back(ToolCall(call, internal::CallId(id_, choice.index, call.index), in_stream));
     }
     return calls;
   }

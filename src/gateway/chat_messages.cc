@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "gateway/json_fields.h"
 
 namespace aril::gateway {
 namespace {
@@ -13,23 +14,17 @@ ApiError Wrong(const std::string& where, const std::string& what) {
   return InvalidField(where, StrCat('`', where, "` ", what));
 }
 
-// The text of [{"type": "text", "text": …}, …].
-ApiResult<std::string> JoinParts(const Json::Array& parts, const std::string& where) {
-  std::string text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Json* type = parts[i].Find("type");
-    const Json* part = parts[i].Find("text");
-    const bool is_text = type != nullptr && type->AsString() != nullptr &&
-                         *type->AsString() == "text" && part != nullptr &&
-                         part->AsString() != nullptr;
-    if (!is_text) {
-      return Wrong(StrCat(where, "[", i, "]"),
-                   "must be {\"type\": \"text\", \"text\": \"…\"}: this model takes text only.");
-    }
-    if (i > 0) text += '\n';
-    text += *part->AsString();
+// The text of a part; nullptr if it has none.
+const std::string* PartText(const Json& part) {
+  // As chats have it, as responses do, and what a model has said instead of an answer.
+  for (const auto& [type, member] :
+       {std::pair("text", "text"), std::pair("input_text", "text"),
+        std::pair("output_text", "text"), std::pair("refusal", "refusal")}) {
+    if (!IsText(part.Find("type"), type)) continue;
+    const Json* text = part.Find(member);
+    return text == nullptr ? nullptr : text->AsString();
   }
-  return text;
+  return nullptr;
 }
 
 std::optional<ApiError> NormalizeContent(const std::string& where, Json* message) {
@@ -42,12 +37,7 @@ std::optional<ApiError> NormalizeContent(const std::string& where, Json* message
     message->AsObject()->emplace_back("content", "");
     return std::nullopt;
   }
-  if (content->AsString() != nullptr) return std::nullopt;
-  if (content->AsArray() == nullptr) {
-    return Wrong(where,
-                 "must be a string or an array of text parts, not " + content->KindName() + ".");
-  }
-  auto text = JoinParts(*content->AsArray(), where);
+  auto text = TextOf(*content, where);
   if (!text.ok()) return text.error();
   *content = std::move(text.value());
   return std::nullopt;
@@ -61,17 +51,9 @@ std::optional<ApiError> NormalizeToolCall(const std::string& where, Json* call) 
   }
   Json* arguments = function->Find("arguments");
   if (arguments == nullptr || arguments->AsString() == nullptr) return std::nullopt;
-  if (arguments->AsString()->empty()) {  // some clients' way to say that there are none
-    *arguments = Json::Object();
-    return std::nullopt;
-  }
-  auto parsed = Json::Parse(*arguments->AsString());
-  if (!parsed.ok() || parsed->AsObject() == nullptr) {
-    return Wrong(where + ".function.arguments",
-                 StrCat("must be the text of a JSON object",
-                        parsed.ok() ? "" : ": " + Message(parsed.status()), "."));
-  }
-  *arguments = *std::move(parsed);
+  auto parsed = ParseArguments(*arguments->AsString(), where + ".function.arguments");
+  if (!parsed.ok()) return parsed.error();
+  *arguments = std::move(parsed.value());
   return std::nullopt;
 }
 
@@ -120,6 +102,34 @@ std::optional<ApiError> NormalizeMessage(const std::string& where, Json* message
 }
 
 }  // namespace
+
+ApiResult<std::string> TextOf(const Json& content, const std::string& where) {
+  if (content.AsString() != nullptr) return *content.AsString();
+  const Json::Array* parts = content.AsArray();
+  if (parts == nullptr) {
+    return Wrong(where,
+                 "must be a string or an array of text parts, not " + content.KindName() + ".");
+  }
+  std::string text;
+  for (size_t i = 0; i < parts->size(); ++i) {
+    const std::string* part = PartText((*parts)[i]);
+    if (part == nullptr) {
+      return Wrong(StrCat(where, "[", i, "]"),
+                   "must be {\"type\": \"text\", \"text\": \"…\"}: this model takes text only.");
+    }
+    if (i > 0) text += '\n';
+    text += *part;
+  }
+  return text;
+}
+
+ApiResult<Json> ParseArguments(const std::string& text, const std::string& where) {
+  if (text.empty()) return Json(Json::Object());  // some clients' way to say that there are none
+  auto parsed = Json::Parse(text);
+  if (parsed.ok() && parsed->AsObject() != nullptr) return *std::move(parsed);
+  return Wrong(where, StrCat("must be the text of a JSON object",
+                             parsed.ok() ? "" : ": " + Message(parsed.status()), "."));
+}
 
 ApiResult<Json> NormalizeMessages(const Json& messages) {
   if (messages.AsArray() == nullptr) {

@@ -3,6 +3,8 @@
 #ifndef ARIL_GATEWAY_CHAT_MESSAGES_H_
 #define ARIL_GATEWAY_CHAT_MESSAGES_H_
 
+#include <string>
+
 #include "base/json.h"
 #include "gateway/api_error.h"
 
@@ -13,6 +15,13 @@ namespace aril::gateway {
 // gets the names that templates read, as in transformers; everything else stays for the template.
 // 400 names the message.
 ApiResult<Json> NormalizeMessages(const Json& messages);
+
+// A message's content: a string, or an array of text parts, which are joined by newlines. 400 names
+// `where`.
+ApiResult<std::string> TextOf(const Json& content, const std::string& where);
+
+// The object that the text of a call's arguments is; an empty one for none. Likewise.
+ApiResult<Json> ParseArguments(const std::string& text, const std::string& where);
 
 }  // namespace aril::gateway
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "gateway/answer_format.h"
+#include "gateway/chunk_format.h"
 
 namespace aril::gateway {
 namespace {
@@ -64,7 +64,7 @@ Json Choice(const ChoiceView& view) {
   return choice;
 }
 
-class CompletionFormat final : public AnswerFormat {
+class CompletionFormat final : public ChunkFormat {
  public:
   explicit CompletionFormat(const AnswerHead& head)
       : head_(internal::BeginAnswer(head, "text_completion")) {}

@@ -1,5 +1,5 @@
-// A checked request to /v1/completions or /v1/chat/completions: the sequences that answer it, and
-// how their answer is to look.
+// A checked request to /v1/completions, /v1/chat/completions or /v1/responses: the sequences that
+// answer it, and how their answer is to look.
 
 #ifndef ARIL_GATEWAY_COMPLETION_REQUEST_H_
 #define ARIL_GATEWAY_COMPLETION_REQUEST_H_
@@ -20,7 +20,7 @@ namespace aril::gateway {
 
 class AdapterLoads;
 
-enum class Endpoint { kCompletions, kChat };
+enum class Endpoint { kCompletions, kChat, kResponses };
 
 struct CompletionLimits {
   size_t max_body_bytes = 16 << 20;
@@ -84,6 +84,8 @@ struct CompletionRequest {
   std::optional<ToolCallReading> tool_calls;  // tools may be called
   // The client gave a seed; else one is to be drawn for each sequence.
   bool has_seed = false;
+  // What the answer says of the request itself, the text of a JSON object; of /v1/responses.
+  std::string repeated;
   // What all sequences have in common.
   wire::SequenceRequest common;
 

@@ -12,14 +12,22 @@
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
 #include "gateway/rate_limit_fields.h"
+#include "gateway/responses.h"
 
 namespace aril::gateway {
 namespace {
 
 ApiResult<CompletionRequest> ParseRequest(Endpoint endpoint, const std::string& body,
                                           const RequestContext& context) {
-  return endpoint == Endpoint::kChat ? ParseChatRequest(body, context)
-                                     : ParseCompletionRequest(body, context);
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return ParseCompletionRequest(body, context);
+    case Endpoint::kChat:
+      return ParseChatRequest(body, context);
+    case Endpoint::kResponses:
+      return ParseResponsesRequest(body, context);
+  }
+  CHECK(false);
 }
 
 // What a library throws (out of memory above all) harms this request alone.
@@ -43,6 +51,18 @@ HttpResponse AnswerSafely(const CompletionSession& session) {
     LogError(StrCat("an answer could not be put together: ", exception.what()));
     return ErrorResponse(FromStatus(Internal("The answer could not be put together.")));
   }
+}
+
+const char* IdPrefix(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return "cmpl-";
+    case Endpoint::kChat:
+      return "chatcmpl-";
+    case Endpoint::kResponses:
+      return "resp_";
+  }
+  CHECK(false);
 }
 
 ApiError TooMany(int64_t num_in_flight) {
@@ -362,7 +382,7 @@ void CompletionService::AddInFlight(const std::string& tenant, int64_t change) {
 
 std::string CompletionService::NewId(Endpoint endpoint) {
   static constexpr char kHex[] = "0123456789abcdef";
-  std::string id = endpoint == Endpoint::kChat ? "chatcmpl-" : "cmpl-";
+  std::string id = IdPrefix(endpoint);
   for (int half = 0; half < 2; ++half) {
     const uint64_t bits = options_.random();
     for (int shift = 60; shift >= 0; shift -= 4) id.push_back(kHex[(bits >> shift) & 15]);

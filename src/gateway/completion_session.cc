@@ -46,8 +46,17 @@ ApiError RunnerError(const wire::TokenEvent& event) {
                                      : event.error);
 }
 
-std::unique_ptr<const AnswerFormat> MakeFormat(Endpoint endpoint, const AnswerHead& head) {
-  return endpoint == Endpoint::kChat ? MakeChatFormat(head) : MakeCompletionFormat(head);
+std::unique_ptr<const AnswerFormat> MakeFormat(const CompletionRequest& request,
+                                               const AnswerHead& head) {
+  switch (request.endpoint) {
+    case Endpoint::kCompletions:
+      return MakeCompletionFormat(head);
+    case Endpoint::kChat:
+      return MakeChatFormat(head);
+    case Endpoint::kResponses:
+      return MakeResponsesFormat(head, request.repeated);
+  }
+  CHECK(false);
 }
 
 }  // namespace
@@ -61,7 +70,7 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
       clock_(*options.clock),
       metrics_(*options.metrics),
       stop_strings_(request_.stop),
-      format_(MakeFormat(request_.endpoint, {options.id, clock_.UnixSeconds(), request_.model})) {
+      format_(MakeFormat(request_, {options.id, clock_.UnixSeconds(), request_.model})) {
   choices_.reserve(static_cast<size_t>(request_.num_candidates()));
   for (const CompletionPrompt& prompt : request_.prompts) {
     for (int32_t i = 0; i < request_.best_of; ++i) {
@@ -72,7 +81,7 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
 
 void CompletionSession::Start() {
   if (!request_.stream) return;
-  streaming_ = true;
+  stream_ = format_->Stream(request_.include_usage);
   HttpHeaders headers = Headers();
   // Without these, proxies hold events back.
   headers.emplace_back("Cache-Control", "no-cache");
@@ -80,6 +89,7 @@ void CompletionSession::Start() {
   responder_->StartStream(
       {.content_type = std::string(kSseContentType), .headers = std::move(headers), .body = ""},
       std::string(kSseHeartbeat));
+  WriteEvents(stream_->Begin());
 }
 
 HttpHeaders CompletionSession::Headers() const {
@@ -145,28 +155,27 @@ void CompletionSession::RecordToken(Choice& choice) {
 
 void CompletionSession::Deliver(int64_t choice_idx, ChoiceDelta delta) {
   Choice& choice = choices_[static_cast<size_t>(choice_idx)];
-  if (!streaming_) return Merge(std::move(delta), &choice.whole);
-  if (!std::exchange(choice.begun, true)) {
-    const auto first = format_->FirstChunk(choice_idx, request_.include_usage);
-    if (first) responder_->Write(SseEvent(*first));
-  }
-  const bool has_ids = request_.return_token_ids && !delta.token_ids.empty();
-  if (delta.empty() && !has_ids) return;
-  responder_->Write(SseEvent(format_->Chunk(View(choice_idx, delta), request_.include_usage)));
+  if (stream_ == nullptr) return Merge(std::move(delta), &choice.whole);
+  WriteEvents(stream_->Append(View(choice_idx, delta)));
+}
+
+void CompletionSession::WriteEvents(const std::string& events) {
+  if (!events.empty()) responder_->Write(events);
 }
 
 void CompletionSession::Complete() {
   const Usage usage = CountUsage();
-  owes_answer_ = !streaming_ && IsLong();
-  // If this throws, Fail can still give an answer.
-  HttpResponse answer = streaming_ || owes_answer_ ? HttpResponse() : MakeAnswer();
+  const bool is_stream = stream_ != nullptr;
+  owes_answer_ = !is_stream && IsLong();
+  // If one of these throws, Fail can still give an answer.
+  HttpResponse answer = is_stream || owes_answer_ ? HttpResponse() : MakeAnswer();
+  const std::string end = is_stream ? stream_->End(usage) : "";
   done_ = true;
   metrics_.OnRequestFinished();
   metrics_.OnUsage(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
   if (owes_answer_) return;
-  if (!streaming_) return responder_->Respond(std::move(answer));
-  if (request_.include_usage) responder_->Write(SseEvent(format_->UsageChunk(usage)));
-  responder_->Write(kSseDone);
+  if (!is_stream) return responder_->Respond(std::move(answer));
+  WriteEvents(end);
   responder_->Finish();
 }
 
@@ -215,9 +224,8 @@ void CompletionSession::Fail(const ApiError& error) {
   failed_ = true;
   metrics_.OnRequestFailed(error.status);
   RecordPartialUsage();
-  if (!streaming_) return responder_->Respond(ErrorResponse(error));
-  responder_->Write(SseEvent(ErrorJson(error)));
-  responder_->Write(kSseDone);
+  if (stream_ == nullptr) return responder_->Respond(ErrorResponse(error));
+  WriteEvents(stream_->Fail(error));
   responder_->Finish();
 }
 

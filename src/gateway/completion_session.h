@@ -23,7 +23,7 @@ struct CompletionSessionOptions {
   CompletionRequest request;
   std::shared_ptr<const ServedModel> model;
   std::shared_ptr<HttpResponder> responder;
-  std::string id;       // "cmpl-…", "chatcmpl-…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…"
   HttpHeaders headers;  // of the answer, besides its own
   TimePoint arrival;
   const Clock* clock = nullptr;  // outlives the session
@@ -77,7 +77,6 @@ class CompletionSession {
     int32_t next_index = 0;
     int32_t num_cached = 0;  // tokens of the prompt
     TimePoint last_token;
-    bool begun = false;  // in a stream
     bool ended = false;
   };
 
@@ -86,6 +85,7 @@ class CompletionSession {
   bool AcceptIndex(Choice& choice, const wire::TokenEvent& event);
   void RecordToken(Choice& choice);
   void Deliver(int64_t choice_idx, ChoiceDelta delta);
+  void WriteEvents(const std::string& events);
   void Complete();
   std::vector<ChoiceView> BestChoices() const;
   Usage CountUsage() const;
@@ -104,9 +104,9 @@ class CompletionSession {
   Metrics& metrics_;
   const StopStrings stop_strings_;
   const std::unique_ptr<const AnswerFormat> format_;
-  std::vector<Choice> choices_;  // by candidate
+  std::unique_ptr<AnswerStream> stream_;  // once it has begun; null: the answer comes at once
+  std::vector<Choice> choices_;           // by candidate
   int64_t num_ended_ = 0;
-  bool streaming_ = false;
   bool done_ = false;
   bool failed_ = false;
   bool owes_answer_ = false;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::string_view kAdapterPrefix = "/v1/adapters/";
+constexpr std::string_view kResponsePrefix = "/v1/responses/";
 // Adapters that wait to be loaded or unloaded; more are answered with 503.
 constexpr size_t kMaxAdapterChanges = 256;
 // Uploads at the same time, of all tenants and of one; more are answered with 503.
@@ -111,6 +112,10 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {kModelPrefix, "GET", &Gateway::HandleModel},
       {"/v1/completions", "POST", &Gateway::HandleCompletions},
       {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
+      {"/v1/responses", "POST", &Gateway::HandleResponses},
+      {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
+      {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
+      {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},
       {"/v1/adapters", "GET", &Gateway::HandleAdapters},
       {kAdapterPrefix, "GET", &Gateway::HandleAdapter},
       {kAdapterPrefix, "PUT", &Gateway::HandlePutAdapter},
@@ -411,6 +416,19 @@ void Gateway::HandleCompletions(ApiCall call) {
 
 void Gateway::HandleChatCompletions(ApiCall call) {
   completions_.Handle(Endpoint::kChat, std::move(call));
+}
+
+void Gateway::HandleResponses(ApiCall call) {
+  completions_.Handle(Endpoint::kResponses, std::move(call));
+}
+
+void Gateway::HandleKeptResponse(ApiCall call) {
+  call.responder->Respond(ErrorResponse(
+      {.status = 404,
+       .message = "There is no " + call.request.path +
+                  " here. No answers are kept: what /v1/responses has answered is with its client.",
+       .param = "",
+       .code = ""}));
 }
 
 void Gateway::HandleTokenize(ApiCall call) { AnswerWithModel(std::move(call), Tokenize); }

@@ -122,6 +122,8 @@ class Gateway {
   void HandleModel(ApiCall call);
   void HandleCompletions(ApiCall call);
   void HandleChatCompletions(ApiCall call);
+  void HandleResponses(ApiCall call);
+  void HandleKeptResponse(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
   void HandlePutAdapter(ApiCall call);

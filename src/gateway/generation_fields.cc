@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "catalog/split.h"
@@ -263,6 +264,24 @@ CatalogEntryPtr KeepOpen(CatalogEntryPtr entry, Generation::Opened opened) {
   return {kept, kept->entry.get()};
 }
 
+// What bounds the logprobs of an answer.
+struct LogprobFields {
+  std::string_view alternatives;
+  std::string_view tokens;
+};
+
+LogprobFields LogprobFieldsOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+      return {"logprobs", "`max_tokens`, `n`, `best_of`, `echo`"};
+    case Endpoint::kChat:
+      return {"top_logprobs", "`max_completion_tokens`, `n`"};
+    case Endpoint::kResponses:
+      return {"top_logprobs", "`max_output_tokens`"};
+  }
+  CHECK(false);
+}
+
 }  // namespace
 
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
@@ -323,7 +342,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   ReadStopTokens(fields, model.spec, &common);
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
-  request->format_field = ReadOutputFormat(fields, &common);
+  request->format_field = ReadOutputFormat(fields, request->endpoint, &common);
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
@@ -353,7 +372,8 @@ std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
   if (!request.logprobs) return std::nullopt;
   const wire::SamplingParams& sampling = request.common.sampling;
   const int64_t of_token = sampling.num_logprobs.value_or(0) + 1;
-  const bool is_chat = request.endpoint == Endpoint::kChat;
+  const LogprobFields names = LogprobFieldsOf(request.endpoint);
+  const bool repeats = request.stream && request.endpoint == Endpoint::kResponses;
   int64_t num_tokens = 0;
   for (const CompletionPrompt& prompt : request.prompts) {
     const auto num_prompt = static_cast<int64_t>(prompt.tokens.size());
@@ -367,15 +387,22 @@ std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
                  " alternatives for each: more than the ", kMaxLogprobsOfEvent,
                  " that one event may have. Ask without `stream`, or for fewer `logprobs`."));
     }
+    if (repeats && prompt.max_tokens * of_token > kMaxLogprobsRepeated) {
+      return InvalidField(
+          "stream", StrCat("The last events of a stream would repeat the logprobs of up to ",
+                           prompt.max_tokens, " tokens, with ", of_token - 1,
+                           " alternatives for each: more than the ", kMaxLogprobsRepeated,
+                           " that they may. Ask without `stream`, or for fewer ", names.tokens,
+                           " or `", names.alternatives, "`."));
+    }
   }
   num_tokens *= request.best_of;
   if (num_tokens * of_token <= kMaxLogprobsOfAnswer) return std::nullopt;
   return InvalidField(
-      is_chat ? "top_logprobs" : "logprobs",
+      std::string(names.alternatives),
       StrCat("An answer of up to ", num_tokens, " tokens, with ", of_token - 1,
              " alternatives for each, would have more than the ", kMaxLogprobsOfAnswer,
-             " logprobs that one answer may have: ask for fewer tokens (",
-             is_chat ? "`max_completion_tokens`, `n`" : "`max_tokens`, `n`, `best_of`, `echo`",
+             " logprobs that one answer may have: ask for fewer tokens (", names.tokens,
              "), or for fewer alternatives."));
 }
 

@@ -1,5 +1,5 @@
-// The fields that /v1/completions and /v1/chat/completions have in common: OpenAI's, plus vLLM's
-// extensions (docs/api.md lists them).
+// The fields that /v1/completions, /v1/chat/completions and /v1/responses have in common: OpenAI's,
+// plus vLLM's extensions (docs/api.md lists them).
 
 #ifndef ARIL_GATEWAY_GENERATION_FIELDS_H_
 #define ARIL_GATEWAY_GENERATION_FIELDS_H_
@@ -22,6 +22,8 @@ inline constexpr int64_t kMaxLogprobsOfAnswer = int64_t{1} << 20;
 // Most of the prompt's in a stream, whose first event has them all and is put together between
 // those of others (a whole answer is not).
 inline constexpr int64_t kMaxLogprobsOfEvent = int64_t{1} << 16;
+// Most of them in a stream of /v1/responses, whose last four events have all of them.
+inline constexpr int64_t kMaxLogprobsRepeated = kMaxLogprobsOfEvent / 4;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
 // its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the
@@ -38,7 +40,7 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
                                      CompletionRequest* request);
 
 // n, sampling, stops, streaming, the output's format, which remains to be checked, and what is
-// refused on both endpoints. Errors stay in `fields`.
+// refused on all endpoints. Errors stay in `fields`.
 void ReadGenerationFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request);
 
 // The limit of a completion, in tokens; checked against min_tokens.
@@ -51,7 +53,8 @@ std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionR
                                           const CompletionLimits& limits);
 
 // 400 if the answer may have more logprobs than fit into memory beside those of others: of each
-// token (of a stream, of the prompt's with `echo`), the alternatives included.
+// token (of a stream, of the prompt's with `echo`, or those that its end repeats), the alternatives
+// included.
 std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request);
 
 }  // namespace aril::gateway

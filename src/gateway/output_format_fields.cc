@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -186,10 +187,46 @@ void ReadResponseFormat(const std::string& field, const Json& value, Reading& re
                       "\"json_schema\"; others are not supported");
 }
 
-constexpr NamedReader kOfRequest[] = {
-    {"response_format", ReadResponseFormat}, {"structured_outputs", ReadStructuredOutputs},
-    {"guided_json", ReadSchemaOrText},       {"guided_regex", ReadRegex},
-    {"guided_choice", ReadChoice},           {"json_schema", ReadSchema}};
+// The same of /v1/responses, where what a schema is wrapped in has its type, too.
+void ReadTextFormat(const std::string& field, const Json& value, Reading& reading) {
+  if (IsText(value.Find("type"), "json_schema")) return ReadNamedSchema(field, value, reading);
+  ReadResponseFormat(field, value, reading);
+}
+
+void ReadText(const std::string& field, const Json& value, Reading& reading) {
+  if (value.AsObject() == nullptr) {
+    return reading.fields.Fail(field, "must be an object, not " + value.KindName());
+  }
+  JsonFields inner(value, field + ".");
+  const std::string verbosity = inner.GetString("verbosity", "medium");
+  if (verbosity != "medium") {
+    inner.Fail("verbosity", "must be \"medium\": no chat template is told another");
+  }
+  reading.fields.Take(inner);
+  const Json* format = inner.Find("format");
+  if (format != nullptr) ReadTextFormat(field + ".format", *format, reading);
+}
+
+void RefuseResponseFormat(const std::string& field, const Json&, Reading& reading) {
+  reading.fields.Fail(field, "is `text.format` here");
+}
+
+constexpr NamedReader kOfRequest[] = {{"structured_outputs", ReadStructuredOutputs},
+                                      {"guided_json", ReadSchemaOrText},
+                                      {"guided_regex", ReadRegex},
+                                      {"guided_choice", ReadChoice},
+                                      {"json_schema", ReadSchema}};
+// Besides these.
+constexpr NamedReader kOfCompletions[] = {{"response_format", ReadResponseFormat}};
+constexpr NamedReader kOfResponses[] = {{"text", ReadText},
+                                        {"response_format", RefuseResponseFormat}};
+
+void ReadAll(std::span<const NamedReader> readers, Reading& reading) {
+  for (const NamedReader& field : readers) {
+    const Json* value = reading.fields.Find(field.name);
+    if (value != nullptr) field.read(std::string(field.name), *value, reading);
+  }
+}
 
 void RefuseUnsupported(JsonFields& fields) {
   for (const std::string_view name : kUnsupported) {
@@ -215,13 +252,15 @@ void AppendEscaped(std::string_view text, std::string* out) {
 
 }  // namespace
 
-std::string ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common) {
+std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common) {
   RefuseUnsupported(fields);
   Reading reading = {.fields = fields};
-  for (const NamedReader& field : kOfRequest) {
-    const Json* value = fields.Find(field.name);
-    if (value != nullptr) field.read(std::string(field.name), *value, reading);
+  if (endpoint == Endpoint::kResponses) {
+    ReadAll(kOfResponses, reading);
+  } else {
+    ReadAll(kOfCompletions, reading);
   }
+  ReadAll(kOfRequest, reading);
   if (!fields.ok() || reading.asked.empty()) return "";
   Asked& first = reading.asked.front();
   if (reading.asked.size() > 1) {

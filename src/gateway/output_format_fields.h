@@ -1,5 +1,6 @@
-// What a request asks its output to be: OpenAI's `response_format`, vLLM's `structured_outputs` and
-// its older `guided_…` fields, llama-server's `json_schema` (docs/api.md lists them).
+// What a request asks its output to be: OpenAI's `response_format` (of responses: `text`), vLLM's
+// `structured_outputs` and its older `guided_…` fields, llama-server's `json_schema` (docs/api.md
+// lists them).
 
 #ifndef ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
 #define ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/completion_request.h"
 #include "gateway/json_fields.h"
 #include "gateway/served_model.h"
 #include "wire/messages.h"
@@ -15,7 +17,7 @@ namespace aril::gateway {
 
 // Reads `common->format`, which stands beside `common->min_tokens`, which must have been read.
 // Returns the field that asks for it, if one does. Errors stay in `fields`.
-std::string ReadOutputFormat(JsonFields& fields, wire::SequenceRequest* common);
+std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common);
 
 // Whether what a field asks for can be kept to, if it is not any text: takes time.
 void CheckOutputFormat(const std::string& field, const wire::OutputFormat& format,

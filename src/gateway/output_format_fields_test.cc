@@ -25,7 +25,7 @@ Read ReadMembers(const std::string& members, int32_t min_tokens = 0) {
   if (!json.ok()) return {};
   JsonFields fields(*json);
   wire::SequenceRequest common = {.min_tokens = min_tokens};
-  const std::string field = ReadOutputFormat(fields, &common);
+  const std::string field = ReadOutputFormat(fields, Endpoint::kChat, &common);
   if (fields.ok()) CheckOutputFormat(field, common.format, ServedModel(), fields);
   return {common.format, fields.error()};
 }

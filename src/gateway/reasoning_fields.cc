@@ -1,7 +1,5 @@
 #include "gateway/reasoning_fields.h"
 
-#include <string>
-
 #include "gateway/special_text.h"
 
 namespace aril::gateway {

@@ -5,6 +5,7 @@
 #define ARIL_GATEWAY_REASONING_FIELDS_H_
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "gateway/completion_request.h"
@@ -17,9 +18,10 @@ namespace aril::gateway {
 struct ReasoningFields {
   bool is_apart = true;  // else it is text like any other
   bool is_shown = true;
+  std::string effort = {};  // how much of it, for the template; empty: what that does by itself
 };
 
-// Errors stay in `fields`.
+// All but the effort, which each endpoint has in a field of its own. Errors stay in `fields`.
 ReasoningFields ReadReasoning(JsonFields& fields);
 
 // How to read an answer to this prompt; nothing if there is no reasoning in it, or it is not to be

@@ -13,6 +13,11 @@ std::string SseEvent(std::string_view data) {
   return event;
 }
 
+std::string SseEvent(std::string_view type, std::string_view data) {
+  std::string event = "event: ";
+  return event.append(type).append("\n").append(SseEvent(data));
+}
+
 std::optional<std::string> SseReader::Next() {
   while (const auto line = NextLine()) {
     if (line->empty()) {

@@ -10,13 +10,15 @@
 namespace aril::gateway {
 
 inline constexpr std::string_view kSseContentType = "text/event-stream";
-// Ends every stream.
+// Ends every stream of chunks.
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 // A comment line: keeps proxies from closing an idle stream.
 inline constexpr std::string_view kSseHeartbeat = ": heartbeat\n\n";
 
 // One event of one line of data. `data` must not contain line breaks (JSON text has none).
 std::string SseEvent(std::string_view data);
+// The same, of a type.
+std::string SseEvent(std::string_view type, std::string_view data);
 
 // Cuts a byte stream into events. For clients; not thread-safe.
 class SseReader {

@@ -7,6 +7,8 @@ namespace {
 
 TEST(Sse, FramesOneLineOfData) { EXPECT_EQ(SseEvent("{\"a\":1}"), "data: {\"a\":1}\n\n"); }
 
+TEST(Sse, FramesTypes) { EXPECT_EQ(SseEvent("a.b", "{}"), "event: a.b\ndata: {}\n\n"); }
+
 TEST(Sse, ReadsEventsHoweverTheyAreCut) {
   const std::string stream = std::string(kSseHeartbeat) + SseEvent("one") +
                              "event: x\r\ndata:two\r\n\r\n: more\n\ndata: a\ndata: b\n\n" +

@@ -1,5 +1,5 @@
-// What a chat request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's
-// API (docs/api.md lists what they may be).
+// What a request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's APIs
+// (docs/api.md lists what they may be).
 
 #ifndef ARIL_GATEWAY_TOOL_FIELDS_H_
 #define ARIL_GATEWAY_TOOL_FIELDS_H_
@@ -13,8 +13,12 @@
 
 namespace aril::gateway {
 
+// How an endpoint writes a function: {"type": "function", "function": {"name": …}} for chats,
+// {"type": "function", "name": …} for responses.
+enum class ToolStyle { kNested, kFlat };
+
 struct ToolFields {
-  Json shown;  // for the template: the tools as they came, or null
+  Json shown;  // for the template: the tools in nested style, otherwise as they came, or null
   // Those that may be called; none: the answer is text.
   std::vector<grammar::ToolCallFormat::Tool> callable;
   bool is_required = false;  // the answer is calls
@@ -24,7 +28,7 @@ struct ToolFields {
 
 // Errors stay in `fields`. Whether schemas can be kept to is not known yet (grammar::Loosen). With
 // the choice "none" nothing else is looked at.
-ToolFields ReadTools(JsonFields& fields);
+ToolFields ReadTools(JsonFields& fields, ToolStyle style);
 
 }  // namespace aril::gateway
 

@@ -20,12 +20,12 @@ struct Result {
   std::string param;
 };
 
-Result Read(const std::string& text) {
+Result Read(const std::string& text, ToolStyle style = ToolStyle::kNested) {
   const auto json = Json::Parse(text);
   EXPECT_TRUE(json.ok()) << json.status() << text;
   JsonFields fields(*json);
   Result result;
-  result.tools = ReadTools(fields);
+  result.tools = ReadTools(fields, style);
   if (fields.ok()) return result;
   result.error = fields.error()->message;
   result.param = fields.error()->param;
@@ -144,6 +144,30 @@ TEST(ToolFields, AreRefusedByName) {
   std::string many = Function(R"("name":"a0")");
   for (int i = 1; i <= 128; ++i) many += "," + Function(StrCat(R"("name":"a)", i, "\""));
   EXPECT_THAT(error("[" + many + "]").error, HasSubstr("at most 128 tools"));
+}
+
+// As /v1/responses has them.
+TEST(ToolFields, MayBeFlat) {
+  const std::string tools =
+      R"("tools":[{"type":"function","name":"a","description":"A","strict":true},)"
+      R"({"type":"function","name":"b","description":null,"parameters":{"properties":{"x":{}}}}])";
+  const auto read = [&](const std::string& members) {
+    return Read("{" + tools + members + "}", ToolStyle::kFlat);
+  };
+  const Result result = read("");
+  EXPECT_THAT(Names(result), ElementsAre("a", "b"));
+  EXPECT_TRUE(result.tools.callable[0].is_strict);
+  EXPECT_EQ(result.tools.callable[1].parameters.Dump(), R"({"properties":{"x":{}}})");
+  EXPECT_EQ(result.tools.shown.Dump(),
+            "[" + Function(R"("name":"a","description":"A","strict":true)") + "," +
+                Function(R"("name":"b","parameters":{"properties":{"x":{}}})") + "]");
+  EXPECT_THAT(Names(read(R"(,"tool_choice":{"type":"function","name":"b"})")), ElementsAre("b"));
+  const Result allowed = read(R"(,"tool_choice":{"type":"allowed_tools","mode":"required","tools":[
+                {"type":"function","name":"a"}]})");
+  EXPECT_THAT(Names(allowed), ElementsAre("a"));
+  EXPECT_TRUE(allowed.tools.is_required);
+  EXPECT_EQ(Read(R"({"tools":[)" + Function(R"("name":"a")") + "]}", ToolStyle::kFlat).param,
+            "tools[0].name");
 }
 
 }  // namespace

@@ -5,212 +5,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "adapters/adapter.h"
-#include "base/test_paths.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/test_support.h"
-#include "kernels/gemm/gemm_emulated.h"
-#include "memory/page_pool.h"
-#include "model/cpu_backend.h"
-#include "model/cuda_arena.h"
-#include "model/model.h"
-#include "model/pool_layout.h"
-#include "spec/base_checkpoint.h"
+#include "model/cuda_backend_test_fixture.h"
 
 namespace aril {
 namespace {
 
 using kernels::CudaTest;
 using kernels::Require;
-using kernels::SampleRow;
 
 constexpr uint64_t kSeed = 31;
-constexpr int64_t kMaxRows = 96;
-constexpr int64_t kMaxPositions = 320;  // more than a split of attention has
-constexpr int32_t kNumPages = 2048;
-
-template <typename T>
-T Value(StatusOr<T> value) {
-  Require(value.status());
-  return std::move(value).value();
-}
-
-// Files of a golden model, and its adapters.
-struct Golden {
-  explicit Golden(const std::filesystem::path& dir)
-      : name(dir.filename()), path(dir), spec(Value(LoadModelSpec(dir))) {
-    ThreadPool threads(1);
-    kernels::CpuContext context(threads, kernels::AvailableIsas().back());
-    const Checkpoint checkpoint = Value(OpenBaseCheckpoint(dir, spec));
-    const BaseWeights base{&checkpoint, context.isa()};
-    for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
-      adapters.push_back(Value(
-          Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, base)));
-    }
-  }
-
-  static ResidentAdapter Place(const Adapter& adapter, PagePool& pool, const Arena& arena,
-                               DType dtype) {
-    std::vector<PageRef> pages;
-    CHECK(pool.Allocate(PagesForAdapter(adapter, dtype, arena.page_bytes()), PageUse::kAdapter,
-                        pages));
-    return {adapter, dtype, arena, std::move(pages)};
-  }
-
-  std::string name, path;
-  ModelSpec spec;
-  std::vector<Adapter> adapters;
-};
-
-std::vector<Golden> Goldens() {
-  std::set<std::string> dirs;  // in their order: the first one is the same everywhere
-  for (const auto& dir : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
-    dirs.insert(dir.path());
-  }
-  return {dirs.begin(), dirs.end()};
-}
-
-// Anything outside of the layers.
-bool ChangesOuter(const Adapter& adapter) {
-  const LoraSpec& spec = adapter.spec();
-  return spec.embedding.rank > 0 || spec.lm_head.rank > 0 || spec.replaces_embedding ||
-         spec.replaces_lm_head;
-}
-
-// With the smallest pages that take an adapter's rows: there a vocabulary has many runs, and
-// lm_head several blocks.
-kernels::KvLayout SmallPages(const ModelSpec& spec, DType dtype) {
-  kernels::KvLayout layout = Value(ChooseKvLayout(spec, dtype));
-  layout.page_tokens = 1;
-  while (layout.page_bytes() < LongestAdapterRowBytes(spec, dtype)) layout.page_tokens *= 2;
-  return layout;
-}
-
-// Consecutive tokens of a sequence in a batch.
-struct Piece {
-  int sequence = 0;
-  std::vector<std::pair<int, float>> adapters;  // with their weights
-  std::vector<int32_t> tokens;
-};
-
-// A model with its pool and adapters in one place.
-class Side {
- public:
-  Side(const Golden& golden, DType dtype, kernels::CudaDevice* device)
-      : layout_(SmallPages(golden.spec, dtype)) {
-    Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
-    std::unique_ptr<Backend> backend;
-    if (device == nullptr) {
-      arena_ = std::make_unique<HostArena>(kNumPages, layout_.page_bytes());
-      backend =
-          std::make_unique<CpuBackend>(golden.spec, layout_,
-                                       Value(LoadWeights(std::move(checkpoint), golden.spec, dtype,
-                                                         Quantization::kNone, context_, nullptr)),
-                                       kMaxRows, kMaxPositions, context_);
-    } else {
-      arena_ = Value(CudaArena::Create(*device, kNumPages, layout_.page_bytes()));
-      auto weights = Value(
-          LoadDeviceWeights(std::move(checkpoint), golden.spec, dtype, *device, threads_, nullptr));
-      auto cuda = Value(CudaBackend::Create(*device, MakeGemm(*device), golden.spec, layout_,
-                                            std::move(weights), kMaxRows, kMaxPositions));
-      cuda_ = cuda.get();
-      backend = std::move(cuda);
-    }
-    model_ = std::make_unique<Model>(golden.spec, layout_, std::move(backend));
-    for (int32_t id = 0; id < kNumPages; ++id) arena_->Poison(PageId(id));
-    for (const Adapter& adapter : golden.adapters) {
-      adapters_.push_back(Golden::Place(adapter, pool_, *arena_, dtype));
-      adapters_.back().Copy(adapter, *arena_);
-    }
-  }
-
-  // Of a device.
-  int64_t num_replays() const { return cuda_->num_replays(); }
-
-  // Logits of all rows, one behind the other.
-  std::vector<float> Run(const std::vector<Piece>& pieces) {
-    std::vector<int32_t> tokens, rows;
-    std::vector<kernels::AttentionSequence> sequences;
-    std::vector<BatchSegment> segments;
-    std::vector<std::vector<std::byte*>> pages;
-    pages.reserve(pieces.size());
-    for (const Piece& piece : pieces) {
-      auto& sequence = sequences_[piece.sequence];
-      const auto first_row = static_cast<int32_t>(tokens.size());
-      const auto num_rows = static_cast<int32_t>(piece.tokens.size());
-      tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
-      const int64_t end = sequence.num_tokens + num_rows;
-      const int64_t missing = (end + layout_.page_tokens - 1) / layout_.page_tokens -
-                              static_cast<int64_t>(sequence.pages.size());
-      CHECK(pool_.Allocate(std::max<int64_t>(0, missing), PageUse::kKv, sequence.pages));
-      auto& addresses = pages.emplace_back();
-      for (const PageRef& page : sequence.pages) addresses.push_back(arena_->Address(page.id()));
-      sequences.push_back({first_row, num_rows, sequence.num_tokens, addresses});
-      sequence.num_tokens = end;
-      for (const auto& [adapter, weight] : piece.adapters) {
-        segments.push_back({first_row, num_rows, &adapters_[static_cast<size_t>(adapter)], weight});
-      }
-    }
-    Require(model_->Forward({tokens, sequences, segments}));
-    std::vector<float> all;
-    for (size_t first = 0; first < tokens.size(); first += Model::kMaxLogitRows) {
-      rows.clear();
-      for (size_t r = first; r < std::min(tokens.size(), first + Model::kMaxLogitRows); ++r) {
-        rows.push_back(static_cast<int32_t>(r));
-      }
-      const MatrixView<const float> logits = Value(model_->Logits(rows));
-      for (int64_t r = 0; r < logits.rows; ++r) {
-        all.insert(all.end(), logits.row(r), logits.row(r) + logits.cols);
-      }
-      if (cuda_ != nullptr) Require(model_->Choose(rows, std::vector<SampleRow>(rows.size())));
-    }
-    Require(model_->End());
-    const std::span<const int32_t> chosen = Value(model_->Wait());
-    if (cuda_ != nullptr) ExpectTheLargest(all, chosen);
-    return all;
-  }
-
- private:
-  struct Sequence {
-    std::vector<PageRef> pages;
-    int64_t num_tokens = 0;
-  };
-
-  // Temperature 0, of rows of logits.
-  static void ExpectTheLargest(std::span<const float> logits, std::span<const int32_t> chosen) {
-    const size_t vocab = logits.size() / chosen.size();
-    std::vector<int32_t> expected;
-    for (size_t r = 0; r < chosen.size(); ++r) {
-      const auto row = logits.subspan(r * vocab, vocab);
-      expected.push_back(static_cast<int32_t>(std::ranges::max_element(row) - row.begin()));
-    }
-    EXPECT_EQ(std::vector<int32_t>(chosen.begin(), chosen.end()), expected);
-  }
-
-  static std::unique_ptr<kernels::CudaGemm> MakeGemm(kernels::CudaDevice& device) {
-    if (device.name().starts_with("emulator")) return kernels::MakeEmulatedGemm(device);
-    return Value(kernels::OpenCudaGemm(device, kernels::GemmChoice::kInvariant));
-  }
-
-  ThreadPool threads_{2};
-  kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
-  kernels::KvLayout layout_;
-  PagePool pool_{kNumPages};
-  std::unique_ptr<Arena> arena_;
-  std::unique_ptr<Model> model_;
-  const CudaBackend* cuda_ = nullptr;
-  std::vector<ResidentAdapter> adapters_;
-  std::map<int, Sequence> sequences_;
-};
 
 std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt19937_64& random) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));

@@ -19,6 +19,10 @@ constexpr size_t kMaxTemplateBytes = 1 << 20;
 // Marks where the last message ends. No message holds it by accident.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
+bool NamesDevelopers(std::string_view source) {
+  return source.find("developer") != std::string_view::npos;
+}
+
 struct Sources {
   std::optional<std::string> main;
   std::optional<std::string> tool_use;
@@ -128,6 +132,7 @@ StatusOr<ChatTemplate> ChatTemplate::FromText(const ChatTemplateText& text) {
     auto tool_use = jinja::Template::Parse(*text.tool_use);
     if (!tool_use.ok()) return Annotate(tool_use.status(), text.where + " (tool_use)");
     result->tool_use_ = *std::move(tool_use);
+    result->knows_developers_ |= NamesDevelopers(*text.tool_use);
   }
   return result;
 }
@@ -151,7 +156,9 @@ StatusOr<ChatTemplate> ChatTemplate::FromFile(const std::string& path,
 StatusOr<ChatTemplate> ChatTemplate::Parse(std::string_view source,
                                            const Json::Object& special_tokens) {
   ASSIGN_OR_RETURN(jinja::Template parsed, jinja::Template::Parse(source));
-  return ChatTemplate(std::move(parsed), special_tokens);
+  ChatTemplate result(std::move(parsed), special_tokens);
+  result.knows_developers_ = NamesDevelopers(source);
+  return result;
 }
 
 StatusOr<std::string> ChatTemplate::Render(const ChatPrompt& prompt) const {

@@ -54,6 +54,9 @@ class ChatTemplate {
                                          const Json::Object& special_tokens);
   static StatusOr<ChatTemplate> Parse(std::string_view source, const Json::Object& special_tokens);
 
+  // Whether one of its texts has the word "developer": else it cannot mean messages of that role.
+  bool knows_developers() const { return knows_developers_; }
+
   // Errors are those of jinja::Template::Render: InvalidArgument has the template's own words.
   StatusOr<std::string> Render(const ChatPrompt& prompt) const;
 
@@ -64,6 +67,7 @@ class ChatTemplate {
   jinja::Template main_;
   std::optional<jinja::Template> tool_use_;  // instead, where tools are given
   Json::Object special_tokens_;
+  bool knows_developers_ = false;
 };
 
 }  // namespace aril

@@ -1,0 +1,237 @@
+#include "gateway/conversation.h"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/strings.h"
+#include "gateway/generation_fields.h"
+#include "gateway/output_format_fields.h"
+#include "gateway/prompt_tokens.h"
+#include "gateway/text.h"
+#include "gateway/tool_call_syntax.h"
+#include "grammar/tool_calls.h"
+#include "tokenizer/chat_template.h"
+
+namespace aril::gateway {
+namespace {
+
+// A conversation as the model gets it.
+struct EncodedChat {
+  std::shared_ptr<const ChatDialect> dialect;
+  std::string text;
+  std::vector<int32_t> tokens;
+  // Where in the text the answer begins whose beginning it ends with.
+  std::optional<size_t> answer = {};
+};
+
+// What a template may quote from.
+Json ReadDocuments(JsonFields& fields) {
+  const Json* documents = fields.Find("documents");
+  if (documents == nullptr) return {};
+  const Json::Array* list = documents->AsArray();
+  const auto is_object = [](const Json& item) { return item.AsObject() != nullptr; };
+  if (list == nullptr || !std::ranges::all_of(*list, is_object)) {
+    fields.Fail("documents", "must be an array of objects");
+  }
+  return *documents;
+}
+
+// The variables that ask for so much reasoning: gpt-oss' templates take the words, Qwen's that
+// there is to be none.
+Json::Object EffortVariables(const std::string& effort) {
+  Json::Object variables;
+  if (!effort.empty()) variables.emplace_back("reasoning_effort", effort);
+  if (effort == "none") variables.emplace_back("enable_thinking", false);
+  return variables;
+}
+
+// chat_template_kwargs, and `documents`, which may stand there or in the request itself, as in
+// vLLM.
+void ReadVariables(JsonFields& fields, const std::string& effort, ChatPrompt* prompt) {
+  Json::Object variables = EffortVariables(effort);
+  const Json* given = fields.Find("chat_template_kwargs");
+  const Json::Object* object = given == nullptr ? nullptr : given->AsObject();
+  if (given != nullptr && object == nullptr) {
+    return fields.Fail("chat_template_kwargs", "must be an object");
+  }
+  // Of two with one name the later counts.
+  if (object != nullptr) variables.insert(variables.end(), object->begin(), object->end());
+  prompt->variables = std::move(variables);
+  JsonFields inner(prompt->variables, "chat_template_kwargs.");
+  const Json* tools = inner.Find("tools");
+  if (tools != nullptr && (tools->AsArray() == nullptr || !tools->AsArray()->empty())) {
+    inner.Fail("tools", "is not taken from here; give `tools` in the request itself");
+  }
+  prompt->documents = ReadDocuments(fields.Find("documents") != nullptr ? fields : inner);
+  fields.Take(inner);
+}
+
+// What the template gets.
+ChatPrompt ReadChatPrompt(const Conversation& conversation, JsonFields& fields,
+                          const RequestContext& context) {
+  ChatPrompt prompt;
+  prompt.messages = conversation.messages;
+  prompt.tools = conversation.tools.shown;
+  prompt.unix_seconds = context.unix_seconds;
+  prompt.continue_final_message = fields.GetBool("continue_final_message", false);
+  prompt.add_generation_prompt =
+      fields.GetBool("add_generation_prompt", !prompt.continue_final_message);
+  if (prompt.add_generation_prompt && prompt.continue_final_message) {
+    fields.Fail("continue_final_message", "excludes `add_generation_prompt`");
+  }
+  if (fields.Find("chat_template") != nullptr) {
+    fields.Fail("chat_template",
+                "is not taken from requests; start the server with --chat-template");
+  }
+  ReadVariables(fields, conversation.reasoning.effort, &prompt);
+  return prompt;
+}
+
+// OpenAI's newer name of a system message, for templates that know only the older one, and would
+// leave it out without a word, or refuse it.
+void NameDevelopers(const ChatTemplate& chat_template, Json* messages) {
+  if (chat_template.knows_developers()) return;
+  for (Json& message : *messages->AsArray()) {
+    Json* role = message.Find("role");
+    if (IsText(role, "developer")) *role = "system";
+  }
+}
+
+// The text of the last message, without the whitespace around it, is what `text` ends with.
+size_t BeginningOfLast(const Json& messages, std::string_view text) {
+  const Json* content = messages.AsArray()->back().Find("content");
+  const std::string_view said = StripLeft(StripRight(*content->AsString()));
+  return said.empty() ? text.size() : std::min(text.rfind(said), text.size());
+}
+
+ApiResult<EncodedChat> Encode(const Conversation& conversation, JsonFields& fields,
+                              const RequestContext& context, AdapterId adapter) {
+  ChatPrompt prompt = ReadChatPrompt(conversation, fields, context);
+  const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
+  if (!fields.ok()) return *fields.error();
+  const ChatDialectOr dialect = context.model.ChatDialectOf(adapter);
+  if (!dialect.ok()) return InvalidField("model", Message(dialect.status()));
+  const ChatTemplate& chat_template = (*dialect)->chat_template();
+  NameDevelopers(chat_template, &prompt.messages);
+  auto text = chat_template.Render(prompt);
+  if (!text.ok()) return InvalidField(conversation.field, Message(text.status()));
+  auto tokens = EncodeText(context.model, *text, add_special_tokens, conversation.field);
+  if (!tokens.ok()) return tokens.error();
+  EncodedChat chat = {
+      .dialect = *dialect, .text = *std::move(text), .tokens = std::move(tokens.value())};
+  if (prompt.continue_final_message) chat.answer = BeginningOfLast(prompt.messages, chat.text);
+  return chat;
+}
+
+// Makes the output one that may begin with reasoning: how to read it, and its format.
+void AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
+                    const Tokenizer& tokenizer, CompletionRequest* request) {
+  request->reasoning =
+      ReadingOf(fields, chat.dialect->Reasoning(), chat.text, chat.answer, tokenizer);
+  wire::OutputFormat& format = request->common.format;
+  if (request->reasoning && !format.is_text()) {
+    format.reasoning = ToWire(*request->reasoning, tokenizer);
+  }
+}
+
+std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
+                                          const grammar::ToolCallSyntax& syntax) {
+  if (format.is_text()) return std::nullopt;
+  const bool is_json = format.kind == wire::OutputFormat::Kind::kJsonSchema;
+  if (is_json && grammar::IsUnlikeJson(syntax)) return std::nullopt;
+  return InvalidField("tools", is_json
+                                   ? "`tools` cannot stand beside a format of the output: this "
+                                     "model's calls could be taken for JSON."
+                                   : "`tools` can stand beside a JSON Schema only, beside no other "
+                                     "format of the output.");
+}
+
+// Makes this the format of the output, as far as tools that are not strict let it.
+Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
+              CompletionRequest* request) {
+  RETURN_IF_ERROR(grammar::Loosen(&format));
+  wire::OutputFormat& output = request->common.format;
+  output = {.kind = wire::OutputFormat::Kind::kToolCalls};
+  if (request->reasoning) output.reasoning = ToWire(*request->reasoning, *model.tokenizer);
+  const auto check = [&] {
+    output.source = ToSource(format);
+    return model.check_format(output);
+  };
+  const Status status = check();
+  return !status.ok() && grammar::LoosenAll(&format) ? check() : status;
+}
+
+// Makes the output one that may call tools: its format, and how to read it.
+std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialect& dialect,
+                                       const ServedModel& model, CompletionRequest* request) {
+  const Tokenizer& tokenizer = *model.tokenizer;
+  auto syntax = dialect.ToolCalls(tokenizer, model.spec.eos_token_ids);
+  if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
+  wire::SequenceRequest& common = request->common;
+  // Of what is a call whatever the format of a text.
+  if (tools.is_required) common.format = {};
+  if (auto error = CheckBesideFormat(common.format, *syntax)) return error;
+  if (common.min_tokens > 0) {
+    return InvalidField("min_tokens",
+                        "`min_tokens` excludes `tools`: a call may be complete sooner.");
+  }
+  if (!tools.is_parallel) syntax->next.reset();
+  grammar::ToolCallFormat format = {.syntax = MarkSpecialTokens(*syntax, tokenizer),
+                                    .tools = tools.callable,
+                                    .is_required = tools.is_required};
+  if (!common.format.is_text()) {
+    auto schema = Json::Parse(common.format.source);
+    if (!schema.ok()) return FromStatus(schema.status());
+    format.text_schema = *std::move(schema);
+  }
+  request->tool_calls =
+      ToolCallReading{.syntax = *syntax,
+                      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
+                      .only_at_start = tools.is_required || format.text_schema.has_value(),
+                      .is_named = tools.is_named};
+  const Status status = KeepTo(std::move(format), model, request);
+  if (status.ok()) return std::nullopt;
+  return InvalidField("tools", "`tools` cannot be kept to: " + Message(status) + ".");
+}
+
+}  // namespace
+
+ApiResult<std::vector<int32_t>> EncodeConversation(const Conversation& conversation,
+                                                   JsonFields& fields,
+                                                   const RequestContext& context,
+                                                   AdapterId adapter) {
+  auto chat = Encode(conversation, fields, context, adapter);
+  if (!chat.ok()) return chat.error();
+  return std::move(chat.value().tokens);
+}
+
+std::optional<ApiError> AskFor(const Conversation& conversation, JsonFields& fields,
+                               const RequestContext& context, CompletionRequest* request) {
+  const ServedModel& model = context.model;
+  auto chat = Encode(conversation, fields, context, request->first_adapter());
+  if (!chat.ok()) return chat.error();
+  AllowReasoning(conversation.reasoning, chat.value(), *model.tokenizer, request);
+  CheckOutputFormat(request->format_field, request->common.format, model, fields);
+  if (!fields.ok()) return fields.error();
+  const ToolFields& tools = conversation.tools;
+  if (!tools.callable.empty()) {
+    if (auto error = AllowToolCalls(tools, *chat.value().dialect, model, request)) return error;
+  }
+  CompletionPrompt prompt = {.tokens = std::move(chat.value().tokens), .text = {}, .max_tokens = 0};
+  if (prompt.tokens.empty()) {
+    return InvalidField(conversation.field,
+                        StrCat("The chat template makes no token of `", conversation.field, "`."));
+  }
+  auto resolved =
+      ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), conversation.max_tokens,
+                       model.generation_defaults.max_new_tokens.value_or(INT32_MAX),
+                       model.max_model_len, conversation.field);
+  if (!resolved.ok()) return resolved.error();
+  prompt.max_tokens = resolved.value();
+  request->prompts.push_back(std::move(prompt));
+  return CheckNumLogprobs(*request);
+}
+
+}  // namespace aril::gateway

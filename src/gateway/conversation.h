@@ -1,0 +1,45 @@
+// A conversation that a model is to go on with: what /v1/chat/completions and /v1/responses have in
+// common, from its messages to the prompt, and to how its answer is read.
+
+#ifndef ARIL_GATEWAY_CONVERSATION_H_
+#define ARIL_GATEWAY_CONVERSATION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "gateway/api_error.h"
+#include "gateway/completion_request.h"
+#include "gateway/json_fields.h"
+#include "gateway/reasoning_fields.h"
+#include "gateway/tool_fields.h"
+
+namespace aril::gateway {
+
+struct Conversation {
+  std::string field;  // of the request that has it: "messages", "input"
+  Json messages;      // as NormalizeMessages leaves them
+  ToolFields tools = {};
+  ReasoningFields reasoning = {};
+  std::optional<int64_t> max_tokens = {};  // of the answer; nullopt: as many as fit
+};
+
+// Its tokens, as the template of the adapter, or of the base model, shows it to the model. Reads
+// the fields that concern the template: chat_template_kwargs and the like. Thread-safe, as all
+// functions here.
+ApiResult<std::vector<int32_t>> EncodeConversation(const Conversation& conversation,
+                                                   JsonFields& fields,
+                                                   const RequestContext& context,
+                                                   AdapterId adapter);
+
+// Makes it the one prompt of a request whose model and generation fields have been read: applies
+// the template, tokenizes the result (takes time in proportion to it), and says how reasoning and
+// calls are found in the answer. 400 if that cannot be; nullopt: it is done.
+std::optional<ApiError> AskFor(const Conversation& conversation, JsonFields& fields,
+                               const RequestContext& context, CompletionRequest* request);
+
+}  // namespace aril::gateway
+
+#endif  // ARIL_GATEWAY_CONVERSATION_H_

@@ -1,0 +1,217 @@
+#include "gateway/responses.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/strings.h"
+#include "gateway/conversation.h"
+#include "gateway/generation_fields.h"
+#include "gateway/response_input.h"
+#include "wire/limits.h"
+
+namespace aril::gateway {
+namespace {
+
+constexpr std::string_view kIncludeLogprobs = "message.output_text.logprobs";
+// Of an element of `include` that a request brings into a message.
+constexpr size_t kMaxShown = 64;
+
+// Besides those that no answer from here has: parts of tools that a server runs itself, and
+// reasoning that only its server can read.
+constexpr std::string_view kIncludes[] = {
+    kIncludeLogprobs,
+    "reasoning.encrypted_content",
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+};
+
+// What needs answers, or conversations, that are kept.
+struct NeedsStore {
+  std::string_view field;
+  const char* message;
+};
+constexpr NeedsStore kNeedStore[] = {
+    {"previous_response_id",
+     "is not supported, because no answers are kept; send the whole conversation as `input`"},
+    {"conversation",
+     "is not supported, because no conversations are kept; send the whole one as `input`"},
+    {"prompt", "is not supported, because no prompts are kept; send `instructions` and `input`"},
+};
+
+// Fields of the other endpoints that would do something there, by what they are called here.
+struct Renamed {
+  std::string_view field;
+  const char* here;
+};
+constexpr Renamed kRenamed[] = {{"messages", "`input`"},
+                                {"max_tokens", "`max_output_tokens`"},
+                                {"max_completion_tokens", "`max_output_tokens`"},
+                                {"logprobs", "`top_logprobs`, with `include`"},
+                                {"reasoning_effort", "`reasoning.effort`"},
+                                {"functions", "`tools`"}};
+
+void RefuseOthers(JsonFields& fields) {
+  for (const NeedsStore& need : kNeedStore) {
+    if (fields.Find(need.field) != nullptr) fields.Fail(need.field, need.message);
+  }
+  if (fields.GetBool("store", false)) {
+    fields.Fail("store", "must be false, or left out: this server keeps no answers");
+  }
+  if (fields.GetBool("background", false)) {
+    fields.Fail("background", "must be false: there is nowhere to fetch the answer from");
+  }
+  if (fields.GetString("truncation", "disabled") != "disabled") {
+    fields.Fail("truncation", "must be \"disabled\": nothing is left out of a conversation");
+  }
+  for (const Renamed& renamed : kRenamed) {
+    if (fields.Find(renamed.field) != nullptr) {
+      fields.Fail(renamed.field, StrCat("is ", renamed.here, " here"));
+    }
+  }
+}
+
+// Whether to show logprobs.
+bool ReadInclude(JsonFields& fields) {
+  const Json* include = fields.Find("include");
+  if (include == nullptr) return false;
+  const Json::Array* list = include->AsArray();
+  if (list == nullptr) {
+    fields.Fail("include", "must be an array, not " + include->KindName());
+    return false;
+  }
+  bool with_logprobs = false;
+  for (const Json& item : *list) {
+    const std::string* name = item.AsString();
+    if (name == nullptr || std::ranges::find(kIncludes, *name) == std::end(kIncludes)) {
+      fields.Fail("include", name == nullptr ? std::string("must hold strings only")
+                                             : StrCat("does not know \"",
+                                                      name->substr(0, kMaxShown), "\" here"));
+      return false;
+    }
+    with_logprobs |= *name == kIncludeLogprobs;
+  }
+  return with_logprobs;
+}
+
+void ReadLogprobs(JsonFields& fields, CompletionRequest* request) {
+  request->logprobs = ReadInclude(fields);
+  const int64_t count = fields.GetInt("top_logprobs", 0, 0, wire::kMaxLogprobs);
+  if (request->logprobs) {
+    request->common.sampling.num_logprobs = static_cast<int32_t>(count);
+  } else if (count > 0) {
+    fields.Fail("top_logprobs", StrCat("needs `include`: [\"", kIncludeLogprobs, "\"]"));
+  }
+}
+
+// One answer, and what it may hold.
+void ReadAnswerFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request) {
+  RefuseOthers(fields);
+  ReadGenerationFields(fields, model, request);
+  ReadLogprobs(fields, request);
+  if (request->n != 1) {
+    fields.Fail("n", "must be 1: a response has one answer; send several requests");
+  }
+  if (request->return_token_ids) {
+    fields.Fail("return_token_ids", "is not supported here, but on /v1/chat/completions");
+  }
+}
+
+// `reasoning`: how much of it, and whether there is to be a summary.
+void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
+  const Json* options = fields.Find("reasoning");
+  if (options == nullptr) return;
+  if (options->AsObject() == nullptr) {
+    return fields.Fail("reasoning", "must be an object, not " + options->KindName());
+  }
+  JsonFields inner(*options, "reasoning.");
+  reasoning->effort = inner.GetString("effort", "");
+  if (inner.GetString("summary", "auto") != "auto") {
+    inner.Fail("summary", "must be \"auto\": reasoning is given as it is, not summarized");
+  }
+  fields.Take(inner);
+}
+
+ApiResult<Conversation> ReadConversation(JsonFields& fields) {
+  Conversation conversation = {.field = "input", .messages = {}};
+  conversation.tools = ReadTools(fields, ToolStyle::kFlat);
+  conversation.reasoning = ReadReasoning(fields);
+  ReadReasoningOptions(fields, &conversation.reasoning);
+  const std::string instructions = fields.GetString("instructions", "");
+  if (!fields.ok()) return *fields.error();
+  const Json* input = fields.Find("input");
+  if (input == nullptr) return InvalidField("input", "`input` is required.");
+  auto messages = MessagesOfInput(*input, instructions);
+  if (!messages.ok()) return messages.error();
+  conversation.messages = std::move(messages.value());
+  return conversation;
+}
+
+// A token's logprob belongs to a text, and is not known to be of reasoning or of a call.
+std::optional<ApiError> CheckLogprobs(const CompletionRequest& request) {
+  if (!request.logprobs || (!request.reasoning && !request.tool_calls)) return std::nullopt;
+  return InvalidField("include", StrCat("`include` cannot have ", kIncludeLogprobs, " beside ",
+                                        request.tool_calls ? "`tools`" : "reasoning",
+                                        ": which tokens are of the text is not known. Ask on "
+                                        "/v1/chat/completions, whose logprobs are of all tokens."));
+}
+
+// What OpenAI's answers say of their requests, as JSON text.
+std::string Repeated(const JsonFields& fields, const CompletionRequest& request) {
+  const auto given = [&](std::string_view name, Json otherwise) {
+    const Json* value = fields.Find(name);
+    return value == nullptr ? std::move(otherwise) : *value;
+  };
+  const wire::SamplingParams& sampling = request.common.sampling;
+  Json::Object repeated = {
+      {"instructions", given("instructions", {})},
+      {"max_output_tokens", given("max_output_tokens", {})},
+      {"metadata", given("metadata", Json::Object())},
+      {"parallel_tool_calls", given("parallel_tool_calls", true)},
+      {"previous_response_id", nullptr},
+      {"reasoning", given("reasoning", Json::Object{{"effort", nullptr}, {"summary", nullptr}})},
+      {"store", false},
+      {"temperature", given("temperature", double{sampling.temperature})},
+      {"text", given("text", Json::Object{{"format", Json::Object{{"type", "text"}}}})},
+      {"tool_choice", given("tool_choice", "auto")},
+      {"tools", given("tools", Json::Array())},
+      {"top_logprobs", given("top_logprobs", 0)},
+      {"top_p", given("top_p", double{sampling.top_p})},
+      {"truncation", "disabled"},
+  };
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) {
+    if (fields.Find(name) != nullptr) repeated.emplace_back(name, *fields.Find(name));
+  }
+  return Json(std::move(repeated)).Dump();
+}
+
+}  // namespace
+
+ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
+                                                   const RequestContext& context) {
+  auto json = ParseBody(body, context.limits.max_body_bytes);
+  if (!json.ok()) return json.error();
+  JsonFields fields(json.value());
+  CompletionRequest request = {.endpoint = Endpoint::kResponses};
+  if (auto error = ResolveModel(fields, context, &request)) return *error;
+  ReadAnswerFields(fields, context.model, &request);
+  const auto max_tokens = ReadMaxTokens(fields, "max_output_tokens", 1, request);
+  const Json* metadata = fields.Find("metadata");
+  if (metadata != nullptr && metadata->AsObject() == nullptr) {
+    fields.Fail("metadata", "must be an object, not " + metadata->KindName());
+  }
+  if (!fields.ok()) return *fields.error();
+  auto conversation = ReadConversation(fields);
+  if (!conversation.ok()) return conversation.error();
+  conversation.value().max_tokens = max_tokens;
+  if (auto error = AskFor(conversation.value(), fields, context, &request)) return *error;
+  if (auto error = CheckLogprobs(request)) return *error;
+  request.repeated = Repeated(fields, request);
+  return request;
+}
+
+}  // namespace aril::gateway

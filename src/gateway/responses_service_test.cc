@@ -1,0 +1,275 @@
+// Responses over HTTP: answers, and the events of streams.
+
+#include "base/strings.h"
+#include "gateway/gateway_test_fixture.h"
+#include "gateway/json_fields.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class ResponsesServiceTest : public GatewayTest {
+ protected:
+  static constexpr char kCall[] = R"(<call>{"name": "add", "arguments": {"a": 1}}</call>)";
+  static constexpr char kTools[] = R"(,"tools":[{"type":"function","name":"add"}])";
+  static constexpr char kWithLogprobs[] =
+      R"(,"reasoning_format":"none","top_logprobs":1,"include":["message.output_text.logprobs"])";
+
+  // What a request of these members is answered if the model says this.
+  HttpResponse AskModel(const std::string& members, std::string_view says,
+                        wire::FinishReason finish = wire::FinishReason::kStop) {
+    auto answer = SendLater(members);
+    port_.Emit(WaitForRequest(), says, finish);
+    return answer.get();
+  }
+  std::future<HttpResponse> SendLater(const std::string& members) {
+    return std::async(std::launch::async, [this, members] {
+      return Send("POST", "/v1/responses", R"({"model":"base","input":"Hi")" + members + "}");
+    });
+  }
+  SequenceId WaitForRequest() { return port_.WaitForRequests(++num_requests_).back().sequence; }
+
+  static Json Parsed(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    return Json::Parse(response.body).value_or(Json());
+  }
+  // The events of a stream, whose types and numbers are right.
+  static std::vector<Json> Events(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(response.content_type, "text/event-stream");
+    SseReader reader;
+    reader.Append(response.body);
+    std::vector<Json> events;
+    while (auto data = reader.Next()) {
+      auto event = Json::Parse(*data);
+      EXPECT_TRUE(event.ok()) << *data;
+      if (!event.ok()) break;
+      EXPECT_EQ(Text(*event, {"sequence_number"}), StrCat(events.size()));
+      EXPECT_THAT(response.body, HasSubstr(StrCat("event: ", *event->Find("type")->AsString(),
+                                                  "\ndata: ", *data)));
+      events.push_back(*std::move(event));
+    }
+    return events;
+  }
+  static std::vector<std::string> Types(const std::vector<Json>& events) {
+    std::vector<std::string> types;
+    for (const Json& event : events) types.push_back(*event.Find("type")->AsString());
+    return types;
+  }
+  // Of the only event of this type.
+  static Json Only(const std::vector<Json>& events, const std::string& type) {
+    Json found;
+    for (const Json& event : events) {
+      if (!IsText(event.Find("type"), type)) continue;
+      EXPECT_TRUE(found.is_null()) << type;
+      found = event;
+    }
+    EXPECT_FALSE(found.is_null()) << type;
+    return found;
+  }
+  // All deltas of this type, joined.
+  static std::string Joined(const std::vector<Json>& events, const std::string& type) {
+    std::string text;
+    for (const Json& event : events) {
+      if (IsText(event.Find("type"), type)) text += *event.Find("delta")->AsString();
+    }
+    return text;
+  }
+
+ private:
+  size_t num_requests_ = 0;
+};
+
+TEST_F(ResponsesServiceTest, Answers) {
+  Start();
+  const Json json = Parsed(AskModel(R"(,"max_output_tokens":9)", "ok"));
+  EXPECT_THAT(*At(json, {"id"}).AsString(), MatchesRegex("resp_[0-9a-f]{32}"));
+  const std::string digits = At(json, {"id"}).AsString()->substr(5);
+  EXPECT_EQ(Text(json, {"object"}), R"("response")");
+  EXPECT_EQ(Text(json, {"created_at"}), StrCat(clock_.UnixSeconds()));
+  EXPECT_EQ(Text(json, {"status"}), R"("completed")");
+  EXPECT_EQ(Text(json, {"model"}), R"("base")");
+  EXPECT_EQ(Text(json, {"error"}) + Text(json, {"incomplete_details"}), "nullnull");
+  EXPECT_EQ(Text(json, {"max_output_tokens"}), "9");
+  EXPECT_EQ(Text(json, {"output"}),
+            R"([{"type":"message","id":"msg_)" + digits +
+                R"(_0","status":"completed","role":"assistant","content":)"
+                R"([{"type":"output_text","text":"ok","annotations":[],"logprobs":[]}]}])");
+  EXPECT_EQ(Text(json, {"usage"}),
+            R"({"input_tokens":7,"input_tokens_details":{"cached_tokens":0},"output_tokens":2,)"
+            R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":9})");
+}
+
+TEST_F(ResponsesServiceTest, SayThatTheyWereCut) {
+  Start();
+  const Json json = Parsed(AskModel("", "ok", wire::FinishReason::kLength));
+  EXPECT_EQ(Text(json, {"status"}), R"("incomplete")");
+  EXPECT_EQ(Text(json, {"incomplete_details"}), R"({"reason":"max_output_tokens"})");
+  EXPECT_EQ(Text(json, {"output", "0", "status"}), R"("incomplete")");
+}
+
+TEST_F(ResponsesServiceTest, HaveAMessageThoughItBeEmpty) {
+  Start();
+  auto answer = SendLater("");
+  port_.EmitStopToken(WaitForRequest(), kEosToken);
+  EXPECT_EQ(Text(Parsed(answer.get()), {"output", "0", "content", "0", "text"}), R"("")");
+  answer = SendLater(R"(,"stream":true)");
+  port_.EmitStopToken(WaitForRequest(), kEosToken);
+  EXPECT_EQ(Text(Only(Events(answer.get()), "response.completed"),
+                 {"response", "output", "0", "content", "0", "text"}),
+            R"("")");
+}
+
+TEST_F(ResponsesServiceTest, HaveReasoningTextAndCallsAsItems) {
+  Start();
+  const Json json = Parsed(AskModel(kTools, StrCat("<think>Hm</think>So\n", kCall, kCall)));
+  const Json::Array& output = *At(json, {"output"}).AsArray();
+  ASSERT_EQ(output.size(), 4u);
+  EXPECT_EQ(Text(output[0], {"type"}), R"("reasoning")");
+  EXPECT_EQ(Text(output[0], {"content"}), R"([{"type":"reasoning_text","text":"Hm"}])");
+  EXPECT_EQ(Text(output[0], {"summary"}), "[]");
+  EXPECT_EQ(Text(output[1], {"content", "0", "text"}), R"("So")");
+  for (size_t i = 2; i < 4; ++i) {
+    EXPECT_EQ(Text(output[i], {"type"}), R"("function_call")");
+    EXPECT_EQ(Text(output[i], {"name"}), R"("add")");
+    EXPECT_EQ(Text(output[i], {"arguments"}), R"("{\"a\": 1}")");
+    EXPECT_THAT(*At(output[i], {"call_id"}).AsString(), MatchesRegex("[0-9A-Za-z]{9}"));
+    EXPECT_THAT(*At(output[i], {"id"}).AsString(), StartsWith("fc_"));
+  }
+  EXPECT_NE(Text(output[2], {"call_id"}), Text(output[3], {"call_id"}));
+  EXPECT_EQ(Text(json, {"usage", "output_tokens_details"}), R"({"reasoning_tokens":17})");
+  EXPECT_THAT(*At(Parsed(AskModel(kTools, kCall)), {"output"}).AsArray(), SizeIs(1))
+      << "no empty message";
+  const Json cut = Parsed(AskModel("", "<think>Hm", wire::FinishReason::kLength));
+  ASSERT_THAT(*At(cut, {"output"}).AsArray(), SizeIs(1));
+  EXPECT_EQ(Text(cut, {"output", "0", "type"}), R"("reasoning")");
+}
+
+TEST_F(ResponsesServiceTest, StreamText) {
+  Start();
+  const auto events = Events(AskModel(R"(,"stream":true,"instructions":"I")", "ok"));
+  EXPECT_THAT(
+      Types(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta",
+                  "response.output_text.delta", "response.output_text.done",
+                  "response.content_part.done", "response.output_item.done", "response.completed"));
+  const std::string id = *At(events[0], {"response", "id"}).AsString();
+  const std::string where =
+      R"("item_id":"msg_)" + id.substr(5) + R"(_0","output_index":0,"content_index":0,)";
+  EXPECT_EQ(Text(events[0], {"response", "status"}), R"("in_progress")");
+  EXPECT_EQ(Text(events[0], {"response", "output"}) + Text(events[0], {"response", "usage"}),
+            "[]null");
+  EXPECT_EQ(Text(events[1], {"response", "instructions"}), R"("I")");
+  EXPECT_EQ(Text(events[2], {"item"}),
+            R"({"type":"message","id":"msg_)" + id.substr(5) +
+                R"(_0","status":"in_progress","role":"assistant","content":[]})");
+  EXPECT_EQ(events[3].Dump(),
+            R"({"type":"response.content_part.added","sequence_number":3,)" + where +
+                R"("part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}})");
+  EXPECT_EQ(events[5].Dump(), R"({"type":"response.output_text.delta","sequence_number":5,)" +
+                                  where + R"("delta":"k","logprobs":[]})");
+  EXPECT_EQ(events[6].Dump(), R"({"type":"response.output_text.done","sequence_number":6,)" +
+                                  where + R"("text":"ok","logprobs":[]})");
+  EXPECT_EQ(Text(events[8], {"item"}), Text(events[9], {"response", "output", "0"}));
+  EXPECT_EQ(Text(events[9], {"response", "usage", "total_tokens"}), "13");
+  EXPECT_EQ(Text(events[9], {"response", "id"}), JsonQuote(id));
+}
+
+// Whatever a client keeps of it.
+TEST_F(ResponsesServiceTest, StreamWhatTheyAnswerAtOnce) {
+  Start();
+  const std::string says = StrCat("<think>Hm</think>So\n", kCall, kCall);
+  const Json whole = Parsed(AskModel(kTools, says));
+  const auto events = Events(AskModel(StrCat(kTools, R"(,"stream":true)"), says));
+  const Json last = Only(events, "response.completed");
+  const auto without_ids = [](const Json& response) {
+    std::string text;
+    for (const Json& item : *At(response, {"output"}).AsArray()) {
+      for (const auto& [name, value] : *item.AsObject()) {
+        if (name != "id" && name != "call_id") text += name + value.Dump();
+      }
+    }
+    return text;
+  };
+  EXPECT_EQ(without_ids(*last.Find("response")), without_ids(whole));
+  EXPECT_EQ(Text(last, {"response", "usage"}), Text(whole, {"usage"}));
+  EXPECT_EQ(Joined(events, "response.reasoning_text.delta"), "Hm");
+  EXPECT_EQ(Joined(events, "response.output_text.delta"), "So");
+  EXPECT_EQ(Joined(events, "response.function_call_arguments.delta"), R"({"a": 1}{"a": 1})");
+  EXPECT_EQ(Text(Only(events, "response.reasoning_text.done"), {"text"}), R"("Hm")");
+  // Each item as it was when it had ended.
+  size_t num_done = 0;
+  for (const Json& event : events) {
+    if (!IsText(event.Find("type"), "response.output_item.done")) continue;
+    EXPECT_EQ(Text(event, {"item"}), Text(last, {"response", "output", StrCat(num_done++)}));
+  }
+  EXPECT_EQ(num_done, 4u);
+}
+
+TEST_F(ResponsesServiceTest, StreamsSayThatTheyWereCut) {
+  Start();
+  const auto cut = Events(AskModel(R"(,"stream":true)", "ok", wire::FinishReason::kLength));
+  const Json last = Only(cut, "response.incomplete");
+  EXPECT_EQ(Text(last, {"response", "incomplete_details", "reason"}), R"("max_output_tokens")");
+  EXPECT_EQ(Text(Only(cut, "response.output_item.done"), {"item", "status"}), R"("incomplete")");
+  const auto in_reasoning =
+      Events(AskModel(R"(,"stream":true)", "<think>Hm", wire::FinishReason::kLength));
+  EXPECT_THAT(*At(Only(in_reasoning, "response.incomplete"), {"response", "output"}).AsArray(),
+              SizeIs(1));
+}
+
+TEST_F(ResponsesServiceTest, StreamsSayWhyTheyFailed) {
+  Start();
+  auto answer = SendLater(R"(,"stream":true)");
+  const SequenceId sequence = WaitForRequest();
+  port_.Emit(sequence, "o");
+  port_.EmitError(sequence, Internal("broken"));
+  const auto events = Events(answer.get());
+  EXPECT_EQ(Types(events).back(), "response.failed");
+  EXPECT_EQ(Text(events.back(), {"response", "status"}), R"("failed")");
+  EXPECT_EQ(Text(events.back(), {"response", "error", "code"}), R"("server_error")");
+  EXPECT_THAT(Text(events.back(), {"response", "error", "message"}), HasSubstr("broken"));
+  EXPECT_EQ(Text(events.back(), {"response", "output", "0", "status"}), R"("incomplete")");
+}
+
+TEST_F(ResponsesServiceTest, GiveLogprobsOfTheirText) {
+  Start();
+  wire::TokenEvent event = {.token = 'a', .finish = wire::FinishReason::kStop};
+  event.logprobs = {{.logprob = -0.5f, .rank = 2, .top = {{'b', -0.25f}}}};
+  const std::string expected = R"([{"token":"a","logprob":-0.5,"bytes":[97],)"
+                               R"("top_logprobs":[{"token":"b","logprob":-0.25,"bytes":[98]}]}])";
+  auto answer = SendLater(kWithLogprobs);
+  event.sequence = WaitForRequest();
+  port_.EmitEvents({event});
+  EXPECT_EQ(Text(Parsed(answer.get()), {"output", "0", "content", "0", "logprobs"}), expected);
+  answer = SendLater(StrCat(kWithLogprobs, R"(,"stream":true)"));
+  event.sequence = WaitForRequest();
+  port_.EmitEvents({event});
+  const auto events = Events(answer.get());
+  EXPECT_EQ(Text(Only(events, "response.output_text.delta"), {"logprobs"}), expected);
+  EXPECT_EQ(Text(Only(events, "response.output_text.done"), {"logprobs"}), expected);
+  EXPECT_EQ(Text(Only(events, "response.completed"),
+                 {"response", "output", "0", "content", "0", "logprobs"}),
+            expected);
+}
+
+TEST_F(ResponsesServiceTest, AreNotKept) {
+  Start();
+  EXPECT_EQ(Send("GET", "/v1/responses").status, 405);
+  const HttpResponse one = Send("GET", "/v1/responses/resp_1");
+  EXPECT_EQ(one.status, 404);
+  EXPECT_THAT(one.body, HasSubstr("No answers are kept"));
+  EXPECT_EQ(Send("DELETE", "/v1/responses/resp_1").status, 404);
+  EXPECT_EQ(Send("POST", "/v1/responses/resp_1/cancel").status, 404);
+}
+
+}  // namespace
+}  // namespace aril::gateway
