@@ -7,7 +7,7 @@
 namespace aril {
 namespace {
 
-enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3 };
+enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kGranite, kSmolLm3 };
 
 struct ModelShape {
   std::string_view name;
@@ -70,6 +70,12 @@ constexpr ModelShape kShapes[] = {
      32000},
     {"phi-4", Kind::kPhi3, 100352, 5120, 17920, 40, 40, 10, 128, 16384, 1e-5, 2.5e5, 0, false,
      100257, 100265},
+    // ibm-granite/granite-3.2-8b-instruct
+    {"granite-3.2-8b", Kind::kGranite, 49155, 4096, 12800, 40, 32, 8, 128, 131072, 1e-5, 1e7, 0,
+     true, 0, 0},
+    // HuggingFaceTB/SmolLM3-3B
+    {"smollm3-3b", Kind::kSmolLm3, 128256, 2048, 11008, 36, 16, 4, 128, 65536, 1e-6, 5e6, 0, true,
+     128000, 128012},
 };
 
 std::string TorchName(DType dtype) {
@@ -135,6 +141,22 @@ void AddFamilyFields(const ModelShape& shape, Json::Object* config) {
       add("attention_bias", false);
       add("original_max_position_embeddings", shape.max_position_embeddings);
       if (shape.name == "phi-3-mini-4k") add("sliding_window", 2047);
+      return;
+    case Kind::kGranite:
+      add_names("GraniteForCausalLM", "granite");
+      add("attention_bias", false);
+      add("mlp_bias", false);
+      add("attention_multiplier", 1.0 / shape.head_dim);
+      add("embedding_multiplier", 12.0);
+      add("residual_multiplier", 0.22);
+      add("logits_scaling", 16.0);
+      return;
+    case Kind::kSmolLm3:
+      add_names("SmolLM3ForCausalLM", "smollm3");
+      add("attention_bias", false);
+      add("mlp_bias", false);
+      add("no_rope_layer_interval", 4);
+      add("use_sliding_window", false);
       return;
   }
 }

@@ -62,7 +62,8 @@ TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
       {"qwen2.5-7b", 7'615'616'512},     {"qwen3-0.6b", 596'049'920},
       {"qwen3-8b", 8'190'735'360},       {"gemma-2-2b", 2'614'341'888},
       {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952},
-      {"phi-3-mini-4k", 3'821'079'552},  {"phi-4", 14'659'507'200}};
+      {"phi-3-mini-4k", 3'821'079'552},  {"phi-4", 14'659'507'200},
+      {"granite-3.2-8b", 8'170'848'256}, {"smollm3-3b", 3'075'098'624}};
   for (const auto& [shape, parameters] : published) {
     const auto model = PlanSynthModel({.shape = shape, .dtype = DType::kBF16});
     ASSERT_TRUE(model.ok()) << model.status();

@@ -47,8 +47,8 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
-  if (spec.windowed_rope) {
-    windowed_rope_ = MakeRopeTable(*spec.windowed_rope, spec.head_dim, max_positions);
+  if (spec.other_rope) {
+    other_rope_ = MakeRopeTable(*spec.other_rope, spec.head_dim, max_positions);
   }
 }
 
@@ -135,7 +135,7 @@ void CpuBackend::AddToEmbedding(const BatchSegment& segment) {
 
 kernels::RmsNormWeights CpuBackend::NormsOf(int64_t layer, LayerNorm norm) const {
   const Layer& w = WeightsOf(layer);
-  kernels::RmsNormWeights norms{.eps = static_cast<float>(spec_.rms_norm_eps)};
+  kernels::RmsNormWeights norms{.eps = NormEps(spec_)};
   if (norm == LayerNorm::kMlp) {
     norms.weight = w.mlp_norm.data();
     norms.add_weight = DataOrNull(w.attention_out_norm);
@@ -239,7 +239,7 @@ StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> ro
   kernels::AddRmsNorm(context_, residual, output,
                       {.weight = weights_.final_norm.data(),
                        .add_weight = DataOrNull(weights_.layers.back().mlp_out_norm),
-                       .eps = static_cast<float>(spec_.rms_norm_eps)},
+                       .eps = NormEps(spec_)},
                       normed);
   const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
   kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);

@@ -55,7 +55,7 @@ class CpuBackend final : public Backend {
     return weights_.layers[static_cast<size_t>(layer)];
   }
   const kernels::RopeTable& RopeOf(int64_t layer) const {
-    return spec_.HasWindowedRope(layer) ? *windowed_rope_ : rope_;
+    return spec_.HasOtherRope(layer) ? *other_rope_ : rope_;
   }
   MatrixView<float> Residual() const;
   MatrixView<float> Output(int64_t cols) const;
@@ -67,7 +67,7 @@ class CpuBackend final : public Backend {
   kernels::CpuContext& context_;
   float embedding_scale_;
   kernels::RopeTable rope_;
-  std::optional<kernels::RopeTable> windowed_rope_;  // where layers with a window have another one
+  std::optional<kernels::RopeTable> other_rope_;  // where some layers have another one
   int64_t max_rows_;
   ForwardBatch batch_;  // what it points to is there in a step only
   int64_t rows_ = 0;    // of the last Begin

@@ -41,7 +41,7 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
   const int64_t max_partials = max_rows *
                                CeilDiv<int64_t>(max_positions, kernels::kAttentionSplit) *
                                (spec.num_heads / spec.num_kv_heads);
-  const int64_t num_ropes = spec.windowed_rope ? 2 : 1;
+  const int64_t num_ropes = spec.other_rope ? 2 : 1;
   return {.rope = bytes(num_ropes * max_positions, spec.head_dim / 2, sizeof(float)),
           .residual = bytes(max_rows, spec.hidden_size, sizeof(float)),
           .output = bytes(max_rows, WidestOutput(spec), sizeof(float)),
@@ -119,8 +119,8 @@ StatusOr<CudaBackend::Rope> CudaBackend::MakeRope(const RopeSpec& spec, int64_t 
 
 Status CudaBackend::AllocateActivations(int64_t max_positions) {
   ASSIGN_OR_RETURN(rope_, MakeRope(spec_.rope, max_positions));
-  if (spec_.windowed_rope) {
-    ASSIGN_OR_RETURN(windowed_rope_, MakeRope(*spec_.windowed_rope, max_positions));
+  if (spec_.other_rope) {
+    ASSIGN_OR_RETURN(other_rope_, MakeRope(*spec_.other_rope, max_positions));
   }
   const Sizes sizes = SizesOf(spec_, layout_, max_rows_, max_positions);
   RETURN_IF_ERROR(rounded_.Reserve(device_, sizes.rounded));
@@ -315,7 +315,7 @@ kernels::AddRmsNormArgs CudaBackend::NormArgs(const kernels::DeviceBuffer& resid
           .residual_stride = spec_.hidden_size,
           .add = add.as<float>(),
           .add_stride = spec_.hidden_size,
-          .eps = static_cast<float>(spec_.rms_norm_eps),
+          .eps = NormEps(spec_),
           .rows = rows,
           .size = static_cast<int32_t>(spec_.hidden_size),
           .out = input_.data(),
@@ -391,7 +391,7 @@ Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
 
 Status CudaBackend::RopeAppend(int64_t layer) {
   const DeviceWeights::Layer& w = WeightsOf(layer);
-  const Rope& rope = spec_.HasWindowedRope(layer) ? windowed_rope_ : rope_;
+  const Rope& rope = spec_.HasOtherRope(layer) ? other_rope_ : rope_;
   return device_.Check(
       device_.kernels().rope_append(device_.context(), layout_.dtype,
                                     {.qkv = output_.as<float>(),

@@ -144,7 +144,7 @@ class CudaBackend final : public Backend {
   int num_under_way_ = 0;           // steps that have begun and not been waited for
   CudaStepMemory rounded_;          // for any rounded shape: captured graphs have its addresses
   CudaStepMemory others_;           // as the largest step so far needed it
-  Rope rope_, windowed_rope_;       // the latter where layers with a window have another one
+  Rope rope_, other_rope_;          // the latter where some layers have another one
   kernels::DeviceBuffer residual_;  // fp32 [max_rows, hidden]
   kernels::DeviceBuffer output_;    // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;   // [max_rows, widest input of a projection] in the dtype

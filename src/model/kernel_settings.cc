@@ -17,12 +17,19 @@ kernels::Activation ActivationOf(const ModelSpec& spec) {
 }
 
 float EmbeddingScale(const ModelSpec& spec, DType dtype) {
-  if (!spec.scaled_embedding) return 1;
+  if (!spec.scaled_embedding) {
+    return static_cast<float>(spec.embedding_multiplier / spec.residual_multiplier);
+  }
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   if (dtype == DType::kBF16) return ToFloat(ToBF16(scale));
   if (dtype == DType::kF16) return ToFloat(ToF16(scale));
   CHECK(dtype == DType::kF32);
   return scale;
+}
+
+float NormEps(const ModelSpec& spec) {
+  return static_cast<float>(spec.rms_norm_eps /
+                            (spec.residual_multiplier * spec.residual_multiplier));
 }
 
 float ScoreScale(const ModelSpec& spec) { return static_cast<float>(spec.AttentionScale()); }

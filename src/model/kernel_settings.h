@@ -11,8 +11,15 @@ namespace aril {
 
 kernels::Activation ActivationOf(const ModelSpec& spec);
 
-// By what embeddings are multiplied: a number of the model's dtype, as in transformers.
+// The residual stream is kept divided by residual_multiplier (Granite): what layers add to it is
+// then added as it is, and norms, whose result a factor before them does not change, have another
+// eps.
+
+// By what embeddings are multiplied before they are the stream. Gemma's is a number of the model's
+// dtype, as in transformers.
 float EmbeddingScale(const ModelSpec& spec, DType dtype);
+// Of the norms of the stream, and of what is added to it.
+float NormEps(const ModelSpec& spec);
 
 // Of attention's scores; and their cap, 0 for none.
 float ScoreScale(const ModelSpec& spec);

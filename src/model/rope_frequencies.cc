@@ -68,6 +68,9 @@ std::vector<double> RopeInverseFrequencies(const RopeSpec& rope, int64_t head_di
       case RopeSpec::Scaling::kLongRope:
         frequencies.push_back(frequency / rope.wavelength_factors[static_cast<size_t>(i / 2)]);
         break;
+      case RopeSpec::Scaling::kNoRotation:
+        frequencies.push_back(0);
+        break;
     }
   }
   return frequencies;

@@ -120,6 +120,13 @@ TEST(RopeInverseFrequencies, LongRopeHasAFactorForEach) {
             scaled);
 }
 
+TEST(MakeRopeTable, MayRotateNothing) {
+  const auto table = MakeRopeTable({.scaling = RopeSpec::Scaling::kNoRotation}, 4, 100);
+  EXPECT_EQ(table.num_pairs(), 2);
+  EXPECT_EQ(table.Cos(99)[1], 1);
+  EXPECT_EQ(table.Sin(99)[0], 0);
+}
+
 TEST(MakeRopeTable, HasTheFactorOfQueriesAndKeys) {
   const auto table = MakeRopeTable({.theta = 10000, .attention_factor = 1.25}, 4, 3);
   EXPECT_EQ(table.num_pairs(), 2);

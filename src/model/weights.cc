@@ -202,6 +202,8 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
     ASSIGN_OR_RETURN(weights.layers.emplace_back(), TakeLayer(loader, spec, layer, make));
   }
   ASSIGN_OR_RETURN(weights.final_norm, loader.Norm("model.norm", spec.hidden_size));
+  // lm_head and adapters to it are linear: what logits are divided by may be divided by here.
+  for (float& weight : weights.final_norm) weight /= static_cast<float>(spec.logits_scaling);
   std::vector<TensorView> lm_head = {weights.embedding};
   if (spec.tie_word_embeddings) {
     RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));

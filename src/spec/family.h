@@ -76,6 +76,9 @@ struct Family {
   // Phi-3: q, k and v are one module, gate and up another; and of RoPE's types it has "longrope".
   bool fused_modules = false;
   bool long_rope = false;
+  double default_rope_theta = 10000;  // of RoPE's types as all other families have them
+  bool layers_without_rope = false;   // SmolLM3: "no_rope_layers" says which
+  bool multipliers = false;           // Granite
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/strings.h"
 #include "gmock/gmock.h"
@@ -62,6 +63,29 @@ constexpr const char* kPhi3 = R"({
   "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000.0, "sliding_window": 2047,
   "tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32064})";
 
+// ibm-granite/granite-3.2-8b-instruct, likewise.
+constexpr const char* kGranite = R"({
+  "architectures": ["GraniteForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "attention_multiplier": 0.0078125, "bos_token_id": 0, "embedding_multiplier": 12.0,
+  "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+  "intermediate_size": 12800, "logits_scaling": 16.0, "max_position_embeddings": 131072,
+  "mlp_bias": false, "model_type": "granite", "num_attention_heads": 32, "num_hidden_layers": 40,
+  "num_key_value_heads": 8, "pad_token_id": 0, "residual_multiplier": 0.22, "rms_norm_eps": 1e-05,
+  "rope_scaling": null, "rope_theta": 10000000.0, "tie_word_embeddings": true,
+  "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 49155})";
+
+// HuggingFaceTB/SmolLM3-3B, likewise, with five of its layers.
+constexpr const char* kSmolLm3 = R"({
+  "architectures": ["SmolLM3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+  "bos_token_id": null, "eos_token_id": 128012, "hidden_act": "silu", "hidden_size": 2048,
+  "intermediate_size": 11008, "layer_types": ["full_attention", "full_attention",
+  "full_attention", "full_attention", "full_attention"], "max_position_embeddings": 65536,
+  "max_window_layers": 28, "mlp_bias": false, "model_type": "smollm3", "no_rope_layer_interval": 4,
+  "no_rope_layers": [1, 1, 1, 0, 1], "num_attention_heads": 16, "num_hidden_layers": 5,
+  "num_key_value_heads": 4, "pad_token_id": 128004, "pretraining_tp": 2, "rms_norm_eps": 1e-06,
+  "rope_scaling": null, "rope_theta": 5000000.0, "sliding_window": null, "torch_dtype": "bfloat16",
+  "use_cache": false, "use_sliding_window": false, "vocab_size": 128256})";
+
 TEST(Family, ReadsGemma3ThatSees) {
   const auto spec = ParseModelSpec(Parse(kGemma3), nullptr);
   ASSERT_TRUE(spec.ok()) << spec.status();
@@ -77,7 +101,7 @@ TEST(Family, ReadsGemma3ThatSees) {
   EXPECT_FALSE(spec->HasWindow(5));
   EXPECT_TRUE(spec->HasWindow(33));
   EXPECT_EQ(spec->rope.scaling, RopeSpec::Scaling::kLinear);
-  EXPECT_EQ(spec->windowed_rope->scaling, RopeSpec::Scaling::kNone);
+  EXPECT_EQ(spec->other_rope->scaling, RopeSpec::Scaling::kNone);
   EXPECT_TRUE(spec->tie_word_embeddings);
   EXPECT_THAT(spec->eos_token_ids, ElementsAre(1, 106));
   EXPECT_EQ(spec->bos_token_id, 2);
@@ -92,7 +116,7 @@ TEST(Family, YarnStretchesPositionsOfGemma3) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->max_position_embeddings, 262144);
   EXPECT_GT(spec->rope.attention_factor, 1);
-  EXPECT_EQ(spec->windowed_rope->attention_factor, 1);
+  EXPECT_EQ(spec->other_rope->attention_factor, 1);
 }
 
 TEST(Family, ReadsMistral3) {
@@ -253,6 +277,78 @@ TEST(Family, NamesWhatIsSupported) {
   EXPECT_THAT(Message(spec.status()),
               AllOf(HasSubstr("LlamaForCausalLM"), HasSubstr("Phi3ForCausalLM, Gemma3ForCond"),
                     HasSubstr("Mistral3ForConditionalGeneration")));
+}
+
+TEST(Family, ReadsGranite) {
+  const auto spec = ParseModelSpec(Parse(kGranite), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->embedding_multiplier, 12);
+  EXPECT_EQ(spec->residual_multiplier, 0.22);
+  EXPECT_EQ(spec->logits_scaling, 16);
+  EXPECT_EQ(spec->AttentionScale(), 0.0078125);
+  EXPECT_TRUE(spec->tie_word_embeddings);
+  EXPECT_FALSE(spec->qk_norm || spec->qkv_bias || spec->scaled_embedding);
+}
+
+TEST(Family, GranitesMultipliersAreOneByDefaultAndRefusedWhereTheyMeanNothing) {
+  Json config = Parse(kGranite);
+  std::erase_if(*config.AsObject(), [](const auto& member) {
+    return member.first.ends_with("_multiplier") || member.first == "logits_scaling";
+  });
+  const auto spec = ParseModelSpec(config, nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->AttentionScale(), 1);
+  EXPECT_EQ(spec->embedding_multiplier, 1);
+  EXPECT_EQ(spec->residual_multiplier, 1);
+  EXPECT_EQ(spec->logits_scaling, 1);
+  for (const char* bad : {"0", "-1", "1e9", "\"x\""}) {
+    EXPECT_THAT(Message(ParseModelSpec(Parse(kGranite, "0.22", bad), nullptr).status()),
+                HasSubstr("\"residual_multiplier\""));
+  }
+}
+
+TEST(Family, ReadsSmolLm3) {
+  const auto layers = [](const std::string& from, const std::string& to) {
+    const auto spec = ParseModelSpec(Parse(kSmolLm3, from, to), nullptr);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    if (!spec.ok()) return std::vector<bool>();
+    EXPECT_EQ(spec->other_rope->scaling, RopeSpec::Scaling::kNoRotation);
+    return spec->other_rope_layers;
+  };
+  const auto spec = ParseModelSpec(Parse(kSmolLm3), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->rope.theta, 5e6);
+  EXPECT_TRUE(spec->tie_word_embeddings) << "by default";
+  EXPECT_FALSE(spec->sliding_window);
+  EXPECT_FALSE(spec->HasOtherRope(2));
+  EXPECT_TRUE(spec->HasOtherRope(3));
+  EXPECT_THAT(layers(R"([1, 1, 1, 0, 1])", "[0, 1, 1, 1, 0]"),
+              ElementsAre(true, false, false, false, true));
+  EXPECT_THAT(layers(R"("no_rope_layers": [1, 1, 1, 0, 1],)", ""),
+              ElementsAre(false, false, false, true, false));
+  EXPECT_THAT(layers(R"(4,
+  "no_rope_layers": [1, 1, 1, 0, 1],)",
+                     "2,"),
+              ElementsAre(false, true, false, true, false));
+  const auto without_theta =
+      ParseModelSpec(Parse(kSmolLm3, R"("rope_theta": 5000000.0,)", ""), nullptr);
+  ASSERT_TRUE(without_theta.ok()) << without_theta.status();
+  EXPECT_EQ(without_theta->rope.theta, 2e6);
+}
+
+TEST(Family, RefusesSmolLm3sLayersThatMeanNothing) {
+  for (const auto& [from, to, expected] :
+       {std::tuple("[1, 1, 1, 0, 1]", "[1, 1, 1, 0]", "\"no_rope_layers\""),
+        std::tuple("[1, 1, 1, 0, 1]", "[1, 1, 1, 2, 1]", "0 or 1 for each of 5 layers"),
+        std::tuple("[1, 1, 1, 0, 1]", "\"x\"", "\"no_rope_layers\""),
+        std::tuple(R"("no_rope_layer_interval": 4)", R"("no_rope_layer_interval": 0)",
+                   "\"no_rope_layer_interval\""),
+        std::tuple(R"("sliding_window": null)", R"("sliding_window": 4096)",
+                   "\"sliding_window\"")}) {
+    EXPECT_THAT(Message(ParseModelSpec(Parse(kSmolLm3, from, to), nullptr).status()),
+                HasSubstr(expected))
+        << to;
+  }
 }
 
 }  // namespace

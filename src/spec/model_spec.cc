@@ -36,6 +36,9 @@ constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
 constexpr int64_t kMaxTokenId = INT32_MAX;
+// Of Granite's multipliers: products of two and squares stay far from the ends of float32.
+constexpr double kMinMultiplier = 1e-4;
+constexpr double kMaxMultiplier = 1e4;
 
 // What stands here must be off: each changes the result and none is implemented.
 constexpr std::string_view kMustBeOff[] = {
@@ -168,8 +171,9 @@ Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
   spec->scaled_embedding = true;
   spec->output_norms = rules.output_norms;
   if (!rules.query_scalar_field.empty()) {
-    ASSIGN_OR_RETURN(spec->query_pre_attn_scalar,
+    ASSIGN_OR_RETURN(const double scalar,
                      ReadNumber(config, {rules.query_scalar_field, 1e-3, 1e6, 256.0}));
+    spec->attention_multiplier = 1 / std::sqrt(scalar);
   }
   if (rules.attn_softcap == 0 && !internal::IsOff(config, kAttnSoftcap)) {
     return UnsupportedField(config, kAttnSoftcap, "null or absent for " + spec->architecture);
@@ -187,16 +191,36 @@ Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
   return OkStatus();
 }
 
+Status ReadMultipliers(const Json& config, ModelSpec* spec) {
+  const auto read = [&](std::string_view key) {
+    return ReadNumber(config, {key, kMinMultiplier, kMaxMultiplier, 1.0});
+  };
+  ASSIGN_OR_RETURN(spec->embedding_multiplier, read("embedding_multiplier"));
+  ASSIGN_OR_RETURN(spec->residual_multiplier, read("residual_multiplier"));
+  ASSIGN_OR_RETURN(spec->logits_scaling, read("logits_scaling"));
+  ASSIGN_OR_RETURN(spec->attention_multiplier, read("attention_multiplier"));
+  return OkStatus();
+}
+
 Status ReadRope(const Json& config, const Family& family, ModelSpec* spec) {
   if (family.gemma && family.gemma->two_ropes) {
     ASSIGN_OR_RETURN(const internal::TwoRopes ropes,
                      internal::ParseTwoRopes(config, spec->max_position_embeddings));
     spec->rope = ropes.full;
-    spec->windowed_rope = ropes.windowed;
+    spec->other_rope = ropes.windowed;
+    for (int64_t layer = 0; layer < spec->num_layers; ++layer) {
+      spec->other_rope_layers.push_back(spec->HasWindow(layer));
+    }
   } else if (family.long_rope) {
     ASSIGN_OR_RETURN(spec->rope, internal::ParsePhi3Rope(config, *spec));
   } else {
-    ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, spec->max_position_embeddings));
+    ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, spec->max_position_embeddings,
+                                                         family.default_rope_theta));
+  }
+  if (family.layers_without_rope) {
+    ASSIGN_OR_RETURN(spec->other_rope_layers,
+                     internal::LayersWithoutRope(config, spec->num_layers));
+    spec->other_rope = {.scaling = RopeSpec::Scaling::kNoRotation};
   }
   spec->max_position_embeddings = internal::PositionsOf(spec->rope, spec->max_position_embeddings);
   return OkStatus();
@@ -290,6 +314,7 @@ Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) 
   RETURN_IF_ERROR(ReadBias(config, family, spec));
   RETURN_IF_ERROR(internal::ReadLayerWindows(config, family, spec));
   RETURN_IF_ERROR(family.gemma ? ReadGemma(config, *family.gemma, spec) : ReadSilu(config));
+  if (family.multipliers) RETURN_IF_ERROR(ReadMultipliers(config, spec));
   ASSIGN_OR_RETURN(spec->rms_norm_eps,
                    ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, family.default_rms_norm_eps}));
   return ReadRope(config, family, spec);
@@ -314,7 +339,7 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
 }
 
 double ModelSpec::AttentionScale() const {
-  return 1 / std::sqrt(query_pre_attn_scalar.value_or(static_cast<double>(head_dim)));
+  return attention_multiplier.value_or(1 / std::sqrt(static_cast<double>(head_dim)));
 }
 
 StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir) {

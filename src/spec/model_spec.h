@@ -43,7 +43,8 @@ std::string_view Name(const LinearModule& module);
 enum class MlpActivation : uint8_t { kSilu, kGeluTanh };
 
 struct RopeSpec {
-  enum class Scaling { kNone, kLinear, kLlama3, kYarn, kLongRope };
+  // kNoRotation: nothing is rotated, whatever the position (SmolLM3's NoPE layers).
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn, kLongRope, kNoRotation };
   double theta = 10000.0;
   Scaling scaling = Scaling::kNone;
   double factor = 1.0;  // of all but LongRoPE
@@ -78,8 +79,9 @@ struct ModelSpec {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   RopeSpec rope;
-  // Of the layers with a window, where theirs is another one (Gemma 3).
-  std::optional<RopeSpec> windowed_rope;
+  // Of the layers that have another one: those with a window (Gemma 3), or without RoPE (SmolLM3).
+  std::optional<RopeSpec> other_rope;
+  std::vector<bool> other_rope_layers;  // [num_layers] where there is one, else empty
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
   bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
@@ -97,8 +99,13 @@ struct ModelSpec {
   bool scaled_embedding = false;
   // Gemma 2, 3: what attention and the MLP give is normed, too, before it is added.
   bool output_norms = false;
-  // Attention's scores are divided by the square root of this, or of head_dim.
-  std::optional<double> query_pre_attn_scalar;
+  // Granite: of embeddings, and of what attention and the MLP give before it is added; and what
+  // logits are divided by.
+  double embedding_multiplier = 1;
+  double residual_multiplier = 1;
+  double logits_scaling = 1;
+  // By which attention's scores are multiplied; absent: 1 / sqrt(head_dim).
+  std::optional<double> attention_multiplier;
   // x becomes cap · tanh(x / cap): of the scores, so scaled, and of the logits (Gemma 2).
   std::optional<double> attn_softcap;
   std::optional<double> logit_softcap;
@@ -114,8 +121,9 @@ struct ModelSpec {
     return sliding_window &&
            (full_attention.empty() || !full_attention[static_cast<size_t>(layer)]);
   }
-  // Whether its RoPE is windowed_rope.
-  bool HasWindowedRope(int64_t layer) const { return windowed_rope && HasWindow(layer); }
+  bool HasOtherRope(int64_t layer) const {
+    return other_rope && other_rope_layers[static_cast<size_t>(layer)];
+  }
   // By which attention's scores are multiplied.
   double AttentionScale() const;
 

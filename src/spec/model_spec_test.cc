@@ -126,8 +126,8 @@ TEST(ModelSpec, ReadsGemma) {
   const ModelSpec spec = Parse(*config);
   EXPECT_EQ(spec.activation, MlpActivation::kGeluTanh);
   EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
-  EXPECT_FALSE(spec.output_norms || spec.qk_norm || spec.sliding_window || spec.windowed_rope);
-  EXPECT_FALSE(spec.attn_softcap || spec.logit_softcap || spec.query_pre_attn_scalar);
+  EXPECT_FALSE(spec.output_norms || spec.qk_norm || spec.sliding_window || spec.other_rope);
+  EXPECT_FALSE(spec.attn_softcap || spec.logit_softcap || spec.attention_multiplier);
   EXPECT_EQ(spec.AttentionScale(), 1.0 / 16);
   EXPECT_EQ(spec.bos_token_id, 2);
 }
@@ -150,7 +150,7 @@ TEST(ModelSpec, ReadsGemma2) {
   EXPECT_EQ(spec.activation, MlpActivation::kGeluTanh);
   EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
   EXPECT_TRUE(spec.output_norms && spec.HasWindow(0) && !spec.HasWindow(1));
-  EXPECT_FALSE(spec.qk_norm || spec.windowed_rope);
+  EXPECT_FALSE(spec.qk_norm || spec.other_rope);
   EXPECT_EQ(spec.sliding_window, 4096);
   EXPECT_EQ(spec.attn_softcap, 50.0);
   EXPECT_EQ(spec.logit_softcap, 30.0);
@@ -176,9 +176,9 @@ TEST(ModelSpec, ReadsGemma3) {
   EXPECT_TRUE(spec.unit_offset_norms && spec.scaled_embedding && spec.tie_word_embeddings);
   EXPECT_TRUE(spec.output_norms && spec.qk_norm && spec.HasWindow(4) && !spec.HasWindow(5));
   EXPECT_EQ(spec.sliding_window, 512);
-  EXPECT_TRUE(spec.HasWindowedRope(4) && !spec.HasWindowedRope(5));
-  ASSERT_TRUE(spec.windowed_rope.has_value());
-  EXPECT_EQ(spec.windowed_rope->theta, 1e4);
+  EXPECT_TRUE(spec.HasOtherRope(4) && !spec.HasOtherRope(5));
+  ASSERT_TRUE(spec.other_rope.has_value());
+  EXPECT_EQ(spec.other_rope->theta, 1e4);
   EXPECT_EQ(spec.rope.theta, 1e6);
   EXPECT_FALSE(spec.attn_softcap || spec.logit_softcap);
   EXPECT_EQ(spec.AttentionScale(), 1.0 / 16);
@@ -191,7 +191,7 @@ TEST(ModelSpec, GemmasFieldsHaveDefaultsAndLimits) {
   EXPECT_EQ(gemma2.max_position_embeddings, 8192);
   EXPECT_EQ(gemma2.attn_softcap, 50.0);
   EXPECT_EQ(gemma2.logit_softcap, 30.0);
-  EXPECT_EQ(gemma2.query_pre_attn_scalar, 256.0);
+  EXPECT_EQ(gemma2.attention_multiplier, 1.0 / 16);
   const ModelSpec gemma3 = Parse(Config("Gemma3ForCausalLM", R"({"final_logit_softcapping":5})"));
   EXPECT_EQ(gemma3.max_position_embeddings, 131072);
   EXPECT_EQ(gemma3.logit_softcap, 5.0);

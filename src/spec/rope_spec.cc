@@ -233,10 +233,11 @@ Status CheckTruncates(const RopeSpec& rope) {
 
 }  // namespace
 
-StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings) {
+StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings,
+                                 double default_theta) {
   RETURN_IF_ERROR(CheckWholeHead(config));
   ASSIGN_OR_RETURN(const double theta,
-                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, kDefaultTheta}));
+                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, default_theta}));
   ASSIGN_OR_RETURN(const std::string_view key, ParametersKey(config));
   if (key.empty()) return RopeSpec{.theta = theta};
   auto rope = ReadParameters(config, *config.Find(key), theta, max_position_embeddings);
@@ -283,9 +284,32 @@ int64_t PositionsOf(const RopeSpec& rope, int64_t max_position_embeddings) {
     case RopeSpec::Scaling::kNone:
     case RopeSpec::Scaling::kLinear:
     case RopeSpec::Scaling::kLlama3:
+    case RopeSpec::Scaling::kNoRotation:
       break;
   }
   return max_position_embeddings;
+}
+
+StatusOr<std::vector<bool>> LayersWithoutRope(const Json& config, int64_t num_layers) {
+  constexpr std::string_view kLayers = "no_rope_layers", kInterval = "no_rope_layer_interval";
+  ASSIGN_OR_RETURN(const int64_t interval, ReadInt(config, {kInterval, 1, num_layers * 2, 4}));
+  std::vector<bool> without;
+  const Json* layers = FindField(config, kLayers);
+  if (layers == nullptr) {
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      without.push_back((layer + 1) % interval == 0);
+    }
+    return without;
+  }
+  const Status bad =
+      BadField(config, kLayers, StrCat("0 or 1 for each of ", num_layers, " layers"));
+  if (layers->AsArray() == nullptr || std::ssize(*layers->AsArray()) != num_layers) return bad;
+  for (const Json& layer : *layers->AsArray()) {
+    const int64_t* rotates = layer.AsInt();
+    if (rotates == nullptr || (*rotates != 0 && *rotates != 1)) return bad;
+    without.push_back(*rotates == 0);
+  }
+  return without;
 }
 
 StatusOr<TwoRopes> ParseTwoRopes(const Json& config, int64_t max_position_embeddings) {

@@ -133,6 +133,16 @@ ADAPTERS = {
     "qwen2-yarn-bf16": (
         Adapter("all-r8-bf16", 8, 12, ALL_LINEAR, torch.bfloat16),
     ),
+    "granite-bf16": (
+        Adapter("all-r8-bf16", 8, 12, ALL_LINEAR, torch.bfloat16),
+        Adapter("head-embedding-r6", 6, 9, ("lm_head", "embed_tokens", "v_proj")),
+        Adapter("saved-r2", 2, 4, ("q_proj", "down_proj"),
+                more={"modules_to_save": ["lm_head", "embed_tokens"]}),
+        Adapter("dora-head-r3", 3, 6, ("lm_head", "o_proj"), more={"use_dora": True}),
+    ),
+    "smollm3-f32": (
+        Adapter("all-r4", 4, 6, ALL_LINEAR),
+    ),
 }
 
 

@@ -201,6 +201,26 @@ CHECKPOINTS = (
                                   beta_slow=1.0, original_max_position_embeddings=64)),
         dtype=torch.bfloat16,
     ),
+    # Four multipliers that are no powers of two, and an output matrix of its own.
+    Checkpoint(
+        "granite-bf16",
+        "Granite",
+        dict(hidden_size=64, intermediate_size=92, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, vocab_size=139, max_position_embeddings=256,
+             embedding_multiplier=1.3, residual_multiplier=0.7, attention_multiplier=0.45,
+             logits_scaling=0.6),
+        dtype=torch.bfloat16,
+    ),
+    # Layers without RoPE among those that have it.
+    Checkpoint(
+        "smollm3-f32",
+        "SmolLM3",
+        dict(hidden_size=48, intermediate_size=76, num_hidden_layers=3, num_attention_heads=3,
+             num_key_value_heads=1, vocab_size=127, max_position_embeddings=256,
+             tie_word_embeddings=True, no_rope_layers=[1, 0, 1], pad_token_id=0,
+             bos_token_id=1, eos_token_id=2,
+             rope_parameters=dict(rope_type="default", rope_theta=500.0)),
+    ),
 )
 
 

@@ -172,6 +172,10 @@ class Model:
         parameters = self.config["rope_parameters"]
         return parameters.get(self.layer_type(layer), parameters)
 
+    def has_rope(self, layer):
+        """1, or 0: SmolLM3's name of the field says the opposite of its values."""
+        return (self.config.get("no_rope_layers") or [1] * self.config["num_hidden_layers"])[layer]
+
     def project(self, x, module):
         bias = self.weights.get(f"{module}.bias", 0)
         return x @ self.weights[f"{module}.weight"].T + bias
@@ -186,9 +190,10 @@ class Model:
         head_dim = config.get("head_dim") or (config["hidden_size"] //
                                               config["num_attention_heads"])
         rope = self.rope(layer)
+        positions = torch.arange(count).double() * self.has_rope(layer)
         # Of each head the first dimensions, or all.
         rotated = int(head_dim * rope.get("partial_rotary_factor", 1))
-        angles = torch.arange(count).double()[:, None] * inverse_frequencies(rope, rotated)
+        angles = positions[:, None] * inverse_frequencies(rope, rotated)
         rotate = functools.partial(rotate_part, angles=angles,
                                    factor=attention_factor(rope, config))
         q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim))
@@ -196,8 +201,9 @@ class Model:
         v = self.heads(x, f"{prefix}.v_proj", "", head_dim)
         group = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(
+        scale = config.get("attention_multiplier") or 1 / math.sqrt(
             config.get("query_pre_attn_scalar") or head_dim)
+        scores = scale * torch.einsum("ihd,jhd->hij", q, k)
         scores = soft_cap(scores, config.get("attn_logit_softcapping"))
         distance = torch.arange(count)[:, None] - torch.arange(count)[None]
         has_window = self.layer_type(layer) == "sliding_attention"
@@ -218,18 +224,21 @@ class Model:
         # Where there are four norms, two of them are of what is added.
         normed = lambda y, name: self.norm(y, f"{prefix}.{name}_layernorm")
         sandwich = f"{prefix}.pre_feedforward_layernorm.weight" in self.weights
+        share = self.config.get("residual_multiplier", 1)
         attended = self.attention(normed(x, "input"), layer)
-        x = x + (normed(attended, "post_attention") if sandwich else attended)
+        x = x + share * (normed(attended, "post_attention") if sandwich else attended)
         changed = self.mlp(normed(x, "pre_feedforward" if sandwich else "post_attention"),
                            f"{prefix}.mlp")
-        return x + (normed(changed, "post_feedforward") if sandwich else changed)
+        return x + share * (normed(changed, "post_feedforward") if sandwich else changed)
 
     def logits(self, tokens):
         """[len(tokens), vocab_size], float64."""
         x = self.weights["model.embed_tokens.weight"][tokens]
         if self.is_gemma:
             x = x * math.sqrt(self.config["hidden_size"])
+        x = x * self.config.get("embedding_multiplier", 1)
         for layer in range(self.config["num_hidden_layers"]):
             x = self.layer(x, layer)
         logits = self.norm(x, "model.norm") @ self.weights["lm_head.weight"].T
-        return soft_cap(logits, self.config.get("final_logit_softcapping"))
+        return soft_cap(logits, self.config.get("final_logit_softcapping")) / self.config.get(
+            "logits_scaling", 1)
