@@ -1,6 +1,7 @@
 // ParseModelSpec on any JSON (its member "generation_config" stands for the other file): what it
 // accepts must be sane enough to allocate by.
 
+#include <cmath>
 #include <iterator>
 #include <string_view>
 
@@ -36,9 +37,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK_LE(std::ssize(spec->rope.wavelength_factors), spec->head_dim / 2);
   const auto num_choices = std::ssize(spec->other_rope_layers);
   CHECK_EQ(num_choices, spec->other_rope ? spec->num_layers : 0);
-  CHECK_GT(spec->embedding_multiplier, 0);
-  CHECK_GT(spec->residual_multiplier, 0);
-  CHECK_GT(spec->logits_scaling, 0);
+  const double residual = spec->residual_multiplier;
+  for (const double value : {spec->rms_norm_eps / (residual * residual),
+                             spec->embedding_multiplier / residual, spec->logits_scaling}) {
+    CHECK(std::isnormal(static_cast<float>(value)));
+  }
   for (const auto cap : {spec->attn_softcap, spec->logit_softcap}) CHECK(cap.value_or(1) > 0);
   for (const int32_t id : spec->eos_token_ids) CHECK_LT(id, spec->vocab_size);
   return 0;

@@ -184,8 +184,9 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
   config.insert(config.end(), rest.begin(), rest.end());
   const bool is_gemma = shape.kind == Kind::kGemma2 || shape.kind == Kind::kGemma3;
   if (!is_gemma) config.emplace_back("hidden_act", "silu");
-  // transformers' Qwen2 and Phi-3 have no such field.
-  const bool has_head_dim = shape.kind != Kind::kQwen2 && shape.kind != Kind::kPhi3;
+  // In transformers others have no such field.
+  const bool has_head_dim = shape.kind == Kind::kLlama || shape.kind == Kind::kMistral ||
+                            shape.kind == Kind::kQwen3 || is_gemma;
   if (has_head_dim) config.emplace_back("head_dim", shape.head_dim);
   return config;
 }

@@ -14,10 +14,6 @@ constexpr std::chrono::seconds kRetryAfter{1};  // at least, and if nobody knows
 // Messages quote what the client sent, which may be megabytes.
 constexpr size_t kMaxMessageBytes = 1000;
 
-std::string Clip(const std::string& message) {
-  return message.size() <= kMaxMessageBytes ? message : message.substr(0, kMaxMessageBytes) + " …";
-}
-
 Json StringOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 ApiError ServerError(int status, const Status& cause) {
@@ -35,6 +31,11 @@ ApiError OverloadedUntil(const std::string& message, std::optional<Duration> ret
 }
 
 }  // namespace
+
+std::string ShownMessage(const ApiError& error) {
+  const std::string& message = error.message;
+  return message.size() <= kMaxMessageBytes ? message : message.substr(0, kMaxMessageBytes) + " …";
+}
 
 ApiError InvalidField(const std::string& param, const std::string& message) {
   return {.message = message, .param = param, .code = ""};
@@ -78,7 +79,7 @@ ApiError FromStatus(const Status& status) {
 }
 
 std::string ErrorJson(const ApiError& error) {
-  return Json(Json::Object{{"error", Json::Object{{"message", Clip(error.message)},
+  return Json(Json::Object{{"error", Json::Object{{"message", ShownMessage(error)},
                                                   {"type", error.type},
                                                   {"param", StringOrNull(error.param)},
                                                   {"code", StringOrNull(error.code)}}}})

@@ -43,6 +43,8 @@ ApiError Overloaded(const std::string& message);
 // With its RetryAfter, if it has one.
 ApiError FromStatus(const Status& status);
 
+// Its message, or the beginning of a long one.
+std::string ShownMessage(const ApiError& error);
 // `{"error":{"message","type","param","code"}}`.
 std::string ErrorJson(const ApiError& error);
 // With Retry-After where the client may try again, and WWW-Authenticate for 401.

@@ -11,13 +11,10 @@
 namespace aril::gateway {
 namespace {
 
-bool IsEmpty(const Json* value) {
-  return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
-}
-
 // OpenAI's older form of tools.
 void RefuseFunctions(JsonFields& fields) {
-  if (!IsEmpty(fields.Find("functions"))) fields.Fail("functions", "is not supported; use `tools`");
+  if (!IsEmptyList(fields.Find("functions")))
+    fields.Fail("functions", "is not supported; use `tools`");
   const Json* call = fields.Find("function_call");
   if (call != nullptr && !IsText(call, "none") && !IsText(call, "auto")) {
     fields.Fail("function_call", "is not supported; use `tool_choice`");
@@ -66,9 +63,9 @@ ApiResult<Conversation> ReadConversation(JsonFields& fields) {
 
 ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
                                            AdapterId adapter) {
-  const auto conversation = ReadConversation(fields);
+  auto conversation = ReadConversation(fields);
   if (!conversation.ok()) return conversation.error();
-  return EncodeConversation(conversation.value(), fields, context, adapter);
+  return EncodeConversation(std::move(conversation.value()), fields, context, adapter);
 }
 
 ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
@@ -87,7 +84,9 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   auto conversation = ReadConversation(fields);
   if (!conversation.ok()) return conversation.error();
   conversation.value().max_tokens = max_tokens;
-  if (auto error = AskFor(conversation.value(), fields, context, &request)) return *error;
+  if (auto error = AskFor(std::move(conversation.value()), fields, context, &request)) {
+    return *error;
+  }
   return request;
 }
 

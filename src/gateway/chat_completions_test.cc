@@ -284,6 +284,13 @@ TEST(ChatMessages, ContentBecomesText) {
             R"([{"role":"assistant","content":""},{"role":"assistant","content":""}])");
 }
 
+// As /v1/responses has them: some clients send one history to both.
+TEST(ChatMessages, PartsMayBeThoseOfResponses) {
+  EXPECT_EQ(Normalized(R"([{"role":"user","content":[{"type":"input_text","text":"a"},
+                            {"type":"output_text","text":"b"},{"type":"refusal","refusal":"c"}]}])"),
+            R"([{"role":"user","content":"a\nb\nc"}])");
+}
+
 TEST(ChatMessages, NullMembersAreAbsent) {
   // An assistant's turn as OpenAI's library dumps it. Templates ask "'tool_calls' in message".
   EXPECT_EQ(Normalized(R"([{"role":"assistant","content":"Hi","refusal":null,"annotations":[],

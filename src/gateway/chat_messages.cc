@@ -114,8 +114,10 @@ ApiResult<std::string> TextOf(const Json& content, const std::string& where) {
   for (size_t i = 0; i < parts->size(); ++i) {
     const std::string* part = PartText((*parts)[i]);
     if (part == nullptr) {
-      return Wrong(StrCat(where, "[", i, "]"),
-                   "must be {\"type\": \"text\", \"text\": \"…\"}: this model takes text only.");
+      return Wrong(
+          StrCat(where, "[", i, "]"),
+          "must be a part of text, {\"type\": \"text\", \"text\": \"…\"} (or \"input_text\" "
+          "or \"output_text\"): this model takes text only.");
     }
     if (i > 0) text += '\n';
     text += *part;

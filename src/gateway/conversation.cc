@@ -60,19 +60,18 @@ void ReadVariables(JsonFields& fields, const std::string& effort, ChatPrompt* pr
   if (object != nullptr) variables.insert(variables.end(), object->begin(), object->end());
   prompt->variables = std::move(variables);
   JsonFields inner(prompt->variables, "chat_template_kwargs.");
-  const Json* tools = inner.Find("tools");
-  if (tools != nullptr && (tools->AsArray() == nullptr || !tools->AsArray()->empty())) {
+  if (!IsEmptyList(inner.Find("tools"))) {
     inner.Fail("tools", "is not taken from here; give `tools` in the request itself");
   }
   prompt->documents = ReadDocuments(fields.Find("documents") != nullptr ? fields : inner);
   fields.Take(inner);
 }
 
-// What the template gets.
-ChatPrompt ReadChatPrompt(const Conversation& conversation, JsonFields& fields,
+// What the template gets. Takes the messages.
+ChatPrompt ReadChatPrompt(Conversation& conversation, JsonFields& fields,
                           const RequestContext& context) {
   ChatPrompt prompt;
-  prompt.messages = conversation.messages;
+  prompt.messages = std::move(conversation.messages);
   prompt.tools = conversation.tools.shown;
   prompt.unix_seconds = context.unix_seconds;
   prompt.continue_final_message = fields.GetBool("continue_final_message", false);
@@ -106,7 +105,8 @@ size_t BeginningOfLast(const Json& messages, std::string_view text) {
   return said.empty() ? text.size() : std::min(text.rfind(said), text.size());
 }
 
-ApiResult<EncodedChat> Encode(const Conversation& conversation, JsonFields& fields,
+// Takes the messages.
+ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
                               const RequestContext& context, AdapterId adapter) {
   ChatPrompt prompt = ReadChatPrompt(conversation, fields, context);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
@@ -198,8 +198,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
 
 }  // namespace
 
-ApiResult<std::vector<int32_t>> EncodeConversation(const Conversation& conversation,
-                                                   JsonFields& fields,
+ApiResult<std::vector<int32_t>> EncodeConversation(Conversation conversation, JsonFields& fields,
                                                    const RequestContext& context,
                                                    AdapterId adapter) {
   auto chat = Encode(conversation, fields, context, adapter);
@@ -207,7 +206,7 @@ ApiResult<std::vector<int32_t>> EncodeConversation(const Conversation& conversat
   return std::move(chat.value().tokens);
 }
 
-std::optional<ApiError> AskFor(const Conversation& conversation, JsonFields& fields,
+std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
                                const RequestContext& context, CompletionRequest* request) {
   const ServedModel& model = context.model;
   auto chat = Encode(conversation, fields, context, request->first_adapter());

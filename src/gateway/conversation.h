@@ -29,15 +29,14 @@ struct Conversation {
 // Its tokens, as the template of the adapter, or of the base model, shows it to the model. Reads
 // the fields that concern the template: chat_template_kwargs and the like. Thread-safe, as all
 // functions here.
-ApiResult<std::vector<int32_t>> EncodeConversation(const Conversation& conversation,
-                                                   JsonFields& fields,
+ApiResult<std::vector<int32_t>> EncodeConversation(Conversation conversation, JsonFields& fields,
                                                    const RequestContext& context,
                                                    AdapterId adapter);
 
 // Makes it the one prompt of a request whose model and generation fields have been read: applies
 // the template, tokenizes the result (takes time in proportion to it), and says how reasoning and
 // calls are found in the answer. 400 if that cannot be; nullopt: it is done.
-std::optional<ApiError> AskFor(const Conversation& conversation, JsonFields& fields,
+std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
                                const RequestContext& context, CompletionRequest* request);
 
 }  // namespace aril::gateway

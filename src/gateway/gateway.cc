@@ -426,7 +426,7 @@ void Gateway::HandleKeptResponse(ApiCall call) {
   call.responder->Respond(ErrorResponse(
       {.status = 404,
        .message = "There is no " + call.request.path +
-                  " here. No answers are kept: what /v1/responses has answered is with its client.",
+                  " here: /v1/responses keeps no answers, and has nothing beneath it.",
        .param = "",
        .code = ""}));
 }

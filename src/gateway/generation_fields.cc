@@ -373,7 +373,6 @@ std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
   const wire::SamplingParams& sampling = request.common.sampling;
   const int64_t of_token = sampling.num_logprobs.value_or(0) + 1;
   const LogprobFields names = LogprobFieldsOf(request.endpoint);
-  const bool repeats = request.stream && request.endpoint == Endpoint::kResponses;
   int64_t num_tokens = 0;
   for (const CompletionPrompt& prompt : request.prompts) {
     const auto num_prompt = static_cast<int64_t>(prompt.tokens.size());
@@ -386,14 +385,6 @@ std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request) {
                  num_prompt, " tokens of the prompt, with ", of_token - 1,
                  " alternatives for each: more than the ", kMaxLogprobsOfEvent,
                  " that one event may have. Ask without `stream`, or for fewer `logprobs`."));
-    }
-    if (repeats && prompt.max_tokens * of_token > kMaxLogprobsRepeated) {
-      return InvalidField(
-          "stream", StrCat("The last events of a stream would repeat the logprobs of up to ",
-                           prompt.max_tokens, " tokens, with ", of_token - 1,
-                           " alternatives for each: more than the ", kMaxLogprobsRepeated,
-                           " that they may. Ask without `stream`, or for fewer ", names.tokens,
-                           " or `", names.alternatives, "`."));
     }
   }
   num_tokens *= request.best_of;

@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxLogprobsOfAnswer = int64_t{1} << 20;
 // Most of the prompt's in a stream, whose first event has them all and is put together between
 // those of others (a whole answer is not).
 inline constexpr int64_t kMaxLogprobsOfEvent = int64_t{1} << 16;
-// Most of them in a stream of /v1/responses, whose last four events have all of them.
+// Most of them that the ends of a message in a stream of /v1/responses repeat, four times.
 inline constexpr int64_t kMaxLogprobsRepeated = kMaxLogprobsOfEvent / 4;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
@@ -53,8 +53,7 @@ std::optional<ApiError> CheckNumSequences(int64_t num_prompts, const CompletionR
                                           const CompletionLimits& limits);
 
 // 400 if the answer may have more logprobs than fit into memory beside those of others: of each
-// token (of a stream, of the prompt's with `echo`, or those that its end repeats), the alternatives
-// included.
+// token (of a stream, of the prompt's with `echo`), the alternatives included.
 std::optional<ApiError> CheckNumLogprobs(const CompletionRequest& request);
 
 }  // namespace aril::gateway

@@ -96,6 +96,10 @@ bool IsText(const Json* value, std::string_view text) {
   return value != nullptr && value->AsString() != nullptr && *value->AsString() == text;
 }
 
+bool IsEmptyList(const Json* value) {
+  return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
+}
+
 std::optional<std::vector<int32_t>> ReadIntArray(const Json::Array& array, int32_t min,
                                                  int32_t max) {
   std::vector<int32_t> ids;

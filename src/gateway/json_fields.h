@@ -59,6 +59,9 @@ class JsonFields {
 // Whether a field is there, and this text.
 bool IsText(const Json* value, std::string_view text);
 
+// Whether a field is absent, or an array of nothing.
+bool IsEmptyList(const Json* value);
+
 // Elements of `array` as token ids in [min, max]; nullopt if one is something else.
 std::optional<std::vector<int32_t>> ReadIntArray(const Json::Array& array, int32_t min,
                                                  int32_t max);

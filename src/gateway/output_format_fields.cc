@@ -233,7 +233,7 @@ void RefuseUnsupported(JsonFields& fields) {
     if (fields.Find(name) == nullptr) continue;
     fields.Fail(name,
                 "is not supported; this server takes JSON schemas, regular expressions and choices "
-                "(`response_format`, `structured_outputs`)");
+                "(`response_format`, of responses `text.format`, and `structured_outputs`)");
   }
 }
 

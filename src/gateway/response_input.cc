@@ -20,42 +20,57 @@ constexpr size_t kMaxShownType = 64;
 
 using MaybeError = std::optional<ApiError>;
 
+bool IsSystem(const Json& message) {
+  return IsText(message.Find("role"), "system") || IsText(message.Find("role"), "developer");
+}
+
 // Puts items together to messages, in their order.
 class InputReader {
  public:
+  // Two of the system's that follow one another are one: most templates know one, at the beginning.
+  void AddSystem(const std::string& role, std::string text);
   void Add(std::string_view role, std::string text) {
     messages_.push_back(Json::Object{{"role", std::string(role)}, {"content", std::move(text)}});
   }
   MaybeError AddItem(const Json& item, const std::string& where);
-  Json::Array Finish() {
-    EndTurn();
-    return std::move(messages_);
-  }
+  Json::Array Finish() { return std::move(messages_); }
 
  private:
   MaybeError AddMessage(const Json& item, const std::string& where);
   MaybeError AddReasoning(const Json& item, const std::string& where);
   MaybeError AddCall(const Json& item, const std::string& where);
   MaybeError AddOutput(const Json& item, const std::string& where);
-  // A message of the assistant's, with what it thought before.
-  Json& BeginTurn(std::string text);
-  // What has been thought and led to nothing is a message of its own.
-  void EndTurn() {
-    if (!reasoning_.empty()) BeginTurn("");
-  }
+  // The assistant's message that is the last one, or else a new one.
+  Json& Turn();
 
   Json::Array messages_;
-  std::string reasoning_;                                // that no message has yet
   std::unordered_map<std::string, std::string> called_;  // functions, by the calls' ids
 };
 
-Json& InputReader::BeginTurn(std::string text) {
-  Add("assistant", std::move(text));
-  Json& message = messages_.back();
-  if (!reasoning_.empty()) {
-    message.AsObject()->emplace_back("reasoning_content", std::exchange(reasoning_, {}));
+// Puts `text` behind what a member, which may be absent, says.
+void Append(Json& message, std::string_view name, std::string_view separator, std::string text) {
+  Json* member = message.Find(name);
+  if (member == nullptr) {
+    message.AsObject()->emplace_back(name, std::move(text));
+  } else if (member->AsString()->empty()) {
+    *member = std::move(text);
+  } else if (!text.empty()) {
+    *member = StrCat(*member->AsString(), separator, text);
   }
-  return message;
+}
+
+Json& InputReader::Turn() {
+  if (messages_.empty() || !IsText(messages_.back().Find("role"), "assistant")) {
+    Add("assistant", "");
+  }
+  return messages_.back();
+}
+
+void InputReader::AddSystem(const std::string& role, std::string text) {
+  if (messages_.empty() || !IsSystem(messages_.back())) return Add(role, std::move(text));
+  Json& last = messages_.back();
+  if (!IsText(last.Find("role"), role)) *last.Find("role") = "system";
+  Append(last, "content", "\n\n", std::move(text));
 }
 
 MaybeError InputReader::AddItem(const Json& item, const std::string& where) {
@@ -88,10 +103,11 @@ MaybeError InputReader::AddMessage(const Json& item, const std::string& where) {
   auto text = TextOf(*content, where + ".content");
   if (!text.ok()) return text.error();
   if (role == "assistant") {
-    BeginTurn(std::move(text.value()));
-  } else {
-    EndTurn();
+    Append(Turn(), "content", "\n", std::move(text.value()));
+  } else if (role == "user") {
     Add(role, std::move(text.value()));
+  } else {
+    AddSystem(role, std::move(text.value()));
   }
   return std::nullopt;
 }
@@ -118,8 +134,7 @@ MaybeError InputReader::AddReasoning(const Json& item, const std::string& where)
                   "must be {\"type\": \"reasoning_text\", \"text\": …}");
       return fields.error();
     }
-    if (!reasoning_.empty()) reasoning_ += '\n';
-    reasoning_ += *text->AsString();
+    if (!text->AsString()->empty()) Append(Turn(), "reasoning_content", "\n", *text->AsString());
   }
   return std::nullopt;
 }
@@ -132,12 +147,12 @@ MaybeError InputReader::AddCall(const Json& item, const std::string& where) {
   if (name.empty()) fields.Fail("name", "is required");
   const std::string text = fields.GetString("arguments", "");
   if (!fields.ok()) return fields.error();
+  // Its arguments were cut, and nobody made it.
+  if (IsText(fields.Find("status"), "incomplete")) return std::nullopt;
   auto arguments = ParseArguments(text, where + ".arguments");
   if (!arguments.ok()) return arguments.error();
   called_[id] = name;
-  const bool goes_on = reasoning_.empty() && !messages_.empty() &&
-                       IsText(messages_.back().Find("role"), "assistant");
-  Json& message = goes_on ? messages_.back() : BeginTurn("");
+  Json& message = Turn();
   if (message.Find("tool_calls") == nullptr) {
     message.AsObject()->emplace_back("tool_calls", Json::Array());
   }
@@ -164,7 +179,6 @@ MaybeError InputReader::AddOutput(const Json& item, const std::string& where) {
   }
   auto text = TextOf(*output, where + ".output");
   if (!text.ok()) return text.error();
-  EndTurn();
   Add("tool", std::move(text.value()));
   Json::Object& message = *messages_.back().AsObject();
   message.emplace_back("tool_call_id", id);
@@ -176,7 +190,7 @@ MaybeError InputReader::AddOutput(const Json& item, const std::string& where) {
 
 ApiResult<Json> MessagesOfInput(const Json& input, const std::string& instructions) {
   InputReader reader;
-  if (!instructions.empty()) reader.Add("system", instructions);
+  if (!instructions.empty()) reader.AddSystem("system", instructions);
   if (const std::string* text = input.AsString()) {
     reader.Add("user", *text);
   } else if (const Json::Array* items = input.AsArray(); items != nullptr && !items->empty()) {
@@ -186,7 +200,9 @@ ApiResult<Json> MessagesOfInput(const Json& input, const std::string& instructio
   } else {
     return InvalidField("input", "`input` must be a text, or an array of items that is not empty.");
   }
-  return NormalizeMessages(Json(reader.Finish()));
+  Json::Array messages = reader.Finish();
+  if (messages.empty()) return InvalidField("input", "`input` has nothing that could be answered.");
+  return NormalizeMessages(Json(std::move(messages)));
 }
 
 }  // namespace aril::gateway

@@ -12,8 +12,8 @@ namespace aril::gateway {
 
 // The messages of a chat (gateway/chat_messages.h) that a text, or an array of messages, calls of
 // functions, their outputs and reasoning, stands for, behind the instructions if there are any.
-// What an assistant thought, said and called, one after the other, is one message. 400 names the
-// item. Thread-safe.
+// What an assistant thought, said and called in a row is one message, as templates know them, and
+// so is what the system says in a row. 400 names the item. Thread-safe.
 ApiResult<Json> MessagesOfInput(const Json& input, const std::string& instructions);
 
 }  // namespace aril::gateway

@@ -29,9 +29,23 @@ TEST(ResponseInput, MayBeMessages) {
                            {"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},
                          {"type":"message","id":"msg_1","role":"assistant","status":"completed",
                           "content":[{"type":"output_text","text":"c","annotations":[]}]},
+                         {"role":"user","content":""},
                          {"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}])"),
             R"([{"role":"developer","content":"d"},{"role":"user","content":"a\nb"},)"
-            R"({"role":"assistant","content":"c"},{"role":"assistant","content":"no"}])");
+            R"({"role":"assistant","content":"c"},{"role":"user","content":""},)"
+            R"({"role":"assistant","content":"no"}])");
+}
+
+// Codex sends all three. Most templates show one such message, and only at the beginning.
+TEST(ResponseInput, PutsWhatTheSystemSaysTogether) {
+  const std::string items =
+      R"([{"role":"developer","content":"d"},{"role":"system","content":"s"},
+          {"role":"user","content":"u"},{"role":"developer","content":"later"}])";
+  EXPECT_EQ(Messages(items, "I"),
+            R"([{"role":"system","content":"I\n\nd\n\ns"},{"role":"user","content":"u"},)"
+            R"({"role":"developer","content":"later"}])");
+  EXPECT_EQ(Messages(R"([{"role":"developer","content":"a"},{"role":"developer","content":"b"}])"),
+            R"([{"role":"developer","content":"a\n\nb"}])");
 }
 
 constexpr char kCall[] =
@@ -63,13 +77,23 @@ TEST(ResponseInput, PutsWhatAnAssistantDidTogether) {
   EXPECT_EQ(Messages(Items({call, output})),
             std::string(R"([{"role":"assistant","content":"","tool_calls":[)") + kCallJson +
                 R"(]},{"role":"tool","content":"2","tool_call_id":"c1","name":"add"}])");
-  // An answer that was cut before it had begun; and what belongs to the next call.
-  EXPECT_EQ(Messages(Items({reasoning, user, said, reasoning, call})),
-            std::string(R"([{"role":"assistant","content":"","reasoning_content":"r1\nr2",)") +
-                R"("thinking":"r1\nr2"},{"role":"user","content":"u"},)" +
-                R"({"role":"assistant","content":"So"},)" +
-                R"({"role":"assistant","content":"","reasoning_content":"r1\nr2","tool_calls":[)" +
-                kCallJson + R"(],"thinking":"r1\nr2"}])");
+  // In whatever order.
+  EXPECT_EQ(Messages(Items({call, said, reasoning, said, output})),
+            std::string(R"([{"role":"assistant","content":"So\nSo","tool_calls":[)") + kCallJson +
+                R"(],"reasoning_content":"r1\nr2","thinking":"r1\nr2"},)" +
+                R"({"role":"tool","content":"2","tool_call_id":"c1","name":"add"}])");
+  // An answer that was cut before it had begun.
+  EXPECT_EQ(Messages(Items({reasoning, user})),
+            R"([{"role":"assistant","content":"","reasoning_content":"r1\nr2",)"
+            R"("thinking":"r1\nr2"},{"role":"user","content":"u"}])");
+}
+
+// As it is in the output of an answer that max_output_tokens has cut.
+TEST(ResponseInput, PassesOverACallThatWasCut) {
+  EXPECT_EQ(Messages(Items({R"({"role":"assistant","content":"So"})",
+                            R"({"type":"function_call","call_id":"c","name":"f","arguments":"{\"a",
+                                "status":"incomplete"})"})),
+            R"([{"role":"assistant","content":"So"}])");
 }
 
 TEST(ResponseInput, TakesOutputsOfSeveralParts) {
@@ -82,6 +106,8 @@ TEST(ResponseInput, PassesOverReasoningThatNobodyCanRead) {
   EXPECT_EQ(Messages(Items({R"({"type":"reasoning","summary":[],"encrypted_content":null})",
                             R"({"role":"user","content":"u"})"})),
             R"([{"role":"user","content":"u"}])");
+  EXPECT_THAT(Messages(R"([{"type":"reasoning","summary":[]}])"),
+              HasSubstr("input `input` has nothing"));
 }
 
 TEST(ResponseInput, ErrorsNameTheItem) {

@@ -16,6 +16,9 @@ namespace {
 constexpr std::string_view kIncludeLogprobs = "message.output_text.logprobs";
 // Of an element of `include` that a request brings into a message.
 constexpr size_t kMaxShown = 64;
+// Of what an answer repeats of its request, each of them, as JSON text: a stream does so three
+// times.
+constexpr size_t kMaxRepeatedBytes = 32 << 10;
 
 // Besides those that no answer from here has: parts of tools that a server runs itself, and
 // reasoning that only its server can read.
@@ -55,6 +58,11 @@ constexpr Renamed kRenamed[] = {{"messages", "`input`"},
                                 {"reasoning_effort", "`reasoning.effort`"},
                                 {"functions", "`tools`"}};
 
+bool AsksForNothing(const Json& value) {
+  return (value.AsBool() != nullptr && !*value.AsBool()) ||
+         (value.AsArray() != nullptr && value.AsArray()->empty());
+}
+
 void RefuseOthers(JsonFields& fields) {
   for (const NeedsStore& need : kNeedStore) {
     if (fields.Find(need.field) != nullptr) fields.Fail(need.field, need.message);
@@ -65,13 +73,15 @@ void RefuseOthers(JsonFields& fields) {
   if (fields.GetBool("background", false)) {
     fields.Fail("background", "must be false: there is nowhere to fetch the answer from");
   }
-  if (fields.GetString("truncation", "disabled") != "disabled") {
-    fields.Fail("truncation", "must be \"disabled\": nothing is left out of a conversation");
+  // "auto" leaves something out of a conversation that is too long, which is an error here.
+  const std::string truncation = fields.GetString("truncation", "disabled");
+  if (truncation != "disabled" && truncation != "auto") {
+    fields.Fail("truncation", "must be \"disabled\" or \"auto\"");
   }
   for (const Renamed& renamed : kRenamed) {
-    if (fields.Find(renamed.field) != nullptr) {
-      fields.Fail(renamed.field, StrCat("is ", renamed.here, " here"));
-    }
+    const Json* value = fields.Find(renamed.field);
+    if (value == nullptr || AsksForNothing(*value)) continue;
+    fields.Fail(renamed.field, StrCat("is ", renamed.here, " here"));
   }
 }
 
@@ -121,7 +131,7 @@ void ReadAnswerFields(JsonFields& fields, const ServedModel& model, CompletionRe
   }
 }
 
-// `reasoning`: how much of it, and whether there is to be a summary.
+// `reasoning`: how much of it. What is asked of summaries says only how they would be shown.
 void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
   const Json* options = fields.Find("reasoning");
   if (options == nullptr) return;
@@ -130,14 +140,18 @@ void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
   }
   JsonFields inner(*options, "reasoning.");
   reasoning->effort = inner.GetString("effort", "");
-  if (inner.GetString("summary", "auto") != "auto") {
-    inner.Fail("summary", "must be \"auto\": reasoning is given as it is, not summarized");
-  }
+  inner.GetString("summary", "");
   fields.Take(inner);
 }
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
   Conversation conversation = {.field = "input", .messages = {}};
+  // The answer repeats them also where the choice is "none".
+  const Json* tools = fields.Find("tools");
+  if (tools != nullptr && tools->AsArray() == nullptr) {
+    fields.Fail("tools", "must be an array, not " + tools->KindName());
+  }
+  fields.GetBool("parallel_tool_calls", true);
   conversation.tools = ReadTools(fields, ToolStyle::kFlat);
   conversation.reasoning = ReadReasoning(fields);
   ReadReasoningOptions(fields, &conversation.reasoning);
@@ -160,33 +174,29 @@ std::optional<ApiError> CheckLogprobs(const CompletionRequest& request) {
                                         "/v1/chat/completions, whose logprobs are of all tokens."));
 }
 
-// What OpenAI's answers say of their requests, as JSON text.
-std::string Repeated(const JsonFields& fields, const CompletionRequest& request) {
-  const auto given = [&](std::string_view name, Json otherwise) {
+// What OpenAI's answers say of their requests, as JSON text; what is very long is left out.
+std::string Repeated(const JsonFields& fields, const GenerationDefaults& defaults) {
+  std::string repeated = R"({"previous_response_id":null,"store":false)";
+  const auto add = [&](std::string_view name, const Json& otherwise) {
     const Json* value = fields.Find(name);
-    return value == nullptr ? std::move(otherwise) : *value;
+    std::string text = (value == nullptr ? otherwise : *value).Dump();
+    if (text.size() > kMaxRepeatedBytes) text = otherwise.Dump();
+    repeated += StrCat(",\"", name, "\":", text);
   };
-  const wire::SamplingParams& sampling = request.common.sampling;
-  Json::Object repeated = {
-      {"instructions", given("instructions", {})},
-      {"max_output_tokens", given("max_output_tokens", {})},
-      {"metadata", given("metadata", Json::Object())},
-      {"parallel_tool_calls", given("parallel_tool_calls", true)},
-      {"previous_response_id", nullptr},
-      {"reasoning", given("reasoning", Json::Object{{"effort", nullptr}, {"summary", nullptr}})},
-      {"store", false},
-      {"temperature", given("temperature", double{sampling.temperature})},
-      {"text", given("text", Json::Object{{"format", Json::Object{{"type", "text"}}}})},
-      {"tool_choice", given("tool_choice", "auto")},
-      {"tools", given("tools", Json::Array())},
-      {"top_logprobs", given("top_logprobs", 0)},
-      {"top_p", given("top_p", double{sampling.top_p})},
-      {"truncation", "disabled"},
-  };
-  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) {
-    if (fields.Find(name) != nullptr) repeated.emplace_back(name, *fields.Find(name));
-  }
-  return Json(std::move(repeated)).Dump();
+  add("instructions", {});
+  add("max_output_tokens", {});
+  add("metadata", Json::Object());
+  add("parallel_tool_calls", true);
+  add("reasoning", Json::Object{{"effort", nullptr}, {"summary", nullptr}});
+  add("temperature", defaults.temperature);
+  add("text", Json::Object{{"format", Json::Object{{"type", "text"}}}});
+  add("tool_choice", "auto");
+  add("tools", Json::Array());
+  add("top_logprobs", 0);
+  add("top_p", defaults.top_p);
+  add("truncation", "disabled");
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"}) add(name, {});
+  return repeated + "}";
 }
 
 }  // namespace
@@ -208,9 +218,11 @@ ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
   auto conversation = ReadConversation(fields);
   if (!conversation.ok()) return conversation.error();
   conversation.value().max_tokens = max_tokens;
-  if (auto error = AskFor(conversation.value(), fields, context, &request)) return *error;
+  if (auto error = AskFor(std::move(conversation.value()), fields, context, &request)) {
+    return *error;
+  }
   if (auto error = CheckLogprobs(request)) return *error;
-  request.repeated = Repeated(fields, request);
+  request.repeated = Repeated(fields, context.model.generation_defaults);
   return request;
 }
 

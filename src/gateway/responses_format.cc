@@ -1,12 +1,15 @@
 // OpenAI's responses format: an answer is a list of items (reasoning, a message, calls), a stream
 // tells how they grow.
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
 #include "base/strings.h"
 #include "gateway/answer_format.h"
+#include "gateway/generation_fields.h"
 #include "gateway/sse.h"
 
 namespace aril::gateway {
@@ -27,42 +30,35 @@ constexpr std::string_view kInProgress = "in_progress";
 constexpr std::string_view kCompleted = "completed";
 constexpr std::string_view kIncomplete = "incomplete";
 
-// What a reasoning item and a message have as their content.
-Json PartJson(const Item& item) {
+// What a reasoning item and a message have as their content, as JSON text. `text`: quoted.
+std::string PartText(const Item& item, const std::string& text) {
   if (item.kind == ItemKind::kReasoning) {
-    return Json::Object{{"type", "reasoning_text"}, {"text", item.text}};
+    return StrCat(R"({"type":"reasoning_text","text":)", text, '}');
   }
-  return Json::Object{{"type", "output_text"},
-                      {"text", item.text},
-                      {"annotations", Json::Array()},
-                      {"logprobs", item.logprobs}};
+  return StrCat(R"({"type":"output_text","text":)", text, R"(,"annotations":[],"logprobs":)",
+                Json(item.logprobs).Dump(), '}');
 }
 
-// `content`: [], or what it has.
-Json ItemJson(const Item& item, std::string_view status, Json::Array content) {
+// `content`: the part that it has, or nothing. Of a call, its arguments, quoted.
+std::string ItemText(const Item& item, std::string_view status, std::string_view content) {
   switch (item.kind) {
     case ItemKind::kReasoning:
-      return Json::Object{{"type", "reasoning"},          {"id", item.id},
-                          {"summary", Json::Array()},     {"content", std::move(content)},
-                          {"encrypted_content", nullptr}, {"status", std::string(status)}};
+      return StrCat(R"({"type":"reasoning","id":")", item.id, R"(","summary":[],"content":[)",
+                    content, R"(],"encrypted_content":null,"status":")", status, "\"}");
     case ItemKind::kMessage:
-      return Json::Object{{"type", "message"},
-                          {"id", item.id},
-                          {"status", std::string(status)},
-                          {"role", "assistant"},
-                          {"content", std::move(content)}};
+      return StrCat(R"({"type":"message","id":")", item.id, R"(","status":")", status,
+                    R"(","role":"assistant","content":[)", content, "]}");
     case ItemKind::kCall:
-      return Json::Object{{"type", "function_call"}, {"id", item.id},
-                          {"call_id", item.call_id}, {"name", item.name},
-                          {"arguments", item.text},  {"status", std::string(status)}};
+      return StrCat(R"({"type":"function_call","id":")", item.id, R"(","call_id":")", item.call_id,
+                    R"(","name":)", JsonQuote(item.name), R"(,"arguments":)", content,
+                    R"(,"status":")", status, "\"}");
   }
   CHECK(false);
 }
 
-Json WholeItem(const Item& item, std::string_view status) {
-  Json::Array content;
-  if (item.kind != ItemKind::kCall) content.push_back(PartJson(item));
-  return ItemJson(item, status, std::move(content));
+std::string WholeItem(const Item& item, std::string_view status) {
+  const std::string text = JsonQuote(item.text);
+  return ItemText(item, status, item.kind == ItemKind::kCall ? text : PartText(item, text));
 }
 
 Json UsageJson(const Usage& usage) {
@@ -92,10 +88,15 @@ Ending EndingOf(const std::optional<wire::FinishReason>& finish, const Usage& us
   return ending;
 }
 
-// An empty answer is one, too, if nothing was cut before it.
-bool LacksMessage(const std::vector<Item>& items, const Ending& ending) {
-  return items.empty() ||
-         (items.back().kind == ItemKind::kReasoning && ending.status == kCompleted);
+// What a client may do about it, in OpenAI's words.
+const char* CodeOf(const ApiError& error) {
+  if (error.status == 429) return "rate_limit_exceeded";
+  return error.status < 500 ? "invalid_prompt" : "server_error";
+}
+
+// An answer has a message, though it be empty, unless it has calls or was cut while it reasoned.
+bool LacksMessage(std::optional<ItemKind> last, const Ending& ending) {
+  return !last || (*last == ItemKind::kReasoning && ending.status == kCompleted);
 }
 
 class ResponsesFormat final : public AnswerFormat {
@@ -106,8 +107,8 @@ class ResponsesFormat final : public AnswerFormat {
   std::string Full(const std::vector<ChoiceView>& choices, const Usage& usage) const override;
   std::unique_ptr<AnswerStream> Stream(bool with_usage) const override;
 
-  // The object that answers, or that a stream's events hold, as JSON text.
-  std::string Response(const std::vector<Item>& items, const Ending& ending) const;
+  // The object that answers, or that a stream's events hold, as JSON text. `items`: likewise.
+  std::string Response(const std::vector<std::string>& items, const Ending& ending) const;
   // An item that is the answer's `index`th.
   Item MakeItem(ItemKind kind, size_t index) const;
   Item MakeCall(const ToolCallDelta& call, size_t index) const;
@@ -117,26 +118,14 @@ class ResponsesFormat final : public AnswerFormat {
   const std::string& repeated_;
 };
 
-std::string ResponsesFormat::Response(const std::vector<Item>& items, const Ending& ending) const {
-  Json::Array output;
-  for (size_t i = 0; i < items.size(); ++i) {
-    // Only the last one can have been cut.
-    const bool is_whole = i + 1 < items.size() || ending.status == kCompleted;
-    output.push_back(WholeItem(items[i], is_whole ? kCompleted : kIncomplete));
-  }
-  const Json own = Json::Object{{"id", head_.id},
-                                {"object", "response"},
-                                {"created_at", head_.created},
-                                {"status", std::string(ending.status)},
-                                {"background", false},
-                                {"error", ending.error},
-                                {"incomplete_details", ending.incomplete_details},
-                                {"model", head_.model},
-                                {"output", std::move(output)},
-                                {"usage", ending.usage}};
-  std::string response = own.Dump();
-  response.back() = ',';
-  return response.append(repeated_, 1);  // without its brace
+std::string ResponsesFormat::Response(const std::vector<std::string>& items,
+                                      const Ending& ending) const {
+  return StrCat(R"({"id":)", JsonQuote(head_.id), R"(,"object":"response","created_at":)",
+                head_.created, R"(,"status":")", ending.status, R"(","background":false,"error":)",
+                ending.error.Dump(), R"(,"incomplete_details":)", ending.incomplete_details.Dump(),
+                R"(,"model":)", JsonQuote(head_.model), R"(,"output":[)", Join(items, ","),
+                R"(],"usage":)", ending.usage.Dump(), ',',
+                std::string_view(repeated_).substr(1));  // without its brace
 }
 
 Item ResponsesFormat::MakeItem(ItemKind kind, size_t index) const {
@@ -159,24 +148,30 @@ std::string ResponsesFormat::Full(const std::vector<ChoiceView>& choices,
   const ChoiceView& choice = choices.front();  // there is one
   const ChoiceDelta& said = *choice.delta;
   std::vector<Item> items;
-  if (!said.reasoning.empty()) {
-    items.push_back(MakeItem(ItemKind::kReasoning, 0));
-    items.back().text = said.reasoning;
-  }
-  if (!said.text.empty() || !said.logprobs.empty()) {
-    items.push_back(MakeItem(ItemKind::kMessage, items.size()));
-    items.back().text = said.text;
+  const auto add = [&](Item item, std::string text) {
+    item.text = std::move(text);
+    items.push_back(std::move(item));
+  };
+  if (!said.reasoning.empty()) add(MakeItem(ItemKind::kReasoning, 0), said.reasoning);
+  if (!said.text.empty() || (choice.with_logprobs && !said.logprobs.empty())) {
+    add(MakeItem(ItemKind::kMessage, items.size()), said.text);
     if (choice.with_logprobs) items.back().logprobs = internal::TokenLogprobs(said.logprobs);
   }
   for (const ToolCallDelta& call : said.tool_calls) {
-    items.push_back(MakeCall(call, items.size()));
-    items.back().text = call.arguments;
+    add(MakeCall(call, items.size()), call.arguments);
   }
   const Ending ending = EndingOf(said.finish, usage);
-  if (LacksMessage(items, ending)) items.push_back(MakeItem(ItemKind::kMessage, items.size()));
-  return Response(items, ending);
+  const auto last = items.empty() ? std::nullopt : std::optional(items.back().kind);
+  if (LacksMessage(last, ending)) add(MakeItem(ItemKind::kMessage, items.size()), "");
+  std::vector<std::string> output;
+  for (const Item& item : items) {
+    // The last one may have been cut.
+    output.push_back(WholeItem(item, &item == &items.back() ? ending.status : kCompleted));
+  }
+  return Response(output, ending);
 }
 
+// Items that have ended are kept as their text, which the last event repeats.
 class ResponsesStream final : public AnswerStream {
  public:
   explicit ResponsesStream(const ResponsesFormat& format) : format_(format) {}
@@ -191,90 +186,102 @@ class ResponsesStream final : public AnswerStream {
   std::string Fail(const ApiError& error) override;
 
  private:
-  void Add(std::string_view type, Json::Object members);
+  // `members`: of the event, as JSON text.
+  void Add(std::string_view type, std::string_view members);
   void AddResponse(std::string_view type, const Ending& ending) {
-    events_ +=
-        SseEvent(type, StrCat(R"({"type":")", type, R"(","sequence_number":)", next_number_++,
-                              R"(,"response":)", format_.Response(items_, ending), '}'));
+    Add(type, StrCat(R"("response":)", format_.Response(ended_, ending)));
   }
-  // The same, of the item that grows.
-  void AddOfItem(std::string_view type, Json::Object members);
-  void AddOfPart(std::string_view type, Json::Object members);
+  // The same, of the item that grows, and of its content.
+  void AddOfItem(std::string_view type, std::string_view members);
+  void AddOfPart(std::string_view type, std::string_view members) {
+    AddOfItem(type, StrCat(R"("content_index":0,)", members));
+  }
+  std::string OutputIndex() const { return StrCat(R"("output_index":)", ended_.size()); }
+  size_t NextIndex() const { return ended_.size() + (open_ ? 1 : 0); }
   void Say(ItemKind kind, const std::string& text, Json::Array logprobs);
+  // Up to so many that the item's end may repeat them.
+  void KeepLogprobs(Json::Array logprobs);
   void Open(Item item);
   void Close(std::string_view status);
 
   const ResponsesFormat& format_;
-  std::vector<Item> items_;
-  bool is_open_ = false;  // the last one
+  std::vector<std::string> ended_;
+  std::optional<Item> open_;  // the one that grows
+  std::optional<ItemKind> last_;
+  int64_t num_logprobs_ = 0;  // of the open one, alternatives included
   std::optional<wire::FinishReason> finish_;
   int64_t next_number_ = 0;
   std::string events_;  // to be returned
 };
 
-void ResponsesStream::Add(std::string_view type, Json::Object members) {
-  Json::Object event = {{"type", std::string(type)}, {"sequence_number", next_number_++}};
-  for (auto& member : members) event.push_back(std::move(member));
-  events_ += SseEvent(type, Json(std::move(event)).Dump());
+void ResponsesStream::Add(std::string_view type, std::string_view members) {
+  events_ += SseEvent(type, StrCat(R"({"type":")", type, R"(","sequence_number":)", next_number_++,
+                                   ',', members, '}'));
 }
 
-void ResponsesStream::AddOfItem(std::string_view type, Json::Object members) {
-  Json::Object all = {{"item_id", items_.back().id},
-                      {"output_index", static_cast<int64_t>(items_.size()) - 1}};
-  for (auto& member : members) all.push_back(std::move(member));
-  Add(type, std::move(all));
-}
-
-void ResponsesStream::AddOfPart(std::string_view type, Json::Object members) {
-  members.insert(members.begin(), {"content_index", 0});
-  AddOfItem(type, std::move(members));
+void ResponsesStream::AddOfItem(std::string_view type, std::string_view members) {
+  Add(type, StrCat(R"("item_id":")", open_->id, "\",", OutputIndex(), ',', members));
 }
 
 void ResponsesStream::Open(Item item) {
-  if (is_open_) Close(kCompleted);
-  is_open_ = true;
-  items_.push_back(std::move(item));
-  Add("response.output_item.added", {{"output_index", static_cast<int64_t>(items_.size()) - 1},
-                                     {"item", ItemJson(items_.back(), kInProgress, {})}});
-  if (items_.back().kind == ItemKind::kCall) return;
-  AddOfPart("response.content_part.added", {{"part", PartJson(items_.back())}});
+  if (open_) Close(kCompleted);
+  open_ = std::move(item);
+  last_ = open_->kind;
+  num_logprobs_ = 0;
+  const bool is_call = open_->kind == ItemKind::kCall;
+  Add("response.output_item.added",
+      StrCat(OutputIndex(), R"(,"item":)", ItemText(*open_, kInProgress, is_call ? R"("")" : "")));
+  if (is_call) return;
+  AddOfPart("response.content_part.added", StrCat(R"("part":)", PartText(*open_, R"("")")));
+}
+
+void ResponsesStream::KeepLogprobs(Json::Array logprobs) {
+  for (const Json& token : logprobs) {
+    num_logprobs_ += 1 + std::ssize(*token.Find("top_logprobs")->AsArray());
+  }
+  if (num_logprobs_ > kMaxLogprobsRepeated) {
+    open_->logprobs = {};
+  } else {
+    std::ranges::move(logprobs, std::back_inserter(open_->logprobs));
+  }
 }
 
 void ResponsesStream::Say(ItemKind kind, const std::string& text, Json::Array logprobs) {
-  if (!is_open_ || items_.back().kind != kind) Open(format_.MakeItem(kind, items_.size()));
-  Item& item = items_.back();
-  item.text += text;
-  item.logprobs.insert(item.logprobs.end(), logprobs.begin(), logprobs.end());
+  if (!open_ || open_->kind != kind) Open(format_.MakeItem(kind, NextIndex()));
+  open_->text += text;
+  const std::string delta = StrCat(R"("delta":)", JsonQuote(text));
   switch (kind) {
     case ItemKind::kReasoning:
-      return AddOfPart("response.reasoning_text.delta", {{"delta", text}});
+      return AddOfPart("response.reasoning_text.delta", delta);
     case ItemKind::kMessage:
-      return AddOfPart("response.output_text.delta",
-                       {{"delta", text}, {"logprobs", std::move(logprobs)}});
+      AddOfPart("response.output_text.delta",
+                StrCat(delta, R"(,"logprobs":)", Json(logprobs).Dump()));
+      return KeepLogprobs(std::move(logprobs));
     case ItemKind::kCall:
-      return AddOfItem("response.function_call_arguments.delta", {{"delta", text}});
+      return AddOfItem("response.function_call_arguments.delta", delta);
   }
 }
 
 void ResponsesStream::Close(std::string_view status) {
-  const Item& item = items_.back();
-  switch (item.kind) {
-    case ItemKind::kReasoning:
-      AddOfPart("response.reasoning_text.done", {{"text", item.text}});
-      AddOfPart("response.content_part.done", {{"part", PartJson(item)}});
-      break;
-    case ItemKind::kMessage:
-      AddOfPart("response.output_text.done", {{"text", item.text}, {"logprobs", item.logprobs}});
-      AddOfPart("response.content_part.done", {{"part", PartJson(item)}});
-      break;
-    case ItemKind::kCall:
-      AddOfItem("response.function_call_arguments.done",
-                {{"name", item.name}, {"arguments", item.text}});
-      break;
+  const std::string text = JsonQuote(open_->text);
+  std::string content = text;
+  if (open_->kind == ItemKind::kCall) {
+    AddOfItem("response.function_call_arguments.done",
+              StrCat(R"("name":)", JsonQuote(open_->name), R"(,"arguments":)", text));
+  } else {
+    content = PartText(*open_, text);
+    if (open_->kind == ItemKind::kReasoning) {
+      AddOfPart("response.reasoning_text.done", StrCat(R"("text":)", text));
+    } else {
+      AddOfPart("response.output_text.done",
+                StrCat(R"("text":)", text, R"(,"logprobs":)", Json(open_->logprobs).Dump()));
+    }
+    AddOfPart("response.content_part.done", StrCat(R"("part":)", content));
   }
-  Add("response.output_item.done", {{"output_index", static_cast<int64_t>(items_.size()) - 1},
-                                    {"item", WholeItem(item, status)}});
-  is_open_ = false;
+  std::string item = ItemText(*open_, status, content);
+  Add("response.output_item.done", StrCat(OutputIndex(), R"(,"item":)", item));
+  ended_.push_back(std::move(item));
+  open_.reset();
 }
 
 std::string ResponsesStream::Append(const ChoiceView& choice) {
@@ -286,7 +293,7 @@ std::string ResponsesStream::Append(const ChoiceView& choice) {
     Say(ItemKind::kMessage, delta.text, std::move(logprobs));
   }
   for (const ToolCallDelta& call : delta.tool_calls) {
-    if (!call.name.empty()) Open(format_.MakeCall(call, items_.size()));
+    if (!call.name.empty()) Open(format_.MakeCall(call, NextIndex()));
     if (!call.arguments.empty()) Say(ItemKind::kCall, call.arguments, {});
   }
   if (delta.finish) finish_ = delta.finish;
@@ -295,18 +302,19 @@ std::string ResponsesStream::Append(const ChoiceView& choice) {
 
 std::string ResponsesStream::End(const Usage& usage) {
   const Ending ending = EndingOf(finish_, usage);
-  if (LacksMessage(items_, ending)) Open(format_.MakeItem(ItemKind::kMessage, items_.size()));
-  if (is_open_) Close(ending.status);
+  if (LacksMessage(last_, ending)) {
+    Open(format_.MakeItem(ItemKind::kMessage, NextIndex()));
+  }
+  if (open_) Close(ending.status);
   AddResponse(StrCat("response.", ending.status), ending);
   return std::exchange(events_, {});
 }
 
+// An item that has not ended is in the response, but is not said to be done: clients would read it.
 std::string ResponsesStream::Fail(const ApiError& error) {
-  const char* code = error.status == 429 ? "rate_limit_exceeded" : "server_error";
-  if (is_open_) Close(kIncomplete);
-  AddResponse(
-      "response.failed",
-      {.status = "failed", .error = Json::Object{{"code", code}, {"message", error.message}}});
+  if (open_) ended_.push_back(WholeItem(*open_, kIncomplete));
+  const Json::Object shown = {{"code", CodeOf(error)}, {"message", ShownMessage(error)}};
+  AddResponse("response.failed", {.status = "failed", .error = shown});
   return std::exchange(events_, {});
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "gateway/gateway_test_fixture.h"
+#include "gateway/generation_fields.h"
 #include "gateway/json_fields.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -226,18 +227,43 @@ TEST_F(ResponsesServiceTest, StreamsSayThatTheyWereCut) {
               SizeIs(1));
 }
 
+// Nothing is said to be done: clients would read an object that was cut, or make the call.
 TEST_F(ResponsesServiceTest, StreamsSayWhyTheyFailed) {
   Start();
   auto answer = SendLater(R"(,"stream":true)");
-  const SequenceId sequence = WaitForRequest();
+  SequenceId sequence = WaitForRequest();
   port_.Emit(sequence, "o");
   port_.EmitError(sequence, Internal("broken"));
   const auto events = Events(answer.get());
-  EXPECT_EQ(Types(events).back(), "response.failed");
+  EXPECT_THAT(
+      Types(events),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta", "response.failed"));
   EXPECT_EQ(Text(events.back(), {"response", "status"}), R"("failed")");
   EXPECT_EQ(Text(events.back(), {"response", "error", "code"}), R"("server_error")");
   EXPECT_THAT(Text(events.back(), {"response", "error", "message"}), HasSubstr("broken"));
   EXPECT_EQ(Text(events.back(), {"response", "output", "0", "status"}), R"("incomplete")");
+  EXPECT_EQ(Text(events.back(), {"response", "output", "0", "content", "0", "text"}), R"("o")");
+
+  answer = SendLater(StrCat(kTools, R"(,"stream":true)"));
+  sequence = WaitForRequest();
+  port_.Emit(sequence, R"(<call>{"name": "add", "arguments": {"a)");
+  port_.EmitError(sequence, InvalidArgument(std::string(5000, 'x')));
+  const auto of_call = Events(answer.get());
+  EXPECT_EQ(Text(of_call.back(), {"response", "output", "0", "arguments"}), R"("{\"a")");
+  EXPECT_EQ(Text(of_call.back(), {"response", "error", "code"}), R"("invalid_prompt")");
+  EXPECT_LT(of_call.back().Dump().size(), 3000u);
+  for (const std::string& type : Types(of_call)) EXPECT_FALSE(type.ends_with(".done")) << type;
+}
+
+TEST_F(ResponsesServiceTest, ThatFailBeforeTheyBeginAreErrorsAsAnywhere) {
+  Start();
+  port_.RefuseAfter(0, ResourceExhausted("full"));
+  for (const char* stream : {"", R"(,"stream":true)"}) {
+    const HttpResponse response = SendLater(stream).get();
+    EXPECT_EQ(response.status, 503);
+    EXPECT_THAT(response.body, HasSubstr(R"({"error":{)"));
+  }
 }
 
 TEST_F(ResponsesServiceTest, GiveLogprobsOfTheirText) {
@@ -261,12 +287,32 @@ TEST_F(ResponsesServiceTest, GiveLogprobsOfTheirText) {
             expected);
 }
 
+// All of them would be in the last four events.
+TEST_F(ResponsesServiceTest, DoNotRepeatMoreLogprobsThanAFew) {
+  Start();
+  const auto top = static_cast<size_t>(kMaxLogprobsRepeated) - 1;
+  for (const size_t num_top : {top, top + 1}) {
+    auto answer = SendLater(StrCat(kWithLogprobs, R"(,"stream":true)"));
+    wire::TokenEvent event = {
+        .sequence = WaitForRequest(), .token = 'a', .finish = wire::FinishReason::kStop};
+    event.logprobs = {
+        {.logprob = -0.5f, .top = std::vector<wire::TokenLogprob>(num_top, {'b', -1})}};
+    port_.EmitEvents({event});
+    const std::string body = answer.get().body;
+    size_t num_shown = 0;  // where the token stands itself, and not as an alternative
+    for (size_t at = 0; (at = body.find(R"({"token":"a",)", at)) != std::string::npos; ++at) {
+      ++num_shown;
+    }
+    EXPECT_EQ(num_shown, num_top == top ? 5u : 1u) << "in its delta, and in four ends";
+  }
+}
+
 TEST_F(ResponsesServiceTest, AreNotKept) {
   Start();
   EXPECT_EQ(Send("GET", "/v1/responses").status, 405);
   const HttpResponse one = Send("GET", "/v1/responses/resp_1");
   EXPECT_EQ(one.status, 404);
-  EXPECT_THAT(one.body, HasSubstr("No answers are kept"));
+  EXPECT_THAT(one.body, HasSubstr("keeps no answers"));
   EXPECT_EQ(Send("DELETE", "/v1/responses/resp_1").status, 404);
   EXPECT_EQ(Send("POST", "/v1/responses/resp_1/cancel").status, 404);
 }

@@ -39,21 +39,39 @@ TEST(Responses, HaveTheDefaultsOfOpenAi) {
   EXPECT_FALSE(request.stream || request.logprobs);
   EXPECT_THAT(request.common.stop_token_ids, ElementsAre(kEosToken));
   EXPECT_EQ(request.repeated,
-            R"({"instructions":null,"max_output_tokens":null,"metadata":{},)"
-            R"("parallel_tool_calls":true,"previous_response_id":null,)"
-            R"("reasoning":{"effort":null,"summary":null},"store":false,"temperature":1.0,)"
+            R"({"previous_response_id":null,"store":false,"instructions":null,)"
+            R"("max_output_tokens":null,"metadata":{},"parallel_tool_calls":true,)"
+            R"("reasoning":{"effort":null,"summary":null},"temperature":1.0,)"
             R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],)"
-            R"("top_logprobs":0,"top_p":1.0,"truncation":"disabled"})");
+            R"("top_logprobs":0,"top_p":1.0,"truncation":"disabled","user":null,)"
+            R"("safety_identifier":null,"prompt_cache_key":null})");
+}
+
+// A stream does so three times, whatever its client reads.
+TEST(Responses, RepeatNothingThatIsVeryLong) {
+  const auto repeated = [](const std::string& members) {
+    const auto parsed = ParseMembers(members);
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    return parsed.ok() ? parsed.value().repeated : "";
+  };
+  const auto metadata = [&](size_t size) {
+    return repeated(R"("metadata":{"a":")" + std::string(size, 'x') + R"("})");
+  };
+  EXPECT_THAT(metadata((32 << 10) - 8), HasSubstr("xxx"));
+  EXPECT_THAT(metadata((32 << 10) - 7), HasSubstr(R"("metadata":{},)"));
+  EXPECT_THAT(
+      repeated(R"("tool_choice":"none","tools":[{"a":")" + std::string(1 << 20, 'x') + R"("}])"),
+      HasSubstr(R"("tools":[],)"));
 }
 
 TEST(Responses, ReadTheirFields) {
   const auto parsed = ParseMembers(
       R"("instructions":"I","max_output_tokens":5,"temperature":0.5,"top_p":0.25,"stream":true,
          "include":["message.output_text.logprobs","reasoning.encrypted_content"],"top_logprobs":3,
-         "store":false,"background":false,"truncation":"disabled","service_tier":"auto",
+         "store":false,"background":false,"truncation":"auto","service_tier":"auto",
          "metadata":{"a":"b"},"user":"u","text":{"format":{"type":"text"},"verbosity":"medium"},
-         "seed":7,"top_k":9,"chat_template_kwargs":{"mood":"!"},"tool_choice":"none",
-         "reasoning":{"summary":"auto"},"reasoning_format":"none","stream_options":{"include_obfuscation":false},
+         "seed":7,"top_k":9,"logprobs":false,"functions":[],"chat_template_kwargs":{"mood":"!"},"tool_choice":"none",
+         "reasoning":{"summary":"detailed"},"reasoning_format":"none","stream_options":{"include_obfuscation":false},
          "previous_response_id":null,"conversation":null,"prompt":null,"unknown":{})");
   EXPECT_EQ(PromptOf(parsed), "s:I;u:Hi;a:!");
   const CompletionRequest& request = parsed.value();
@@ -64,7 +82,7 @@ TEST(Responses, ReadTheirFields) {
   for (const char* repeated :
        {R"("instructions":"I")", R"("max_output_tokens":5)", R"("metadata":{"a":"b"})",
         R"("temperature":0.5)", R"("top_p":0.25)", R"("user":"u")", R"("tool_choice":"none")",
-        R"("reasoning":{"summary":"auto"})", R"("verbosity":"medium")"}) {
+        R"("reasoning":{"summary":"detailed"})", R"("verbosity":"medium")"}) {
     EXPECT_THAT(request.repeated, HasSubstr(repeated));
   }
 }
@@ -141,8 +159,8 @@ TEST(Responses, RefuseWhatTheyCannotDoByNamingIt) {
            {R"("prompt":{"id":"p"})", "prompt", "`instructions`"},
            {R"("store":true)", "store", "keeps no answers"},
            {R"("background":true)", "background", "must be false"},
-           {R"("truncation":"auto")", "truncation", "\"disabled\""},
-           {R"("messages":[])", "messages", "is `input` here"},
+           {R"("truncation":"left")", "truncation", "\"disabled\" or \"auto\""},
+           {R"("messages":[{}])", "messages", "is `input` here"},
            {R"("max_tokens":5)", "max_tokens", "is `max_output_tokens` here"},
            {R"("max_completion_tokens":5)", "max_completion_tokens", "`max_output_tokens`"},
            {R"("logprobs":true)", "logprobs", "`top_logprobs`"},
@@ -172,7 +190,10 @@ TEST(Responses, RefuseWhatTheyCannotDoByNamingIt) {
             "text.format.schema", "cannot be kept to"},
            {R"("reasoning":"high")", "reasoning", "must be an object"},
            {R"("reasoning":{"effort":7})", "reasoning.effort", "must be a string"},
-           {R"("reasoning":{"summary":"detailed"})", "reasoning.summary", "not summarized"},
+           {R"("reasoning":{"summary":7})", "reasoning.summary", "must be a string"},
+           {R"("tools":"x","tool_choice":"none")", "tools", "must be an array"},
+           {R"("parallel_tool_calls":1,"tool_choice":"none")", "parallel_tool_calls",
+            "must be a boolean"},
            {R"("tools":[{"type":"web_search"}])", "tools[0]", "tools that a server runs itself"},
            {R"("tools":[{"type":"function"}])", "tools[0].name", "is required"},
            {R"("tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}])",
@@ -193,28 +214,6 @@ TEST(Responses, RefuseWhatTheyCannotDoByNamingIt) {
   }
   EXPECT_EQ(Parse(R"({"model":"base"})").error().message, "`input` is required.");
   EXPECT_EQ(Parse(R"({"input":"Hi"})").error().param, "model");
-}
-
-// A stream's last events have all of them.
-TEST(Responses, BoundTheLogprobsThatAStreamRepeats) {
-  const auto whole = MakeServedModel();
-  const ServedModel model = {.spec = whole->spec,
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
-                             .catalog = whole->catalog,
-                             .chat_dialect = whole->chat_dialect,
-                             .max_model_len = 100'000};
-  const auto param = [&](int64_t max_tokens, int top, const std::string& members) {
-    const auto parsed = ParseResponsesRequest(
-        StrCat(R"({"model":"base","input":"Hi","reasoning_format":"none","max_output_tokens":)",
-               max_tokens, R"(,"include":["message.output_text.logprobs"],"top_logprobs":)", top,
-               members, "}"),
-        {.model = model, .limits = {}, .tenant = kDefaultTenant});
-    return parsed.ok() ? "" : parsed.error().param;
-  };
-  EXPECT_EQ(param(16384, 0, R"(,"stream":true)"), "");
-  EXPECT_EQ(param(16385, 0, R"(,"stream":true)"), "stream");
-  EXPECT_EQ(param(16385, 0, ""), "");
-  EXPECT_EQ(param(60'000, 20, ""), "top_logprobs");
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ float EmbeddingScale(const ModelSpec& spec, DType dtype) {
   if (!spec.scaled_embedding) {
     return static_cast<float>(spec.embedding_multiplier / spec.residual_multiplier);
   }
+  CHECK(spec.embedding_multiplier == 1 && spec.residual_multiplier == 1);
   const auto scale = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   if (dtype == DType::kBF16) return ToFloat(ToBF16(scale));
   if (dtype == DType::kF16) return ToFloat(ToF16(scale));
@@ -28,6 +29,7 @@ float EmbeddingScale(const ModelSpec& spec, DType dtype) {
 }
 
 float NormEps(const ModelSpec& spec) {
+  CHECK(!spec.output_norms || spec.residual_multiplier == 1);
   return static_cast<float>(spec.rms_norm_eps /
                             (spec.residual_multiplier * spec.residual_multiplier));
 }

@@ -18,7 +18,8 @@ kernels::Activation ActivationOf(const ModelSpec& spec);
 // By what embeddings are multiplied before they are the stream. Gemma's is a number of the model's
 // dtype, as in transformers.
 float EmbeddingScale(const ModelSpec& spec, DType dtype);
-// Of the norms of the stream, and of what is added to it.
+// Of the norms of the stream; norms of what is added to it (Gemma's) have the same one, since no
+// model has those and the multiplier.
 float NormEps(const ModelSpec& spec);
 
 // Of attention's scores; and their cap, 0 for none.

@@ -27,6 +27,7 @@ enum class WindowRule {
   kAllLayers,    // "sliding_window": on every layer, or null
   kUpperLayers,  // Qwen: on those from "max_window_layers", if "use_sliding_window" says so
   kMostLayers,   // Gemma 2, 3: on all but one of so many
+  kUnused,       // SmolLM3: none unless "use_sliding_window" says so, which is not supported
 };
 
 // What only the families of Gemma have. A field that such a family has not is named "" here.
@@ -76,7 +77,7 @@ struct Family {
   // Phi-3: q, k and v are one module, gate and up another; and of RoPE's types it has "longrope".
   bool fused_modules = false;
   bool long_rope = false;
-  double default_rope_theta = 10000;  // of RoPE's types as all other families have them
+  double default_rope_theta = 10000;  // of all but Gemma 3 and Phi-3, which have rules of their own
   bool layers_without_rope = false;   // SmolLM3: "no_rope_layers" says which
   bool multipliers = false;           // Granite
   std::optional<int32_t> default_bos_token_id;

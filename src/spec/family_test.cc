@@ -275,7 +275,7 @@ TEST(Family, NamesWhatIsSupported) {
   const auto spec =
       ParseModelSpec(Parse(R"({"architectures": ["Qwen2VLForConditionalGeneration"]})"), nullptr);
   EXPECT_THAT(Message(spec.status()),
-              AllOf(HasSubstr("LlamaForCausalLM"), HasSubstr("Phi3ForCausalLM, Gemma3ForCond"),
+              AllOf(HasSubstr("LlamaForCausalLM"), HasSubstr("SmolLM3ForCausalLM, Gemma3ForCond"),
                     HasSubstr("Mistral3ForConditionalGeneration")));
 }
 
@@ -290,6 +290,19 @@ TEST(Family, ReadsGranite) {
   EXPECT_FALSE(spec->qk_norm || spec->qkv_bias || spec->scaled_embedding);
 }
 
+// As transformers 5 writes it, and as the larger ones since 4.1 are: nothing tied.
+TEST(Family, ReadsGraniteInNewerWords) {
+  const auto spec = ParseModelSpec(
+      Parse(kGranite,
+            R"("rope_scaling": null, "rope_theta": 10000000.0, "tie_word_embeddings": true)",
+            R"("rope_parameters": {"rope_theta": 50000000, "rope_type": "default"},
+               "rope_scaling": null, "tie_word_embeddings": false)"),
+      nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->rope.theta, 5e7);
+  EXPECT_FALSE(spec->tie_word_embeddings);
+}
+
 TEST(Family, GranitesMultipliersAreOneByDefaultAndRefusedWhereTheyMeanNothing) {
   Json config = Parse(kGranite);
   std::erase_if(*config.AsObject(), [](const auto& member) {
@@ -301,9 +314,13 @@ TEST(Family, GranitesMultipliersAreOneByDefaultAndRefusedWhereTheyMeanNothing) {
   EXPECT_EQ(spec->embedding_multiplier, 1);
   EXPECT_EQ(spec->residual_multiplier, 1);
   EXPECT_EQ(spec->logits_scaling, 1);
-  for (const char* bad : {"0", "-1", "1e9", "\"x\""}) {
-    EXPECT_THAT(Message(ParseModelSpec(Parse(kGranite, "0.22", bad), nullptr).status()),
-                HasSubstr("\"residual_multiplier\""));
+  for (const char* bad : {"0", "-1", "1e9", "\"x\"", "null"}) {
+    for (const auto& [field, value] :
+         {std::pair("residual_multiplier", "0.22"), std::pair("embedding_multiplier", "12.0"),
+          std::pair("attention_multiplier", "0.0078125"), std::pair("logits_scaling", "16.0")}) {
+      EXPECT_THAT(Message(ParseModelSpec(Parse(kGranite, value, bad), nullptr).status()),
+                  HasSubstr(StrCat('"', field, '"')));
+    }
   }
 }
 
@@ -330,6 +347,30 @@ TEST(Family, ReadsSmolLm3) {
   "no_rope_layers": [1, 1, 1, 0, 1],)",
                      "2,"),
               ElementsAre(false, true, false, true, false));
+  // What transformers does not read, or takes all the same.
+  EXPECT_THAT(layers(R"("no_rope_layer_interval": 4)", R"("no_rope_layer_interval": 0)"),
+              ElementsAre(false, false, false, true, false));
+  EXPECT_THAT(layers("[1, 1, 1, 0, 1]", "[1, 1, 1, 0, 1, 0, 0]"),
+              ElementsAre(false, false, false, true, false));
+  EXPECT_THAT(layers(R"(4,
+  "no_rope_layers": [1, 1, 1, 0, 1],)",
+                     "1000,"),
+              ElementsAre(false, false, false, false, false));
+  layers(R"("sliding_window": null)", R"("sliding_window": 4096)");
+  const auto yarn = ParseModelSpec(Parse(kSmolLm3, R"("rope_scaling": null)",
+                                         R"("rope_scaling": {"rope_type": "yarn", "factor": 2.0,
+                                "original_max_position_embeddings": 65536})"),
+                                   nullptr);
+  ASSERT_TRUE(yarn.ok()) << yarn.status();
+  EXPECT_GT(yarn->rope.attention_factor, 1);
+  EXPECT_EQ(yarn->other_rope->attention_factor, 1);
+  EXPECT_EQ(yarn->max_position_embeddings, 131072);
+  const auto inside =
+      ParseModelSpec(Parse(kSmolLm3, R"("rope_scaling": null, "rope_theta": 5000000.0)",
+                           R"("rope_parameters": {"rope_type": "default"})"),
+                     nullptr);
+  ASSERT_TRUE(inside.ok()) << inside.status();
+  EXPECT_EQ(inside->rope.theta, 2e6);
   const auto without_theta =
       ParseModelSpec(Parse(kSmolLm3, R"("rope_theta": 5000000.0,)", ""), nullptr);
   ASSERT_TRUE(without_theta.ok()) << without_theta.status();
@@ -339,12 +380,16 @@ TEST(Family, ReadsSmolLm3) {
 TEST(Family, RefusesSmolLm3sLayersThatMeanNothing) {
   for (const auto& [from, to, expected] :
        {std::tuple("[1, 1, 1, 0, 1]", "[1, 1, 1, 0]", "\"no_rope_layers\""),
-        std::tuple("[1, 1, 1, 0, 1]", "[1, 1, 1, 2, 1]", "0 or 1 for each of 5 layers"),
+        std::tuple("[1, 1, 1, 0, 1]", "[1, 1, 1, 2, 1]",
+                   "0 or 1 for each of 5 layers, or for more"),
         std::tuple("[1, 1, 1, 0, 1]", "\"x\"", "\"no_rope_layers\""),
-        std::tuple(R"("no_rope_layer_interval": 4)", R"("no_rope_layer_interval": 0)",
-                   "\"no_rope_layer_interval\""),
-        std::tuple(R"("sliding_window": null)", R"("sliding_window": 4096)",
-                   "\"sliding_window\"")}) {
+        std::tuple(R"(4,
+  "no_rope_layers": [1, 1, 1, 0, 1],)",
+                   "0,", "\"no_rope_layer_interval\""),
+        std::tuple(R"("sliding_window": null, "torch_dtype": "bfloat16",
+  "use_cache": false, "use_sliding_window": false)",
+                   R"("sliding_window": 4096, "use_sliding_window": true)",
+                   "\"use_sliding_window\"")}) {
     EXPECT_THAT(Message(ParseModelSpec(Parse(kSmolLm3, from, to), nullptr).status()),
                 HasSubstr(expected))
         << to;

@@ -101,6 +101,12 @@ Status ReadLayerWindows(const Json& config, const Family& family, ModelSpec* spe
       if (!used || is_null) return CheckLayerTypes(config, *spec);
       return ReadMixedWindows(config, family, spec);
     }
+    case WindowRule::kUnused: {
+      ASSIGN_OR_RETURN(const bool used, ReadBool(config, "use_sliding_window", false));
+      if (!used || window == nullptr || is_null) return CheckLayerTypes(config, *spec);
+      return UnsupportedField(config, "use_sliding_window",
+                              StrCat("false for ", family.architecture));
+    }
     case WindowRule::kMostLayers:
       if (is_null) return BadField(config, "sliding_window", "the size of a window");
       return ReadMixedWindows(config, family, spec);

@@ -192,7 +192,10 @@ Status ReadGemma(const Json& config, const GemmaRules& rules, ModelSpec* spec) {
 }
 
 Status ReadMultipliers(const Json& config, ModelSpec* spec) {
-  const auto read = [&](std::string_view key) {
+  const auto read = [&](std::string_view key) -> StatusOr<double> {
+    const Json* value = config.Find(key);
+    // Versions of transformers disagree on what null means.
+    if (value != nullptr && value->is_null()) return BadField(config, key, "a number");
     return ReadNumber(config, {key, kMinMultiplier, kMaxMultiplier, 1.0});
   };
   ASSIGN_OR_RETURN(spec->embedding_multiplier, read("embedding_multiplier"));

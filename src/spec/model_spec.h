@@ -121,7 +121,7 @@ struct ModelSpec {
     return sliding_window &&
            (full_attention.empty() || !full_attention[static_cast<size_t>(layer)]);
   }
-  bool HasOtherRope(int64_t layer) const {
+  bool HasOtherRope(int64_t layer) const {  // whether its RoPE is other_rope
     return other_rope && other_rope_layers[static_cast<size_t>(layer)];
   }
   // By which attention's scores are multiplied.

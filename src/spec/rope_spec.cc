@@ -23,6 +23,7 @@ constexpr double kMinFactor = 1e-3;
 constexpr double kMaxFactor = 1e6;
 constexpr double kMaxAttentionFactor = 100;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
+constexpr int64_t kMaxInterval = int64_t{1} << 24;
 constexpr std::string_view kOriginalPositions = "original_max_position_embeddings";
 
 // The object that scales: "rope_scaling" wins over "rope_parameters" where both say something.
@@ -292,23 +293,24 @@ int64_t PositionsOf(const RopeSpec& rope, int64_t max_position_embeddings) {
 
 StatusOr<std::vector<bool>> LayersWithoutRope(const Json& config, int64_t num_layers) {
   constexpr std::string_view kLayers = "no_rope_layers", kInterval = "no_rope_layer_interval";
-  ASSIGN_OR_RETURN(const int64_t interval, ReadInt(config, {kInterval, 1, num_layers * 2, 4}));
   std::vector<bool> without;
   const Json* layers = FindField(config, kLayers);
   if (layers == nullptr) {
+    ASSIGN_OR_RETURN(const int64_t interval, ReadInt(config, {kInterval, 1, kMaxInterval, 4}));
     for (int64_t layer = 0; layer < num_layers; ++layer) {
       without.push_back((layer + 1) % interval == 0);
     }
     return without;
   }
   const Status bad =
-      BadField(config, kLayers, StrCat("0 or 1 for each of ", num_layers, " layers"));
-  if (layers->AsArray() == nullptr || std::ssize(*layers->AsArray()) != num_layers) return bad;
+      BadField(config, kLayers, StrCat("0 or 1 for each of ", num_layers, " layers, or for more"));
+  if (layers->AsArray() == nullptr || std::ssize(*layers->AsArray()) < num_layers) return bad;
   for (const Json& layer : *layers->AsArray()) {
     const int64_t* rotates = layer.AsInt();
     if (rotates == nullptr || (*rotates != 0 && *rotates != 1)) return bad;
     without.push_back(*rotates == 0);
   }
+  without.resize(static_cast<size_t>(num_layers));
   return without;
 }
 

@@ -13,12 +13,13 @@ namespace aril::internal {
 
 // Reads "rope_theta" with "rope_scaling" (transformers 4), or "rope_parameters" (transformers 5).
 // Supported rope types: default, linear, llama3, yarn, over the whole head.
-// `max_position_embeddings` is what a missing "original_max_position_embeddings" defaults to.
+// `max_position_embeddings` is what a missing "original_max_position_embeddings" defaults to,
+// `default_theta` what a missing "rope_theta" does.
 StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings,
-                                 double default_theta = 10000);
+                                 double default_theta);
 
-// SmolLM3: [num_layers], those whose element in "no_rope_layers" is 0 (sic), or without it every
-// "no_rope_layer_interval"th.
+// SmolLM3: [num_layers], those whose element in "no_rope_layers" is 0 (sic), or without that field
+// every "no_rope_layer_interval"th.
 StatusOr<std::vector<bool>> LayersWithoutRope(const Json& config, int64_t num_layers);
 
 // Of Phi-3: rope types default and longrope, which has other names there, and may be over a part of

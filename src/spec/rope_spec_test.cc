@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 StatusOr<RopeSpec> Parse(const std::string& text) {
   const auto config = Json::Parse(text);
   EXPECT_TRUE(config.ok()) << config.status();
-  return ParseRopeSpec(*config, 4096);
+  return ParseRopeSpec(*config, 4096, 10000);
 }
 
 TEST(RopeSpec, NoScaling) {

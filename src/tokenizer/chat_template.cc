@@ -20,7 +20,8 @@ constexpr size_t kMaxTemplateBytes = 1 << 20;
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 bool NamesDevelopers(std::string_view source) {
-  return source.find("developer") != std::string_view::npos;
+  return source.find("'developer'") != std::string_view::npos ||
+         source.find("\"developer\"") != std::string_view::npos;
 }
 
 struct Sources {
@@ -132,7 +133,7 @@ StatusOr<ChatTemplate> ChatTemplate::FromText(const ChatTemplateText& text) {
     auto tool_use = jinja::Template::Parse(*text.tool_use);
     if (!tool_use.ok()) return Annotate(tool_use.status(), text.where + " (tool_use)");
     result->tool_use_ = *std::move(tool_use);
-    result->knows_developers_ |= NamesDevelopers(*text.tool_use);
+    result->knows_developers_ &= NamesDevelopers(*text.tool_use);
   }
   return result;
 }

@@ -54,7 +54,8 @@ class ChatTemplate {
                                          const Json::Object& special_tokens);
   static StatusOr<ChatTemplate> Parse(std::string_view source, const Json::Object& special_tokens);
 
-  // Whether one of its texts has the word "developer": else it cannot mean messages of that role.
+  // Whether its texts have the word "developer", in quotes: else they mean no messages of that
+  // role.
   bool knows_developers() const { return knows_developers_; }
 
   // Errors are those of jinja::Template::Render: InvalidArgument has the template's own words.

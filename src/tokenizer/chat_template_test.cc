@@ -204,5 +204,21 @@ TEST_F(ChatTemplateTest, ErrorsAreTheTemplatesWords) {
   EXPECT_EQ(Message(status), "Conversation roles must alternate");
 }
 
+TEST(ChatTemplate, KnowsDevelopersIfItHasTheWord) {
+  const auto knows = [](const std::string& main, std::optional<std::string> tool_use = {}) {
+    const auto loaded = ChatTemplate::FromText(
+        {.where = "", .main = main, .tool_use = std::move(tool_use), .special_tokens = {}});
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    return loaded.ok() && loaded->knows_developers();
+  };
+  const std::string knowing = "{% if messages[0].role == 'developer' %}d{% endif %}";
+  EXPECT_TRUE(knows(knowing));
+  EXPECT_TRUE(knows("{{ messages[0].role in [\"system\", \"developer\"] }}"));
+  EXPECT_FALSE(knows(kTemplate));
+  EXPECT_FALSE(knows("{{ developer_preamble }}")) << "Command R's variable";
+  EXPECT_TRUE(knows(knowing, knowing));
+  EXPECT_FALSE(knows(knowing, kTemplate));
+}
+
 }  // namespace
 }  // namespace aril

@@ -201,17 +201,18 @@ CHECKPOINTS = (
                                   beta_slow=1.0, original_max_position_embeddings=64)),
         dtype=torch.bfloat16,
     ),
-    # Four multipliers that are no powers of two, and an output matrix of its own.
+    # Four multipliers that are no powers of two, norms whose eps matters (as it is not beside that of
+    # a stream that one of them divides), and an output matrix of its own.
     Checkpoint(
         "granite-bf16",
         "Granite",
         dict(hidden_size=64, intermediate_size=92, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, vocab_size=139, max_position_embeddings=256,
              embedding_multiplier=1.3, residual_multiplier=0.7, attention_multiplier=0.45,
-             logits_scaling=0.6),
+             logits_scaling=0.6, rms_norm_eps=0.8),
         dtype=torch.bfloat16,
     ),
-    # Layers without RoPE among those that have it.
+    # A layer without RoPE, which has nothing of YaRN's either, among those that have it.
     Checkpoint(
         "smollm3-f32",
         "SmolLM3",
@@ -219,7 +220,8 @@ CHECKPOINTS = (
              num_key_value_heads=1, vocab_size=127, max_position_embeddings=256,
              tie_word_embeddings=True, no_rope_layers=[1, 0, 1], pad_token_id=0,
              bos_token_id=1, eos_token_id=2,
-             rope_parameters=dict(rope_type="default", rope_theta=500.0)),
+             rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=8.0,
+                                  beta_slow=1.0, original_max_position_embeddings=64)),
     ),
 )
 

@@ -194,8 +194,8 @@ class Model:
         # Of each head the first dimensions, or all.
         rotated = int(head_dim * rope.get("partial_rotary_factor", 1))
         angles = positions[:, None] * inverse_frequencies(rope, rotated)
-        rotate = functools.partial(rotate_part, angles=angles,
-                                   factor=attention_factor(rope, config))
+        factor = attention_factor(rope, config) if self.has_rope(layer) else 1
+        rotate = functools.partial(rotate_part, angles=angles, factor=factor)
         q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim))
         k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim))
         v = self.heads(x, f"{prefix}.v_proj", "", head_dim)

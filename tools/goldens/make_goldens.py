@@ -128,11 +128,15 @@ def check_settings(model_dir, case, exact):
     """Windows, RoPEs, caps and scales of the model matter to this case of the base model."""
     config = json.loads((model_dir / "config.json").read_text())
     config = config.get("text_config", config)
-    changes = [(key, None) for key in ("sliding_window", "query_pre_attn_scalar", "attention_multiplier",
+    changes = [(key, None) for key in ("sliding_window", "query_pre_attn_scalar",
                                        "attn_logit_softcapping", "final_logit_softcapping",
-                                       "no_rope_layers") if config.get(key)]
+                                       "attention_multiplier", "no_rope_layers")
+               if config.get(key)]
     changes += [(key, 1) for key in ("embedding_multiplier", "residual_multiplier",
                                      "logits_scaling") if key in config]
+    if "residual_multiplier" in config:  # as if norms saw the stream divided by it
+        eps = config["rms_norm_eps"] * config["residual_multiplier"] ** 2
+        changes.append(("rms_norm_eps", eps))
     types = config.get("layer_types") or []
     if len(set(types)) > 1:
         changes += [("layer_types", [kind] * len(types)) for kind in set(types)]
