@@ -126,7 +126,7 @@ class ResponsesTest(unittest.TestCase):
     def test_formats_are_parsed(self):
         for model in MODELS:
             options = {"model": model, "input": QUESTION, "text_format": Forecast, "temperature": 1,
-                       "max_output_tokens": 200, "extra_body": {"seed": 3}}
+                       "max_output_tokens": 200, "extra_body": {"seed": 3, "reasoning_format": "none"}}
             parsed = self.client.responses.parse(**options)
             self.assertIsInstance(parsed.output_parsed, Forecast)
             with self.client.responses.stream(**options) as stream:
@@ -137,7 +137,7 @@ class ResponsesTest(unittest.TestCase):
         for model in MODELS:
             options = {"model": model, "input": QUESTION, "tools": tools, "tool_choice": "required",
                        "parallel_tool_calls": False, "temperature": 1, "max_output_tokens": 200,
-                       "extra_body": {"seed": 5}}
+                       "extra_body": {"seed": 5, "reasoning_format": "none"}}
             response = self.client.responses.parse(**options)
             call = response.output[0]
             self.assertEqual((call.type, call.name, call.status), ("function_call", "forecast", "completed"))
