@@ -8,7 +8,6 @@ Exits 77 (a skip for ctest) where the client or the model is absent.
 
 import concurrent.futures
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -34,16 +33,16 @@ CHAT_TEMPLATE = """\
 {%- endfor %}"""
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VENV = ROOT / "build/venv"
-if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
-    os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
+sys.path.insert(0, str(ROOT / "tools"))
+import test_venv
+
+test_venv.enter()
 try:
     import openai
     import pydantic
 except ImportError:
     print("SKIPPED: the openai client is not installed (tools/venv.sh)")
     sys.exit(SKIP)
-sys.path.insert(0, str(ROOT / "tools"))
 import aril_server
 
 ARIL, WORK, MODEL = (pathlib.Path(argument) for argument in sys.argv[1:4])

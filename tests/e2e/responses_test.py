@@ -6,7 +6,6 @@ usage: responses_test.py ARIL_BINARY WORK_DIR
 Exits 77 (a skip for ctest) where the client is absent.
 """
 
-import os
 import pathlib
 import shutil
 import sys
@@ -15,16 +14,16 @@ from typing import Literal
 
 SKIP = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VENV = ROOT / "build/venv"
-if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
-    os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
+sys.path.insert(0, str(ROOT / "tools"))
+import test_venv
+
+test_venv.enter()
 try:
     import openai
     import pydantic
 except ImportError:
     print("SKIPPED: the openai client is not installed (tools/venv.sh)")
     sys.exit(SKIP)
-sys.path.insert(0, str(ROOT / "tools"))
 import aril_server
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
@@ -122,6 +121,13 @@ class ResponsesTest(unittest.TestCase):
             longer = self.respond("sql", input=history)
             without = self.respond("sql", input=[item for item in history if item is not whole.output[0]])
             self.assertGreater(longer.usage.input_tokens, without.usage.input_tokens)
+
+    def test_a_conversation_that_comes_again_is_cached(self):
+        history = [{"role": "user", "content": QUESTION}]
+        first = self.respond("sql", input=history, extra_body={"reasoning_format": "none"})
+        second = self.respond("sql", input=[*history, *first.output, {"role": "user", "content": "And in Rome?"}])
+        self.assertGreater(second.usage.input_tokens_details.cached_tokens, first.usage.input_tokens)
+        self.assertLess(second.usage.input_tokens_details.cached_tokens, second.usage.input_tokens)
 
     def test_formats_are_parsed(self):
         for model in MODELS:

@@ -22,9 +22,10 @@ import unittest.mock
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VENV = ROOT / "build/venv"
-if VENV.is_dir() and pathlib.Path(sys.prefix) != VENV:
-    os.execv(VENV / "bin/python3", [str(VENV / "bin/python3"), *sys.argv])
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
+import test_venv
+
+test_venv.enter()
 try:
     import boto3
     import botocore.exceptions
@@ -32,7 +33,6 @@ try:
     import moto.server
 except ImportError:
     boto3 = None
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
