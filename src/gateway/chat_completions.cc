@@ -13,8 +13,9 @@ namespace {
 
 // OpenAI's older form of tools.
 void RefuseFunctions(JsonFields& fields) {
-  if (!IsEmptyList(fields.Find("functions")))
+  if (!IsEmptyList(fields.Find("functions"))) {
     fields.Fail("functions", "is not supported; use `tools`");
+  }
   const Json* call = fields.Find("function_call");
   if (call != nullptr && !IsText(call, "none") && !IsText(call, "auto")) {
     fields.Fail("function_call", "is not supported; use `tool_choice`");

@@ -1,11 +1,11 @@
 #include "gateway/response_input.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "gateway/chat_messages.h"
@@ -20,20 +20,46 @@ constexpr size_t kMaxShownType = 64;
 
 using MaybeError = std::optional<ApiError>;
 
-bool IsSystem(const Json& message) {
-  return IsText(message.Find("role"), "system") || IsText(message.Find("role"), "developer");
+// One of a chat, as it grows.
+struct Message {
+  std::string role;
+  std::string content = {};
+  std::string reasoning = {};  // of an assistant, and so is the next
+  Json::Array tool_calls = {};
+  std::string tool_call_id = {};  // of a tool, and so is the next
+  std::string name = {};
+
+  bool is_system() const { return role == "system" || role == "developer"; }
+};
+
+Json ToJson(Message message) {
+  Json::Object json = {{"role", std::move(message.role)}, {"content", std::move(message.content)}};
+  const auto add = [&](const char* name, std::string text) {
+    if (!text.empty()) json.emplace_back(name, std::move(text));
+  };
+  add("reasoning_content", std::move(message.reasoning));
+  if (!message.tool_calls.empty()) json.emplace_back("tool_calls", std::move(message.tool_calls));
+  add("tool_call_id", std::move(message.tool_call_id));
+  add("name", std::move(message.name));
+  return json;
 }
 
-// Puts items together to messages, in their order.
+// Puts `more` behind what `text` says, if both say anything.
+void Append(std::string_view separator, std::string_view more, std::string* text) {
+  if (!text->empty() && !more.empty()) text->append(separator);
+  text->append(more);
+}
+
+// Puts items together to messages, in their order; takes time in proportion to them.
 class InputReader {
  public:
   // Two of the system's that follow one another are one: most templates know one, at the beginning.
-  void AddSystem(const std::string& role, std::string text);
-  void Add(std::string_view role, std::string text) {
-    messages_.push_back(Json::Object{{"role", std::string(role)}, {"content", std::move(text)}});
+  void AddSystem(const std::string& role, const std::string& text);
+  void AddUser(std::string text) {
+    messages_.push_back({.role = "user", .content = std::move(text)});
   }
   MaybeError AddItem(const Json& item, const std::string& where);
-  Json::Array Finish() { return std::move(messages_); }
+  Json::Array Finish();
 
  private:
   MaybeError AddMessage(const Json& item, const std::string& where);
@@ -41,36 +67,30 @@ class InputReader {
   MaybeError AddCall(const Json& item, const std::string& where);
   MaybeError AddOutput(const Json& item, const std::string& where);
   // The assistant's message that is the last one, or else a new one.
-  Json& Turn();
+  Message& Turn();
 
-  Json::Array messages_;
+  std::vector<Message> messages_;
   std::unordered_map<std::string, std::string> called_;  // functions, by the calls' ids
 };
 
-// Puts `text` behind what a member, which may be absent, says.
-void Append(Json& message, std::string_view name, std::string_view separator, std::string text) {
-  Json* member = message.Find(name);
-  if (member == nullptr) {
-    message.AsObject()->emplace_back(name, std::move(text));
-  } else if (member->AsString()->empty()) {
-    *member = std::move(text);
-  } else if (!text.empty()) {
-    *member = StrCat(*member->AsString(), separator, text);
-  }
+Json::Array InputReader::Finish() {
+  Json::Array messages;
+  for (Message& message : messages_) messages.push_back(ToJson(std::move(message)));
+  return messages;
 }
 
-Json& InputReader::Turn() {
-  if (messages_.empty() || !IsText(messages_.back().Find("role"), "assistant")) {
-    Add("assistant", "");
+Message& InputReader::Turn() {
+  if (messages_.empty() || messages_.back().role != "assistant") {
+    messages_.push_back({.role = "assistant"});
   }
   return messages_.back();
 }
 
-void InputReader::AddSystem(const std::string& role, std::string text) {
-  if (messages_.empty() || !IsSystem(messages_.back())) return Add(role, std::move(text));
-  Json& last = messages_.back();
-  if (!IsText(last.Find("role"), role)) *last.Find("role") = "system";
-  Append(last, "content", "\n\n", std::move(text));
+void InputReader::AddSystem(const std::string& role, const std::string& text) {
+  if (messages_.empty() || !messages_.back().is_system()) messages_.push_back({.role = role});
+  Message& message = messages_.back();
+  if (message.role != role) message.role = "system";
+  Append("\n\n", text, &message.content);
 }
 
 MaybeError InputReader::AddItem(const Json& item, const std::string& where) {
@@ -103,11 +123,11 @@ MaybeError InputReader::AddMessage(const Json& item, const std::string& where) {
   auto text = TextOf(*content, where + ".content");
   if (!text.ok()) return text.error();
   if (role == "assistant") {
-    Append(Turn(), "content", "\n", std::move(text.value()));
+    Append("\n", text.value(), &Turn().content);
   } else if (role == "user") {
-    Add(role, std::move(text.value()));
+    AddUser(std::move(text.value()));
   } else {
-    AddSystem(role, std::move(text.value()));
+    AddSystem(role, text.value());
   }
   return std::nullopt;
 }
@@ -134,7 +154,7 @@ MaybeError InputReader::AddReasoning(const Json& item, const std::string& where)
                   "must be {\"type\": \"reasoning_text\", \"text\": …}");
       return fields.error();
     }
-    if (!text->AsString()->empty()) Append(Turn(), "reasoning_content", "\n", *text->AsString());
+    if (!text->AsString()->empty()) Append("\n", *text->AsString(), &Turn().reasoning);
   }
   return std::nullopt;
 }
@@ -152,16 +172,10 @@ MaybeError InputReader::AddCall(const Json& item, const std::string& where) {
   auto arguments = ParseArguments(text, where + ".arguments");
   if (!arguments.ok()) return arguments.error();
   called_[id] = name;
-  Json& message = Turn();
-  if (message.Find("tool_calls") == nullptr) {
-    message.AsObject()->emplace_back("tool_calls", Json::Array());
-  }
-  message.Find("tool_calls")
-      ->AsArray()
-      ->push_back(Json::Object{
-          {"id", id},
-          {"type", "function"},
-          {"function", Json::Object{{"name", name}, {"arguments", std::move(arguments.value())}}}});
+  Turn().tool_calls.push_back(Json::Object{
+      {"id", id},
+      {"type", "function"},
+      {"function", Json::Object{{"name", name}, {"arguments", std::move(arguments.value())}}}});
   return std::nullopt;
 }
 
@@ -179,10 +193,10 @@ MaybeError InputReader::AddOutput(const Json& item, const std::string& where) {
   }
   auto text = TextOf(*output, where + ".output");
   if (!text.ok()) return text.error();
-  Add("tool", std::move(text.value()));
-  Json::Object& message = *messages_.back().AsObject();
-  message.emplace_back("tool_call_id", id);
-  message.emplace_back("name", called->second);  // which some templates want
+  messages_.push_back({.role = "tool",
+                       .content = std::move(text.value()),
+                       .tool_call_id = id,
+                       .name = called->second});  // which some templates want
   return std::nullopt;
 }
 
@@ -192,7 +206,7 @@ ApiResult<Json> MessagesOfInput(const Json& input, const std::string& instructio
   InputReader reader;
   if (!instructions.empty()) reader.AddSystem("system", instructions);
   if (const std::string* text = input.AsString()) {
-    reader.Add("user", *text);
+    reader.AddUser(*text);
   } else if (const Json::Array* items = input.AsArray(); items != nullptr && !items->empty()) {
     for (size_t i = 0; i < items->size(); ++i) {
       if (auto error = reader.AddItem((*items)[i], StrCat("input[", i, "]"))) return *error;

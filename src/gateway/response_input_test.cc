@@ -78,10 +78,11 @@ TEST(ResponseInput, PutsWhatAnAssistantDidTogether) {
             std::string(R"([{"role":"assistant","content":"","tool_calls":[)") + kCallJson +
                 R"(]},{"role":"tool","content":"2","tool_call_id":"c1","name":"add"}])");
   // In whatever order.
-  EXPECT_EQ(Messages(Items({call, said, reasoning, said, output})),
-            std::string(R"([{"role":"assistant","content":"So\nSo","tool_calls":[)") + kCallJson +
-                R"(],"reasoning_content":"r1\nr2","thinking":"r1\nr2"},)" +
-                R"({"role":"tool","content":"2","tool_call_id":"c1","name":"add"}])");
+  EXPECT_EQ(
+      Messages(Items({call, said, reasoning, said, output})),
+      std::string(R"([{"role":"assistant","content":"So\nSo","reasoning_content":"r1\nr2",)") +
+          R"("tool_calls":[)" + kCallJson + R"(],"thinking":"r1\nr2"},)" +
+          R"({"role":"tool","content":"2","tool_call_id":"c1","name":"add"}])");
   // An answer that was cut before it had begun.
   EXPECT_EQ(Messages(Items({reasoning, user})),
             R"([{"role":"assistant","content":"","reasoning_content":"r1\nr2",)"
