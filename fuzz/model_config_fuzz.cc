@@ -25,6 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK_LT(in, int64_t{1} << 21);
     CHECK_LT(out, int64_t{1} << 21);
   }
+  if (spec->experts) {
+    CHECK(spec->experts->count >= 1 && spec->experts->count <= 1024);
+    CHECK(spec->experts->per_token >= 1 && spec->experts->per_token <= spec->experts->count);
+  }
   CHECK(spec->full_attention.empty() || std::ssize(spec->full_attention) == spec->num_layers);
   CHECK(spec->full_attention.empty() || spec->sliding_window.has_value());
   CHECK_GE(spec->sliding_window.value_or(1), 1);

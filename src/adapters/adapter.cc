@@ -35,6 +35,12 @@ bool HaveEqualValues(const TensorView& a, const TensorView& b) {
   return true;
 }
 
+// Whether a tensor belongs to a mixture: its experts, or their router.
+bool IsOfMixture(std::string_view name) {
+  return name.find(".experts.") != name.npos || name.find(".mlp.gate.") != name.npos ||
+         name.find(".block_sparse_moe.") != name.npos;
+}
+
 Status RefusePickle(const Folder& dir) {
   for (const char* name : {"adapter_model.bin", "adapter_model.pt"}) {
     if (dir.Has(name)) {
@@ -129,6 +135,12 @@ class Adapter::Reader {
       if (naming_.is_multimodal() && name.starts_with(kPrefix) &&
           IsOfVision(std::string_view(name).substr(kPrefix.size()))) {
         continue;
+      }
+      if (base_.experts && IsOfMixture(name)) {
+        return Unimplemented(StrCat("tensor ", JsonQuote(name.substr(0, kMaxShownName)),
+                                    " adapts experts or their router, which is not supported: "
+                                    "adapters of a mixture of experts adapt attention (q_proj, "
+                                    "k_proj, v_proj, o_proj), embed_tokens and lm_head"));
       }
       const std::string unmatched =
           spec_.unmatched_targets.empty()

@@ -257,8 +257,10 @@ int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes)
 
 int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype) {
   int64_t longest = 0;
-  for (const Projection projection : kAllProjections) {
-    longest = std::max({longest, base.InFeatures(projection), base.OutFeatures(projection)});
+  for (const LinearModule& module : base.LinearModules()) {
+    for (const Projection projection : module.projections) {
+      longest = std::max({longest, base.InFeatures(projection), base.OutFeatures(projection)});
+    }
   }
   return RowBytes(longest, dtype);
 }

@@ -216,11 +216,11 @@ class Bench {
     return ReportMerging(cases);
   }
 
-  // Of the seven projections of all layers.
+  // Of the modules of all layers that adapters change.
   static double BytesOfMatrices(const ModelSpec& spec) {
     int64_t elements = 0;
-    for (const Projection projection : kAllProjections) {
-      elements += spec.InFeatures(projection) * spec.OutFeatures(projection);
+    for (const LinearModule& module : spec.LinearModules()) {
+      elements += spec.InFeatures(module.projections.front()) * spec.OutFeatures(module);
     }
     return static_cast<double>(spec.num_layers * elements) *
            static_cast<double>(SizeOf(DType::kBF16));

@@ -117,7 +117,7 @@ void AddStep(CLI::App& bench) {
           "Instead: steps of every batch with adapters as popular as distinct, uniform, skewed or "
           "identical, in turns, and prefills with an adapter")
       ->delimiter(',');
-  AddFlag(*step, "--rank", options->rank, "Their rank, on all seven projections")
+  AddFlag(*step, "--rank", options->rank, "Their rank, on all linear modules")
       ->check(CLI::Range(1, 512));
   AddFlag(*step, "--context", options->contexts, "Tokens of each sequence that decodes, in turn")
       ->delimiter(',')
@@ -186,7 +186,7 @@ void AddGenerate(CLI::App& bench) {
       ->check(CLI::NonNegativeNumber);
   AddFlag(*generate, "--adapters", options->num_adapters, "That there are")
       ->check(CLI::Range(1, 4096));
-  AddFlag(*generate, "--rank", options->rank, "Their rank, on all seven projections")
+  AddFlag(*generate, "--rank", options->rank, "Their rank, on all linear modules")
       ->check(CLI::Range(1, 512));
   AddFlag(*generate, "--popularity", options->popularities,
           "Which adapters are asked for, in turns: distinct, uniform, skewed, identical, base or "

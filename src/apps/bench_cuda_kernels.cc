@@ -58,6 +58,7 @@ class CudaBench {
   Status RunKernel(const std::string& shape, const ModelSpec& spec, const std::string& kernel) {
     if (kernel == "lora") {
       for (const std::string& projection : options_.lora_projections) {
+        if (!IsAdapted(spec, projection)) continue;
         ASSIGN_OR_RETURN(const std::vector<CudaKernelCase> cases,
                          CudaLoraCases(*device_, AdaptedProjection(spec, projection),
                                        LoraOptionsOf(options_), options_.cold_bytes));

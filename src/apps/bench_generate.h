@@ -32,7 +32,7 @@ struct BenchGenerateOptions {
   // are many.
   int64_t num_restricted = 32;
   int64_t num_adapters = 64;
-  int64_t rank = 16;  // on all seven projections
+  int64_t rank = 16;  // on all linear modules
   std::vector<std::string> popularities = {"distinct", "uniform", "skewed", "identical"};
   int64_t passes = 1;
   uint64_t seed = 1;

@@ -21,15 +21,20 @@ std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
 }  // namespace
 
 std::vector<MatrixSize> LayerProducts(const ModelSpec& spec) {
+  const std::string of_expert = spec.experts ? "expert's " : "";
   return {{"qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size()},
           {"o", spec.q_size(), spec.hidden_size},
-          {"gate_up", spec.hidden_size, 2 * spec.intermediate_size},
-          {"down", spec.intermediate_size, spec.hidden_size}};
+          {of_expert + "gate_up", spec.hidden_size, 2 * spec.intermediate_size},
+          {of_expert + "down", spec.intermediate_size, spec.hidden_size}};
 }
 
 const std::vector<std::string>& BenchLoraProjections() {
   static const std::vector<std::string> names = {"q", "o", "gate", "down"};
   return names;
+}
+
+bool IsAdapted(const ModelSpec& spec, const std::string& name) {
+  return !spec.experts || name == "q" || name == "o";
 }
 
 MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name) {

@@ -40,6 +40,8 @@ std::vector<MatrixSize> LayerProducts(const ModelSpec& spec);
 
 // "q", "o", "gate", "down": what adapters can be measured on.
 const std::vector<std::string>& BenchLoraProjections();
+// Which of these adapters change in a model: not those of experts.
+bool IsAdapted(const ModelSpec& spec, const std::string& name);
 // `name` is one of these.
 MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name);
 

@@ -49,6 +49,7 @@ class Bench {
   void RunKernel(const std::string& shape, const ModelSpec& spec, const std::string& kernel) {
     if (kernel == "lora") {
       for (const std::string& projection : options_.lora_projections) {
+        if (!IsAdapted(spec, projection)) continue;
         RunGroup(shape, LoraCases(context_, AdaptedProjection(spec, projection),
                                   LoraOptionsOf(options_), options_.cold_bytes));
       }

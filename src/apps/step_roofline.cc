@@ -1,6 +1,7 @@
 #include "apps/step_roofline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace aril {
@@ -34,6 +35,12 @@ AttentionLoad LoadOf(const StepLoad::SequenceLoad& sequence, int64_t window) {
   const int64_t first_seen = std::max<int64_t>(0, first + 1 - std::min(window, first + 1));
   load.tokens = static_cast<double>(sequence.context - first_seen);
   return load;
+}
+
+// How many of a layer's experts some row goes to, if every row chooses evenly and by itself.
+double ExpertsInUse(const ExpertsSpec& experts, double rows) {
+  const auto count = static_cast<double>(experts.count);
+  return count * (1 - std::pow(1 - static_cast<double>(experts.per_token) / count, rows));
 }
 
 }  // namespace
@@ -74,8 +81,15 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
   attention("attention", INT64_MAX, layers - windowed);
   attention("attention, windowed", spec.sliding_window.value_or(INT64_MAX), windowed);
   layer_product("o", spec.q_size(), spec.hidden_size);
-  layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
-  layer_product("down", spec.intermediate_size, spec.hidden_size);
+  if (spec.experts) {
+    product("router", dtypes.others, spec.hidden_size, spec.experts->count, rows, layers);
+    const auto elements = static_cast<double>(3 * spec.hidden_size * spec.intermediate_size);
+    add("experts", dtypes.matrices, ExpertsInUse(*spec.experts, rows) * elements,
+        2 * rows * static_cast<double>(spec.experts->per_token) * elements, layers);
+  } else {
+    layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
+    layer_product("down", spec.intermediate_size, spec.hidden_size);
+  }
   double adapter_elements = 0, adapter_operations = 0;
   for (const StepLoad::AdapterRows& adapter : load.adapters) {
     double elements = 0;

@@ -20,7 +20,7 @@ struct StepLoad {
     int64_t rows = 1;     // of this step
     int64_t context = 0;  // tokens up to its last row, itself included
   };
-  // Rows that use one adapter of this rank on all seven projections.
+  // Rows that use one adapter of this rank on all linear modules.
   struct AdapterRows {
     int64_t rank = 0;
     int64_t rows = 0;
@@ -41,11 +41,12 @@ struct OperatorCost {
 // How numbers are kept: F32 or BF16; the layers' matrices also I8.
 struct StepDTypes {
   DType matrices = DType::kBF16;
-  DType others = DType::kBF16;  // lm_head, adapters, KV
+  DType others = DType::kBF16;  // lm_head, routers, adapters, KV
 };
 
 // The operators that count, each summed over the layers. Reads of activations, norms, RoPE and
-// sampling are taken to be free.
+// sampling are taken to be free. Of experts, so many are read as there would be on average if every
+// row chose evenly.
 std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
                                     const StepLoad& load, const MachineLimits& limits);
 

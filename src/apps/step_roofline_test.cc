@@ -57,6 +57,27 @@ TEST(StepRoofline, CountsTheModulesThatFilesHave) {
   EXPECT_EQ(bytes, 32.0 * 16 * 49152 * 2);
 }
 
+// A row reads 8 of 128 experts, two rows 16 less those that both choose, many rows all; each row
+// has the operations of 8.
+TEST(StepRoofline, ReadsTheExpertsThatRowsGoTo) {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("qwen3-30b-a3b", DType::kBF16), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto experts = [&](int64_t rows) {
+    const StepLoad load{.sequences = {{.rows = rows, .context = rows}}};
+    for (const OperatorCost& cost : StepCosts(*spec, {}, load, kLimits)) {
+      EXPECT_NE(cost.name, "gate_up");
+      if (cost.name == "experts") return cost;
+    }
+    ADD_FAILURE() << "no experts";
+    return OperatorCost();
+  };
+  const double bytes = 48.0 * 3 * 2048 * 768 * 2;  // of one in all layers
+  EXPECT_THAT(experts(1).bytes / bytes, DoubleNear(8, 1e-9));
+  EXPECT_THAT(experts(2).bytes / bytes, DoubleNear(15.5, 1e-9));
+  EXPECT_THAT(experts(1000).bytes / bytes, DoubleNear(128, 1e-9));
+  EXPECT_THAT(experts(1000).operations / bytes, DoubleNear(8000, 1e-6));
+}
+
 TEST(StepRoofline, ReadsNoMoreThanAWindow) {
   ModelSpec spec = TinyLlama();
   const auto costs = [&](const StepLoad& load) {

@@ -30,7 +30,7 @@ struct StepTimerOptions {
   std::string device = "cpu";  // or cuda
   std::string isa = "auto";
   int threads = 0;                     // 0: one per core
-  std::vector<int64_t> adapter_ranks;  // of adapter 0, 1, …, on all seven projections
+  std::vector<int64_t> adapter_ranks;  // of adapter 0, 1, …, on all linear modules
   int64_t max_sequences = 1;           // that decode together
   int64_t max_tokens = 1;              // of a sequence, with what it generates
   int64_t max_prefill_tokens = 0;

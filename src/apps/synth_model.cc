@@ -40,22 +40,40 @@ bool HasBias(const ModelSpec& spec, Projection projection) {
   return false;
 }
 
+void PlanExperts(const ModelSpec& spec, const std::string& prefix,
+                 std::vector<SynthTensor>* tensors) {
+  // Of order 1, as trained routers' scores are: some tokens are sure of their experts, others not.
+  tensors->push_back(
+      Matrix(StrCat(prefix, kRouterPath, ".weight"), spec.experts->count, spec.hidden_size));
+  for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
+    for (const Projection projection : {Projection::kGate, Projection::kUp, Projection::kDown}) {
+      tensors->push_back(Matrix(prefix + ExpertPath(expert, projection) + ".weight",
+                                spec.OutFeatures(projection), spec.InFeatures(projection)));
+    }
+  }
+}
+
 void PlanLayer(const ModelSpec& spec, const std::string& prefix,
                std::vector<SynthTensor>* tensors) {
   const auto add_norm = [&](const char* name, int64_t size) {
     tensors->push_back(Norm(spec, prefix + name, size));
   };
+  const auto add_norms_before_mlp = [&] {
+    add_norm("post_attention_layernorm", spec.hidden_size);
+    if (spec.output_norms) add_norm("pre_feedforward_layernorm", spec.hidden_size);
+  };
   add_norm("input_layernorm", spec.hidden_size);
   for (const LinearModule& linear : spec.LinearModules()) {
     const Projection projection = linear.projections.front();
-    if (projection == Projection::kGate) {
-      add_norm("post_attention_layernorm", spec.hidden_size);
-      if (spec.output_norms) add_norm("pre_feedforward_layernorm", spec.hidden_size);
-    }
+    if (projection == Projection::kGate) add_norms_before_mlp();
     const std::string module = prefix + std::string(linear.path);
     const int64_t out = spec.OutFeatures(linear);
     tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(projection)));
     if (HasBias(spec, projection)) tensors->push_back({module + ".bias", {out}, kBiasStd});
+  }
+  if (spec.experts) {
+    add_norms_before_mlp();
+    PlanExperts(spec, prefix, tensors);
   }
   if (spec.output_norms) add_norm("post_feedforward_layernorm", spec.hidden_size);
   if (spec.qk_norm) {

@@ -7,14 +7,25 @@
 namespace aril {
 namespace {
 
-enum class Kind { kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kGranite, kSmolLm3 };
+enum class Kind {
+  kLlama,
+  kMistral,
+  kQwen2,
+  kQwen3,
+  kQwen3Moe,
+  kGemma2,
+  kGemma3,
+  kPhi3,
+  kGranite,
+  kSmolLm3
+};
 
 struct ModelShape {
   std::string_view name;
   Kind kind;
   int vocab_size;
   int hidden_size;
-  int intermediate_size;
+  int intermediate_size;  // an expert's where there are some
   int num_layers;
   int num_heads;
   int num_kv_heads;
@@ -26,6 +37,8 @@ struct ModelShape {
   bool tied;
   int bos_token_id;
   int eos_token_id;
+  int num_experts = 0;
+  int experts_per_token = 0;
 };
 
 constexpr ModelShape kShapes[] = {
@@ -58,6 +71,13 @@ constexpr ModelShape kShapes[] = {
      151643, 151645},
     {"qwen3-8b", Kind::kQwen3, 151936, 4096, 12288, 36, 32, 8, 128, 40960, 1e-6, 1e6, 0, false,
      151643, 151645},
+    // Qwen/Qwen3-30B-A3B; six of its layers, for machines without room for all; and as "tiny".
+    {"qwen3-30b-a3b", Kind::kQwen3Moe, 151936, 2048, 768, 48, 32, 4, 128, 40960, 1e-6, 1e6, 0,
+     false, 151643, 151645, 128, 8},
+    {"qwen3-30b-a3b-6-layers", Kind::kQwen3Moe, 151936, 2048, 768, 6, 32, 4, 128, 40960, 1e-6, 1e6,
+     0, false, 151643, 151645, 128, 8},
+    {"tiny-moe", Kind::kQwen3Moe, 512, 256, 176, 4, 8, 4, 32, 2048, 1e-6, 1e6, 0, false, 1, 2, 16,
+     4},
     // google/gemma-2-2b, gemma-2-9b, gemma-3-1b-pt
     {"gemma-2-2b", Kind::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, 1e4, 0, true, 2,
      1},
@@ -119,6 +139,17 @@ void AddFamilyFields(const ModelShape& shape, Json::Object* config) {
       add_names("Qwen3ForCausalLM", "qwen3");
       add("attention_bias", false);
       add("use_sliding_window", false);
+      return;
+    case Kind::kQwen3Moe:
+      add_names("Qwen3MoeForCausalLM", "qwen3_moe");
+      add("attention_bias", false);
+      add("use_sliding_window", false);
+      add("moe_intermediate_size", shape.intermediate_size);
+      add("num_experts", shape.num_experts);
+      add("num_experts_per_tok", shape.experts_per_token);
+      add("norm_topk_prob", true);
+      add("decoder_sparse_step", 1);
+      add("mlp_only_layers", Json::Array());
       return;
     case Kind::kGemma2:
       add_names("Gemma2ForCausalLM", "gemma2");
@@ -186,7 +217,7 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
   if (!is_gemma) config.emplace_back("hidden_act", "silu");
   // In transformers others have no such field.
   const bool has_head_dim = shape.kind == Kind::kLlama || shape.kind == Kind::kMistral ||
-                            shape.kind == Kind::kQwen3 || is_gemma;
+                            shape.kind == Kind::kQwen3 || shape.kind == Kind::kQwen3Moe || is_gemma;
   if (has_head_dim) config.emplace_back("head_dim", shape.head_dim);
   return config;
 }

@@ -63,13 +63,15 @@ TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
       {"qwen3-8b", 8'190'735'360},       {"gemma-2-2b", 2'614'341'888},
       {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952},
       {"phi-3-mini-4k", 3'821'079'552},  {"phi-4", 14'659'507'200},
-      {"granite-3.2-8b", 8'170'848'256}, {"smollm3-3b", 3'075'098'624}};
+      {"granite-3.2-8b", 8'170'848'256}, {"smollm3-3b", 3'075'098'624},
+      {"qwen3-30b-a3b", 30'532'122'624}};
   for (const auto& [shape, parameters] : published) {
     const auto model = PlanSynthModel({.shape = shape, .dtype = DType::kBF16});
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ(model->total_bytes, 2 * parameters) << shape;
   }
-  EXPECT_EQ(SynthShapeNames().size(), published.size() + 1) << "and tiny";
+  EXPECT_EQ(SynthShapeNames().size(), published.size() + 3)
+      << "and tiny, tiny-moe, and a part of one";
   EXPECT_THAT(Message(PlanSynthModel({.shape = "llama-9"}).status()),
               HasSubstr("no shape is called \"llama-9\"; there are tiny, tinyllama-1.1b"));
 }
@@ -90,6 +92,10 @@ TEST(SynthShapes, EveryFamilyHasItsOwnTensors) {
   EXPECT_TRUE(names("gemma-3-1b").contains("model.layers.25.self_attn.q_norm.weight"));
   EXPECT_TRUE(names("phi-4").contains("model.layers.39.mlp.gate_up_proj.weight"));
   EXPECT_FALSE(names("phi-4").contains("model.layers.39.mlp.up_proj.weight"));
+  EXPECT_TRUE(names("tiny-moe").contains("model.layers.3.mlp.gate.weight"));
+  EXPECT_TRUE(names("tiny-moe").contains("model.layers.3.mlp.experts.15.down_proj.weight"));
+  EXPECT_TRUE(names("tiny-moe").contains("model.layers.3.post_attention_layernorm.weight"));
+  EXPECT_FALSE(names("tiny-moe").contains("model.layers.3.mlp.down_proj.weight"));
 }
 
 TEST_F(SynthTest, AModelLoads) {

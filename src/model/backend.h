@@ -3,7 +3,7 @@
 // A backend has the weights, and memory for the rows of one step. model.h says in which order its
 // operators run; each names the places that it reads and writes:
 //
-//   residual  [rows, hidden] fp32         output  [rows, columns of a projection group] fp32
+//   residual  [rows, hidden] fp32         output  [rows, columns of a product] fp32
 //   input     what enters a product       query   the rotated heads; both in the model's dtype
 //
 // A device may take its time: an operator that has returned need not have run, and the next step
@@ -76,6 +76,11 @@ class Backend {
   virtual Status Attention(int64_t layer) = 0;
   // output is gate and up: input = f(gate) · up.
   virtual Status Glu() = 0;
+  // output = what a layer's mixture of experts makes of input: in place of both projections of the
+  // MLP, and what is between them.
+  virtual Status Experts(int64_t /*layer*/) {
+    return Unimplemented("the backend does not compute mixtures of experts");
+  }
   // logits [rows.size(), vocab] of residual + output at `rows`, ascending and at most
   // kMaxLogitRows, with the adapters' parts, capped where the model does. The view is valid until
   // the next call.

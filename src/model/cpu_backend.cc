@@ -44,6 +44,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       output_(Rows(max_rows, WidestOutput(spec), sizeof(float))),
       input_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
       query_(Rows(max_rows, WidestInput(spec), SizeOf(layout.dtype))),
+      expert_output_(Rows(spec.experts ? max_rows : 0, WidestOutput(spec), sizeof(float))),
       logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
@@ -185,6 +186,56 @@ Status CpuBackend::Glu() {
   kernels::Glu(context_, ActivationOf(spec_), Output(2 * spec_.intermediate_size),
                Activation(input_, rows_, spec_.intermediate_size));
   return OkStatus();
+}
+
+Status CpuBackend::Experts(int64_t layer) {
+  const Layer& w = WeightsOf(layer);
+  const ConstMatrix x = Activation(input_, rows_, spec_.hidden_size);
+  const MatrixView<float> logits = Output(spec_.experts->count);
+  kernels::Gemm(context_, x, w.router, nullptr, logits);
+  expert_rows_.Assign(
+      context_, logits,
+      {.experts_per_row = spec_.experts->per_token, .normalized = spec_.experts->normalized});
+  const MatrixView<float> sum = Output(spec_.hidden_size);
+  context_.threads().ParallelFor(rows_,
+                                 [&](int64_t r) { std::fill_n(sum.row(r), sum.cols, 0.0f); });
+  // An expert has no more rows than the step. Of short steps all go together.
+  for (int64_t first = 0, last = 0; first < spec_.experts->count; first = last) {
+    const int64_t end = expert_rows_.FirstPlace(first) + max_rows_;
+    while (last < spec_.experts->count && expert_rows_.FirstPlace(last + 1) <= end) ++last;
+    AddExperts(w, x, first, last);
+  }
+  return OkStatus();
+}
+
+void CpuBackend::AddExperts(const Layer& layer, const ConstMatrix& x, int64_t first, int64_t last) {
+  const int64_t first_place = expert_rows_.FirstPlace(first);
+  const int64_t count = expert_rows_.FirstPlace(last) - first_place;
+  const auto output = [&](int64_t cols) {
+    return MatrixView<float>{expert_output_.as<float>(), count, cols, cols};
+  };
+  const auto multiply = [&](const Matrix& in, kernels::PackedMatrix Layer::Expert::*w,
+                            MatrixView<float> out) {
+    expert_parts_.clear();
+    for (int64_t expert = first; expert < last; ++expert) {
+      const int64_t place = expert_rows_.FirstPlace(expert);
+      const int64_t num_rows = expert_rows_.FirstPlace(expert + 1) - place;
+      if (num_rows == 0) continue;
+      const Layer::Expert& weights = layer.experts[static_cast<size_t>(expert)];
+      expert_parts_.push_back({place - first_place, num_rows, &(weights.*w)});
+    }
+    kernels::GemmParts(context_, in, expert_parts_, out);
+  };
+  // In the place of the queries, which are not needed any more.
+  const Matrix own = Activation(query_, count, spec_.hidden_size);
+  expert_rows_.Gather(context_, x, first_place, own);
+  const MatrixView<float> gate_up = output(2 * spec_.intermediate_size);
+  multiply(own, &Layer::Expert::gate_up, gate_up);
+  const Matrix activated = Activation(query_, count, spec_.intermediate_size);
+  kernels::Glu(context_, ActivationOf(spec_), gate_up, activated);
+  const MatrixView<float> down = output(spec_.hidden_size);
+  multiply(activated, &Layer::Expert::down, down);
+  expert_rows_.AddWeighted(context_, down, first_place, Output(spec_.hidden_size));
 }
 
 Status CpuBackend::Project(int64_t layer, ProjectionGroup group) {

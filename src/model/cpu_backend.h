@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/context.h"
+#include "kernels/experts/experts.h"
 #include "kernels/lora/lora.h"
 #include "kernels/norm/norm.h"
 #include "kernels/rope/rope.h"
@@ -35,6 +36,7 @@ class CpuBackend final : public Backend {
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
   Status Glu() override;
+  Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
   Status End() override { return OkStatus(); }
   StatusOr<std::span<const int32_t>> Wait() override { return std::span<const int32_t>(); }
@@ -45,6 +47,8 @@ class CpuBackend final : public Backend {
   // An adapter's own embedding, and what it adds to it.
   void EmbedFromOwnTable(const BatchSegment& segment);
   void AddToEmbedding(const BatchSegment& segment);
+  // Adds what experts [first, last) make of their rows of x, at most max_rows together.
+  void AddExperts(const Layer& layer, const kernels::ConstMatrix& x, int64_t first, int64_t last);
   void AddAdapters(int64_t layer, ProjectionGroup group, const kernels::ConstMatrix& x);
   // Likewise of lm_head; x [rows.size(), hidden] is its input.
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
@@ -73,10 +77,13 @@ class CpuBackend final : public Backend {
   int64_t rows_ = 0;    // of the last Begin
 
   Buffer residual_;                       // [max_rows, hidden] fp32
-  Buffer output_;                         // [max_rows, widest projection group] fp32
+  Buffer output_;                         // [max_rows, widest output of a product] fp32
   Buffer input_, query_;                  // [max_rows, widest input of a projection] in the dtype
+  Buffer expert_output_;                  // as output_, of experts; nothing without them
   Buffer logit_residual_, logit_output_;  // [kMaxLogitRows, hidden] fp32
   Buffer logits_;                         // [kMaxLogitRows, vocab] fp32
+  kernels::ExpertRows expert_rows_;       // of the layer at hand
+  std::vector<kernels::GemmPart> expert_parts_;
   std::vector<BatchSegment> head_segments_;  // of the last Begin: those that change lm_head
   std::vector<kernels::LoraSegment> lora_segments_;
   std::vector<float> lora_intermediate_;

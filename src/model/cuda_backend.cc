@@ -80,6 +80,11 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
                                   "; on a GPU it must be at most ", kernels::kMaxDeviceVocab,
                                   ": use --device cpu"));
   }
+  if (spec.experts) {
+    return InvalidArgument(StrCat(spec.architecture,
+                                  " is a mixture of experts, which the GPU backend does not "
+                                  "compute: use --device cpu"));
+  }
   CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
   return OkStatus();
 }

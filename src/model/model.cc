@@ -29,6 +29,7 @@ Status Model::RunLayer(int64_t layer) {
   RETURN_IF_ERROR(backend_->Attention(layer));
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kO));
   RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kMlp));
+  if (spec_.experts) return backend_->Experts(layer);
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kGateUp));
   RETURN_IF_ERROR(backend_->Glu());
   return backend_->Project(layer, ProjectionGroup::kDown);

@@ -18,6 +18,11 @@ inline constexpr std::array kAllProjectionGroups = {
     ProjectionGroup::kQkv, ProjectionGroup::kO, ProjectionGroup::kGateUp, ProjectionGroup::kDown};
 inline constexpr size_t kNumProjectionGroups = kAllProjectionGroups.size();
 
+// Those that every layer has as one matrix: with experts, all but the MLP's.
+inline std::span<const ProjectionGroup> ProjectionGroupsOf(const ModelSpec& spec) {
+  return spec.experts ? std::span(kAllProjectionGroups).first(2) : kAllProjectionGroups;
+}
+
 // In the order of their columns.
 inline std::span<const Projection> ProjectionsOf(ProjectionGroup group) {
   static constexpr Projection kQkv[] = {Projection::kQ, Projection::kK, Projection::kV};
@@ -55,8 +60,9 @@ inline int64_t WidestInput(const ModelSpec& spec) {
   return widest;
 }
 
+// Of routers, too.
 inline int64_t WidestOutput(const ModelSpec& spec) {
-  int64_t widest = 0;
+  int64_t widest = spec.experts ? spec.experts->count : 0;
   for (const ProjectionGroup group : kAllProjectionGroups) {
     widest = std::max(widest, OutFeatures(spec, group));
   }

@@ -109,7 +109,7 @@ class Loader {
         return InvalidArgument(StrCat(
             "tensor ", JsonQuote(name.substr(0, kMaxShownName)),
             " is not part of the architecture that config.json describes; check num_hidden_layers, "
-            "attention_bias and tie_word_embeddings there"));
+            "attention_bias, tie_word_embeddings and the number of experts there"));
       }
     }
     return OkStatus();
@@ -167,24 +167,62 @@ Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefi
   return OkStatus();
 }
 
+// The projections of a group, by their names.
+template <typename NameOf>
+std::vector<Loader::Part> PartsOf(const ModelSpec& spec, ProjectionGroup group,
+                                  const NameOf& name_of) {
+  std::vector<Loader::Part> parts;
+  for (const Projection projection : ProjectionsOf(group)) {
+    parts.push_back({name_of(projection), spec.OutFeatures(projection)});
+  }
+  return parts;
+}
+
+template <typename Matrix>
+StatusOr<Matrix> TakeGroup(Loader& loader, const ModelSpec& spec, ProjectionGroup group,
+                           const std::vector<Loader::Part>& parts,
+                           const MatrixMaker<Matrix>& make) {
+  ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
+                   loader.Matrices(parts, InFeatures(spec, group)));
+  return make(MatrixRole::kLayer, matrices);
+}
+
+template <typename Matrix>
+Status TakeExperts(Loader& loader, const ModelSpec& spec, const std::string& prefix,
+                   const MatrixMaker<Matrix>& make, LayerWeights<Matrix>& weights) {
+  const int64_t count = spec.experts->count;
+  ASSIGN_OR_RETURN(const std::vector<TensorView> router,
+                   loader.Matrices({{prefix + std::string(kRouterPath), count}}, spec.hidden_size));
+  ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
+  for (int64_t expert = 0; expert < count; ++expert) {
+    auto& of_expert = weights.experts.emplace_back();
+    for (const auto& [group, matrix] : {std::pair(ProjectionGroup::kGateUp, &of_expert.gate_up),
+                                        {ProjectionGroup::kDown, &of_expert.down}}) {
+      const auto parts = PartsOf(spec, group, [&](Projection projection) {
+        return prefix + ExpertPath(expert, projection);
+      });
+      ASSIGN_OR_RETURN(*matrix, TakeGroup(loader, spec, group, parts, make));
+    }
+  }
+  return OkStatus();
+}
+
 template <typename Matrix>
 StatusOr<LayerWeights<Matrix>> TakeLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
                                          const MatrixMaker<Matrix>& make) {
   const std::string prefix = StrCat("model.layers.", layer, ".");
   LayerWeights<Matrix> weights;
   RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    std::vector<Loader::Part> parts;
-    for (const Projection projection : ProjectionsOf(group)) {
-      parts.push_back({prefix + std::string(ModulePath(projection)), spec.OutFeatures(projection)});
-    }
-    ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
-                     loader.Matrices(parts, InFeatures(spec, group)));
-    ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
+  for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
+    const auto parts = PartsOf(spec, group, [&](Projection projection) {
+      return prefix + std::string(ModulePath(projection));
+    });
+    ASSIGN_OR_RETURN(weights[group].w, TakeGroup(loader, spec, group, parts, make));
     if (HasBias(spec, group)) {
       ASSIGN_OR_RETURN(weights[group].bias, loader.Bias(parts));
     }
   }
+  if (spec.experts) RETURN_IF_ERROR(TakeExperts(loader, spec, prefix, make, weights));
   return weights;
 }
 

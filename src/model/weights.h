@@ -37,6 +37,13 @@ struct LayerWeights {
   std::vector<float> attention_out_norm, mlp_out_norm;
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
   std::array<Group, kNumProjectionGroups> groups;
+  // Of a mixture, in place of the last two groups.
+  struct Expert {
+    Matrix gate_up;  // as a group's
+    Matrix down;
+  };
+  Matrix router;  // [experts, hidden]
+  std::vector<Expert> experts;
 };
 
 // `Matrix`: how a backend keeps one.
@@ -52,7 +59,7 @@ struct ModelWeights {
 // Told how many of all bytes are done, from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t total_bytes)>;
 
-enum class MatrixRole { kLayer, kLmHead };
+enum class MatrixRole { kLayer, kRouter, kLmHead };
 // Makes the matrix of `parts` [n_i, k], one below the other.
 template <typename Matrix>
 using MatrixMaker =
@@ -66,7 +73,8 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
                                            ThreadPool& threads, const LoadProgress& progress,
                                            const MatrixMaker<Matrix>& make);
 
-// How the matrices of the layers are kept. The embedding and lm_head always have the dtype.
+// How the matrices of the layers are kept. The embedding, lm_head and routers always have the
+// dtype.
 enum class Quantization { kNone, kInt8 };
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix>;

@@ -56,7 +56,14 @@ TEST(LoadWeights, LoadsEveryGoldenInBothDTypes) {
       for (const auto& layer : weights->layers) {
         EXPECT_EQ(layer[ProjectionGroup::kQkv].w.n, spec->q_size() + 2 * spec->kv_size());
         EXPECT_EQ(layer[ProjectionGroup::kQkv].w.k, spec->hidden_size);
-        EXPECT_EQ(layer[ProjectionGroup::kDown].w.k, spec->intermediate_size);
+        if (spec->experts) {
+          EXPECT_EQ(layer.router.n, spec->experts->count);
+          EXPECT_EQ(layer.experts.size(), static_cast<size_t>(spec->experts->count));
+          EXPECT_EQ(layer.experts.back().gate_up.n, 2 * spec->intermediate_size);
+          EXPECT_EQ(layer.experts.back().down.k, spec->intermediate_size);
+        } else {
+          EXPECT_EQ(layer[ProjectionGroup::kDown].w.k, spec->intermediate_size);
+        }
         EXPECT_EQ(layer[ProjectionGroup::kQkv].bias.empty(), !spec->qkv_bias);
         EXPECT_EQ(layer[ProjectionGroup::kO].bias.empty(), !spec->o_bias);
         EXPECT_EQ(layer.q_norm.size(), spec->qk_norm ? static_cast<size_t>(spec->head_dim) : 0);
@@ -220,6 +227,21 @@ TEST(LoadWeights, KeepsTheLayersInBytesWhenAsked) {
     }
   }
   EXPECT_EQ(weights->lm_head.dtype, DType::kF32);
+}
+
+TEST(LoadWeights, KeepsExpertsInBytesButNotTheirRouter) {
+  const std::string dir = kGoldens + "mixtral-bf16";
+  ThreadPool threads(2);
+  kernels::CpuContext context(threads, kernels::AvailableIsas().back());
+  const auto spec = LoadModelSpec(dir);
+  auto checkpoint = OpenBaseCheckpoint(dir, *spec);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto weights = LoadWeights(*std::move(checkpoint), *spec, DType::kBF16, Quantization::kInt8,
+                                   context, nullptr);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->layers[0].router.dtype, DType::kBF16);
+  EXPECT_EQ(weights->layers[0].experts[0].gate_up.dtype, DType::kI8);
+  EXPECT_EQ(weights->layers[0].experts[0].down.dtype, DType::kI8);
 }
 
 TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {

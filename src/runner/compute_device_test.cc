@@ -160,6 +160,11 @@ TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {
               AllOf(HasSubstr("--pool-bytes"), HasSubstr("the GPU has")));
   EXPECT_THAT(error_with([](auto& o) { o.max_num_batched_tokens = 65536; }),
               AllOf(HasSubstr("MiB free"), HasSubstr("--max-num-batched-tokens")));
+  EXPECT_THAT(error_with([](auto& o) {
+                o.model_dir = SourcePath("tests/goldens/mixtral-bf16");
+                o.adapter_dirs.clear();
+              }),
+              AllOf(HasSubstr("MixtralForCausalLM"), HasSubstr("--device cpu")));
 }
 
 }  // namespace

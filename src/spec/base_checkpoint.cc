@@ -1,5 +1,6 @@
 #include "spec/base_checkpoint.h"
 
+#include <span>
 #include <utility>
 
 #include "base/json.h"
@@ -55,19 +56,91 @@ StatusOr<TensorMap> Parted(const Checkpoint& checkpoint, const ModelSpec& spec) 
   return tensors;
 }
 
+// Mixtral's name of what is in a layer, as Qwen3-MoE has it; others stay as they are.
+std::string ExpertsName(const std::string& name) {
+  constexpr std::string_view kMixture = ".block_sparse_moe.";
+  constexpr std::pair<std::string_view, std::string_view> kProjections[] = {
+      {".w1.weight", ".gate_proj.weight"},
+      {".w3.weight", ".up_proj.weight"},
+      {".w2.weight", ".down_proj.weight"}};
+  const size_t mixture = name.find(kMixture);
+  if (mixture == std::string::npos) return name;
+  std::string renamed = name;
+  renamed.replace(mixture, kMixture.size(), ".mlp.");
+  for (const auto& [theirs, ours] : kProjections) {
+    if (!renamed.ends_with(theirs)) continue;
+    renamed.replace(renamed.size() - theirs.size(), theirs.size(), ours);
+    break;
+  }
+  return renamed;
+}
+
+StatusOr<TensorMap> WithExpertsNames(const TensorMap& tensors) {
+  TensorMap renamed;
+  for (const auto& [name, tensor] : tensors) {
+    RETURN_IF_ERROR(Add(ExpertsName(name), tensor, name, &renamed));
+  }
+  return renamed;
+}
+
+// A matrix of each expert as transformers 5 has them with save_original_format=False: one tensor
+// [experts, rows, cols], whose rows are the projections, one below the other.
+Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, const std::string& name,
+                   int64_t layer, std::span<const Projection> projections, TensorMap* tensors) {
+  const int64_t cols = spec.InFeatures(projections.front());
+  int64_t rows = 0;
+  for (const Projection projection : projections) rows += spec.OutFeatures(projection);
+  ASSIGN_OR_RETURN(const TensorView all, checkpoint.Get(name, {spec.experts->count, rows, cols}));
+  tensors->erase(name);
+  const TensorView stacked{all.data, all.dtype, {spec.experts->count * rows, cols}};
+  int64_t first = 0;
+  for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
+    for (const Projection projection : projections) {
+      const int64_t count = spec.OutFeatures(projection);
+      RETURN_IF_ERROR(Add(kTextNaming.InLayer(layer, ExpertPath(expert, projection)) + ".weight",
+                          stacked.Rows(first, count), name, tensors));
+      first += count;
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<TensorMap> WithPartedExperts(const Checkpoint& checkpoint, const ModelSpec& spec) {
+  static constexpr Projection kGateUp[] = {Projection::kGate, Projection::kUp};
+  static constexpr Projection kDown[] = {Projection::kDown};
+  TensorMap tensors = checkpoint.tensors();
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    for (const auto& [path, projections] :
+         {std::pair("mlp.experts.gate_up_proj", std::span<const Projection>(kGateUp)),
+          {"mlp.experts.down_proj", kDown}}) {
+      const std::string name = kTextNaming.InLayer(layer, path);
+      if (!tensors.contains(name)) continue;
+      RETURN_IF_ERROR(PartExperts(checkpoint, spec, name, layer, projections, &tensors));
+    }
+  }
+  return tensors;
+}
+
+// Shows the checkpoint by the names of `tensors`.
+Status Rename(StatusOr<TensorMap> tensors, const std::string& model_dir, Checkpoint* checkpoint) {
+  if (!tensors.ok()) return Annotate(tensors.status(), model_dir);
+  checkpoint->ShowAs(*std::move(tensors));
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec) {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(model_dir));
   if (spec.is_multimodal) {
-    auto tensors = TextTensors(checkpoint.tensors());
-    if (!tensors.ok()) return Annotate(tensors.status(), model_dir);
-    checkpoint.ShowAs(*std::move(tensors));
+    RETURN_IF_ERROR(Rename(TextTensors(checkpoint.tensors()), model_dir, &checkpoint));
   }
   if (spec.fused_modules) {
-    auto tensors = Parted(checkpoint, spec);
-    if (!tensors.ok()) return Annotate(tensors.status(), model_dir);
-    checkpoint.ShowAs(*std::move(tensors));
+    RETURN_IF_ERROR(Rename(Parted(checkpoint, spec), model_dir, &checkpoint));
+  }
+  if (spec.experts) {
+    RETURN_IF_ERROR(Rename(WithExpertsNames(checkpoint.tensors()), model_dir, &checkpoint));
+    RETURN_IF_ERROR(Rename(WithPartedExperts(checkpoint, spec), model_dir, &checkpoint));
   }
   return checkpoint;
 }

@@ -144,6 +144,52 @@ TEST(BaseCheckpoint, RefusesAModuleThatCannotBeParted) {
       AllOf(HasSubstr(kQkv), HasSubstr("stands for model.layers.1.self_attn.k_proj.weight")));
 }
 
+// Mixtral's are called as Qwen3-MoE's.
+TEST(BaseCheckpoint, ExpertsHaveOneSetOfNames) {
+  const std::string dir = kGoldens + "mixtral-bf16";
+  const auto file = Checkpoint::Open(dir);
+  const auto base = OpenBaseCheckpoint(dir, SpecOf(dir));
+  ASSERT_TRUE(base.ok()) << base.status();
+  for (const auto& [theirs, ours] :
+       {std::pair("block_sparse_moe.gate", "mlp.gate"),
+        std::pair("block_sparse_moe.experts.4.w1", "mlp.experts.4.gate_proj"),
+        std::pair("block_sparse_moe.experts.0.w3", "mlp.experts.0.up_proj"),
+        std::pair("block_sparse_moe.experts.2.w2", "mlp.experts.2.down_proj")}) {
+    const std::string prefix = "model.layers.1.";
+    ASSERT_TRUE(base->tensors().contains(prefix + ours + ".weight")) << ours;
+    EXPECT_TRUE(HasBytesOf(file->tensors().at(prefix + theirs + ".weight"),
+                           base->tensors().at(prefix + ours + ".weight")));
+  }
+  EXPECT_EQ(base->tensors().size(), file->tensors().size());
+  const auto twice = OpenMade("mixtral-bf16", {{"model.layers.0.block_sparse_moe.gate.weight", {4}},
+                                               {"model.layers.0.mlp.gate.weight", {4}}});
+  EXPECT_THAT(Message(twice.status()), HasSubstr("which is there without it, too"));
+}
+
+// As transformers 5 keeps them.
+TEST(BaseCheckpoint, ExpertsOfOneTensorAreParted) {
+  const ModelSpec spec = SpecOf(kGoldens + "mixtral-bf16");
+  const int64_t count = spec.experts->count, middle = spec.intermediate_size;
+  const std::string gate_up = "model.layers.1.mlp.experts.gate_up_proj";
+  std::map<std::string, Shape> tensors = {
+      {gate_up, {count, 2 * middle, spec.hidden_size}},
+      {"model.layers.1.mlp.experts.down_proj", {count, spec.hidden_size, middle}}};
+  const auto base = OpenMade("mixtral-bf16", tensors);
+  ASSERT_TRUE(base.ok()) << base.status();
+  EXPECT_EQ(base->tensors().size(), static_cast<size_t>(3 * count));
+  const auto data_of = [&](int64_t expert, Projection projection) {
+    return base->tensors().at("model.layers.1." + ExpertPath(expert, projection) + ".weight").data;
+  };
+  const TensorView up = base->tensors().at("model.layers.1.mlp.experts.3.up_proj.weight");
+  EXPECT_EQ(up.shape, (Shape{middle, spec.hidden_size}));
+  const auto matrix_bytes = static_cast<int64_t>(up.size_bytes());
+  EXPECT_EQ(data_of(3, Projection::kUp) - data_of(0, Projection::kGate), 7 * matrix_bytes);
+  EXPECT_EQ(data_of(3, Projection::kDown) - data_of(0, Projection::kDown), 3 * matrix_bytes);
+  tensors[gate_up][1] -= 1;
+  EXPECT_THAT(Message(OpenMade("mixtral-bf16", tensors).status()),
+              AllOf(HasSubstr(gate_up), HasSubstr("has shape [5, 87, 48], expected [5, 88, 48]")));
+}
+
 TEST(ModuleNaming, IsThatOfTheTensors) {
   const auto decoder_of = [](const std::string& name) {
     return FindModuleNaming({{"p." + name, TensorView()}, {"x", TensorView()}}, "p.").decoder;

@@ -27,7 +27,7 @@ enum class WindowRule {
   kAllLayers,    // "sliding_window": on every layer, or null
   kUpperLayers,  // Qwen: on those from "max_window_layers", if "use_sliding_window" says so
   kMostLayers,   // Gemma 2, 3: on all but one of so many
-  kUnused,       // SmolLM3: none unless "use_sliding_window" says so, which is not supported
+  kUnused,       // SmolLM3, Qwen3-MoE: none unless "use_sliding_window" says so: not supported
 };
 
 // What only the families of Gemma have. A field that such a family has not is named "" here.
@@ -40,6 +40,17 @@ struct GemmaRules {
   double attn_softcap;
   std::string_view logit_softcap_field;
   double logit_softcap;
+};
+
+// Of families whose MLPs are mixtures of experts.
+struct ExpertsRules {
+  std::string_view size_field;  // an expert's intermediate_size
+  int64_t default_count;
+  int64_t default_size;
+  int64_t default_per_token;
+  // Qwen3-MoE: "norm_topk_prob" says whether the weights are normalized, and "mlp_only_layers" and
+  // "decoder_sparse_step" which layers have a mixture. Mixtral's always are, and all have.
+  bool chooses;
 };
 
 // What published files leave out where it is the default.
@@ -80,6 +91,7 @@ struct Family {
   double default_rope_theta = 10000;  // of all but Gemma 3 and Phi-3, which have rules of their own
   bool layers_without_rope = false;   // SmolLM3: "no_rope_layers" says which
   bool multipliers = false;           // Granite
+  std::optional<ExpertsRules> experts = std::nullopt;
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;
 };

@@ -103,7 +103,9 @@ Status ReadLayerWindows(const Json& config, const Family& family, ModelSpec* spe
     }
     case WindowRule::kUnused: {
       ASSIGN_OR_RETURN(const bool used, ReadBool(config, "use_sliding_window", false));
-      if (!used || window == nullptr || is_null) return CheckLayerTypes(config, *spec);
+      const bool has_none =
+          window == nullptr ? family.default_sliding_window == 0 : window->is_null();
+      if (!used || has_none) return CheckLayerTypes(config, *spec);
       return UnsupportedField(config, "use_sliding_window",
                               StrCat("false for ", family.architecture));
     }

@@ -37,7 +37,7 @@ constexpr std::string_view kMustBeOff[] = {
     "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config", "velora_config",
     "arrow_config", "alora_invocation_tokens", "megatron_config",
     // Which modules, layers and tokens it applies to.
-    "layer_replication", "target_parameters", "trainable_token_indices",
+    "layer_replication", "trainable_token_indices",
     // PEFT before 0.3: merged projections.
     "enable_lora"};
 
@@ -65,6 +65,14 @@ Status CheckUnsupported(const Json& config) {
       return UnsupportedField(config, key, "the field left off (false, null or empty)");
     }
   }
+  constexpr std::string_view kParameters = "target_parameters";
+  if (!internal::IsOff(config, kParameters)) {
+    return UnsupportedField(
+        config, kParameters,
+        "adapters to modules (of a mixture of experts q_proj, k_proj, v_proj, "
+        "o_proj, embed_tokens and lm_head), and not to parameters such as those "
+        "of experts and of their router");
+  }
   ASSIGN_OR_RETURN(const std::string bias, internal::ReadString(config, "bias", "none"));
   if (bias != "none") return UnsupportedField(config, "bias", "\"none\"");
   const Json* init = FindField(config, "init_lora_weights");
@@ -88,7 +96,8 @@ Status ReadTargets(const Json& config, LoraConfig* result) {
   ASSIGN_OR_RETURN(result->exclude_modules,
                    internal::ReadModuleSelection(config, "exclude_modules"));
   if (FindField(config, "target_modules") == nullptr) {
-    // PEFT's choice for the model types llama, mistral, qwen2 and qwen3.
+    // PEFT's choice for the model types llama, mistral, mixtral, qwen2 and qwen3. (Of some others
+    // it has none; then a saved file says which it was.)
     result->target_modules.names = {"q_proj", "v_proj"};
     return OkStatus();
   }

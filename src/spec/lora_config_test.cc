@@ -147,6 +147,15 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
   }
 }
 
+// What PEFT makes of "all-linear" on a mixture of experts.
+TEST(LoraConfig, SaysOfParametersWhatTheyAre) {
+  const auto config = Parse(R"(,"target_parameters":["gate_up_proj","down_proj","gate.weight"])");
+  EXPECT_THAT(Message(config.status()),
+              testing::AllOf(HasSubstr("of experts and of their router"),
+                             HasSubstr("q_proj, k_proj, v_proj, o_proj")));
+  EXPECT_TRUE(Parse(R"(,"target_parameters":[])").ok());
+}
+
 TEST(LoraConfig, IgnoresWhatDoesNotMatter) {
   for (const char* members : {
            R"(,"use_dora":false,"bias":"none","modules_to_save":null,"rank_pattern":{})",

@@ -41,7 +41,9 @@ std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
   const auto add = [&](std::span<const std::string_view> more) {
     modules.insert(modules.end(), more.begin(), more.end());
   };
-  add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
+  if (!base.experts) {
+    add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
+  }
   if (base.qk_norm) add(kQkNorms);
   if (base.output_norms) add(kOutputNorms);
   return modules;
@@ -57,6 +59,11 @@ std::string Quoted(const std::vector<std::string>& names) {
     shown.push_back(JsonQuote(name.substr(0, kMaxShownName)));
   }
   return Join(shown, ", ");
+}
+
+// What an error adds where names might be those of experts.
+std::string WithoutExperts(const ModelSpec& base) {
+  return base.experts ? "; adapters to experts and to their router are not supported" : "";
 }
 
 std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
@@ -204,7 +211,7 @@ Status CheckNames(const std::vector<std::string>& names, const std::vector<std::
   if (unmatched.size() == names.size()) {
     return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(names),
                                   ", which no module of this base model is called; it has ",
-                                  Supported(base, naming)));
+                                  Supported(base, naming), WithoutExperts(base)));
   }
   ASSIGN_OR_RETURN(ModuleMatcher matcher, ModuleMatcher::Make({.names = names}, "target_modules"));
   const auto check = [&](const std::string& module) {
@@ -321,9 +328,10 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
   RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base, naming));
   spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
-    return InvalidArgument(
-        "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose no "
-        "module of this base model");
+    return InvalidArgument(StrCat(
+        "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose "
+        "no module of this base model",
+        WithoutExperts(base)));
   }
   return spec;
 }

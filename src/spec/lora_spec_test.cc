@@ -163,6 +163,19 @@ TEST(LoraSpec, RefusesNamesOfWhichNoneMatches) {
               HasSubstr("which no module"));
 }
 
+TEST(LoraSpec, SaysThatExpertsAreNotAdapted) {
+  ModelSpec model = ModelOf(4);
+  model.experts = ExpertsSpec{.count = 8, .per_token = 2};
+  for (const Json& targets :
+       {Json(Json::Array{"gate_proj", "up_proj"}), Json(R"(.*\.experts\.\d+\.w1)")}) {
+    const auto config =
+        ParseLoraConfig(Json::Object{{"peft_type", "LORA"}, {"target_modules", targets}});
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_THAT(Message(ResolveLora(*config, model).status()),
+                HasSubstr("adapters to experts and to their router are not supported"));
+  }
+}
+
 // Neither does PEFT adapt them.
 TEST(LoraSpec, RefusesNamesOfModulesThatAreNotLinear) {
   for (const char* name : {"norm", "layers", "self_attn", "mlp", "input_layernorm", "7",

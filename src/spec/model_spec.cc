@@ -17,6 +17,7 @@ namespace {
 using internal::BadField;
 using internal::BiasRule;
 using internal::DefaultSizes;
+using internal::ExpertsRules;
 using internal::Family;
 using internal::FindField;
 using internal::GemmaRules;
@@ -32,6 +33,7 @@ constexpr int64_t kMaxVocabSize = int64_t{1} << 22;
 constexpr int64_t kMaxHiddenSize = int64_t{1} << 17;
 constexpr int64_t kMaxIntermediateSize = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxExperts = 1024;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
@@ -94,6 +96,45 @@ Status ReadHeads(const Json& config, const Family& family, ModelSpec* spec) {
   return OkStatus();
 }
 
+// Versions of transformers write it by either name.
+StatusOr<int64_t> ReadNumExperts(const Json& config, int64_t fallback) {
+  constexpr std::string_view kName = "num_experts", kOtherName = "num_local_experts";
+  ASSIGN_OR_RETURN(const int64_t other, ReadInt(config, {kOtherName, 1, kMaxExperts, fallback}));
+  ASSIGN_OR_RETURN(const int64_t count, ReadInt(config, {kName, 1, kMaxExperts, other}));
+  if (FindField(config, kOtherName) != nullptr && other != count) {
+    return BadField(config, kOtherName, StrCat(count, ", as ", kName, " is"));
+  }
+  return count;
+}
+
+Status ReadExperts(const Json& config, const ExpertsRules& rules, ModelSpec* spec) {
+  ExpertsSpec experts{.normalized = true};
+  ASSIGN_OR_RETURN(
+      spec->intermediate_size,
+      ReadInt(config, {rules.size_field, 1, kMaxIntermediateSize, rules.default_size}));
+  ASSIGN_OR_RETURN(experts.count, ReadNumExperts(config, rules.default_count));
+  constexpr std::string_view kPerToken = "num_experts_per_tok";
+  ASSIGN_OR_RETURN(experts.per_token,
+                   ReadInt(config, {kPerToken, 1, kMaxExperts, rules.default_per_token}));
+  if (experts.per_token > experts.count) {
+    return BadField(config, kPerToken,
+                    StrCat("at most the number of experts, which is ", experts.count));
+  }
+  if (rules.chooses) {
+    ASSIGN_OR_RETURN(experts.normalized, ReadBool(config, "norm_topk_prob", false));
+    if (!internal::IsOff(config, "mlp_only_layers")) {
+      return UnsupportedField(config, "mlp_only_layers", "[]: experts in all layers");
+    }
+    ASSIGN_OR_RETURN(const int64_t step,
+                     ReadInt(config, {"decoder_sparse_step", 1, kMaxLayers, 1}));
+    if (step != 1) {
+      return UnsupportedField(config, "decoder_sparse_step", "1: experts in all layers");
+    }
+  }
+  spec->experts = experts;
+  return OkStatus();
+}
+
 Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
   const auto read = [&](std::string_view key, int64_t max,
                         int64_t DefaultSizes::*member) -> StatusOr<int64_t> {
@@ -104,8 +145,12 @@ Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
   ASSIGN_OR_RETURN(spec->vocab_size, read("vocab_size", kMaxVocabSize, &DefaultSizes::vocab_size));
   ASSIGN_OR_RETURN(spec->hidden_size,
                    read("hidden_size", kMaxHiddenSize, &DefaultSizes::hidden_size));
-  ASSIGN_OR_RETURN(spec->intermediate_size, read("intermediate_size", kMaxIntermediateSize,
-                                                 &DefaultSizes::intermediate_size));
+  if (family.experts) {
+    RETURN_IF_ERROR(ReadExperts(config, *family.experts, spec));
+  } else {
+    ASSIGN_OR_RETURN(spec->intermediate_size, read("intermediate_size", kMaxIntermediateSize,
+                                                   &DefaultSizes::intermediate_size));
+  }
   ASSIGN_OR_RETURN(spec->num_layers,
                    read("num_hidden_layers", kMaxLayers, &DefaultSizes::num_layers));
   ASSIGN_OR_RETURN(spec->num_heads,

@@ -30,6 +30,11 @@ std::string_view Name(Projection projection);
 // "self_attn.q_proj", …: the path inside a layer of the module that a projection is.
 std::string_view ModulePath(Projection projection);
 
+// Of a layer's mixture of experts: the paths of its router, and of a projection (kGate, kUp, kDown)
+// of an expert: "mlp.experts.7.up_proj".
+inline constexpr std::string_view kRouterPath = "mlp.gate";
+std::string ExpertPath(int64_t expert, Projection projection);
+
 // A linear module of a decoder layer as files have it: a projection, or several whose outputs lie
 // one behind the other (Phi-3's "self_attn.qkv_proj").
 struct LinearModule {
@@ -38,6 +43,16 @@ struct LinearModule {
 };
 // "qkv_proj", …
 std::string_view Name(const LinearModule& module);
+
+// Where a layer's MLP is a mixture of experts (Shazeer et al. 2017): of so many MLPs, each token
+// goes through those few that the layer's router gives the highest probabilities, and the sum of
+// what they give, weighted by these, is the layer's.
+struct ExpertsSpec {
+  int64_t count = 0;
+  int64_t per_token = 0;  // 1 … count
+  // The probabilities of a token's experts are divided by their sum.
+  bool normalized = false;
+};
 
 // Of the gate in the MLP (kernels/activation).
 enum class MlpActivation : uint8_t { kSilu, kGeluTanh };
@@ -93,6 +108,8 @@ struct ModelSpec {
   // [num_layers], the layers that see all keys all the same (Gemma 2, 3); empty: none does.
   std::vector<bool> full_attention;
   MlpActivation activation = MlpActivation::kSilu;
+  // Each has intermediate_size (Mixtral, Qwen3-MoE).
+  std::optional<ExpertsSpec> experts;
   // Gemma: weights of norms are stored as what they differ from 1 by, and embeddings are multiplied
   // by sqrt(hidden_size).
   bool unit_offset_norms = false;
@@ -127,10 +144,12 @@ struct ModelSpec {
   // By which attention's scores are multiplied.
   double AttentionScale() const;
 
-  // Of a decoder layer; their projections, one module's after the other's, are kAllProjections.
+  // Of a decoder layer, those that an adapter may target; their projections, one module's after the
+  // other's, are kAllProjections, or where there are experts those of attention.
   std::span<const LinearModule> LinearModules() const;
 
-  // Input and output width of a projection; of a module, its projections' outputs together.
+  // Input and output width of a projection, gate, up and down being those of each expert; of a
+  // module, its projections' outputs together.
   int64_t InFeatures(Projection projection) const;
   int64_t OutFeatures(Projection projection) const;
   int64_t OutFeatures(const LinearModule& module) const;

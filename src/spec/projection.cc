@@ -1,5 +1,6 @@
 // Names and widths of the seven projections, and the modules that they are or are part of.
 
+#include "base/strings.h"
 #include "spec/model_spec.h"
 
 namespace aril {
@@ -9,6 +10,8 @@ constexpr std::string_view kModulePaths[kNumProjections] = {
     "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
     "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",
 };
+
+constexpr size_t kNumAttentionProjections = 4;
 
 std::span<const Projection> Projections(size_t first, size_t count) {
   return std::span(kAllProjections).subspan(first, count);
@@ -24,6 +27,10 @@ std::string_view ModulePath(Projection projection) {
 
 std::string_view Name(Projection projection) { return LastPart(ModulePath(projection)); }
 
+std::string ExpertPath(int64_t expert, Projection projection) {
+  return StrCat("mlp.experts.", expert, ".", Name(projection));
+}
+
 std::string_view Name(const LinearModule& module) { return LastPart(module.path); }
 
 std::span<const LinearModule> ModelSpec::LinearModules() const {
@@ -37,7 +44,8 @@ std::span<const LinearModule> ModelSpec::LinearModules() const {
                                         {"mlp.gate_up_proj", Projections(4, 2)},
                                         {"mlp.down_proj", Projections(6, 1)}};
   if (fused_modules) return kFused;
-  return kOfTheirOwn;
+  const std::span<const LinearModule> modules = kOfTheirOwn;
+  return experts ? modules.first(kNumAttentionProjections) : modules;
 }
 
 int64_t ModelSpec::InFeatures(Projection projection) const {

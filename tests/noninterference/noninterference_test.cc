@@ -77,6 +77,7 @@ int64_t TightPool(const Engine& engine, const std::vector<wire::SequenceRequest>
 struct Model {
   const char* name;
   const char* dtype;
+  const char* quantization = "none";
 };
 
 using Parameters = std::tuple<Model, kernels::Isa>;
@@ -89,6 +90,7 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
     const auto& [model, isa] = GetParam();
     LocalRunnerOptions options{.model_dir = kGoldens + model.name,
                                .dtype = model.dtype,
+                               .quantization = model.quantization,
                                .isa = std::string(Name(isa)),
                                .threads = 1,
                                .run_aside = Residency::AtOnce};
@@ -216,7 +218,9 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
 
 std::string TestName(const ::testing::TestParamInfo<Parameters>& test) {
   const auto& [model, isa] = test.param;
-  std::string name = std::string(model.name) + "_" + model.dtype + "_" + std::string(Name(isa));
+  std::string name = std::string(model.name) + "_" + model.dtype + "_" +
+                     (model.quantization == std::string("none") ? "" : "int8_") +
+                     std::string(Name(isa));
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -225,7 +229,9 @@ INSTANTIATE_TEST_SUITE_P(AllIsas, NonInterference,
                          ::testing::Combine(::testing::Values(Model{"llama-f32-sharded", "float32"},
                                                               Model{"mistral-f32", "bfloat16"},
                                                               Model{"qwen2-bf16", "bfloat16"},
-                                                              Model{"qwen3-f32", "float32"}),
+                                                              Model{"qwen3-f32", "float32"},
+                                                              Model{"qwen3-moe-f32", "bfloat16",
+                                                                    "int8"}),
                                             ::testing::ValuesIn(kernels::AvailableIsas())),
                          TestName);
 

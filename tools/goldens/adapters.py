@@ -143,6 +143,14 @@ ADAPTERS = {
     "smollm3-f32": (
         Adapter("all-r4", 4, 6, ALL_LINEAR),
     ),
+    "qwen3-moe-f32": (
+        Adapter("attention-r4", 4, 6, ATTENTION),
+        Adapter("qv-r16-rslora-f16", 16, 8, ("q_proj", "v_proj"), torch.float16, rslora=True),
+        Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
+    ),
+    "mixtral-bf16": (
+        Adapter("attention-r8-bf16", 8, 12, ATTENTION, torch.bfloat16),
+    ),
 }
 
 

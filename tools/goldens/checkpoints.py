@@ -223,6 +223,23 @@ CHECKPOINTS = (
              rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=8.0,
                                   beta_slow=1.0, original_max_position_embeddings=64)),
     ),
+    # Experts; their weights are probabilities among all, and do not add up to 1.
+    Checkpoint(
+        "qwen3-moe-f32",
+        "Qwen3Moe",
+        dict(hidden_size=48, moe_intermediate_size=28, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=16, vocab_size=131, max_position_embeddings=256,
+             num_experts=7, num_experts_per_tok=3),
+    ),
+    # Their weights add up to 1; other names.
+    Checkpoint(
+        "mixtral-bf16",
+        "Mixtral",
+        dict(hidden_size=48, intermediate_size=44, num_hidden_layers=2, num_attention_heads=3,
+             num_key_value_heads=1, vocab_size=126, max_position_embeddings=256,
+             num_local_experts=5, num_experts_per_tok=2),
+        dtype=torch.bfloat16,
+    ),
 )
 
 
@@ -240,7 +257,7 @@ def standard_deviation(name, shape, hidden_size, tied):
     if "lm_head" in name:
         return 2 / math.sqrt(hidden_size)
     gain = 1.5 if "o_proj" in name or "down_proj" in name else 1.2
-    return gain / math.sqrt(shape[1])
+    return gain / math.sqrt(shape[-1])
 
 
 def fill(model, seed_name):

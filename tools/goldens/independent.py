@@ -107,6 +107,7 @@ class Model:
         for name, weight in mix:
             self.merge(model_dir / "adapters" / name, weight, base)
         self.split_fused()
+        self.router_gaps = {}  # by layer, [tokens]: what the least expert chosen is ahead by
 
     def split_fused(self):
         """Phi-3's modules become those of others."""
@@ -219,6 +220,27 @@ class Model:
         return self.project(activated * self.project(x, f"{prefix}.up_proj"),
                             f"{prefix}.down_proj")
 
+    def mixture(self, x, prefix):
+        """Of Qwen3-MoE; and Mixtral's, by other names, whose weights always add up to 1."""
+        config, mixtral = self.config, self.config["model_type"] == "mixtral"
+        prefix = prefix.replace("mlp", "block_sparse_moe") if mixtral else prefix
+        gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+        scores = x @ self.weights[f"{prefix}.gate.weight"].T
+        count = config["num_experts_per_tok"]
+        ranked = scores.sort(-1, descending=True)
+        self.router_gaps[prefix] = ranked.values[:, count - 1] - ranked.values[:, count]
+        y = torch.zeros_like(x)
+        for token, experts in enumerate(ranked.indices[:, :count].tolist()):
+            shares = scores[token].exp() / scores[token].exp().sum()
+            if mixtral or config["norm_topk_prob"]:
+                shares = shares / shares[experts].sum()
+            for expert in experts:
+                weight = lambda name: self.weights[f"{prefix}.experts.{expert}.{name}.weight"]
+                gated = weight(gate) @ x[token]
+                gated = gated * gated.sigmoid() * (weight(up) @ x[token])
+                y[token] += shares[expert] * (weight(down) @ gated)
+        return y
+
     def layer(self, x, layer):
         prefix = f"model.layers.{layer}"
         # Where there are four norms, two of them are of what is added.
@@ -227,8 +249,9 @@ class Model:
         share = self.config.get("residual_multiplier", 1)
         attended = self.attention(normed(x, "input"), layer)
         x = x + share * (normed(attended, "post_attention") if sandwich else attended)
-        changed = self.mlp(normed(x, "pre_feedforward" if sandwich else "post_attention"),
-                           f"{prefix}.mlp")
+        mlp = self.mixture if "num_experts_per_tok" in self.config else self.mlp
+        changed = mlp(normed(x, "pre_feedforward" if sandwich else "post_attention"),
+                      f"{prefix}.mlp")
         return x + share * (normed(changed, "post_feedforward") if sandwich else changed)
 
     def logits(self, tokens):

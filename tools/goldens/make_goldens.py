@@ -37,6 +37,9 @@ MIN_EFFECT_TOLERANCES = 10
 # What leaves out a setting of the model is off by its effect, and by its own noise in either
 # direction, which lies within the tolerance: so it fails also in bfloat16.
 MIN_SETTING_TOLERANCES = 2
+# A token's least expert is ahead of those that it is not given by this much in the router's scores,
+# whose spread is 1.2, where logits are compared: bfloat16 changes them by about 0.01.
+MIN_ROUTER_GAP = 0.03
 # transformers' own deviation lies within the tolerance, which is at most this many times as large.
 MAX_TOLERANCE_RATIO = 40
 
@@ -80,6 +83,9 @@ class Variant:
         case = {"adapter": self.adapter, "prompt": prompt,
                 "logits_key": f"{self.adapter or 'base'}/{len(prompt)}", "positions": positions,
                 "greedy": greedy, "min_gap": min_gap}
+        gaps = [float(gap[positions].min()) for gap in self.independent.router_gaps.values()]
+        if gaps:
+            case["min_router_gap"] = min(gaps)
         if self.adapter not in [None, *(name for name, _ in self.mix)]:
             case["mix"] = self.mix
         for key in ("f32", "bf16"):
@@ -97,6 +103,8 @@ def problem(case, effect):
     """What makes a prompt useless as a golden, or None. `effect`: of the adapter on the logits."""
     if case["min_gap"] < MIN_GAP_TOLERANCES * case["tolerance_f32"]:
         return f"two tokens are only {case['min_gap']:.1e} apart"
+    if case.get("min_router_gap", MIN_ROUTER_GAP) < MIN_ROUTER_GAP:
+        return f"two experts are only {case['min_router_gap']:.1e} apart"
     if not case["adapter"]:
         return None
     if effect["max"] < MIN_EFFECT_TOLERANCES * case["tolerance_f32"]:
@@ -133,7 +141,9 @@ def check_settings(model_dir, case, exact):
                                        "attention_multiplier", "no_rope_layers")
                if config.get(key)]
     changes += [(key, 1) for key in ("embedding_multiplier", "residual_multiplier",
-                                     "logits_scaling") if key in config]
+                                     "logits_scaling", "num_experts_per_tok") if key in config]
+    if "norm_topk_prob" in config:
+        changes.append(("norm_topk_prob", not config["norm_topk_prob"]))
     if "residual_multiplier" in config:  # as if norms saw the stream divided by it
         eps = config["rms_norm_eps"] * config["residual_multiplier"] ** 2
         changes.append(("rms_norm_eps", eps))

@@ -13,7 +13,7 @@ def load(model_dir, mix, dtype):
     weights, in the order in which they apply."""
     architecture = transformers.AutoConfig.from_pretrained(model_dir).architectures[0]
     model = getattr(transformers, architecture).from_pretrained(
-        model_dir, dtype=dtype, attn_implementation="eager")
+        model_dir, dtype=dtype, attn_implementation="eager", experts_implementation="eager")
     for name, _ in mix:
         directory = model_dir / "adapters" / name
         if isinstance(model, peft.PeftModel):

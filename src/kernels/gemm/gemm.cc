@@ -217,25 +217,40 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::
   }
 }
 
-void PackX(CpuContext& context, const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout,
-           uint32_t* out) {
+// Of the first pass; the last one may have fewer.
+int64_t PassTiles(const Cuts& cuts, GemmKernel::Layout layout) {
+  return NumTiles(layout, cuts.PassRows(0));
+}
+
+// The tiles of x in all of its stretches and passes, the last of these counted as if it were full.
+int64_t NumPackedTiles(const Cuts& cuts, GemmKernel::Layout layout) {
+  return cuts.num_stretches() * cuts.num_passes() * PassTiles(cuts, layout);
+}
+
+// Packs the `index`-th of these; `out`: where x begins.
+void PackXTile(const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout, int64_t index,
+               uint32_t* out) {
+  const int64_t pass_tiles = PassTiles(cuts, layout);
+  const int64_t tile = index % pass_tiles, pass = index / pass_tiles % cuts.num_passes();
+  const int64_t stretch = index / pass_tiles / cuts.num_passes();
+  if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
   const int64_t group = GroupElements(x.dtype);
-  for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
-    const int64_t k_groups = cuts.StretchGroups(stretch);
-    const int64_t col = stretch * cuts.stretch_groups * group;
-    const ConstMatrix columns = x.Columns(col, std::min(k_groups * group, x.cols - col));
-    const int64_t pass_tiles = NumTiles(layout, cuts.pass_rows);
-    context.threads().ParallelFor(cuts.num_passes() * pass_tiles, [&](int64_t index) {
-      const int64_t pass = index / pass_tiles, tile = index % pass_tiles;
-      if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
-      PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, k_groups, layout,
-               out + cuts.PackedOffset(stretch, pass));
-    });
-  }
+  const int64_t k_groups = cuts.StretchGroups(stretch);
+  const int64_t col = stretch * cuts.stretch_groups * group;
+  const ConstMatrix columns = x.Columns(col, std::min(k_groups * group, x.cols - col));
+  PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, k_groups, layout,
+           out + cuts.PackedOffset(stretch, pass));
 }
 
 // x of so many rows is taken to be in L2 all the time, if it is cut as without AMX.
 constexpr int64_t kShortRows = 288;
+
+// Of a pass that meets a block of columns: how many sums it has, and whether they wait for the next
+// stretch of K. Then a task keeps those of its blocks with each of the passes that share them.
+int64_t PassSums(const GemmKernel& kernel, const Cuts& cuts) {
+  return RoundUp(std::min(cuts.pass_rows, cuts.rows), kGemmRowMultiple) * kernel.block_cols;
+}
+bool SumsWait(const Cuts& cuts) { return cuts.num_stretches() > 1; }
 
 // How many blocks of columns make a task. Where x is in L2 all the time, a few: W streams through
 // in long stretches, and threads yet end together. Else x comes from beyond L2 for each task: many.
@@ -244,6 +259,180 @@ int64_t TaskBlocks(GemmKernel::Layout layout, int64_t blocks, int64_t rows, int6
   const bool is_short = rows <= (has_tiles ? kGemmAmxMaxWholeRows : kShortRows);
   const int64_t most = is_short ? 4 : has_tiles ? 16 : 8, tasks_per_thread = is_short ? 16 : 4;
   return std::clamp<int64_t>(blocks / (threads * tasks_per_thread), 1, most);
+}
+
+// What is to be done for a part of a call.
+struct PartPlan {
+  GemmPart part;
+  Cuts cuts;
+  int64_t task_blocks;
+  // Where it begins: in the packed x, among the tiles that are packed, and among the tasks.
+  int64_t packed_words;
+  int64_t first_tile;
+  int64_t first_task;
+};
+
+// A call, cut in tasks of some blocks of columns of one part.
+struct CallPlan {
+  const GemmKernel& kernel;
+  int64_t k_groups;
+  int64_t blocks;  // of columns
+  std::vector<PartPlan> parts;
+  int64_t packed_words = 0;
+  int64_t num_tiles = 0;
+  int64_t num_tasks = 0;
+  int64_t thread_sums = 0;  // floats
+
+  const PartPlan& PartOf(int64_t index, int64_t PartPlan::*first) const {
+    return *std::prev(std::ranges::upper_bound(parts, index, {}, first));
+  }
+};
+
+CallPlan Plan(const CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts) {
+  const PackedMatrix& w = *parts.front().w;
+  const GemmKernel& kernel = KernelFor(context, w.dtype);
+  CallPlan plan{.kernel = kernel,
+                .k_groups = PaddedGroups(w.k, w.dtype, kernel),
+                .blocks = CeilDiv(w.n, kernel.block_cols)};
+  int64_t num_rows = 0;
+  for (const GemmPart& part : parts) {
+    CHECK_EQ(part.first_row, num_rows);
+    CHECK_GT(part.num_rows, 0);
+    num_rows += part.num_rows;
+  }
+  CHECK_EQ(num_rows, x.rows);
+  plan.parts.reserve(parts.size());
+  for (const GemmPart& part : parts) {
+    CHECK_EQ(part.w->isa, context.isa());
+    CHECK(part.w->dtype == w.dtype && part.w->n == w.n && part.w->k == w.k);
+    // As many as there would be if all of the work were like this part's.
+    const int64_t alike = CeilDiv(plan.blocks * num_rows, part.num_rows);
+    const Cuts cuts = CutsFor(kernel.layout, part.num_rows, plan.k_groups);
+    const int64_t task_blocks =
+        TaskBlocks(kernel.layout, alike, part.num_rows, context.threads().num_threads());
+    plan.parts.push_back(
+        {part, cuts, task_blocks, plan.packed_words, plan.num_tiles, plan.num_tasks});
+    plan.packed_words += cuts.packed_words();
+    plan.num_tiles += NumPackedTiles(cuts, kernel.layout);
+    plan.num_tasks += CeilDiv(plan.blocks, task_blocks);
+    plan.thread_sums =
+        std::max(plan.thread_sums,
+                 PassSums(kernel, cuts) * (SumsWait(cuts) ? task_blocks * cuts.shared_passes : 1));
+  }
+  return plan;
+}
+
+// The tasks of a call, and what they work on.
+class Tasks {
+ public:
+  Tasks(const CallPlan& plan, const uint32_t* packed_x, const float* row_scales, const float* bias,
+        MatrixView<float> y)
+      : plan_(plan), packed_x_(packed_x), row_scales_(row_scales), bias_(bias), y_(y) {}
+
+  // Of a task's blocks a few passes of x and a stretch of K at a time: x stays in L2 from block to
+  // block, a block from pass to pass.
+  void Run(int64_t task, float* own_sums) const {
+    const PartPlan& part = plan_.PartOf(task, &PartPlan::first_task);
+    const Cuts& cuts = part.cuts;
+    const int64_t first = (task - part.first_task) * part.task_blocks;
+    const int64_t last = std::min(plan_.blocks, first + part.task_blocks);
+    for (int64_t pass = 0; pass < cuts.num_passes(); pass += cuts.shared_passes) {
+      const int64_t end = std::min(cuts.num_passes(), pass + cuts.shared_passes);
+      for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
+        for (int64_t block = first; block < last; ++block) {
+          const bool is_last = block + 1 == last;
+          const uint32_t* next = is_last && stretch + 1 < cuts.num_stretches()
+                                     ? PartOfW(part, first, stretch + 1)
+                                     : PartOfW(part, block + 1, is_last ? 0 : stretch);
+          for (int64_t p = pass; p < end; ++p) {
+            const int64_t waiting =
+                SumsWait(cuts) ? (block - first) * cuts.shared_passes + p - pass : 0;
+            RunBlock(part, block, stretch, p, next,
+                     own_sums + waiting * PassSums(plan_.kernel, cuts));
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  const uint32_t* PartOfW(const PartPlan& part, int64_t block, int64_t stretch) const {
+    const int64_t first_group = block * plan_.k_groups + stretch * part.cuts.stretch_groups;
+    return part.part.w->data.as<uint32_t>() + first_group * plan_.kernel.block_cols;
+  }
+
+  void RunBlock(const PartPlan& part, int64_t block, int64_t stretch, int64_t pass,
+                const uint32_t* next_w, float* sums) const {
+    const PackedMatrix& w = *part.part.w;
+    const Cuts& cuts = part.cuts;
+    const int64_t block_cols = plan_.kernel.block_cols;
+    const int64_t col = block * block_cols;
+    const int64_t row = part.part.first_row + pass * cuts.pass_rows;
+    const bool is_int8 = w.dtype == DType::kI8;
+    plan_.kernel.run({.w = PartOfW(part, block, stretch),
+                      .x = packed_x_ + part.packed_words + cuts.PackedOffset(stretch, pass),
+                      .rows = cuts.PassRows(pass),
+                      .k_groups = cuts.StretchGroups(stretch),
+                      .next_w = next_w,
+                      .sums = sums,
+                      .begins = stretch == 0,
+                      .ends = stretch == cuts.num_stretches() - 1,
+                      .bias = bias_ == nullptr ? nullptr : bias_ + col,
+                      .y = y_.row(row) + col,
+                      .y_stride = y_.stride,
+                      .cols = std::min(block_cols, w.n - col),
+                      .row_scales = is_int8 ? row_scales_ + row : nullptr,
+                      .col_scales = is_int8 ? w.scales.data() + col : nullptr,
+                      .col_sums = is_int8 ? w.sums.data() + col : nullptr});
+  }
+
+  const CallPlan& plan_;
+  const uint32_t* packed_x_;
+  const float* row_scales_;  // of bytes
+  const float* bias_;
+  MatrixView<float> y_;
+};
+
+void Run(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+         const float* bias, MatrixView<float> y) {
+  CHECK(!parts.empty());
+  const PackedMatrix& w = *parts.front().w;
+  const bool is_int8 = w.dtype == DType::kI8;
+  CHECK(is_int8 ? x.dtype == DType::kF32 || x.dtype == DType::kBF16 : x.dtype == w.dtype);
+  CHECK_EQ(x.cols, w.k);
+  CHECK_EQ(y.rows, x.rows);
+  CHECK_EQ(y.cols, w.n);
+  const CallPlan plan = Plan(context, x, parts);
+  const int64_t threads = context.threads().num_threads();
+  const int64_t sums_words = threads * plan.thread_sums;
+  // For bytes also the rounded rows, before they are packed, and their factors.
+  const int64_t extra_words = is_int8 ? x.rows * plan.k_groups + x.rows : 0;
+  auto* const sums = reinterpret_cast<float*>(context.Scratch(
+      static_cast<size_t>(sums_words + plan.packed_words + extra_words) * sizeof(float)));
+  auto* const packed_x = reinterpret_cast<uint32_t*>(sums + sums_words);
+  ConstMatrix operand = x;
+  float* row_scales = nullptr;
+  if (is_int8) {
+    uint32_t* const bytes = packed_x + plan.packed_words;
+    row_scales = reinterpret_cast<float*>(bytes + x.rows * plan.k_groups);
+    QuantizeRows(context, x, plan.k_groups, {reinterpret_cast<uint8_t*>(bytes), row_scales});
+    operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, plan.k_groups * 4,
+               plan.k_groups * 4};
+  }
+  context.threads().ParallelFor(plan.num_tiles, [&](int64_t tile) {
+    const PartPlan& part = plan.PartOf(tile, &PartPlan::first_tile);
+    PackXTile(operand.Rows(part.part.first_row, part.part.num_rows), part.cuts, plan.kernel.layout,
+              tile - part.first_tile, packed_x + part.packed_words);
+  });
+  // As many chunks as threads, each with its own sums; the tasks are handed out among them.
+  const Tasks tasks(plan, packed_x, row_scales, bias, y);
+  TaskRanges& ranges = context.tasks();
+  ranges.Reset(plan.num_tasks);
+  context.threads().ParallelFor(threads, [&](int64_t thread) {
+    while (const std::optional<int64_t> task = ranges.Next(thread)) {
+      tasks.Run(*task, sums + thread * plan.thread_sums);
+    }
+  });
 }
 
 }  // namespace
@@ -283,94 +472,15 @@ PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DTy
 
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y) {
-  CHECK_EQ(w.isa, context.isa());
-  const bool is_int8 = w.dtype == DType::kI8;
-  CHECK(is_int8 ? x.dtype == DType::kF32 || x.dtype == DType::kBF16 : x.dtype == w.dtype);
-  CHECK_EQ(x.cols, w.k);
-  CHECK_EQ(y.rows, x.rows);
-  CHECK_EQ(y.cols, w.n);
   if (x.rows == 0) return;
-  const GemmKernel& kernel = KernelFor(context, w.dtype);
-  const int64_t k_groups = PaddedGroups(w.k, w.dtype, kernel);
-  const Cuts cuts = CutsFor(kernel.layout, x.rows, k_groups);
-  const int64_t blocks = CeilDiv(w.n, kernel.block_cols);
-  const int64_t threads = context.threads().num_threads();
-  const int64_t task_blocks = TaskBlocks(kernel.layout, blocks, x.rows, threads);
-  // The sums of a pass that meets a block of columns; if they wait for the next stretch of K, those
-  // of a task's blocks with each of the passes that share them. A thread has its own.
-  const bool sums_wait = cuts.num_stretches() > 1;
-  const int64_t pass_sums =
-      RoundUp(std::min(cuts.pass_rows, x.rows), kGemmRowMultiple) * kernel.block_cols;
-  const int64_t thread_sums = pass_sums * (sums_wait ? task_blocks * cuts.shared_passes : 1);
-  const int64_t sums_words = threads * thread_sums;
-  // For bytes also the rounded rows, before they are packed, and their factors.
-  const int64_t extra_words = is_int8 ? x.rows * k_groups + x.rows : 0;
-  auto* const sums = reinterpret_cast<float*>(context.Scratch(
-      static_cast<size_t>(sums_words + cuts.packed_words() + extra_words) * sizeof(float)));
-  auto* const packed_x = reinterpret_cast<uint32_t*>(sums + sums_words);
-  ConstMatrix operand = x;
-  float* row_scales = nullptr;
-  if (is_int8) {
-    uint32_t* const bytes = packed_x + cuts.packed_words();
-    row_scales = reinterpret_cast<float*>(bytes + x.rows * k_groups);
-    QuantizeRows(context, x, k_groups, {reinterpret_cast<uint8_t*>(bytes), row_scales});
-    operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, k_groups * 4,
-               k_groups * 4};
-  }
-  PackX(context, operand, cuts, kernel.layout, packed_x);
+  const GemmPart whole{0, x.rows, &w};
+  Run(context, x, {&whole, 1}, bias, y);
+}
 
-  const auto part_of_w = [&](int64_t block, int64_t stretch) {
-    const int64_t first_group = block * k_groups + stretch * cuts.stretch_groups;
-    return w.data.as<uint32_t>() + first_group * kernel.block_cols;
-  };
-  const auto run = [&](int64_t block, int64_t stretch, int64_t pass, const uint32_t* next_w,
-                       float* sums_of_pass) {
-    const int64_t col = block * kernel.block_cols;
-    const int64_t row = pass * cuts.pass_rows;
-    kernel.run({.w = part_of_w(block, stretch),
-                .x = packed_x + cuts.PackedOffset(stretch, pass),
-                .rows = cuts.PassRows(pass),
-                .k_groups = cuts.StretchGroups(stretch),
-                .next_w = next_w,
-                .sums = sums_of_pass,
-                .begins = stretch == 0,
-                .ends = stretch == cuts.num_stretches() - 1,
-                .bias = bias == nullptr ? nullptr : bias + col,
-                .y = y.row(row) + col,
-                .y_stride = y.stride,
-                .cols = std::min(kernel.block_cols, w.n - col),
-                .row_scales = is_int8 ? row_scales + row : nullptr,
-                .col_scales = is_int8 ? w.scales.data() + col : nullptr,
-                .col_sums = is_int8 ? w.sums.data() + col : nullptr});
-  };
-  // A task is some blocks of columns. Of these a few passes of x and a stretch of K at a time: x
-  // stays in L2 from block to block, a block from pass to pass.
-  const auto run_task = [&](int64_t task, float* own_sums) {
-    const int64_t first = task * task_blocks, last = std::min(blocks, first + task_blocks);
-    for (int64_t pass = 0; pass < cuts.num_passes(); pass += cuts.shared_passes) {
-      const int64_t end = std::min(cuts.num_passes(), pass + cuts.shared_passes);
-      for (int64_t stretch = 0; stretch < cuts.num_stretches(); ++stretch) {
-        for (int64_t block = first; block < last; ++block) {
-          const bool is_last = block + 1 == last;
-          const uint32_t* next = is_last && stretch + 1 < cuts.num_stretches()
-                                     ? part_of_w(first, stretch + 1)
-                                     : part_of_w(block + 1, is_last ? 0 : stretch);
-          for (int64_t p = pass; p < end; ++p) {
-            const int64_t waiting = sums_wait ? (block - first) * cuts.shared_passes + p - pass : 0;
-            run(block, stretch, p, next, own_sums + waiting * pass_sums);
-          }
-        }
-      }
-    }
-  };
-  // As many chunks as threads, each with its own sums; the tasks are handed out among them.
-  TaskRanges& tasks = context.tasks();
-  tasks.Reset(CeilDiv(blocks, task_blocks));
-  context.threads().ParallelFor(threads, [&](int64_t thread) {
-    while (const std::optional<int64_t> task = tasks.Next(thread)) {
-      run_task(*task, sums + thread * thread_sums);
-    }
-  });
+void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+               MatrixView<float> y) {
+  if (x.rows == 0) return;
+  Run(context, x, parts, nullptr, y);
 }
 
 }  // namespace aril::kernels

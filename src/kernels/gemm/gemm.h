@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/context.h"
@@ -49,6 +50,18 @@ inline constexpr int64_t kMaxInt8Depth = 65'536;
 // is F32 or BF16.
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y);
+
+// Rows of x and y that have a W of their own.
+struct GemmPart {
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  const PackedMatrix* w = nullptr;
+};
+
+// The same, without a bias, for each of several parts of x at once, which follow one another from
+// its first row to the last. Their matrices have the same shape and dtype.
+void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+               MatrixView<float> y);
 
 // The oracle: the same in plain double arithmetic, from the unpacked weights.
 void GemmRef(const ConstMatrix& x, const TensorView& w, const float* bias, MatrixView<double> y);
