@@ -12,6 +12,7 @@
 #include "gateway/counting_responder.h"
 #include "gateway/models_api.h"
 #include "gateway/openapi.h"
+#include "gateway/responses.h"
 #include "gateway/text.h"
 #include "gateway/to_response.h"
 #include "gateway/tokenize_api.h"
@@ -85,7 +86,7 @@ ApiError WrongKey() {
 }  // namespace
 
 struct Gateway::Route {
-  std::string_view path;  // a prefix if it ends with '/'; one line for each method
+  std::string_view path;  // a prefix if it ends with '/', behind whole ones; a line for each method
   const char* method;
   RouteHandler handler;
   // Probes and Prometheus carry no key; what they see is for operators and names no tenant's data
@@ -113,6 +114,7 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/v1/completions", "POST", &Gateway::HandleCompletions},
       {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
       {"/v1/responses", "POST", &Gateway::HandleResponses},
+      {"/v1/responses/input_tokens", "POST", &Gateway::HandleInputTokens},
       {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},
@@ -130,6 +132,8 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
     const bool is_prefix = route.path.back() == '/';
     if (request.path != route.path && !(is_prefix && request.path.starts_with(route.path)))
       continue;
+    // A path that is there stands for itself alone.
+    if (is_prefix && found.route != nullptr && found.route->path.back() != '/') continue;
     found.methods += StrCat(found.methods.empty() ? "" : ", ", route.method);
     found.takes_method |= request.method == route.method;
     if (found.route == nullptr || request.method == route.method) found.route = &route;
@@ -422,11 +426,15 @@ void Gateway::HandleResponses(ApiCall call) {
   completions_.Handle(Endpoint::kResponses, std::move(call));
 }
 
+void Gateway::HandleInputTokens(ApiCall call) {
+  AnswerWithModel(std::move(call), CountInputTokens);
+}
+
 void Gateway::HandleKeptResponse(ApiCall call) {
   call.responder->Respond(ErrorResponse(
       {.status = 404,
        .message = "There is no " + call.request.path +
-                  " here: /v1/responses keeps no answers, and has nothing beneath it.",
+                  " here: /v1/responses keeps no answers, and has only input_tokens beneath it.",
        .param = "",
        .code = ""}));
 }

@@ -123,6 +123,7 @@ class Gateway {
   void HandleCompletions(ApiCall call);
   void HandleChatCompletions(ApiCall call);
   void HandleResponses(ApiCall call);
+  void HandleInputTokens(ApiCall call);
   void HandleKeptResponse(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);

@@ -226,4 +226,23 @@ ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
   return request;
 }
 
+ApiResult<Json> CountInputTokens(std::string_view body, const RequestContext& context) {
+  auto json = ParseBody(body, context.limits.max_body_bytes);
+  if (!json.ok()) return json.error();
+  JsonFields fields(json.value());
+  CompletionRequest request = {.endpoint = Endpoint::kResponses};
+  if (fields.Find("model") != nullptr) {
+    if (auto error = ResolveModel(fields, context, &request)) return *error;
+  }
+  RefuseOthers(fields);
+  if (!fields.ok()) return *fields.error();
+  auto conversation = ReadConversation(fields);
+  if (!conversation.ok()) return conversation.error();
+  const auto tokens =
+      EncodeConversation(std::move(conversation.value()), fields, context, request.first_adapter());
+  if (!tokens.ok()) return tokens.error();
+  return Json(Json::Object{{"object", "response.input_tokens"},
+                           {"input_tokens", static_cast<int64_t>(tokens.value().size())}});
+}
+
 }  // namespace aril::gateway

@@ -1,11 +1,12 @@
-// POST /v1/responses: OpenAI's responses API, as far as it keeps nothing, plus vLLM's extensions
-// (docs/api.md lists them).
+// POST /v1/responses, and /v1/responses/input_tokens: OpenAI's responses API, as far as it keeps
+// nothing, plus vLLM's extensions (docs/api.md lists them).
 
 #ifndef ARIL_GATEWAY_RESPONSES_H_
 #define ARIL_GATEWAY_RESPONSES_H_
 
 #include <string_view>
 
+#include "base/json.h"
 #include "gateway/api_error.h"
 #include "gateway/completion_request.h"
 
@@ -15,6 +16,10 @@ namespace aril::gateway {
 // the body. Thread-safe.
 ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
                                                    const RequestContext& context);
+
+// How many tokens the model would get of such a request, also if they are more than it takes:
+// `{"object", "input_tokens"}`. Without `model`, by the base model's template. Thread-safe.
+ApiResult<Json> CountInputTokens(std::string_view body, const RequestContext& context);
 
 }  // namespace aril::gateway
 

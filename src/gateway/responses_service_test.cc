@@ -307,6 +307,30 @@ TEST_F(ResponsesServiceTest, DoNotRepeatMoreLogprobsThanAFew) {
   }
 }
 
+TEST_F(ResponsesServiceTest, TheirInputIsCounted) {
+  Start();
+  const auto count = [this](const std::string& members) {
+    const Json json = Parsed(Send("POST", "/v1/responses/input_tokens", "{" + members + "}"));
+    EXPECT_EQ(Text(json, {"object"}), R"("response.input_tokens")");
+    return Text(json, {"input_tokens"});
+  };
+  const std::string input = R"("input":"Hi")";
+  EXPECT_EQ(count(R"("model":"base",)" + input), "7") << "as an answer says";
+  EXPECT_EQ(count(input), "7");
+  EXPECT_EQ(count(input + kTools), "11") << "with \"add,\"";
+  EXPECT_GT(std::stoi(count(R"("input":")" + std::string(1000, 'x') + "\"")), 1000)
+      << "more than the model takes";
+  const auto refused = [this](const std::string& members) {
+    const HttpResponse response = Send("POST", "/v1/responses/input_tokens", "{" + members + "}");
+    EXPECT_NE(response.status, 200) << members;
+    return Text(Json::Parse(response.body).value_or(Json()), {"error", "param"});
+  };
+  EXPECT_EQ(refused(R"("model":"base")"), R"("input")");
+  EXPECT_EQ(refused(R"("model":"none",)" + input), R"("model")");
+  EXPECT_EQ(refused(input + R"(,"previous_response_id":"resp_1")"), R"("previous_response_id")");
+  EXPECT_EQ(Send("GET", "/v1/responses/input_tokens").status, 405);
+}
+
 TEST_F(ResponsesServiceTest, AreNotKept) {
   Start();
   EXPECT_EQ(Send("GET", "/v1/responses").status, 405);

@@ -89,6 +89,10 @@ class ResponsesTest(unittest.TestCase):
             self.assertEqual(response.output_text, chat.choices[0].message.content)
             self.assertEqual((response.usage.input_tokens, response.usage.output_tokens),
                              (chat.usage.prompt_tokens, chat.usage.completion_tokens))
+            # What newer clients call responses.input_tokens.count().
+            body = {"model": model, "input": QUESTION, "instructions": "Answer."}
+            counted = self.client.post("/responses/input_tokens", body=body, cast_to=object)
+            self.assertEqual(counted["input_tokens"], chat.usage.prompt_tokens)
             cut = chat.choices[0].finish_reason == "length"
             self.assertEqual(response.status, "incomplete" if cut else "completed")
 
