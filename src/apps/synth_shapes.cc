@@ -71,12 +71,13 @@ constexpr ModelShape kShapes[] = {
      151643, 151645},
     {"qwen3-8b", Kind::kQwen3, 151936, 4096, 12288, 36, 32, 8, 128, 40960, 1e-6, 1e6, 0, false,
      151643, 151645},
-    // Qwen/Qwen3-30B-A3B; six of its layers, for machines without room for all; and as "tiny".
+    // Qwen/Qwen3-30B-A3B; six of its layers, for machines without room for all; and one as
+    // small as "tiny", but with room for the demo's tokenizer.
     {"qwen3-30b-a3b", Kind::kQwen3Moe, 151936, 2048, 768, 48, 32, 4, 128, 40960, 1e-6, 1e6, 0,
      false, 151643, 151645, 128, 8},
     {"qwen3-30b-a3b-6-layers", Kind::kQwen3Moe, 151936, 2048, 768, 6, 32, 4, 128, 40960, 1e-6, 1e6,
      0, false, 151643, 151645, 128, 8},
-    {"tiny-moe", Kind::kQwen3Moe, 512, 256, 176, 4, 8, 4, 32, 2048, 1e-6, 1e6, 0, false, 1, 2, 16,
+    {"tiny-moe", Kind::kQwen3Moe, 1024, 256, 176, 4, 8, 4, 32, 2048, 1e-6, 1e6, 0, false, 1, 2, 16,
      4},
     // google/gemma-2-2b, gemma-2-9b, gemma-3-1b-pt
     {"gemma-2-2b", Kind::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, 1e4, 0, true, 2,

@@ -32,6 +32,7 @@ constexpr std::string_view kQkNorms[] = {".self_attn.q_norm", ".self_attn.k_norm
 constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
                                              ".post_feedforward_layernorm"};
 constexpr std::string_view kActivation[] = {".mlp.act_fn"};
+constexpr std::string_view kOfExperts[] = {".mlp.experts", ".mlp.experts.act_fn"};
 constexpr std::string_view kOfPhi3[] = {".mlp.activation_fn", ".resid_attn_dropout",
                                         ".resid_mlp_dropout"};
 
@@ -41,7 +42,9 @@ std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
   const auto add = [&](std::span<const std::string_view> more) {
     modules.insert(modules.end(), more.begin(), more.end());
   };
-  if (!base.experts) {
+  if (base.experts) {
+    add(kOfExperts);
+  } else {
     add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
   }
   if (base.qk_norm) add(kQkNorms);

@@ -81,6 +81,7 @@ TEST(LoraSpec, FindsTheModulesThatPeftFinds) {
     ModelSpec model = ModelOf(*golden->Find("num_layers")->AsInt());
     const std::string base = test.Find("base") ? *test.Find("base")->AsString() : "llama";
     model.fused_modules = base == "phi3";
+    if (base == "mixtral") model.experts = ExpertsSpec{.count = 8, .per_token = 2};
     model.qk_norm = model.output_norms = model.is_multimodal = base == "gemma3";
     const ModuleNaming naming = base == "gemma3" ? kInside : kTextNaming;
     const auto spec = Resolve(*test.Find("config"), model, naming);

@@ -123,6 +123,19 @@ GEMMA3_CASES = [
     {"target_modules": ["q_proj", "pre_feedforward_layernorm"]},
 ]
 
+ATTENTION = ALL[:4]
+
+# Of attention. With other names PEFT adapts experts, and rewrites the configuration.
+MIXTRAL_CASES = [
+    {"target_modules": ATTENTION},
+    {"target_modules": ATTENTION, "layers_to_transform": [0, 10], "use_rslora": True},
+    {"target_modules": r".*\.self_attn\..*_proj", "rank_pattern": {"11.self_attn.o_proj": 3}},
+    {"target_modules": ["q_proj", "lm_head", "embed_tokens"]},
+    {"target_modules": ["q_proj", "act_fn"]},
+    {"target_modules": ["q_proj", "mlp"]},
+    {"target_modules": ["q_proj", "experts"]},
+]
+
 
 def make_model(base):
     sizes = dict(vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=NUM_LAYERS,
@@ -135,6 +148,8 @@ def make_model(base):
         config = transformers.Gemma3Config(text_config={**sizes, "head_dim": 8},
                                            vision_config=vision, mm_tokens_per_image=4)
         return transformers.Gemma3ForConditionalGeneration(config)
+    if base == "mixtral":
+        return transformers.MixtralForCausalLM(transformers.MixtralConfig(**sizes))
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
 
 
@@ -157,7 +172,8 @@ def main():
     warnings.simplefilter("ignore")
     cases = [{**({"base": base} if base else {}), "config": {"peft_type": "LORA", **config},
               **outcome(base, config)}
-             for base, configs in ((None, CASES), ("phi3", PHI3_CASES), ("gemma3", GEMMA3_CASES))
+             for base, configs in ((None, CASES), ("phi3", PHI3_CASES), ("gemma3", GEMMA3_CASES),
+                                   ("mixtral", MIXTRAL_CASES))
              for config in configs]
     OUT.parent.mkdir(exist_ok=True)
     lines = ",\n".join(json.dumps(case) for case in cases)
