@@ -42,7 +42,7 @@ bool HasBias(const ModelSpec& spec, Projection projection) {
 
 void PlanExperts(const ModelSpec& spec, const std::string& prefix,
                  std::vector<SynthTensor>* tensors) {
-  // Of order 1, as trained routers' scores are: some tokens are sure of their experts, others not.
+  // Its scores are of order 1: neither all experts weigh alike, nor one alone.
   tensors->push_back(
       Matrix(StrCat(prefix, kRouterPath, ".weight"), spec.experts->count, spec.hidden_size));
   for (int64_t expert = 0; expert < spec.experts->count; ++expert) {

@@ -1,5 +1,6 @@
 #include "gateway/gateway.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -127,6 +128,13 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/tokenize", "POST", &Gateway::HandleTokenize},
       {"/detokenize", "POST", &Gateway::HandleDetokenize},
   };
+  // Else what is there would be taken for what lies beneath another path.
+  static_assert(std::ranges::none_of(kRoutes, [](const Route& prefix) {
+    return prefix.path.back() == '/' && std::ranges::any_of(kRoutes, [&](const Route& route) {
+             return &route > &prefix && route.path.back() != '/' &&
+                    route.path.starts_with(prefix.path);
+           });
+  }));
   FoundRoute found;
   for (const Route& route : kRoutes) {
     const bool is_prefix = route.path.back() == '/';

@@ -231,7 +231,7 @@ ApiResult<Json> CountInputTokens(std::string_view body, const RequestContext& co
   if (!json.ok()) return json.error();
   JsonFields fields(json.value());
   CompletionRequest request = {.endpoint = Endpoint::kResponses};
-  if (fields.Find("model") != nullptr) {
+  if (!fields.GetString("model", "").empty() || fields.Find("adapters") != nullptr) {
     if (auto error = ResolveModel(fields, context, &request)) return *error;
   }
   RefuseOthers(fields);

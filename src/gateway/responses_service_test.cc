@@ -315,19 +315,33 @@ TEST_F(ResponsesServiceTest, TheirInputIsCounted) {
     return Text(json, {"input_tokens"});
   };
   const std::string input = R"("input":"Hi")";
-  EXPECT_EQ(count(R"("model":"base",)" + input), "7") << "as an answer says";
+  for (const std::string& more :
+       {std::string(), R"(,"instructions":"Be brief.")" + std::string(kTools),
+        R"(,"tool_choice":"none")" + std::string(kTools)}) {
+    const Json answer = Parsed(AskModel(more, "So"));
+    EXPECT_EQ(count(R"("model":"base",)" + input + more), Text(answer, {"usage", "input_tokens"}))
+        << more;
+  }
   EXPECT_EQ(count(input), "7");
-  EXPECT_EQ(count(input + kTools), "11") << "with \"add,\"";
+  EXPECT_EQ(count(R"("model":"",)" + input), "7");
   EXPECT_GT(std::stoi(count(R"("input":")" + std::string(1000, 'x') + "\"")), 1000)
       << "more than the model takes";
+}
+
+TEST_F(ResponsesServiceTest, OnlyInputThatCouldBeAskedIsCounted) {
+  Start();
   const auto refused = [this](const std::string& members) {
     const HttpResponse response = Send("POST", "/v1/responses/input_tokens", "{" + members + "}");
     EXPECT_NE(response.status, 200) << members;
     return Text(Json::Parse(response.body).value_or(Json()), {"error", "param"});
   };
+  const std::string input = R"("input":"Hi")";
   EXPECT_EQ(refused(R"("model":"base")"), R"("input")");
   EXPECT_EQ(refused(R"("model":"none",)" + input), R"("model")");
+  EXPECT_EQ(refused(R"("adapters":[{"name":"none"}],)" + input), R"("model")");
   EXPECT_EQ(refused(input + R"(,"previous_response_id":"resp_1")"), R"("previous_response_id")");
+  // 128 bytes for each of 64 tokens.
+  EXPECT_EQ(refused(R"("input":")" + std::string(8192, 'x') + "\""), R"("input")");
   EXPECT_EQ(Send("GET", "/v1/responses/input_tokens").status, 405);
 }
 

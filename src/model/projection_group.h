@@ -17,10 +17,12 @@ enum class ProjectionGroup { kQkv, kO, kGateUp, kDown };
 inline constexpr std::array kAllProjectionGroups = {
     ProjectionGroup::kQkv, ProjectionGroup::kO, ProjectionGroup::kGateUp, ProjectionGroup::kDown};
 inline constexpr size_t kNumProjectionGroups = kAllProjectionGroups.size();
+inline constexpr size_t kNumAttentionGroups = 2;  // the first of them
 
 // Those that every layer has as one matrix: with experts, all but the MLP's.
 inline std::span<const ProjectionGroup> ProjectionGroupsOf(const ModelSpec& spec) {
-  return spec.experts ? std::span(kAllProjectionGroups).first(2) : kAllProjectionGroups;
+  return spec.experts ? std::span(kAllProjectionGroups).first(kNumAttentionGroups)
+                      : kAllProjectionGroups;
 }
 
 // In the order of their columns.

@@ -1,7 +1,7 @@
 #include "spec/base_checkpoint.h"
 
-#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "base/strings.h"
@@ -27,22 +27,34 @@ StatusOr<TensorMap> TextTensors(const TensorMap& tensors) {
   return text;
 }
 
-// Puts the projections of a module in its place. All of its outputs are rows of the weight.
+// A tensor's name and how many rows it has.
+using NamedRows = std::pair<std::string, int64_t>;
+
+// Puts `parts`, which are its rows, one below the other, in the place of a tensor.
+Status Replace(const std::string& name, const TensorView& rows, const std::vector<NamedRows>& parts,
+               TensorMap* tensors) {
+  tensors->erase(name);
+  int64_t first = 0;
+  for (const auto& [part, count] : parts) {
+    RETURN_IF_ERROR(Add(part, rows.Rows(first, count), name, tensors));
+    first += count;
+  }
+  return OkStatus();
+}
+
+// Puts the projections of a module in its place.
 Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
             const LinearModule& module, TensorMap* tensors) {
   const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
   ASSIGN_OR_RETURN(const TensorView whole,
                    checkpoint.Get(name, {spec.OutFeatures(module),
                                          spec.InFeatures(module.projections.front())}));
-  tensors->erase(name);
-  int64_t first = 0;
+  std::vector<NamedRows> parts;
   for (const Projection projection : module.projections) {
-    const int64_t count = spec.OutFeatures(projection);
-    RETURN_IF_ERROR(Add(kTextNaming.InLayer(layer, ModulePath(projection)) + ".weight",
-                        whole.Rows(first, count), name, tensors));
-    first += count;
+    parts.emplace_back(kTextNaming.InLayer(layer, ModulePath(projection)) + ".weight",
+                       spec.OutFeatures(projection));
   }
-  return OkStatus();
+  return Replace(name, whole, parts, tensors);
 }
 
 StatusOr<TensorMap> Parted(const Checkpoint& checkpoint, const ModelSpec& spec) {
@@ -83,39 +95,37 @@ StatusOr<TensorMap> WithExpertsNames(const TensorMap& tensors) {
   return renamed;
 }
 
-// A matrix of each expert as transformers 5 has them with save_original_format=False: one tensor
-// [experts, rows, cols], whose rows are the projections, one below the other.
-Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, const std::string& name,
-                   int64_t layer, std::span<const Projection> projections, TensorMap* tensors) {
-  const int64_t cols = spec.InFeatures(projections.front());
-  int64_t rows = 0;
-  for (const Projection projection : projections) rows += spec.OutFeatures(projection);
+// What transformers 5 saves of a layer's experts with save_original_format=False: a matrix of each
+// in one tensor [experts, rows, cols], its projections one below the other.
+constexpr Projection kGateUp[] = {Projection::kGate, Projection::kUp};
+constexpr Projection kDown[] = {Projection::kDown};
+constexpr LinearModule kOfAllExperts[] = {{"mlp.experts.gate_up_proj", kGateUp},
+                                          {"mlp.experts.down_proj", kDown}};
+
+// Puts those of each expert in its place.
+Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
+                   const LinearModule& module, TensorMap* tensors) {
+  const std::string name = kTextNaming.InLayer(layer, module.path);
+  const int64_t rows = spec.OutFeatures(module);
+  const int64_t cols = spec.InFeatures(module.projections.front());
   ASSIGN_OR_RETURN(const TensorView all, checkpoint.Get(name, {spec.experts->count, rows, cols}));
-  tensors->erase(name);
-  const TensorView stacked{all.data, all.dtype, {spec.experts->count * rows, cols}};
-  int64_t first = 0;
+  std::vector<NamedRows> parts;
   for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
-    for (const Projection projection : projections) {
-      const int64_t count = spec.OutFeatures(projection);
-      RETURN_IF_ERROR(Add(kTextNaming.InLayer(layer, ExpertPath(expert, projection)) + ".weight",
-                          stacked.Rows(first, count), name, tensors));
-      first += count;
+    for (const Projection projection : module.projections) {
+      parts.emplace_back(kTextNaming.InLayer(layer, ExpertPath(expert, projection)) + ".weight",
+                         spec.OutFeatures(projection));
     }
   }
-  return OkStatus();
+  const TensorView stacked{all.data, all.dtype, {spec.experts->count * rows, cols}};
+  return Replace(name, stacked, parts, tensors);
 }
 
 StatusOr<TensorMap> WithPartedExperts(const Checkpoint& checkpoint, const ModelSpec& spec) {
-  static constexpr Projection kGateUp[] = {Projection::kGate, Projection::kUp};
-  static constexpr Projection kDown[] = {Projection::kDown};
   TensorMap tensors = checkpoint.tensors();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const auto& [path, projections] :
-         {std::pair("mlp.experts.gate_up_proj", std::span<const Projection>(kGateUp)),
-          {"mlp.experts.down_proj", kDown}}) {
-      const std::string name = kTextNaming.InLayer(layer, path);
-      if (!tensors.contains(name)) continue;
-      RETURN_IF_ERROR(PartExperts(checkpoint, spec, name, layer, projections, &tensors));
+    for (const LinearModule& module : kOfAllExperts) {
+      if (!tensors.contains(kTextNaming.InLayer(layer, module.path))) continue;
+      RETURN_IF_ERROR(PartExperts(checkpoint, spec, layer, module, &tensors));
     }
   }
   return tensors;

@@ -477,6 +477,8 @@ TEST(Family, RefusesExpertsThatAreNotSupported) {
                    "at most the number of experts, which is 128"),
         std::tuple(R"("num_experts": 128, "num_experts_per_tok": 8)", R"("num_experts": 4)",
                    "\"num_experts_per_tok\" is missing; expected at most"),
+        std::tuple(R"("num_hidden_layers": 48)", R"("num_hidden_layers": 129)",
+                   "\"num_hidden_layers\" is 129; expected at most 16384 experts in all layers"),
         std::tuple(R"("moe_intermediate_size": 768)", R"("moe_intermediate_size": 0)",
                    "\"moe_intermediate_size\""),
         std::tuple(

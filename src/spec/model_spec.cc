@@ -34,6 +34,9 @@ constexpr int64_t kMaxHiddenSize = int64_t{1} << 17;
 constexpr int64_t kMaxIntermediateSize = int64_t{1} << 20;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxExperts = 1024;
+// Of all layers: each has two matrices in a mapping of its own, of which Linux has 65,530 by
+// default.
+constexpr int64_t kMaxAllExperts = 16384;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
@@ -158,6 +161,11 @@ Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
   ASSIGN_OR_RETURN(spec->max_position_embeddings,
                    ReadInt(config, {"max_position_embeddings", 1, kMaxPositions,
                                     family.default_max_position_embeddings}));
+  if (spec->experts && spec->experts->count * spec->num_layers > kMaxAllExperts) {
+    return BadField(config, "num_hidden_layers",
+                    StrCat("at most ", kMaxAllExperts, " experts in all layers, of which each has ",
+                           spec->experts->count));
+  }
   return ReadHeads(config, family, spec);
 }
 

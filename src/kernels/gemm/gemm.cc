@@ -217,7 +217,7 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::
   }
 }
 
-// Of the first pass; the last one may have fewer.
+// The tiles of the first pass; the last one may have fewer.
 int64_t PassTiles(const Cuts& cuts, GemmKernel::Layout layout) {
   return NumTiles(layout, cuts.PassRows(0));
 }
@@ -263,7 +263,7 @@ int64_t TaskBlocks(GemmKernel::Layout layout, int64_t blocks, int64_t rows, int6
 
 // What is to be done for a part of a call.
 struct PartPlan {
-  GemmPart part;
+  GemmPart rows;
   Cuts cuts;
   int64_t task_blocks;
   // Where it begins: in the packed x, among the tiles that are packed, and among the tasks.
@@ -342,8 +342,8 @@ class Tasks {
         for (int64_t block = first; block < last; ++block) {
           const bool is_last = block + 1 == last;
           const uint32_t* next = is_last && stretch + 1 < cuts.num_stretches()
-                                     ? PartOfW(part, first, stretch + 1)
-                                     : PartOfW(part, block + 1, is_last ? 0 : stretch);
+                                     ? StretchOfW(part, first, stretch + 1)
+                                     : StretchOfW(part, block + 1, is_last ? 0 : stretch);
           for (int64_t p = pass; p < end; ++p) {
             const int64_t waiting =
                 SumsWait(cuts) ? (block - first) * cuts.shared_passes + p - pass : 0;
@@ -356,20 +356,20 @@ class Tasks {
   }
 
  private:
-  const uint32_t* PartOfW(const PartPlan& part, int64_t block, int64_t stretch) const {
+  const uint32_t* StretchOfW(const PartPlan& part, int64_t block, int64_t stretch) const {
     const int64_t first_group = block * plan_.k_groups + stretch * part.cuts.stretch_groups;
-    return part.part.w->data.as<uint32_t>() + first_group * plan_.kernel.block_cols;
+    return part.rows.w->data.as<uint32_t>() + first_group * plan_.kernel.block_cols;
   }
 
   void RunBlock(const PartPlan& part, int64_t block, int64_t stretch, int64_t pass,
                 const uint32_t* next_w, float* sums) const {
-    const PackedMatrix& w = *part.part.w;
+    const PackedMatrix& w = *part.rows.w;
     const Cuts& cuts = part.cuts;
     const int64_t block_cols = plan_.kernel.block_cols;
     const int64_t col = block * block_cols;
-    const int64_t row = part.part.first_row + pass * cuts.pass_rows;
+    const int64_t row = part.rows.first_row + pass * cuts.pass_rows;
     const bool is_int8 = w.dtype == DType::kI8;
-    plan_.kernel.run({.w = PartOfW(part, block, stretch),
+    plan_.kernel.run({.w = StretchOfW(part, block, stretch),
                       .x = packed_x_ + part.packed_words + cuts.PackedOffset(stretch, pass),
                       .rows = cuts.PassRows(pass),
                       .k_groups = cuts.StretchGroups(stretch),
@@ -393,8 +393,8 @@ class Tasks {
   MatrixView<float> y_;
 };
 
-void Run(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
-         const float* bias, MatrixView<float> y) {
+void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+              const float* bias, MatrixView<float> y) {
   CHECK(!parts.empty());
   const PackedMatrix& w = *parts.front().w;
   const bool is_int8 = w.dtype == DType::kI8;
@@ -421,7 +421,7 @@ void Run(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> pa
   }
   context.threads().ParallelFor(plan.num_tiles, [&](int64_t tile) {
     const PartPlan& part = plan.PartOf(tile, &PartPlan::first_tile);
-    PackXTile(operand.Rows(part.part.first_row, part.part.num_rows), part.cuts, plan.kernel.layout,
+    PackXTile(operand.Rows(part.rows.first_row, part.rows.num_rows), part.cuts, plan.kernel.layout,
               tile - part.first_tile, packed_x + part.packed_words);
   });
   // As many chunks as threads, each with its own sums; the tasks are handed out among them.
@@ -474,13 +474,13 @@ void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, cons
           MatrixView<float> y) {
   if (x.rows == 0) return;
   const GemmPart whole{0, x.rows, &w};
-  Run(context, x, {&whole, 1}, bias, y);
+  Multiply(context, x, {&whole, 1}, bias, y);
 }
 
 void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
                MatrixView<float> y) {
   if (x.rows == 0) return;
-  Run(context, x, parts, nullptr, y);
+  Multiply(context, x, parts, nullptr, y);
 }
 
 }  // namespace aril::kernels

@@ -51,10 +51,10 @@ inline constexpr int64_t kMaxInt8Depth = 65'536;
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y);
 
-// Rows of x and y that have a W of their own.
+// Rows of x and y that have a W of their own: at least one.
 struct GemmPart {
   int64_t first_row = 0;
-  int64_t num_rows = 0;
+  int64_t num_rows = 1;
   const PackedMatrix* w = nullptr;
 };
 

@@ -68,7 +68,6 @@ void ExpectNearTheReference(DType dtype, DType weights, double x_scale, BoundFun
     const std::vector<float> bias(static_cast<size_t>(n), 0.25f);
     for (const int64_t rows : row_counts) {
       const TestMatrix x(dtype, rows, k, x_scale, random);
-      const TestMatrix y(DType::kF32, rows, n, 1.0, random);
       std::vector<double> expected(static_cast<size_t>(rows * n)), bounds(expected.size());
       GemmRef(x.view(), DenseView(w), bias.data(), {expected.data(), rows, n, n});
       for (size_t i = 0; i < bounds.size(); ++i) {
@@ -78,6 +77,7 @@ void ExpectNearTheReference(DType dtype, DType weights, double x_scale, BoundFun
       for (const Isa isa : AvailableIsas()) {
         CpuContext context(threads, isa);
         const PackedMatrix packed = Pack(context, {DenseView(w)}, weights);
+        const TestMatrix y(DType::kF32, rows, n, 1.0, random);
         Gemm(context, x.view(), packed, bias.data(), y.floats());
         for (size_t i = 0; i < expected.size(); ++i) {
           const auto element = static_cast<int64_t>(i);
@@ -118,34 +118,38 @@ TEST(Gemm, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   }
 }
 
-// `counts`: the rows of each part.
-void ExpectPartsAsAlone(CpuContext& context, DType dtype, DType weights, int64_t n, int64_t k,
-                        const std::vector<int64_t>& counts) {
+struct PartsCase {
+  int64_t n;
+  int64_t k;
+  std::vector<int64_t> counts;  // the rows of each part
+};
+
+void ExpectPartsAsAlone(CpuContext& context, DType dtype, DType weights, const PartsCase& c) {
   std::mt19937_64 random(kSeed);
   std::vector<PackedMatrix> w;
   std::vector<GemmPart> parts;
   int64_t rows = 0;
-  for (const int64_t count : counts) {
-    const TestMatrix dense(dtype, n, k, 1.0, random, 0);
+  for (const int64_t count : c.counts) {
+    const TestMatrix dense(dtype, c.n, c.k, 1.0, random, 0);
     w.push_back(Pack(context, {DenseView(dense)}, weights));
     parts.push_back({rows, count, nullptr});
     rows += count;
   }
   for (size_t i = 0; i < w.size(); ++i) parts[i].w = &w[i];
-  const TestMatrix x(dtype, rows, k, 1.0, random);
-  const TestMatrix y(DType::kF32, rows, n, 1.0, random);
+  const TestMatrix x(dtype, rows, c.k, 1.0, random);
+  const TestMatrix y(DType::kF32, rows, c.n, 1.0, random);
   GemmParts(context, x.view(), parts, y.floats());
   for (const GemmPart& part : parts) {
-    const TestMatrix alone(DType::kF32, part.num_rows, n, 1.0, random);
+    const TestMatrix alone(DType::kF32, part.num_rows, c.n, 1.0, random);
     Gemm(context, x.view().Rows(part.first_row, part.num_rows), *part.w, nullptr, alone.floats());
     for (int64_t r = 0; r < part.num_rows; ++r) {
       ASSERT_TRUE(BitwiseEqual(alone.floats().row(r), y.floats().row(part.first_row + r),
-                               static_cast<size_t>(n) * sizeof(float)))
-          << context.isa() << " " << weights << " k " << k << " row " << part.first_row + r
+                               static_cast<size_t>(c.n) * sizeof(float)))
+          << context.isa() << " " << weights << " k " << c.k << " row " << part.first_row + r
           << " seed " << kSeed;
     }
   }
-  ASSERT_TRUE(std::isnan(y.floats().row(0)[n]));
+  ASSERT_TRUE(std::isnan(y.floats().row(0)[c.n]));
 }
 
 // Short parts, and such whose rows and K are cut; with tasks of one block, and of several.
@@ -154,9 +158,9 @@ TEST(Gemm, PartsAreWhatTheyAreAlone) {
   for (const auto& [isa, dtype] : KernelCases()) {
     for (const DType weights : {dtype, DType::kI8}) {
       CpuContext shared(three, isa), alone(one, isa);
-      ExpectPartsAsAlone(shared, dtype, weights, 70, 33, {1, 7, 600, 2, 1});
-      ExpectPartsAsAlone(shared, dtype, weights, 70, 2105, {1, 7, 200, 1});
-      ExpectPartsAsAlone(alone, dtype, weights, 600, 70, {2, 1, 300, 3});
+      ExpectPartsAsAlone(shared, dtype, weights, {70, 33, {1, 7, 600, 2, 1}});
+      ExpectPartsAsAlone(shared, dtype, weights, {70, 2105, {1, 7, 256, 1}});
+      ExpectPartsAsAlone(alone, dtype, weights, {600, 70, {2, 1, 300, 3}});
     }
   }
 }
