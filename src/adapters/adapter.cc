@@ -37,8 +37,9 @@ bool HaveEqualValues(const TensorView& a, const TensorView& b) {
 
 // Whether a tensor belongs to a mixture: its experts, or their router.
 bool IsOfMixture(std::string_view name) {
-  return name.find(".experts.") != name.npos || name.find(".mlp.gate.") != name.npos ||
-         name.find(".block_sparse_moe.") != name.npos;
+  constexpr std::string_view kParts[] = {".experts.", ".mlp.gate.", ".block_sparse_moe."};
+  return std::ranges::any_of(
+      kParts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 Status RefusePickle(const Folder& dir) {
