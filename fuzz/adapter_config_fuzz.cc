@@ -8,11 +8,14 @@
 
 namespace {
 
-void CheckResolved(const aril::LoraConfig& config, bool fused_modules,
-                   const aril::ModuleNaming& naming) {
+aril::ModelSpec Model() {
   aril::ModelSpec model;
   model.num_layers = 12;  // two digits in some names
-  model.fused_modules = fused_modules;
+  return model;
+}
+
+void CheckResolved(const aril::LoraConfig& config, const aril::ModelSpec& model,
+                   const aril::ModuleNaming& naming) {
   const auto spec = aril::ResolveLora(config, model, naming);
   if (!spec.ok()) return;
   CHECK(spec->MaxRank() >= 1 || spec->replaces_embedding || spec->replaces_lm_head);
@@ -31,9 +34,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!json.ok()) return 0;
   const auto config = aril::ParseLoraConfig(*json);
   if (!config.ok()) return 0;
-  CheckResolved(*config, false, aril::kTextNaming);
-  CheckResolved(*config, true, aril::kTextNaming);
-  CheckResolved(*config, false, {"language_model.model", "language_model.lm_head"});
-  CheckResolved(*config, false, {"model.language_model", "lm_head"});
+  CheckResolved(*config, Model(), aril::kTextNaming);
+  CheckResolved(*config, Model(), {"language_model.model", "language_model.lm_head"});
+  CheckResolved(*config, Model(), {"model.language_model", "lm_head"});
+  aril::ModelSpec fused = Model();
+  fused.fused_modules = true;
+  CheckResolved(*config, fused, aril::kTextNaming);
+  aril::ModelSpec mixture = Model();
+  mixture.experts = aril::ExpertsSpec{.count = 11, .per_token = 2};
+  using aril::ExpertsNaming;
+  for (const ExpertsNaming experts :
+       {ExpertsNaming::kModules, ExpertsNaming::kMixtralModules, ExpertsNaming::kParameters}) {
+    CheckResolved(*config, mixture, {"model", "lm_head", experts});
+  }
   return 0;
 }

@@ -35,13 +35,6 @@ bool HaveEqualValues(const TensorView& a, const TensorView& b) {
   return true;
 }
 
-// Whether a tensor belongs to a mixture: its experts, or their router.
-bool IsOfMixture(std::string_view name) {
-  constexpr std::string_view kParts[] = {".experts.", ".mlp.gate.", ".block_sparse_moe."};
-  return std::ranges::any_of(
-      kParts, [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
-}
-
 Status RefusePickle(const Folder& dir) {
   for (const char* name : {"adapter_model.bin", "adapter_model.pt"}) {
     if (dir.Has(name)) {
@@ -81,25 +74,19 @@ class Adapter::Reader {
         base_(base),
         spec_(spec),
         values_(values),
-        weights_(weights) {}
+        weights_(weights),
+        modules_(base.LinearModules()) {}
 
-  // The pairs of a layer's modules that are targeted.
+  // The pairs of a layer's sites that are targeted.
   StatusOr<Layer> ReadLayer(int64_t index) {
-    Layer layer;
-    for (const LinearModule& linear : base_.LinearModules()) {
-      const LoraModule& lora = spec_.At(index, linear.projections.front());
-      if (lora.rank == 0) continue;
-      const int64_t in = base_.InFeatures(linear.projections.front());
-      ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.InLayer(index, linear.path),
-                                                         lora.rank, in, base_.OutFeatures(linear)));
-      int64_t first = 0;
-      for (const Projection projection : linear.projections) {
-        const int64_t out = base_.OutFeatures(projection);
-        ASSIGN_OR_RETURN(layer[static_cast<size_t>(projection)],
-                         MakePair(tensors.Outputs(first, out), lora,
-                                  kTextNaming.InLayer(index, ModulePath(projection)), {out, in}));
-        first += out;
-      }
+    Layer layer(static_cast<size_t>(base_.num_sites()));
+    for (const LinearModule& linear : modules_) {
+      if (spec_.At(index, linear.first).rank == 0 || IsStacked(index, linear.first)) continue;
+      RETURN_IF_ERROR(ReadModule(index, linear, &layer));
+    }
+    for (size_t s = 0; s < kStackedExperts.size(); ++s) {
+      if (!spec_.stacked[static_cast<size_t>(index)][s]) continue;
+      RETURN_IF_ERROR(ReadStack(index, s, &layer));
     }
     return layer;
   }
@@ -137,12 +124,6 @@ class Adapter::Reader {
           IsOfVision(std::string_view(name).substr(kPrefix.size()))) {
         continue;
       }
-      if (base_.experts && IsOfMixture(name)) {
-        return Unimplemented(StrCat("tensor ", JsonQuote(name.substr(0, kMaxShownName)),
-                                    " adapts experts or their router, which is not supported: "
-                                    "adapters of a mixture of experts adapt attention (q_proj, "
-                                    "k_proj, v_proj, o_proj), embed_tokens and lm_head"));
-      }
       const std::string unmatched =
           spec_.unmatched_targets.empty()
               ? ""
@@ -169,6 +150,71 @@ class Adapter::Reader {
     }
   };
 
+  Status ReadModule(int64_t index, const LinearModule& linear, Layer* layer) {
+    const LoraModule& lora = spec_.At(index, linear.first);
+    const int64_t in = base_.InFeatures(linear);
+    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.InLayer(index, linear.path),
+                                                       lora.rank, in, base_.OutFeatures(linear)));
+    int64_t first = 0;
+    for (int64_t i = 0; i < linear.num_sites; ++i) {
+      const Site site = linear.At(i);
+      const int64_t out = base_.OutFeatures(site);
+      ASSIGN_OR_RETURN((*layer)[static_cast<size_t>(site.index())],
+                       MakePair(tensors.Outputs(first, out), lora,
+                                kTextNaming.InLayer(index, site.Path()), {out, in}));
+      first += out;
+    }
+    return OkStatus();
+  }
+
+  bool IsStacked(int64_t index, Site site) const {
+    if (!site.is_of_expert()) return false;
+    const bool is_down = site.projection() == kStackedExperts.back().first;
+    return spec_.stacked[static_cast<size_t>(index)][is_down ? 1 : 0];
+  }
+
+  // PEFT's matrices of all experts: A [experts · rank, in], expert by expert, and B
+  // [out, rank · experts], rank by rank. Where both of a layer are adapted, it has wrapped the
+  // first of them before the other. Source: peft, tuners/lora/layer.py, ParamWrapper
+  // (get_delta_weight).
+  Status ReadStack(int64_t index, size_t s, Layer* layer) {
+    const StackedExperts& stack = kStackedExperts[s];
+    const bool is_inner = s == 0 && spec_.stacked[static_cast<size_t>(index)].back();
+    const LoraModule& lora = spec_.At(index, stack.At(0, 0));
+    const int64_t experts = base_.experts->count;
+    const int64_t out = base_.OutFeatures(stack.first);
+    std::string module = naming_.InLayer(index, stack.path.substr(0, stack.path.rfind('.')));
+    if (is_inner) module += ".base_layer";
+    RETURN_IF_ERROR(CheckNotTurned(module, base_.InFeatures(stack.first),
+                                   stack.num_projections * out, experts * lora.rank));
+    ASSIGN_OR_RETURN(const Tensors tensors,
+                     TakeModule(module, experts * lora.rank, base_.InFeatures(stack.first),
+                                stack.num_projections * out));
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      for (int64_t i = 0; i < stack.num_projections; ++i) {
+        (*layer)[static_cast<size_t>(stack.At(expert, i).index())] =
+            LoraPair{.a = tensors.a.Rows(expert * lora.rank, lora.rank),
+                     .b = tensors.b.Rows(i * out, out),
+                     .b_first_col = expert,
+                     .b_col_step = experts};
+      }
+    }
+    return OkStatus();
+  }
+
+  // Versions of PEFT before 0.19.1 had A for what comes out of transformers' experts, and B for
+  // what goes in: where both are as wide, only the version tells.
+  Status CheckNotTurned(const std::string& module, int64_t in, int64_t out, int64_t ranks) const {
+    const std::string name = FullName(module + ".lora_A.weight");
+    const auto a = tensors_.find(name);
+    if (a == tensors_.end() || a->second.shape != Shape{ranks, out}) return OkStatus();
+    if (in == out && !spec_.stacks_may_be_turned) return OkStatus();
+    return Unimplemented(StrCat("tensor ", name,
+                                " has the outputs of the experts where their "
+                                "inputs belong, as PEFT wrote it before 0.19.1; a file of a later "
+                                "version is needed"));
+  }
+
   StatusOr<Tensors> TakeModule(const std::string& module, int64_t rank, int64_t in, int64_t out) {
     const bool is_embedding = module == naming_.Embedding();
     Tensors tensors;
@@ -187,7 +233,7 @@ class Adapter::Reader {
   // With DoRA's gains, if the base's weight, of that name and shape, is known.
   StatusOr<LoraPair> MakePair(const Tensors& tensors, const LoraModule& lora,
                               const std::string& base_module, const Shape& base_shape) const {
-    LoraPair pair{.a = tensors.a, .b = tensors.b, .gains = {}};
+    LoraPair pair{.a = tensors.a, .b = tensors.b};
     if (!spec_.use_dora || weights_ == nullptr) return pair;
     ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(base_module, base_shape));
     const DoraModule dora{weight, pair.a, pair.b, tensors.magnitude, lora.scale};
@@ -236,7 +282,7 @@ class Adapter::Reader {
     if (found == tensors_.end()) {
       return InvalidArgument(StrCat("tensor ", name,
                                     " is missing, although adapter_config.json (target_modules, "
-                                    "modules_to_save, use_dora) asks for it"));
+                                    "target_parameters, modules_to_save, use_dora) asks for it"));
     }
     const TensorView& tensor = found->second;
     if (tensor.shape != shape) {
@@ -268,6 +314,7 @@ class Adapter::Reader {
   const LoraSpec& spec_;
   const Values values_;
   const BaseWeights* weights_;  // null: not known
+  const std::vector<LinearModule> modules_;
   std::set<std::string, std::less<>> taken_;
 };
 
@@ -287,7 +334,8 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
   ASSIGN_OR_RETURN(SafetensorsFile file, OpenWeights(dir));
   Adapter adapter;
   adapter.file_ = std::move(file);
-  const ModuleNaming& naming = FindModuleNaming(adapter.file_.tensors(), kPrefix);
+  ModuleNaming naming = FindModuleNaming(adapter.file_.tensors(), kPrefix);
+  if (!base.experts) naming.experts = kTextNaming.experts;
   auto spec = Resolve(config, base, naming, max_rank);
   if (!spec.ok()) return Annotate(spec.status(), dir.PathOf("adapter_config.json"));
   adapter.spec_ = *std::move(spec);
@@ -324,8 +372,8 @@ Status Adapter::CheckIntact() const {
   return file_.is_intact() ? OkStatus() : InvalidArgument("the file has been truncated");
 }
 
-const LoraPair* Adapter::Find(int64_t layer, Projection projection) const {
-  const auto& pair = layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)];
+const LoraPair* Adapter::Find(int64_t layer, Site site) const {
+  const auto& pair = layers_[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
   return pair.has_value() ? &*pair : nullptr;
 }
 

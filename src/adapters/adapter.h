@@ -3,7 +3,6 @@
 #ifndef ARIL_ADAPTERS_ADAPTER_H_
 #define ARIL_ADAPTERS_ADAPTER_H_
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +16,15 @@
 
 namespace aril {
 
-// The two matrices of one projection, as PEFT stores them; views into the mapped file. Those of one
+// The two matrices of one site, as PEFT stores them; views into the mapped file. Those of one
 // module have the same A.
 struct LoraPair {
-  TensorView a;              // lora_A [rank, in]
-  TensorView b;              // lora_B [out, rank]
+  TensorView a;  // lora_A [rank, in]
+  // lora_B [out, rank], whose column j is this one's b_first_col + j · b_col_step: of experts in
+  // one tensor it has the columns of all, [out, rank · experts], rank by rank.
+  TensorView b;
+  int64_t b_first_col = 0;
+  int64_t b_col_step = 1;
   std::vector<float> gains;  // [out] with DoRA (adapters/dora.h), else empty
 };
 
@@ -58,10 +61,11 @@ class Adapter {
   // Of the weights' file.
   int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
+  int64_t num_sites() const { return static_cast<int64_t>(layers_.front().size()); }  // of a layer
   // InvalidArgument once something was read of its weights that their file does not have any more.
   Status CheckIntact() const;
-  // The pair of a module, or nullptr if the adapter does not target it.
-  const LoraPair* Find(int64_t layer, Projection projection) const;
+  // The pair of a site, or nullptr if the adapter does not target it.
+  const LoraPair* Find(int64_t layer, Site site) const;
   // Of the embedding (lora_embedding_A [rank, vocab], lora_embedding_B [hidden, rank]) and of
   // lm_head; nullptr likewise.
   const LoraPair* embedding() const { return embedding_ ? &*embedding_ : nullptr; }
@@ -81,7 +85,7 @@ class Adapter {
   // From the file's tensors.
   Status Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
               const BaseWeights* weights);
-  using Layer = std::array<std::optional<LoraPair>, kNumProjections>;
+  using Layer = std::vector<std::optional<LoraPair>>;  // [sites]
 
   LoraSpec spec_;
   SafetensorsFile file_;

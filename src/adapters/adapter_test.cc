@@ -169,41 +169,6 @@ StatusOr<Adapter> OpenRenamed(const std::string& decoder, const std::string& vis
   return Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
 }
 
-TEST(Adapter, RefusesWhatChangesExperts) {
-  const std::string model = SourcePath("tests/goldens/qwen3-moe-f32");
-  const auto base = LoadModelSpec(model);
-  ASSERT_TRUE(base.ok()) << base.status();
-  for (const char* module : {"mlp.experts.3.up_proj", "mlp.experts", "mlp.gate",
-                             "block_sparse_moe.experts.3.w1", "block_sparse_moe.gate"}) {
-    const TestDir dir(model + "/adapters/attention-r4");
-    const std::string name = StrCat("base_model.model.model.layers.1.", module, ".lora_A.weight");
-    EditTensors(dir / kWeights, [&](Tensors& tensors) {
-      tensors[name] = EditableTensors::Tensor::Filled({4, 48}, 1);
-    });
-    EXPECT_THAT(
-        Message(Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank).status()),
-        AllOf(HasSubstr(name), HasSubstr("adapts experts or their router"), HasSubstr("q_proj")));
-  }
-}
-
-// Names that mean experts' projections on older versions of transformers, and nothing where PEFT
-// met all experts as one tensor: then nothing was trained under them.
-TEST(Adapter, OfAttentionMayNameMoreOfAMixture) {
-  const std::string model = SourcePath("tests/goldens/qwen3-moe-f32");
-  const auto base = LoadModelSpec(model);
-  ASSERT_TRUE(base.ok()) << base.status();
-  for (const char* targets :
-       {"\"all-linear\"",
-        R"(["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])"}) {
-    const TestDir dir(model + "/adapters/attention-r4");
-    dir.Write(kConfig, StrCat(R"({"peft_type":"LORA","r":4,"target_modules":)", targets, "}"));
-    const auto adapter = Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank);
-    ASSERT_TRUE(adapter.ok()) << adapter.status();
-    EXPECT_EQ(adapter->spec().At(1, Projection::kO).rank, 4);
-    EXPECT_EQ(adapter->spec().At(1, Projection::kUp).rank, 0);
-  }
-}
-
 // An adapter may come from any class of transformers that has the text model.
 TEST(Adapter, TensorsAreCalledAsWhereItWasTrained) {
   const auto expected = OpenRenamed(kInside, kVision);

@@ -56,10 +56,11 @@ void Residency::KeepLoaded() {
 }
 
 Residency::Entry& Residency::Load(const AdapterRef& ref) {
-  CHECK_LE(PagesFor(ref), available_pages());
-  while (pool_.used(PageUse::kAdapter) + PagesFor(ref) > max_pages_) Drop(idle_.front());
+  const int64_t num_pages = PagesFor(ref);
+  CHECK_LE(num_pages, available_pages());
+  while (pool_.used(PageUse::kAdapter) + num_pages > max_pages_) Drop(idle_.front());
   std::vector<PageRef> pages;
-  CHECK(pool_.Allocate(PagesFor(ref), PageUse::kAdapter, pages));
+  CHECK(pool_.Allocate(num_pages, PageUse::kAdapter, pages));
   ResidentAdapter adapter(*ref.adapter, dtype_, arena_, std::move(pages));
   const auto [position, is_new] = resident_.emplace(ref.id, Entry{std::move(adapter)});
   CHECK(is_new);

@@ -23,9 +23,10 @@ class RowPlacer {
  public:
   explicit RowPlacer(int64_t page_bytes) : page_bytes_(page_bytes) {}
 
-  std::vector<Placement> Place(int32_t num_rows, int64_t row_bytes) {
+  // Calls take(placement) for all rows of a matrix, in order.
+  template <typename Take>
+  void Place(int32_t num_rows, int64_t row_bytes, const Take& take) {
     CHECK_LE(row_bytes, page_bytes_);
-    std::vector<Placement> placements;
     for (int32_t row = 0; row < num_rows;) {
       if (offset_ + row_bytes > page_bytes_) {
         ++page_;
@@ -33,11 +34,10 @@ class RowPlacer {
       }
       const auto fit = static_cast<int32_t>(
           std::min<int64_t>(num_rows - row, (page_bytes_ - offset_) / row_bytes));
-      placements.push_back({page_, offset_, row, fit});
+      take(Placement{page_, offset_, row, fit});
       offset_ += fit * row_bytes;
       row += fit;
     }
-    return placements;
   }
 
   int64_t pages_used() const { return offset_ == 0 ? page_ : page_ + 1; }
@@ -62,9 +62,9 @@ int64_t BlockWidth(int64_t vocab, DType dtype, int64_t page_bytes) {
 
 // Where the rows of a matrix of the pool come from.
 struct Source {
-  // kRows: row i is row i of the tensor. kColumns: row i is column i of the tensor's rows
-  // [first_row, first_row + width). kGains: the numbers [first_row, first_row + width), rounded;
-  // and what was rounded away.
+  // kRows: row i is row i of the tensor. kColumns: row i is column first_col + i · col_step of the
+  // tensor's rows [first_row, first_row + width). kGains: the numbers [first_row, first_row +
+  // width), rounded; and what was rounded away.
   enum class Kind { kRows, kColumns, kGains };
   Kind kind;
   const TensorView* tensor = nullptr;
@@ -72,17 +72,23 @@ struct Source {
   int64_t first_row = 0;
   int64_t num_rows = 0;  // of the pool's matrix
   int64_t width = 0;
+  int64_t first_col = 0;
+  int64_t col_step = 1;
 };
 
 Source RowsOf(const TensorView& tensor) {
   return {Source::Kind::kRows, &tensor, nullptr, 0, tensor.shape[0], tensor.shape[1]};
 }
 
-Source ColumnsOf(const TensorView& tensor, int64_t first, int64_t width) {
-  return {Source::Kind::kColumns, &tensor, nullptr, first, tensor.shape[1], width};
+Source ColumnsOf(const TensorView& tensor) {
+  return {Source::Kind::kColumns, &tensor, nullptr, 0, tensor.shape[1], tensor.shape[0]};
 }
 
-Source ColumnsOf(const TensorView& tensor) { return ColumnsOf(tensor, 0, tensor.shape[0]); }
+// Bᵀ of some outputs.
+Source BOf(const LoraPair& pair, int64_t first, int64_t width) {
+  return {Source::Kind::kColumns, &pair.b, nullptr,          first,
+          pair.a.shape[0],        width,   pair.b_first_col, pair.b_col_step};
+}
 
 Source GainsOf(const std::vector<float>& gains, int64_t first, int64_t width) {
   return {Source::Kind::kGains, nullptr, &gains, first, 2, width};
@@ -96,20 +102,20 @@ class Layout {
   Layout(const Adapter& adapter, DType dtype, int64_t page_bytes, Place place)
       : adapter_(adapter), dtype_(dtype), page_bytes_(page_bytes), place_(std::move(place)) {}
 
-  // visit(layer, projection, weights) for every adapted projection.
+  // visit(layer, site, weights) for every adapted site.
   template <typename Visit>
   void Layers(const Visit& visit) {
     for (int64_t layer = 0; layer < adapter_.num_layers(); ++layer) {
       const LoraPair* before = nullptr;  // of the same layer
       kernels::LoraMatrix a;
-      for (const Projection projection : kAllProjections) {
-        const LoraPair* pair = adapter_.Find(layer, projection);
+      for (int64_t i = 0; i < adapter_.num_sites(); ++i) {
+        const Site site = Site::At(i);
+        const LoraPair* pair = adapter_.Find(layer, site);
         if (pair == nullptr) continue;
         const bool is_same_module = before != nullptr && before->a.data == pair->a.data;
         if (!is_same_module) a = place_(RowsOf(pair->a));
         before = pair;
-        visit(layer, projection,
-              Weights(*pair, adapter_.spec().At(layer, projection), a, 0, pair->b.shape[0]));
+        visit(layer, site, Weights(*pair, adapter_.spec().At(layer, site), a, 0, pair->b.shape[0]));
       }
     }
   }
@@ -120,7 +126,7 @@ class Layout {
       outer.embedding_rank = static_cast<int32_t>(adapter_.spec().embedding.rank);
       outer.embedding_scale = static_cast<float>(adapter_.spec().embedding.scale);
       outer.embedding_a = place_(ColumnsOf(pair->a));
-      outer.embedding_b = place_(ColumnsOf(pair->b));
+      outer.embedding_b = place_(BOf(*pair, 0, pair->b.shape[0]));
       if (adapter_.spec().use_dora) {
         outer.embedding_gain = place_(GainsOf(pair->gains, 0, pair->b.shape[0]));
       }
@@ -150,7 +156,7 @@ class Layout {
     kernels::LoraWeights weights{.rank = static_cast<int32_t>(module.rank),
                                  .scale = static_cast<float>(module.scale),
                                  .a = a,
-                                 .b = place_(ColumnsOf(pair.b, first, width))};
+                                 .b = place_(BOf(pair, first, width))};
     if (adapter_.spec().use_dora) weights.gain = place_(GainsOf(pair.gains, first, width));
     return weights;
   }
@@ -168,16 +174,32 @@ T Narrow(float value) {
   if constexpr (std::is_same_v<T, float>) return value;
 }
 
+// Columns that are far from each other, each value by itself.
+template <typename T>
+void CopyDistantColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
+  const int64_t cols = from.tensor->shape[1];
+  for (int64_t i = 0; i < from.width; ++i) {
+    for (int32_t j = 0; j < run.num_rows; ++j) {
+      const int64_t col = from.first_col + (run.first_row + j) * from.col_step;
+      float value = 0;
+      CopyAsFloat(*from.tensor, (from.first_row + i) * cols + col, 1, &value);
+      to[j * from.width + i] = Narrow<T>(value);
+    }
+  }
+}
+
 // A stretch of the tensor's rows at a time: what is read in rows is written in columns. Of long
 // rows only the run's part is read.
 template <typename T>
 void CopyColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
   constexpr int64_t kStretch = 64;
   constexpr int64_t kLong = 8;
+  if (from.col_step != 1) return CopyDistantColumns(from, run, to);
   const int64_t cols = from.tensor->shape[1];
   const bool whole = cols <= kLong * run.num_rows;
+  const int64_t first_col = from.first_col + run.first_row;
   const int64_t stride = whole ? cols : run.num_rows;
-  const int64_t skip = whole ? run.first_row : 0;
+  const int64_t skip = whole ? first_col : 0;
   std::vector<float> stretch(static_cast<size_t>(kStretch * stride));
   for (int64_t first = 0; first < from.width; first += kStretch) {
     const int64_t count = std::min(kStretch, from.width - first);
@@ -186,7 +208,7 @@ void CopyColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
       CopyAsFloat(*from.tensor, row * cols, count * cols, stretch.data());
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        CopyAsFloat(*from.tensor, (row + i) * cols + run.first_row, run.num_rows,
+        CopyAsFloat(*from.tensor, (row + i) * cols + first_col, run.num_rows,
                     stretch.data() + i * stride);
       }
     }
@@ -237,6 +259,26 @@ Layout<Place> MakeLayout(const Adapter& adapter, DType dtype, int64_t page_bytes
 
 constexpr auto kIgnore = [](auto&&...) {};
 
+// What an adapter takes.
+struct Extent {
+  int64_t pages = 0;
+  size_t runs = 0;  // of all its matrices
+};
+
+Extent CountExtent(const Adapter& adapter, DType dtype, int64_t page_bytes) {
+  Extent extent;
+  RowPlacer placer(page_bytes);
+  auto layout = MakeLayout(adapter, dtype, page_bytes, [&](const Source& source) {
+    placer.Place(static_cast<int32_t>(source.num_rows), RowBytes(source.width, dtype),
+                 [&](const Placement&) { ++extent.runs; });
+    return kernels::LoraMatrix();
+  });
+  layout.Layers(kIgnore);
+  layout.Outer();
+  extent.pages = placer.pages_used();
+  return extent;
+}
+
 int64_t NextSerial() {
   static std::atomic<int64_t> next = 0;
   return next++;
@@ -245,21 +287,14 @@ int64_t NextSerial() {
 }  // namespace
 
 int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes) {
-  RowPlacer placer(page_bytes);
-  auto layout = MakeLayout(adapter, dtype, page_bytes, [&](const Source& source) {
-    placer.Place(static_cast<int32_t>(source.num_rows), RowBytes(source.width, dtype));
-    return kernels::LoraMatrix();
-  });
-  layout.Layers(kIgnore);
-  layout.Outer();
-  return placer.pages_used();
+  return CountExtent(adapter, dtype, page_bytes).pages;
 }
 
 int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype) {
   int64_t longest = 0;
   for (const LinearModule& module : base.LinearModules()) {
-    for (const Projection projection : module.projections) {
-      longest = std::max({longest, base.InFeatures(projection), base.OutFeatures(projection)});
+    for (int64_t i = 0; i < module.num_sites; ++i) {
+      longest = std::max({longest, base.InFeatures(module), base.OutFeatures(module.At(i))});
     }
   }
   return RowBytes(longest, dtype);
@@ -271,30 +306,34 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
       page_bytes_(arena.page_bytes()),
       serial_(NextSerial()),
       pages_(std::move(pages)),
-      layers_(static_cast<size_t>(adapter.num_layers())) {
-  RowPlacer placer(arena.page_bytes());
-  auto layout = MakeLayout(adapter, dtype, arena.page_bytes(), [&](const Source& source) {
+      layers_(static_cast<size_t>(adapter.num_layers()),
+              std::vector<kernels::LoraWeights>(static_cast<size_t>(adapter.num_sites()))) {
+  const Extent extent = CountExtent(adapter, dtype, page_bytes_);
+  CHECK_EQ(extent.pages, num_pages());
+  runs_.reserve(extent.runs);  // matrices point to theirs
+  RowPlacer placer(page_bytes_);
+  auto layout = MakeLayout(adapter, dtype, page_bytes_, [&](const Source& source) {
     const int64_t row_bytes = RowBytes(source.width, dtype);
-    std::vector<kernels::MatrixRun> runs;
-    for (const Placement& p : placer.Place(static_cast<int32_t>(source.num_rows), row_bytes)) {
+    const size_t first_run = runs_.size();
+    placer.Place(static_cast<int32_t>(source.num_rows), row_bytes, [&](const Placement& p) {
       std::byte* page = arena.Address(pages_[static_cast<size_t>(p.page)].id());
-      runs.push_back({page + p.offset_bytes, p.first_row, p.num_rows});
-    }
-    runs_.push_back(std::move(runs));
+      runs_.push_back({page + p.offset_bytes, p.first_row, p.num_rows});
+    });
     used_bytes_ += source.num_rows * row_bytes;
-    return kernels::LoraMatrix{runs_.back(), row_bytes};
+    return kernels::LoraMatrix{std::span(runs_).subspan(first_run), row_bytes};
   });
-  layout.Layers([this](int64_t layer, Projection projection, const kernels::LoraWeights& weights) {
-    layers_[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = weights;
+  layout.Layers([this](int64_t layer, Site site, const kernels::LoraWeights& weights) {
+    layers_[static_cast<size_t>(layer)][static_cast<size_t>(site.index())] = weights;
   });
   outer_ = layout.Outer();
-  CHECK_EQ(placer.pages_used(), num_pages());
+  CHECK_EQ(runs_.size(), extent.runs);
 }
 
 void ResidentAdapter::Copy(const Adapter& adapter, const Arena& arena) const {
-  auto runs = runs_.begin();
+  auto next = runs_.begin();
   auto layout = MakeLayout(adapter, dtype_, page_bytes_, [&](const Source& source) {
-    for (const kernels::MatrixRun& run : *runs++) {
+    for (int64_t row = 0; row < source.num_rows; row += next->num_rows, ++next) {
+      const kernels::MatrixRun& run = *next;
       auto* to = const_cast<std::byte*>(run.data);  // ours until the adapter is ready
       arena.Fill(to, run.num_rows * RowBytes(source.width, dtype_), [&](std::byte* host) {
         switch (dtype_) {

@@ -1,7 +1,7 @@
 // An adapter whose weights are in the pool.
 //
-// Its matrices lie one after the other, layer by layer in the order of kAllProjections, each as
-// rank-major rows: A [rank, in], then Bᵀ [rank, out], then with DoRA the gains [2, out], in the
+// Its matrices lie one after the other, layer by layer in the order of sites, each as rank-major
+// rows: A [rank, in], then Bᵀ [rank, out], then with DoRA the gains [2, out], in the
 // model's dtype. Projections that are one module in files have one A, before the first's B. A row
 // never straddles a page: where one does not fit any more, the next page begins. So an adapter
 // takes whole pages of its exact bytes, and wastes at most one page and the ends of its pages.
@@ -14,7 +14,6 @@
 #ifndef ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
 #define ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,9 +64,13 @@ class ResidentAdapter {
   // Of its pages, what holds nothing: less than a row at the end of each, and the rest of the last.
   int64_t unused_bytes() const { return num_pages() * page_bytes_ - used_bytes_; }
 
-  // The seven projections of a layer, in the order of kAllProjections; rank 0 where not targeted.
-  std::span<const kernels::LoraWeights, kNumProjections> Layer(int64_t layer) const {
+  // The sites of a layer; rank 0 where not targeted.
+  std::span<const kernels::LoraWeights> Layer(int64_t layer) const {
     return layers_[static_cast<size_t>(layer)];
+  }
+  // Those of `count` from `first` on.
+  std::span<const kernels::LoraWeights> Sites(int64_t layer, Site first, size_t count) const {
+    return Layer(layer).subspan(static_cast<size_t>(first.index()), count);
   }
   const OuterWeights& outer() const { return outer_; }
   // Whether it is anything but layers.
@@ -86,9 +89,9 @@ class ResidentAdapter {
   int64_t serial_;
   std::vector<PageRef> pages_;
   int64_t used_bytes_ = 0;
-  std::vector<std::array<kernels::LoraWeights, kNumProjections>> layers_;
+  std::vector<std::vector<kernels::LoraWeights>> layers_;  // [sites] each
   OuterWeights outer_;
-  std::vector<std::vector<kernels::MatrixRun>> runs_;  // of all matrices, in order
+  std::vector<kernels::MatrixRun> runs_;  // of all matrices, in order
 };
 
 }  // namespace aril

@@ -50,12 +50,15 @@ std::vector<int64_t> BlockWidths(int64_t vocab, DType dtype, int64_t page_bytes)
   return widths;
 }
 
-// The projection before it in the same module, whose A it has; none if it is the first.
-std::optional<Projection> Before(const ModelSpec& base, Projection projection) {
-  for (const LinearModule& module : base.LinearModules()) {
-    const auto at = std::ranges::find(module.projections, projection);
-    if (at == module.projections.end()) continue;
-    return at == module.projections.begin() ? std::nullopt : std::optional(*std::prev(at));
+// The site before it whose A it has, being of one module, or of one part of a stack of experts;
+// none if it is the first.
+std::optional<Site> Before(const Golden& golden, int64_t layer, Site site) {
+  const bool is_of_stack =
+      site.is_of_expert() && golden.adapter.spec().stacked[static_cast<size_t>(layer)].front();
+  if (is_of_stack && site.projection() == Projection::kUp) return Site::At(site.index() - 1);
+  for (const LinearModule& module : golden.base.LinearModules()) {
+    const int64_t i = site.index() - module.first.index();
+    if (i > 0 && i < module.num_sites) return Site::At(site.index() - 1);
   }
   return std::nullopt;
 }
@@ -69,11 +72,11 @@ std::vector<int64_t> RowLengths(const Golden& golden, DType dtype, int64_t page_
                    width * static_cast<int64_t>(SizeOf(dtype)));
   };
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (const Projection projection : kAllProjections) {
-      const LoraPair* pair = adapter.Find(layer, projection);
+    for (int64_t i = 0; i < adapter.num_sites(); ++i) {
+      const LoraPair* pair = adapter.Find(layer, Site::At(i));
       if (pair == nullptr) continue;
-      if (!Before(golden.base, projection)) add(pair->a.shape[0], pair->a.shape[1]);
-      add(pair->b.shape[1], pair->b.shape[0]);
+      if (!Before(golden, layer, Site::At(i))) add(pair->a.shape[0], pair->a.shape[1]);
+      add(pair->a.shape[0], pair->b.shape[0]);
       if (!pair->gains.empty()) add(2, pair->b.shape[0]);
     }
   }
@@ -177,7 +180,10 @@ void CheckWeights(const kernels::LoraWeights& weights, const LoraPair& pair,
   EXPECT_EQ(weights.scale, static_cast<float>(module.scale));
   CheckMatrix(
       weights.b, weights.rank, width, dtype,
-      [&](int64_t r, int64_t i) { return ValueAt(pair.b, first + i, r); }, extents);
+      [&](int64_t r, int64_t i) {
+        return ValueAt(pair.b, first + i, pair.b_first_col + r * pair.b_col_step);
+      },
+      extents);
   CheckGains(weights.gain, pair.gains, first, width, dtype, extents);
 }
 
@@ -233,21 +239,22 @@ std::vector<Extent> CheckAllMatrices(const Golden& golden, const ResidentAdapter
   const Adapter& adapter = golden.adapter;
   std::vector<Extent> extents;
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (const Projection projection : kAllProjections) {
-      const kernels::LoraWeights& weights = resident.Layer(layer)[static_cast<size_t>(projection)];
-      const LoraPair* pair = adapter.Find(layer, projection);
+    for (int64_t i = 0; i < adapter.num_sites(); ++i) {
+      const Site site = Site::At(i);
+      const kernels::LoraWeights& weights = resident.Sites(layer, site, 1).front();
+      const LoraPair* pair = adapter.Find(layer, site);
       if (pair == nullptr) {
         EXPECT_EQ(weights.rank, 0);
         continue;
       }
-      if (const auto before = Before(golden.base, projection)) {
-        const auto& a = resident.Layer(layer)[static_cast<size_t>(*before)].a;
+      if (const auto before = Before(golden, layer, site)) {
+        const auto& a = resident.Sites(layer, *before, 1).front().a;
         EXPECT_EQ(weights.a.runs.data(), a.runs.data()) << "one A for the module";
         EXPECT_EQ(weights.a.row_stride_bytes, a.row_stride_bytes);
       } else {
         CheckRows(weights.a, pair->a, dtype, extents);
       }
-      CheckWeights(weights, *pair, adapter.spec().At(layer, projection), 0, pair->b.shape[0], dtype,
+      CheckWeights(weights, *pair, adapter.spec().At(layer, site), 0, pair->b.shape[0], dtype,
                    extents);
     }
   }

@@ -53,7 +53,14 @@ std::string ShowPattern(const LoraConfig::Pattern<T>& pattern) {
 void DescribeConfig(const LoraConfig& config, Report& report) {
   report.Line("kind", "LoRA, rank ", config.rank, ", lora_alpha ", config.lora_alpha,
               config.use_rslora ? ", rsLoRA" : "");
-  report.Line("targets", config.all_linear ? "all-linear" : ShowNames(config.target_modules));
+  if (config.all_linear) {
+    report.Line("targets", "all-linear");
+  } else if (!config.target_modules.empty()) {
+    report.Line("targets", ShowNames(config.target_modules));
+  }
+  if (!config.target_parameters.empty()) {
+    report.Line("parameters", Join(config.target_parameters, ", "));
+  }
   if (!config.exclude_modules.empty()) report.Line("but not", ShowNames(config.exclude_modules));
   if (config.layers_to_transform) report.Line("in layers", Join(*config.layers_to_transform, ", "));
   if (!config.rank_pattern.empty()) report.Line("ranks", ShowPattern(config.rank_pattern));
@@ -80,11 +87,21 @@ Status DescribeFile(const std::string& adapter_dir, Report& report) {
 
 // "22 layers × q_proj, v_proj" where all layers are alike.
 std::string ShowModules(const ModelSpec& base, const LoraSpec& spec) {
+  const std::vector<LinearModule> modules = base.LinearModules();
   std::map<std::string, int> layers_by_modules;
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    std::vector<std::string_view> names;
-    for (const LinearModule& module : base.LinearModules()) {
-      if (spec.At(layer, module.projections.front()).rank > 0) names.push_back(Name(module));
+    std::vector<std::string> names;
+    std::map<Projection, int64_t> num_experts;
+    for (const LinearModule& module : modules) {
+      if (spec.At(layer, module.first).rank == 0) continue;
+      if (module.first.is_of_expert()) {
+        ++num_experts[module.first.projection()];
+      } else {
+        names.push_back(module.first.is_router() ? "router" : std::string(Name(module)));
+      }
+    }
+    for (const auto& [projection, count] : num_experts) {
+      names.push_back(StrCat(Name(projection), " of ", count, count == 1 ? " expert" : " experts"));
     }
     if (!names.empty()) ++layers_by_modules[Join(names, ", ")];
   }
@@ -111,8 +128,8 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
   if (!adapter->spec().unmatched_targets.empty()) {
-    report.Line("warning", "target_modules names ", adapter->spec().unmatched_targets,
-                ", which no module of the base model is called: nothing is adapted there");
+    report.Line("warning", "the config names ", adapter->spec().unmatched_targets,
+                ", which nothing in the base model is called: nothing is adapted there");
   }
   const DType dtype = ServedDType(*options.model_dir, base);
   ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(base, dtype));

@@ -49,14 +49,24 @@ TEST(AdapterInspect, SaysWhetherItFitsAndWhatItTakes) {
                                   HasSubstr("pages of "), HasSubstr(" in F32")));
 }
 
+TEST(AdapterInspect, CountsExperts) {
+  const std::string model = SourcePath("tests/goldens/qwen3-moe-f32");
+  const Outcome all = Inspect({model + "/adapters/all-r4", model});
+  EXPECT_TRUE(all.status.ok()) << all.status;
+  EXPECT_THAT(all.text, AllOf(HasSubstr("parameters  gate_up_proj, gate.weight, down_proj"),
+                              HasSubstr("2 layers × q_proj, k_proj, v_proj, o_proj, router, "
+                                        "gate_proj of 7 experts, up_proj of 7 experts, ")));
+  const Outcome down = Inspect({model + "/adapters/down-r5-f16", model});
+  EXPECT_THAT(down.text, HasSubstr("2 layers × k_proj, down_proj of 7 experts\n"));
+}
+
 TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {
   const TestDir dir(std::string(kModel) + "/adapters/one-layer-r4");
   ReplaceInFile(dir / "adapter_config.json", R"("k_proj",)", R"("k_proj", "c_attn",)");
   const Outcome outcome = Inspect({dir.path(), kModel});
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
-  EXPECT_THAT(outcome.text,
-              AllOf(HasSubstr("fits        yes"),
-                    HasSubstr(R"(warning     target_modules names "c_attn", which)")));
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("fits        yes"),
+                                  HasSubstr(R"(warning     the config names "c_attn", which)")));
 }
 
 // What PEFT writes beside an adapted embedding.

@@ -220,7 +220,7 @@ class Bench {
   static double BytesOfMatrices(const ModelSpec& spec) {
     int64_t elements = 0;
     for (const LinearModule& module : spec.LinearModules()) {
-      elements += spec.InFeatures(module.projections.front()) * spec.OutFeatures(module);
+      elements += spec.InFeatures(module) * spec.OutFeatures(module);
     }
     return static_cast<double>(spec.num_layers * elements) *
            static_cast<double>(SizeOf(DType::kBF16));

@@ -117,8 +117,10 @@ void AddStep(CLI::App& bench) {
           "Instead: steps of every batch with adapters as popular as distinct, uniform, skewed or "
           "identical, in turns, and prefills with an adapter")
       ->delimiter(',');
-  AddFlag(*step, "--rank", options->rank, "Their rank, on all linear modules")
-      ->check(CLI::Range(1, 512));
+  AddFlag(*step, "--rank", options->rank, "Their rank")->check(CLI::Range(1, 512));
+  AddFlag(*step, "--targets", options->targets,
+          "What they change: all-linear, or projections such as q_proj,v_proj")
+      ->delimiter(',');
   AddFlag(*step, "--context", options->contexts, "Tokens of each sequence that decodes, in turn")
       ->delimiter(',')
       ->check(AtLeastOne());

@@ -70,6 +70,7 @@ class Bench {
                                 .isa = options_.isa,
                                 .threads = options_.threads,
                                 .adapter_ranks = std::vector<int64_t>(num_adapters, options_.rank),
+                                .adapter_targets = options_.targets,
                                 .max_sequences = std::max({int64_t{1}, options_.num_adapters,
                                                            std::ranges::max(options_.batches)}),
                                 .max_tokens = max_tokens,

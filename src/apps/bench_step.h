@@ -31,8 +31,9 @@ struct BenchStepOptions {
   int64_t num_adapters = 16;  // 0: none
   std::vector<std::string> popularities = {};
   int64_t rank = 16;
-  std::vector<int64_t> prefills = {512};  // tokens of each prompt; none of 0
-  int64_t steps = 16;                     // timed in each pass
+  std::vector<std::string> targets = {"all-linear"};  // or names of modules
+  std::vector<int64_t> prefills = {512};              // tokens of each prompt; none of 0
+  int64_t steps = 16;                                 // timed in each pass
   int64_t passes = 5;
   std::optional<int64_t> pool_bytes;                // nullopt: what the device has, as for a server
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe

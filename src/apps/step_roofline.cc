@@ -91,14 +91,27 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
     layer_product("down", spec.intermediate_size, spec.hidden_size);
   }
   double adapter_elements = 0, adapter_operations = 0;
+  std::vector<LinearModule> modules = spec.LinearModules();
+  if (!load.adapter_targets.empty()) {
+    std::erase_if(modules, [&](const LinearModule& module) {
+      return std::ranges::find(load.adapter_targets, Name(module)) == load.adapter_targets.end();
+    });
+  }
   for (const StepLoad::AdapterRows& adapter : load.adapters) {
-    double elements = 0;
-    for (const LinearModule& module : spec.LinearModules()) {
-      elements += static_cast<double>(
-          adapter.rank * (spec.InFeatures(module.projections.front()) + spec.OutFeatures(module)));
+    const auto adapter_rows = static_cast<double>(adapter.rows);
+    for (const LinearModule& module : modules) {
+      const auto elements =
+          static_cast<double>(adapter.rank * (spec.InFeatures(module) + spec.OutFeatures(module)));
+      if (module.first.is_of_expert()) {
+        const auto count = static_cast<double>(spec.experts->count);
+        const auto per_token = static_cast<double>(spec.experts->per_token);
+        adapter_elements += elements * ExpertsInUse(*spec.experts, adapter_rows) / count;
+        adapter_operations += 2 * adapter_rows * elements * per_token / count;
+      } else {
+        adapter_elements += elements;
+        adapter_operations += 2 * adapter_rows * elements;
+      }
     }
-    adapter_elements += elements;
-    adapter_operations += 2 * static_cast<double>(adapter.rows) * elements;
   }
   if (adapter_elements > 0) {
     add("adapters", dtypes.others, adapter_elements, adapter_operations, layers);

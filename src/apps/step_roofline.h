@@ -20,13 +20,15 @@ struct StepLoad {
     int64_t rows = 1;     // of this step
     int64_t context = 0;  // tokens up to its last row, itself included
   };
-  // Rows that use one adapter of this rank on all linear modules.
+  // Rows that use one adapter of this rank.
   struct AdapterRows {
     int64_t rank = 0;
     int64_t rows = 0;
   };
   std::vector<SequenceLoad> sequences;  // each has one row of logits
   std::vector<AdapterRows> adapters;    // different ones
+  // Names of the modules that they change; empty: all linear ones.
+  std::vector<std::string> adapter_targets;
 
   int64_t num_rows() const;
 };

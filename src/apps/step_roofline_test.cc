@@ -78,6 +78,24 @@ TEST(StepRoofline, ReadsTheExpertsThatRowsGoTo) {
   EXPECT_THAT(experts(1000).operations / bytes, DoubleNear(8000, 1e-6));
 }
 
+// Of an adapter to all linear modules those parts that its rows go to: per rank 17,408 elements of
+// attention, 2,176 of the router, and 8,448 of each expert in use.
+TEST(StepRoofline, ReadsAdaptersOfTheExpertsThatRowsGoTo) {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("qwen3-30b-a3b", DType::kBF16), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const StepLoad load{.sequences = {{.rows = 1, .context = 1}, {.rows = 2, .context = 2}},
+                      .adapters = {{.rank = 4, .rows = 1}, {.rank = 4, .rows = 2}}};
+  for (const OperatorCost& cost : StepCosts(*spec, {}, load, kLimits)) {
+    if (cost.name != "adapters") continue;
+    EXPECT_THAT(cost.bytes / (48.0 * 4 * 2),
+                DoubleNear(2 * (17408 + 2176) + (8 + 15.5) * 8448, 1e-3));
+    EXPECT_THAT(cost.operations / (48.0 * 4 * 2),
+                DoubleNear(3 * (17408 + 2176) + 3 * 8 * 8448, 1e-3));
+    return;
+  }
+  ADD_FAILURE() << "no adapters";
+}
+
 TEST(StepRoofline, ReadsNoMoreThanAWindow) {
   ModelSpec spec = TinyLlama();
   const auto costs = [&](const StepLoad& load) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/bench_numbers.h"
+#include "apps/synth_adapters.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -36,7 +37,8 @@ Status StepTimer::Load(std::ostream& out) {
                                {.shape = options_.shape,
                                 .min_positions = max_tokens,
                                 .num_adapters = static_cast<int64_t>(options_.adapter_ranks.size()),
-                                .ranks = options_.adapter_ranks},
+                                .ranks = options_.adapter_ranks,
+                                .targets = options_.adapter_targets},
                                *threads_));
   LocalRunnerOptions runner;
   runner.model_dir = files_->model_dir();
@@ -86,6 +88,7 @@ StepLoad StepTimer::LoadOf(const StepCase& which) const {
     load.adapters.push_back(
         {.rank = options_.adapter_ranks[static_cast<size_t>(adapter)], .rows = num_rows});
   }
+  if (!AreAllLinear(options_.adapter_targets)) load.adapter_targets = options_.adapter_targets;
   return load;
 }
 

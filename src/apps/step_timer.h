@@ -30,9 +30,10 @@ struct StepTimerOptions {
   std::string device = "cpu";  // or cuda
   std::string isa = "auto";
   int threads = 0;                     // 0: one per core
-  std::vector<int64_t> adapter_ranks;  // of adapter 0, 1, …, on all linear modules
-  int64_t max_sequences = 1;           // that decode together
-  int64_t max_tokens = 1;              // of a sequence, with what it generates
+  std::vector<int64_t> adapter_ranks;  // of adapter 0, 1, …
+  std::vector<std::string> adapter_targets = SyntheticOptions().targets;
+  int64_t max_sequences = 1;  // that decode together
+  int64_t max_tokens = 1;     // of a sequence, with what it generates
   int64_t max_prefill_tokens = 0;
   std::optional<int64_t> pool_bytes;                // nullopt: what the device has, as for a server
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe

@@ -40,9 +40,12 @@ Json MakeConfig(const SynthAdaptersOptions& options, const Json& target_modules,
 Json SavedTargets(const SynthAdaptersOptions& options, const ModelSpec& base) {
   const std::vector<std::string>& targets = options.targets;
   Json::Array names;
-  if (targets.size() == 1 && targets.front() == "all-linear") {
-    for (const LinearModule& module : base.LinearModules())
+  if (AreAllLinear(targets)) {
+    for (const LinearModule& module : base.LinearModules()) {
       names.emplace_back(std::string(Name(module)));
+      // All others' modules have the same names.
+      if (module.first == Site::OfExpert(0, Projection::kDown)) break;
+    }
   } else {
     for (const std::string& target : targets) names.emplace_back(target);
   }
@@ -66,16 +69,21 @@ Status CheckOptions(const SynthAdaptersOptions& options) {
 
 }  // namespace
 
+bool AreAllLinear(const std::vector<std::string>& targets) {
+  return targets.size() == 1 && targets.front() == "all-linear";
+}
+
 std::vector<SynthTensor> PlanAdapterTensors(const ModelSpec& model, const LoraSpec& adapter) {
   std::vector<SynthTensor> tensors;
+  const std::vector<LinearModule> modules = model.LinearModules();
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    for (const LinearModule& linear : model.LinearModules()) {
-      const LoraModule& lora = adapter.At(layer, linear.projections.front());
+    for (const LinearModule& linear : modules) {
+      const LoraModule& lora = adapter.At(layer, linear.first);
       if (lora.rank == 0) continue;
       const double b_std = kDeltaStd / (lora.scale * std::sqrt(static_cast<double>(lora.rank)));
       const std::string module =
           StrCat("base_model.model.", kTextNaming.InLayer(layer, linear.path));
-      const int64_t in = model.InFeatures(linear.projections.front());
+      const int64_t in = model.InFeatures(linear);
       const int64_t out = model.OutFeatures(linear);
       tensors.push_back(
           {module + ".lora_A.weight", {lora.rank, in}, 1.0 / std::sqrt(static_cast<double>(in))});

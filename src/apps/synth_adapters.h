@@ -20,12 +20,15 @@ namespace aril {
 // so that s·BAx is a quarter of Wx.
 std::vector<SynthTensor> PlanAdapterTensors(const ModelSpec& model, const LoraSpec& adapter);
 
+// Whether targets are {"all-linear"}, and no names of modules.
+bool AreAllLinear(const std::vector<std::string>& targets);
+
 struct SynthAdaptersOptions {
   std::string model_dir;
   std::string out_dir;
   int count = 1;
   std::vector<int64_t> ranks = {16};  // adapter i has ranks[i % size]
-  // "all-linear", or names of projections.
+  // "all-linear", or names of modules.
   std::vector<std::string> targets = {"all-linear"};
   DType dtype = DType::kBF16;
   uint64_t seed = 0;

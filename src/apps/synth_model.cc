@@ -24,8 +24,9 @@ SynthTensor Norm(const ModelSpec& spec, const std::string& name, int64_t size) {
   return {name + ".weight", {size}, spec.unit_offset_norms ? kNormOffsetStd : 0};
 }
 
-bool HasBias(const ModelSpec& spec, Projection projection) {
-  switch (projection) {
+bool HasBias(const ModelSpec& spec, Site site) {
+  if (site.is_router()) return false;
+  switch (site.projection()) {
     case Projection::kQ:
     case Projection::kK:
     case Projection::kV:
@@ -40,19 +41,6 @@ bool HasBias(const ModelSpec& spec, Projection projection) {
   return false;
 }
 
-void PlanExperts(const ModelSpec& spec, const std::string& prefix,
-                 std::vector<SynthTensor>* tensors) {
-  // Its scores are of order 1: neither all experts weigh alike, nor one alone.
-  tensors->push_back(
-      Matrix(StrCat(prefix, kRouterPath, ".weight"), spec.experts->count, spec.hidden_size));
-  for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
-    for (const Projection projection : {Projection::kGate, Projection::kUp, Projection::kDown}) {
-      tensors->push_back(Matrix(prefix + ExpertPath(expert, projection) + ".weight",
-                                spec.OutFeatures(projection), spec.InFeatures(projection)));
-    }
-  }
-}
-
 void PlanLayer(const ModelSpec& spec, const std::string& prefix,
                std::vector<SynthTensor>* tensors) {
   const auto add_norm = [&](const char* name, int64_t size) {
@@ -64,16 +52,12 @@ void PlanLayer(const ModelSpec& spec, const std::string& prefix,
   };
   add_norm("input_layernorm", spec.hidden_size);
   for (const LinearModule& linear : spec.LinearModules()) {
-    const Projection projection = linear.projections.front();
-    if (projection == Projection::kGate) add_norms_before_mlp();
-    const std::string module = prefix + std::string(linear.path);
+    // A router's scores are of order 1: neither all experts weigh alike, nor one alone.
+    if (linear.first == Projection::kGate || linear.first.is_router()) add_norms_before_mlp();
+    const std::string module = prefix + linear.path;
     const int64_t out = spec.OutFeatures(linear);
-    tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(projection)));
-    if (HasBias(spec, projection)) tensors->push_back({module + ".bias", {out}, kBiasStd});
-  }
-  if (spec.experts) {
-    add_norms_before_mlp();
-    PlanExperts(spec, prefix, tensors);
+    tensors->push_back(Matrix(module + ".weight", out, spec.InFeatures(linear)));
+    if (HasBias(spec, linear.first)) tensors->push_back({module + ".bias", {out}, kBiasStd});
   }
   if (spec.output_norms) add_norm("post_feedforward_layernorm", spec.hidden_size);
   if (spec.qk_norm) {

@@ -220,6 +220,18 @@ TEST_F(SynthAdaptersTest, HaveTheModulesOfTheModel) {
   EXPECT_EQ(adapter->spec().unmatched_targets, "");
 }
 
+TEST_F(SynthAdaptersTest, HaveAMixturesExperts) {
+  const std::string dir = root_ / "adapters";
+  const std::string model = SourcePath("tests/goldens/qwen3-moe-f32");
+  WriteAdapters({.model_dir = model, .out_dir = dir, .count = 1, .targets = {"all-linear"}});
+  const auto spec = LoadModelSpec(model);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto adapter = Adapter::OpenWithoutBase(dir + "/adapter-0000", *spec, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  EXPECT_NE(adapter->Find(1, Site::OfExpert(6, Projection::kDown)), nullptr);
+  EXPECT_NE(adapter->Find(1, Site::Router()), nullptr);
+}
+
 // B is random, so that an adapter does something, and so scaled that it does not do too much: each
 // element of s·BAx, for x of variance 1, is a sum with deviation 1/4.
 TEST_F(SynthAdaptersTest, DoSomethingButNotTooMuch) {

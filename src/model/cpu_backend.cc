@@ -24,6 +24,10 @@ const std::byte* RowOf(const kernels::LoraMatrix& matrix, int64_t row) {
   return run.data + (row - run.first_row) * matrix.row_stride_bytes;
 }
 
+bool Touches(std::span<const kernels::LoraWeights> weights) {
+  return std::ranges::any_of(weights, [](const auto& each) { return each.rank > 0; });
+}
+
 Buffer Rows(int64_t rows, int64_t cols, size_t element_bytes) {
   return Buffer(static_cast<size_t>(rows * cols) * element_bytes);
 }
@@ -193,6 +197,8 @@ Status CpuBackend::Experts(int64_t layer) {
   const ConstMatrix x = Activation(input_, rows_, spec_.hidden_size);
   const MatrixView<float> logits = Output(spec_.experts->count);
   kernels::Gemm(context_, x, w.router, nullptr, logits);
+  const kernels::LoraTarget of_router{0, logits.cols};
+  AddAdapters(layer, Site::Router(), {&of_router, 1}, x, logits);
   expert_rows_.Assign(
       context_, logits,
       {.experts_per_row = spec_.experts->per_token, .normalized = spec_.experts->normalized});
@@ -203,12 +209,12 @@ Status CpuBackend::Experts(int64_t layer) {
   for (int64_t first = 0, last = 0; first < spec_.experts->count; first = last) {
     const int64_t end = expert_rows_.FirstPlace(first) + max_rows_;
     while (last < spec_.experts->count && expert_rows_.FirstPlace(last + 1) <= end) ++last;
-    AddExperts(w, x, first, last);
+    AddExperts(layer, x, first, last);
   }
   return OkStatus();
 }
 
-void CpuBackend::AddExperts(const Layer& layer, const ConstMatrix& x, int64_t first, int64_t last) {
+void CpuBackend::AddExperts(int64_t layer, const ConstMatrix& x, int64_t first, int64_t last) {
   const int64_t first_place = expert_rows_.FirstPlace(first);
   const int64_t count = expert_rows_.FirstPlace(last) - first_place;
   const auto output = [&](int64_t cols) {
@@ -221,56 +227,98 @@ void CpuBackend::AddExperts(const Layer& layer, const ConstMatrix& x, int64_t fi
       const int64_t place = expert_rows_.FirstPlace(expert);
       const int64_t num_rows = expert_rows_.FirstPlace(expert + 1) - place;
       if (num_rows == 0) continue;
-      const Layer::Expert& weights = layer.experts[static_cast<size_t>(expert)];
+      const Layer::Expert& weights = WeightsOf(layer).experts[static_cast<size_t>(expert)];
       expert_parts_.push_back({place - first_place, num_rows, &(weights.*w)});
     }
     kernels::GemmParts(context_, in, expert_parts_, out);
   };
+  FindExpertSegments(layer, first, last);
   // In the place of the queries, which are not needed any more.
   const Matrix own = Activation(query_, count, spec_.hidden_size);
   expert_rows_.Gather(context_, x, first_place, own);
-  const MatrixView<float> gate_up = output(2 * spec_.intermediate_size);
+  const int64_t inner = spec_.intermediate_size;
+  const MatrixView<float> gate_up = output(2 * inner);
   multiply(own, &Layer::Expert::gate_up, gate_up);
-  const Matrix activated = Activation(query_, count, spec_.intermediate_size);
+  const kernels::LoraTarget of_gate_up[] = {{0, inner}, {inner, inner}};
+  AddAdaptersToExperts(layer, Projection::kGate, of_gate_up, own, gate_up);
+  const Matrix activated = Activation(query_, count, inner);
   kernels::Glu(context_, ActivationOf(spec_), gate_up, activated);
   const MatrixView<float> down = output(spec_.hidden_size);
   multiply(activated, &Layer::Expert::down, down);
+  const kernels::LoraTarget of_down{0, down.cols};
+  AddAdaptersToExperts(layer, Projection::kDown, {&of_down, 1}, activated, down);
   expert_rows_.AddWeighted(context_, down, first_place, Output(spec_.hidden_size));
+}
+
+// The places of a segment's rows lie together, in an expert's.
+void CpuBackend::FindExpertSegments(int64_t layer, int64_t first, int64_t last) {
+  expert_segments_.clear();
+  const int64_t first_place = expert_rows_.FirstPlace(first);
+  for (int64_t expert = first; expert < last; ++expert) {
+    const std::span<const int32_t> rows = expert_rows_.RowsOf(expert);
+    if (rows.empty()) continue;
+    const int64_t offset = expert_rows_.FirstPlace(expert) - first_place;
+    for (const BatchSegment& segment : batch_.segments) {
+      if (!Touches(segment.adapter->Sites(layer, Site::OfExpert(expert, Projection::kGate),
+                                          kExpertProjections.size()))) {
+        continue;
+      }
+      const auto begin = std::ranges::lower_bound(rows, segment.first_row);
+      const auto end = std::lower_bound(begin, rows.end(), segment.first_row + segment.num_rows);
+      if (begin == end) continue;
+      expert_segments_.push_back({expert, offset + (begin - rows.begin()), end - begin, &segment});
+    }
+  }
 }
 
 Status CpuBackend::Project(int64_t layer, ProjectionGroup group) {
   const Layer::Group& w = WeightsOf(layer)[group];
   const ConstMatrix x = Activation(input_, rows_, InFeatures(spec_, group));
   kernels::Gemm(context_, x, w.w, DataOrNull(w.bias), Output(w.w.n));
-  AddAdapters(layer, group, x);
+  std::vector<kernels::LoraTarget> targets;
+  int64_t cols = 0;
+  for (const Projection projection : ProjectionsOf(group)) {
+    targets.push_back(
+        {cols, spec_.OutFeatures(projection), w.bias.empty() ? nullptr : w.bias.data() + cols});
+    cols += spec_.OutFeatures(projection);
+  }
+  AddAdapters(layer, ProjectionsOf(group).front(), targets, x, Output(cols));
   return OkStatus();
 }
 
-void CpuBackend::AddAdapters(int64_t layer, ProjectionGroup group, const ConstMatrix& x) {
-  const std::span<const Projection> projections = ProjectionsOf(group);
-  const std::vector<float>& bias = WeightsOf(layer)[group].bias;
-  std::vector<kernels::LoraTarget> targets;
-  int64_t cols = 0;
-  for (const Projection projection : projections) {
-    targets.push_back(
-        {cols, spec_.OutFeatures(projection), bias.empty() ? nullptr : bias.data() + cols});
-    cols += spec_.OutFeatures(projection);
-  }
+void CpuBackend::AddAdapters(int64_t layer, Site first,
+                             std::span<const kernels::LoraTarget> targets, const ConstMatrix& x,
+                             MatrixView<float> y) {
   lora_segments_.clear();
   for (const BatchSegment& segment : batch_.segments) {
-    const auto weights = segment.adapter->Layer(layer).subspan(static_cast<size_t>(projections[0]),
-                                                               projections.size());
-    const bool touched =
-        std::any_of(weights.begin(), weights.end(), [](const auto& each) { return each.rank > 0; });
-    if (touched) {
-      lora_segments_.push_back({segment.first_row, segment.num_rows, weights, segment.weight});
-    }
+    const auto weights = segment.adapter->Sites(layer, first, targets.size());
+    if (!Touches(weights)) continue;
+    lora_segments_.push_back({segment.first_row, segment.num_rows, weights, segment.weight});
   }
+  ApplyLora(targets, x, y);
+}
+
+void CpuBackend::AddAdaptersToExperts(int64_t layer, Projection first,
+                                      std::span<const kernels::LoraTarget> targets,
+                                      const ConstMatrix& x, MatrixView<float> y) {
+  lora_segments_.clear();
+  for (const ExpertSegment& segment : expert_segments_) {
+    const auto weights = segment.of_batch->adapter->Sites(
+        layer, Site::OfExpert(segment.expert, first), targets.size());
+    lora_segments_.push_back({static_cast<int32_t>(segment.first_place),
+                              static_cast<int32_t>(segment.num_places), weights,
+                              segment.of_batch->weight});
+  }
+  ApplyLora(targets, x, y);
+}
+
+void CpuBackend::ApplyLora(std::span<const kernels::LoraTarget> targets, const ConstMatrix& x,
+                           MatrixView<float> y) {
   if (lora_segments_.empty()) return;
   const kernels::LoraCall call{lora_segments_, targets, layout_.dtype};
   lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(call)));
   kernels::LoraShrink(context_, x, call, lora_intermediate_);
-  kernels::LoraExpand(context_, lora_intermediate_, call, Output(cols));
+  kernels::LoraExpand(context_, lora_intermediate_, call, y);
 }
 
 StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {

@@ -48,8 +48,20 @@ class CpuBackend final : public Backend {
   void EmbedFromOwnTable(const BatchSegment& segment);
   void AddToEmbedding(const BatchSegment& segment);
   // Adds what experts [first, last) make of their rows of x, at most max_rows together.
-  void AddExperts(const Layer& layer, const kernels::ConstMatrix& x, int64_t first, int64_t last);
-  void AddAdapters(int64_t layer, ProjectionGroup group, const kernels::ConstMatrix& x);
+  void AddExperts(int64_t layer, const kernels::ConstMatrix& x, int64_t first, int64_t last);
+  // y += what the batch's adapters make of x at the sites from `first` on, one for each target.
+  void AddAdapters(int64_t layer, Site first, std::span<const kernels::LoraTarget> targets,
+                   const kernels::ConstMatrix& x, MatrixView<float> y);
+  // Likewise at their experts' sites from `first` on, for the places of expert_segments_.
+  void AddAdaptersToExperts(int64_t layer, Projection first,
+                            std::span<const kernels::LoraTarget> targets,
+                            const kernels::ConstMatrix& x, MatrixView<float> y);
+  // Finds expert_segments_ for experts [first, last), whose places are counted from the first
+  // one's.
+  void FindExpertSegments(int64_t layer, int64_t first, int64_t last);
+  // y += the parts of lora_segments_.
+  void ApplyLora(std::span<const kernels::LoraTarget> targets, const kernels::ConstMatrix& x,
+                 MatrixView<float> y);
   // Likewise of lm_head; x [rows.size(), hidden] is its input.
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
                            MatrixView<float> logits);
@@ -84,6 +96,14 @@ class CpuBackend final : public Backend {
   Buffer logits_;                         // [kMaxLogitRows, vocab] fp32
   kernels::ExpertRows expert_rows_;       // of the layer at hand
   std::vector<kernels::GemmPart> expert_parts_;
+  // Places of an expert that use one adapter, which changes it.
+  struct ExpertSegment {
+    int64_t expert = 0;
+    int64_t first_place = 0;
+    int64_t num_places = 0;
+    const BatchSegment* of_batch = nullptr;
+  };
+  std::vector<ExpertSegment> expert_segments_;
   std::vector<BatchSegment> head_segments_;  // of the last Begin: those that change lm_head
   std::vector<kernels::LoraSegment> lora_segments_;
   std::vector<float> lora_intermediate_;

@@ -192,14 +192,14 @@ Status TakeExperts(Loader& loader, const ModelSpec& spec, const std::string& pre
                    const MatrixMaker<Matrix>& make, LayerWeights<Matrix>& weights) {
   const int64_t count = spec.experts->count;
   ASSIGN_OR_RETURN(const std::vector<TensorView> router,
-                   loader.Matrices({{prefix + std::string(kRouterPath), count}}, spec.hidden_size));
+                   loader.Matrices({{prefix + Site::Router().Path(), count}}, spec.hidden_size));
   ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
   for (int64_t expert = 0; expert < count; ++expert) {
     auto& of_expert = weights.experts.emplace_back();
     for (const auto& [group, matrix] : {std::pair(ProjectionGroup::kGateUp, &of_expert.gate_up),
                                         {ProjectionGroup::kDown, &of_expert.down}}) {
       const auto parts = PartsOf(spec, group, [&](Projection projection) {
-        return prefix + ExpertPath(expert, projection);
+        return prefix + Site::OfExpert(expert, projection).Path();
       });
       ASSIGN_OR_RETURN(*matrix, TakeGroup(loader, spec, group, parts, make));
     }
@@ -214,9 +214,8 @@ StatusOr<LayerWeights<Matrix>> TakeLayer(Loader& loader, const ModelSpec& spec, 
   LayerWeights<Matrix> weights;
   RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
   for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
-    const auto parts = PartsOf(spec, group, [&](Projection projection) {
-      return prefix + std::string(ModulePath(projection));
-    });
+    const auto parts = PartsOf(
+        spec, group, [&](Projection projection) { return prefix + Site(projection).Path(); });
     ASSIGN_OR_RETURN(weights[group].w, TakeGroup(loader, spec, group, parts, make));
     if (HasBias(spec, group)) {
       ASSIGN_OR_RETURN(weights[group].bias, loader.Bias(parts));

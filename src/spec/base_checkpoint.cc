@@ -17,11 +17,13 @@ Status Add(const std::string& name, const TensorView& tensor, const std::string&
                                 ", which is there without it, too"));
 }
 
-StatusOr<TensorMap> TextTensors(const TensorMap& tensors) {
-  const ModuleNaming& naming = FindModuleNaming(tensors, "");
+StatusOr<TensorMap> TextTensors(const TensorMap& tensors, const ModelSpec& spec) {
+  ModuleNaming naming = FindModuleNaming(tensors, "");
+  if (!spec.is_multimodal) naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
+  if (!spec.experts) naming.experts = kTextNaming.experts;
   TensorMap text;
   for (const auto& [name, tensor] : tensors) {
-    if (IsOfVision(name)) continue;
+    if (spec.is_multimodal && IsOfVision(name)) continue;
     RETURN_IF_ERROR(Add(TextName(name, naming), tensor, name, &text));
   }
   return text;
@@ -47,73 +49,41 @@ Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
             const LinearModule& module, TensorMap* tensors) {
   const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
   ASSIGN_OR_RETURN(const TensorView whole,
-                   checkpoint.Get(name, {spec.OutFeatures(module),
-                                         spec.InFeatures(module.projections.front())}));
+                   checkpoint.Get(name, {spec.OutFeatures(module), spec.InFeatures(module)}));
   std::vector<NamedRows> parts;
-  for (const Projection projection : module.projections) {
-    parts.emplace_back(kTextNaming.InLayer(layer, ModulePath(projection)) + ".weight",
-                       spec.OutFeatures(projection));
+  for (int64_t i = 0; i < module.num_sites; ++i) {
+    const Site site = module.At(i);
+    parts.emplace_back(kTextNaming.InLayer(layer, site.Path()) + ".weight", spec.OutFeatures(site));
   }
   return Replace(name, whole, parts, tensors);
 }
 
 StatusOr<TensorMap> Parted(const Checkpoint& checkpoint, const ModelSpec& spec) {
   TensorMap tensors = checkpoint.tensors();
+  const std::vector<LinearModule> modules = spec.LinearModules();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const LinearModule& module : spec.LinearModules()) {
-      if (module.projections.size() == 1) continue;
+    for (const LinearModule& module : modules) {
+      if (module.num_sites == 1) continue;
       RETURN_IF_ERROR(Part(checkpoint, spec, layer, module, &tensors));
     }
   }
   return tensors;
 }
 
-// Mixtral's name of what is in a layer, as Qwen3-MoE has it; others stay as they are.
-std::string ExpertsName(const std::string& name) {
-  constexpr std::string_view kMixture = ".block_sparse_moe.";
-  constexpr std::pair<std::string_view, std::string_view> kProjections[] = {
-      {".w1.weight", ".gate_proj.weight"},
-      {".w3.weight", ".up_proj.weight"},
-      {".w2.weight", ".down_proj.weight"}};
-  const size_t mixture = name.find(kMixture);
-  if (mixture == std::string::npos) return name;
-  std::string renamed = name;
-  renamed.replace(mixture, kMixture.size(), ".mlp.");
-  for (const auto& [theirs, ours] : kProjections) {
-    if (!renamed.ends_with(theirs)) continue;
-    renamed.replace(renamed.size() - theirs.size(), theirs.size(), ours);
-    break;
-  }
-  return renamed;
-}
-
-StatusOr<TensorMap> WithExpertsNames(const TensorMap& tensors) {
-  TensorMap renamed;
-  for (const auto& [name, tensor] : tensors) {
-    RETURN_IF_ERROR(Add(ExpertsName(name), tensor, name, &renamed));
-  }
-  return renamed;
-}
-
-// What transformers 5 saves of a layer's experts with save_original_format=False: a matrix of each
-// in one tensor [experts, rows, cols], its projections one below the other.
-constexpr Projection kGateUp[] = {Projection::kGate, Projection::kUp};
-constexpr Projection kDown[] = {Projection::kDown};
-constexpr LinearModule kOfAllExperts[] = {{"mlp.experts.gate_up_proj", kGateUp},
-                                          {"mlp.experts.down_proj", kDown}};
-
-// Puts those of each expert in its place.
+// Puts the matrices of each expert in the place of one tensor, which transformers 5 saves with
+// save_original_format=False.
 Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
-                   const LinearModule& module, TensorMap* tensors) {
-  const std::string name = kTextNaming.InLayer(layer, module.path);
-  const int64_t rows = spec.OutFeatures(module);
-  const int64_t cols = spec.InFeatures(module.projections.front());
+                   const StackedExperts& stack, TensorMap* tensors) {
+  const std::string name = kTextNaming.InLayer(layer, stack.path);
+  const int64_t rows = stack.num_projections * spec.OutFeatures(stack.first);
+  const int64_t cols = spec.InFeatures(stack.first);
   ASSIGN_OR_RETURN(const TensorView all, checkpoint.Get(name, {spec.experts->count, rows, cols}));
   std::vector<NamedRows> parts;
   for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
-    for (const Projection projection : module.projections) {
-      parts.emplace_back(kTextNaming.InLayer(layer, ExpertPath(expert, projection)) + ".weight",
-                         spec.OutFeatures(projection));
+    for (int64_t i = 0; i < stack.num_projections; ++i) {
+      const Site site = stack.At(expert, i);
+      parts.emplace_back(kTextNaming.InLayer(layer, site.Path()) + ".weight",
+                         spec.OutFeatures(site));
     }
   }
   const TensorView stacked{all.data, all.dtype, {spec.experts->count * rows, cols}};
@@ -123,9 +93,9 @@ Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t 
 StatusOr<TensorMap> WithPartedExperts(const Checkpoint& checkpoint, const ModelSpec& spec) {
   TensorMap tensors = checkpoint.tensors();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const LinearModule& module : kOfAllExperts) {
-      if (!tensors.contains(kTextNaming.InLayer(layer, module.path))) continue;
-      RETURN_IF_ERROR(PartExperts(checkpoint, spec, layer, module, &tensors));
+    for (const StackedExperts& stack : kStackedExperts) {
+      if (!tensors.contains(kTextNaming.InLayer(layer, stack.path))) continue;
+      RETURN_IF_ERROR(PartExperts(checkpoint, spec, layer, stack, &tensors));
     }
   }
   return tensors;
@@ -142,14 +112,13 @@ Status Rename(StatusOr<TensorMap> tensors, const std::string& model_dir, Checkpo
 
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec) {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(model_dir));
-  if (spec.is_multimodal) {
-    RETURN_IF_ERROR(Rename(TextTensors(checkpoint.tensors()), model_dir, &checkpoint));
+  if (spec.is_multimodal || spec.experts) {
+    RETURN_IF_ERROR(Rename(TextTensors(checkpoint.tensors(), spec), model_dir, &checkpoint));
   }
   if (spec.fused_modules) {
     RETURN_IF_ERROR(Rename(Parted(checkpoint, spec), model_dir, &checkpoint));
   }
   if (spec.experts) {
-    RETURN_IF_ERROR(Rename(WithExpertsNames(checkpoint.tensors()), model_dir, &checkpoint));
     RETURN_IF_ERROR(Rename(WithPartedExperts(checkpoint, spec), model_dir, &checkpoint));
   }
   return checkpoint;

@@ -108,7 +108,7 @@ TEST(BaseCheckpoint, ProjectionsAreRowsOfTheirModule) {
   const TensorView& whole = file->tensors().at(kQkv);
   int64_t first = 0;
   for (const Projection projection : {Projection::kQ, Projection::kK, Projection::kV}) {
-    const std::string name = "model.layers.1." + std::string(ModulePath(projection)) + ".weight";
+    const std::string name = "model.layers.1." + Site(projection).Path() + ".weight";
     const auto part = base->Get(name, {spec.OutFeatures(projection), spec.hidden_size});
     ASSERT_TRUE(part.ok()) << part.status();
     EXPECT_TRUE(HasBytesOf(whole.Rows(first, spec.OutFeatures(projection)), *part));
@@ -178,7 +178,9 @@ TEST(BaseCheckpoint, ExpertsOfOneTensorAreParted) {
   ASSERT_TRUE(base.ok()) << base.status();
   EXPECT_EQ(base->tensors().size(), static_cast<size_t>(3 * count));
   const auto data_of = [&](int64_t expert, Projection projection) {
-    return base->tensors().at("model.layers.1." + ExpertPath(expert, projection) + ".weight").data;
+    return base->tensors()
+        .at("model.layers.1." + Site::OfExpert(expert, projection).Path() + ".weight")
+        .data;
   };
   const TensorView up = base->tensors().at("model.layers.1.mlp.experts.3.up_proj.weight");
   EXPECT_EQ(up.shape, (Shape{middle, spec.hidden_size}));

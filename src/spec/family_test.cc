@@ -206,11 +206,13 @@ TEST(Family, ReadsPhi3) {
   EXPECT_EQ(spec->sliding_window, 2047);
   EXPECT_EQ(spec->max_position_embeddings, 4096);
   EXPECT_EQ(spec->rope.scaling, RopeSpec::Scaling::kNone);
-  std::vector<std::string_view> paths;
+  std::vector<std::string> paths;
   std::vector<Projection> projections;
   for (const LinearModule& module : spec->LinearModules()) {
     paths.push_back(module.path);
-    projections.insert(projections.end(), module.projections.begin(), module.projections.end());
+    for (int64_t i = 0; i < module.num_sites; ++i) {
+      projections.push_back(module.At(i).projection());
+    }
   }
   EXPECT_THAT(paths, ElementsAre("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj",
                                  "mlp.down_proj"));
@@ -433,9 +435,15 @@ TEST(Family, ReadsQwen3Moe) {
   EXPECT_EQ(spec->q_size(), 4096);
   EXPECT_TRUE(spec->qk_norm);
   EXPECT_FALSE(spec->sliding_window);
-  std::vector<std::string> modules;
-  for (const LinearModule& module : spec->LinearModules()) modules.emplace_back(Name(module));
-  EXPECT_THAT(modules, ElementsAre("q_proj", "k_proj", "v_proj", "o_proj"));
+  const std::vector<LinearModule> modules = spec->LinearModules();
+  ASSERT_EQ(modules.size(), 4 + 1 + 3 * 128U);
+  EXPECT_EQ(modules[3].path, "self_attn.o_proj");
+  EXPECT_EQ(modules[4].path, "mlp.gate");
+  EXPECT_EQ(spec->OutFeatures(modules[4]), 128);
+  EXPECT_EQ(modules[4 + 1 + 3 * 7 + 1].path, "mlp.experts.7.up_proj");
+  EXPECT_EQ(spec->OutFeatures(modules[4 + 1 + 3 * 7 + 1]), 768);
+  EXPECT_EQ(Name(modules.back()), "down_proj");
+  EXPECT_EQ(spec->InFeatures(modules.back()), 768);
 }
 
 TEST(Family, ReadsMixtral) {

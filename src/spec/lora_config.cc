@@ -65,14 +65,6 @@ Status CheckUnsupported(const Json& config) {
       return UnsupportedField(config, key, "the field left off (false, null or empty)");
     }
   }
-  constexpr std::string_view kParameters = "target_parameters";
-  if (!internal::IsOff(config, kParameters)) {
-    return UnsupportedField(
-        config, kParameters,
-        "adapters to modules (of a mixture of experts q_proj, k_proj, v_proj, "
-        "o_proj, embed_tokens and lm_head), and not to parameters such as those "
-        "of experts and of their router");
-  }
   ASSIGN_OR_RETURN(const std::string bias, internal::ReadString(config, "bias", "none"));
   if (bias != "none") return UnsupportedField(config, "bias", "\"none\"");
   const Json* init = FindField(config, "init_lora_weights");
@@ -95,14 +87,20 @@ bool IsAllLinear(std::string_view target) {
 Status ReadTargets(const Json& config, LoraConfig* result) {
   ASSIGN_OR_RETURN(result->exclude_modules,
                    internal::ReadModuleSelection(config, "exclude_modules"));
+  ASSIGN_OR_RETURN(const ModuleSelection parameters,
+                   internal::ReadModuleSelection(config, "target_parameters"));
+  if (parameters.regex.has_value()) return BadField(config, "target_parameters", "a list of names");
+  result->target_parameters = parameters.names;
+  const bool needs_modules = parameters.names.empty();
   if (FindField(config, "target_modules") == nullptr) {
+    if (!needs_modules) return OkStatus();
     // PEFT's choice for the model types llama, mistral, mixtral, qwen2 and qwen3. (Of some others
     // it has none; then a saved file says which it was.)
     result->target_modules.names = {"q_proj", "v_proj"};
     return OkStatus();
   }
   ASSIGN_OR_RETURN(result->target_modules, internal::ReadModuleSelection(config, "target_modules"));
-  if (result->target_modules.empty()) {
+  if (result->target_modules.empty() && needs_modules) {
     return BadField(config, "target_modules", "a non-empty list of strings, or a string");
   }
   if (result->target_modules.regex.has_value() && IsAllLinear(*result->target_modules.regex)) {
@@ -182,6 +180,10 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
   ASSIGN_OR_RETURN(result.use_rslora, internal::ReadBool(config, "use_rslora", false));
   ASSIGN_OR_RETURN(result.use_dora, internal::ReadBool(config, "use_dora", false));
   RETURN_IF_ERROR(ReadTargets(config, &result));
+  if (result.use_dora && !result.target_parameters.empty()) {
+    return InvalidArgument(
+        "\"use_dora\" and \"target_parameters\" exclude each other (as in PEFT)");
+  }
   ASSIGN_OR_RETURN(const ModuleSelection saved,
                    internal::ReadModuleSelection(config, "modules_to_save"));
   if (saved.regex.has_value()) return BadField(config, "modules_to_save", "a list of names");
@@ -195,9 +197,10 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
                    ReadPattern<double>(config, "alpha_pattern", [](const Json& o, const auto& k) {
                      return internal::ReadNumber(o, {k, -kMaxAlpha, kMaxAlpha});
                    }));
-  if (const Json* name = FindField(config, "base_model_name_or_path");
-      name != nullptr && name->AsString() != nullptr) {
-    result.base_model_name = *name->AsString();
+  for (const auto& [key, text] : {std::pair("base_model_name_or_path", &result.base_model_name),
+                                  {"peft_version", &result.peft_version}}) {
+    const Json* value = FindField(config, key);
+    if (value != nullptr && value->AsString() != nullptr) *text = *value->AsString();
   }
   return result;
 }

@@ -30,6 +30,9 @@ struct LoraConfig {
   bool use_dora = false;
   bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty
   ModuleSelection target_modules;
+  // Names of matrices, or ends of them after a "."; "experts.gate_up_proj" is all experts' of a
+  // layer in transformers 5.
+  std::vector<std::string> target_parameters;
   ModuleSelection exclude_modules;
   std::vector<std::string> modules_to_save;  // names, or ends of them after a "."
   Pattern<int64_t> rank_pattern;
@@ -37,6 +40,8 @@ struct LoraConfig {
   std::optional<std::vector<int64_t>> layers_to_transform;
   std::vector<std::string>
       layers_pattern;  // regular expressions; empty: any name of the layer list
+  // Of PEFT, which wrote the files; empty: not said, or PEFT before 0.18.
+  std::string peft_version;
   // What the trainer called the base model; never used to match it.
   std::string base_model_name;
 };

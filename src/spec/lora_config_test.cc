@@ -129,7 +129,6 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
       {"alora_invocation_tokens", "[1]"},
       {"megatron_config", R"({"a":1})"},
       {"layer_replication", "[[0,4]]"},
-      {"target_parameters", R"(["w"])"},
       {"trainable_token_indices", "[3]"},
       {"enable_lora", "[true,false,true]"},
       {"bias", "\"all\""},
@@ -147,13 +146,25 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
   }
 }
 
-// What PEFT makes of "all-linear" on a mixture of experts.
-TEST(LoraConfig, SaysOfParametersWhatTheyAre) {
-  const auto config = Parse(R"(,"target_parameters":["gate_up_proj","down_proj","gate.weight"])");
-  EXPECT_THAT(Message(config.status()),
-              testing::AllOf(HasSubstr("of experts and of their router"),
-                             HasSubstr("q_proj, k_proj, v_proj, o_proj")));
-  EXPECT_TRUE(Parse(R"(,"target_parameters":[])").ok());
+// What PEFT makes of "all-linear" on a mixture of experts, with and without attention.
+TEST(LoraConfig, MayNameParametersInPlaceOfModules) {
+  const std::string parameters =
+      R"(,"target_parameters":["gate_up_proj","down_proj","gate.weight"])";
+  for (const char* modules : {"", R"(,"target_modules":null)", R"(,"target_modules":[])"}) {
+    const auto config = Parse(modules + parameters);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(config->target_modules.empty());
+    EXPECT_THAT(config->target_parameters,
+                testing::ElementsAre("gate_up_proj", "down_proj", "gate.weight"));
+  }
+  const auto both = Parse(R"(,"target_modules":["q_proj"])" + parameters);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_THAT(both->target_modules.names, testing::ElementsAre("q_proj"));
+  EXPECT_EQ(Parse(R"(,"target_parameters":[])")->target_modules.names.size(), 2U) << "defaults";
+
+  EXPECT_THAT(ErrorOf(R"(,"target_parameters":"w")"), HasSubstr("a list of names"));
+  EXPECT_THAT(ErrorOf(R"(,"target_modules":[],"target_parameters":[])"), HasSubstr("non-empty"));
+  EXPECT_THAT(ErrorOf(R"(,"use_dora":true)" + parameters), HasSubstr("exclude each other"));
 }
 
 TEST(LoraConfig, IgnoresWhatDoesNotMatter) {

@@ -1,9 +1,10 @@
-// Source: peft, tuners/tuners_utils.py (check_target_module_exists) and utils/other.py
-// (get_pattern_key).
+// Source: peft, tuners/tuners_utils.py (check_target_module_exists, _inject_parameters) and
+// utils/other.py (get_pattern_key).
 
 #include "spec/lora_spec.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <span>
 
@@ -17,9 +18,14 @@ using internal::CompileNamePattern;
 using internal::ModuleMatcher;
 using internal::NamePattern;
 
-// Of a "rank_pattern" or "alpha_pattern". Each is tried on every module: one that backtracks as far
-// as it may takes some 5 µs, and those of a model of 1024 layers then some 2 s.
+// Of a "rank_pattern" or "alpha_pattern", and how often all of them together may be tried: each is
+// on every module. One that backtracks as far as it may takes some 5 µs, and all then some 2 s,
+// those of a model of 1024 layers.
 constexpr size_t kMaxExpressions = 64;
+constexpr size_t kMaxSearches = 1 << 19;
+// The first version of PEFT whose matrices of all experts have inputs and outputs where a linear
+// module has them (NVIDIA NeMo Automodel, pull request 3626).
+constexpr std::array kFirstWithStacks = {0, 19, 1};
 // Of what a stranger's file brings into a message.
 constexpr size_t kMaxShownName = 100;
 constexpr size_t kMaxShownNames = 8;
@@ -32,18 +38,20 @@ constexpr std::string_view kQkNorms[] = {".self_attn.q_norm", ".self_attn.k_norm
 constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
                                              ".post_feedforward_layernorm"};
 constexpr std::string_view kActivation[] = {".mlp.act_fn"};
-constexpr std::string_view kOfExperts[] = {".mlp.experts", ".mlp.experts.act_fn"};
+constexpr std::string_view kOfExperts[] = {".mlp.experts", ".mlp.experts.act_fn"};  // parameters
 constexpr std::string_view kOfPhi3[] = {".mlp.activation_fn", ".resid_attn_dropout",
                                         ".resid_mlp_dropout"};
 
-std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base) {
+std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base, const ModuleNaming& naming) {
   std::vector<std::string_view> modules(std::begin(kNotLinearInLayers),
                                         std::end(kNotLinearInLayers));
   const auto add = [&](std::span<const std::string_view> more) {
     modules.insert(modules.end(), more.begin(), more.end());
   };
   if (base.experts) {
-    add(kOfExperts);
+    // Where each expert has modules, their list may be named, too, for vLLM's sake (OpenPipe ART,
+    // pull request 688): beside them it means nothing.
+    if (naming.experts == ExpertsNaming::kParameters) add(kOfExperts);
   } else {
     add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
   }
@@ -64,34 +72,51 @@ std::string Quoted(const std::vector<std::string>& names) {
   return Join(shown, ", ");
 }
 
-// What an error adds where names might be those of experts.
-std::string WithoutExperts(const ModelSpec& base) {
-  return base.experts ? "; adapters to experts and to their router are not supported" : "";
+// Whether it is a module under a naming, and not a parameter, or a part of one.
+bool IsModule(const LinearModule& linear, const ModuleNaming& naming) {
+  return naming.experts != ExpertsNaming::kParameters ||
+         !(linear.first.is_router() || linear.first.is_of_expert());
 }
 
 std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
-  std::vector<std::string_view> names;
-  for (const LinearModule& module : base.LinearModules()) {
-    names.push_back(Name(module));
+  std::vector<std::string> names;
+  const std::vector<LinearModule> modules = base.LinearModules();
+  for (const LinearModule& module : modules) {
+    if (!IsModule(module, naming)) break;
+    const std::string name = naming.InLayer(0, module.path);
+    names.push_back(name.substr(name.rfind('.') + 1));
+    // All others' modules have the same names.
+    if (module.first == Site::OfExpert(0, Projection::kDown)) break;
   }
-  return StrCat(Join(names, ", "), ", e.g. ", naming.InLayer(0, base.LinearModules().front().path),
-                ", ", naming.Embedding(), " and ", naming.lm_head);
+  return StrCat(Join(names, ", "), ", e.g. ", naming.InLayer(0, modules.front().path), ", ",
+                naming.Embedding(), " and ", naming.lm_head);
+}
+
+std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& naming) {
+  const std::string linear = naming.InLayer(0, base.LinearModules().front().path) + ".weight";
+  if (!base.experts) return linear;
+  return StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight, ",
+                naming.InLayer(0, kStackedExperts[0].path), " and ",
+                naming.InLayer(0, kStackedExperts[1].path));
 }
 
 // A "rank_pattern" or "alpha_pattern", compiled.
 template <typename T>
 class PatternTable {
  public:
-  static StatusOr<PatternTable> Make(const LoraConfig::Pattern<T>& pattern,
-                                     std::string_view field) {
+  // For so many modules.
+  static StatusOr<PatternTable> Make(const LoraConfig::Pattern<T>& pattern, std::string_view field,
+                                     size_t num_modules) {
     PatternTable table;
     table.field_ = field;
     size_t num_expressions = 0;
+    const size_t max_expressions =
+        std::min(kMaxExpressions, std::max(kMaxSearches / (num_modules + 1), size_t{1}));
     for (const auto& [key, value] : pattern) {
       auto compiled = NamePattern::Make(key);
       if (!compiled.ok()) return Annotate(compiled.status(), StrCat('"', field, '"'));
-      if (!compiled->is_name() && ++num_expressions > kMaxExpressions) {
-        return InvalidArgument(StrCat('"', field, "\" has more than ", kMaxExpressions,
+      if (!compiled->is_name() && ++num_expressions > max_expressions) {
+        return InvalidArgument(StrCat('"', field, "\" has more than ", max_expressions,
                                       " regular expressions that are no plain names"));
       }
       table.entries_.emplace_back(*std::move(compiled), value);
@@ -206,16 +231,34 @@ class TargetFilter {
   LayerFilter layers_;
 };
 
-// Of a list in target_modules, PEFT refuses one that matches no module, and each name of a module
-// that it cannot adapt. It leaves alone other names that match no module.
-Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string>& unmatched,
-                  const ModelSpec& base, const ModuleNaming& naming) {
-  if (names.empty()) return OkStatus();
-  if (unmatched.size() == names.size()) {
-    return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(names),
-                                  ", which no module of this base model is called; it has ",
-                                  Supported(base, naming), WithoutExperts(base)));
+// PEFT refuses names of which none matches anything. It leaves alone some that do not.
+Status CheckFound(const LoraConfig& config, const std::vector<std::string>& unmatched_modules,
+                  const std::vector<std::string>& unmatched_parameters, const ModelSpec& base,
+                  const ModuleNaming& naming) {
+  const std::vector<std::string>& modules = config.target_modules.names;
+  const std::vector<std::string>& parameters = config.target_parameters;
+  if (unmatched_modules.size() < modules.size() ||
+      unmatched_parameters.size() < parameters.size()) {
+    return OkStatus();
   }
+  if (!modules.empty()) {
+    return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(modules),
+                                  ", which no module of this base model is called; it has ",
+                                  Supported(base, naming)));
+  }
+  if (!parameters.empty()) {
+    return InvalidArgument(StrCat("\"target_parameters\" names ", Quoted(parameters),
+                                  ", which no matrix in this base model's layers is called; it has "
+                                  "e.g. ",
+                                  SupportedParameters(base, naming)));
+  }
+  return OkStatus();
+}
+
+// Of a list in target_modules, PEFT refuses the name of a module that it cannot adapt.
+Status CheckLinear(const std::vector<std::string>& names, const ModelSpec& base,
+                   const ModuleNaming& naming) {
+  if (names.empty()) return OkStatus();
   ASSIGN_OR_RETURN(ModuleMatcher matcher, ModuleMatcher::Make({.names = names}, "target_modules"));
   const auto check = [&](const std::string& module) {
     if (matcher.Find(module) == ModuleMatcher::Match::kNone) return OkStatus();
@@ -226,7 +269,7 @@ Status CheckNames(const std::vector<std::string>& names, const std::vector<std::
   for (const std::string_view module : kNotLinear) {
     RETURN_IF_ERROR(check(StrCat(naming.decoder, module)));
   }
-  const std::vector<std::string_view> in_layers = NotLinearInLayers(base);
+  const std::vector<std::string_view> in_layers = NotLinearInLayers(base, naming);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     for (const std::string_view module : in_layers) {
       RETURN_IF_ERROR(check(naming.Layer(layer) + std::string(module)));
@@ -238,13 +281,13 @@ Status CheckNames(const std::vector<std::string>& names, const std::vector<std::
 // The rank and scale of each targeted module.
 class ModuleTable {
  public:
-  static StatusOr<ModuleTable> Make(const LoraConfig& config) {
+  static StatusOr<ModuleTable> Make(const LoraConfig& config, size_t num_modules) {
     ModuleTable table;
     table.config_ = &config;
     ASSIGN_OR_RETURN(table.ranks_,
-                     PatternTable<int64_t>::Make(config.rank_pattern, "rank_pattern"));
-    ASSIGN_OR_RETURN(table.alphas_,
-                     PatternTable<double>::Make(config.alpha_pattern, "alpha_pattern"));
+                     PatternTable<int64_t>::Make(config.rank_pattern, "rank_pattern", num_modules));
+    ASSIGN_OR_RETURN(table.alphas_, PatternTable<double>::Make(config.alpha_pattern,
+                                                               "alpha_pattern", num_modules));
     return table;
   }
 
@@ -261,6 +304,92 @@ class ModuleTable {
   const LoraConfig* config_ = nullptr;
   PatternTable<int64_t> ranks_;
   PatternTable<double> alphas_;
+};
+
+// Whether "0.18.1", "0.19.0.dev0", … is before a version.
+bool IsBefore(std::string_view version, const std::array<int, 3>& other) {
+  std::array<int, 3> parts = {};
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  for (int& part : parts) {
+    const auto [next, error] = std::from_chars(at, end, part);
+    if (error != std::errc()) break;
+    at = next != end && *next == '.' ? next + 1 : next;
+  }
+  return parts < other;
+}
+
+// The modules of the layers, and what the configuration targets of them.
+class LayerResolver {
+ public:
+  // All must outlive it; results are in `spec`.
+  LayerResolver(const ModelSpec& base, const ModuleNaming& naming, const ModuleTable& table,
+                TargetFilter& targets, ModuleMatcher& parameters, LoraSpec& spec)
+      : base_(base),
+        naming_(naming),
+        table_(table),
+        targets_(targets),
+        parameters_(parameters),
+        spec_(spec) {}
+
+  Status Resolve() {
+    spec_.layers.assign(static_cast<size_t>(base_.num_layers),
+                        std::vector<LoraModule>(static_cast<size_t>(base_.num_sites())));
+    spec_.stacked.resize(static_cast<size_t>(base_.num_layers));
+    const std::vector<LinearModule> modules = base_.LinearModules();
+    for (int64_t layer = 0; layer < base_.num_layers; ++layer) {
+      for (const LinearModule& linear : modules) RETURN_IF_ERROR(ResolveModule(layer, linear));
+      if (base_.experts) RETURN_IF_ERROR(ResolveStacks(layer));
+    }
+    return OkStatus();
+  }
+
+ private:
+  // A module may be targeted as such, or as its parameter: then as PEFT does it, whatever
+  // "exclude_modules" and "layers_to_transform" say.
+  Status ResolveModule(int64_t layer, const LinearModule& linear) {
+    std::string name = naming_.InLayer(layer, linear.path);
+    if (!IsModule(linear, naming_) || !targets_.Targets(layer, name)) {
+      if (parameters_.empty()) return OkStatus();
+      name += ".weight";
+      if (parameters_.Find(name) == ModuleMatcher::Match::kNone) return OkStatus();
+    }
+    ASSIGN_OR_RETURN(const LoraModule module, table_.Find(name));
+    for (int64_t i = 0; i < linear.num_sites; ++i) At(layer, linear.At(i)) = module;
+    return OkStatus();
+  }
+
+  Status ResolveStacks(int64_t layer) {
+    for (size_t s = 0; s < kStackedExperts.size(); ++s) {
+      const StackedExperts& stack = kStackedExperts[s];
+      const std::string name = naming_.InLayer(layer, stack.path);
+      if (parameters_.Find(name) == ModuleMatcher::Match::kNone) continue;
+      ASSIGN_OR_RETURN(const LoraModule module, table_.Find(name));
+      spec_.stacked[static_cast<size_t>(layer)][s] = true;
+      for (int64_t expert = 0; expert < base_.experts->count; ++expert) {
+        for (int64_t i = 0; i < stack.num_projections; ++i) {
+          LoraModule& site = At(layer, stack.At(expert, i));
+          if (site.rank > 0) {
+            return InvalidArgument(StrCat("\"target_parameters\" names ", name,
+                                          ", of which \"target_modules\" names a part"));
+          }
+          site = module;
+        }
+      }
+    }
+    return OkStatus();
+  }
+
+  LoraModule& At(int64_t layer, Site site) {
+    return spec_.layers[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
+  }
+
+  const ModelSpec& base_;
+  const ModuleNaming& naming_;
+  const ModuleTable& table_;
+  TargetFilter& targets_;
+  ModuleMatcher& parameters_;
+  LoraSpec& spec_;
 };
 
 // The modules outside of the layers: PEFT adapts them when they are named.
@@ -313,28 +442,26 @@ int64_t LoraSpec::MaxRank() const {
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
                                const ModuleNaming& naming) {
   ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config));
-  ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config));
+  ASSIGN_OR_RETURN(ModuleMatcher parameters,
+                   ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
+  ASSIGN_OR_RETURN(
+      const ModuleTable modules,
+      ModuleTable::Make(config, static_cast<size_t>(base.num_layers * base.num_sites())));
   LoraSpec spec{.use_dora = config.use_dora};
-  spec.layers.resize(static_cast<size_t>(base.num_layers));
-  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const LinearModule& linear : base.LinearModules()) {
-      const std::string name = naming.InLayer(layer, linear.path);
-      if (!targets.Targets(layer, name)) continue;
-      ASSIGN_OR_RETURN(const LoraModule module, modules.Find(name));
-      for (const Projection projection : linear.projections) {
-        spec.layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)] = module;
-      }
-    }
-  }
+  spec.stacks_may_be_turned =
+      !config.peft_version.empty() && IsBefore(config.peft_version, kFirstWithStacks);
+  RETURN_IF_ERROR(LayerResolver(base, naming, modules, targets, parameters, spec).Resolve());
   RETURN_IF_ERROR(ResolveOthers(config, base, naming, modules, targets, &spec));
-  ASSIGN_OR_RETURN(const std::vector<std::string> unmatched, targets.Unmatched());
-  RETURN_IF_ERROR(CheckNames(config.target_modules.names, unmatched, base, naming));
+  ASSIGN_OR_RETURN(std::vector<std::string> unmatched, targets.Unmatched());
+  const std::vector<std::string> parameters_in_vain = parameters.Unmatched();
+  RETURN_IF_ERROR(CheckFound(config, unmatched, parameters_in_vain, base, naming));
+  RETURN_IF_ERROR(CheckLinear(config.target_modules.names, base, naming));
+  unmatched.insert(unmatched.end(), parameters_in_vain.begin(), parameters_in_vain.end());
   spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {
-    return InvalidArgument(StrCat(
+    return InvalidArgument(
         "\"target_modules\", \"exclude_modules\" and \"layers_to_transform\" together choose "
-        "no module of this base model",
-        WithoutExperts(base)));
+        "no module of this base model");
   }
   return spec;
 }

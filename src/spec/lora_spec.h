@@ -26,20 +26,26 @@ struct LoraModule {
 };
 
 struct LoraSpec {
-  std::vector<std::array<LoraModule, kNumProjections>> layers;  // [num_layers]
-  LoraModule embedding;                                         // model.embed_tokens
+  std::vector<std::vector<LoraModule>> layers;  // [num_layers][sites]
+  LoraModule embedding;                         // model.embed_tokens
   LoraModule lm_head;
+  // [num_layers]: which of kStackedExperts the file has as matrices of all experts together; of
+  // the others an expert has its own.
+  std::vector<std::array<bool, kStackedExperts.size()>> stacked;
+  // A version of PEFT wrote the file that took rows of such matrices for columns.
+  bool stacks_may_be_turned = false;
   // The adapter brings a matrix of its own in place of the base model's ("modules_to_save"), to
   // which the above adds.
   bool replaces_embedding = false;
   bool replaces_lm_head = false;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
-  // For people: the names in target_modules that no module of the base model has, quoted and cut.
+  // For people: the names in target_modules and target_parameters that nothing in the base model
+  // has, quoted and cut.
   std::string unmatched_targets;
 
-  const LoraModule& At(int64_t layer, Projection projection) const {
-    return layers[static_cast<size_t>(layer)][static_cast<size_t>(projection)];
+  const LoraModule& At(int64_t layer, Site site) const {
+    return layers[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
   }
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
@@ -49,8 +55,8 @@ struct LoraSpec {
 };
 
 // Finds the modules that a configuration targets or replaces, as PEFT does. Like there, one of
-// several names in target_modules may match no module: nothing was trained there, and a file with
-// tensors for it does not fit. An error if none matches: the adapter belongs to another model.
+// several names may match nothing: nothing was trained there, and a file with tensors for it does
+// not fit. An error if none matches: the adapter belongs to another model.
 // `naming`: how the base model's modules are called where the adapter was trained.
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
                                const ModuleNaming& naming = kTextNaming);

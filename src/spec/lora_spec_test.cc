@@ -37,20 +37,46 @@ std::string ErrorOf(const std::string& members) {
 // As transformers' models that also see have their text model since 4.52.
 constexpr ModuleNaming kInside = {"model.language_model", "lm_head"};
 
-// By the module's name: rank and scale.
+// As transformers 5 has a mixture of experts.
+constexpr ModuleNaming kParameters = {"model", "lm_head", ExpertsNaming::kParameters};
+
+ModelSpec MixtureOf(int64_t num_layers) {
+  ModelSpec model = ModelOf(num_layers);
+  model.experts = ExpertsSpec{.count = 8, .per_token = 2};
+  return model;
+}
+
+// Rank and scale by the module's name, that of a stack of experts being its parameter's.
 using Modules = std::map<std::string, std::pair<int64_t, double>>;
+
+bool IsStacked(const LoraSpec& spec, int64_t layer, Site site) {
+  const auto& [gate_up, down] = spec.stacked[static_cast<size_t>(layer)];
+  return site.projection() == Projection::kDown ? down : gate_up;
+}
 
 Modules ModulesOf(const LoraSpec& spec, const ModelSpec& base = ModelOf(12),
                   const ModuleNaming& naming = kTextNaming) {
   Modules modules;
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     for (const LinearModule& linear : base.LinearModules()) {
-      const LoraModule& module = spec.At(layer, linear.projections.front());
-      for (const Projection projection : linear.projections) {
-        EXPECT_EQ(spec.At(layer, projection), module);
+      const LoraModule& module = spec.At(layer, linear.first);
+      for (int64_t i = 0; i < linear.num_sites; ++i) {
+        EXPECT_EQ(spec.At(layer, linear.At(i)), module);
       }
-      if (module.rank == 0) continue;
+      const bool is_stacked = linear.first.is_of_expert() && IsStacked(spec, layer, linear.first);
+      if (module.rank == 0 || is_stacked) continue;
       modules[naming.InLayer(layer, linear.path)] = {module.rank, module.scale};
+    }
+    for (size_t s = 0; s < kStackedExperts.size(); ++s) {
+      if (!spec.stacked[static_cast<size_t>(layer)][s]) continue;
+      const StackedExperts& stack = kStackedExperts[s];
+      const LoraModule& first = spec.At(layer, stack.At(0, 0));
+      for (int64_t expert = 0; expert < base.experts->count; ++expert) {
+        for (int64_t i = 0; i < stack.num_projections; ++i) {
+          EXPECT_EQ(spec.At(layer, stack.At(expert, i)), first);
+        }
+      }
+      modules[naming.InLayer(layer, stack.path)] = {first.rank, first.scale};
     }
   }
   for (const auto& [name, module] : {std::pair(naming.Embedding(), spec.embedding),
@@ -65,7 +91,9 @@ Modules ModulesOf(const Json& expected) {
   for (const auto& [name, value] : *expected.AsObject()) {
     double scale = 0;
     EXPECT_TRUE(value.AsArray()->at(1).AsNumber(&scale));
-    modules[name] = {*value.AsArray()->at(0).AsInt(), scale};
+    // A linear module's parameter is the module.
+    const size_t parameter = name.rfind(".weight");
+    modules[name.substr(0, parameter)] = {*value.AsArray()->at(0).AsInt(), scale};
   }
   return modules;
 }
@@ -82,8 +110,11 @@ TEST(LoraSpec, FindsTheModulesThatPeftFinds) {
     const std::string base = test.Find("base") ? *test.Find("base")->AsString() : "llama";
     model.fused_modules = base == "phi3";
     if (base == "mixtral") model.experts = ExpertsSpec{.count = 8, .per_token = 2};
+    // As the file's tensors would tell.
     model.qk_norm = model.output_norms = model.is_multimodal = base == "gemma3";
-    const ModuleNaming naming = base == "gemma3" ? kInside : kTextNaming;
+    const ModuleNaming naming = base == "gemma3"    ? kInside
+                                : base == "mixtral" ? kParameters
+                                                    : kTextNaming;
     const auto spec = Resolve(*test.Find("config"), model, naming);
     const Json* modules = test.Find("modules");
     if (modules == nullptr) {
@@ -164,17 +195,77 @@ TEST(LoraSpec, RefusesNamesOfWhichNoneMatches) {
               HasSubstr("which no module"));
 }
 
-TEST(LoraSpec, SaysThatExpertsAreNotAdapted) {
-  ModelSpec model = ModelOf(4);
-  model.experts = ExpertsSpec{.count = 8, .per_token = 2};
-  for (const Json& targets :
-       {Json(Json::Array{"gate_proj", "up_proj"}), Json(R"(.*\.experts\.\d+\.w1)")}) {
-    const auto config =
-        ParseLoraConfig(Json::Object{{"peft_type", "LORA"}, {"target_modules", targets}});
-    ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_THAT(Message(ResolveLora(*config, model).status()),
-                HasSubstr("adapters to experts and to their router are not supported"));
-  }
+// As PEFT did it on transformers 4.
+TEST(LoraSpec, FindsExpertsThatAreModules) {
+  const ModelSpec model = MixtureOf(12);
+  const auto resolve = [&](const std::string& members, ExpertsNaming experts) {
+    return Resolve(*Json::Parse(R"({"peft_type":"LORA",)" + members + "}"), model,
+                   {"model", "lm_head", experts});
+  };
+  constexpr auto kModules = ExpertsNaming::kModules;
+  constexpr auto kMixtral = ExpertsNaming::kMixtralModules;
+  const auto all = resolve(R"("target_modules":"all-linear")", kModules);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(ModulesOf(*all, model).size(), 12 * (4 + 1 + 3 * 8U));
+  EXPECT_EQ(all->At(11, Projection::kGate).rank, 0) << "no layer has one of its own";
+
+  const auto some = resolve(R"("target_modules":["up_proj","gate"],
+      "rank_pattern":{"experts.7.up_proj":3},"exclude_modules":["1.up_proj"])",
+                            kModules);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->At(5, Site::OfExpert(0, Projection::kUp)), (LoraModule{8, 1}));
+  EXPECT_EQ(some->At(5, Site::OfExpert(7, Projection::kUp)).rank, 3);
+  EXPECT_EQ(some->At(5, Site::OfExpert(1, Projection::kUp)).rank, 0);
+  EXPECT_EQ(some->At(5, Site::OfExpert(0, Projection::kGate)).rank, 0);
+  EXPECT_EQ(some->At(5, Site::Router()).rank, 8);
+
+  const auto mixtral =
+      resolve(R"json("target_modules":".*\\.block_sparse_moe\\.(gate|experts\\.\\d+\\.w[13])")json",
+              kMixtral);
+  ASSERT_TRUE(mixtral.ok()) << mixtral.status();
+  EXPECT_EQ(ModulesOf(*mixtral, model).size(), 12 * (1 + 2 * 8U));
+  EXPECT_EQ(mixtral->At(0, Site::OfExpert(3, Projection::kUp)).rank, 8) << "w3";
+  EXPECT_EQ(mixtral->At(0, Site::OfExpert(3, Projection::kDown)).rank, 0) << "w2";
+
+  const auto list = resolve(R"("target_modules":["experts","up_proj"])", kModules);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->unmatched_targets, "\"experts\"");
+
+  EXPECT_THAT(Message(resolve(R"("target_modules":["w1"])", kModules).status()),
+              HasSubstr("v_proj, o_proj, gate, gate_proj, up_proj, down_proj, e.g. model."));
+  EXPECT_THAT(Message(resolve(R"("target_modules":["up_proj"])", kMixtral).status()),
+              HasSubstr("o_proj, gate, w1, w3, w2, e.g. model."));
+  EXPECT_THAT(
+      Message(resolve(R"("target_modules":["up_proj"])", ExpertsNaming::kParameters).status()),
+      HasSubstr("q_proj, k_proj, v_proj, o_proj, e.g. model."));
+  EXPECT_THAT(Message(resolve(R"("target_modules":["3.up_proj"],"target_parameters":["up_proj",
+                              "gate_up_proj"])",
+                              kModules)
+                          .status()),
+              HasSubstr("\"target_modules\" names a part"));
+}
+
+TEST(LoraSpec, SaysWhichParametersThereAre) {
+  EXPECT_THAT(ErrorOf(R"("target_modules":[],"target_parameters":["w"])"),
+              AllOf(HasSubstr("\"w\", which no matrix"), HasSubstr("self_attn.q_proj.weight")));
+  const auto config =
+      Json::Parse(R"({"peft_type":"LORA","target_modules":[],"target_parameters":["up_proj"]})");
+  EXPECT_THAT(Message(Resolve(*config, MixtureOf(4), kParameters).status()),
+              AllOf(HasSubstr("model.layers.0.mlp.gate.weight"),
+                    HasSubstr("model.layers.0.mlp.experts.down_proj")));
+}
+
+// Each is tried on every module, of which a mixture has many.
+TEST(LoraSpec, BoundsSearchesByTheNumberOfModules) {
+  Json::Object patterns;
+  for (int i = 0; i < 40; ++i) patterns.emplace_back(StrCat("x", i, "[ab]"), 4);
+  const Json config = Json::Object{
+      {"peft_type", "LORA"}, {"target_modules", Json::Array{"q_proj"}}, {"rank_pattern", patterns}};
+  EXPECT_TRUE(Resolve(config, ModelOf(48)).ok());
+  ModelSpec model = ModelOf(48);
+  model.experts = ExpertsSpec{.count = 128, .per_token = 8};
+  EXPECT_THAT(Message(Resolve(config, model).status()),
+              HasSubstr("more than 27 regular expressions"));
 }
 
 // Neither does PEFT adapt them.

@@ -3,46 +3,17 @@
 #ifndef ARIL_SPEC_MODEL_SPEC_H_
 #define ARIL_SPEC_MODEL_SPEC_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "spec/projection.h"
 #include "tensor/dtype.h"
 
 namespace aril {
-
-// The seven linear projections of a decoder layer that an adapter may target, in the order in which
-// the forward pass meets them.
-enum class Projection : uint8_t { kQ, kK, kV, kO, kGate, kUp, kDown };
-inline constexpr int kNumProjections = 7;
-inline constexpr std::array<Projection, kNumProjections> kAllProjections = {
-    Projection::kQ,    Projection::kK,  Projection::kV,   Projection::kO,
-    Projection::kGate, Projection::kUp, Projection::kDown};
-
-// "q_proj", …
-std::string_view Name(Projection projection);
-// "self_attn.q_proj", …: the path inside a layer of the module that a projection is.
-std::string_view ModulePath(Projection projection);
-
-// Of a layer's mixture of experts: the paths of its router, and of a projection (kGate, kUp, kDown)
-// of an expert: "mlp.experts.7.up_proj".
-inline constexpr std::string_view kRouterPath = "mlp.gate";
-std::string ExpertPath(int64_t expert, Projection projection);
-
-// A linear module of a decoder layer as files have it: a projection, or several whose outputs lie
-// one behind the other (Phi-3's "self_attn.qkv_proj").
-struct LinearModule {
-  std::string_view path;  // inside a layer
-  std::span<const Projection> projections;
-};
-// "qkv_proj", …
-std::string_view Name(const LinearModule& module);
 
 // Where a layer's MLP is a mixture of experts (Shazeer et al. 2017): of so many MLPs, each token
 // goes through those few that the layer's router gives the highest probabilities, and the sum of
@@ -144,14 +115,15 @@ struct ModelSpec {
   // By which attention's scores are multiplied.
   double AttentionScale() const;
 
-  // Of a decoder layer, those that an adapter may target; their projections, one module's after the
-  // other's, are kAllProjections, or where there are experts those of attention.
-  std::span<const LinearModule> LinearModules() const;
+  // Sites of a layer are numbered below this.
+  int64_t num_sites() const { return Site::Count(experts ? experts->count : 0); }
+  // Of a decoder layer, those that an adapter may target, in the order of their sites.
+  std::vector<LinearModule> LinearModules() const;
 
-  // Input and output width of a projection, gate, up and down being those of each expert; of a
-  // module, its projections' outputs together.
-  int64_t InFeatures(Projection projection) const;
-  int64_t OutFeatures(Projection projection) const;
+  // Input and output width; of a module, its sites' outputs together.
+  int64_t InFeatures(Site site) const;
+  int64_t OutFeatures(Site site) const;
+  int64_t InFeatures(const LinearModule& module) const { return InFeatures(module.first); }
   int64_t OutFeatures(const LinearModule& module) const;
 };
 

@@ -70,7 +70,7 @@ TEST(ModelSpec, ProjectionsHaveNamesAndWidths) {
   for (int i = 0; i < kNumProjections; ++i) {
     const Projection projection = kAllProjections[static_cast<size_t>(i)];
     const auto& [path, in, out] = expected[static_cast<size_t>(i)];
-    EXPECT_EQ(ModulePath(projection), path);
+    EXPECT_EQ(Site(projection).Path(), path);
     EXPECT_TRUE(path.ends_with(Name(projection)));
     EXPECT_EQ(spec.InFeatures(projection), in) << path;
     EXPECT_EQ(spec.OutFeatures(projection), out) << path;

@@ -3,6 +3,9 @@
 
 #include "spec/module_naming.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/strings.h"
 
 namespace aril {
@@ -28,17 +31,63 @@ bool HasTensorIn(const TensorMap& tensors, const std::string& module) {
   return first != tensors.end() && IsIn(first->first, module);
 }
 
-}  // namespace
+// A name's part as kTextNaming has it, and as Mixtral has it before transformers 5.
+using PartNames = std::pair<std::string_view, std::string_view>;
+constexpr PartNames kMixture = {"mlp.", "block_sparse_moe."};
+constexpr PartNames kOfExpert[] = {{"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+constexpr std::string_view kRouter = "gate";
+constexpr std::string_view kExperts = "experts.";
 
-std::string ModuleNaming::Embedding() const { return StrCat(decoder, ".embed_tokens"); }
-
-std::string ModuleNaming::Layer(int64_t layer) const { return StrCat(decoder, ".layers.", layer); }
-
-std::string ModuleNaming::InLayer(int64_t layer, std::string_view path) const {
-  return StrCat(Layer(layer), ".", path);
+// Of a path in a layer: "mlp.experts.7.up_proj" becomes "block_sparse_moe.experts.7.w3".
+std::string MixtralPath(std::string_view path) {
+  if (!path.starts_with(kMixture.first)) return std::string(path);
+  const std::string_view inside = path.substr(kMixture.first.size());
+  if (inside.starts_with(kExperts)) {
+    for (const auto& [ours, theirs] : kOfExpert) {
+      if (!inside.ends_with(ours)) continue;
+      return StrCat(kMixture.second, inside.substr(0, inside.size() - ours.size()), theirs);
+    }
+  }
+  return StrCat(kMixture.second, inside);
 }
 
-const ModuleNaming& FindModuleNaming(const TensorMap& tensors, std::string_view prefix) {
+// And back, wherever it stands in a name; what follows stays.
+std::string FromMixtral(std::string_view name) {
+  const std::string mixture = StrCat(".", kMixture.second);
+  const size_t at = name.find(mixture);
+  if (at == std::string_view::npos) return std::string(name);
+  std::string inside(name.substr(at + mixture.size()));
+  for (const auto& [ours, theirs] : kOfExpert) {
+    const std::string part = StrCat(".", theirs, ".");
+    const size_t found = inside.find(part);
+    if (found == std::string::npos) continue;
+    inside.replace(found + 1, theirs.size(), ours);
+    break;
+  }
+  return StrCat(name.substr(0, at + 1), kMixture.first, inside);
+}
+
+ExpertsNaming FindExpertsNaming(const TensorMap& tensors) {
+  const std::string mixtral = StrCat(".", kMixture.second);
+  const std::string router = StrCat(".", kMixture.first, kRouter, ".");
+  const std::string experts = StrCat(".", kMixture.first, kExperts);
+  const auto is_of_module = [&](std::string_view name) {
+    if (name.find(router) != std::string_view::npos) return true;
+    const size_t at = name.find(experts);
+    if (at == std::string_view::npos) return false;
+    const std::string_view expert = name.substr(at + experts.size());
+    return !expert.empty() && expert.front() >= '0' && expert.front() <= '9';
+  };
+  bool are_modules = false;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.find(mixtral) != std::string::npos) return ExpertsNaming::kMixtralModules;
+    are_modules |= is_of_module(name);
+  }
+  return are_modules ? ExpertsNaming::kModules : ExpertsNaming::kParameters;
+}
+
+// The decoder's and lm_head's.
+const ModuleNaming& FindTextNaming(const TensorMap& tensors, std::string_view prefix) {
   for (const auto& [text, vision_prefix] : kMultimodalNamings) {
     if (HasTensorIn(tensors, StrCat(prefix, text.decoder))) return text;
     const bool has_own_head = text.lm_head != kTextNaming.lm_head;
@@ -50,7 +99,29 @@ const ModuleNaming& FindModuleNaming(const TensorMap& tensors, std::string_view 
   return kTextNaming;
 }
 
+}  // namespace
+
+std::string ModuleNaming::Embedding() const { return StrCat(decoder, ".embed_tokens"); }
+
+std::string ModuleNaming::Layer(int64_t layer) const { return StrCat(decoder, ".layers.", layer); }
+
+std::string ModuleNaming::InLayer(int64_t layer, std::string_view path) const {
+  if (experts == ExpertsNaming::kMixtralModules) {
+    return StrCat(Layer(layer), ".", MixtralPath(path));
+  }
+  return StrCat(Layer(layer), ".", path);
+}
+
+ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix) {
+  ModuleNaming naming = FindTextNaming(tensors, prefix);
+  naming.experts = FindExpertsNaming(tensors);
+  return naming;
+}
+
 std::string TextName(std::string_view name, const ModuleNaming& naming) {
+  if (naming.experts == ExpertsNaming::kMixtralModules) {
+    return TextName(FromMixtral(name), {naming.decoder, naming.lm_head});
+  }
   if (IsIn(name, naming.decoder)) {
     return StrCat(kTextNaming.decoder, name.substr(naming.decoder.size()));
   }

@@ -1,6 +1,7 @@
 // How the modules of a text model are called. Where a model also sees, its text model lies inside
-// of it, under names that differ between versions of transformers; an adapter has those of the
-// class that it was trained with, whatever its base model is served from.
+// of it, under names that differ between versions of transformers, as do those of a mixture's
+// experts; an adapter has those of the class that it was trained with, whatever its base model is
+// served from.
 
 #ifndef ARIL_SPEC_MODULE_NAMING_H_
 #define ARIL_SPEC_MODULE_NAMING_H_
@@ -13,21 +14,29 @@
 
 namespace aril {
 
+// What a mixture of experts is made of: modules, called as in Qwen3-MoE ("mlp.gate" for the router,
+// "mlp.experts.7.up_proj") or in Mixtral ("block_sparse_moe.gate",
+// "block_sparse_moe.experts.7.w3"); or parameters only ("mlp.gate.weight",
+// "mlp.experts.gate_up_proj"), as in transformers 5.
+enum class ExpertsNaming { kModules, kMixtralModules, kParameters };
+
 struct ModuleNaming {
   std::string_view decoder;  // "model", of "model.layers.0.self_attn.q_proj"
   std::string_view lm_head;
+  ExpertsNaming experts = ExpertsNaming::kModules;
 
   bool is_multimodal() const { return decoder != "model"; }
   std::string Embedding() const;
   std::string Layer(int64_t layer) const;  // "model.layers.0"
-  // `path`: inside the layer.
+  // `path`: inside the layer, as kTextNaming has it.
   std::string InLayer(int64_t layer, std::string_view path) const;
 };
 
 inline constexpr ModuleNaming kTextNaming = {"model", "lm_head"};
 
-// By the names of a file's tensors, which stand behind `prefix`. kTextNaming where none tells.
-const ModuleNaming& FindModuleNaming(const TensorMap& tensors, std::string_view prefix);
+// By the names of a file's tensors, which stand behind `prefix`. Where none tells, that of a text
+// model; experts are parameters where no tensor is of one's own or of the router's.
+ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix);
 
 // What kTextNaming calls a module, or a tensor in it, of another naming; others stay as they are.
 std::string TextName(std::string_view name, const ModuleNaming& naming);

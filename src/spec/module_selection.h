@@ -61,6 +61,8 @@ class ModuleMatcher {
   // `field` for errors: "target_modules".
   static StatusOr<ModuleMatcher> Make(const ModuleSelection& names, std::string_view field);
 
+  // It finds nothing.
+  bool empty() const { return names_.empty() && !regex_.has_value(); }
   // How a module such as "model.layers.3.mlp.up_proj" is named, and remembers which name did it.
   Match Find(std::string_view module);
 

@@ -1,4 +1,6 @@
-// Names and widths of the seven projections, and the modules that they are or are part of.
+// And their widths, and the modules that they are or are part of.
+
+#include "spec/projection.h"
 
 #include "base/strings.h"
 #include "spec/model_spec.h"
@@ -6,50 +8,47 @@
 namespace aril {
 namespace {
 
-constexpr std::string_view kModulePaths[kNumProjections] = {
+constexpr std::string_view kPaths[kNumProjections] = {
     "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
     "mlp.gate_proj",    "mlp.up_proj",      "mlp.down_proj",
 };
+constexpr std::string_view kRouterPath = "mlp.gate";
 
-constexpr size_t kNumAttentionProjections = 4;
-
-std::span<const Projection> Projections(size_t first, size_t count) {
-  return std::span(kAllProjections).subspan(first, count);
-}
-
-std::string_view LastPart(std::string_view path) { return path.substr(path.find('.') + 1); }
+std::string_view LastPart(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 }  // namespace
 
-std::string_view ModulePath(Projection projection) {
-  return kModulePaths[static_cast<size_t>(projection)];
-}
-
-std::string_view Name(Projection projection) { return LastPart(ModulePath(projection)); }
-
-std::string ExpertPath(int64_t expert, Projection projection) {
-  return StrCat("mlp.experts.", expert, ".", Name(projection));
+std::string_view Name(Projection projection) {
+  return LastPart(kPaths[static_cast<size_t>(projection)]);
 }
 
 std::string_view Name(const LinearModule& module) { return LastPart(module.path); }
 
-std::span<const LinearModule> ModelSpec::LinearModules() const {
-  static const auto kOfTheirOwn = [] {
-    std::array<LinearModule, kNumProjections> modules;
-    for (size_t i = 0; i < modules.size(); ++i) modules[i] = {kModulePaths[i], Projections(i, 1)};
-    return modules;
-  }();
-  static const LinearModule kFused[] = {{"self_attn.qkv_proj", Projections(0, 3)},
-                                        {"self_attn.o_proj", Projections(3, 1)},
-                                        {"mlp.gate_up_proj", Projections(4, 2)},
-                                        {"mlp.down_proj", Projections(6, 1)}};
-  if (fused_modules) return kFused;
-  const std::span<const LinearModule> modules = kOfTheirOwn;
-  return experts ? modules.first(kNumAttentionProjections) : modules;
+std::string Site::Path() const {
+  if (is_of_expert()) return StrCat("mlp.experts.", expert(), ".", Name(projection()));
+  return std::string(is_router() ? kRouterPath : kPaths[static_cast<size_t>(index_)]);
 }
 
-int64_t ModelSpec::InFeatures(Projection projection) const {
-  switch (projection) {
+std::vector<LinearModule> ModelSpec::LinearModules() const {
+  if (fused_modules) {
+    return {{"self_attn.qkv_proj", Projection::kQ, 3},
+            {"self_attn.o_proj", Projection::kO},
+            {"mlp.gate_up_proj", Projection::kGate, 2},
+            {"mlp.down_proj", Projection::kDown}};
+  }
+  std::vector<LinearModule> modules;
+  for (int64_t i = 0; i < num_sites(); ++i) {
+    const Site site = Site::At(i);
+    const bool is_of_experts = site.is_router() || site.is_of_expert();
+    if (experts && !is_of_experts && site.projection() >= Projection::kGate) continue;
+    modules.push_back({site.Path(), site});
+  }
+  return modules;
+}
+
+int64_t ModelSpec::InFeatures(Site site) const {
+  if (site.is_router()) return hidden_size;
+  switch (site.projection()) {
     case Projection::kO:
       return q_size();
     case Projection::kDown:
@@ -64,8 +63,9 @@ int64_t ModelSpec::InFeatures(Projection projection) const {
   return hidden_size;
 }
 
-int64_t ModelSpec::OutFeatures(Projection projection) const {
-  switch (projection) {
+int64_t ModelSpec::OutFeatures(Site site) const {
+  if (site.is_router()) return experts->count;
+  switch (site.projection()) {
     case Projection::kQ:
       return q_size();
     case Projection::kK:
@@ -83,7 +83,9 @@ int64_t ModelSpec::OutFeatures(Projection projection) const {
 
 int64_t ModelSpec::OutFeatures(const LinearModule& module) const {
   int64_t sum = 0;
-  for (const Projection projection : module.projections) sum += OutFeatures(projection);
+  for (int64_t i = 0; i < module.num_sites; ++i) {
+    sum += OutFeatures(module.At(i));
+  }
   return sum;
 }
 

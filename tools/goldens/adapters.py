@@ -5,6 +5,7 @@ import math
 
 import peft
 import torch
+from safetensors.torch import load_file, save_file
 
 from checkpoints import generator
 
@@ -29,6 +30,9 @@ class Adapter:
     # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
     # by default where it finds them among the targets.
     save_embedding_layers: bool = False
+    # As before transformers 5, where each expert has modules of its own: peft reads such a file,
+    # and does not write one any more.
+    expert_modules: bool = False
 
 
 # Every model has all seven projections, a strict subset, rsLoRA and a scale that is
@@ -147,9 +151,17 @@ ADAPTERS = {
         Adapter("attention-r4", 4, 6, ATTENTION),
         Adapter("qv-r16-rslora-f16", 16, 8, ("q_proj", "v_proj"), torch.float16, rslora=True),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
+        Adapter("all-r4", 4, 6, "all-linear"),
+        Adapter("experts-r3-rslora-bf16", 3, 2, ("gate_proj", "up_proj", "down_proj"),
+                torch.bfloat16, rslora=True),
+        Adapter("down-r5-f16", 5, 4, ("k_proj", "down_proj"), torch.float16),
+        Adapter("modules-r4", 4, 6, (*ALL_LINEAR, "gate"), expert_modules=True),
     ),
     "mixtral-bf16": (
         Adapter("attention-r8-bf16", 8, 12, ATTENTION, torch.bfloat16),
+        Adapter("all-r4-bf16", 4, 6, "all-linear", torch.bfloat16),
+        Adapter("modules-r6-bf16", 6, 9, ("v_proj", "w1", "w2", "w3"), torch.bfloat16,
+                expert_modules=True),
     ),
 }
 
@@ -169,16 +181,20 @@ MIXES = {
         (("dora-r8-rslora", 1), ("qv-r1", 2)),
         (("qv-r1", 2), ("dora-r8-rslora", 1)),
     ),
+    "qwen3-moe-f32": (
+        (("down-r5-f16", 0.75), ("attention-r4", -0.5)),
+    ),
 }
 
 
-def fill(model, adapter, seed_name):
+def fill(named_parameters, adapter, seed_name):
     """Draws A and B such that s·B·A is as large as a weight matrix of gain 0.8 (1.6 where attention
     is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing. DoRA's
     lengths become others than the weights have, and saved modules others than the base's."""
-    gain = 0.8 if set(adapter.targets) & {*ATTENTION, "qkv_proj"} else 1.6
+    of_attention = set(adapter.targets) & {*ATTENTION, "qkv_proj"} or adapter.targets == "all-linear"
+    gain = 0.8 if of_attention else 1.6
     scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
-    for name, parameter in model.named_parameters():
+    for name, parameter in named_parameters:
         if "lora_" not in name and "modules_to_save" not in name:
             continue
         noise = torch.randn(parameter.shape, generator=generator(seed_name, adapter.name, name),
@@ -200,6 +216,25 @@ def fill(model, adapter, seed_name):
         parameter.data = (noise * spread).to(adapter.dtype)
 
 
+def save_expert_modules(config, adapter, seed_name, path):
+    """Writes the adapter's folder for the base model that lies above it, whose files have the names
+    of transformers 4."""
+    parameters = {}
+    for file in sorted(path.parents[1].glob("model*.safetensors")):
+        for name, weight in load_file(file).items():
+            module = name.removesuffix(".weight")
+            if module.split(".")[-1] not in adapter.targets:
+                continue
+            rows, cols = weight.shape
+            for kind, shape in (("A", (adapter.rank, cols)), ("B", (rows, adapter.rank))):
+                parameters[f"base_model.model.{module}.lora_{kind}.weight"] = torch.nn.Parameter(
+                    torch.empty(shape), requires_grad=False)
+    fill(parameters.items(), adapter, seed_name)
+    config.save_pretrained(path)
+    save_file({name: parameter.data for name, parameter in parameters.items()},
+              path / "adapter_model.safetensors")
+
+
 def save(base, adapter, seed_name, path):
     """Writes the adapter's folder with peft. Wraps `base`, which is useless afterwards."""
     base.name_or_path = f"goldens/{seed_name}"
@@ -208,8 +243,11 @@ def save(base, adapter, seed_name, path):
     config = peft.LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha,
                              target_modules=targets, use_rslora=adapter.rslora,
                              task_type="CAUSAL_LM", **adapter.more)
+    if adapter.expert_modules:
+        save_expert_modules(config, adapter, seed_name, path)
+        return
     model = peft.get_peft_model(base, config)
-    fill(model, adapter, seed_name)
+    fill(model.named_parameters(), adapter, seed_name)
     # Said, because by default peft looks on the network whether the vocabulary was changed.
     model.save_pretrained(path, save_embedding_layers=adapter.save_embedding_layers)
     (path / "README.md").unlink()  # peft's empty model card

@@ -146,12 +146,43 @@ class Model:
                     self.weights[target] = gain * self.weights[target]
             if kind != "A.weight":
                 continue
+            if ".mlp." in module and target not in self.weights:
+                self.merge_mixture(module, a, tensors, config, weight)
+                continue
             update = scale * tensors[f"{module}.lora_B.weight"] @ a
             self.weights[target] = self.weights[target] + update
             if config["use_dora"]:
                 length = (base[target] + update).norm(dim=1)
                 gain = tensors[f"{module}.lora_magnitude_vector"] / length
                 self.weights[target] = gain[:, None] * self.weights[target]
+
+    def merge_mixture(self, module, a, tensors, config, weight):
+        """Of a mixture as transformers 5 has it: all experts' parameters in one, whose ranks lie
+        expert by expert in A and rank by rank in B; or of the router by another name."""
+        b = tensors[f"{module}.lora_B.weight"]
+        mixtral = self.config["model_type"] == "mixtral"
+        layer = module.split(".mlp.")[0]
+        prefix = f"{layer}.block_sparse_moe" if mixtral else f"{layer}.mlp"
+        if module.endswith(".gate"):
+            scale = weight * lora_scale(config, f"{module}.weight", rank=len(a))
+            self.weights[f"{prefix}.gate.weight"] = (
+                self.weights[f"{prefix}.gate.weight"] + scale * b @ a)
+            return
+        gate, up, down = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+        # The outer of two is that of the parameter which comes last.
+        both = f"{layer}.mlp.experts.base_layer.lora_A.weight" in tensors
+        is_down = not module.endswith(".base_layer") if both else (
+            "down_proj" in config["target_parameters"])
+        parts = (down,) if is_down else (gate, up)
+        parameter = "down_proj" if is_down else "gate_up_proj"
+        experts = self.config.get("num_experts") or self.config["num_local_experts"]
+        rank = len(a) // experts
+        scale = weight * lora_scale(config, f"{layer}.mlp.experts.{parameter}", rank=rank)
+        for expert in range(experts):
+            update = scale * b[:, expert::experts] @ a[expert * rank:(expert + 1) * rank]
+            for part, rows in zip(parts, update.chunk(len(parts))):
+                target = f"{prefix}.experts.{expert}.{part}.weight"
+                self.weights[target] = self.weights[target] + rows
 
     @property
     def is_gemma(self):

@@ -125,7 +125,7 @@ GEMMA3_CASES = [
 
 ATTENTION = ALL[:4]
 
-# Of attention. With other names PEFT adapts experts, and rewrites the configuration.
+# As saved, which says what PEFT has made of other names: experts and their router are parameters.
 MIXTRAL_CASES = [
     {"target_modules": ATTENTION},
     {"target_modules": ATTENTION, "layers_to_transform": [0, 10], "use_rslora": True},
@@ -134,6 +134,18 @@ MIXTRAL_CASES = [
     {"target_modules": ["q_proj", "act_fn"]},
     {"target_modules": ["q_proj", "mlp"]},
     {"target_modules": ["q_proj", "experts"]},
+    {"target_modules": [], "target_parameters": ["gate_up_proj", "down_proj", "gate.weight"],
+     "rank_pattern": {r".*\.gate_up_proj": 16}, "alpha_pattern": {r".*\.gate_up_proj": 16}},
+    {"target_modules": ["q_proj"], "target_parameters": ["layers.1.mlp.experts.down_proj"]},
+    {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "in vain"],
+     "layers_to_transform": [2], "exclude_modules": ["experts", "mlp.gate"], "use_rslora": True},
+    {"target_modules": [], "target_parameters": ["model.layers.3.mlp.gate.weight"]},
+    {"target_modules": ["o_proj"], "target_parameters": ["self_attn.q_proj.weight"],
+     "rank_pattern": {"q_proj": 3, "o_proj.weight": 5}},
+    {"target_modules": ["in vain"], "target_parameters": ["down_proj"]},
+    {"target_modules": ["in vain"], "target_parameters": ["down"]},
+    {"target_modules": [], "target_parameters": ["up_proj"]},
+    {"target_modules": [], "target_parameters": ["down_proj"], "use_dora": True},
 ]
 
 
@@ -164,6 +176,8 @@ def outcome(base, config):
     modules = {}
     for name, module in adapted.base_model.model.named_modules():
         if isinstance(module, peft.tuners.lora.LoraLayer) and "vision_tower" not in name:
+            if isinstance(module, peft.tuners.lora.layer.ParamWrapper):
+                name = f"{name.replace('.base_layer', '')}.{module.parameter_name}"
             modules[name] = [module.r["default"], module.scaling["default"]]
     return {"modules": modules}
 

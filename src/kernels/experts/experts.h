@@ -43,6 +43,12 @@ class ExpertRows {
   int64_t num_places() const { return static_cast<int64_t>(rows_.size()); }
   // Of an expert; of the one after the last, num_places().
   int64_t FirstPlace(int64_t expert) const { return first_[static_cast<size_t>(expert)]; }
+  // Of its places, ascending.
+  std::span<const int32_t> RowsOf(int64_t expert) const {
+    return std::span(rows_).subspan(
+        static_cast<size_t>(FirstPlace(expert)),
+        static_cast<size_t>(FirstPlace(expert + 1) - FirstPlace(expert)));
+  }
   // Of a place.
   int32_t RowAt(int64_t place) const { return rows_[static_cast<size_t>(place)]; }
 
