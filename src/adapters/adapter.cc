@@ -79,7 +79,7 @@ class Adapter::Reader {
 
   // The pairs of a layer's sites that are targeted.
   StatusOr<Layer> ReadLayer(int64_t index) {
-    Layer layer(static_cast<size_t>(base_.num_sites()));
+    Layer layer(spec_.layers[static_cast<size_t>(index)].size());
     for (const LinearModule& linear : modules_) {
       if (spec_.At(index, linear.first).rank == 0 || IsStacked(index, linear.first)) continue;
       RETURN_IF_ERROR(ReadModule(index, linear, &layer));
@@ -169,8 +169,12 @@ class Adapter::Reader {
 
   bool IsStacked(int64_t index, Site site) const {
     if (!site.is_of_expert()) return false;
-    const bool is_down = site.projection() == kStackedExperts.back().first;
-    return spec_.stacked[static_cast<size_t>(index)][is_down ? 1 : 0];
+    for (size_t s = 0; s < kStackedExperts.size(); ++s) {
+      if (kStackedExperts[s].Has(site.projection())) {
+        return spec_.stacked[static_cast<size_t>(index)][s];
+      }
+    }
+    return false;
   }
 
   // PEFT's matrices of all experts: A [experts · rank, in], expert by expert, and B
@@ -373,8 +377,21 @@ Status Adapter::CheckIntact() const {
 }
 
 const LoraPair* Adapter::Find(int64_t layer, Site site) const {
-  const auto& pair = layers_[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
-  return pair.has_value() ? &*pair : nullptr;
+  const Layer& pairs = layers_[static_cast<size_t>(layer)];
+  const auto index = static_cast<size_t>(site.index());
+  return index < pairs.size() && pairs[index] ? &*pairs[index] : nullptr;
+}
+
+int64_t Adapter::held_bytes() const {
+  constexpr size_t kPerTensor = 256;  // its name, its view and their node
+  size_t bytes = file_.bytes().size() + file_.tensors().size() * kPerTensor;
+  for (const Layer& layer : layers_) {
+    bytes += layer.size() * (sizeof(LoraModule) + sizeof(Layer::value_type));
+    for (const std::optional<LoraPair>& pair : layer) {
+      if (pair) bytes += pair->gains.size() * sizeof(float);
+    }
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 }  // namespace aril

@@ -34,7 +34,8 @@ struct BaseWeights {
   kernels::Isa isa;  // computes the gains
 };
 
-// Immutable once opened; thread-safe. Costs address space and page cache, no private memory.
+// Immutable once opened; thread-safe. Costs address space and page cache, and of private memory
+// what is known of each site and tensor.
 class Adapter {
  public:
   // Reads adapter_config.json and adapter_model.safetensors and checks everything: the config
@@ -60,8 +61,13 @@ class Adapter {
   const LoraSpec& spec() const { return spec_; }
   // Of the weights' file.
   int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
+  // What it holds while it is open: the file, and about so much private memory.
+  int64_t held_bytes() const;
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
-  int64_t num_sites() const { return static_cast<int64_t>(layers_.front().size()); }  // of a layer
+  // Those of a layer are numbered below this that the adapter may change.
+  int64_t num_sites(int64_t layer) const {
+    return static_cast<int64_t>(layers_[static_cast<size_t>(layer)].size());
+  }
   // InvalidArgument once something was read of its weights that their file does not have any more.
   Status CheckIntact() const;
   // The pair of a site, or nullptr if the adapter does not target it.
@@ -85,7 +91,7 @@ class Adapter {
   // From the file's tensors.
   Status Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
               const BaseWeights* weights);
-  using Layer = std::vector<std::optional<LoraPair>>;  // [sites]
+  using Layer = std::vector<std::optional<LoraPair>>;  // [sites], as in LoraSpec
 
   LoraSpec spec_;
   SafetensorsFile file_;

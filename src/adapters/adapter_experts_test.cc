@@ -147,6 +147,9 @@ TEST(AdapterExperts, OnlyTheVersionTellsWhetherSquareOnesAreTurned) {
   });
   const auto open = [&] { return Adapter::OpenWithoutBase(dir.path(), base, kMaxLoraRank); };
   EXPECT_TRUE(open().ok()) << open().status();
+  ReplaceInFile(dir / kConfig, R"("peft_version": "0.21.2")", R"("peft_version": null)");
+  EXPECT_THAT(Message(open().status()), HasSubstr("before 0.19.1"));
+  ReplaceInFile(dir / kConfig, R"("peft_version": null)", R"("peft_version": "0.21.2")");
   std::string before = "0.21.2";
   for (const char* version : {"0.18.1", "0.19.0", "0.19.1.dev0", "0.19.1", "1.0"}) {
     ReplaceInFile(dir / kConfig, StrCat(R"("peft_version": ")", before, '"'),

@@ -54,12 +54,12 @@ void AdapterSet::Remove(AdapterId id) {
 
 void AdapterSet::Opened(Entry& entry, std::shared_ptr<const Adapter> adapter) const {
   entry.adapter = std::move(adapter);
-  open_bytes_ += entry.adapter->file_bytes();
+  open_bytes_ += entry.adapter->held_bytes();
   entry.use = uses_.insert(uses_.end(), &entry);
 }
 
 void AdapterSet::Close(Entry& entry, Closed& closed) const {
-  open_bytes_ -= entry.adapter->file_bytes();
+  open_bytes_ -= entry.adapter->held_bytes();
   uses_.erase(entry.use);
   closed.push_back(std::move(entry.adapter));
 }

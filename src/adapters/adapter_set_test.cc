@@ -92,7 +92,7 @@ TEST(AdapterSet, ThreadsMayAddAndRemoveAtOnce) {
 class BoundedAdapterSetTest : public ::testing::Test {
  protected:
   static constexpr int kNumAdapters = 4;
-  static int64_t BytesOfOne() { return OpenIt().file_bytes(); }
+  static int64_t BytesOfOne() { return OpenIt().held_bytes(); }
   static Adapter OpenIt() { return aril::Open("all-r4"); }
 
   BoundedAdapterSetTest() {

@@ -1,6 +1,7 @@
 #include "adapters/resident_adapter.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <type_traits>
 
@@ -108,7 +109,7 @@ class Layout {
     for (int64_t layer = 0; layer < adapter_.num_layers(); ++layer) {
       const LoraPair* before = nullptr;  // of the same layer
       kernels::LoraMatrix a;
-      for (int64_t i = 0; i < adapter_.num_sites(); ++i) {
+      for (int64_t i = 0; i < adapter_.num_sites(layer); ++i) {
         const Site site = Site::At(i);
         const LoraPair* pair = adapter_.Find(layer, site);
         if (pair == nullptr) continue;
@@ -306,8 +307,11 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
       page_bytes_(arena.page_bytes()),
       serial_(NextSerial()),
       pages_(std::move(pages)),
-      layers_(static_cast<size_t>(adapter.num_layers()),
-              std::vector<kernels::LoraWeights>(static_cast<size_t>(adapter.num_sites()))) {
+      layers_(static_cast<size_t>(adapter.num_layers())) {
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    const int64_t num_sites = adapter.num_sites(static_cast<int64_t>(layer));
+    layers_[layer].resize(static_cast<size_t>(std::max<int64_t>(num_sites, kNumProjections)));
+  }
   const Extent extent = CountExtent(adapter, dtype, page_bytes_);
   CHECK_EQ(extent.pages, num_pages());
   runs_.reserve(extent.runs);  // matrices point to theirs
@@ -327,6 +331,15 @@ ResidentAdapter::ResidentAdapter(const Adapter& adapter, DType dtype, const Aren
   });
   outer_ = layout.Outer();
   CHECK_EQ(runs_.size(), extent.runs);
+}
+
+std::span<const kernels::LoraWeights> ResidentAdapter::Sites(int64_t layer, Site first,
+                                                             size_t count) const {
+  static const std::array<kernels::LoraWeights, kNumProjections> kNone;
+  const std::vector<kernels::LoraWeights>& sites = layers_[static_cast<size_t>(layer)];
+  const auto begin = static_cast<size_t>(first.index());
+  return begin < sites.size() ? std::span(sites).subspan(begin, count)
+                              : std::span<const kernels::LoraWeights>(kNone).first(count);
 }
 
 void ResidentAdapter::Copy(const Adapter& adapter, const Arena& arena) const {

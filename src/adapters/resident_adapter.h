@@ -64,14 +64,12 @@ class ResidentAdapter {
   // Of its pages, what holds nothing: less than a row at the end of each, and the rest of the last.
   int64_t unused_bytes() const { return num_pages() * page_bytes_ - used_bytes_; }
 
-  // The sites of a layer; rank 0 where not targeted.
-  std::span<const kernels::LoraWeights> Layer(int64_t layer) const {
-    return layers_[static_cast<size_t>(layer)];
+  // The seven projections of a layer, in the order of kAllProjections; rank 0 where not targeted.
+  std::span<const kernels::LoraWeights, kNumProjections> Layer(int64_t layer) const {
+    return std::span(layers_[static_cast<size_t>(layer)]).first<kNumProjections>();
   }
-  // Those of `count` from `first` on.
-  std::span<const kernels::LoraWeights> Sites(int64_t layer, Site first, size_t count) const {
-    return Layer(layer).subspan(static_cast<size_t>(first.index()), count);
-  }
+  // Likewise `count` sites from `first` on, all of attention, of a router, or of one MLP.
+  std::span<const kernels::LoraWeights> Sites(int64_t layer, Site first, size_t count) const;
   const OuterWeights& outer() const { return outer_; }
   // Whether it is anything but layers.
   bool changes_outer() const {
@@ -89,7 +87,8 @@ class ResidentAdapter {
   int64_t serial_;
   std::vector<PageRef> pages_;
   int64_t used_bytes_ = 0;
-  std::vector<std::vector<kernels::LoraWeights>> layers_;  // [sites] each
+  // [sites] each, as in LoraSpec, and the projections in any case.
+  std::vector<std::vector<kernels::LoraWeights>> layers_;
   OuterWeights outer_;
   std::vector<kernels::MatrixRun> runs_;  // of all matrices, in order
 };

@@ -72,7 +72,7 @@ std::vector<int64_t> RowLengths(const Golden& golden, DType dtype, int64_t page_
                    width * static_cast<int64_t>(SizeOf(dtype)));
   };
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (int64_t i = 0; i < adapter.num_sites(); ++i) {
+    for (int64_t i = 0; i < adapter.num_sites(layer); ++i) {
       const LoraPair* pair = adapter.Find(layer, Site::At(i));
       if (pair == nullptr) continue;
       if (!Before(golden, layer, Site::At(i))) add(pair->a.shape[0], pair->a.shape[1]);
@@ -239,7 +239,7 @@ std::vector<Extent> CheckAllMatrices(const Golden& golden, const ResidentAdapter
   const Adapter& adapter = golden.adapter;
   std::vector<Extent> extents;
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
-    for (int64_t i = 0; i < adapter.num_sites(); ++i) {
+    for (int64_t i = 0; i < golden.base.num_sites(); ++i) {
       const Site site = Site::At(i);
       const kernels::LoraWeights& weights = resident.Sites(layer, site, 1).front();
       const LoraPair* pair = adapter.Find(layer, site);

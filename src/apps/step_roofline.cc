@@ -94,7 +94,9 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
   std::vector<LinearModule> modules = spec.LinearModules();
   if (!load.adapter_targets.empty()) {
     std::erase_if(modules, [&](const LinearModule& module) {
-      return std::ranges::find(load.adapter_targets, Name(module)) == load.adapter_targets.end();
+      return std::ranges::none_of(load.adapter_targets, [&](const std::string& target) {
+        return module.path == target || module.path.ends_with("." + target);
+      });
     });
   }
   for (const StepLoad::AdapterRows& adapter : load.adapters) {

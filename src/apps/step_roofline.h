@@ -27,7 +27,7 @@ struct StepLoad {
   };
   std::vector<SequenceLoad> sequences;  // each has one row of logits
   std::vector<AdapterRows> adapters;    // different ones
-  // Names of the modules that they change; empty: all linear ones.
+  // Modules that they change, by their names or ends of their paths; empty: all linear ones.
   std::vector<std::string> adapter_targets;
 
   int64_t num_rows() const;

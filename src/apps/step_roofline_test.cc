@@ -96,6 +96,23 @@ TEST(StepRoofline, ReadsAdaptersOfTheExpertsThatRowsGoTo) {
   ADD_FAILURE() << "no adapters";
 }
 
+TEST(StepRoofline, CountsTheTargetsOfAdapters) {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("qwen3-30b-a3b", DType::kBF16), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto bytes = [&](const std::vector<std::string>& targets) {
+    const StepLoad load{.sequences = {{.rows = 1, .context = 1}},
+                        .adapters = {{.rank = 4, .rows = 1}},
+                        .adapter_targets = targets};
+    for (const OperatorCost& cost : StepCosts(*spec, {}, load, kLimits)) {
+      if (cost.name == "adapters") return cost.bytes / (48.0 * 4 * 2);
+    }
+    return 0.0;
+  };
+  EXPECT_EQ(bytes({"q_proj", "self_attn.o_proj"}), 2 * 6144);
+  EXPECT_EQ(bytes({"gate"}), 2176);
+  EXPECT_EQ(bytes({"gate_proj"}), 8 * 2816);
+}
+
 TEST(StepRoofline, ReadsNoMoreThanAWindow) {
   ModelSpec spec = TinyLlama();
   const auto costs = [&](const StepLoad& load) {

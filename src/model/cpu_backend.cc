@@ -259,13 +259,11 @@ void CpuBackend::FindExpertSegments(int64_t layer, int64_t first, int64_t last) 
     if (rows.empty()) continue;
     const int64_t offset = expert_rows_.FirstPlace(expert) - first_place;
     for (const BatchSegment& segment : batch_.segments) {
-      if (!Touches(segment.adapter->Sites(layer, Site::OfExpert(expert, Projection::kGate),
-                                          kExpertProjections.size()))) {
-        continue;
-      }
       const auto begin = std::ranges::lower_bound(rows, segment.first_row);
       const auto end = std::lower_bound(begin, rows.end(), segment.first_row + segment.num_rows);
       if (begin == end) continue;
+      const Site first_site = Site::OfExpert(expert, Projection::kGate);
+      if (!Touches(segment.adapter->Sites(layer, first_site, kExpertProjections.size()))) continue;
       expert_segments_.push_back({expert, offset + (begin - rows.begin()), end - begin, &segment});
     }
   }

@@ -209,6 +209,21 @@ TEST(ModuleNaming, IsThatOfTheTensors) {
   }
 }
 
+TEST(ModuleNaming, TellsWhatExpertsAre) {
+  const auto of = [](const std::vector<std::string>& names) {
+    TensorMap tensors;
+    for (const std::string& name : names) {
+      tensors.emplace("model.layers.0." + name + ".lora_A.weight", TensorView());
+    }
+    return FindModuleNaming(tensors, "").experts;
+  };
+  EXPECT_EQ(of({"self_attn.q_proj", "mlp.up_proj"}), ExpertsNaming::kParameters);
+  EXPECT_EQ(of({"mlp.experts.12.up_proj"}), ExpertsNaming::kModules);
+  EXPECT_EQ(of({"mlp.experts", "mlp.experts.base_layer", "mlp.gate"}), ExpertsNaming::kParameters);
+  EXPECT_EQ(of({"mlp.gate", "self_attn.q_proj"}), ExpertsNaming::kModules);
+  EXPECT_EQ(of({"block_sparse_moe.gate"}), ExpertsNaming::kMixtralModules);
+}
+
 TEST(ModuleNaming, WhatSeesIsToldFromTheText) {
   for (const char* name : {"vision_tower", "vision_tower.encoder.layers.0.mlp.fc1",
                            "model.vision_tower.x", "multi_modal_projector.linear_1.weight"}) {

@@ -40,7 +40,7 @@ struct LoraConfig {
   std::optional<std::vector<int64_t>> layers_to_transform;
   std::vector<std::string>
       layers_pattern;  // regular expressions; empty: any name of the layer list
-  // Of PEFT, which wrote the files; empty: not said, or PEFT before 0.18.
+  // Of PEFT, which wrote the files; empty: not said.
   std::string peft_version;
   // What the trainer called the base model; never used to match it.
   std::string base_model_name;

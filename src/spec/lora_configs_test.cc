@@ -39,10 +39,10 @@ StatusOr<LoraSpec> ResolveFile(const std::string& path) {
 std::string Describe(const LoraSpec& spec) {
   LoraModule common;
   std::set<std::string> kinds;
-  for (const auto& layer : spec.layers) {
+  for (int64_t layer = 0; layer < std::ssize(spec.layers); ++layer) {
     std::string letters;
     for (const Projection projection : kAllProjections) {
-      const LoraModule& module = layer[static_cast<size_t>(projection)];
+      const LoraModule module = spec.At(layer, projection);
       if (module.rank == 0) continue;
       letters += Name(projection).front();
       common = module;

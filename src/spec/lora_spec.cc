@@ -95,8 +95,10 @@ std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
 std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& naming) {
   const std::string linear = naming.InLayer(0, base.LinearModules().front().path) + ".weight";
   if (!base.experts) return linear;
-  return StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight, ",
-                naming.InLayer(0, kStackedExperts[0].path), " and ",
+  const std::string router =
+      StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight");
+  if (naming.experts == ExpertsNaming::kMixtralModules) return router;
+  return StrCat(router, ", ", naming.InLayer(0, kStackedExperts[0].path), " and ",
                 naming.InLayer(0, kStackedExperts[1].path));
 }
 
@@ -145,8 +147,14 @@ class PatternTable {
 // "layers_to_transform" and "layers_pattern".
 class LayerFilter {
  public:
-  static StatusOr<LayerFilter> Make(const LoraConfig& config) {
+  // For so many modules.
+  static StatusOr<LayerFilter> Make(const LoraConfig& config, size_t num_modules) {
     LayerFilter filter;
+    if (config.layers_pattern.size() * num_modules > kMaxSearches) {
+      return InvalidArgument(StrCat("\"layers_pattern\" has ", config.layers_pattern.size(),
+                                    " patterns, which are too many for the ", num_modules,
+                                    " modules of this base model"));
+    }
     filter.layers_ = config.layers_to_transform;
     if (filter.layers_.has_value()) std::ranges::sort(*filter.layers_);
     for (const std::string& pattern : config.layers_pattern) {
@@ -186,13 +194,13 @@ class LayerFilter {
 // Which modules a configuration targets.
 class TargetFilter {
  public:
-  static StatusOr<TargetFilter> Make(const LoraConfig& config) {
+  static StatusOr<TargetFilter> Make(const LoraConfig& config, size_t num_modules) {
     TargetFilter filter;
     filter.all_linear_ = config.all_linear;
     ASSIGN_OR_RETURN(filter.targets_, ModuleMatcher::Make(config.target_modules, "target_modules"));
     ASSIGN_OR_RETURN(filter.excluded_,
                      ModuleMatcher::Make(config.exclude_modules, "exclude_modules"));
-    ASSIGN_OR_RETURN(filter.layers_, LayerFilter::Make(config));
+    ASSIGN_OR_RETURN(filter.layers_, LayerFilter::Make(config, num_modules));
     return filter;
   }
 
@@ -232,21 +240,20 @@ class TargetFilter {
 };
 
 // PEFT refuses names of which none matches anything. It leaves alone some that do not.
-Status CheckFound(const LoraConfig& config, const std::vector<std::string>& unmatched_modules,
-                  const std::vector<std::string>& unmatched_parameters, const ModelSpec& base,
+Status CheckFound(const LoraConfig& config, size_t num_unmatched_modules,
+                  size_t num_unmatched_parameters, const ModelSpec& base,
                   const ModuleNaming& naming) {
   const std::vector<std::string>& modules = config.target_modules.names;
   const std::vector<std::string>& parameters = config.target_parameters;
-  if (unmatched_modules.size() < modules.size() ||
-      unmatched_parameters.size() < parameters.size()) {
-    return OkStatus();
-  }
+  if (num_unmatched_parameters < parameters.size()) return OkStatus();
   if (!modules.empty()) {
+    if (num_unmatched_modules < modules.size()) return OkStatus();
     return InvalidArgument(StrCat("\"target_modules\" names ", Quoted(modules),
                                   ", which no module of this base model is called; it has ",
                                   Supported(base, naming)));
   }
-  if (!parameters.empty()) {
+  const bool has_others = config.all_linear || config.target_modules.regex.has_value();
+  if (!parameters.empty() && !has_others) {
     return InvalidArgument(StrCat("\"target_parameters\" names ", Quoted(parameters),
                                   ", which no matrix in this base model's layers is called; it has "
                                   "e.g. ",
@@ -306,7 +313,7 @@ class ModuleTable {
   PatternTable<double> alphas_;
 };
 
-// Whether "0.18.1", "0.19.0.dev0", … is before a version.
+// Whether "0.18.1", "0.19.0.dev0", … is before a version; so is what is none.
 bool IsBefore(std::string_view version, const std::array<int, 3>& other) {
   std::array<int, 3> parts = {};
   const char* at = version.data();
@@ -333,8 +340,7 @@ class LayerResolver {
         spec_(spec) {}
 
   Status Resolve() {
-    spec_.layers.assign(static_cast<size_t>(base_.num_layers),
-                        std::vector<LoraModule>(static_cast<size_t>(base_.num_sites())));
+    spec_.layers.resize(static_cast<size_t>(base_.num_layers));
     spec_.stacked.resize(static_cast<size_t>(base_.num_layers));
     const std::vector<LinearModule> modules = base_.LinearModules();
     for (int64_t layer = 0; layer < base_.num_layers; ++layer) {
@@ -348,18 +354,22 @@ class LayerResolver {
   // A module may be targeted as such, or as its parameter: then as PEFT does it, whatever
   // "exclude_modules" and "layers_to_transform" say.
   Status ResolveModule(int64_t layer, const LinearModule& linear) {
-    std::string name = naming_.InLayer(layer, linear.path);
-    if (!IsModule(linear, naming_) || !targets_.Targets(layer, name)) {
-      if (parameters_.empty()) return OkStatus();
-      name += ".weight";
-      if (parameters_.Find(name) == ModuleMatcher::Match::kNone) return OkStatus();
-    }
-    ASSIGN_OR_RETURN(const LoraModule module, table_.Find(name));
+    const bool is_module = IsModule(linear, naming_);
+    if (!is_module && linear.first.is_of_expert()) return OkStatus();  // a part of a parameter
+    const std::string name = naming_.InLayer(layer, linear.path);
+    const std::string parameter = name + ".weight";
+    const bool by_module = is_module && targets_.Targets(layer, name);
+    const bool by_parameter =
+        !parameters_.empty() && parameters_.Find(parameter) != ModuleMatcher::Match::kNone;
+    if (by_module && by_parameter) return NamedTwice(name);
+    if (!by_module && !by_parameter) return OkStatus();
+    ASSIGN_OR_RETURN(const LoraModule module, table_.Find(by_module ? name : parameter));
     for (int64_t i = 0; i < linear.num_sites; ++i) At(layer, linear.At(i)) = module;
     return OkStatus();
   }
 
   Status ResolveStacks(int64_t layer) {
+    if (naming_.experts == ExpertsNaming::kMixtralModules) return OkStatus();  // has none
     for (size_t s = 0; s < kStackedExperts.size(); ++s) {
       const StackedExperts& stack = kStackedExperts[s];
       const std::string name = naming_.InLayer(layer, stack.path);
@@ -369,10 +379,7 @@ class LayerResolver {
       for (int64_t expert = 0; expert < base_.experts->count; ++expert) {
         for (int64_t i = 0; i < stack.num_projections; ++i) {
           LoraModule& site = At(layer, stack.At(expert, i));
-          if (site.rank > 0) {
-            return InvalidArgument(StrCat("\"target_parameters\" names ", name,
-                                          ", of which \"target_modules\" names a part"));
-          }
+          if (site.rank > 0) return NamedTwice(name);
           site = module;
         }
       }
@@ -380,8 +387,17 @@ class LayerResolver {
     return OkStatus();
   }
 
+  // As in PEFT.
+  static Status NamedTwice(const std::string& name) {
+    return InvalidArgument(StrCat("\"target_modules\" and \"target_parameters\" both name ", name,
+                                  ", or a part of it"));
+  }
+
   LoraModule& At(int64_t layer, Site site) {
-    return spec_.layers[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
+    std::vector<LoraModule>& modules = spec_.layers[static_cast<size_t>(layer)];
+    const auto count = static_cast<size_t>(site.CountUpTo());
+    if (modules.size() < count) modules.resize(count);
+    return modules[static_cast<size_t>(site.index())];
   }
 
   const ModelSpec& base_;
@@ -441,20 +457,18 @@ int64_t LoraSpec::MaxRank() const {
 
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
                                const ModuleNaming& naming) {
-  ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config));
+  const auto num_modules = static_cast<size_t>(base.num_layers * base.num_sites());
+  ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config, num_modules));
   ASSIGN_OR_RETURN(ModuleMatcher parameters,
                    ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
-  ASSIGN_OR_RETURN(
-      const ModuleTable modules,
-      ModuleTable::Make(config, static_cast<size_t>(base.num_layers * base.num_sites())));
+  ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config, num_modules));
   LoraSpec spec{.use_dora = config.use_dora};
-  spec.stacks_may_be_turned =
-      !config.peft_version.empty() && IsBefore(config.peft_version, kFirstWithStacks);
+  spec.stacks_may_be_turned = IsBefore(config.peft_version, kFirstWithStacks);
   RETURN_IF_ERROR(LayerResolver(base, naming, modules, targets, parameters, spec).Resolve());
   RETURN_IF_ERROR(ResolveOthers(config, base, naming, modules, targets, &spec));
   ASSIGN_OR_RETURN(std::vector<std::string> unmatched, targets.Unmatched());
   const std::vector<std::string> parameters_in_vain = parameters.Unmatched();
-  RETURN_IF_ERROR(CheckFound(config, unmatched, parameters_in_vain, base, naming));
+  RETURN_IF_ERROR(CheckFound(config, unmatched.size(), parameters_in_vain.size(), base, naming));
   RETURN_IF_ERROR(CheckLinear(config.target_modules.names, base, naming));
   unmatched.insert(unmatched.end(), parameters_in_vain.begin(), parameters_in_vain.end());
   spec.unmatched_targets = Quoted(unmatched);

@@ -26,13 +26,14 @@ struct LoraModule {
 };
 
 struct LoraSpec {
-  std::vector<std::vector<LoraModule>> layers;  // [num_layers][sites]
-  LoraModule embedding;                         // model.embed_tokens
+  // [num_layers][sites], up to those around the last that is adapted.
+  std::vector<std::vector<LoraModule>> layers;
+  LoraModule embedding;  // model.embed_tokens
   LoraModule lm_head;
   // [num_layers]: which of kStackedExperts the file has as matrices of all experts together; of
   // the others an expert has its own.
   std::vector<std::array<bool, kStackedExperts.size()>> stacked;
-  // A version of PEFT wrote the file that took rows of such matrices for columns.
+  // The version of PEFT that wrote the file took rows of such matrices for columns, or is unknown.
   bool stacks_may_be_turned = false;
   // The adapter brings a matrix of its own in place of the base model's ("modules_to_save"), to
   // which the above adds.
@@ -44,8 +45,10 @@ struct LoraSpec {
   // has, quoted and cut.
   std::string unmatched_targets;
 
-  const LoraModule& At(int64_t layer, Site site) const {
-    return layers[static_cast<size_t>(layer)][static_cast<size_t>(site.index())];
+  LoraModule At(int64_t layer, Site site) const {
+    const std::vector<LoraModule>& modules = layers[static_cast<size_t>(layer)];
+    const auto index = static_cast<size_t>(site.index());
+    return index < modules.size() ? modules[index] : LoraModule();
   }
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.

@@ -242,7 +242,44 @@ TEST(LoraSpec, FindsExpertsThatAreModules) {
                               "gate_up_proj"])",
                               kModules)
                           .status()),
-              HasSubstr("\"target_modules\" names a part"));
+              HasSubstr("both name model.layers.0.mlp.experts.gate_up_proj"));
+}
+
+// Where experts are parts of parameters, they have none of their own.
+TEST(LoraSpec, ParametersAreWhole) {
+  const auto resolve = [](const std::string& members, ExpertsNaming experts) {
+    return Resolve(*Json::Parse(R"({"peft_type":"LORA",)" + members + "}"), MixtureOf(2),
+                   {"model", "lm_head", experts});
+  };
+  const std::string some =
+      R"("target_modules":["q_proj"],"target_parameters":["experts.down_proj","down_proj.weight"])";
+  const auto whole = resolve(some, ExpertsNaming::kParameters);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->unmatched_targets, "\"down_proj.weight\"");
+  EXPECT_EQ(ModulesOf(*whole, MixtureOf(2)).size(), 2 * 2U);
+  const auto mixtral = resolve(some, ExpertsNaming::kMixtralModules);
+  ASSERT_TRUE(mixtral.ok()) << mixtral.status();
+  EXPECT_EQ(ModulesOf(*mixtral, MixtureOf(2)).size(), 2U);
+
+  EXPECT_THAT(ErrorOf(R"("target_modules":["q_proj"],"target_parameters":["q_proj.weight"])"),
+              HasSubstr("both name model.layers.0.self_attn.q_proj"));
+  const auto pattern = Json::Parse(
+      R"({"peft_type":"LORA","target_modules":".*q_proj","target_parameters":["in vain"]})");
+  EXPECT_TRUE(Resolve(*pattern).ok()) << Resolve(*pattern).status();
+}
+
+// An adapter knows nothing of the sites after its last.
+TEST(LoraSpec, HasNoMoreSitesThanItAdapts) {
+  const auto resolve = [](const std::string& target) {
+    return Resolve(*Json::Parse(R"({"peft_type":"LORA","target_modules":[")" + target + R"("]})"),
+                   MixtureOf(2));
+  };
+  EXPECT_EQ(resolve("0.self_attn.q_proj")->layers[1].size(), 0U);
+  EXPECT_EQ(resolve("0.self_attn.q_proj")->layers[0].size(), 7U);
+  EXPECT_EQ(resolve("mlp.gate")->layers[0].size(), 8U);
+  EXPECT_EQ(resolve("1.mlp.experts.2.gate_proj")->layers[1].size(), 8 + 3 * 3U);
+  EXPECT_EQ(resolve("1.mlp.experts.2.gate_proj")->At(1, Site::OfExpert(7, Projection::kUp)).rank,
+            0);
 }
 
 TEST(LoraSpec, SaysWhichParametersThereAre) {
@@ -266,6 +303,14 @@ TEST(LoraSpec, BoundsSearchesByTheNumberOfModules) {
   model.experts = ExpertsSpec{.count = 128, .per_token = 8};
   EXPECT_THAT(Message(Resolve(config, model).status()),
               HasSubstr("more than 27 regular expressions"));
+  Json::Array layers;
+  for (int i = 0; i < 40; ++i) layers.emplace_back(StrCat("x", i));
+  const Json of_layers = Json::Object{{"peft_type", "LORA"},
+                                      {"target_modules", Json::Array{"q_proj"}},
+                                      {"layers_to_transform", 3},
+                                      {"layers_pattern", layers}};
+  EXPECT_THAT(Message(Resolve(of_layers, model).status()),
+              HasSubstr("\"layers_pattern\" has 40 patterns, which are too many"));
 }
 
 // Neither does PEFT adapt them.

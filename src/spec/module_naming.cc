@@ -34,7 +34,8 @@ bool HasTensorIn(const TensorMap& tensors, const std::string& module) {
 // A name's part as kTextNaming has it, and as Mixtral has it before transformers 5.
 using PartNames = std::pair<std::string_view, std::string_view>;
 constexpr PartNames kMixture = {"mlp.", "block_sparse_moe."};
-constexpr PartNames kOfExpert[] = {{"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+constexpr PartNames kOfExpert[] = {
+    {".gate_proj", ".w1"}, {".up_proj", ".w3"}, {".down_proj", ".w2"}};
 constexpr std::string_view kRouter = "gate";
 constexpr std::string_view kExperts = "experts.";
 
@@ -51,17 +52,16 @@ std::string MixtralPath(std::string_view path) {
   return StrCat(kMixture.second, inside);
 }
 
-// And back, wherever it stands in a name; what follows stays.
+// And back, in a tensor's name.
 std::string FromMixtral(std::string_view name) {
   const std::string mixture = StrCat(".", kMixture.second);
   const size_t at = name.find(mixture);
   if (at == std::string_view::npos) return std::string(name);
   std::string inside(name.substr(at + mixture.size()));
   for (const auto& [ours, theirs] : kOfExpert) {
-    const std::string part = StrCat(".", theirs, ".");
-    const size_t found = inside.find(part);
+    const size_t found = inside.find(StrCat(theirs, "."));
     if (found == std::string::npos) continue;
-    inside.replace(found + 1, theirs.size(), ours);
+    inside.replace(found, theirs.size(), ours);
     break;
   }
   return StrCat(name.substr(0, at + 1), kMixture.first, inside);
@@ -71,19 +71,19 @@ ExpertsNaming FindExpertsNaming(const TensorMap& tensors) {
   const std::string mixtral = StrCat(".", kMixture.second);
   const std::string router = StrCat(".", kMixture.first, kRouter, ".");
   const std::string experts = StrCat(".", kMixture.first, kExperts);
-  const auto is_of_module = [&](std::string_view name) {
-    if (name.find(router) != std::string_view::npos) return true;
-    const size_t at = name.find(experts);
-    if (at == std::string_view::npos) return false;
-    const std::string_view expert = name.substr(at + experts.size());
-    return !expert.empty() && expert.front() >= '0' && expert.front() <= '9';
-  };
-  bool are_modules = false;
+  bool has_router = false;
+  bool has_experts = false;  // as parameters
   for (const auto& [name, tensor] : tensors) {
     if (name.find(mixtral) != std::string::npos) return ExpertsNaming::kMixtralModules;
-    are_modules |= is_of_module(name);
+    has_router |= name.find(router) != std::string::npos;
+    const size_t at = name.find(experts);
+    if (at == std::string::npos) continue;
+    const char next = name.c_str()[at + experts.size()];
+    if (next >= '0' && next <= '9') return ExpertsNaming::kModules;
+    has_experts = true;
   }
-  return are_modules ? ExpertsNaming::kModules : ExpertsNaming::kParameters;
+  // A router alone may be either: it is called the same.
+  return has_router && !has_experts ? ExpertsNaming::kModules : ExpertsNaming::kParameters;
 }
 
 // The decoder's and lm_head's.

@@ -35,10 +35,10 @@ struct ModuleNaming {
 inline constexpr ModuleNaming kTextNaming = {"model", "lm_head"};
 
 // By the names of a file's tensors, which stand behind `prefix`. Where none tells, that of a text
-// model; experts are parameters where no tensor is of one's own or of the router's.
+// model; experts are parameters where no tensor is of one's own, or of the router alone.
 ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix);
 
-// What kTextNaming calls a module, or a tensor in it, of another naming; others stay as they are.
+// What kTextNaming calls a tensor of another naming; others stay as they are.
 std::string TextName(std::string_view name, const ModuleNaming& naming);
 
 // Whether a module, or a tensor in it, belongs to what sees: without images it does nothing.

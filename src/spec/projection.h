@@ -40,6 +40,12 @@ class Site {
   static constexpr int64_t Count(int64_t experts) {
     return experts == 0 ? kNumProjections : kFirstOfExperts + experts * kPerExpert;
   }
+  // The sites that end with this one, and those that share its input: how many numbers they take.
+  // Of an adapter that leaves experts alone, there are no more.
+  constexpr int64_t CountUpTo() const {
+    if (is_of_expert()) return Count(expert() + 1);
+    return is_router() ? kFirstOfExperts : kNumProjections;
+  }
 
   constexpr int64_t index() const { return index_; }
   constexpr bool is_router() const { return index_ == kNumProjections; }
@@ -85,6 +91,10 @@ struct StackedExperts {
 
   Site At(int64_t expert, int64_t i) const {
     return Site::At(Site::OfExpert(expert, first).index() + i);
+  }
+  bool Has(Projection projection) const {
+    const int64_t i = static_cast<int64_t>(projection) - static_cast<int64_t>(first);
+    return i >= 0 && i < num_projections;
   }
 };
 inline constexpr std::array kStackedExperts = {
