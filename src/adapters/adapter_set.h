@@ -62,7 +62,7 @@ class AdapterSet {
   Status CheckFilesOf(AdapterId id) const;
   std::vector<AdapterId> Ids() const;
   int64_t size() const;
-  // Of the open adapters' files.
+  // What the open adapters hold.
   int64_t open_bytes() const;
   // Adapters closed for want of room so far.
   int64_t num_closed() const;

@@ -1,28 +1,22 @@
-// Source: peft, tuners/tuners_utils.py (check_target_module_exists, _inject_parameters) and
-// utils/other.py (get_pattern_key).
+// Source: peft, tuners/tuners_utils.py (_inject_parameters).
 
 #include "spec/lora_spec.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <span>
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "spec/lora_rules.h"
 
 namespace aril {
 namespace {
 
-using internal::CompileNamePattern;
+using internal::LoraModuleRules;
 using internal::ModuleMatcher;
-using internal::NamePattern;
+using internal::TargetRules;
 
-// Of a "rank_pattern" or "alpha_pattern", and how often all of them together may be tried: each is
-// on every module. One that backtracks as far as it may takes some 5 µs, and all then some 2 s,
-// those of a model of 1024 layers.
-constexpr size_t kMaxExpressions = 64;
-constexpr size_t kMaxSearches = 1 << 19;
 // The first version of PEFT whose matrices of all experts have inputs and outputs where a linear
 // module has them (NVIDIA NeMo Automodel, pull request 3626).
 constexpr std::array kFirstWithStacks = {0, 19, 1};
@@ -102,143 +96,6 @@ std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& namin
                 naming.InLayer(0, kStackedExperts[1].path));
 }
 
-// A "rank_pattern" or "alpha_pattern", compiled.
-template <typename T>
-class PatternTable {
- public:
-  // For so many modules.
-  static StatusOr<PatternTable> Make(const LoraConfig::Pattern<T>& pattern, std::string_view field,
-                                     size_t num_modules) {
-    PatternTable table;
-    table.field_ = field;
-    size_t num_expressions = 0;
-    const size_t max_expressions =
-        std::min(kMaxExpressions, std::max(kMaxSearches / (num_modules + 1), size_t{1}));
-    for (const auto& [key, value] : pattern) {
-      auto compiled = NamePattern::Make(key);
-      if (!compiled.ok()) return Annotate(compiled.status(), StrCat('"', field, '"'));
-      if (!compiled->is_name() && ++num_expressions > max_expressions) {
-        return InvalidArgument(StrCat('"', field, "\" has more than ", max_expressions,
-                                      " regular expressions that are no plain names"));
-      }
-      table.entries_.emplace_back(*std::move(compiled), value);
-    }
-    return table;
-  }
-
-  // The value of the first pattern that matches, else the fallback.
-  StatusOr<T> Find(const std::string& module, T fallback) const {
-    for (const auto& [pattern, value] : entries_) {
-      const std::optional<bool> matches = pattern.Matches(module);
-      if (!matches.has_value()) {
-        return InvalidArgument(
-            StrCat('"', field_, "\": a regular expression backtracks too often on ", module));
-      }
-      if (*matches) return value;
-    }
-    return fallback;
-  }
-
- private:
-  std::string field_;
-  std::vector<std::pair<NamePattern, T>> entries_;
-};
-
-// "layers_to_transform" and "layers_pattern".
-class LayerFilter {
- public:
-  // For so many modules.
-  static StatusOr<LayerFilter> Make(const LoraConfig& config, size_t num_modules) {
-    LayerFilter filter;
-    if (config.layers_pattern.size() * num_modules > kMaxSearches) {
-      return InvalidArgument(StrCat("\"layers_pattern\" has ", config.layers_pattern.size(),
-                                    " patterns, which are too many for the ", num_modules,
-                                    " modules of this base model"));
-    }
-    filter.layers_ = config.layers_to_transform;
-    if (filter.layers_.has_value()) std::ranges::sort(*filter.layers_);
-    for (const std::string& pattern : config.layers_pattern) {
-      auto regex = CompileNamePattern(StrCat(".*\\.(?:", pattern, ")\\.\\d+\\..*"));
-      if (!regex.ok()) return Annotate(regex.status(), "\"layers_pattern\"");
-      filter.patterns_.push_back(*std::move(regex));
-    }
-    return filter;
-  }
-
-  // Whether there are layers that it does not allow.
-  bool chooses() const { return layers_.has_value(); }
-  bool Allows(int64_t layer, const std::string& module) {
-    if (!chooses()) return true;
-    if (!std::ranges::binary_search(*layers_, layer)) return false;
-    return patterns_.empty() || MatchesAny(module);
-  }
-  // A search was given up: Allows has not said the truth, and does not search any more.
-  bool exhausted() const { return exhausted_; }
-
- private:
-  bool MatchesAny(const std::string& module) {
-    for (const Regex& pattern : patterns_) {
-      if (exhausted_) return false;
-      Regex::Matcher matcher(pattern);
-      if (matcher.Find(module, 0).has_value()) return true;
-      exhausted_ = matcher.exhausted();
-    }
-    return false;
-  }
-
-  std::optional<std::vector<int64_t>> layers_;  // sorted
-  std::vector<Regex> patterns_;
-  bool exhausted_ = false;
-};
-
-// Which modules a configuration targets.
-class TargetFilter {
- public:
-  static StatusOr<TargetFilter> Make(const LoraConfig& config, size_t num_modules) {
-    TargetFilter filter;
-    filter.all_linear_ = config.all_linear;
-    ASSIGN_OR_RETURN(filter.targets_, ModuleMatcher::Make(config.target_modules, "target_modules"));
-    ASSIGN_OR_RETURN(filter.excluded_,
-                     ModuleMatcher::Make(config.exclude_modules, "exclude_modules"));
-    ASSIGN_OR_RETURN(filter.layers_, LayerFilter::Make(config, num_modules));
-    return filter;
-  }
-
-  bool Targets(int64_t layer, const std::string& module) {
-    const ModuleMatcher::Match match = targets_.Find(module);
-    if (excluded_.Find(module) != ModuleMatcher::Match::kNone) return false;
-    if (match == ModuleMatcher::Match::kSuffix) return layers_.Allows(layer, module);
-    return all_linear_ || match != ModuleMatcher::Match::kNone;
-  }
-  // Modules outside of the layers; "all-linear" means only those inside. Of what is found by the
-  // end of its name, PEFT wants the layer to be one of layers_to_transform: these have none.
-  bool TargetsOther(const std::string& module) {
-    const ModuleMatcher::Match match = targets_.Find(module);
-    if (excluded_.Find(module) != ModuleMatcher::Match::kNone) return false;
-    if (match == ModuleMatcher::Match::kSuffix) return !layers_.chooses();
-    return match != ModuleMatcher::Match::kNone;
-  }
-
-  // After all modules were asked for: the names of target_modules that none of them has.
-  StatusOr<std::vector<std::string>> Unmatched() const {
-    for (const auto& [field, exhausted] : {std::pair("target_modules", targets_.exhausted()),
-                                           {"exclude_modules", excluded_.exhausted()},
-                                           {"layers_pattern", layers_.exhausted()}}) {
-      if (!exhausted) continue;
-      return InvalidArgument(
-          StrCat('"', field,
-                 "\": the regular expression backtracks too often on the base model's modules"));
-    }
-    return targets_.Unmatched();
-  }
-
- private:
-  bool all_linear_ = false;
-  ModuleMatcher targets_;
-  ModuleMatcher excluded_;
-  LayerFilter layers_;
-};
-
 // PEFT refuses names of which none matches anything. It leaves alone some that do not.
 Status CheckFound(const LoraConfig& config, size_t num_unmatched_modules,
                   size_t num_unmatched_parameters, const ModelSpec& base,
@@ -285,34 +142,6 @@ Status CheckLinear(const std::vector<std::string>& names, const ModelSpec& base,
   return OkStatus();
 }
 
-// The rank and scale of each targeted module.
-class ModuleTable {
- public:
-  static StatusOr<ModuleTable> Make(const LoraConfig& config, size_t num_modules) {
-    ModuleTable table;
-    table.config_ = &config;
-    ASSIGN_OR_RETURN(table.ranks_,
-                     PatternTable<int64_t>::Make(config.rank_pattern, "rank_pattern", num_modules));
-    ASSIGN_OR_RETURN(table.alphas_, PatternTable<double>::Make(config.alpha_pattern,
-                                                               "alpha_pattern", num_modules));
-    return table;
-  }
-
-  StatusOr<LoraModule> Find(const std::string& module) const {
-    LoraModule result;
-    ASSIGN_OR_RETURN(result.rank, ranks_.Find(module, config_->rank));
-    ASSIGN_OR_RETURN(const double alpha, alphas_.Find(module, config_->lora_alpha));
-    const auto rank = static_cast<double>(result.rank);
-    result.scale = alpha / (config_->use_rslora ? std::sqrt(rank) : rank);
-    return result;
-  }
-
- private:
-  const LoraConfig* config_ = nullptr;
-  PatternTable<int64_t> ranks_;
-  PatternTable<double> alphas_;
-};
-
 // Whether "0.18.1", "0.19.0.dev0", … is before a version; so is what is none.
 bool IsBefore(std::string_view version, const std::array<int, 3>& other) {
   std::array<int, 3> parts = {};
@@ -330,8 +159,8 @@ bool IsBefore(std::string_view version, const std::array<int, 3>& other) {
 class LayerResolver {
  public:
   // All must outlive it; results are in `spec`.
-  LayerResolver(const ModelSpec& base, const ModuleNaming& naming, const ModuleTable& table,
-                TargetFilter& targets, ModuleMatcher& parameters, LoraSpec& spec)
+  LayerResolver(const ModelSpec& base, const ModuleNaming& naming, const LoraModuleRules& table,
+                TargetRules& targets, ModuleMatcher& parameters, LoraSpec& spec)
       : base_(base),
         naming_(naming),
         table_(table),
@@ -402,15 +231,15 @@ class LayerResolver {
 
   const ModelSpec& base_;
   const ModuleNaming& naming_;
-  const ModuleTable& table_;
-  TargetFilter& targets_;
+  const LoraModuleRules& table_;
+  TargetRules& targets_;
   ModuleMatcher& parameters_;
   LoraSpec& spec_;
 };
 
 // The modules outside of the layers: PEFT adapts them when they are named.
 Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const ModuleNaming& naming,
-                     const ModuleTable& modules, TargetFilter& targets, LoraSpec* spec) {
+                     const LoraModuleRules& modules, TargetRules& targets, LoraSpec* spec) {
   const std::string embedding = naming.Embedding(), lm_head(naming.lm_head);
   const std::pair<const std::string&, LoraModule*> others[] = {{embedding, &spec->embedding},
                                                                {lm_head, &spec->lm_head}};
@@ -458,10 +287,10 @@ int64_t LoraSpec::MaxRank() const {
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
                                const ModuleNaming& naming) {
   const auto num_modules = static_cast<size_t>(base.num_layers * base.num_sites());
-  ASSIGN_OR_RETURN(TargetFilter targets, TargetFilter::Make(config, num_modules));
+  ASSIGN_OR_RETURN(TargetRules targets, TargetRules::Make(config, num_modules));
   ASSIGN_OR_RETURN(ModuleMatcher parameters,
                    ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
-  ASSIGN_OR_RETURN(const ModuleTable modules, ModuleTable::Make(config, num_modules));
+  ASSIGN_OR_RETURN(const LoraModuleRules modules, LoraModuleRules::Make(config, num_modules));
   LoraSpec spec{.use_dora = config.use_dora};
   spec.stacks_may_be_turned = IsBefore(config.peft_version, kFirstWithStacks);
   RETURN_IF_ERROR(LayerResolver(base, naming, modules, targets, parameters, spec).Resolve());
