@@ -87,10 +87,9 @@ std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
 }
 
 std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& naming) {
-  const std::string linear = naming.InLayer(0, base.LinearModules().front().path) + ".weight";
+  std::string linear = naming.InLayer(0, base.LinearModules().front().path) + ".weight";
   if (!base.experts) return linear;
-  const std::string router =
-      StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight");
+  std::string router = StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight");
   if (naming.experts == ExpertsNaming::kMixtralModules) return router;
   return StrCat(router, ", ", naming.InLayer(0, kStackedExperts[0].path), " and ",
                 naming.InLayer(0, kStackedExperts[1].path));
