@@ -216,7 +216,8 @@ class Adapter::Reader {
     return Unimplemented(StrCat("tensor ", name,
                                 " has the outputs of the experts where their "
                                 "inputs belong, as PEFT wrote it before 0.19.1; a file of a later "
-                                "version is needed"));
+                                "version is needed, which adapter_config.json names "
+                                "(peft_version)"));
   }
 
   StatusOr<Tensors> TakeModule(const std::string& module, int64_t rank, int64_t in, int64_t out) {
