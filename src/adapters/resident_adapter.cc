@@ -342,6 +342,11 @@ std::span<const kernels::LoraWeights> ResidentAdapter::Sites(int64_t layer, Site
                               : std::span<const kernels::LoraWeights>(kNone).first(count);
 }
 
+bool ResidentAdapter::changes_experts() const {
+  constexpr auto kOthers = static_cast<size_t>(Site::Router().CountUpTo());
+  return std::ranges::any_of(layers_, [](const auto& sites) { return sites.size() > kOthers; });
+}
+
 void ResidentAdapter::Copy(const Adapter& adapter, const Arena& arena) const {
   auto next = runs_.begin();
   auto layout = MakeLayout(adapter, dtype_, page_bytes_, [&](const Source& source) {

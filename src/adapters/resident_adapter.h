@@ -70,6 +70,8 @@ class ResidentAdapter {
   }
   // Likewise `count` sites from `first` on, all of attention, of a router, or of one MLP.
   std::span<const kernels::LoraWeights> Sites(int64_t layer, Site first, size_t count) const;
+  // Whether any site of an expert has weights.
+  bool changes_experts() const;
   const OuterWeights& outer() const { return outer_; }
   // Whether it is anything but layers.
   bool changes_outer() const {

@@ -21,6 +21,7 @@ class LostDevice final : public Backend {
   Status RopeAppend(int64_t) override { return Lost(); }
   Status Attention(int64_t) override { return Lost(); }
   Status Glu() override { return Lost(); }
+  Status Experts(int64_t /*layer*/) override { return Lost(); }
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t>) override { return Lost(); }
   Status End() override { return Lost(); }
   StatusOr<std::span<const int32_t>> Wait() override { return Lost(); }

@@ -78,9 +78,7 @@ class Backend {
   virtual Status Glu() = 0;
   // output = what a layer's mixture of experts makes of input: in place of both projections of the
   // MLP, and what is between them.
-  virtual Status Experts(int64_t /*layer*/) {
-    return Unimplemented("the backend does not compute mixtures of experts");
-  }
+  virtual Status Experts(int64_t layer) = 0;
   // logits [rows.size(), vocab] of residual + output at `rows`, ascending and at most
   // kMaxLogitRows, with the adapters' parts, capped where the model does. The view is valid until
   // the next call.

@@ -220,31 +220,30 @@ void CpuBackend::AddExperts(int64_t layer, const ConstMatrix& x, int64_t first, 
   const auto output = [&](int64_t cols) {
     return MatrixView<float>{expert_output_.as<float>(), count, cols, cols};
   };
-  const auto multiply = [&](const Matrix& in, kernels::PackedMatrix Layer::Expert::*w,
-                            MatrixView<float> out) {
+  const auto multiply = [&](const Matrix& in, const Stack& w, MatrixView<float> out) {
     expert_parts_.clear();
     for (int64_t expert = first; expert < last; ++expert) {
       const int64_t place = expert_rows_.FirstPlace(expert);
       const int64_t num_rows = expert_rows_.FirstPlace(expert + 1) - place;
       if (num_rows == 0) continue;
-      const Layer::Expert& weights = WeightsOf(layer).experts[static_cast<size_t>(expert)];
-      expert_parts_.push_back({place - first_place, num_rows, &(weights.*w)});
+      expert_parts_.push_back({place - first_place, num_rows, &w[static_cast<size_t>(expert)]});
     }
     kernels::GemmParts(context_, in, expert_parts_, out);
   };
+  const Layer::Experts& weights = WeightsOf(layer).experts;
   FindExpertSegments(layer, first, last);
   // In the place of the queries, which are not needed any more.
   const Matrix own = Activation(query_, count, spec_.hidden_size);
   expert_rows_.Gather(context_, x, first_place, own);
   const int64_t inner = spec_.intermediate_size;
   const MatrixView<float> gate_up = output(2 * inner);
-  multiply(own, &Layer::Expert::gate_up, gate_up);
+  multiply(own, weights.gate_up, gate_up);
   const kernels::LoraTarget of_gate_up[] = {{0, inner}, {inner, inner}};
   AddAdaptersToExperts(layer, Projection::kGate, of_gate_up, own, gate_up);
   const Matrix activated = Activation(query_, count, inner);
   kernels::Glu(context_, ActivationOf(spec_), gate_up, activated);
   const MatrixView<float> down = output(spec_.hidden_size);
-  multiply(activated, &Layer::Expert::down, down);
+  multiply(activated, weights.down, down);
   const kernels::LoraTarget of_down{0, down.cols};
   AddAdaptersToExperts(layer, Projection::kDown, {&of_down, 1}, activated, down);
   expert_rows_.AddWeighted(context_, down, first_place, Output(spec_.hidden_size));

@@ -42,7 +42,8 @@ class CpuBackend final : public Backend {
   StatusOr<std::span<const int32_t>> Wait() override { return std::span<const int32_t>(); }
 
  private:
-  using Layer = LayerWeights<kernels::PackedMatrix>;
+  using Stack = std::vector<kernels::PackedMatrix>;
+  using Layer = LayerWeights<kernels::PackedMatrix, Stack>;
 
   // An adapter's own embedding, and what it adds to it.
   void EmbedFromOwnTable(const BatchSegment& segment);

@@ -7,23 +7,36 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "adapters/resident_adapter.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/lora/expert_lora_cuda.h"
 #include "kernels/lora/lora_cuda.h"
+#include "spec/model_spec.h"
 
 namespace aril {
 
-// Tables of the adapters that were used last, in one piece of the device's memory with a place for
-// each. One that is used for the first time gets a place; when all are taken, that of the one whose
-// last use is longest ago. Used by one thread.
+// Tables of the adapters that were used last, on the device. What an adapter has is described when
+// it is used for the first time, in a place of as many bytes, to the next power of two. Of places
+// of one size there are as many as one step wants, or as fit into `kept_bytes`; when all are taken,
+// the next one is that whose last use is longest ago. Used by one thread.
 class CudaAdapters {
  public:
+  // Of a layer, what all rows go through: the projections, and a mixture's router.
+  static constexpr size_t kMaxSites = static_cast<size_t>(Site::Router().CountUpTo());
+  static size_t SitesOf(const ModelSpec& spec) {
+    return spec.experts ? kMaxSites : size_t{kNumProjections};
+  }
+
   struct Table {
-    const kernels::LoraDeviceWeights* weights = nullptr;  // [layers, projections], on the device
-    std::array<int32_t, kNumProjections> ranks = {};      // of each, the largest of any layer
+    const kernels::LoraDeviceWeights* weights = nullptr;  // [layers, SitesOf], on the device
+    std::array<int32_t, kMaxSites> ranks = {};            // of each, the largest of any layer
+    // Of experts, [layers]; null if the adapter changes none of them.
+    const kernels::ExpertLoraLayer* experts = nullptr;
+    int32_t expert_rank = 0;  // the largest
     // Of OuterWeights, likewise: what the adapter does not have has rank 0, or is null.
     const kernels::LoraDeviceWeights* embedding = nullptr;  // `a` is Aᵀ [vocab, rank]
     int32_t embedding_rank = 0;
@@ -33,8 +46,11 @@ class CudaAdapters {
     int64_t lm_head_block_cols = 0;  // the same for all adapters
   };
 
-  // The device must outlive this.
-  explicit CudaAdapters(kernels::CudaDevice& device) : device_(device) {}
+  static constexpr size_t kKeptBytes = size_t{32} << 20;
+
+  // Of this base model. Both must outlive this.
+  CudaAdapters(kernels::CudaDevice& device, const ModelSpec& spec, size_t kept_bytes = kKeptBytes);
+  ~CudaAdapters();
 
   // Those of `adapters`, all different, which are in the device's pool, for one step. Puts copies
   // of what is not there yet into the stream, which may have the step before to run, but none that
@@ -42,24 +58,30 @@ class CudaAdapters {
   StatusOr<std::vector<Table>> Find(std::span<const ResidentAdapter* const> adapters);
 
  private:
-  // Places enough for all of them, each large enough for any.
-  Status MakeRoom(std::span<const ResidentAdapter* const> adapters);
-  // A place that nobody has, or nobody who is wanted now.
-  StatusOr<size_t> TakePlace();
-
+  class Shelf;
+  // What an adapter has at experts, if any, may be some fifty times as much as the rest.
+  enum class Part { kAllButExperts, kExperts };
+  struct Place {
+    size_t size_bytes = 0;
+    std::byte* at = nullptr;    // on the device
+    std::byte* copy = nullptr;  // pinned: what is copied there
+  };
   struct Known {
-    Table table;
-    size_t place = 0;
+    Table table;  // of which the other part's is empty
+    Place place;
     int64_t last_use = 0;  // in calls of Find
   };
 
+  StatusOr<Table> FindPart(const ResidentAdapter& adapter, Part part);
+  // One that nobody has, or nobody who is wanted now.
+  StatusOr<Place> TakePlace(size_t place_bytes);
+
   kernels::CudaDevice& device_;
-  kernels::DeviceBuffer memory_;  // [num_places_, place_bytes_]
-  kernels::PinnedBuffer copies_;  // likewise: what is copied there
-  size_t num_places_ = 0;
-  size_t place_bytes_ = 0;
+  const ModelSpec& spec_;
+  size_t kept_bytes_;
   int64_t num_calls_ = 0;
-  std::map<int64_t, Known> known_;  // by serial
+  std::map<size_t, Shelf> shelves_;                  // by the bytes of a place
+  std::map<std::pair<int64_t, Part>, Known> known_;  // by serial
 };
 
 }  // namespace aril

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 #include <utility>
 
 #include "base/check.h"
@@ -56,17 +55,6 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
 }
 
-void StoreAs(DType dtype, float value, std::byte* to, size_t index) {
-  if (dtype == DType::kF32) {
-    reinterpret_cast<float*>(to)[index] = value;
-  } else if (dtype == DType::kF16) {
-    reinterpret_cast<F16*>(to)[index] = ToF16(value);
-  } else {
-    CHECK(dtype == DType::kBF16);
-    reinterpret_cast<BF16*>(to)[index] = ToBF16(value);
-  }
-}
-
 }  // namespace
 
 Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& layout) {
@@ -80,13 +68,8 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
                                   "; on a GPU it must be at most ", kernels::kMaxDeviceVocab,
                                   ": use --device cpu"));
   }
-  if (spec.experts) {
-    return InvalidArgument(StrCat(spec.architecture,
-                                  " is a mixture of experts, which the GPU backend does not "
-                                  "compute: use --device cpu"));
-  }
   CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
-  return OkStatus();
+  return CudaExperts::Supports(spec);
 }
 
 StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(CudaDevice& device,
@@ -110,8 +93,9 @@ CudaBackend::CudaBackend(CudaDevice& device, std::unique_ptr<CudaGemm> gemm, con
       spec_(spec),
       layout_(layout),
       weights_(std::move(weights)),
-      adapters_(device),
+      adapters_(device, spec_),
       max_rows_(max_rows),
+      experts_(device, spec_, layout.dtype),
       graphs_(device) {}
 
 StatusOr<CudaBackend::Rope> CudaBackend::MakeRope(const RopeSpec& spec, int64_t max_positions) {
@@ -129,6 +113,7 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   }
   const Sizes sizes = SizesOf(spec_, layout_, max_rows_, max_positions);
   RETURN_IF_ERROR(rounded_.Reserve(device_, sizes.rounded));
+  RETURN_IF_ERROR(experts_.Reserve(CudaStep::MaxLaunchedRows(max_rows_)));
   RETURN_IF_ERROR(ReserveBuffer(device_, residual_, sizes.residual));
   RETURN_IF_ERROR(ReserveBuffer(device_, output_, sizes.output));
   RETURN_IF_ERROR(ReserveBuffer(device_, input_, sizes.input));
@@ -146,48 +131,14 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   return ReserveBuffer(device_, host_logits_, sizes.logits);
 }
 
-Status CudaBackend::PrepareProducts() {
-  RETURN_IF_ERROR(FillInput());
-  const int64_t rows = CudaStep::MaxLaunchedRows(max_rows_);
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    std::vector<kernels::CudaGemmArgs> calls;
-    for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
-      calls.push_back(ProductOf(layer, group, rows));
-    }
-    RETURN_IF_ERROR(gemm_->Prepare(calls));
-  }
-  const kernels::CudaGemmArgs logits = LogitProduct(std::min(rows, kMaxLogitRows));
-  return gemm_->Prepare({&logits, 1});
-}
-
-// With numbers of the size that a norm gives; rows repeat after a megabyte of them.
-Status CudaBackend::FillInput() {
-  constexpr size_t kDrawnBytes = size_t{1} << 20;
-  constexpr uint64_t kSeed = 1;
-  const size_t drawn = std::min(kDrawnBytes, input_.size_bytes());
-  std::vector<std::byte> values(drawn);
-  std::mt19937_64 random(kSeed);
-  for (size_t i = 0; i < drawn / SizeOf(layout_.dtype); ++i) {
-    // 32 bits of the generator's 64: between -2 and 2.
-    const float value = static_cast<float>(static_cast<int32_t>(random() >> 32)) * 0x1p-30f;
-    StoreAs(layout_.dtype, value, values.data(), i);
-  }
-  RETURN_IF_ERROR(device_.CopyToDevice(input_.data(), values.data(), drawn));
-  for (size_t filled = drawn; filled < input_.size_bytes();) {
-    const size_t more = std::min(filled, input_.size_bytes() - filled);
-    RETURN_IF_ERROR(device_.CopyWithin(input_.data() + filled, input_.data(), more));
-    filled += more;
-  }
-  return device_.Synchronize();
-}
-
 int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
                                      int64_t max_rows, int64_t max_positions) {
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
-  return static_cast<int64_t>(2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input +
-                              sizes.partials + sizes.chosen + sizes.head_table +
-                              2 * sizes.logit_hidden + sizes.logits + sizes.rounded.table_bytes +
-                              static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float));
+  return static_cast<int64_t>(
+      2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input + sizes.partials +
+      sizes.chosen + sizes.head_table + 2 * sizes.logit_hidden + sizes.logits +
+      sizes.rounded.table_bytes + static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float) +
+      CudaExperts::SizeBytes(spec, layout.dtype, CudaStep::MaxLaunchedRows(max_rows)));
 }
 
 kernels::AttentionPlanShape CudaBackend::AttentionShape() const {
@@ -345,53 +296,21 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
                        "norm");
 }
 
-kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup group,
-                                             int64_t rows) const {
-  const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
-  return {.dtype = layout_.dtype,
-          .rows = rows,
-          .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
-          .n = w.w.n,
-          .k = w.w.k,
-          .x = input_.data(),
-          .x_stride = w.w.k,
-          .w = w.w.data.data(),
-          .bias = w.bias.as<float>(),
-          .y = output_.as<float>(),
-          .y_stride = w.w.n};
-}
-
-// The shrink, which needs what the product needs, comes before it: the first weights of adapters
-// are under way while the kernel before runs, and the library's kernels let none begin early.
-Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
-  if (!shape_.Touches(group)) return gemm_->Run(ProductOf(layer, group, shape_.rows));
-  const auto* const tables = InTable<kernels::LoraTables>(step_.lora[static_cast<size_t>(group)]);
-  const auto weights_offset = static_cast<int32_t>(layer * kNumProjections);
-  const int64_t in = InFeatures(spec_, group);
-  RETURN_IF_ERROR(device_.Check(device_.kernels().lora_shrink(device_.context(), layout_.dtype,
-                                                              {.tables = tables,
-                                                               .weights_offset = weights_offset,
-                                                               .x = input_.data(),
-                                                               .x_stride = in,
-                                                               .in = static_cast<int32_t>(in),
-                                                               .v = memory_->lora_v.as<float>()}),
-                                "LoRA shrink"));
-  RETURN_IF_ERROR(gemm_->Run(ProductOf(layer, group, shape_.rows)));
-  kernels::LoraExpandArgs expand{.tables = tables,
-                                 .weights_offset = weights_offset,
-                                 .max_rank = shape_.max_rank,
-                                 .v = memory_->lora_v.as<float>(),
-                                 .y = output_.as<float>(),
-                                 .y_stride = OutFeatures(spec_, group)};
-  const auto* const bias = WeightsOf(layer).groups[static_cast<size_t>(group)].bias.as<float>();
-  int64_t first_col = 0;
-  kernels::LoraExpandTarget* target = expand.targets;
-  for (const Projection projection : ProjectionsOf(group)) {
-    *target++ = {first_col, bias == nullptr ? nullptr : bias + first_col};
-    first_col += spec_.OutFeatures(projection);
+Status CudaBackend::Experts(int64_t layer) {
+  const kernels::LoraExpandTarget all_cols;
+  RETURN_IF_ERROR(Multiply(RouterProduct(layer, shape_.rows), layer, kRouterPlan, {&all_cols, 1}));
+  CudaExperts::Args args = {.layer = layer,
+                            .x = input_.data(),
+                            .rows = shape_.rows,
+                            .num_rows = InTable<int32_t>(step_.num_rows),
+                            .out = output_.as<float>()};
+  if (shape_.expert_chunk_rows > 0) {
+    args.adapters = {.tables = InTable<kernels::ExpertLoraTables>(step_.expert_lora),
+                     .max_rank = shape_.max_rank,
+                     .v = memory_->lora_v.as<float>(),
+                     .chunk_rows = shape_.expert_chunk_rows};
   }
-  return device_.Check(device_.kernels().lora_expand(device_.context(), layout_.dtype, expand),
-                       "LoRA expand");
+  return experts_.Run(WeightsOf(layer), args);
 }
 
 Status CudaBackend::RopeAppend(int64_t layer) {

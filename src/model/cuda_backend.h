@@ -21,6 +21,7 @@
 #include "kernels/gemm/gemm_cuda.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
+#include "model/cuda_experts.h"
 #include "model/cuda_graphs.h"
 #include "model/cuda_head.h"
 #include "model/cuda_step.h"
@@ -35,8 +36,8 @@ class CudaBackend final : public Backend {
   // What `spec` asks for and this backend has not: InvalidArgument, naming it.
   static Status Supports(const ModelSpec& spec, const kernels::KvLayout& layout);
 
-  // What a backend takes beside its weights, but for the tables of steps that are not rounded and
-  // of adapters of lm_head, which grow with them.
+  // What a backend takes beside its weights, but for what grows with use: graphs, the tables of
+  // adapters (model/cuda_adapters.h), and of steps that are not rounded.
   static int64_t ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
                                  int64_t max_rows, int64_t max_positions);
 
@@ -59,6 +60,7 @@ class CudaBackend final : public Backend {
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
   Status Glu() override;
+  Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
   bool chooses_tokens() const override { return true; }
   Status Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) override;
@@ -77,6 +79,7 @@ class CudaBackend final : public Backend {
   Status FillInput();
   // Of the input, into the output; of the input, into the logits.
   kernels::CudaGemmArgs ProductOf(int64_t layer, ProjectionGroup group, int64_t rows) const;
+  kernels::CudaGemmArgs RouterProduct(int64_t layer, int64_t rows) const;
   kernels::CudaGemmArgs LogitProduct(int64_t rows) const;
   kernels::AttentionPlanShape AttentionShape() const;
   // Of rows of the hidden size, all but the weights.
@@ -110,6 +113,9 @@ class CudaBackend final : public Backend {
     return reinterpret_cast<const T*>(memory_->table.data() + offset);
   }
 
+  // The product, and what a plan's adapters add to it.
+  Status Multiply(const kernels::CudaGemmArgs& product, int64_t layer, size_t plan,
+                  std::span<const kernels::LoraExpandTarget> targets);
   Status AddAdaptersToEmbedding();
   CudaHead PlanHead(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) const;
   // Leaves the logits on the device, and its table.
@@ -138,6 +144,7 @@ class CudaBackend final : public Backend {
   CudaStepMemory* memory_ = nullptr;
   std::vector<CudaHeadSegment> head_segments_;
 
+  CudaExperts experts_;
   CudaGraphs graphs_;
   std::array<HostStep, kMaxStepsUnderWay> host_steps_;
   size_t slot_ = 0;                 // of these, that of the last Begin

@@ -30,18 +30,20 @@ std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt1
   return tokens;
 }
 
-// Which adapters a sequence uses, with their weights: each golden one, none (twice), and two mixes
-// of those that change the embedding or lm_head, so that matrices of their own come before and
-// after what others add.
+// Which adapters a sequence uses, with their weights: each golden one, none (twice), a mix of those
+// that change experts, and two of those that change the embedding or lm_head, so that matrices of
+// their own come before and after what others add.
 std::vector<std::vector<std::pair<int, float>>> Mixes(const Golden& golden) {
   std::vector<std::vector<std::pair<int, float>>> mixes;
-  std::vector<std::pair<int, float>> outer;
+  std::vector<std::pair<int, float>> outer, of_experts;
   for (size_t i = 0; i < golden.adapters.size(); ++i) {
     const std::pair<int, float> use{static_cast<int>(i), i % 2 == 0 ? 1.0F : 0.5F};
     mixes.push_back({use});
     if (ChangesOuter(golden.adapters[i])) outer.push_back(use);
+    if (ChangesExperts(golden.adapters[i])) of_experts.push_back(use);
   }
   mixes.resize(mixes.size() + 2);
+  if (of_experts.size() > 1) mixes.push_back(of_experts);
   if (outer.size() < 2) return mixes;
   mixes.push_back(outer);
   std::ranges::reverse(outer);
@@ -95,9 +97,17 @@ void ExpectAlike(const std::vector<Piece>& step, Side& cpu,
 
 class CudaBackendTest : public CudaTest {};
 
+// Which experts a row goes to is a matter of the last bit where two of them score alike, as some do
+// once inputs are rounded to 16 bits: there every row goes to all of them.
+void LeaveNoTies(ModelSpec& spec) {
+  if (spec.experts) spec.experts->per_token = spec.experts->count;
+}
+
 TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
-  for (const Golden& golden : Goldens()) {
+  std::vector<Golden> goldens = Goldens();
+  for (Golden& golden : goldens) {
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      if (dtype != DType::kF32) LeaveNoTies(golden.spec);
       SCOPED_TRACE(testing::Message() << golden.name << " in " << dtype << ", seed " << kSeed);
       std::mt19937_64 random(kSeed);
       // The CPU has no F16.
@@ -112,6 +122,27 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
       EXPECT_GE(sides.front()->num_replays(), 2);
     }
   }
+}
+
+// Alone, as steps of one row, which are captured and replayed.
+TEST_P(CudaBackendTest, ARowWithTwoAdaptersOfExpertsComputesWhatTheCpuDoes) {
+  const Golden golden(SourcePath("tests/goldens/qwen3-moe-f32"));
+  std::vector<std::pair<int, float>> of_experts;
+  for (size_t i = 0; i < golden.adapters.size() && of_experts.size() < 2; ++i) {
+    if (ChangesExperts(golden.adapters[i])) of_experts.push_back({static_cast<int>(i), 0.5F});
+  }
+  ASSERT_EQ(of_experts.size(), 2U);
+  std::mt19937_64 random(kSeed);
+  Side cpu(golden, DType::kF32, nullptr);
+  std::vector<std::unique_ptr<Side>> sides;
+  for (const auto& device : devices()) {
+    sides.push_back(std::make_unique<Side>(golden, DType::kF32, device.get()));
+  }
+  for (const int64_t rows : {3, 1, 1, 1, 1}) {
+    const std::vector<Piece> step = {{0, of_experts, RandomTokens(golden.spec, rows, random)}};
+    ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, DType::kF32)));
+  }
+  EXPECT_GE(sides.front()->num_replays(), 2);
 }
 
 // Layers that see all keys have two splits there, and those with a window begin in the second.
@@ -190,7 +221,7 @@ TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
 }
 
 // Of any usual rank, and whichever projections it changes: only that there is one makes a shape,
-// and what it has outside of the layers.
+// that it changes experts, and what it has outside of the layers.
 TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
   for (const Golden& golden : Goldens()) {
     SCOPED_TRACE(golden.name);
@@ -200,88 +231,21 @@ TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
     const auto run = [&](int adapter) {
       side.Run({{sequence++, {{adapter, 1.0F}}, RandomTokens(golden.spec, 1, random)}});
     };
-    std::vector<int> of_layers;
+    std::map<bool, std::vector<int>> of_layers;  // by whether they change experts
     for (size_t i = 0; i < golden.adapters.size(); ++i) {
-      if (!ChangesOuter(golden.adapters[i])) of_layers.push_back(static_cast<int>(i));
-    }
-    if (of_layers.empty()) continue;
-    for (int i = 0; i < 2; ++i) run(of_layers.front());
-    for (const int adapter : of_layers) {
-      const int64_t before = side.num_replays();
-      run(adapter);
-      EXPECT_EQ(side.num_replays(), before + 1) << "adapter " << adapter;
-    }
-  }
-}
-
-// More of them than there are places for.
-TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
-  const std::vector<Golden> goldens = Goldens();
-  const Golden& golden = goldens.front();
-  const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
-  constexpr size_t kAdapters = 300;
-  const auto with_outer = std::ranges::find_if(golden.adapters, ChangesOuter);
-  const Adapter& adapter =
-      with_outer != golden.adapters.end() ? *with_outer : golden.adapters.front();
-  const int64_t page_bytes = Value(ChooseKvLayout(golden.spec, DType::kF32)).page_bytes();
-  const auto pages =
-      static_cast<int32_t>(kAdapters * PagesForAdapter(adapter, DType::kBF16, page_bytes));
-  PagePool pool(pages);
-  const auto arena = Value(CudaArena::Create(*device, pages, page_bytes));
-  std::vector<ResidentAdapter> adapters;
-  for (size_t i = 0; i < kAdapters; ++i) {
-    adapters.push_back(Golden::Place(adapter, pool, *arena, DType::kBF16));
-  }
-  CudaAdapters tables(*device);
-  const auto find = [&](std::vector<size_t> indices) {
-    std::vector<const ResidentAdapter*> wanted;
-    for (const size_t i : indices) wanted.push_back(&adapters[i]);
-    std::vector<CudaAdapters::Table> found = Value(tables.Find(wanted));
-    Require(device->Synchronize());
-    CHECK_EQ(found.size(), wanted.size());
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      const auto layer = wanted[i]->Layer(0);
-      for (size_t p = 0; p < kNumProjections; ++p) {
-        // The emulator's memory is the host's.
-        const kernels::LoraDeviceWeights& described = found[i].weights[p];
-        EXPECT_EQ(described.rank, layer[p].rank);
-        if (layer[p].rank == 0) continue;
-        EXPECT_EQ(described.a.first_data, layer[p].a.runs[0].data) << "adapter " << indices[i];
-      }
-      const OuterWeights& outer = wanted[i]->outer();
-      EXPECT_EQ(found[i].embedding_rank, outer.embedding_rank);
-      if (outer.embedding_rank > 0) {
-        EXPECT_EQ(found[i].embedding->a.first_data, outer.embedding_a.runs[0].data);
-      }
-      EXPECT_EQ(found[i].own_embedding != nullptr, !outer.embedding_table.runs.empty());
-      for (size_t block = 0; block < outer.lm_head.size(); ++block) {
-        EXPECT_EQ(found[i].lm_head[block].b.first_data, outer.lm_head[block].weights.b.runs[0].data)
-            << "adapter " << indices[i] << " block " << block;
+      const Adapter& adapter = golden.adapters[i];
+      if (!ChangesOuter(adapter)) {
+        of_layers[ChangesExperts(adapter)].push_back(static_cast<int>(i));
       }
     }
-    return found;
-  };
-  const auto* const of_first = find({0})[0].weights;
-  for (size_t i = 1; i < kAdapters; ++i) {
-    const auto found = find({i, 0});
-    EXPECT_EQ(found[1].weights, of_first) << "it moved when " << i << " came";
-    EXPECT_NE(found[0].weights, of_first);
-  }
-  find({1, 0, kAdapters - 1});
-}
-
-// As they would if a runner made the wrong arena: a GPU's kernels could not read them, or slowly.
-TEST(CudaAdaptersDeathTest, OfTheHostEndTheProgram) {
-  const std::vector<Golden> goldens = Goldens();
-  const Golden& golden = goldens.front();
-  const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 1);
-  const HostArena arena(kNumPages, Value(ChooseKvLayout(golden.spec, DType::kF32)).page_bytes());
-  for (const Adapter& adapter : golden.adapters) {
-    PagePool pool(kNumPages);
-    const ResidentAdapter resident = Golden::Place(adapter, pool, arena, DType::kBF16);
-    CudaAdapters tables(*device);
-    const ResidentAdapter* const wanted[] = {&resident};
-    EXPECT_DEATH((void)tables.Find(wanted), "OwnsAll");
+    for (const auto& [changes_experts, adapters] : of_layers) {
+      for (int i = 0; i < 2; ++i) run(adapters.front());
+      for (const int adapter : adapters) {
+        const int64_t before = side.num_replays();
+        run(adapter);
+        EXPECT_EQ(side.num_replays(), before + 1) << "adapter " << adapter;
+      }
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "model/cuda_experts.h"
 
 namespace aril {
 namespace {
@@ -21,7 +22,8 @@ constexpr size_t kAlignment = 16;
 // shape, whose first steps take twice as long; what a larger one costs is shared memory, of which
 // the usual one takes 5 KB for a block.
 constexpr int32_t kUsualRank = 64;
-constexpr uint32_t kAllGroups = (1U << kNumProjectionGroups) - 1;
+// Adapters of experts that a row of a rounded shape has, at most: V has room for so many of each.
+constexpr int32_t kMaxRoundedEntries = 4;
 
 template <typename T>
 T NextPowerOfTwo(T value) {
@@ -33,18 +35,40 @@ int32_t RoundRows(int32_t rows) {
   return rows <= 8 ? NextPowerOfTwo(rows) : static_cast<int32_t>(CudaStep::MaxLaunchedRows(rows));
 }
 
+// Of the layers of a model.
+std::vector<size_t> LayerPlansOf(const ModelSpec& spec) {
+  std::vector<size_t> plans;
+  for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
+    plans.push_back(static_cast<size_t>(group));
+  }
+  if (spec.experts) plans.push_back(kRouterPlan);
+  return plans;
+}
+std::vector<size_t> PlansOf(const ModelSpec& spec) {
+  std::vector<size_t> plans = LayerPlansOf(spec);
+  plans.push_back(kEmbeddingPlan);
+  return plans;
+}
+
 // Of a plan. An embedding's x is one-hot (kernels/embedding/embedding_cuda.h).
 int64_t InOf(const ModelSpec& spec, size_t plan) {
-  return plan == kEmbeddingPlan ? 1 : InFeatures(spec, kAllProjectionGroups[plan]);
+  if (plan == kEmbeddingPlan) return 1;
+  return plan == kRouterPlan ? spec.hidden_size : InFeatures(spec, kAllProjectionGroups[plan]);
 }
 
 std::vector<int64_t> OutsOf(const ModelSpec& spec, size_t plan) {
   if (plan == kEmbeddingPlan) return {spec.hidden_size};
+  if (plan == kRouterPlan) return {spec.experts->count};
   std::vector<int64_t> outs;
   for (const Projection projection : ProjectionsOf(kAllProjectionGroups[plan])) {
     outs.push_back(spec.OutFeatures(projection));
   }
   return outs;
+}
+
+// Of a layer's plan, the first site; the others, as many as it has outs, follow.
+Site FirstSiteOf(size_t plan) {
+  return plan == kRouterPlan ? Site::Router() : ProjectionsOf(kAllProjectionGroups[plan]).front();
 }
 
 }  // namespace
@@ -66,15 +90,23 @@ CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& att
   PlanAttention(spec, attention);
   PlanAdapters(spec, num_multiprocessors);
   PlanEmbedding(spec, num_multiprocessors);
-  std::array<size_t, kNumStepPlans> lora_bytes = {};
+  PlanExperts();
+  PartBytes bytes;
   for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
     if (!plans_[plan]) continue;
     shape_.touched |= 1U << plan;
     shape_.max_rank = std::max(shape_.max_rank, plans_[plan]->max_rank());
     v_floats_ = std::max(v_floats_, plans_[plan]->v_floats());
-    lora_bytes[plan] = static_cast<size_t>(plans_[plan]->table_bytes());
+    bytes.lora[plan] = static_cast<size_t>(plans_[plan]->table_bytes());
   }
-  if (!PlaceWithin(spec, num_multiprocessors)) Place(lora_bytes);
+  if (experts_) {
+    const int32_t entries = experts_->max_entries(), rank = experts_->max_rank();
+    shape_.expert_chunk_rows = CudaExperts::ChunkRows(spec, shape_.rows, entries, rank);
+    shape_.max_rank = std::max(shape_.max_rank, rank);
+    v_floats_ = std::max(v_floats_, CudaExperts::VFloats(spec, shape_.rows, entries, rank));
+    bytes.expert_lora = experts_->table_bytes(shape_.rows);
+  }
+  if (!PlaceWithin(spec, num_multiprocessors)) Place(bytes);
 }
 
 void CudaStep::PlanAttention(const ModelSpec& spec, kernels::AttentionPlanShape shape) {
@@ -98,13 +130,22 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
   const auto add = [&size](int64_t bytes) {
     size.table_bytes += RoundUp(static_cast<size_t>(bytes), kAlignment);
   };
-  for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
+  for (const size_t plan : PlansOf(spec)) {
     const std::vector<int64_t> outs = OutsOf(spec, plan);
     const kernels::LoraPlanBounds bounds =
         kernels::BoundLoraPlan({InOf(spec, plan), outs}, rows, rows, kernels::kLoraMaxExpandRank);
     add(bounds.table_bytes);
     size.v_floats = std::max(size.v_floats, bounds.v_floats);
   }
+  if (spec.experts) {
+    const auto max_rows_of_shape = static_cast<int32_t>(rows);
+    add(static_cast<int64_t>(
+        kernels::MaxExpertLoraTableBytes(max_rows_of_shape, kMaxRoundedEntries)));
+    size.v_floats =
+        std::max(size.v_floats, CudaExperts::VFloats(spec, max_rows_of_shape, kMaxRoundedEntries,
+                                                     kernels::kLoraMaxExpandRank));
+  }
+  add(int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(KvRow)});
   add(rows * int64_t{sizeof(const kernels::LoraDeviceMatrix*)});
@@ -119,23 +160,32 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
 }
 
 void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
-  for (const ProjectionGroup group : kAllProjectionGroups) {
-    const std::span<const Projection> projections = ProjectionsOf(group);
-    const auto first = static_cast<size_t>(projections[0]);
+  for (const size_t plan : LayerPlansOf(spec)) {
+    const std::vector<int64_t> outs = OutsOf(spec, plan);
+    const auto first = static_cast<size_t>(FirstSiteOf(plan).index());
     std::vector<LoraPlanSegment> segments;
     for (size_t i = 0; i < tables_.size(); ++i) {
       const BatchSegment& segment = batch_.segments[i];
-      const auto ranks = std::span(tables_[i].ranks).subspan(first, projections.size());
+      const auto ranks = std::span(tables_[i].ranks).subspan(first, outs.size());
       if (std::ranges::all_of(ranks, [](int32_t rank) { return rank == 0; })) continue;
       segments.push_back(
           {segment.first_row, segment.num_rows, segment.weight, tables_[i].weights + first, ranks});
     }
     if (segments.empty()) continue;
-    const auto plan = static_cast<size_t>(group);
-    const std::vector<int64_t> outs = OutsOf(spec, plan);
     plans_[plan].emplace(kernels::LoraPlanShape{InOf(spec, plan), outs, num_multiprocessors},
                          segments);
   }
+}
+
+void CudaStep::PlanExperts() {
+  std::vector<kernels::ExpertLoraSegment> segments;
+  for (size_t i = 0; i < tables_.size(); ++i) {
+    if (tables_[i].experts == nullptr) continue;
+    const BatchSegment& segment = batch_.segments[i];
+    segments.push_back({segment.first_row, segment.num_rows, segment.weight, tables_[i].experts,
+                        tables_[i].expert_rank});
+  }
+  if (!segments.empty()) experts_.emplace(segments);
 }
 
 // A table of an adapter's own comes in place of the base model's. The gather reads it, so that all
@@ -171,12 +221,14 @@ void CudaStep::PlanEmbedding(const ModelSpec& spec, int num_multiprocessors) {
 
 bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   if (shape_.rows > kMaxRoundedRows) return false;
+  if (experts_ && experts_->max_entries() > kMaxRoundedEntries) return false;
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
                            .attention = shape_.attention,
                            .touched = shape_.touched,
+                           .expert_chunk_rows = shape_.expert_chunk_rows,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
-  std::array<size_t, kNumStepPlans> lora_bytes = {};
+  PartBytes bytes;
   int64_t v_floats = 0;
   for (CudaStepShape::Attention& attention : rounded.attention) {
     if (attention.items > 0) attention.items = NextPowerOfTwo(attention.items);
@@ -184,7 +236,8 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   }
   if (shape_.max_rank > 0) {
     rounded.max_rank = shape_.max_rank <= kUsualRank ? kUsualRank : kernels::kLoraMaxExpandRank;
-    rounded.touched |= kAllGroups;  // for the same reason: a plan may be empty
+    // For the same reason: a plan may be empty.
+    for (const size_t plan : LayerPlansOf(spec)) rounded.touched |= 1U << plan;
   }
   for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
     if (!rounded.Touches(plan)) continue;
@@ -193,8 +246,16 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
         kernels::BoundLoraPlan({InOf(spec, plan), outs, num_multiprocessors}, rounded.rows,
                                rounded.rows, rounded.max_rank);
     if (plans_[plan] && !plans_[plan]->CheckWithin(bounds).ok()) return false;
-    lora_bytes[plan] = static_cast<size_t>(bounds.table_bytes);
+    bytes.lora[plan] = static_cast<size_t>(bounds.table_bytes);
     v_floats = std::max(v_floats, bounds.v_floats);
+  }
+  if (experts_) {
+    bytes.expert_lora = kernels::MaxExpertLoraTableBytes(rounded.rows, kMaxRoundedEntries);
+    if (experts_->table_bytes(rounded.rows) > bytes.expert_lora) return false;
+    rounded.expert_chunk_rows =
+        CudaExperts::ChunkRows(spec, rounded.rows, kMaxRoundedEntries, rounded.max_rank);
+    v_floats = std::max(
+        v_floats, CudaExperts::VFloats(spec, rounded.rows, kMaxRoundedEntries, rounded.max_rank));
   }
   for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
     if (!rounded.Touches(plan) || plans_[plan]) continue;
@@ -204,14 +265,15 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   }
   shape_ = rounded;
   v_floats_ = v_floats;
-  Place(lora_bytes);
+  Place(bytes);
   return true;
 }
 
-void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
+void CudaStep::Place(const PartBytes& bytes) {
   size_t end = 0;
   // Of `size_bytes`, those that are used come first.
   const auto place_part = [&](size_t size_bytes, size_t used_bytes) {
+    CHECK_LE(used_bytes, size_bytes);
     const size_t offset = end;
     end = RoundUp(end + size_bytes, kAlignment);
     if (!pieces_.empty()) {
@@ -226,6 +288,7 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
   };
   const auto place = [&](size_t size_bytes) { return place_part(size_bytes, size_bytes); };
   const auto rows = static_cast<size_t>(shape_.rows);
+  layout_.num_rows = place(sizeof(int32_t));
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
   for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
@@ -236,7 +299,10 @@ void CudaStep::Place(const std::array<size_t, kNumStepPlans>& lora_bytes) {
   }
   for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
     const size_t used = plans_[plan] ? static_cast<size_t>(plans_[plan]->table_bytes()) : 0;
-    layout_.lora[plan] = place_part(lora_bytes[plan], used);
+    layout_.lora[plan] = place_part(bytes.lora[plan], used);
+  }
+  if (experts_) {
+    layout_.expert_lora = place_part(bytes.expert_lora, experts_->table_bytes(shape_.rows));
   }
   size_t num_pages = 0;
   for (const kernels::AttentionSequence& sequence : batch_.sequences) {
@@ -263,6 +329,7 @@ std::vector<std::byte* const*> CudaStep::WritePages(std::byte* to, const std::by
 void CudaStep::Write(std::byte* to, const std::byte* at) const {
   auto* const tokens = reinterpret_cast<int32_t*>(to + layout_.tokens);
   auto* const kv_rows = reinterpret_cast<KvRow*>(to + layout_.kv_rows);
+  *reinterpret_cast<int32_t*>(to + layout_.num_rows) = static_cast<int32_t>(batch_.tokens.size());
   std::fill_n(tokens, shape_.rows, 0);
   std::fill_n(kv_rows, shape_.rows, KvRow{});
   std::ranges::copy(batch_.tokens, tokens);
@@ -287,6 +354,7 @@ void CudaStep::Write(std::byte* to, const std::byte* at) const {
   for (size_t plan = 0; plan < kNumStepPlans; ++plan) {
     if (plans_[plan]) plans_[plan]->Write(to + layout_.lora[plan]);
   }
+  if (experts_) experts_->Write(to + layout_.expert_lora, shape_.rows);
 }
 
 }  // namespace aril

@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/kv_cuda.h"
+#include "kernels/lora/expert_lora_plan.h"
 #include "kernels/lora/lora_plan.h"
 #include "model/backend.h"
 #include "model/cuda_adapters.h"
@@ -23,9 +24,11 @@
 
 namespace aril {
 
-// What has a LoraPlan in a step's table: the projection groups, and the embedding.
-inline constexpr size_t kEmbeddingPlan = kNumProjectionGroups;
-inline constexpr size_t kNumStepPlans = kNumProjectionGroups + 1;
+// What has a LoraPlan in a step's table: the projection groups, a mixture's router, and the
+// embedding. Models with experts have no plan for the groups of an MLP, others none for a router.
+inline constexpr size_t kRouterPlan = kNumProjectionGroups;
+inline constexpr size_t kEmbeddingPlan = kRouterPlan + 1;
+inline constexpr size_t kNumStepPlans = kEmbeddingPlan + 1;
 
 // Attention has a plan for the layers that see all keys, and one for those with a window: as many
 // as the model has kinds of layers.
@@ -49,9 +52,11 @@ struct CudaStepShape {
   };
   std::array<Attention, kMaxAttentionPlans> attention = {};
   int32_t max_rank = 0;  // of the adapters; 0: none
-  // Bit by bit, the plans that there are; of a rounded shape that has any, those of all projection
-  // groups.
+  // Bit by bit, the plans that there are; of a rounded shape that has any, all that a layer has.
   uint32_t touched = 0;
+  // Of steps in which an adapter changes experts: the rows whose experts are computed at a time
+  // (model/cuda_experts.h). 0: none does.
+  int32_t expert_chunk_rows = 0;
   // Whether an adapter has a matrix in place of the embedding.
   bool has_own_embeddings = false;
   bool is_rounded = false;
@@ -65,11 +70,13 @@ struct CudaStepShape {
 // Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages and
 // the lists of attention, which only the table itself points to.
 struct CudaStepLayout {
+  size_t num_rows = 0;                                    // int32: of the batch
   size_t tokens = 0;                                      // int32 [rows]
   size_t kv_rows = 0;                                     // KvRow [rows]
   std::array<size_t, kMaxAttentionPlans> attention = {};  // AttentionTables
   size_t own_embeddings = 0;                    // const LoraDeviceMatrix* [rows], or nothing
   std::array<size_t, kNumStepPlans> lora = {};  // LoraTables, and what belongs to them
+  size_t expert_lora = 0;                       // ExpertLoraTables, likewise
   size_t pages = 0;                             // addresses
   std::array<size_t, kMaxAttentionPlans> attention_lists = {};
   size_t size_bytes = 0;
@@ -111,11 +118,17 @@ class CudaStep {
  private:
   void PlanAttention(const ModelSpec& spec, kernels::AttentionPlanShape shape);
   void PlanAdapters(const ModelSpec& spec, int num_multiprocessors);
+  void PlanExperts();
   void PlanEmbedding(const ModelSpec& spec, int num_multiprocessors);
   void FindOwnEmbeddings();
   // Rounds the shape, with tables for all that it bounds; false if the step needs more.
   bool PlaceWithin(const ModelSpec& spec, int num_multiprocessors);
-  void Place(const std::array<size_t, kNumStepPlans>& lora_bytes);
+  // Of a table's parts, those that may be larger than what is written.
+  struct PartBytes {
+    std::array<size_t, kNumStepPlans> lora = {};
+    size_t expert_lora = 0;
+  };
+  void Place(const PartBytes& bytes);
   // Returns where each sequence's page table will lie.
   std::vector<std::byte* const*> WritePages(std::byte* to, const std::byte* at) const;
 
@@ -123,6 +136,7 @@ class CudaStep {
   std::span<const CudaAdapters::Table> tables_;
   std::array<std::optional<kernels::AttentionPlan>, kMaxAttentionPlans> attention_;
   std::array<std::optional<kernels::LoraPlan>, kNumStepPlans> plans_;
+  std::optional<kernels::ExpertLoraPlan> experts_;
   std::vector<const kernels::LoraDeviceMatrix*> own_embeddings_;  // [rows]; nothing if all are null
   CudaStepShape shape_;
   CudaStepLayout layout_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "model/cuda_experts.h"
 
 namespace aril {
 namespace {
@@ -51,6 +52,7 @@ struct Decodes {
   ForwardBatch batch() const { return {tokens, sequences, segments}; }
 
   kernels::LoraDeviceWeights weights;
+  kernels::ExpertLoraLayer layer;
   std::vector<int32_t> tokens;
   std::vector<std::byte*> pages = std::vector<std::byte*>(256);
   std::vector<kernels::AttentionSequence> sequences;
@@ -115,6 +117,83 @@ TEST(CudaStep, ARoundedShapeWithAnEmbeddingIsNoLargerThanTheLargest) {
     EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
     EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
     EXPECT_LE(step.pieces().size(), kNumStepPlans + 1);
+  }
+}
+
+// A mixture, with adapters of the largest rank at all that a layer has.
+TEST(CudaStep, ARoundedShapeOfAMixtureIsNoLargerThanTheLargest) {
+  ModelSpec spec = LargeModel();
+  spec.experts = {.count = 128, .per_token = 8};
+  for (const int32_t rows : {1, 7, 33, 64}) {
+    Decodes decodes(rows);
+    for (CudaAdapters::Table& table : decodes.tables) {
+      table.ranks.fill(kernels::kLoraMaxExpandRank);
+      table.experts = &decodes.layer;
+      table.expert_rank = kernels::kLoraMaxExpandRank;
+    }
+    const ForwardBatch batch = decodes.batch();
+    const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
+    const CudaStep::Size most = CudaStep::LargestRounded(spec, 2, rows, 512);
+    ASSERT_TRUE(step.shape().is_rounded);
+    ASSERT_TRUE(step.shape().expert_chunk_rows > 0 && step.shape().Touches(kRouterPlan));
+    EXPECT_FALSE(step.shape().Touches(ProjectionGroup::kDown));
+    EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
+    EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
+    std::vector<std::byte> table(step.layout().size_bytes);
+    step.Write(table.data(), table.data());
+    EXPECT_EQ(*reinterpret_cast<const int32_t*>(&table[step.layout().num_rows]), rows);
+  }
+}
+
+// A row's adapters come one after the other, for some rows or all of them. What they take is
+// bounded by itself, and stands before the addresses of pages.
+TEST(CudaStep, RowsWithSeveralAdaptersOfExpertsTakeNoOthersPlace) {
+  ModelSpec spec = LargeModel();
+  spec.experts = {.count = 128, .per_token = 8};
+  std::byte page;
+  for (const int32_t rows : {1, 2, 4, 8, 64}) {
+    for (const size_t entries : {1, 2, 3, 4, 5}) {
+      Decodes decodes(rows);
+      std::ranges::fill(decodes.pages, &page);
+      const std::vector<BatchSegment> each = decodes.segments;
+      for (size_t e = 1; e < entries; ++e) {
+        decodes.segments.insert(decodes.segments.end(), each.begin(), each.end());
+      }
+      decodes.tables.clear();
+      decodes.tables.resize(decodes.segments.size(),
+                            {.experts = &decodes.layer, .expert_rank = 16});
+      const ForwardBatch batch = decodes.batch();
+      const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
+      std::vector<std::byte> table(step.layout().size_bytes, kUntouched);
+      step.Write(table.data(), table.data());
+      EXPECT_EQ(step.shape().is_rounded, entries <= 4);
+      EXPECT_LE(step.layout().expert_lora + step.layout().num_rows, step.layout().pages);
+      const auto* const pages = reinterpret_cast<std::byte* const*>(&table[step.layout().pages]);
+      for (size_t i = 0; i < decodes.pages.size() * static_cast<size_t>(rows); ++i) {
+        ASSERT_EQ(pages[i], &page) << rows << " rows of " << entries << " adapters, page " << i;
+      }
+    }
+  }
+}
+
+// V would have no room for what the shape's largest step may need.
+TEST(CudaStep, ARowWithManyAdaptersOfExpertsIsNoRoundedShape) {
+  ModelSpec spec = LargeModel();
+  spec.experts = {.count = 128, .per_token = 8};
+  for (const size_t adapters : {4, 5}) {
+    Decodes decodes(8);
+    decodes.segments.assign(adapters, decodes.segments.front());
+    decodes.tables.resize(adapters);
+    for (CudaAdapters::Table& table : decodes.tables) {
+      table.experts = &decodes.layer;
+      table.expert_rank = 16;
+    }
+    const ForwardBatch batch = decodes.batch();
+    const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
+    EXPECT_EQ(step.shape().is_rounded, adapters == 4);
+    EXPECT_GT(step.shape().expert_chunk_rows, 0);
+    EXPECT_GE(step.size().v_floats,
+              CudaExperts::VFloats(spec, 8, static_cast<int32_t>(adapters), 16));
   }
 }
 

@@ -57,7 +57,8 @@ class Uploader {
   PinnedBuffer staging_;  // [kStagingElements], or the largest tensor
 };
 
-StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device, LayerWeights<DeviceMatrix> from) {
+StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
+                                      LayerWeights<DeviceMatrix, DeviceMatrix> from) {
   DeviceWeights::Layer layer;
   ASSIGN_OR_RETURN(layer.attention_norm, UploadFloats(device, from.attention_norm));
   ASSIGN_OR_RETURN(layer.mlp_norm, UploadFloats(device, from.mlp_norm));
@@ -69,6 +70,9 @@ StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device, LayerWeights<DeviceMat
     layer.groups[i].w = std::move(from.groups[i].w);
     ASSIGN_OR_RETURN(layer.groups[i].bias, UploadFloats(device, from.groups[i].bias));
   }
+  layer.router = std::move(from.router);
+  layer.expert_gate_up = std::move(from.experts.gate_up);
+  layer.expert_down = std::move(from.experts.down);
   return layer;
 }
 
@@ -101,17 +105,24 @@ StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec
   const auto staged = static_cast<size_t>(std::min(largest, kStagingElements));
   ASSIGN_OR_RETURN(PinnedBuffer staging, PinnedBuffer::Allocate(device, staged * SizeOf(dtype)));
   Uploader uploader(device, dtype, threads, std::move(staging));
-  ASSIGN_OR_RETURN(
-      ModelWeights<DeviceMatrix> taken,
-      TakeWeights<DeviceMatrix>(
-          std::move(checkpoint), spec, threads, progress,
-          [&](MatrixRole role, const std::vector<TensorView>& parts) -> StatusOr<DeviceMatrix> {
-            if (role == MatrixRole::kLmHead && spec.tie_word_embeddings) return DeviceMatrix();
-            return uploader.Matrix(parts);
-          }));
+  const auto make = [&](MatrixRole role,
+                        const std::vector<TensorView>& parts) -> StatusOr<DeviceMatrix> {
+    if (role == MatrixRole::kLmHead && spec.tie_word_embeddings) return DeviceMatrix();
+    return uploader.Matrix(parts);
+  };
+  const auto make_stack = [&](const std::vector<std::vector<TensorView>>& experts) {
+    std::vector<TensorView> parts;
+    for (const auto& of_expert : experts) {
+      parts.insert(parts.end(), of_expert.begin(), of_expert.end());
+    }
+    return uploader.Matrix(parts);
+  };
+  ASSIGN_OR_RETURN(auto taken,
+                   (TakeWeights<DeviceMatrix, DeviceMatrix>(std::move(checkpoint), spec, threads,
+                                                            progress, make, make_stack)));
   DeviceWeights weights;
   ASSIGN_OR_RETURN(weights.embedding, uploader.Matrix({taken.embedding}));
-  for (LayerWeights<DeviceMatrix>& layer : taken.layers) {
+  for (auto& layer : taken.layers) {
     ASSIGN_OR_RETURN(weights.layers.emplace_back(), Upload(device, std::move(layer)));
   }
   ASSIGN_OR_RETURN(weights.final_norm, UploadFloats(device, taken.final_norm));

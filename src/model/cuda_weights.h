@@ -32,6 +32,8 @@ struct DeviceWeights {
     kernels::DeviceBuffer attention_out_norm, mlp_out_norm;  // likewise, or nothing
     kernels::DeviceBuffer q_norm, k_norm;                    // fp32 [head_dim], or nothing
     std::array<Group, kNumProjectionGroups> groups;
+    // Of a mixture, in place of the last two groups: the experts' matrices, one below the other.
+    DeviceMatrix router, expert_gate_up, expert_down;
   };
   std::vector<Layer> layers;
   kernels::DeviceBuffer final_norm;  // fp32 [hidden]

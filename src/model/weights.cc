@@ -146,9 +146,8 @@ bool HasBias(const ModelSpec& spec, ProjectionGroup group) {
 
 // "post_attention_layernorm" is after attention in both, but before the addition only where there
 // are output_norms.
-template <typename Matrix>
-Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefix,
-                 LayerWeights<Matrix>& weights) {
+template <typename Layer>
+Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefix, Layer& weights) {
   const std::string before_mlp =
       spec.output_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
   ASSIGN_OR_RETURN(weights.attention_norm,
@@ -178,65 +177,65 @@ std::vector<Loader::Part> PartsOf(const ModelSpec& spec, ProjectionGroup group,
   return parts;
 }
 
-template <typename Matrix>
-StatusOr<Matrix> TakeGroup(Loader& loader, const ModelSpec& spec, ProjectionGroup group,
-                           const std::vector<Loader::Part>& parts,
-                           const MatrixMaker<Matrix>& make) {
-  ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
-                   loader.Matrices(parts, InFeatures(spec, group)));
-  return make(MatrixRole::kLayer, matrices);
-}
-
-template <typename Matrix>
+template <typename Matrix, typename Stack>
 Status TakeExperts(Loader& loader, const ModelSpec& spec, const std::string& prefix,
-                   const MatrixMaker<Matrix>& make, LayerWeights<Matrix>& weights) {
+                   const MatrixMaker<Matrix>& make, const StackMaker<Stack>& make_stack,
+                   LayerWeights<Matrix, Stack>& weights) {
   const int64_t count = spec.experts->count;
   ASSIGN_OR_RETURN(const std::vector<TensorView> router,
                    loader.Matrices({{prefix + Site::Router().Path(), count}}, spec.hidden_size));
   ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
-  for (int64_t expert = 0; expert < count; ++expert) {
-    auto& of_expert = weights.experts.emplace_back();
-    for (const auto& [group, matrix] : {std::pair(ProjectionGroup::kGateUp, &of_expert.gate_up),
-                                        {ProjectionGroup::kDown, &of_expert.down}}) {
+  for (const auto& [group, stack] : {std::pair(ProjectionGroup::kGateUp, &weights.experts.gate_up),
+                                     {ProjectionGroup::kDown, &weights.experts.down}}) {
+    std::vector<std::vector<TensorView>> experts;
+    for (int64_t expert = 0; expert < count; ++expert) {
       const auto parts = PartsOf(spec, group, [&](Projection projection) {
         return prefix + Site::OfExpert(expert, projection).Path();
       });
-      ASSIGN_OR_RETURN(*matrix, TakeGroup(loader, spec, group, parts, make));
+      ASSIGN_OR_RETURN(experts.emplace_back(), loader.Matrices(parts, InFeatures(spec, group)));
     }
+    ASSIGN_OR_RETURN(*stack, make_stack(experts));
   }
   return OkStatus();
 }
 
-template <typename Matrix>
-StatusOr<LayerWeights<Matrix>> TakeLayer(Loader& loader, const ModelSpec& spec, int64_t layer,
-                                         const MatrixMaker<Matrix>& make) {
+template <typename Matrix, typename Stack>
+StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec& spec,
+                                                int64_t layer, const MatrixMaker<Matrix>& make,
+                                                const StackMaker<Stack>& make_stack) {
   const std::string prefix = StrCat("model.layers.", layer, ".");
-  LayerWeights<Matrix> weights;
+  LayerWeights<Matrix, Stack> weights;
   RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
   for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
     const auto parts = PartsOf(
         spec, group, [&](Projection projection) { return prefix + Site(projection).Path(); });
-    ASSIGN_OR_RETURN(weights[group].w, TakeGroup(loader, spec, group, parts, make));
+    ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
+                     loader.Matrices(parts, InFeatures(spec, group)));
+    ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
     if (HasBias(spec, group)) {
       ASSIGN_OR_RETURN(weights[group].bias, loader.Bias(parts));
     }
   }
-  if (spec.experts) RETURN_IF_ERROR(TakeExperts(loader, spec, prefix, make, weights));
+  if (spec.experts) {
+    RETURN_IF_ERROR(TakeExperts(loader, spec, prefix, make, make_stack, weights));
+  }
   return weights;
 }
 
 }  // namespace
 
-template <typename Matrix>
-StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
-                                           ThreadPool& threads, const LoadProgress& progress,
-                                           const MatrixMaker<Matrix>& make) {
-  ModelWeights<Matrix> weights;
+template <typename Matrix, typename Stack>
+StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
+                                                  ThreadPool& threads, const LoadProgress& progress,
+                                                  const MatrixMaker<Matrix>& make,
+                                                  const StackMaker<Stack>& make_stack) {
+  ModelWeights<Matrix, Stack> weights;
   weights.checkpoint = std::move(checkpoint);
   Loader loader(weights.checkpoint, spec, threads, progress);
   ASSIGN_OR_RETURN(weights.embedding, loader.Take(kEmbedding, {spec.vocab_size, spec.hidden_size}));
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    ASSIGN_OR_RETURN(weights.layers.emplace_back(), TakeLayer(loader, spec, layer, make));
+    ASSIGN_OR_RETURN(weights.layers.emplace_back(),
+                     TakeLayer(loader, spec, layer, make, make_stack));
   }
   ASSIGN_OR_RETURN(weights.final_norm, loader.Norm("model.norm", spec.hidden_size));
   // lm_head and adapters to it are linear: what logits are divided by may be divided by here.
@@ -252,18 +251,25 @@ StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpe
   return weights;
 }
 
-template StatusOr<ModelWeights<DeviceMatrix>> TakeWeights(Checkpoint, const ModelSpec&, ThreadPool&,
-                                                          const LoadProgress&,
-                                                          const MatrixMaker<DeviceMatrix>&);
+template StatusOr<ModelWeights<DeviceMatrix, DeviceMatrix>> TakeWeights(
+    Checkpoint, const ModelSpec&, ThreadPool&, const LoadProgress&,
+    const MatrixMaker<DeviceMatrix>&, const StackMaker<DeviceMatrix>&);
 
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, CpuContext& context,
                                     const LoadProgress& progress) {
   const DType layer_dtype = quantization == Quantization::kInt8 ? DType::kI8 : dtype;
-  return TakeWeights<PackedMatrix>(
+  return TakeWeights<PackedMatrix, std::vector<PackedMatrix>>(
       std::move(checkpoint), spec, context.threads(), progress,
       [&](MatrixRole role, const std::vector<TensorView>& parts) -> StatusOr<PackedMatrix> {
         return kernels::Pack(context, parts, role == MatrixRole::kLayer ? layer_dtype : dtype);
+      },
+      [&](const std::vector<std::vector<TensorView>>& experts) {
+        std::vector<PackedMatrix> matrices;
+        for (const std::vector<TensorView>& parts : experts) {
+          matrices.push_back(kernels::Pack(context, parts, layer_dtype));
+        }
+        return StatusOr<std::vector<PackedMatrix>>(std::move(matrices));
       });
 }
 

@@ -18,7 +18,8 @@
 
 namespace aril {
 
-template <typename Matrix>
+// `Matrix`: how a backend keeps one. `Stack`: how it keeps one of each expert of a layer.
+template <typename Matrix, typename Stack>
 struct LayerWeights {
   struct Group {
     Matrix w;                 // [out, in], the projections one below the other
@@ -38,20 +39,19 @@ struct LayerWeights {
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
   std::array<Group, kNumProjectionGroups> groups;
   // Of a mixture, in place of the last two groups.
-  struct Expert {
-    Matrix gate_up;  // as a group's
-    Matrix down;
+  struct Experts {
+    Stack gate_up;  // as a group's
+    Stack down;
   };
   Matrix router;  // [experts, hidden]
-  std::vector<Expert> experts;
+  Experts experts;
 };
 
-// `Matrix`: how a backend keeps one.
-template <typename Matrix>
+template <typename Matrix, typename Stack>
 struct ModelWeights {
   Checkpoint checkpoint;  // keeps the files mapped: `embedding` points into them
   TensorView embedding;   // [vocab, hidden]
-  std::vector<LayerWeights<Matrix>> layers;
+  std::vector<LayerWeights<Matrix, Stack>> layers;
   std::vector<float> final_norm;  // [hidden]
   Matrix lm_head;                 // [vocab, hidden]
 };
@@ -64,20 +64,25 @@ enum class MatrixRole { kLayer, kRouter, kLmHead };
 template <typename Matrix>
 using MatrixMaker =
     std::function<StatusOr<Matrix>(MatrixRole role, const std::vector<TensorView>& parts)>;
+// Likewise those of a layer's experts, each of its own parts.
+template <typename Stack>
+using StackMaker =
+    std::function<StatusOr<Stack>(const std::vector<std::vector<TensorView>>& experts)>;
 
 // Takes the weights of `spec` from the checkpoint.
 // InvalidArgument names the tensor that is missing, has another shape, is not finite, or that this
-// architecture does not have; errors of `make` are passed on.
-template <typename Matrix>
-StatusOr<ModelWeights<Matrix>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
-                                           ThreadPool& threads, const LoadProgress& progress,
-                                           const MatrixMaker<Matrix>& make);
+// architecture does not have; errors of `make` and `make_stack` are passed on.
+template <typename Matrix, typename Stack>
+StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
+                                                  ThreadPool& threads, const LoadProgress& progress,
+                                                  const MatrixMaker<Matrix>& make,
+                                                  const StackMaker<Stack>& make_stack);
 
 // How the matrices of the layers are kept. The embedding, lm_head and routers always have the
 // dtype.
 enum class Quantization { kNone, kInt8 };
 
-using PackedWeights = ModelWeights<kernels::PackedMatrix>;
+using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
 // Packed for the CPU in `dtype` (F32 or BF16), or in bytes (kernels/gemm/gemm.h).
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,

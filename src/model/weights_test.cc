@@ -58,9 +58,10 @@ TEST(LoadWeights, LoadsEveryGoldenInBothDTypes) {
         EXPECT_EQ(layer[ProjectionGroup::kQkv].w.k, spec->hidden_size);
         if (spec->experts) {
           EXPECT_EQ(layer.router.n, spec->experts->count);
-          EXPECT_EQ(layer.experts.size(), static_cast<size_t>(spec->experts->count));
-          EXPECT_EQ(layer.experts.back().gate_up.n, 2 * spec->intermediate_size);
-          EXPECT_EQ(layer.experts.back().down.k, spec->intermediate_size);
+          EXPECT_EQ(layer.experts.gate_up.size(), static_cast<size_t>(spec->experts->count));
+          EXPECT_EQ(layer.experts.down.size(), static_cast<size_t>(spec->experts->count));
+          EXPECT_EQ(layer.experts.gate_up.back().n, 2 * spec->intermediate_size);
+          EXPECT_EQ(layer.experts.down.back().k, spec->intermediate_size);
         } else {
           EXPECT_EQ(layer[ProjectionGroup::kDown].w.k, spec->intermediate_size);
         }
@@ -240,8 +241,8 @@ TEST(LoadWeights, KeepsExpertsInBytesButNotTheirRouter) {
                                    context, nullptr);
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(weights->layers[0].router.dtype, DType::kBF16);
-  EXPECT_EQ(weights->layers[0].experts[0].gate_up.dtype, DType::kI8);
-  EXPECT_EQ(weights->layers[0].experts[0].down.dtype, DType::kI8);
+  EXPECT_EQ(weights->layers[0].experts.gate_up[0].dtype, DType::kI8);
+  EXPECT_EQ(weights->layers[0].experts.down[0].dtype, DType::kI8);
 }
 
 TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {

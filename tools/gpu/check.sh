@@ -34,8 +34,8 @@ in_background() {
 rm -f "$dir"/logs/*
 all='*/Gpu'
 # Of what shares memory between threads; of what reads memory that another kernel writes.
-shared='*Mixed*/Gpu:*Long*/Gpu:*PagedGemm*/Gpu:CudaAttention*/Gpu:*Normalizes*/Gpu:CudaSampling*/Gpu'
-written='*Mixed*/Gpu:CudaAttention*/Gpu'
+shared='*Mixed*/Gpu:*Long*/Gpu:*PagedGemm*/Gpu:CudaAttention*/Gpu:*Normalizes*/Gpu:CudaSampling*/Gpu:*GroupedGemm*/Gpu:CudaExpert*/Gpu'
+written='*Mixed*/Gpu:CudaAttention*/Gpu:CudaExpert*/Gpu'
 in_background kernels "$dir/kernels_cuda_test" --gtest_filter="$all"
 in_background model "$dir/model_cuda_test" --gtest_filter="$all"
 if command -v compute-sanitizer >/dev/null; then

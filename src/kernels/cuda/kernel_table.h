@@ -8,7 +8,10 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/empty_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
+#include "kernels/experts/experts_cuda.h"
+#include "kernels/gemm/grouped_gemm_cuda.h"
 #include "kernels/gemm/paged_gemm_cuda.h"
+#include "kernels/lora/expert_lora_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/norm/norm_cuda.h"
 #include "kernels/rope/rope_cuda.h"
@@ -31,15 +34,26 @@ struct CudaKernels {
   int (*lora_shrink)(const CudaContext&, DType dtype, const LoraShrinkArgs&);
   int (*lora_expand)(const CudaContext&, DType dtype, const LoraExpandArgs&);
   int (*paged_gemm)(const CudaContext&, DType dtype, const PagedGemmArgs&);
+  int (*expert_lora_tiles)(const CudaContext&, const ExpertLoraTilesArgs&);
+  int (*expert_lora_shrink)(const CudaContext&, DType dtype, const ExpertLoraShrinkArgs&);
+  int (*expert_lora_expand)(const CudaContext&, DType dtype, const ExpertLoraExpandArgs&);
+  int (*grouped_gemm)(const CudaContext&, DType dtype, const GroupedGemmArgs&);
+  int (*choose_experts)(const CudaContext&, const ChooseExpertsArgs&);
+  int (*place_rows)(const CudaContext&, const PlaceRowsArgs&);
+  int (*add_experts)(const CudaContext&, const AddExpertsArgs&);
 };
 
-#define ARIL_CUDA_KERNELS(target)                                                                \
-  ::aril::kernels::CudaKernels {                                                                 \
-    .empty = target::LaunchEmpty, .embed = target::Embed, .embed_shrink = target::EmbedShrink,   \
-    .add_rms_norm = target::AddRmsNorm, .glu = target::Glu, .softcap = target::Softcap,          \
-    .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample, \
-    .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                        \
-    .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                          \
+#define ARIL_CUDA_KERNELS(target)                                                                 \
+  ::aril::kernels::CudaKernels {                                                                  \
+    .empty = target::LaunchEmpty, .embed = target::Embed, .embed_shrink = target::EmbedShrink,    \
+    .add_rms_norm = target::AddRmsNorm, .glu = target::Glu, .softcap = target::Softcap,           \
+    .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample,  \
+    .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                         \
+    .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                           \
+    .expert_lora_tiles = target::ExpertLoraTiles, .expert_lora_shrink = target::ExpertLoraShrink, \
+    .expert_lora_expand = target::ExpertLoraExpand, .grouped_gemm = target::GroupedGemm,          \
+    .choose_experts = target::ChooseExperts, .place_rows = target::PlaceRows,                     \
+    .add_experts = target::AddExperts,                                                            \
   }
 
 }  // namespace aril::kernels

@@ -37,6 +37,23 @@ ARIL_DEVICE float BlockSum(float value, float* scratch) {
   return sum;
 }
 
+// The sum of the values of this thread and of those before it, of a block of kThreads. `scratch`
+// [kThreads] in shared memory may be used again after the next barrier. All threads take part.
+template <int kThreads>
+ARIL_DEVICE int BlockPrefix(int value, int* scratch) {
+  const int thread = ThreadIdx();
+  scratch[thread] = value;
+  SyncThreads();
+#pragma unroll
+  for (int step = 1; step < kThreads; step *= 2) {
+    if (thread >= step) value += scratch[thread - step];
+    SyncThreads();
+    scratch[thread] = value;
+    SyncThreads();
+  }
+  return value;
+}
+
 }  // namespace aril::kernels::ARIL_CUDA_TARGET
 
 #endif  // ARIL_KERNELS_CUDA_REDUCE_H_

@@ -22,13 +22,13 @@ ARIL_DEVICE void MultiplyItem(const PagedGemmArgs& args, const PagedGemmItem& it
                  ? reinterpret_cast<const Element*>(item.w + col * item.w_stride_bytes)
                  : nullptr;
     };
-    Slice<Element> slice = {{row_of(first + group), row_of(first + group + 8)},
-                            x,
-                            args.x_stride,
-                            item.num_rows,
-                            0,
-                            args.k,
-                            aligned};
+    Slice<RowsBehindOneAnother<Element>> slice = {
+        {row_of(first + group), row_of(first + group + 8)},
+        {x, args.x_stride},
+        item.num_rows,
+        0,
+        args.k,
+        aligned};
     float totals[kSlots] = {};
     ShrinkTile<T>(slice, 0, num_chunks, tiles, totals);
     const int col = first + thread % 16;

@@ -22,20 +22,37 @@ inline constexpr int kSteps = kLoraSlice / 32;      // two instructions each
 inline constexpr int kTileStride = 20;
 inline constexpr int kTileFloats = 8 * kTileStride;
 
+// Where an item's rows of x are: one behind the other, or those that are listed.
+template <typename T>
+struct RowsBehindOneAnother {
+  using Element = T;
+  const Element* x;  // the first
+  int64_t stride;
+
+  ARIL_DEVICE const Element* Row(int row) const { return x + row * stride; }
+};
+template <typename T>
+struct ListedRows {
+  using Element = T;
+  const Element* x;
+  int64_t stride;
+  const int32_t* rows;
+
+  ARIL_DEVICE const Element* Row(int row) const { return x + rows[row] * stride; }
+};
+
 // One slice of the products of up to 16 ranks with up to 32 rows.
-template <typename Element>
+template <typename Rows>
 struct Slice {
+  using Element = typename Rows::Element;
   const Element* a[2];  // ranks g and g + 8 of the tile, or null
-  const Element* x;     // the item's first row
-  int64_t x_stride;
+  Rows x;
   int num_rows;
   int first;  // of `in`
   int in;
   bool aligned;
 
-  ARIL_DEVICE const Element* Row(int row) const {
-    return row < num_rows ? x + row * x_stride : nullptr;
-  }
+  ARIL_DEVICE const Element* Row(int row) const { return row < num_rows ? x.Row(row) : nullptr; }
 };
 
 template <typename T>
@@ -50,8 +67,8 @@ ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, cons
 }
 
 // All of A is on its way before the first product. The same arithmetic as below.
-template <typename T>
-ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+template <typename T, typename Rows>
+ARIL_DEVICE void MultiplyWholeSlice(const Slice<Rows>& slice, float (&sums)[kSlots][4]) {
   const int lane = ThreadIdx() % kWarpSize;
   const int first = slice.first + lane % 4 * 8;
   Vector16 a[2][kSteps];
@@ -80,12 +97,13 @@ ARIL_DEVICE void MultiplyWholeSlice(const Slice<uint16_t>& slice, float (&sums)[
 }
 
 // For the end of `in`, and rows that are not aligned.
-ARIL_DEVICE Vector16 LoadRagged(const Slice<uint16_t>& slice, const uint16_t* row, int first) {
+template <typename Rows>
+ARIL_DEVICE Vector16 LoadRagged(const Slice<Rows>& slice, const uint16_t* row, int first) {
   if (row != nullptr && slice.aligned && first + 8 <= slice.in) return Load16(row + first);
   return LoadEight(row, first, slice.in);
 }
-template <typename T>
-ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+template <typename T, typename Rows>
+ARIL_DEVICE void MultiplyRaggedSlice(const Slice<Rows>& slice, float (&sums)[kSlots][4]) {
   FollowPreviousKernel();
   const int lane = ThreadIdx() % kWarpSize;
 #pragma unroll 1
@@ -102,8 +120,8 @@ ARIL_DEVICE void MultiplyRaggedSlice(const Slice<uint16_t>& slice, float (&sums)
   }
 }
 
-template <typename T>
-ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots][4]) {
+template <typename T, typename Rows>
+ARIL_DEVICE void Multiply(T, const Slice<Rows>& slice, float (&sums)[kSlots][4]) {
   if (slice.aligned && slice.first + kLoraSlice <= slice.in) {
     MultiplyWholeSlice<T>(slice, sums);
   } else {
@@ -113,7 +131,8 @@ ARIL_DEVICE void Multiply(T, const Slice<uint16_t>& slice, float (&sums)[kSlots]
 
 // In fp32 there is no matrix instruction that keeps all bits; each lane adds up, in order, what it
 // would hold after one.
-ARIL_DEVICE void Multiply(F32, const Slice<float>& slice, float (&sums)[kSlots][4]) {
+template <typename Rows>
+ARIL_DEVICE void Multiply(F32, const Slice<Rows>& slice, float (&sums)[kSlots][4]) {
   FollowPreviousKernel();
   const int lane = ThreadIdx() % kWarpSize;
   const int end = slice.first + kLoraSlice < slice.in ? slice.first + kLoraSlice : slice.in;
@@ -151,9 +170,9 @@ inline constexpr size_t kShrinkTileBytes = kWarps * kSlots * kTileFloats * sizeo
 // totals[slot] is this thread's element of the products: row slot · 8 + thread / 16 of x, row
 // thread % 16 of the matrix. All threads of the block take part. Follows the previous kernel once
 // the matrix's first elements are under way.
-template <typename T>
-ARIL_DEVICE void ShrinkTile(Slice<typename T::Element>& slice, int first_chunk, int num_chunks,
-                            float* tiles, float (&totals)[kSlots]) {
+template <typename T, typename Rows>
+ARIL_DEVICE void ShrinkTile(Slice<Rows>& slice, int first_chunk, int num_chunks, float* tiles,
+                            float (&totals)[kSlots]) {
   const int thread = ThreadIdx(), warp = thread / kWarpSize;
   for (int chunk = first_chunk; chunk < first_chunk + num_chunks; ++chunk) {
     float sums[kSlots][4] = {};

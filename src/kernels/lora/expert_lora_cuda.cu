@@ -1,0 +1,271 @@
+// The operator's tiles (lora_cuda.cu), for work that the device finds out: which tiles there are,
+// and then, a few blocks for each multiprocessor, every entry, target, sixteen ranks or columns of
+// each of them in turn. What a tile has less of than the tables' most is passed over.
+
+#include "kernels/lora/expert_lora_cuda.h"
+
+#include "kernels/cuda/groups.h"
+#include "kernels/lora/expand_tile_cuda.h"
+#include "kernels/lora/shrink_tile_cuda.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+namespace {
+
+constexpr int kBlocksPerMultiprocessor = 4;  // as of lora_cuda.cu
+constexpr int kTileRows = kLoraExpandRows;
+static_assert(kTileRows <= kLoraShrinkRows);
+constexpr int kExpandCols = kWarps * kTileCols;  // of a piece of work
+
+ARIL_DEVICE const int32_t* RunsOfRows(const ExpertLoraTables* tables) {
+  return reinterpret_cast<const int32_t*>(tables + 1);
+}
+ARIL_DEVICE const ExpertLoraRun* RunsOf(const ExpertLoraTables* tables) {
+  return reinterpret_cast<const ExpertLoraRun*>(reinterpret_cast<const std::byte*>(tables) +
+                                                tables->runs_offset);
+}
+ARIL_DEVICE const ExpertLoraEntry* EntriesOf(const ExpertLoraTables* tables) {
+  return reinterpret_cast<const ExpertLoraEntry*>(reinterpret_cast<const std::byte*>(tables) +
+                                                  tables->entries_offset);
+}
+
+// --- Tiles: a block for each expert ---
+
+constexpr int kTilesThreads = 256;
+
+// Of places [first, end), whose rows ascend, the first whose row is not before `row`.
+ARIL_DEVICE int FirstPlaceOf(const ExpertPlaces& places, int first, int end, int row) {
+  while (first < end) {
+    const int middle = (first + end) / 2;
+    if (places.place_rows[middle] + places.first_row < row) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first;
+}
+
+// The tile that begins at a place of [first, end); of no places if none does.
+ARIL_DEVICE ExpertLoraTile TileAt(const ExpertLoraTilesArgs& args, int place, int first, int end) {
+  ExpertLoraTile tile;
+  if (place >= end) return tile;
+  const ExpertPlaces& places = args.places;
+  tile.run = RunsOfRows(args.tables)[places.first_row + places.place_rows[place]];
+  if (tile.run < 0) return tile;
+  const ExpertLoraRun run = RunsOf(args.tables)[tile.run];
+  const int begin = FirstPlaceOf(places, first, place, run.first_row);
+  if ((place - begin) % kTileRows != 0) return tile;
+  const int of_run = FirstPlaceOf(places, place, end, run.first_row + run.num_rows) - place;
+  tile.first_place = place;
+  tile.num_places = of_run < kTileRows ? of_run : kTileRows;
+  return tile;
+}
+
+ARIL_KERNEL(kTilesThreads)
+TilesKernel(ARIL_PARAMETER ExpertLoraTilesArgs args) {
+  FollowPreviousKernel();
+  int* const scratch = SharedMemory<int>();
+  const int expert = BlockIdx();
+  const int first = args.places.first_places[expert], end = args.places.first_places[expert + 1];
+  int count = 0;
+  for (int of_block = first; of_block < end; of_block += kTilesThreads) {
+    const ExpertLoraTile tile = TileAt(args, of_block + ThreadIdx(), first, end);
+    const int up_to = BlockPrefix<kTilesThreads>(tile.num_places > 0 ? 1 : 0, scratch);
+    if (tile.num_places > 0) args.tiles[first + count + up_to - 1] = tile;
+    count += scratch[kTilesThreads - 1];
+    SyncThreads();
+  }
+  if (ThreadIdx() == 0) args.counts[expert] = count;
+}
+
+// --- What is done for the tiles ---
+
+// A tile, and what of it a block is to do.
+struct Piece {
+  int expert;
+  int of_tile;  // number
+  ExpertLoraTile tile;
+  ExpertLoraRun run;
+};
+
+// Calls `work` with each piece that is this block's: of every tile `per_tile`. The same of all
+// tiles come one after the other: tiles that have less than others leave no block without work.
+// Shared memory: of CountPieces.
+template <typename Args, typename Work>
+ARIL_DEVICE void ForPieces(const Args& args, int per_tile, int* scratch, const Work& work) {
+  int* const ends = scratch + kThreads;
+  CountPieces<kThreads>(
+      args.places.experts, [&](int expert) { return args.counts[expert]; }, scratch, ends);
+  const int num_tiles = ends[args.places.experts - 1];
+  for (int i = BlockIdx(); i < num_tiles * per_tile; i += GridDim()) {
+    const PieceOfGroup of_expert = FindPiece(ends, args.places.experts, i % num_tiles);
+    const ExpertLoraTile tile =
+        args.tiles[args.places.first_places[of_expert.group] + of_expert.piece];
+    work(Piece{of_expert.group, i / num_tiles, tile, RunsOf(args.tables)[tile.run]});
+  }
+}
+size_t ForPiecesBytes(int experts) { return sizeof(int) * static_cast<size_t>(kThreads + experts); }
+
+// Of a target at an expert.
+template <typename Args>
+ARIL_DEVICE const LoraDeviceWeights* WeightsOf(const Args& args, const ExpertLoraEntry& entry,
+                                               int expert, int target) {
+  const ExpertLoraLayer layer = entry.layers[args.layer];
+  return layer.weights + expert * layer.per_expert + (args.first_site + target) * layer.per_site;
+}
+
+// Where V is.
+struct VPlace {
+  int64_t of_place;  // stride
+  int64_t of_entry;
+  int32_t of_target;
+  int32_t of_partial;
+
+  template <typename Args>
+  ARIL_DEVICE explicit VPlace(const Args& args)
+      : of_place(0), of_entry(0), of_target(0), of_partial(args.tables->max_rank) {
+    of_target = of_partial * args.partials;
+    of_entry = static_cast<int64_t>(of_target) * args.num_targets;
+    of_place = of_entry * args.tables->max_entries;
+  }
+  ARIL_DEVICE int64_t At(int place, int entry, int target) const {
+    return place * of_place + entry * of_entry + target * of_target;
+  }
+};
+
+// --- Shrink ---
+
+template <typename T, typename Rows>
+ARIL_DEVICE void ShrinkRows(const LoraDeviceWeights& weights, const Rows& x, bool x_aligned,
+                            int num_rows, int in, int first_rank, int first_chunk, int num_chunks,
+                            float* v, int64_t v_stride, float* tiles) {
+  using Element = typename T::Element;
+  const int rank = weights.rank, group = ThreadIdx() % kWarpSize / 4;
+  Slice<Rows> slice = {{RowOf<Element>(weights.a, rank, first_rank + group),
+                        RowOf<Element>(weights.a, rank, first_rank + group + 8)},
+                       x,
+                       num_rows,
+                       0,
+                       in,
+                       weights.a.aligned16 != 0 && x_aligned};
+  float totals[kSlots] = {};
+  ShrinkTile<T>(slice, first_chunk, num_chunks, tiles, totals);
+  const int of_rank = first_rank + ThreadIdx() % 16;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const int row = slot * 8 + ThreadIdx() / 16;
+    if (row < num_rows && of_rank < rank) v[row * v_stride + of_rank] = totals[slot];
+  }
+}
+
+// A piece: one entry, target, sixteen ranks and, if chunks are apart, one of them.
+template <typename T>
+ARIL_DEVICE void ShrinkPiece(const ExpertLoraShrinkArgs& args, const Piece& piece, int rank_tiles,
+                             float* tiles) {
+  using Element = typename T::Element;
+  const int partial = piece.of_tile % args.partials, after_partial = piece.of_tile / args.partials;
+  const int first_rank = after_partial % rank_tiles * kLoraRankTile;
+  const int after_rank = after_partial / rank_tiles;
+  const int target = after_rank % args.num_targets, e = after_rank / args.num_targets;
+  if (e >= piece.run.num_entries) return;  // the same for all threads of the block, as below
+  const LoraDeviceWeights& weights =
+      *WeightsOf(args, EntriesOf(args.tables)[piece.run.first_entry + e], piece.expert, target);
+  TrapUnless(weights.rank <= args.tables->max_rank, "a rank of at most the plan's");
+  if (first_rank >= weights.rank) return;
+  const int num_chunks = (args.in + kLoraChunk - 1) / kLoraChunk;
+  const auto* x = reinterpret_cast<const Element*>(args.x);
+  const bool aligned = IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0;
+  const VPlace v_place(args);
+  float* const v =
+      args.v + v_place.At(piece.tile.first_place, e, target) + partial * v_place.of_partial;
+  const auto shrink = [&](const auto& rows) {
+    ShrinkRows<T>(weights, rows, aligned, piece.tile.num_places, args.in, first_rank, partial,
+                  args.partials == 1 ? num_chunks : 1, v, v_place.of_place, tiles);
+  };
+  if (args.x_of_rows) {
+    shrink(ListedRows<Element>{x, args.x_stride, args.places.place_rows + piece.tile.first_place});
+  } else {
+    shrink(
+        RowsBehindOneAnother<Element>{x + piece.tile.first_place * args.x_stride, args.x_stride});
+  }
+}
+
+template <typename T>
+ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
+ShrinkKernel(ARIL_PARAMETER ExpertLoraShrinkArgs args) {
+  FollowPreviousKernel();
+  float* const tiles = SharedMemory<float>();
+  auto* const scratch = reinterpret_cast<int*>(tiles + kShrinkTileBytes / sizeof(float));
+  const int rank_tiles = (args.tables->max_rank + kLoraRankTile - 1) / kLoraRankTile;
+  const int per_tile = args.tables->max_entries * args.num_targets * rank_tiles * args.partials;
+  ForPieces(args, per_tile, scratch,
+            [&](const Piece& piece) { ShrinkPiece<T>(args, piece, rank_tiles, tiles); });
+}
+
+// --- Expand ---
+
+// A piece: some columns of a target, all entries.
+template <typename T>
+ARIL_DEVICE void ExpandPiece(const ExpertLoraExpandArgs& args, const Piece& piece, int col_tiles,
+                             float* staged) {
+  const int target = piece.of_tile / col_tiles;
+  const int first_col = piece.of_tile % col_tiles * kExpandCols;
+  const int num_cols = args.out - first_col;
+  const LoraExpandItem item = {.num_entries = piece.run.num_entries,
+                               .num_rows = piece.tile.num_places,
+                               .first_col = first_col,
+                               .num_cols = num_cols < kExpandCols ? num_cols : kExpandCols};
+  const ExpandPlace place = {
+      args.y + piece.tile.first_place * args.y_stride + static_cast<int64_t>(target) * args.out,
+      args.y_stride, nullptr, args.v};
+  const VPlace v_place(args);
+  ExpandItem<T>(
+      place, item,
+      [&](int e) {
+        const ExpertLoraEntry entry = EntriesOf(args.tables)[piece.run.first_entry + e];
+        const LoraDeviceWeights* weights = WeightsOf(args, entry, piece.expert, target);
+        TrapUnless(weights->rank <= args.tables->max_rank, "a rank of at most the plan's");
+        return LoraExpandEntry{.weights = weights,
+                               .v_offset = v_place.At(piece.tile.first_place, e, target),
+                               .v_partial_stride = v_place.of_partial,
+                               .v_stride = static_cast<int32_t>(v_place.of_place),
+                               .num_partials = args.partials,
+                               .weight = entry.weight};
+      },
+      staged);
+}
+
+template <typename T>
+ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
+ExpandKernel(ARIL_PARAMETER ExpertLoraExpandArgs args) {
+  FollowPreviousKernel();
+  TrapUnless(args.tables->max_rank <= args.max_rank, "ranks of at most the launch's max_rank");
+  auto* const scratch = SharedMemory<int>();
+  auto* const staged = reinterpret_cast<float*>(scratch + kThreads + args.places.experts);
+  const int col_tiles = (args.out + kExpandCols - 1) / kExpandCols;
+  ForPieces(args, args.num_targets * col_tiles, scratch,
+            [&](const Piece& piece) { ExpandPiece<T>(args, piece, col_tiles, staged); });
+}
+
+}  // namespace
+
+int ExpertLoraTiles(const CudaContext& context, const ExpertLoraTilesArgs& args) {
+  return LaunchKernel(context, {args.places.experts, kTilesThreads, kTilesThreads * sizeof(int)},
+                      TilesKernel, args);
+}
+
+int ExpertLoraShrink(const CudaContext& context, DType dtype, const ExpertLoraShrinkArgs& args) {
+  const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
+                             kShrinkTileBytes + ForPiecesBytes(args.places.experts)};
+  return LaunchFor(dtype, context, shape, ShrinkKernel<F32>, ShrinkKernel<Bf16>, ShrinkKernel<F16>,
+                   args);
+}
+
+int ExpertLoraExpand(const CudaContext& context, DType dtype, const ExpertLoraExpandArgs& args) {
+  const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
+                             ForPiecesBytes(args.places.experts) + ExpandItemBytes(args.max_rank)};
+  return LaunchFor(dtype, context, shape, ExpandKernel<F32>, ExpandKernel<Bf16>, ExpandKernel<F16>,
+                   args);
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
