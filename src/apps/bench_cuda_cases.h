@@ -41,6 +41,14 @@ StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(kernels::CudaDevice& device,
                                                     const std::vector<int64_t>& rows,
                                                     size_t cold_bytes);
 
+// Products of BF16 of the rows of each expert with its matrix, of that size: in one launch, and by
+// the library for one expert after the other, who must know on the host which rows it has. Rows
+// choose experts evenly. Their bytes are those of the experts that some row goes to, x, and y.
+// `gemm` must outlive them.
+StatusOr<std::vector<CudaKernelCase>> CudaExpertsCases(
+    kernels::CudaDevice& device, kernels::CudaGemm& gemm, const ExpertsSpec& experts,
+    const MatrixSize& size, const std::vector<int64_t>& rows, size_t cold_bytes);
+
 // A shrink and an expand for the whole batch; and such a pair for one adapter after the other.
 // Their bytes are the adapters', x, and y twice: each read or written once.
 StatusOr<std::vector<CudaKernelCase>> CudaLoraCases(kernels::CudaDevice& device,

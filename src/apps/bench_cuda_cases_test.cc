@@ -50,6 +50,24 @@ TEST_F(BenchCudaCases, ProductsAreRight) {
   EXPECT_EQ((*cases)[3].work.compared_to, 2u) << "the fastest, of as many rows";
 }
 
+TEST_F(BenchCudaCases, ExpertsAreRight) {
+  const auto gemm = kernels::MakeEmulatedGemm(*device_);
+  const ModelSpec spec = *SpecOfShape("tiny-moe");
+  for (const MatrixSize& size : MlpProducts(spec)) {
+    const auto cases = CudaExpertsCases(*device_, *gemm, *spec.experts, size, {1, 9}, kColdBytes);
+    ExpectRight(cases);
+    ASSERT_EQ(cases->size(), 2u * 2);
+    EXPECT_EQ((*cases)[0].num_kernels, 1);
+    const KernelWork& one_by_one = (*cases)[1].work;
+    EXPECT_EQ((*cases)[1].num_kernels, spec.experts->per_token) << "of one row";
+    EXPECT_EQ(one_by_one.compared_to, 0u);
+    const auto elements = static_cast<double>(spec.experts->per_token * size.in * size.out);
+    EXPECT_EQ(one_by_one.operations, 2 * elements);
+    EXPECT_EQ(one_by_one.bytes, 2 * elements + static_cast<double>(spec.experts->per_token *
+                                                                   (2 * size.in + 4 * size.out)));
+  }
+}
+
 TEST_F(BenchCudaCases, AdaptersOfAllRanksAreRight) {
   const MatrixSize size = AdaptedProjection(spec_, "gate");
   const auto cases =

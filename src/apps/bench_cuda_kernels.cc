@@ -72,6 +72,16 @@ class CudaBench {
           CudaAttentionCases(*device_, spec, AttentionBatchesOf(options_), options_.cold_bytes));
       return RunGroup(shape, cases);
     }
+    if (kernel == "experts") {
+      if (!spec.experts) return OkStatus();
+      for (const MatrixSize& size : MlpProducts(spec)) {
+        ASSIGN_OR_RETURN(const std::vector<CudaKernelCase> cases,
+                         CudaExpertsCases(*device_, *fastest_, *spec.experts, size, options_.rows,
+                                          options_.cold_bytes));
+        RETURN_IF_ERROR(RunGroup(shape, cases));
+      }
+      return OkStatus();
+    }
     for (const MatrixSize& size : LayerProducts(spec)) {
       ASSIGN_OR_RETURN(const std::vector<CudaKernelCase> cases,
                        CudaGemmCases(*device_, {.fastest = *fastest_, .invariant = *invariant_},

@@ -21,10 +21,15 @@ std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
 }  // namespace
 
 std::vector<MatrixSize> LayerProducts(const ModelSpec& spec) {
+  std::vector<MatrixSize> products = {{"qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size()},
+                                      {"o", spec.q_size(), spec.hidden_size}};
+  for (MatrixSize& size : MlpProducts(spec)) products.push_back(std::move(size));
+  return products;
+}
+
+std::vector<MatrixSize> MlpProducts(const ModelSpec& spec) {
   const std::string of_expert = spec.experts ? "expert's " : "";
-  return {{"qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size()},
-          {"o", spec.q_size(), spec.hidden_size},
-          {of_expert + "gate_up", spec.hidden_size, 2 * spec.intermediate_size},
+  return {{of_expert + "gate_up", spec.hidden_size, 2 * spec.intermediate_size},
           {of_expert + "down", spec.intermediate_size, spec.hidden_size}};
 }
 

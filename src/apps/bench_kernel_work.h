@@ -37,6 +37,8 @@ struct MatrixSize {
 
 // The products of a layer, as they are packed.
 std::vector<MatrixSize> LayerProducts(const ModelSpec& spec);
+// Of these, an MLP's: in a mixture each expert's.
+std::vector<MatrixSize> MlpProducts(const ModelSpec& spec);
 
 // "q", "o", "gate", "down": what adapters can be measured on.
 const std::vector<std::string>& BenchLoraProjections();

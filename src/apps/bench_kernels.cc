@@ -17,7 +17,11 @@ namespace {
 
 constexpr size_t kMinCalls = 3;
 constexpr char kCuda[] = "cuda";
-constexpr char kBytes[] = "gemm-int8";
+
+// Which of the kernels a device does not have, as one of its own. On the CPU, experts are products.
+std::string MissingKernel(const std::string& device) {
+  return device == kCuda ? "gemm-int8" : "experts";
+}
 
 // On the CPU.
 class Bench {
@@ -120,14 +124,15 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
-  static const std::vector<std::string> names = {"gemm", "gemm-int8", "lora", "attention"};
+  static const std::vector<std::string> names = {"gemm", "gemm-int8", "lora", "attention",
+                                                 "experts"};
   return names;
 }
 
 std::vector<std::string> KernelsOf(const BenchKernelsOptions& options) {
   if (!options.kernels.empty()) return options.kernels;
   std::vector<std::string> kernels = BenchKernelNames();
-  if (options.device == kCuda) std::erase(kernels, kBytes);
+  std::erase(kernels, MissingKernel(options.device));
   return kernels;
 }
 
@@ -154,12 +159,12 @@ Status BenchKernels(const BenchKernelsOptions& options, std::ostream& out, const
   RETURN_IF_ERROR(CheckNames("--kernel", options.kernels, "kernels", BenchKernelNames()));
   RETURN_IF_ERROR(CheckNames("--lora-projection", options.lora_projections, "projections",
                              BenchLoraProjections()));
-  if (options.device == kCuda) {
-    if (std::ranges::find(options.kernels, kBytes) != options.kernels.end()) {
-      return InvalidArgument("--kernel gemm-int8: there is none for --device cuda");
-    }
-    return BenchCudaKernels(options, out);
+  const std::string missing = MissingKernel(options.device);
+  if (std::ranges::find(options.kernels, missing) != options.kernels.end()) {
+    return InvalidArgument(
+        StrCat("--kernel ", missing, ": there is none for --device ", options.device));
   }
+  if (options.device == kCuda) return BenchCudaKernels(options, out);
   ASSIGN_OR_RETURN(const kernels::Isa isa, kernels::ChooseIsa(options.isa));
   return Bench(options, isa, out, clock).Run();
 }

@@ -17,7 +17,7 @@
 
 namespace aril {
 
-// "gemm", "gemm-int8", "lora", "attention".
+// "gemm", "gemm-int8", "lora", "attention", "experts"; not every device has all of them.
 const std::vector<std::string>& BenchKernelNames();
 
 struct BenchKernelsOptions {

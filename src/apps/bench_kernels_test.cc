@@ -94,12 +94,16 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   BenchKernelsOptions options = SmallOptions();
   options.kernels = {"conv"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
-              HasSubstr("--kernel conv: kernels are gemm, gemm-int8, lora, attention"));
+              HasSubstr("--kernel conv: kernels are gemm, gemm-int8, lora, attention, experts"));
   options = SmallOptions();
   options.device = "cuda";
   options.kernels = {"gemm-int8"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
               HasSubstr("--kernel gemm-int8: there is none for --device cuda"));
+  options = SmallOptions();
+  options.kernels = {"experts"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel experts: there is none for --device cpu"));
   options = SmallOptions();
   options.lora_projections = {"query"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
