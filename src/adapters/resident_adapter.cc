@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <type_traits>
 
 #include "base/check.h"
@@ -175,17 +176,37 @@ T Narrow(float value) {
   if constexpr (std::is_same_v<T, float>) return value;
 }
 
-// Columns that are far from each other, each value by itself.
+// Columns that are far from each other, each value by itself, of a tensor of that type.
+template <typename T, typename From>
+void CopyDistantColumnsOf(const Source& from, const kernels::MatrixRun& run, T* to) {
+  const int64_t cols = from.tensor->shape[1];
+  const int64_t first_col = from.first_col + run.first_row * from.col_step;
+  for (int64_t i = 0; i < from.width; ++i) {
+    const int64_t first = (from.first_row + i) * cols + first_col;
+    for (int32_t j = 0; j < run.num_rows; ++j) {
+      From value;
+      const auto at = static_cast<size_t>(first + j * from.col_step);
+      std::memcpy(&value, from.tensor->data + at * sizeof(value), sizeof(value));
+      if constexpr (std::is_same_v<T, From>) {
+        to[j * from.width + i] = value;
+      } else if constexpr (std::is_same_v<From, float>) {
+        to[j * from.width + i] = Narrow<T>(value);
+      } else {
+        to[j * from.width + i] = Narrow<T>(ToFloat(value));
+      }
+    }
+  }
+}
 template <typename T>
 void CopyDistantColumns(const Source& from, const kernels::MatrixRun& run, T* to) {
-  const int64_t cols = from.tensor->shape[1];
-  for (int64_t i = 0; i < from.width; ++i) {
-    for (int32_t j = 0; j < run.num_rows; ++j) {
-      const int64_t col = from.first_col + (run.first_row + j) * from.col_step;
-      float value = 0;
-      CopyAsFloat(*from.tensor, (from.first_row + i) * cols + col, 1, &value);
-      to[j * from.width + i] = Narrow<T>(value);
-    }
+  switch (from.tensor->dtype) {
+    case DType::kF32:
+      return CopyDistantColumnsOf<T, float>(from, run, to);
+    case DType::kBF16:
+      return CopyDistantColumnsOf<T, BF16>(from, run, to);
+    default:
+      CHECK(from.tensor->dtype == DType::kF16);
+      return CopyDistantColumnsOf<T, F16>(from, run, to);
   }
 }
 
