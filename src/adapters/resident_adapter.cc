@@ -181,6 +181,8 @@ template <typename T, typename From>
 void CopyDistantColumnsOf(const Source& from, const kernels::MatrixRun& run, T* to) {
   const int64_t cols = from.tensor->shape[1];
   const int64_t first_col = from.first_col + run.first_row * from.col_step;
+  CHECK_LE(from.first_row + from.width, from.tensor->shape[0]);
+  CHECK_LT(first_col + (run.num_rows - 1) * from.col_step, cols);
   for (int64_t i = 0; i < from.width; ++i) {
     const int64_t first = (from.first_row + i) * cols + first_col;
     for (int32_t j = 0; j < run.num_rows; ++j) {

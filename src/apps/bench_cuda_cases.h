@@ -42,8 +42,8 @@ StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(kernels::CudaDevice& device,
                                                     size_t cold_bytes);
 
 // Products of BF16 of the rows of each expert with its matrix, of that size: in one launch, and by
-// the library for one expert after the other, who must know on the host which rows it has. Rows
-// choose experts evenly. Their bytes are those of the experts that some row goes to, x, and y.
+// the library for one expert after the other, for which the host has to know who has which rows.
+// Rows choose experts evenly. Their bytes are those of the experts that some row goes to, x, and y.
 // `gemm` must outlive them.
 StatusOr<std::vector<CudaKernelCase>> CudaExpertsCases(
     kernels::CudaDevice& device, kernels::CudaGemm& gemm, const ExpertsSpec& experts,

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kMinCalls = 3;
 constexpr char kCuda[] = "cuda";
 
-// Which of the kernels a device does not have, as one of its own. On the CPU, experts are products.
+// The one of the kernels that a device does not have. On the CPU, experts are calls of gemm.
 std::string MissingKernel(const std::string& device) {
   return device == kCuda ? "gemm-int8" : "experts";
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "base/checked.h"
 #include "kernels/lora/expert_lora_cuda.h"
 #include "kernels/lora/lora_plan.h"
+#include "model/backend.h"
 
 namespace aril {
 namespace {
@@ -72,12 +72,12 @@ std::vector<LoraWeights> ExpertWeightsOf(const ResidentAdapter& adapter, int64_t
   return weights;
 }
 
-// Something described as bytes that will lie at `at` on the device: parts of a fixed size, then
-// runs of the matrices. Nothing is written in a first pass, which finds the size.
+// Something described as bytes that will lie at `at` on the device, written to `copy`: parts of a
+// fixed size, and runs of matrices. Both are null in a first pass, which finds the size.
 class Writer {
  public:
-  Writer(const kernels::CudaDevice& device, std::byte* at, std::vector<std::byte>* bytes)
-      : device_(device), at_(at), bytes_(bytes) {}
+  Writer(const kernels::CudaDevice& device, std::byte* at, std::byte* copy)
+      : device_(device), at_(at), copy_(copy) {}
 
   size_t size_bytes() const { return RoundUp(end_, kAlignment); }
 
@@ -90,7 +90,7 @@ class Writer {
   }
   template <typename T>
   void Set(size_t offset, size_t index, const T& value) {
-    if (bytes_ != nullptr) std::memcpy(&(*bytes_)[offset + index * sizeof(T)], &value, sizeof(T));
+    if (copy_ != nullptr) std::memcpy(copy_ + offset + index * sizeof(T), &value, sizeof(T));
   }
   // Null in the first pass.
   template <typename T>
@@ -100,12 +100,13 @@ class Writer {
 
   // A matrix that kernels get in another way must be on the device as well.
   void CheckOwned(const LoraMatrix& matrix) const {
+    if (copy_ == nullptr) return;
     for (const MatrixRun& run : matrix.runs) CHECK(device_.OwnsAll({&run.data, 1}));
   }
 
   LoraDeviceMatrix Describe(const LoraMatrix& matrix) {
     const size_t offset = Reserve<MatrixRun>(matrix.runs.size());
-    if (bytes_ == nullptr) return {};
+    if (copy_ == nullptr) return {};
     CheckOwned(matrix);
     for (size_t i = 0; i < matrix.runs.size(); ++i) Set(offset, i, matrix.runs[i]);
     return kernels::DescribeLoraMatrix(matrix, Address<MatrixRun>(offset));
@@ -121,7 +122,7 @@ class Writer {
  private:
   const kernels::CudaDevice& device_;
   std::byte* at_;
-  std::vector<std::byte>* bytes_;
+  std::byte* copy_;
   size_t end_ = 0;
 };
 
@@ -225,8 +226,9 @@ CudaAdapters::~CudaAdapters() = default;
 
 StatusOr<CudaAdapters::Place> CudaAdapters::TakePlace(size_t place_bytes) {
   constexpr size_t kBoardsKept = 8;
-  Shelf& shelf =
-      shelves_.try_emplace(place_bytes, place_bytes, kept_bytes_ / kBoardsKept).first->second;
+  std::unique_ptr<Shelf>& found = shelves_[place_bytes];
+  if (found == nullptr) found = std::make_unique<Shelf>(place_bytes, kept_bytes_ / kBoardsKept);
+  Shelf& shelf = *found;
   if (!shelf.is_full()) return shelf.Take();
   auto oldest = known_.end();
   for (auto it = known_.begin(); it != known_.end(); ++it) {
@@ -235,11 +237,14 @@ StatusOr<CudaAdapters::Place> CudaAdapters::TakePlace(size_t place_bytes) {
   }
   const bool all_wanted = oldest == known_.end() || oldest->second.last_use == num_calls_;
   if (all_wanted || shelf.size_bytes() < kept_bytes_) {
-    RETURN_IF_ERROR(shelf.Grow(device_));
-    return shelf.Take();
+    const Status grown = shelf.Grow(device_);
+    if (grown.ok()) return shelf.Take();
+    if (all_wanted || grown.code() != StatusCode::kResourceExhausted) return grown;
   }
-  // Its copy may still have to be read for the step before.
-  if (oldest->second.last_use == num_calls_ - 1) RETURN_IF_ERROR(device_.Synchronize());
+  // Its copy may still have to be read for a step that is under way.
+  if (oldest->second.last_use > num_calls_ - Backend::kMaxStepsUnderWay) {
+    RETURN_IF_ERROR(device_.Synchronize());
+  }
   const Place place = oldest->second.place;
   known_.erase(oldest);
   return place;
@@ -256,10 +261,8 @@ StatusOr<CudaAdapters::Table> CudaAdapters::FindPart(const ResidentAdapter& adap
   };
   const size_t size_bytes = describe(Writer(device_, nullptr, nullptr)).second;
   ASSIGN_OR_RETURN(const Place place, TakePlace(std::bit_ceil(size_bytes)));
-  std::vector<std::byte> bytes(size_bytes);
-  const Table table = describe(Writer(device_, place.at, &bytes)).first;
-  std::memcpy(place.copy, bytes.data(), bytes.size());
-  RETURN_IF_ERROR(device_.CopyToDevice(place.at, place.copy, bytes.size()));
+  const Table table = describe(Writer(device_, place.at, place.copy)).first;
+  RETURN_IF_ERROR(device_.CopyToDevice(place.at, place.copy, size_bytes));
   known_.emplace(key, Known{table, place, num_calls_});
   return table;
 }

@@ -4,8 +4,10 @@
 #define ARIL_MODEL_CUDA_ADAPTERS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,8 +23,9 @@ namespace aril {
 
 // Tables of the adapters that were used last, on the device. What an adapter has is described when
 // it is used for the first time, in a place of as many bytes, to the next power of two. Of places
-// of one size there are as many as one step wants, or as fit into `kept_bytes`; when all are taken,
-// the next one is that whose last use is longest ago. Used by one thread.
+// of one size there are as many as one step wants, or as fit into `kept_bytes` if the device has
+// memory for them; when all are taken, that one is given on whose last use is longest ago. Used by
+// one thread.
 class CudaAdapters {
  public:
   // Of a layer, what all rows go through: the projections, and a mixture's router.
@@ -80,8 +83,8 @@ class CudaAdapters {
   const ModelSpec& spec_;
   size_t kept_bytes_;
   int64_t num_calls_ = 0;
-  std::map<size_t, Shelf> shelves_;                  // by the bytes of a place
-  std::map<std::pair<int64_t, Part>, Known> known_;  // by serial
+  std::map<size_t, std::unique_ptr<Shelf>> shelves_;  // by the bytes of a place
+  std::map<std::pair<int64_t, Part>, Known> known_;   // by serial
 };
 
 }  // namespace aril

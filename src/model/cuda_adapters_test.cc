@@ -28,19 +28,28 @@ class Copies {
     tables_ = std::make_unique<CudaAdapters>(*device_, spec_, kKeptBytes);
   }
 
-  // What is described of them is right.
-  std::vector<CudaAdapters::Table> Find(const std::vector<size_t>& indices) {
+  kernels::CudaDevice& device() { return *device_; }
+  const ResidentAdapter& operator[](size_t index) const { return adapters_[index]; }
+
+  // Without waiting for the device.
+  StatusOr<std::vector<CudaAdapters::Table>> TryFind(const std::vector<size_t>& indices) {
     std::vector<const ResidentAdapter*> wanted;
     for (const size_t i : indices) wanted.push_back(&adapters_[i]);
-    std::vector<CudaAdapters::Table> found = Value(tables_->Find(wanted));
+    return tables_->Find(wanted);
+  }
+
+  // What is described of them is right.
+  std::vector<CudaAdapters::Table> Find(const std::vector<size_t>& indices) {
+    std::vector<CudaAdapters::Table> found = Value(TryFind(indices));
     Require(device_->Synchronize());
-    CHECK_EQ(found.size(), wanted.size());
-    for (size_t i = 0; i < wanted.size(); ++i) {
+    CHECK_EQ(found.size(), indices.size());
+    for (size_t i = 0; i < indices.size(); ++i) {
       SCOPED_TRACE(testing::Message() << "adapter " << indices[i]);
-      for (int64_t layer = 0; layer < wanted[i]->num_layers(); ++layer) {
-        ExpectDescribed(*wanted[i], found[i], layer);
+      const ResidentAdapter& adapter = adapters_[indices[i]];
+      for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
+        ExpectDescribed(adapter, found[i], layer);
       }
-      ExpectOuterDescribed(wanted[i]->outer(), found[i]);
+      ExpectOuterDescribed(adapter.outer(), found[i]);
     }
     return found;
   }
@@ -150,6 +159,42 @@ TEST(CudaAdapters, AStepMayHaveMoreThanAreKept) {
     EXPECT_EQ(places.size(), kAdapters);
     copies.Find(all);
   }
+}
+
+// A place may be given on while the device has still to be given what its last owner's step reads.
+TEST(CudaAdapters, ACopyThatIsUnderWayIsNotOverwritten) {
+  const Golden golden(SourcePath("tests/goldens/llama-f32-sharded"));
+  Copies copies(golden, golden.adapters.front(), 100);
+  const void* const first = copies.Find({0})[0].weights;
+  size_t last = 1;  // the first that gets the place of another one: of all others there are `last`
+  while (copies.Find({last})[0].weights != first) ++last;
+  const std::vector<CudaAdapters::Table> of_step = Value(copies.TryFind({0}));
+  std::vector<kernels::LoraDeviceWeights> read(kNumProjections);
+  Require(
+      copies.device().CopyToHost(read.data(), of_step[0].weights, std::span(read).size_bytes()));
+  // All others are wanted together with one that takes its place.
+  std::vector<size_t> next_step = {1};
+  for (size_t i = 2; i <= last; ++i) next_step.push_back(i);
+  const std::vector<CudaAdapters::Table> of_next = Value(copies.TryFind(next_step));
+  EXPECT_EQ(of_next[0].weights, of_step[0].weights);
+  Require(copies.device().Synchronize());
+  for (size_t p = 0; p < kNumProjections; ++p) {
+    const kernels::LoraWeights& weights = copies[0].Layer(0)[p];
+    ASSERT_EQ(read[p].rank, weights.rank);
+    if (weights.rank > 0) EXPECT_EQ(read[p].a.first_data, weights.a.runs[0].data);
+  }
+}
+
+TEST(CudaAdapters, WithoutMemoryForMorePlacesTheyAreGivenOn) {
+  const Golden golden(SourcePath("tests/goldens/llama-f32-sharded"));
+  Copies copies(golden, golden.adapters.front(), 100);
+  copies.Find({0});
+  const int64_t free = Value(copies.device().FreeBytes());
+  const auto others = kernels::Allocate(copies.device(), static_cast<size_t>(free));
+  for (size_t i = 1; i < 100; ++i) copies.Find({i});
+  std::vector<size_t> all(100);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  EXPECT_EQ(copies.TryFind(all).status().code(), StatusCode::kResourceExhausted);
 }
 
 // What adapters of experts take is for the layers that they change.

@@ -307,8 +307,8 @@ Status CudaBackend::Experts(int64_t layer) {
   if (shape_.expert_chunk_rows > 0) {
     args.adapters = {.tables = InTable<kernels::ExpertLoraTables>(step_.expert_lora),
                      .max_rank = shape_.max_rank,
-                     .v = memory_->lora_v.as<float>(),
-                     .chunk_rows = shape_.expert_chunk_rows};
+                     .v = memory_->lora_v.as<float>()};
+    args.chunk_rows = shape_.expert_chunk_rows;
   }
   return experts_.Run(WeightsOf(layer), args);
 }

@@ -12,7 +12,10 @@
 namespace aril {
 namespace {
 
-// 128 MB, which hardly any step needs: it is eight adapters on a row, of which one has rank 512.
+static_assert(kernels::kMaxDeviceExperts <= kernels::kGroupedGemmMaxGroups);
+
+// Fewer rows go at a time where V would have more floats: of Qwen3-30B-A3B 512 where one row has
+// eight adapters, and one adapter rank 512.
 constexpr int64_t kMaxVFloats = int64_t{32} << 20;
 
 // Of V, of a row in a step of so many.
@@ -25,6 +28,21 @@ int64_t VFloatsOfRow(const ModelSpec& spec, int32_t rows, int32_t max_entries, i
 }
 
 }  // namespace
+
+Status CudaExperts::Supports(const ModelSpec& spec) {
+  if (!spec.experts) return OkStatus();
+  if (spec.experts->count > kernels::kMaxDeviceExperts) {
+    return InvalidArgument(StrCat("a layer has ", spec.experts->count,
+                                  " experts; on a GPU there must be at most ",
+                                  kernels::kMaxDeviceExperts, ": use --device cpu"));
+  }
+  if (spec.experts->per_token > kernels::kMaxDeviceExpertsPerRow) {
+    return InvalidArgument(StrCat("num_experts_per_tok is ", spec.experts->per_token,
+                                  "; on a GPU it must be at most ",
+                                  kernels::kMaxDeviceExpertsPerRow, ": use --device cpu"));
+  }
+  return OkStatus();
+}
 
 // Bytes of the buffers that cuda_experts.h describes.
 struct CudaExperts::Sizes {
@@ -55,6 +73,20 @@ size_t CudaExperts::SizeBytes(const ModelSpec& spec, DType dtype, int64_t max_ro
          sizes.lora_tiles + sizes.output + sizes.activated;
 }
 
+Status CudaExperts::Reserve(int64_t max_rows) {
+  const Sizes sizes = SizesOf(spec_, dtype_, max_rows);
+  RETURN_IF_ERROR(ReserveBuffer(device_, logits_, sizes.logits));
+  RETURN_IF_ERROR(ReserveBuffer(device_, chosen_, sizes.chosen));
+  RETURN_IF_ERROR(ReserveBuffer(device_, row_weights_, sizes.chosen));
+  RETURN_IF_ERROR(ReserveBuffer(device_, first_places_, sizes.first_places));
+  RETURN_IF_ERROR(ReserveBuffer(device_, place_rows_, sizes.places));
+  RETURN_IF_ERROR(ReserveBuffer(device_, places_, sizes.places));
+  RETURN_IF_ERROR(ReserveBuffer(device_, lora_tiles_, sizes.lora_tiles));
+  RETURN_IF_ERROR(ReserveBuffer(device_, lora_counts_, sizes.first_places));
+  RETURN_IF_ERROR(ReserveBuffer(device_, output_, sizes.output));
+  return ReserveBuffer(device_, activated_, sizes.activated);
+}
+
 int32_t CudaExperts::ChunkRows(const ModelSpec& spec, int32_t rows, int32_t max_entries,
                                int32_t max_rank) {
   const int64_t floats_each = VFloatsOfRow(spec, rows, max_entries, max_rank);
@@ -68,35 +100,6 @@ int64_t CudaExperts::VFloats(const ModelSpec& spec, int32_t rows, int32_t max_en
          VFloatsOfRow(spec, rows, max_entries, max_rank);
 }
 
-Status CudaExperts::Supports(const ModelSpec& spec) {
-  if (!spec.experts) return OkStatus();
-  if (spec.experts->count > kernels::kMaxDeviceExperts) {
-    return InvalidArgument(StrCat("a layer has ", spec.experts->count,
-                                  " experts; on a GPU there must be at most ",
-                                  kernels::kMaxDeviceExperts, ": use --device cpu"));
-  }
-  if (spec.experts->per_token > kernels::kMaxDeviceExpertsPerRow) {
-    return InvalidArgument(StrCat("num_experts_per_tok is ", spec.experts->per_token,
-                                  "; on a GPU it must be at most ",
-                                  kernels::kMaxDeviceExpertsPerRow, ": use --device cpu"));
-  }
-  return OkStatus();
-}
-
-Status CudaExperts::Reserve(int64_t max_rows) {
-  const Sizes sizes = SizesOf(spec_, dtype_, max_rows);
-  RETURN_IF_ERROR(ReserveBuffer(device_, logits_, sizes.logits));
-  RETURN_IF_ERROR(ReserveBuffer(device_, chosen_, sizes.chosen));
-  RETURN_IF_ERROR(ReserveBuffer(device_, weights_, sizes.chosen));
-  RETURN_IF_ERROR(ReserveBuffer(device_, first_places_, sizes.first_places));
-  RETURN_IF_ERROR(ReserveBuffer(device_, place_rows_, sizes.places));
-  RETURN_IF_ERROR(ReserveBuffer(device_, places_, sizes.places));
-  RETURN_IF_ERROR(ReserveBuffer(device_, lora_tiles_, sizes.lora_tiles));
-  RETURN_IF_ERROR(ReserveBuffer(device_, lora_counts_, sizes.first_places));
-  RETURN_IF_ERROR(ReserveBuffer(device_, output_, sizes.output));
-  return ReserveBuffer(device_, activated_, sizes.activated);
-}
-
 Status CudaExperts::Run(const DeviceWeights::Layer& weights, const Args& args) {
   RETURN_IF_ERROR(device_.Check(
       device_.kernels().choose_experts(device_.context(),
@@ -107,11 +110,10 @@ Status CudaExperts::Run(const DeviceWeights::Layer& weights, const Args& args) {
                                         .per_row = static_cast<int32_t>(spec_.experts->per_token),
                                         .normalized = spec_.experts->normalized,
                                         .chosen = chosen_.as<int32_t>(),
-                                        .weights = weights_.as<float>()}),
+                                        .weights = row_weights_.as<float>()}),
       "the choice of experts"));
-  const int32_t chunk_rows = args.adapters.chunk_rows;
-  for (int32_t first = 0; first < args.rows; first += chunk_rows) {
-    RETURN_IF_ERROR(RunChunk(weights, args, {first, std::min(args.rows - first, chunk_rows)}));
+  for (int32_t first = 0; first < args.rows; first += args.chunk_rows) {
+    RETURN_IF_ERROR(RunChunk(weights, args, {first, std::min(args.rows - first, args.chunk_rows)}));
   }
   return OkStatus();
 }
@@ -150,7 +152,7 @@ Status CudaExperts::RunChunk(const DeviceWeights::Layer& weights, const Args& ar
   return device_.Check(device_.kernels().add_experts(
                            device_.context(), {.y = output_.as<float>(),
                                                .places = places_.as<int32_t>(),
-                                               .weights = weights_.as<float>() + first_chosen,
+                                               .weights = row_weights_.as<float>() + first_chosen,
                                                .rows = chunk.rows,
                                                .per_row = per_row,
                                                .size = hidden,

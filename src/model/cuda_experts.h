@@ -7,6 +7,7 @@
 #ifndef ARIL_MODEL_CUDA_EXPERTS_H_
 #define ARIL_MODEL_CUDA_EXPERTS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/status.h"
@@ -50,14 +51,14 @@ class CudaExperts {
     const kernels::ExpertLoraTables* tables = nullptr;  // null: nothing
     int32_t max_rank = 0;                               // at least theirs
     float* v = nullptr;                                 // [VFloats]
-    int32_t chunk_rows = kMaxChunkRows;                 // at most
   };
   struct Args {
     int64_t layer = 0;
-    const std::byte* x = nullptr;       // [rows, hidden] in the dtype
-    int32_t rows = 0;                   // of the launch
-    const int32_t* num_rows = nullptr;  // on the device: of these, those that there are
-    float* out = nullptr;               // fp32 [rows, hidden]
+    const std::byte* x = nullptr;        // [rows, hidden] in the dtype
+    int32_t rows = 0;                    // of the launch
+    const int32_t* num_rows = nullptr;   // on the device: of these, those that there are
+    float* out = nullptr;                // fp32 [rows, hidden]
+    int32_t chunk_rows = kMaxChunkRows;  // at most; with adapters, ChunkRows
     Adapters adapters;
   };
   // out = what a layer's experts make of x, by logits().
@@ -90,7 +91,7 @@ class CudaExperts {
   const ModelSpec& spec_;
   DType dtype_;
   kernels::DeviceBuffer logits_;
-  kernels::DeviceBuffer chosen_, weights_;  // [max_rows, per_token]: int32, fp32
+  kernels::DeviceBuffer chosen_, row_weights_;  // [max_rows, per_token]: int32, fp32
   // Of a chunk's rows and places (kernels/experts/experts_cuda.h).
   kernels::DeviceBuffer first_places_, place_rows_, places_;  // int32
   kernels::DeviceBuffer lora_tiles_, lora_counts_;            // of the adapters' part

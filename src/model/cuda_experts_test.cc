@@ -80,7 +80,7 @@ TEST_P(CudaExpertsTest, ChunksOfRowsChangeNoBit) {
                          .max_rank = plan.max_rank(),
                          .v = v.as<float>()};
       }
-      args.adapters.chunk_rows = chunk_rows;
+      args.chunk_rows = chunk_rows;
       Require(experts.Run(weights.layers[1], args));
       return kernels::Download<float>(*device, out);
     };

@@ -10,7 +10,8 @@ namespace aril {
 namespace {
 
 // Each has some hundred launches, at about 10 KB of the device's memory: for a model of 32 layers,
-// whose adapters change all projections, 6 MB; twice as much for Qwen3-30B-A3B. More shapes than that do not come again and again.
+// whose adapters change all projections, 6 MB; twice as much for Qwen3-30B-A3B. More shapes than
+// that do not come again and again.
 constexpr size_t kMaxGraphs = 64;
 
 }  // namespace

@@ -180,7 +180,7 @@ void CudaStep::PlanAdapters(const ModelSpec& spec, int num_multiprocessors) {
 void CudaStep::PlanExperts() {
   std::vector<kernels::ExpertLoraSegment> segments;
   for (size_t i = 0; i < tables_.size(); ++i) {
-    if (tables_[i].experts == nullptr) continue;
+    if (tables_[i].expert_rank == 0) continue;
     const BatchSegment& segment = batch_.segments[i];
     segments.push_back({segment.first_row, segment.num_rows, segment.weight, tables_[i].experts,
                         tables_[i].expert_rank});
@@ -225,7 +225,6 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
                            .attention = shape_.attention,
                            .touched = shape_.touched,
-                           .expert_chunk_rows = shape_.expert_chunk_rows,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
   PartBytes bytes;
@@ -251,7 +250,6 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   }
   if (experts_) {
     bytes.expert_lora = kernels::MaxExpertLoraTableBytes(rounded.rows, kMaxRoundedEntries);
-    if (experts_->table_bytes(rounded.rows) > bytes.expert_lora) return false;
     rounded.expert_chunk_rows =
         CudaExperts::ChunkRows(spec, rounded.rows, kMaxRoundedEntries, rounded.max_rank);
     v_floats = std::max(

@@ -38,7 +38,8 @@ ARIL_DEVICE float BlockSum(float value, float* scratch) {
 }
 
 // The sum of the values of this thread and of those before it, of a block of kThreads. `scratch`
-// [kThreads] in shared memory may be used again after the next barrier. All threads take part.
+// [kThreads] in shared memory has these sums of all threads then, the last one being that of all
+// values, and may be used again after the next barrier. All threads take part.
 template <int kThreads>
 ARIL_DEVICE int BlockPrefix(int value, int* scratch) {
   const int thread = ThreadIdx();

@@ -23,7 +23,8 @@ constexpr int kStages = 3;
 // Of a stage in shared memory: rows of 64 elements, first the columns', then the rows'.
 constexpr int kStageVectors = (kCols + kRows) * kUnits;
 constexpr size_t kStagesBytes = sizeof(Vector16) * kStages * kStageVectors;
-// Three times 72 KB are what a multiprocessor's shared memory holds.
+// Three times 72 KB, and what is counted of up to 640 groups, are what a multiprocessor of a Hopper
+// has of shared memory.
 constexpr int kBlocksPerMultiprocessor = 3;
 
 // Rows of a thread's copies: 8 threads copy a row.
@@ -53,7 +54,7 @@ ARIL_DEVICE int TilesOf(const GroupedGemmArgs& args, int group) {
   return (RowsOf(args, group) + kRows - 1) / kRows;
 }
 
-// A group's tiles are of as many rows each, in whole eights: 129 rows are not one tile that is
+// A group's tiles are of as many rows each, but for whole eights: 129 rows are not one tile that is
 // full, and another of one row.
 ARIL_DEVICE Tile TileAt(const GroupedGemmArgs& args, const PieceOfGroup& rows, int first_col) {
   const int of_group = RowsOf(args, rows.group), tiles = TilesOf(args, rows.group);

@@ -1,6 +1,8 @@
-// The operator's tiles (lora_cuda.cu), for work that the device finds out: which tiles there are,
-// and then, a few blocks for each multiprocessor, every entry, target, sixteen ranks or columns of
-// each of them in turn. What a tile has less of than the tables' most is passed over.
+// The operator's items (lora_cuda.cu), for work that the device finds out. First the tiles; then a
+// few blocks for each multiprocessor take pieces of work in turn: of a shrink one for each tile,
+// adapter, target and sixteen ranks, of an expand one for each tile, target and 256 columns. There
+// are as many as a tile with the most adapters and ranks has: those that another has not are
+// skipped.
 
 #include "kernels/lora/expert_lora_cuda.h"
 
@@ -11,7 +13,8 @@
 namespace aril::kernels::ARIL_CUDA_TARGET {
 namespace {
 
-constexpr int kBlocksPerMultiprocessor = 4;  // as of lora_cuda.cu
+// As of lora_cuda.cu. A shrink, which finds its rows of x in two ways, spills a few words for that.
+constexpr int kBlocksPerMultiprocessor = 4;
 constexpr int kTileRows = kLoraExpandRows;
 static_assert(kTileRows <= kLoraShrinkRows);
 constexpr int kExpandCols = kWarps * kTileCols;  // of a piece of work
@@ -114,15 +117,15 @@ ARIL_DEVICE const LoraDeviceWeights* WeightsOf(const Args& args, const ExpertLor
   return layer.weights + expert * layer.per_expert + (args.first_site + target) * layer.per_site;
 }
 
-// Where V is.
-struct VPlace {
+// Strides of V.
+struct VLayout {
   int64_t of_place;  // stride
   int64_t of_entry;
   int32_t of_target;
   int32_t of_partial;
 
   template <typename Args>
-  ARIL_DEVICE explicit VPlace(const Args& args)
+  ARIL_DEVICE explicit VLayout(const Args& args)
       : of_place(0), of_entry(0), of_target(0), of_partial(args.tables->max_rank) {
     of_target = of_partial * args.partials;
     of_entry = static_cast<int64_t>(of_target) * args.num_targets;
@@ -134,29 +137,6 @@ struct VPlace {
 };
 
 // --- Shrink ---
-
-template <typename T, typename Rows>
-ARIL_DEVICE void ShrinkRows(const LoraDeviceWeights& weights, const Rows& x, bool x_aligned,
-                            int num_rows, int in, int first_rank, int first_chunk, int num_chunks,
-                            float* v, int64_t v_stride, float* tiles) {
-  using Element = typename T::Element;
-  const int rank = weights.rank, group = ThreadIdx() % kWarpSize / 4;
-  Slice<Rows> slice = {{RowOf<Element>(weights.a, rank, first_rank + group),
-                        RowOf<Element>(weights.a, rank, first_rank + group + 8)},
-                       x,
-                       num_rows,
-                       0,
-                       in,
-                       weights.a.aligned16 != 0 && x_aligned};
-  float totals[kSlots] = {};
-  ShrinkTile<T>(slice, first_chunk, num_chunks, tiles, totals);
-  const int of_rank = first_rank + ThreadIdx() % 16;
-#pragma unroll
-  for (int slot = 0; slot < kSlots; ++slot) {
-    const int row = slot * 8 + ThreadIdx() / 16;
-    if (row < num_rows && of_rank < rank) v[row * v_stride + of_rank] = totals[slot];
-  }
-}
 
 // A piece: one entry, target, sixteen ranks and, if chunks are apart, one of them.
 template <typename T>
@@ -174,19 +154,23 @@ ARIL_DEVICE void ShrinkPiece(const ExpertLoraShrinkArgs& args, const Piece& piec
   if (first_rank >= weights.rank) return;
   const int num_chunks = (args.in + kLoraChunk - 1) / kLoraChunk;
   const auto* x = reinterpret_cast<const Element*>(args.x);
-  const bool aligned = IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0;
-  const VPlace v_place(args);
+  const VLayout layout(args);
   float* const v =
-      args.v + v_place.At(piece.tile.first_place, e, target) + partial * v_place.of_partial;
-  const auto shrink = [&](const auto& rows) {
-    ShrinkRows<T>(weights, rows, aligned, piece.tile.num_places, args.in, first_rank, partial,
-                  args.partials == 1 ? num_chunks : 1, v, v_place.of_place, tiles);
-  };
+      args.v + layout.At(piece.tile.first_place, e, target) + partial * layout.of_partial;
+  const ShrinkPlace place = {piece.tile.num_places,
+                             args.in,
+                             IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0,
+                             first_rank,
+                             partial,
+                             args.partials == 1 ? num_chunks : 1,
+                             v,
+                             layout.of_place};
   if (args.x_of_rows) {
-    shrink(ListedRows<Element>{x, args.x_stride, args.places.place_rows + piece.tile.first_place});
+    const int32_t* rows = args.places.place_rows + piece.tile.first_place;
+    ShrinkItem<T>(place, weights, ListedRows<Element>{x, args.x_stride, rows}, tiles);
   } else {
-    shrink(
-        RowsBehindOneAnother<Element>{x + piece.tile.first_place * args.x_stride, args.x_stride});
+    x += piece.tile.first_place * args.x_stride;
+    ShrinkItem<T>(place, weights, RowsBehindOneAnother<Element>{x, args.x_stride}, tiles);
   }
 }
 
@@ -218,7 +202,7 @@ ARIL_DEVICE void ExpandPiece(const ExpertLoraExpandArgs& args, const Piece& piec
   const ExpandPlace place = {
       args.y + piece.tile.first_place * args.y_stride + static_cast<int64_t>(target) * args.out,
       args.y_stride, nullptr, args.v};
-  const VPlace v_place(args);
+  const VLayout layout(args);
   ExpandItem<T>(
       place, item,
       [&](int e) {
@@ -226,9 +210,9 @@ ARIL_DEVICE void ExpandPiece(const ExpertLoraExpandArgs& args, const Piece& piec
         const LoraDeviceWeights* weights = WeightsOf(args, entry, piece.expert, target);
         TrapUnless(weights->rank <= args.tables->max_rank, "a rank of at most the plan's");
         return LoraExpandEntry{.weights = weights,
-                               .v_offset = v_place.At(piece.tile.first_place, e, target),
-                               .v_partial_stride = v_place.of_partial,
-                               .v_stride = static_cast<int32_t>(v_place.of_place),
+                               .v_offset = layout.At(piece.tile.first_place, e, target),
+                               .v_partial_stride = layout.of_partial,
+                               .v_stride = static_cast<int32_t>(layout.of_place),
                                .num_partials = args.partials,
                                .weight = entry.weight};
       },

@@ -32,32 +32,22 @@ constexpr int kBlocksPerMultiprocessor = 4;
 // --- Shrink ---
 
 template <typename T>
-ARIL_DEVICE void ShrinkItem(const LoraShrinkArgs& args, const LoraShrinkItem& item, float* tiles) {
+ARIL_DEVICE void ShrinkItemOf(const LoraShrinkArgs& args, const LoraShrinkItem& item,
+                              float* tiles) {
   using Element = typename T::Element;
   const LoraDeviceWeights& weights = item.weights[args.weights_offset];
-  const int rank = weights.rank;
-  TrapUnless(rank <= item.v_stride, "a rank of at most the plan's");
-  if (item.first_rank >= rank) return;  // the same for all threads of the block
-  const int thread = ThreadIdx(), group = thread % kWarpSize / 4;
+  TrapUnless(weights.rank <= item.v_stride, "a rank of at most the plan's");
+  if (item.first_rank >= weights.rank) return;  // the same for all threads of the block
   const Element* x = reinterpret_cast<const Element*>(args.x) + item.first_row * args.x_stride;
-  Slice<RowsBehindOneAnother<Element>> slice = {
-      {RowOf<Element>(weights.a, rank, item.first_rank + group),
-       RowOf<Element>(weights.a, rank, item.first_rank + group + 8)},
-      {x, args.x_stride},
-      item.num_rows,
-      0,
-      args.in,
-      weights.a.aligned16 != 0 && IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0};
-  float totals[kSlots] = {};
-  ShrinkTile<T>(slice, item.first_chunk, item.num_chunks, tiles, totals);
-  const int of_rank = item.first_rank + thread % 16;
-#pragma unroll
-  for (int slot = 0; slot < kSlots; ++slot) {
-    const int row = slot * 8 + thread / 16;
-    if (row < item.num_rows && of_rank < rank) {
-      args.v[item.v_offset + static_cast<int64_t>(row) * item.v_stride + of_rank] = totals[slot];
-    }
-  }
+  const ShrinkPlace place = {item.num_rows,
+                             args.in,
+                             IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0,
+                             item.first_rank,
+                             item.first_chunk,
+                             item.num_chunks,
+                             args.v + item.v_offset,
+                             item.v_stride};
+  ShrinkItem<T>(place, weights, RowsBehindOneAnother<Element>{x, args.x_stride}, tiles);
 }
 
 template <typename T>
@@ -66,7 +56,7 @@ ShrinkKernel(ARIL_PARAMETER LoraShrinkArgs args) {
   const auto* items = reinterpret_cast<const LoraShrinkItem*>(args.tables + 1);
   const int num_items = args.tables->num_shrink_items;
   float* tiles = SharedMemory<float>();
-  for (int i = BlockIdx(); i < num_items; i += GridDim()) ShrinkItem<T>(args, items[i], tiles);
+  for (int i = BlockIdx(); i < num_items; i += GridDim()) ShrinkItemOf<T>(args, items[i], tiles);
   FollowPreviousKernel();
 }
 

@@ -193,6 +193,44 @@ ARIL_DEVICE void ShrinkTile(Slice<Rows>& slice, int first_chunk, int num_chunks,
   }
 }
 
+// Up to 16 ranks of an item's rows, and where V is: of the first row, rank 0.
+struct ShrinkPlace {
+  int num_rows;
+  int in;
+  bool x_aligned16;  // every row begins at a multiple of 16 bytes
+  int first_rank;
+  int first_chunk;
+  int num_chunks;
+  float* v;
+  int64_t v_stride;
+};
+
+// Those of the ranks that the adapter has, at least one. All threads of the block take part; shared
+// memory is ShrinkTile's.
+template <typename T, typename Rows>
+ARIL_DEVICE void ShrinkItem(const ShrinkPlace& place, const LoraDeviceWeights& weights,
+                            const Rows& x, float* tiles) {
+  using Element = typename T::Element;
+  const int rank = weights.rank, thread = ThreadIdx(), group = thread % kWarpSize / 4;
+  Slice<Rows> slice = {{RowOf<Element>(weights.a, rank, place.first_rank + group),
+                        RowOf<Element>(weights.a, rank, place.first_rank + group + 8)},
+                       x,
+                       place.num_rows,
+                       0,
+                       place.in,
+                       weights.a.aligned16 != 0 && place.x_aligned16};
+  float totals[kSlots] = {};
+  ShrinkTile<T>(slice, place.first_chunk, place.num_chunks, tiles, totals);
+  const int of_rank = place.first_rank + thread % 16;
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    const int row = slot * 8 + thread / 16;
+    if (row < place.num_rows && of_rank < rank) {
+      place.v[row * place.v_stride + of_rank] = totals[slot];
+    }
+  }
+}
+
 }  // namespace aril::kernels::ARIL_CUDA_TARGET
 
 #endif  // ARIL_KERNELS_LORA_SHRINK_TILE_CUDA_H_
