@@ -80,8 +80,8 @@ TEST_P(CudaExperts, ChoosesAsTheHostDoes) {
       for (const auto& device : devices()) {
         const Chosen chosen = Choose(*device, logits, kRows, kRows, routing);
         for (int32_t row = 0; row < kRows; ++row) {
-          const auto of_row = std::span(logits).subspan(static_cast<size_t>(row * experts),
-                                                        static_cast<size_t>(experts));
+          const std::span<const float> of_row(logits.data() + std::ptrdiff_t{row} * experts,
+                                              static_cast<size_t>(experts));
           std::vector<int32_t> best(static_cast<size_t>(per_row));
           std::vector<float> unused(best.size());
           ChooseExperts(of_row, routing, best.data(), unused.data());

@@ -53,7 +53,7 @@ class ExpertsAdapter {
   const LoraDeviceWeights* table() const { return table_.as<LoraDeviceWeights>(); }
   const ExpertLoraLayer* layers() const { return layers_.as<ExpertLoraLayer>(); }
   int32_t max_rank() const { return max_rank_; }
-  int32_t rank(size_t index) const { return weights_[index].rank; }
+  int32_t rank(int32_t index) const { return weights_[static_cast<size_t>(index)].rank; }
 
  private:
   LoraDeviceMatrix Copy(const LoraMatrix& matrix, int64_t width) {
@@ -162,7 +162,7 @@ class Operands {
         const int32_t at = call_.first_site + expert * kExpertLoraSites;
         ranks.emplace_back();
         for (int32_t t = 0; t < call_.num_targets; ++t) {
-          ranks.back().push_back(use.adapter->rank(static_cast<size_t>(at + t)));
+          ranks.back().push_back(use.adapter->rank(at + t));
         }
         segments.push_back({static_cast<int32_t>(begin - routed_.place_rows.begin()),
                             static_cast<int32_t>(behind - begin), use.weight,

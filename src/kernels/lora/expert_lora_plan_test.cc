@@ -1,6 +1,8 @@
 #include "kernels/lora/expert_lora_plan.h"
 
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -18,10 +20,10 @@ std::vector<Rows> RunsOf(const ExpertLoraPlan& plan) {
   std::vector<Rows> runs;
   for (const ExpertLoraRun& run : plan.runs()) {
     runs.push_back({run.first_row, run.num_rows, {}});
-    for (int32_t e = 0; e < run.num_entries; ++e) {
-      runs.back().weights.push_back(
-          plan.entries()[static_cast<size_t>(run.first_entry + e)].weight);
-    }
+    const auto entries =
+        std::span(plan.entries())
+            .subspan(static_cast<size_t>(run.first_entry), static_cast<size_t>(run.num_entries));
+    for (const ExpertLoraEntry& entry : entries) runs.back().weights.push_back(entry.weight);
   }
   return runs;
 }
