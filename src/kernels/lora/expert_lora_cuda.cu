@@ -91,9 +91,9 @@ struct Piece {
   ExpertLoraRun run;
 };
 
-// Calls `work` with each piece that is this block's: of every tile `per_tile`. The same of all
-// tiles come one after the other: tiles that have less than others leave no block without work.
-// Shared memory: of CountPieces.
+// Calls `work` with each piece that is this block's: of every tile `per_tile`. The same piece of
+// all tiles comes before the next one of any: tiles that have less than others leave few blocks
+// without work. Shared memory: of CountPieces.
 template <typename Args, typename Work>
 ARIL_DEVICE void ForPieces(const Args& args, int per_tile, int* scratch, const Work& work) {
   int* const ends = scratch + kThreads;
