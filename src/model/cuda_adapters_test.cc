@@ -181,7 +181,9 @@ TEST(CudaAdapters, ACopyThatIsUnderWayIsNotOverwritten) {
   for (size_t p = 0; p < kNumProjections; ++p) {
     const kernels::LoraWeights& weights = copies[0].Layer(0)[p];
     ASSERT_EQ(read[p].rank, weights.rank);
-    if (weights.rank > 0) EXPECT_EQ(read[p].a.first_data, weights.a.runs[0].data);
+    if (weights.rank > 0) {
+      EXPECT_EQ(read[p].a.first_data, weights.a.runs[0].data);
+    }
   }
 }
 
