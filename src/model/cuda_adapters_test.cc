@@ -2,6 +2,7 @@
 
 #include "model/cuda_adapters.h"
 
+#include <functional>
 #include <set>
 
 #include "gtest/gtest.h"
@@ -116,20 +117,25 @@ class Copies {
   std::unique_ptr<CudaAdapters> tables_;
 };
 
-// An adapter with something outside of the layers, and one of experts.
-std::vector<std::pair<std::string, bool (*)(const Adapter&)>> Kinds() {
-  return {{"llama-f32-sharded", &ChangesOuter}, {"qwen3-moe-f32", &ChangesExperts}};
+// Calls `test` with so many copies of an adapter with something outside of the layers, and of one
+// of experts.
+void ForBothKinds(size_t count, const std::function<void(Copies&)>& test) {
+  const std::pair<std::string, bool (*)(const Adapter&)> kinds[] = {
+      {"llama-f32-sharded", &ChangesOuter}, {"qwen3-moe-f32", &ChangesExperts}};
+  for (const auto& [name, is_wanted] : kinds) {
+    SCOPED_TRACE(name);
+    const Golden golden(SourcePath("tests/goldens/" + name));
+    const auto adapter = std::ranges::find_if(golden.adapters, is_wanted);
+    ASSERT_NE(adapter, golden.adapters.end());
+    Copies copies(golden, *adapter, count);
+    test(copies);
+  }
 }
 
 // More of them than there are places for.
 TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
   constexpr size_t kAdapters = 100;
-  for (const auto& [name, is_wanted] : Kinds()) {
-    SCOPED_TRACE(name);
-    const Golden golden(SourcePath("tests/goldens/" + name));
-    const auto adapter = std::ranges::find_if(golden.adapters, is_wanted);
-    ASSERT_NE(adapter, golden.adapters.end());
-    Copies copies(golden, *adapter, kAdapters);
+  ForBothKinds(kAdapters, [&](Copies& copies) {
     const CudaAdapters::Table of_first = copies.Find({0})[0];
     std::set<const void*> places;
     for (size_t i = 1; i < kAdapters; ++i) {
@@ -141,24 +147,19 @@ TEST(CudaAdapters, ForgetsWhatWasNotUsedForTheLongestTime) {
     }
     EXPECT_LT(places.size(), kAdapters - 1) << "none was given on";
     copies.Find({1, 0, kAdapters - 1});
-  }
+  });
 }
 
 TEST(CudaAdapters, AStepMayHaveMoreThanAreKept) {
   constexpr size_t kAdapters = 100;
-  for (const auto& [name, is_wanted] : Kinds()) {
-    SCOPED_TRACE(name);
-    const Golden golden(SourcePath("tests/goldens/" + name));
-    const auto adapter = std::ranges::find_if(golden.adapters, is_wanted);
-    ASSERT_NE(adapter, golden.adapters.end());
-    Copies copies(golden, *adapter, kAdapters);
+  ForBothKinds(kAdapters, [&](Copies& copies) {
     std::vector<size_t> all(kAdapters);
     for (size_t i = 0; i < kAdapters; ++i) all[i] = i;
     std::set<const void*> places;
     for (const CudaAdapters::Table& table : copies.Find(all)) places.insert(table.weights);
     EXPECT_EQ(places.size(), kAdapters);
     copies.Find(all);
-  }
+  });
 }
 
 // A place may be given on while the device has still to be given what its last owner's step reads.

@@ -181,27 +181,25 @@ Status CudaExperts::Multiply(const Args& args, const Chunk& chunk, const Product
   const auto experts = static_cast<int32_t>(spec_.experts->count);
   const int64_t in = product.w.k, out = product.w.n / experts;
   const bool has_adapters = args.adapters.tables != nullptr;
-  const int32_t partials = kernels::ExpertLoraPartials(in, args.rows);
-  const int32_t first_site =
-      static_cast<int32_t>(product.first) - static_cast<int32_t>(Projection::kGate);
-  const auto* const tiles = lora_tiles_.as<kernels::ExpertLoraTile>();
+  const kernels::ExpertLoraCall call = {
+      .tables = args.adapters.tables,
+      .places = PlacesOf(chunk),
+      .tiles = lora_tiles_.as<kernels::ExpertLoraTile>(),
+      .counts = lora_counts_.as<int32_t>(),
+      .layer = static_cast<int32_t>(args.layer),
+      .first_site = static_cast<int32_t>(product.first) - static_cast<int32_t>(Projection::kGate),
+      .num_targets = product.num_targets,
+      .partials = kernels::ExpertLoraPartials(in, args.rows)};
   if (has_adapters) {
-    RETURN_IF_ERROR(device_.Check(
-        device_.kernels().expert_lora_shrink(device_.context(), dtype_,
-                                             {.tables = args.adapters.tables,
-                                              .places = PlacesOf(chunk),
-                                              .tiles = tiles,
-                                              .counts = lora_counts_.as<int32_t>(),
-                                              .layer = static_cast<int32_t>(args.layer),
-                                              .first_site = first_site,
-                                              .num_targets = product.num_targets,
-                                              .x = product.x,
-                                              .x_stride = in,
-                                              .x_of_rows = product.x_of_rows,
-                                              .in = static_cast<int32_t>(in),
-                                              .partials = partials,
-                                              .v = args.adapters.v}),
-        "LoRA shrink of experts"));
+    RETURN_IF_ERROR(
+        device_.Check(device_.kernels().expert_lora_shrink(device_.context(), dtype_,
+                                                           {.call = call,
+                                                            .x = product.x,
+                                                            .x_stride = in,
+                                                            .x_of_rows = product.x_of_rows,
+                                                            .in = static_cast<int32_t>(in),
+                                                            .v = args.adapters.v}),
+                      "LoRA shrink of experts"));
   }
   RETURN_IF_ERROR(
       device_.Check(device_.kernels().grouped_gemm(
@@ -220,16 +218,9 @@ Status CudaExperts::Multiply(const Args& args, const Chunk& chunk, const Product
   if (!has_adapters) return OkStatus();
   return device_.Check(
       device_.kernels().expert_lora_expand(device_.context(), dtype_,
-                                           {.tables = args.adapters.tables,
-                                            .places = PlacesOf(chunk),
-                                            .tiles = tiles,
-                                            .counts = lora_counts_.as<int32_t>(),
-                                            .layer = static_cast<int32_t>(args.layer),
-                                            .first_site = first_site,
-                                            .num_targets = product.num_targets,
+                                           {.call = call,
                                             .max_rank = args.adapters.max_rank,
                                             .out = static_cast<int32_t>(out) / product.num_targets,
-                                            .partials = partials,
                                             .v = args.adapters.v,
                                             .y = output_.as<float>(),
                                             .y_stride = out}),

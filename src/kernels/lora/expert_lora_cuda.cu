@@ -94,27 +94,28 @@ struct Piece {
 // Calls `work` with each piece that is this block's: of every tile `per_tile`. The same piece of
 // all tiles comes before the next one of any: tiles that have less than others leave few blocks
 // without work. Shared memory: of CountPieces.
-template <typename Args, typename Work>
-ARIL_DEVICE void ForPieces(const Args& args, int per_tile, int* scratch, const Work& work) {
+template <typename Work>
+ARIL_DEVICE void ForPieces(const ExpertLoraCall& call, int per_tile, int* scratch,
+                           const Work& work) {
   int* const ends = scratch + kThreads;
   CountPieces<kThreads>(
-      args.places.experts, [&](int expert) { return args.counts[expert]; }, scratch, ends);
-  const int num_tiles = ends[args.places.experts - 1];
+      call.places.experts, [&](int expert) { return call.counts[expert]; }, scratch, ends);
+  const int num_tiles = ends[call.places.experts - 1];
   for (int i = BlockIdx(); i < num_tiles * per_tile; i += GridDim()) {
-    const PieceOfGroup of_expert = FindPiece(ends, args.places.experts, i % num_tiles);
+    const PieceOfGroup of_expert = FindPiece(ends, call.places.experts, i % num_tiles);
     const ExpertLoraTile tile =
-        args.tiles[args.places.first_places[of_expert.group] + of_expert.piece];
-    work(Piece{of_expert.group, i / num_tiles, tile, RunsOf(args.tables)[tile.run]});
+        call.tiles[call.places.first_places[of_expert.group] + of_expert.piece];
+    work(Piece{of_expert.group, i / num_tiles, tile, RunsOf(call.tables)[tile.run]});
   }
 }
 size_t ForPiecesBytes(int experts) { return sizeof(int) * static_cast<size_t>(kThreads + experts); }
 
 // Of a target at an expert.
-template <typename Args>
-ARIL_DEVICE const LoraDeviceWeights* WeightsOf(const Args& args, const ExpertLoraEntry& entry,
-                                               int expert, int target) {
-  const ExpertLoraLayer layer = entry.layers[args.layer];
-  return layer.weights + expert * layer.per_expert + (args.first_site + target) * layer.per_site;
+ARIL_DEVICE const LoraDeviceWeights* WeightsOf(const ExpertLoraCall& call,
+                                               const ExpertLoraEntry& entry, int expert,
+                                               int target) {
+  const ExpertLoraLayer layer = entry.layers[call.layer];
+  return layer.weights + expert * layer.per_expert + (call.first_site + target) * layer.per_site;
 }
 
 // Strides of V.
@@ -124,12 +125,11 @@ struct VLayout {
   int32_t of_target;
   int32_t of_partial;
 
-  template <typename Args>
-  ARIL_DEVICE explicit VLayout(const Args& args)
-      : of_place(0), of_entry(0), of_target(0), of_partial(args.tables->max_rank) {
-    of_target = of_partial * args.partials;
-    of_entry = static_cast<int64_t>(of_target) * args.num_targets;
-    of_place = of_entry * args.tables->max_entries;
+  ARIL_DEVICE explicit VLayout(const ExpertLoraCall& call)
+      : of_place(0), of_entry(0), of_target(0), of_partial(call.tables->max_rank) {
+    of_target = of_partial * call.partials;
+    of_entry = static_cast<int64_t>(of_target) * call.num_targets;
+    of_place = of_entry * call.tables->max_entries;
   }
   ARIL_DEVICE int64_t At(int place, int entry, int target) const {
     return place * of_place + entry * of_entry + target * of_target;
@@ -143,18 +143,19 @@ template <typename T>
 ARIL_DEVICE void ShrinkPiece(const ExpertLoraShrinkArgs& args, const Piece& piece, int rank_tiles,
                              float* tiles) {
   using Element = typename T::Element;
-  const int partial = piece.of_tile % args.partials, after_partial = piece.of_tile / args.partials;
+  const ExpertLoraCall& call = args.call;
+  const int partial = piece.of_tile % call.partials, after_partial = piece.of_tile / call.partials;
   const int first_rank = after_partial % rank_tiles * kLoraRankTile;
   const int after_rank = after_partial / rank_tiles;
-  const int target = after_rank % args.num_targets, e = after_rank / args.num_targets;
+  const int target = after_rank % call.num_targets, e = after_rank / call.num_targets;
   if (e >= piece.run.num_entries) return;  // the same for all threads of the block, as below
   const LoraDeviceWeights& weights =
-      *WeightsOf(args, EntriesOf(args.tables)[piece.run.first_entry + e], piece.expert, target);
-  TrapUnless(weights.rank <= args.tables->max_rank, "a rank of at most the plan's");
+      *WeightsOf(call, EntriesOf(call.tables)[piece.run.first_entry + e], piece.expert, target);
+  TrapUnless(weights.rank <= call.tables->max_rank, "a rank of at most the plan's");
   if (first_rank >= weights.rank) return;
   const int num_chunks = (args.in + kLoraChunk - 1) / kLoraChunk;
   const auto* x = reinterpret_cast<const Element*>(args.x);
-  const VLayout layout(args);
+  const VLayout layout(call);
   float* const v =
       args.v + layout.At(piece.tile.first_place, e, target) + partial * layout.of_partial;
   const ShrinkPlace place = {piece.tile.num_places,
@@ -162,11 +163,11 @@ ARIL_DEVICE void ShrinkPiece(const ExpertLoraShrinkArgs& args, const Piece& piec
                              IsAligned16(x) && args.x_stride * sizeof(Element) % 16 == 0,
                              first_rank,
                              partial,
-                             args.partials == 1 ? num_chunks : 1,
+                             call.partials == 1 ? num_chunks : 1,
                              v,
                              layout.of_place};
   if (args.x_of_rows) {
-    const int32_t* rows = args.places.place_rows + piece.tile.first_place;
+    const int32_t* rows = call.places.place_rows + piece.tile.first_place;
     ShrinkItem<T>(place, weights, ListedRows<Element>{x, args.x_stride, rows}, tiles);
   } else {
     x += piece.tile.first_place * args.x_stride;
@@ -178,11 +179,12 @@ template <typename T>
 ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
 ShrinkKernel(ARIL_PARAMETER ExpertLoraShrinkArgs args) {
   FollowPreviousKernel();
+  const ExpertLoraCall& call = args.call;
   float* const tiles = SharedMemory<float>();
   auto* const scratch = reinterpret_cast<int*>(tiles + kShrinkTileBytes / sizeof(float));
-  const int rank_tiles = (args.tables->max_rank + kLoraRankTile - 1) / kLoraRankTile;
-  const int per_tile = args.tables->max_entries * args.num_targets * rank_tiles * args.partials;
-  ForPieces(args, per_tile, scratch,
+  const int rank_tiles = (call.tables->max_rank + kLoraRankTile - 1) / kLoraRankTile;
+  const int per_tile = call.tables->max_entries * call.num_targets * rank_tiles * call.partials;
+  ForPieces(call, per_tile, scratch,
             [&](const Piece& piece) { ShrinkPiece<T>(args, piece, rank_tiles, tiles); });
 }
 
@@ -192,6 +194,7 @@ ShrinkKernel(ARIL_PARAMETER ExpertLoraShrinkArgs args) {
 template <typename T>
 ARIL_DEVICE void ExpandPiece(const ExpertLoraExpandArgs& args, const Piece& piece, int col_tiles,
                              float* staged) {
+  const ExpertLoraCall& call = args.call;
   const int target = piece.of_tile / col_tiles;
   const int first_col = piece.of_tile % col_tiles * kExpandCols;
   const int num_cols = args.out - first_col;
@@ -202,18 +205,18 @@ ARIL_DEVICE void ExpandPiece(const ExpertLoraExpandArgs& args, const Piece& piec
   const ExpandPlace place = {
       args.y + piece.tile.first_place * args.y_stride + static_cast<int64_t>(target) * args.out,
       args.y_stride, nullptr, args.v};
-  const VLayout layout(args);
+  const VLayout layout(call);
   ExpandItem<T>(
       place, item,
       [&](int e) {
-        const ExpertLoraEntry entry = EntriesOf(args.tables)[piece.run.first_entry + e];
-        const LoraDeviceWeights* weights = WeightsOf(args, entry, piece.expert, target);
-        TrapUnless(weights->rank <= args.tables->max_rank, "a rank of at most the plan's");
+        const ExpertLoraEntry entry = EntriesOf(call.tables)[piece.run.first_entry + e];
+        const LoraDeviceWeights* weights = WeightsOf(call, entry, piece.expert, target);
+        TrapUnless(weights->rank <= call.tables->max_rank, "a rank of at most the plan's");
         return LoraExpandEntry{.weights = weights,
                                .v_offset = layout.At(piece.tile.first_place, e, target),
                                .v_partial_stride = layout.of_partial,
                                .v_stride = static_cast<int32_t>(layout.of_place),
-                               .num_partials = args.partials,
+                               .num_partials = call.partials,
                                .weight = entry.weight};
       },
       staged);
@@ -223,11 +226,12 @@ template <typename T>
 ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
 ExpandKernel(ARIL_PARAMETER ExpertLoraExpandArgs args) {
   FollowPreviousKernel();
-  TrapUnless(args.tables->max_rank <= args.max_rank, "ranks of at most the launch's max_rank");
+  const ExpertLoraCall& call = args.call;
+  TrapUnless(call.tables->max_rank <= args.max_rank, "ranks of at most the launch's max_rank");
   auto* const scratch = SharedMemory<int>();
-  auto* const staged = reinterpret_cast<float*>(scratch + kThreads + args.places.experts);
+  auto* const staged = reinterpret_cast<float*>(scratch + kThreads + call.places.experts);
   const int col_tiles = (args.out + kExpandCols - 1) / kExpandCols;
-  ForPieces(args, args.num_targets * col_tiles, scratch,
+  ForPieces(call, call.num_targets * col_tiles, scratch,
             [&](const Piece& piece) { ExpandPiece<T>(args, piece, col_tiles, staged); });
 }
 
@@ -240,14 +244,15 @@ int ExpertLoraTiles(const CudaContext& context, const ExpertLoraTilesArgs& args)
 
 int ExpertLoraShrink(const CudaContext& context, DType dtype, const ExpertLoraShrinkArgs& args) {
   const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
-                             kShrinkTileBytes + ForPiecesBytes(args.places.experts)};
+                             kShrinkTileBytes + ForPiecesBytes(args.call.places.experts)};
   return LaunchFor(dtype, context, shape, ShrinkKernel<F32>, ShrinkKernel<Bf16>, ShrinkKernel<F16>,
                    args);
 }
 
 int ExpertLoraExpand(const CudaContext& context, DType dtype, const ExpertLoraExpandArgs& args) {
-  const LaunchShape shape = {context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
-                             ForPiecesBytes(args.places.experts) + ExpandItemBytes(args.max_rank)};
+  const LaunchShape shape = {
+      context.num_multiprocessors * kBlocksPerMultiprocessor, kThreads,
+      ForPiecesBytes(args.call.places.experts) + ExpandItemBytes(args.max_rank)};
   return LaunchFor(dtype, context, shape, ExpandKernel<F32>, ExpandKernel<Bf16>, ExpandKernel<F16>,
                    args);
 }

@@ -77,34 +77,31 @@ struct ExpertLoraTilesArgs {
   int32_t* counts = nullptr;  // [experts]
 };
 
-// Targets: gate and up, or down alone; an expert's sites from first_site on.
-struct ExpertLoraShrinkArgs {
+// What a shrink and its expand are for. Targets: gate and up, or down alone.
+struct ExpertLoraCall {
   const ExpertLoraTables* tables = nullptr;
   ExpertPlaces places;
-  const ExpertLoraTile* tiles = nullptr;
+  const ExpertLoraTile* tiles = nullptr;  // as ExpertLoraTilesArgs has them
   const int32_t* counts = nullptr;
   int32_t layer = 0;
-  int32_t first_site = 0;
+  int32_t first_site = 0;  // of an expert: the first target's
   int32_t num_targets = 0;
+  int32_t partials = 0;
+};
+
+struct ExpertLoraShrinkArgs {
+  ExpertLoraCall call;
   const std::byte* x = nullptr;  // in the dtype
   int64_t x_stride = 0;          // elements
   bool x_of_rows = false;        // x has a row for each of place_rows; else for each place
   int32_t in = 0;
-  int32_t partials = 0;
   float* v = nullptr;
 };
 
 struct ExpertLoraExpandArgs {
-  const ExpertLoraTables* tables = nullptr;
-  ExpertPlaces places;
-  const ExpertLoraTile* tiles = nullptr;
-  const int32_t* counts = nullptr;
-  int32_t layer = 0;
-  int32_t first_site = 0;
-  int32_t num_targets = 0;
+  ExpertLoraCall call;
   int32_t max_rank = 0;  // at least the tables': the launch's shared memory is for so much
   int32_t out = 0;       // of each target; they lie one behind the other
-  int32_t partials = 0;
   const float* v = nullptr;
   float* y = nullptr;  // [places, num_targets · out]
   int64_t y_stride = 0;

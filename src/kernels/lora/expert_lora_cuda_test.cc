@@ -224,32 +224,26 @@ class Operands {
         kernels.expert_lora_tiles(device_.context(), {device_tables, at, tiles.as<ExpertLoraTile>(),
                                                       counts.as<int32_t>()}),
         "tiles"));
+    const ExpertLoraCall call = {.tables = device_tables,
+                                 .places = at,
+                                 .tiles = tiles.as<ExpertLoraTile>(),
+                                 .counts = counts.as<int32_t>(),
+                                 .layer = layer,
+                                 .first_site = call_.first_site,
+                                 .num_targets = call_.num_targets,
+                                 .partials = partials};
     Require(device_.Check(kernels.expert_lora_shrink(device_.context(), dtype_.device,
-                                                     {.tables = device_tables,
-                                                      .places = at,
-                                                      .tiles = tiles.as<ExpertLoraTile>(),
-                                                      .counts = counts.as<int32_t>(),
-                                                      .layer = layer,
-                                                      .first_site = call_.first_site,
-                                                      .num_targets = call_.num_targets,
+                                                     {.call = call,
                                                       .x = x_.data(),
                                                       .x_stride = call_.in,
                                                       .x_of_rows = call_.x_of_rows,
                                                       .in = call_.in,
-                                                      .partials = partials,
                                                       .v = v.as<float>()}),
                           "shrink"));
     Require(device_.Check(kernels.expert_lora_expand(device_.context(), dtype_.device,
-                                                     {.tables = device_tables,
-                                                      .places = at,
-                                                      .tiles = tiles.as<ExpertLoraTile>(),
-                                                      .counts = counts.as<int32_t>(),
-                                                      .layer = layer,
-                                                      .first_site = call_.first_site,
-                                                      .num_targets = call_.num_targets,
+                                                     {.call = call,
                                                       .max_rank = plan.max_rank() + 1,
                                                       .out = call_.out,
-                                                      .partials = partials,
                                                       .v = v.as<float>(),
                                                       .y = y.as<float>(),
                                                       .y_stride = cols()}),
@@ -316,7 +310,6 @@ TEST(CudaExpertLoraDeathTest, ARankBeyondTheTablesTraps) {
   const TestDType dtype = kDTypes[0];
   const ExpertsAdapter adapter(*device, dtype, 8, 8, {9}, false, random);
   const Routed routed(0, 2, 1, random);
-  Operands operands(*device, dtype, {8, 8, 0, 2, true}, routed, random);
   const std::vector<ExpertLoraSegment> segments = {{0, 2, 1, adapter.layers(), 8}};
   const ExpertLoraPlan plan(segments);
   std::vector<std::byte> bytes(plan.table_bytes(2));
@@ -333,31 +326,22 @@ TEST(CudaExpertLoraDeathTest, ARankBeyondTheTablesTraps) {
       kernels.expert_lora_tiles(
           device->context(), {device_tables, at, tiles.as<ExpertLoraTile>(), counts.as<int32_t>()}),
       "tiles"));
+  const ExpertLoraCall call = {.tables = device_tables,
+                               .places = at,
+                               .tiles = tiles.as<ExpertLoraTile>(),
+                               .counts = counts.as<int32_t>(),
+                               .layer = 1,
+                               .num_targets = 2,
+                               .partials = 1};
   const auto shrink = [&] {
     (void)kernels.expert_lora_shrink(device->context(), dtype.device,
-                                     {.tables = device_tables,
-                                      .places = at,
-                                      .tiles = tiles.as<ExpertLoraTile>(),
-                                      .counts = counts.as<int32_t>(),
-                                      .layer = 1,
-                                      .num_targets = 2,
-                                      .x_of_rows = true,
-                                      .in = 8,
-                                      .partials = 1});
+                                     {.call = call, .x_of_rows = true, .in = 8});
     (void)device->Synchronize();
   };
   EXPECT_DEATH(shrink(), "a rank of at most the plan's");
   const auto expand = [&](int32_t max_rank) {
     (void)kernels.expert_lora_expand(device->context(), dtype.device,
-                                     {.tables = device_tables,
-                                      .places = at,
-                                      .tiles = tiles.as<ExpertLoraTile>(),
-                                      .counts = counts.as<int32_t>(),
-                                      .layer = 1,
-                                      .num_targets = 2,
-                                      .max_rank = max_rank,
-                                      .out = 8,
-                                      .partials = 1});
+                                     {.call = call, .max_rank = max_rank, .out = 8});
     (void)device->Synchronize();
   };
   EXPECT_DEATH(expand(7), "ranks of at most the launch's max_rank");
