@@ -1,9 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -23,7 +21,8 @@ constexpr bool kDebug = true;
 PlanLimits LimitsOf(const EngineOptions& options, const kernels::KvLayout& layout) {
   return {.max_rows = options.max_num_batched_tokens,
           .max_running = options.max_num_seqs,
-          .page_tokens = layout.page_tokens};
+          .page_tokens = layout.page_tokens,
+          .max_draft_rows = options.drafts.max_rows};
 }
 
 // Whether the text is complete with this token, and nothing can follow it.
@@ -67,96 +66,6 @@ Engine::~Engine() {
   if (under_way_) executor_.Collect();
 }
 
-StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt == 0) return InvalidArgument("the prompt has no tokens");
-  RETURN_IF_ERROR(CheckTokens(request.prompt));
-  if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
-  RETURN_IF_ERROR(CheckOutput(request));
-  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
-  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
-  const int64_t tokens = prompt + request.max_tokens;
-  if (tokens > options_.max_model_len) {
-    return InvalidArgument(
-        StrCat("This model's maximum context length is ", options_.max_model_len,
-               " tokens. However, you requested ", tokens, " tokens (", prompt, " in the prompt, ",
-               request.max_tokens,
-               " in the completion). Please reduce the length of the prompt or the completion."));
-  }
-  std::vector<StandingPins::AdapterPages> adapter_pages;
-  for (const AdapterRef& ref : adapters)
-    adapter_pages.push_back({ref.id, residency_.PagesFor(ref)});
-  ASSIGN_OR_RETURN(StandingPins::Room room,
-                   standing_pins_.Reserve(std::move(adapter_pages),
-                                          CeilDiv(tokens, limits_.page_tokens), request.tenant));
-  return AcceptedSequence{std::move(request), std::move(adapters), std::move(room),
-                          std::move(format)};
-}
-
-Status Engine::CheckTokens(std::span<const int32_t> tokens) const {
-  for (const int32_t token : tokens) {
-    if (token >= 0 && token < model_.spec().vocab_size) continue;
-    return InvalidArgument(StrCat("token id ", token, " is outside the vocabulary of ",
-                                  model_.spec().vocab_size, " tokens"));
-  }
-  return OkStatus();
-}
-
-Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
-  const auto num_output = static_cast<int64_t>(request.output.size());
-  if (num_output > 0 && num_output >= request.max_tokens) {
-    return InvalidArgument(StrCat("the sequence has ", num_output,
-                                  " tokens of output already, and max_tokens is ",
-                                  request.max_tokens));
-  }
-  return CheckTokens(request.output);
-}
-
-StatusOr<std::shared_ptr<grammar::TokenAutomaton>> Engine::FindFormat(
-    const wire::OutputFormat& format) {
-  if (format.is_text()) return nullptr;
-  auto automaton = formats_->Get(format);
-  if (automaton.ok()) return automaton;
-  const std::string what = StrCat("the output's format: ", Message(automaton.status()));
-  const bool is_for_now = automaton.status().code() == StatusCode::kUnavailable;
-  return is_for_now ? Unavailable(what) : InvalidArgument(what);
-}
-
-StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
-  std::vector<AdapterRef> found;
-  std::set<AdapterId> seen;
-  bool replaces_embedding = false;
-  bool replaces_lm_head = false;
-  for (const AdapterUse& use : mix) {
-    if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
-      return InvalidArgument(
-          "the adapters of a sequence must be different ones with finite weights");
-    }
-    ASSIGN_OR_RETURN(AdapterRef ref, adapters_.Find(use.id));
-    const LoraSpec& spec = ref.adapter->spec();
-    if (use.weight != 1 && !spec.can_be_weighted()) {
-      return InvalidArgument(
-          "an adapter with DoRA or with matrices of its own (modules_to_save) applies with weight "
-          "1");
-    }
-    if ((replaces_embedding && spec.replaces_embedding) ||
-        (replaces_lm_head && spec.replaces_lm_head)) {
-      return InvalidArgument(
-          "two adapters of the request bring a matrix of their own (modules_to_save) for the same "
-          "module: use one of them");
-    }
-    replaces_embedding |= spec.replaces_embedding;
-    replaces_lm_head |= spec.replaces_lm_head;
-    found.push_back(std::move(ref));
-  }
-  return found;
-}
-
-StatusOr<std::shared_ptr<const void>> Engine::Pin(AdapterId adapter, const std::string& owner) {
-  ASSIGN_OR_RETURN(const AdapterRef ref, adapters_.Find(adapter));
-  return standing_pins_.Pin(ref, residency_.PagesFor(ref), owner);
-}
-
 void Engine::SetListener(const std::function<void()>& listener) {
   residency_.SetListener(listener);
   standing_pins_.SetListener(listener);
@@ -193,11 +102,16 @@ std::vector<wire::TokenEvent> Engine::Step() {
   const TimePoint start = clock_.Now();
   std::vector<wire::TokenEvent> events;
   ClearStepStats();
+  if (under_way_ && (under_way_->has_drafts() || HasRowsForDrafts())) {
+    const StepUnderWay step = *std::exchange(under_way_, std::nullopt);
+    Advance(step, executor_.Collect(), events);
+  }
   ReportCancelled(events);
   TakeLoaded();
   ReportUnusable(events);
   const int64_t num_loaded = residency_.num_loaded();
   standing_pins_.Apply(residency_, pool_.available() - PagesToCome());
+  MakeDrafts();
   const Plan plan = MakePlan(View(), limits_);
   std::optional<StepUnderWay> before = std::exchange(under_way_, std::nullopt);
   const bool has_rows = (!before || CanFollow(plan)) && Submit(Apply(plan));
@@ -245,11 +159,42 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
   const int64_t first = sequence.next_num_computed();
   const int64_t num_output =
       static_cast<int64_t>(sequence.output.size()) + sequence.tokens_under_way;
-  return {.sequence = &sequence,
-          .first_token = first,
-          .num_rows = num_rows,
-          .chooses_token = first + num_rows == sequence.next_num_tokens() &&
-                           num_output < sequence.request.max_tokens};
+  const int64_t num_left = sequence.next_num_tokens() - first;
+  const auto draft = std::span(sequence.draft)
+                         .first(static_cast<size_t>(std::max<int64_t>(0, num_rows - num_left)));
+  return {
+      .sequence = &sequence,
+      .first_token = first,
+      .num_rows = num_rows,
+      .chooses_token = num_rows >= num_left && num_output < sequence.request.max_tokens,
+      .draft = {draft.begin(), draft.end()},
+  };
+}
+
+bool Engine::HasRowsForDrafts() const {
+  const DraftOptions& drafts = options_.drafts;
+  return drafts.max_tokens > 0 && std::ssize(Running()) < drafts.max_rows;
+}
+
+void Engine::MakeDrafts() {
+  if (options_.drafts.max_tokens == 0) return;
+  const bool has_rows = HasRowsForDrafts();
+  for (const auto& [arrival, sequence] : sequences_) {
+    Sequence& s = *sequence;
+    if (!s.running) continue;
+    s.draft.clear();
+    // The last of its tokens is chosen behind the draft.
+    const int64_t most = std::min(options_.drafts.max_tokens,
+                                  s.request.max_tokens - std::ssize(s.output) - 1);
+    const bool decodes = s.rows_under_way == 0 && !s.output.empty() && !s.matcher &&
+                         s.num_computed == s.num_tokens() - 1 && IsReady(s);
+    if (!has_rows || !decodes || most <= 0) continue;
+    const int64_t length = s.draft_trust.Length(most);
+    s.draft = MakeDraft(s.request.prompt, s.output, options_.drafts, std::max<int64_t>(1, length));
+    if (length > 0 || s.draft.empty()) continue;
+    s.draft_trust.OnPassedOver();
+    s.draft.clear();
+  }
 }
 
 bool Engine::Submit(StepRows rows) {
@@ -263,7 +208,7 @@ bool Engine::Submit(StepRows rows) {
   stats_.num_adapters = step.num_adapters;
   for (const StepItem& item : items) {
     item.sequence->rows_under_way += item.num_rows;
-    item.sequence->tokens_under_way += item.chooses_token ? 1 : 0;
+    item.sequence->tokens_under_way += item.num_choices();
   }
   under_way_.emplace(StepUnderWay{.items = std::move(items)});
   return true;
@@ -388,38 +333,61 @@ void Engine::Advance(const StepUnderWay& step, std::vector<ItemResult> results,
                      std::vector<wire::TokenEvent>& events) {
   ++stats_.step;
   for (size_t i = 0; i < step.items.size(); ++i) {
-    Sequence& sequence = *step.items[i].sequence;
-    sequence.rows_under_way -= step.items[i].num_rows;
-    sequence.tokens_under_way -= step.items[i].chooses_token ? 1 : 0;
-    if (sequence.has_ended) continue;
-    wire::TokenEvent event = Advance(step.items[i], std::move(results[i]));
-    const bool finished = event.finish.has_value();
-    if (event.token.has_value()) ++stats_.num_generated;
-    if (event.token.has_value() || finished) events.push_back(std::move(event));
-    if (finished) End(sequence);
+    const StepItem& item = step.items[i];
+    item.sequence->rows_under_way -= item.num_rows;
+    item.sequence->tokens_under_way -= item.num_choices();
+    if (item.sequence->has_ended) continue;
+    if (Advance(item, std::move(results[i]), events)) End(*item.sequence);
   }
 }
 
-wire::TokenEvent Engine::Advance(const StepItem& item, ItemResult result) {
+bool Engine::Advance(const StepItem& item, ItemResult result,
+                     std::vector<wire::TokenEvent>& events) {
   Sequence& sequence = *item.sequence;
-  wire::TokenEvent event = EventOf(sequence);
   sequence.waits_for_format = result.waits_for_format;
-  sequence.num_computed += item.num_rows - (result.waits_for_format ? 1 : 0);
-  CachePages(sequence);
+  // Of rows of a draft, those of right tokens follow.
+  sequence.num_computed += item.num_rows - item.num_drafted() - (result.waits_for_format ? 1 : 0);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
             std::back_inserter(sequence.prompt_logprobs));
-  if (sequence.num_computed < sequence.num_tokens()) return event;
-
-  event.prompt_logprobs = std::exchange(sequence.prompt_logprobs, {});
-  if (!result.sample.has_value()) {
-    event.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
-  } else if (!result.sample->ok()) {
-    event.finish = wire::FinishReason::kError;
-    event.error = result.sample->status();
-  } else {
-    AppendToken(sequence, std::move(**result.sample), event);
+  const size_t num_events = events.size();
+  if (sequence.num_computed == sequence.num_tokens()) {
+    TakeSamples(item, std::move(result.samples), events);
   }
-  return event;
+  CachePages(sequence);
+  return events.size() > num_events && events.back().finish.has_value();
+}
+
+void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
+                         std::vector<wire::TokenEvent>& events) {
+  Sequence& sequence = *item.sequence;
+  wire::TokenEvent event = EventOf(sequence);
+  event.prompt_logprobs = std::exchange(sequence.prompt_logprobs, {});
+  if (samples.empty()) {
+    event.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
+    return events.push_back(std::move(event));
+  }
+  int64_t num_right = 0;
+  bool is_right = true;
+  for (size_t i = 0; i < samples.size() && is_right; ++i) {
+    if (i > 0) event = EventOf(sequence);
+    if (samples[i].ok()) {
+      AppendToken(sequence, *std::move(samples[i]), event);
+      ++stats_.num_generated;
+    } else {
+      event.finish = wire::FinishReason::kError;
+      event.error = samples[i].status();
+    }
+    events.push_back(event);
+    if (event.finish || i == item.draft.size()) break;
+    is_right = event.token == item.draft[i];
+    if (is_right) ++num_right;
+  }
+  sequence.num_computed += num_right;
+  if (item.draft.empty()) return;
+  sequence.draft_trust.OnChecked(num_right, !is_right);
+  ++stats_.num_drafts;
+  stats_.num_draft_tokens += item.num_drafted();
+  stats_.num_accepted_tokens += num_right;
 }
 
 // Two sequences may have filled equal pages side by side. Both go on with the first one's: by the

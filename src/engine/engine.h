@@ -19,6 +19,7 @@
 #include "adapters/residency.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/drafts.h"
 #include "engine/executor.h"
 #include "engine/format_turns.h"
 #include "engine/planner.h"
@@ -46,6 +47,7 @@ struct EngineOptions {
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
   int64_t max_pinned_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
+  DraftOptions drafts;
   // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
   // line; by weight: 1 for those that are not here.
   bool shares_rows = false;
@@ -114,9 +116,11 @@ class Engine {
   // thread; null: nobody. Thread-safe; the former one is not called any more when this returns.
   void SetListener(const std::function<void()>& listener);
 
-  // Runs one step and returns what it did. At most one event per sequence. Where the device runs
+  // Runs one step and returns what it did: of a sequence one event, or more where drafts were
+  // right. Where the device runs
   // by itself, it is given the step, and what this returns is of the one before, if there was one:
-  // a sequence that ends before it has max_tokens has one row too many then, which nobody sees.
+  // a sequence that ends before it has max_tokens has one row too many then, which nobody sees. But
+  // where there may be drafts, the step before is waited for first.
   std::vector<wire::TokenEvent> Step();
 
   // The state after the last step.
@@ -157,10 +161,18 @@ class Engine {
     // What it may use although nobody else does any more.
     std::vector<std::unique_ptr<Sequence>> ended;
     std::vector<PageRef> pages;
+
+    bool has_drafts() const {
+      return std::ranges::any_of(items, [](const StepItem& item) { return !item.draft.empty(); });
+    }
   };
   // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
   // the device can run it by itself.
   bool CanFollow(const Plan& plan);
+  // Whether a step has rows for them, beside those of the sequences that run.
+  bool HasRowsForDrafts() const;
+  // Of sequences that decode, and of which the last token is known.
+  void MakeDrafts();
   // Whether there were any.
   bool Submit(StepRows rows);
   static StepItem MakeItem(Sequence& sequence, int64_t num_rows);
@@ -180,7 +192,10 @@ class Engine {
   // Takes the results in; full pages are cached, finished sequences release their pages.
   void Advance(const StepUnderWay& step, std::vector<ItemResult> results,
                std::vector<wire::TokenEvent>& events);
-  wire::TokenEvent Advance(const StepItem& item, ItemResult result);
+  // Whether the sequence has ended.
+  bool Advance(const StepItem& item, ItemResult result, std::vector<wire::TokenEvent>& events);
+  void TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
+                   std::vector<wire::TokenEvent>& events);
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 

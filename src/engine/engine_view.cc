@@ -160,7 +160,8 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
           .num_tokens = s.next_num_tokens(),
           .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.page_tokens,
           .num_pages = num_pages,
-          .num_own_pages = tally.CountNew(pages)};
+          .num_own_pages = tally.CountNew(pages),
+          .num_drafted = std::ssize(s.draft)};
 }
 
 std::vector<const Sequence*> Engine::Running() const {

@@ -10,17 +10,20 @@
 namespace aril {
 namespace {
 
-kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits) {
-  const bool may_stop =
-      static_cast<int64_t>(s.output.size()) + s.tokens_under_way >= s.request.min_tokens;
+// Of the token behind `num_drafted` more than there are, without them in `output`.
+kernels::SampleInput InputOf(const Sequence& s, std::span<const float> logits,
+                             int64_t num_drafted = 0) {
+  const int64_t num_output =
+      static_cast<int64_t>(s.output.size()) + s.tokens_under_way + num_drafted;
   return {.logits = logits,
           .params = &s.request.sampling,
           .prompt = s.request.prompt,
           .output = s.output,
-          .masked = may_stop ? std::span<const int32_t>()
-                             : std::span<const int32_t>(s.request.stop_token_ids),
+          .masked = num_output >= s.request.min_tokens
+                        ? std::span<const int32_t>()
+                        : std::span<const int32_t>(s.request.stop_token_ids),
           .choice = s.request.choice,
-          .position = s.next_num_tokens()};
+          .position = s.next_num_tokens() + num_drafted};
 }
 
 bool DeviceCanChoose(const Sequence& s) {
@@ -40,6 +43,9 @@ SubmittedStep Executor::Submit(std::span<const StepItem> items,
   if (step_observer_) step_observer_(items);
   BuildBatch(items);
   pending_.emplace_back().results.resize(items.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    last().results[i].samples.resize(static_cast<size_t>(items[i].num_choices()));
+  }
   const Status forward = model_.Forward({tokens_, sequences_, segments_});
   if (!forward.ok()) ExitOnDeviceError(forward);
   choice_of_.clear();
@@ -64,7 +70,9 @@ std::vector<ItemResult> Executor::Collect() {
   const StatusOr<std::span<const int32_t>> chosen = model_.Wait();
   if (!chosen.ok()) ExitOnDeviceError(chosen.status());
   for (size_t i = 0; i < step.choices.size(); ++i) {
-    step.results[step.choices[i]].sample = kernels::TakeFromDevice((*chosen)[i], step.positions[i]);
+    const Pending::Choice& choice = step.choices[i];
+    step.results[choice.item].samples[static_cast<size_t>(choice.num_drafted)] =
+        kernels::TakeFromDevice((*chosen)[i], choice.position);
   }
   return std::move(step.results);
 }
@@ -76,19 +84,21 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
   logit_rows_.clear();
   page_tables_.resize(std::max(page_tables_.size(), items.size()));
   for (size_t i = 0; i < items.size(); ++i) {
-    const Sequence& sequence = *items[i].sequence;
+    const StepItem& item = items[i];
+    const Sequence& sequence = *item.sequence;
     const auto first_row = static_cast<int32_t>(tokens_.size());
-    const auto num_rows = static_cast<int32_t>(items[i].num_rows);
-    const int64_t end = items[i].first_token + num_rows;
-    for (int64_t t = items[i].first_token; t < std::min(end, sequence.num_tokens()); ++t)
+    const auto num_rows = static_cast<int32_t>(item.num_rows);
+    const int64_t end = item.first_token + num_rows - item.num_drafted();
+    for (int64_t t = item.first_token; t < std::min(end, sequence.num_tokens()); ++t)
       tokens_.push_back(sequence.token(t));
     // The one that the step before chooses.
     if (end > sequence.num_tokens()) tokens_.push_back(-1 - choice_of_.at(&sequence));
+    tokens_.insert(tokens_.end(), item.draft.begin(), item.draft.end());
     auto& pages = page_tables_[i];
     pages.clear();
     for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
-    sequences_.push_back({first_row, num_rows, items[i].first_token, pages});
-    AddLogitRows(items[i], i, first_row);
+    sequences_.push_back({first_row, num_rows, item.first_token, pages});
+    AddLogitRows(item, i, first_row);
     AddSegments(sequence, first_row, num_rows, i > 0 ? items[i - 1].sequence : nullptr);
   }
 }
@@ -115,13 +125,15 @@ void Executor::AddLogitRows(const StepItem& item, size_t index, int32_t first_ro
     const auto known = static_cast<int64_t>(s.prompt_logprobs.size());
     const int64_t end = std::min(item.first_token + item.num_rows + 1, s.num_prompt());
     for (int64_t about = std::max(item.first_token + 1, known); about < end; ++about) {
-      logit_rows_.push_back(
-          {static_cast<int32_t>(first_row + about - 1 - item.first_token), index, about});
+      logit_rows_.push_back({.row = static_cast<int32_t>(first_row + about - 1 - item.first_token),
+                             .item = index,
+                             .prompt_token = about});
     }
   }
-  if (item.chooses_token) {
+  const int64_t first_choice = first_row + item.num_rows - item.num_choices();
+  for (int64_t k = 0; k < item.num_choices(); ++k) {
     logit_rows_.push_back(
-        {static_cast<int32_t>(first_row + item.num_rows - 1), index, std::nullopt});
+        {.row = static_cast<int32_t>(first_choice + k), .item = index, .num_drafted = k});
   }
 }
 
@@ -135,10 +147,9 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
       others.push_back(row);
       continue;
     }
-    const kernels::SampleInput input = InputOf(sequence, {});
+    const kernels::SampleInput input = InputOf(sequence, {}, row.num_drafted);
     choice_of_.emplace(&sequence, static_cast<int32_t>(rows.size()));
-    last().choices.push_back(row.item);
-    last().positions.push_back(input.position);
+    last().choices.push_back({row.item, row.num_drafted, input.position});
     rows.push_back(row.row);
     how.push_back(kernels::DescribeForDevice(input));
   }
@@ -165,7 +176,10 @@ void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* 
   std::erase_if(logit_rows_, [&](LogitRow& row) {
     grammar::TokenMatcher* const matcher = matcher_of(row);
     if (matcher == nullptr) return false;
-    if (!matcher->HasFound()) return last().results[row.item].waits_for_format = true;
+    if (!matcher->HasFound()) {
+      last().results[row.item].samples.clear();
+      return last().results[row.item].waits_for_format = true;
+    }
     row.allowed = matcher->TakeAllowed(items[row.item].sequence->request.stop_token_ids);
     return false;
   });
@@ -219,12 +233,18 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
     return;
   }
   if (!row.allowed.ok()) {
-    last().results[row.item].sample = row.allowed.status();
+    SampleOf(row) = row.allowed.status();
     return;
   }
-  kernels::SampleInput input = InputOf(s, logits);
+  kernels::SampleInput input = InputOf(s, logits, row.num_drafted);
+  std::vector<int32_t> output;
+  if (row.num_drafted > 0) {
+    output = s.output;
+    output.insert(output.end(), item.draft.begin(), item.draft.begin() + row.num_drafted);
+    input.output = output;
+  }
   input.allowed = *row.allowed;
-  last().results[row.item].sample = kernels::Sample(input, scratch);
+  SampleOf(row) = kernels::Sample(input, scratch);
 }
 
 }  // namespace aril

@@ -34,11 +34,17 @@ struct StepItem {
   int64_t first_token = 0;       // its next_num_computed()
   int64_t num_rows = 0;
   bool chooses_token = false;  // the rows reach its last token, and it wants another one
+  // If it does: of the rows, the last ones are of these tokens, guessed to follow the last one.
+  std::vector<int32_t> draft = {};
+
+  int64_t num_drafted() const { return static_cast<int64_t>(draft.size()); }
+  int64_t num_choices() const { return chooses_token ? 1 + num_drafted() : 0; }
 };
 
 struct ItemResult {
-  // The token that it chooses. An error concerns this sequence alone.
-  std::optional<StatusOr<kernels::SampleResult>> sample;
+  // The token that it chooses; then, behind each token of the draft, what it chooses if all up to
+  // that one are right. An error concerns this sequence alone.
+  std::vector<StatusOr<kernels::SampleResult>> samples;
   // It would choose one, but there was no time to find which its format allows: the last row has
   // to be run again.
   bool waits_for_format = false;
@@ -82,21 +88,27 @@ class Executor {
   void SetStepObserver(StepObserver observer) { step_observer_ = std::move(observer); }
 
  private:
-  // A row whose logits are wanted: to choose the next token, or to report on prompt token
-  // `prompt_token`.
+  // A row whose logits are wanted: to choose the token behind the first `num_drafted` ones of the
+  // item's draft, or to report on prompt token `prompt_token`.
   struct LogitRow {
     int32_t row;
     size_t item;
-    std::optional<int64_t> prompt_token;
+    int64_t num_drafted = 0;
+    std::optional<int64_t> prompt_token = std::nullopt;
     // Of a sequence with a format: the tokens that may be chosen; else empty.
     StatusOr<grammar::TokenSet> allowed = grammar::TokenSet();
   };
 
   // A step that has been submitted and not collected.
   struct Pending {
+    // Of the device.
+    struct Choice {
+      size_t item;
+      int64_t num_drafted;
+      int64_t position;  // of the token
+    };
     std::vector<ItemResult> results;
-    std::vector<size_t> choices;     // of the device, in order: the items
-    std::vector<int64_t> positions;  // of these tokens
+    std::vector<Choice> choices;  // in order
     bool is_under_way = false;
   };
   Pending& last() { return pending_.back(); }
@@ -111,6 +123,10 @@ class Executor {
   // Takes the rows away for which there was no time.
   void FindAllowed(std::span<const StepItem> items, std::span<Sequence* const> waiting);
   bool DeviceChooses() const { return model_.chooses_tokens() && !observer_; }
+  // Where the row's choice goes.
+  StatusOr<kernels::SampleResult>& SampleOf(const LogitRow& row) {
+    return last().results[row.item].samples[static_cast<size_t>(row.num_drafted)];
+  }
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
                    kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs);

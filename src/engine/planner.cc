@@ -51,6 +51,7 @@ class Planner {
     // Others may have fewer rows now, or more. They have the pages for that: whoever joins leaves
     // everybody those of all tokens, and nobody joins while somebody has been given none.
     if (!plan_.admit.empty()) GiveRows();
+    if (plan_.evict.empty() && !oldest_waits_) GiveDraftRows();
     OrderItems();
     return std::move(plan_);
   }
@@ -217,6 +218,10 @@ class Planner {
   // joins.
   bool AdaptersMayTake(int64_t pages) const { return pages <= available_to_adapters_; }
 
+  // What was promised to others, and what whoever joins would leave them, is not.
+  bool HasRoomToSpare(int64_t pages) const {
+    return available_ >= pages + Headroom() && available_to_kv_ >= pages + HeadroomOfRunning();
+  }
   int64_t Headroom() const { return promised_ + HeadroomOfRunning(); }
   int64_t HeadroomOfRunning() const {
     return static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
@@ -239,6 +244,27 @@ class Planner {
         if (adapter.state == PlanAdapter::State::kReady) continue;
         if (static_cast<int64_t>(plan_.prefetch.size()) >= max_prefetches_) return;
         plan_.prefetch.push_back({s.id, use.id});
+      }
+    }
+  }
+
+  // One after the other, a row in each round.
+  void GiveDraftRows() {
+    int64_t left = std::min(limits_.max_rows, limits_.max_draft_rows);
+    for (const Running& r : running_) left -= r.rows;
+    for (bool gives = true; gives;) {
+      gives = false;
+      for (Running& r : running_) {
+        const PlanSequence& s = *r.sequence;
+        if (left <= 0) return;
+        if (!Decodes(s) || r.rows == 0 || r.rows > s.num_drafted) continue;
+        const int64_t need = MissingPages(s, s.num_computed + r.rows + 1) -
+                             MissingPages(s, s.num_computed + r.rows);
+        if (need > 0 && !HasRoomToSpare(need)) continue;
+        TakeForKv(need);
+        ++r.rows;
+        --left;
+        gives = true;
       }
     }
   }

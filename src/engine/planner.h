@@ -22,6 +22,10 @@
 // that the share has no room for waits until those that are used leave it; alone it always fits.
 // Sequences may have a share for their KV cache, too: as good as a smaller pool for them.
 //
+// A sequence that decodes may have tokens that are guessed (engine/drafts.h). They get the rows that
+// nobody else wants, in turns, in steps of few rows, and pages that nobody who joins next would
+// lack.
+//
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
 // idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a
 // sequence joins that uses them. Which of them give way, the pool knows.
@@ -45,6 +49,7 @@ struct PlanLimits {
   // What every running sequence must have room to grow by before another one joins. Tokens, not
   // pages: pages may be small.
   int64_t headroom_tokens = 16;
+  int64_t max_draft_rows = 16;  // of a step with drafts, all of its rows
 };
 
 // What the planner knows of a sequence.
@@ -63,6 +68,9 @@ struct PlanSequence {
   // available; by its eviction, when all newer sequences have gone, they become so. (Sequences of
   // different tenants have none in common: so this holds whoever of them joins.)
   int64_t num_own_pages = 0;
+  // Guessed tokens behind the last one, which it has rows for if there are any left. Of a sequence
+  // that decodes.
+  int64_t num_drafted = 0;
 };
 
 // An adapter that some sequence of the view uses.
@@ -96,13 +104,13 @@ struct PlanView {
 };
 
 struct Plan {
-  // Rows of one sequence: its tokens [num_computed, num_computed + num_rows).
+  // Rows of one sequence: its tokens [num_computed, num_computed + num_rows), guessed ones last.
   struct Item {
     SequenceId id;
     AdapterMix adapters;
     int64_t num_rows = 0;
     int64_t new_pages = 0;
-    bool prefill = false;  // more than a decode's one row, or not yet at its last token
+    bool prefill = false;  // more than one token that is not guessed, or not yet at its last one
   };
 
   // To be carried out in this order.

@@ -23,6 +23,7 @@ struct ToySequence {
   std::vector<int32_t> tokens;
   std::vector<uint64_t> history;  // of each token: a hash of what its K and V depend on
   int64_t num_wanted = 0;         // tokens at its end
+  std::vector<int32_t> draft;     // of the last view
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages;  // while running
 };
@@ -61,6 +62,7 @@ class ToyWorld {
   int64_t num_cached() const { return num_cached_; }
   int64_t num_prefetches() const { return num_prefetches_; }
   int64_t num_overtaken() const { return num_overtaken_; }
+  int64_t num_drafted() const { return num_drafted_; }
 
   void Arrive() {
     const uint64_t arrival = next_arrival_++;
@@ -111,6 +113,7 @@ class ToyWorld {
     limits.page_tokens = int64_t{1} << Draw(0, 4);
     limits.max_running = Draw(1, 12);
     limits.max_rows = limits.max_running + Draw(0, 40);
+    limits.max_draft_rows = Draw(0, 24);
     return limits;
   }
   std::vector<int64_t> DrawAdapters() {
@@ -156,6 +159,9 @@ class ToyWorld {
   int64_t Pages(int64_t tokens) const {
     return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
   }
+  static uint64_t Extended(uint64_t history, int32_t token) {
+    return (history + static_cast<uint64_t>(token) + 1) * 6364136223846793005u;
+  }
   static void Append(ToySequence& s, int32_t token) {
     uint64_t before =
         s.history.empty() ? std::hash<std::string>()(s.scope.tenant) : s.history.back();
@@ -165,7 +171,7 @@ class ToyWorld {
       }
     }
     s.tokens.push_back(token);
-    s.history.push_back((before + static_cast<uint64_t>(token) + 1) * 6364136223846793005u);
+    s.history.push_back(Extended(before, token));
     ++s.plan.num_tokens;
   }
   ToyAdapter& Get(AdapterId id) { return adapters_[static_cast<size_t>(id.value())]; }
@@ -202,6 +208,10 @@ class ToyWorld {
         pages = cache_.Find(s.scope, Reusable(s));
         s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.page_tokens;
       }
+      const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;
+      s.draft = RandomTokens(
+          decodes ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
+      s.plan.num_drafted = std::ssize(s.draft);
       s.plan.num_pages = static_cast<int64_t>(pages.size());
       s.plan.num_own_pages = std::count_if(pages.begin(), pages.end(),
                                            [&](PageId id) { return seen.insert(id).second; });
@@ -333,20 +343,28 @@ class ToyWorld {
   void RunItems(const Plan& plan) {
     std::set<SequenceId> ran;
     int64_t rows = 0;
+    int64_t drafted = 0;
     for (const Plan::Item& item : plan.items) {
       ToySequence& s = Get(item.id);
       ASSERT_TRUE(s.plan.running);
       if (!AreReady(item.adapters)) continue;
       ASSERT_TRUE(ran.insert(item.id).second);
       ASSERT_GE(item.num_rows, 1);
-      ASSERT_LE(s.plan.num_computed + item.num_rows, s.plan.num_tokens);
-      EXPECT_EQ(item.prefill, s.plan.num_tokens - s.plan.num_computed > 1);
+      const int64_t remaining = s.plan.num_tokens - s.plan.num_computed;
+      ASSERT_LE(item.num_rows, remaining + s.plan.num_drafted);
+      EXPECT_EQ(item.prefill, remaining > 1);
       rows += item.num_rows;
+      drafted += std::max<int64_t>(0, item.num_rows - remaining);
+      // Wrong drafts may have left some.
+      const int64_t pages =
+          std::max(std::ssize(s.pages), Pages(s.plan.num_computed + item.num_rows));
       ASSERT_TRUE(pool_.Allocate(item.new_pages, PageUse::kKv, s.pages))
           << "more pages were promised than are available";
-      ASSERT_EQ(static_cast<int64_t>(s.pages.size()), Pages(s.plan.num_computed + item.num_rows));
+      ASSERT_EQ(std::ssize(s.pages), pages);
     }
     EXPECT_LE(rows, limits_.max_rows);
+    EXPECT_TRUE(drafted == 0 || rows <= limits_.max_draft_rows);
+    num_drafted_ += drafted;
     ExpectProgress(ran);
     ExpectMixesAdjacent(plan);
     for (const Plan::Item& item : plan.items) {
@@ -365,7 +383,12 @@ class ToyWorld {
 
   void Compute(ToySequence& s, int64_t num_rows) {
     const int64_t end = s.plan.num_computed + num_rows;
-    for (int64_t i = 0; i < end; ++i) {
+    uint64_t guessed = s.history.back();
+    for (int64_t i = s.plan.num_tokens; i < end; ++i) {
+      guessed = Extended(guessed, s.draft[static_cast<size_t>(i - s.plan.num_tokens)]);
+      Row(s, i) = guessed;
+    }
+    for (int64_t i = 0; i < std::min(end, s.plan.num_tokens); ++i) {
       const uint64_t expected = s.history[static_cast<size_t>(i)];
       if (i >= s.plan.num_computed) Row(s, i) = expected;
       ASSERT_EQ(Row(s, i), expected) << "sequence " << s.plan.id << ", token " << i;
@@ -427,7 +450,19 @@ class ToyWorld {
 
   void Advance(const Plan::Item& item) {
     ToySequence& s = Get(item.id);
-    s.plan.num_computed += item.num_rows;
+    const int64_t remaining = s.plan.num_tokens - s.plan.num_computed;
+    s.plan.num_computed += std::min(remaining, item.num_rows);
+    const int64_t num_choices = item.num_rows - remaining + 1;
+    for (int64_t i = 0; i < num_choices; ++i) {
+      Append(s, static_cast<int32_t>(Draw(0, 1)));
+      if (i == num_choices - 1 || s.tokens.back() != s.draft[static_cast<size_t>(i)]) break;
+      ++s.plan.num_computed;
+    }
+    CachePages(s);
+    if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
+  }
+
+  void CachePages(ToySequence& s) {
     const int64_t page_tokens = limits_.page_tokens;
     while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
       const auto page = static_cast<size_t>(s.prefix.num_pages());
@@ -436,9 +471,6 @@ class ToyWorld {
                                                 static_cast<size_t>(page_tokens)),
                     s.pages[page]);
     }
-    if (s.plan.num_computed < s.plan.num_tokens) return;
-    Append(s, static_cast<int32_t>(Draw(0, 1)));
-    if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
   }
 
   // Every page is free, or somebody's, or cached.
@@ -482,6 +514,7 @@ class ToyWorld {
   int64_t num_cached_ = 0;
   int64_t num_prefetches_ = 0;
   int64_t num_overtaken_ = 0;
+  int64_t num_drafted_ = 0;
 };
 
 TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
@@ -490,6 +523,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t cached = 0;
   int64_t prefetches = 0;
   int64_t overtaken = 0;
+  int64_t drafted = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ToyWorld world(seed);
@@ -509,9 +543,11 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
     cached += world.num_cached();
     prefetches += world.num_prefetches();
     overtaken += world.num_overtaken();
+    drafted += world.num_drafted();
   }
   EXPECT_GT(prefetches, 500);
   EXPECT_GT(overtaken, 300);
+  EXPECT_GT(drafted, 5000);
   EXPECT_GT(evictions, 150);
   EXPECT_GT(drops, 500);
   EXPECT_GT(cached, 1000);

@@ -47,6 +47,13 @@ inline PlanSequence Decoding(int64_t id, int64_t num_tokens, AdapterId adapter =
   return Running(id, num_tokens, num_tokens - 1, adapter);
 }
 
+// And guesses what follows.
+inline PlanSequence Drafting(int64_t id, int64_t num_tokens, int64_t num_drafted) {
+  PlanSequence sequence = Decoding(id, num_tokens);
+  sequence.num_drafted = num_drafted;
+  return sequence;
+}
+
 template <typename Id>
 std::vector<int64_t> Values(const std::vector<Id>& ids) {
   std::vector<int64_t> values;

@@ -11,6 +11,7 @@
 
 #include "adapters/residency.h"
 #include "base/ids.h"
+#include "engine/drafts.h"
 #include "engine/standing_pins.h"
 #include "grammar/token_automaton.h"
 #include "memory/page_pool.h"
@@ -64,6 +65,9 @@ struct Sequence {
   // and tokens that they choose.
   int64_t rows_under_way = 0;
   int64_t tokens_under_way = 0;
+  // Guesses of what follows, for the step that is planned; how far they are worth it.
+  std::vector<int32_t> draft;
+  DraftTrust draft_trust;
   // Ended, while its rows were under way: what becomes of them is of no interest.
   bool has_ended = false;
   // Prompt tokens that were in the cache when the sequence first started.
@@ -111,6 +115,7 @@ struct Sequence {
     running = false;
     num_computed = 0;
     pages.clear();
+    draft.clear();
     prefix.Reset();
     for (Adapter& adapter : adapters) adapter.pin.Reset();
   }

@@ -104,6 +104,9 @@ struct StepStats {
   int64_t evictions = 0;                     // sequences evicted so far
   int64_t prefix_queries = 0;                // prompt tokens looked up in the prefix cache so far
   int64_t prefix_hits = 0;                   // those of them that were there
+  int64_t num_drafts = 0;                    // of sequences that were tried so far
+  int64_t num_draft_tokens = 0;              // their tokens
+  int64_t num_accepted_tokens = 0;           // those of them that were right
   int64_t adapter_loads = 0;                 // adapters copied into the pool so far
   int64_t adapter_evictions = 0;             // adapters dropped from the pool so far
   std::vector<Duration> queue_times;         // of sequences that started in this step, from arrival

@@ -1,0 +1,56 @@
+// Speculative decoding by prompt lookup: what followed the last time that a sequence said what it
+// says now is a guess of what follows (Saxena, "Prompt Lookup Decoding", 2023; Yang et al.,
+// "Inference with Reference", 2023). A step computes the guessed tokens beside the last one, and
+// chooses a token behind each of them; a guess was right if it is what was chosen in its place.
+// Tokens are a function of what is before them (kernels/sampling/sampling.h), so that guesses
+// change when a token comes, and never which.
+
+#ifndef ARIL_ENGINE_DRAFTS_H_
+#define ARIL_ENGINE_DRAFTS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace aril {
+
+struct DraftOptions {
+  int64_t max_tokens = 0;  // of a draft; 0: none are made
+  // Tokens that a sequence must have said before, and more than which are not looked at; from 1.
+  int64_t min_match = 2;
+  int64_t max_match = 4;
+  // Of a step with drafts, all of its rows: as many as take little longer than one, since they wait
+  // for the weights. On two cores of a CPU that is so up to 16 (docs/benchmarks.md).
+  int64_t max_rows = 16;
+};
+
+// How many tokens of a sequence's drafts are worth a row, by how many have been right so far.
+class DraftTrust {
+ public:
+  // The longest draft of which the last token is right with a probability of at least kLeast. Not
+  // more than `max`; 0 as well, if next to nothing was right.
+  int64_t Length(int64_t max) const;
+  // That many were right, and, if not all, one was wrong.
+  void OnChecked(int64_t num_right, bool one_was_wrong);
+  // There could have been one, and Length was 0: it is tried again after a while.
+  void OnPassedOver();
+
+ private:
+  // A row costs about a quarter of what a token does where drafts are made at all.
+  static constexpr double kLeast = 0.25;
+  static constexpr double kAtFirst = 0.7;
+  static constexpr double kOfChecked = 1.0 / 8;      // how much the last token counts
+  static constexpr double kOfPassedOver = 1.0 / 128;  // and the way back
+
+  double rate_ = kAtFirst;  // of tokens that are right, behind right ones
+};
+
+// At most `length` tokens that may follow `prompt` and `output`: those behind the last place with
+// the same max_match tokens before it, or as many of them as any place has, but at least min_match.
+// Where that place is near the end, they go on into themselves. Empty if there is no such place.
+std::vector<int32_t> MakeDraft(std::span<const int32_t> prompt, std::span<const int32_t> output,
+                               const DraftOptions& options, int64_t length);
+
+}  // namespace aril
+
+#endif  // ARIL_ENGINE_DRAFTS_H_

@@ -1,0 +1,106 @@
+#include "engine/drafts.h"
+
+#include <algorithm>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::IsEmpty;
+using ::testing::Le;
+
+std::vector<int32_t> Draft(const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
+                           int64_t length, const DraftOptions& options = {}) {
+  return MakeDraft(prompt, output, options, length);
+}
+
+TEST(MakeDraft, IsWhatFollowedTheLastTime) {
+  EXPECT_THAT(Draft({1, 2, 3, 4, 5, 6}, {1, 2}, 3), ElementsAre(3, 4, 5));
+  EXPECT_THAT(Draft({1, 2, 3, 4, 5, 6}, {9, 3, 4}, 2), ElementsAre(5, 6));
+  EXPECT_THAT(Draft({1, 2, 3}, {7, 1, 2, 4, 1, 2}, 1), ElementsAre(4)) << "not the first time";
+}
+
+TEST(MakeDraft, PrefersTheLongerMatch) {
+  // 7 8 came last before 2, but 6 7 8 before 1.
+  EXPECT_THAT(Draft({6, 7, 8, 1, 5, 7, 8, 2}, {6, 7, 8}, 1), ElementsAre(1));
+  EXPECT_THAT(Draft({6, 7, 8, 1, 5, 7, 8, 2}, {6, 7, 8}, 1, {.max_match = 2}), ElementsAre(2))
+      << "longer ones are not looked at";
+}
+
+TEST(MakeDraft, WantsAMatch) {
+  EXPECT_THAT(Draft({1, 2, 3}, {4, 5}, 4), IsEmpty());
+  EXPECT_THAT(Draft({1, 2, 3}, {4, 2}, 4), IsEmpty()) << "of two";
+  EXPECT_THAT(Draft({1, 2, 3}, {4, 2}, 1, {.min_match = 1}), ElementsAre(3));
+  EXPECT_THAT(Draft({1}, {}, 4, {.min_match = 1}), IsEmpty());
+  EXPECT_THAT(Draft({}, {}, 4), IsEmpty());
+  EXPECT_THAT(Draft({1, 2, 3}, {1, 2}, 0), IsEmpty());
+}
+
+TEST(MakeDraft, GoesOnIntoItself) {
+  EXPECT_THAT(Draft({5, 1, 2}, {1, 2}, 5), ElementsAre(1, 2, 1, 2, 1));
+  EXPECT_THAT(Draft({7, 7}, {7}, 3), ElementsAre(7, 7, 7));
+}
+
+// The definition, written down another way.
+TEST(MakeDraft, FindsWhatALookAtEveryPlaceFinds) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int32_t> all(random() % 24);
+    for (int32_t& token : all) token = static_cast<int32_t>(random() % 3);
+    const DraftOptions options{.min_match = 1 + static_cast<int64_t>(random() % 2),
+                               .max_match = 2 + static_cast<int64_t>(random() % 3)};
+    std::vector<int32_t> expected;
+    const auto size = static_cast<int64_t>(all.size());
+    for (int64_t n = std::min(options.max_match, size); n >= options.min_match; --n) {
+      const auto found = std::find_end(all.begin(), all.end() - 1, all.end() - n, all.end());
+      if (found == all.end() - 1) continue;
+      for (auto from = found + n; expected.size() < 4; ++from) {
+        const auto i = static_cast<size_t>(from - all.begin());
+        expected.push_back(i < all.size() ? all[i] : expected[i - all.size()]);
+      }
+      break;
+    }
+    const size_t cut = all.empty() ? 0 : random() % all.size();
+    EXPECT_EQ(Draft({all.begin(), all.begin() + static_cast<int64_t>(cut)},
+                    {all.begin() + static_cast<int64_t>(cut), all.end()}, 4, options),
+              expected)
+        << "round " << round << " of seed 1";
+  }
+}
+
+TEST(DraftTrust, GrowsWithWhatIsRight) {
+  DraftTrust trust;
+  EXPECT_THAT(trust.Length(100), AllOf(Ge(2), Le(4)));
+  EXPECT_EQ(trust.Length(1), 1);
+  for (int i = 0; i < 10; ++i) trust.OnChecked(8, false);
+  EXPECT_EQ(trust.Length(100), 100);
+  trust.OnChecked(0, true);
+  EXPECT_THAT(trust.Length(100), AllOf(Ge(8), Le(12))) << "an eighth is wrong";
+}
+
+TEST(DraftTrust, TriesSeldomWhatIsAlwaysWrong) {
+  DraftTrust trust;
+  int num_tokens = 0;
+  for (int step = 0; step < 200; ++step) {
+    const int64_t length = trust.Length(8);
+    num_tokens += static_cast<int>(length);
+    length > 0 ? trust.OnChecked(0, true) : trust.OnPassedOver();
+  }
+  EXPECT_THAT(num_tokens, AllOf(Ge(10), Le(40)));
+}
+
+TEST(DraftTrust, KnowsARate) {
+  // Three of four are right: the fourth behind one is right with 0.32, the fifth with 0.24.
+  DraftTrust trust;
+  for (int i = 0; i < 100; ++i) trust.OnChecked(3, true);
+  EXPECT_THAT(trust.Length(100), AllOf(Ge(3), Le(6)));
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,103 @@
+// What a sequence must be so that it can run here.
+
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/strings.h"
+#include "engine/engine.h"
+
+namespace aril {
+
+StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt == 0) return InvalidArgument("the prompt has no tokens");
+  RETURN_IF_ERROR(CheckTokens(request.prompt));
+  if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
+  RETURN_IF_ERROR(CheckOutput(request));
+  ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
+  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
+  const int64_t tokens = prompt + request.max_tokens;
+  if (tokens > options_.max_model_len) {
+    return InvalidArgument(
+        StrCat("This model's maximum context length is ", options_.max_model_len,
+               " tokens. However, you requested ", tokens, " tokens (", prompt, " in the prompt, ",
+               request.max_tokens,
+               " in the completion). Please reduce the length of the prompt or the completion."));
+  }
+  std::vector<StandingPins::AdapterPages> adapter_pages;
+  for (const AdapterRef& ref : adapters)
+    adapter_pages.push_back({ref.id, residency_.PagesFor(ref)});
+  ASSIGN_OR_RETURN(StandingPins::Room room,
+                   standing_pins_.Reserve(std::move(adapter_pages),
+                                          CeilDiv(tokens, limits_.page_tokens), request.tenant));
+  return AcceptedSequence{std::move(request), std::move(adapters), std::move(room),
+                          std::move(format)};
+}
+
+Status Engine::CheckTokens(std::span<const int32_t> tokens) const {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < model_.spec().vocab_size) continue;
+    return InvalidArgument(StrCat("token id ", token, " is outside the vocabulary of ",
+                                  model_.spec().vocab_size, " tokens"));
+  }
+  return OkStatus();
+}
+
+Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
+  const auto num_output = static_cast<int64_t>(request.output.size());
+  if (num_output > 0 && num_output >= request.max_tokens) {
+    return InvalidArgument(StrCat("the sequence has ", num_output,
+                                  " tokens of output already, and max_tokens is ",
+                                  request.max_tokens));
+  }
+  return CheckTokens(request.output);
+}
+
+StatusOr<std::shared_ptr<grammar::TokenAutomaton>> Engine::FindFormat(
+    const wire::OutputFormat& format) {
+  if (format.is_text()) return nullptr;
+  auto automaton = formats_->Get(format);
+  if (automaton.ok()) return automaton;
+  const std::string what = StrCat("the output's format: ", Message(automaton.status()));
+  const bool is_for_now = automaton.status().code() == StatusCode::kUnavailable;
+  return is_for_now ? Unavailable(what) : InvalidArgument(what);
+}
+
+StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
+  std::vector<AdapterRef> found;
+  std::set<AdapterId> seen;
+  bool replaces_embedding = false;
+  bool replaces_lm_head = false;
+  for (const AdapterUse& use : mix) {
+    if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
+      return InvalidArgument(
+          "the adapters of a sequence must be different ones with finite weights");
+    }
+    ASSIGN_OR_RETURN(AdapterRef ref, adapters_.Find(use.id));
+    const LoraSpec& spec = ref.adapter->spec();
+    if (use.weight != 1 && !spec.can_be_weighted()) {
+      return InvalidArgument(
+          "an adapter with DoRA or with matrices of its own (modules_to_save) applies with weight "
+          "1");
+    }
+    if ((replaces_embedding && spec.replaces_embedding) ||
+        (replaces_lm_head && spec.replaces_lm_head)) {
+      return InvalidArgument(
+          "two adapters of the request bring a matrix of their own (modules_to_save) for the same "
+          "module: use one of them");
+    }
+    replaces_embedding |= spec.replaces_embedding;
+    replaces_lm_head |= spec.replaces_lm_head;
+    found.push_back(std::move(ref));
+  }
+  return found;
+}
+
+StatusOr<std::shared_ptr<const void>> Engine::Pin(AdapterId adapter, const std::string& owner) {
+  ASSIGN_OR_RETURN(const AdapterRef ref, adapters_.Find(adapter));
+  return standing_pins_.Pin(ref, residency_.PagesFor(ref), owner);
+}
+
+}  // namespace aril

@@ -1,0 +1,119 @@
+// Guessed tokens change when a token comes, and never which.
+
+#include <random>
+#include <vector>
+
+#include "engine/test_support.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int64_t kRequests = 24;
+
+// Wrong ones are tried as well, and as often as there is a row.
+DraftOptions Eager() { return {.max_tokens = 6, .min_match = 1, .max_match = 3, .max_rows = 40}; }
+
+// Whatever a request may ask for that looks at what is before a token. Few tokens are likely, so
+// that texts repeat themselves.
+wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
+  std::vector<int32_t> prompt = RandomPrompt(random, 1 + static_cast<int64_t>(random() % 20));
+  const std::vector<int32_t> again = prompt;
+  if (random() % 2 == 0) prompt.insert(prompt.end(), again.begin(), again.end());
+  const AdapterId adapter(static_cast<int32_t>(random() % 4) - 1);
+  auto request = GreedyRequest(id, prompt, static_cast<int32_t>(random() % 60), adapter);
+  wire::SamplingParams& sampling = request.sampling;
+  if (random() % 2 == 0) {
+    sampling.temperature = random() % 2 == 0 ? 0.3F : 0.8F;
+    sampling.top_k = 4;
+    sampling.seed = random();
+  }
+  if (random() % 3 == 0) sampling.repetition_penalty = 1.05F;
+  if (random() % 3 == 0) sampling.presence_penalty = 0.1F;
+  if (random() % 3 == 0) sampling.frequency_penalty = 0.05F;
+  if (random() % 3 == 0) sampling.num_logprobs = 2;
+  if (random() % 4 == 0) sampling.prompt_logprobs = true;
+  if (random() % 3 == 0) sampling.logit_bias = {{static_cast<int32_t>(random() % 171), 30.0F}};
+  for (int i = 0; i < 2; ++i)
+    request.stop_token_ids.push_back(static_cast<int32_t>(random() % 171));
+  if (random() % 3 == 0) request.min_tokens = static_cast<int32_t>(random() % 30);
+  return request;
+}
+
+std::vector<wire::SequenceRequest> RandomRequests(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<wire::SequenceRequest> requests;
+  for (int64_t id = 0; id < kRequests; ++id) requests.push_back(RandomRequest(id, random));
+  return requests;
+}
+
+void ExpectSame(Streams& streams, Streams& expected) {
+  EXPECT_THAT(streams.problems(), IsEmpty());
+  for (int64_t id = 0; id < kRequests; ++id) {
+    SCOPED_TRACE(testing::Message() << "sequence " << id);
+    const Stream& a = streams[id];
+    const Stream& b = expected[id];
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.finish, b.finish);
+    EXPECT_EQ(a.stop_token, b.stop_token);
+    EXPECT_TRUE(Same(a.prompt_logprobs, b.prompt_logprobs));
+    ASSERT_EQ(a.logprobs.size(), b.logprobs.size());
+    for (size_t i = 0; i < a.logprobs.size(); ++i) {
+      ASSERT_EQ(a.logprobs[i].has_value(), b.logprobs[i].has_value());
+      if (a.logprobs[i]) EXPECT_TRUE(Same(*a.logprobs[i], *b.logprobs[i])) << i;
+    }
+  }
+}
+
+TEST(EngineDrafts, ChangeNoTokenNorWhatIsSaidAboutIt) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const std::vector<wire::SequenceRequest> requests = RandomRequests(seed);
+    TestEngine without({});
+    Streams expected = RunToEnd(*without, requests);
+
+    TestEngineOptions options;
+    options.engine.drafts = Eager();
+    TestEngine engine(options);
+    Streams streams = RunToEnd(*engine, requests);
+    ExpectSame(streams, expected);
+    ExpectAllPagesBack(engine);
+    const wire::StepStats stats = engine->Stats();
+    EXPECT_LT(stats.step, without->Stats().step);
+    EXPECT_GT(stats.num_accepted_tokens, 0);
+    EXPECT_GT(stats.num_draft_tokens, stats.num_accepted_tokens) << "wrong ones, too";
+    EXPECT_GE(stats.num_draft_tokens, stats.num_drafts);
+  }
+}
+
+// Evicted ones come back to what they were; what is cached is what was computed.
+TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
+  int64_t evictions = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const std::vector<wire::SequenceRequest> requests = RandomRequests(seed);
+    TestEngine without({});
+    Streams expected = RunToEnd(*without, requests);
+
+    TestEngineOptions options;
+    options.engine.drafts = Eager();
+    options.engine.num_pages = 130;
+    options.engine.max_num_seqs = 4 + static_cast<int64_t>(seed);
+    TestEngine engine(options);
+    Streams streams = RunToEnd(*engine, requests);
+    ExpectSame(streams, expected);
+    EXPECT_GT(engine->Stats().num_accepted_tokens, 0);
+    // And once more, on what the others left in the cache.
+    streams = RunToEnd(*engine, requests);
+    ExpectSame(streams, expected);
+    ExpectAllPagesBack(engine);
+    evictions += engine->Stats().evictions;
+  }
+  EXPECT_GT(evictions, 0);
+}
+
+}  // namespace
+}  // namespace aril
