@@ -40,19 +40,27 @@ class Bench {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
     Json::Object results{{"shape", options_.shape}, {"passes", options_.passes}};
-    if (!options_.splits.empty()) {
+    if (IsWanted("pool")) {
       ASSIGN_OR_RETURN(Json json, RunPool());
       results.emplace_back("pool", std::move(json));
     }
-    if (!options_.merged_adapters.empty()) {
+    if (IsWanted("merging")) {
       ASSIGN_OR_RETURN(Json json, RunMerging());
       results.emplace_back("merging", std::move(json));
+    }
+    if (IsWanted("drafts")) {
+      ASSIGN_OR_RETURN(Json json, RunDrafts());
+      results.emplace_back("drafts", std::move(json));
     }
     if (options_.json_path.empty()) return OkStatus();
     return WriteTextFile("--json", options_.json_path, Json(std::move(results)).Dump() + "\n");
   }
 
  private:
+  bool IsWanted(const char* part) const {
+    return std::ranges::count(options_.parts, part) > 0;
+  }
+
   LocalRunnerOptions RunnerOptions(const SyntheticFiles& files) const {
     LocalRunnerOptions runner;
     runner.model_dir = files.model_dir();
@@ -264,6 +272,105 @@ class Bench {
          << ": in one batch, or merged into the base model one after the other\n"
             "(a switch reads and writes each adapted matrix once, at the bandwidth measured beside "
             "it):\n"
+         << AlignColumns(lines, 0) << std::endl;
+    return {std::move(results)};
+  }
+
+  // --- Drafts --------------------------------------------------------------------------------
+
+  struct DraftCase {
+    int64_t num_alternatives = 1;
+    int64_t batch = 1;
+    std::vector<double> without;  // seconds of each pass
+    std::vector<double> with;
+    // Of all passes.
+    int64_t num_drafted = 0;
+    int64_t num_right = 0;
+    int64_t num_steps = 0;
+  };
+
+  StatusOr<Json> RunDrafts() {
+    ASSIGN_OR_RETURN(const auto files, SyntheticFiles::Create({.shape = options_.shape}, *threads_));
+    LocalRunnerOptions options = RunnerOptions(*files);
+    options.max_model_len = options_.draft_prompt + options_.draft_output;
+    ASSIGN_OR_RETURN(auto local, LocalRunner::Create(options, clock_));
+    TimedRunner without(std::move(local), clock_);
+    options.drafts = options_.drafts;
+    ASSIGN_OR_RETURN(local, LocalRunner::Create(options, clock_));
+    TimedRunner with(std::move(local), clock_);
+    std::vector<DraftCase> cases;
+    for (const int64_t n : options_.alternatives) {
+      for (const int64_t batch : options_.draft_batches) {
+        cases.push_back({.num_alternatives = n, .batch = batch});
+      }
+    }
+    Progress progress = ShowRuns("drafts", cases.size());
+    for (int64_t pass = 0; pass < options_.passes; ++pass) {
+      for (DraftCase& c : cases) {
+        ASSIGN_OR_RETURN(const double seconds, without.Run(DraftLoad(without.spec(), c, pass)));
+        c.without.push_back(seconds);
+        const wire::StepStats before = with.stats();
+        ASSIGN_OR_RETURN(const double drafted, with.Run(DraftLoad(with.spec(), c, pass)));
+        c.with.push_back(drafted);
+        const wire::StepStats after = with.stats();
+        c.num_drafted += after.num_draft_tokens - before.num_draft_tokens;
+        c.num_right += after.num_accepted_tokens - before.num_accepted_tokens;
+        c.num_steps += after.step - before.step;
+        progress.Add(1);
+      }
+    }
+    progress.Finish();
+    return ReportDrafts(cases);
+  }
+
+  // Of the tokens only so many have a chance, which are so likely together, and so hot, that what
+  // the model says of them does not matter.
+  std::vector<wire::SequenceRequest> DraftLoad(const ModelSpec& spec, const DraftCase& c,
+                                               int64_t pass) const {
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t i = 0; i < c.batch; ++i) {
+      wire::SequenceRequest request =
+          SyntheticRequest(spec.vocab_size, i, kBaseModel, options_.draft_prompt,
+                           options_.draft_output);
+      request.sampling.temperature = 100;
+      request.sampling.seed = static_cast<uint64_t>(pass * 1000 + i);
+      for (int64_t k = 0; k < c.num_alternatives; ++k) {
+        const int64_t token = (i * 31 + k * 7 + 3) % spec.vocab_size;
+        request.sampling.logit_bias.emplace_back(static_cast<int32_t>(token), 1e5F);
+      }
+      requests.push_back(std::move(request));
+    }
+    return requests;
+  }
+
+  Json ReportDrafts(const std::vector<DraftCase>& cases) {
+    std::vector<std::vector<std::string>> lines = {
+        {"one of", "sequences", "tok/s without", "with drafts", "times", "right", "tokens a step"}};
+    Json::Array results;
+    for (const DraftCase& c : cases) {
+      const double without = Median(c.without);
+      const double with = Median(c.with);
+      const auto tokens = static_cast<double>(c.batch * options_.draft_output);
+      const auto passes = static_cast<double>(options_.passes);
+      const double right = c.num_drafted == 0 ? 0
+                                              : static_cast<double>(c.num_right) /
+                                                    static_cast<double>(c.num_drafted);
+      const double per_step = tokens * passes / static_cast<double>(c.num_steps);
+      lines.push_back({std::to_string(c.num_alternatives), std::to_string(c.batch),
+                       Decimal(tokens / without, 1), Decimal(tokens / with, 1),
+                       Decimal(without / with, 2), Decimal(right, 2), Decimal(per_step, 1)});
+      results.push_back(Json::Object{{"alternatives", c.num_alternatives},
+                                     {"sequences", c.batch},
+                                     {"seconds_without", without},
+                                     {"seconds_with", with},
+                                     {"drafted", c.num_drafted},
+                                     {"right", c.num_right},
+                                     {"steps", c.num_steps}});
+    }
+    out_ << "Drafts of up to " << options_.drafts.max_tokens
+         << " tokens, where the next token is one of so many with the same chance; "
+         << options_.draft_prompt << " tokens of prompt, which are in the time, and "
+         << options_.draft_output << " of output:\n"
          << AlignColumns(lines, 0) << std::endl;
     return {std::move(results)};
   }

@@ -1,5 +1,5 @@
-// `aril bench ablation`: what two of the product's ideas bring, each against the server that lacks
-// it, in one run (S-LoRA, section 7.4 and figure 9). The third, the operator against gathered and
+// `aril bench ablation`: what three of the product's ideas bring, each against the server that lacks
+// it, in one run (S-LoRA, section 7.4 and figure 9, and drafts). S-LoRA's third, the operator against gathered and
 // padded adapters, is a comparison of kernels: kernels/lora/lora_bench.cc.
 
 #ifndef ARIL_APPS_BENCH_ABLATION_H_
@@ -14,6 +14,7 @@
 #include "apps/machine_limits.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/drafts.h"
 
 namespace aril {
 
@@ -23,9 +24,10 @@ struct BenchAblationOptions {
   int threads = 0;  // 0: one per core
   int64_t passes = 3;
   int64_t max_num_seqs = 32;
+  std::vector<std::string> parts = {"pool", "merging", "drafts"};
 
   // The pool: a load whose wants change, on one pool for all and on pools that are split.
-  std::vector<double> splits = {0.1, 0.25, 0.5, 0.75, 0.9};  // adapters' shares; none: leave it out
+  std::vector<double> splits = {0.1, 0.25, 0.5, 0.75, 0.9};  // adapters' shares
   std::optional<int64_t> pool_bytes;  // nullopt: what a batch of the longer requests takes
   int64_t num_adapters = 96;
   std::vector<int64_t> ranks = {8, 16, 32, 64};
@@ -34,11 +36,18 @@ struct BenchAblationOptions {
   int64_t short_prompt = 16, short_output = 16;  // each an adapter drawn from all
   int64_t long_prompt = 192, long_output = 48;   // of four adapters
 
-  // Merging: requests spread evenly over so many adapters; none: leave it out.
+  // Merging: requests spread evenly over so many adapters.
   std::vector<int64_t> merged_adapters = {1, 2, 4, 6, 8, 10};
   int64_t merged_requests = 64;
   int64_t merged_prompt = 32, merged_output = 32;
   int64_t merged_rank = 16;
+
+  // Drafts: sequences in which each token is one of so many, all alike, so that a guess is right as
+  // seldom.
+  std::vector<int64_t> alternatives = {1, 2, 4, 8};
+  std::vector<int64_t> draft_batches = {1, 4, 8, 16};  // sequences at once
+  int64_t draft_prompt = 64, draft_output = 64;
+  DraftOptions drafts = {.max_tokens = 8};
 
   size_t probe_bytes = MachineProbe::kMemoryBytes;  // of the bandwidth probe
   std::string json_path;                            // empty: none

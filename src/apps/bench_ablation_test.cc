@@ -33,6 +33,10 @@ BenchAblationOptions Small() {
           .merged_prompt = 4,
           .merged_output = 2,
           .merged_rank = 2,
+          .alternatives = {1, 2},
+          .draft_batches = {1, 3},
+          .draft_prompt = 4,
+          .draft_output = 20,
           .probe_bytes = size_t{64} << 20};
 }
 
@@ -52,15 +56,21 @@ TEST(BenchAblation, ComparesPoolsAndMerging) {
   ASSERT_TRUE(json.ok()) << json.status();
   EXPECT_EQ(json->Find("pool")->AsArray()->size(), 2u);
   EXPECT_EQ(json->Find("merging")->AsArray()->size(), 2u);
+  const Json::Array& drafts = *json->Find("drafts")->AsArray();
+  ASSERT_EQ(drafts.size(), 4u);
+  EXPECT_EQ(*drafts[0].Find("right")->AsInt(), *drafts[0].Find("drafted")->AsInt())
+      << "there is one token only";
+  EXPECT_GT(*drafts[0].Find("drafted")->AsInt(), 0);
 }
 
 TEST(BenchAblation, LeavesOutWhatIsNotAskedFor) {
   std::ostringstream out;
   std::ostringstream progress;
   BenchAblationOptions options = Small();
-  options.splits = {};
+  options.parts = {"merging"};
   ASSERT_TRUE(BenchAblation(options, out, progress, RealClock()).ok());
-  EXPECT_THAT(out.str(), Not(HasSubstr("one pool")));
+  EXPECT_THAT(out.str(),
+              AllOf(Not(HasSubstr("one pool")), HasSubstr("merged"), Not(HasSubstr("Drafts"))));
 }
 
 TEST(BenchAblation, RefusesASplitThatLeavesOneSideNothing) {

@@ -204,7 +204,8 @@ void AddGenerate(CLI::App& bench) {
 void AddAblation(CLI::App& bench) {
   CLI::App* ablation = bench.add_subcommand(
       "ablation",
-      "Measure what one pool and mixed batches bring, against a split pool and merging");
+      "Measure what one pool, mixed batches and drafts bring, against a split pool, merging and "
+      "none");
   auto options = std::make_shared<BenchAblationOptions>();
   AddFlag(*ablation, "--shape", options->shape,
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
@@ -212,6 +213,9 @@ void AddAblation(CLI::App& bench) {
   AddFlag(*ablation, "--max-num-seqs", options->max_num_seqs, "Most sequences in a batch")
       ->check(CLI::Range(1, 4096));
   AddFlag(*ablation, "--passes", options->passes, "Passes over all cases")->check(AtLeastOne());
+  AddFlag(*ablation, "--parts", options->parts, "What is measured")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"pool", "merging", "drafts"}));
   AddFlag(*ablation, "--splits", options->splits, "Adapters' shares of the pools that are split")
       ->delimiter(',');
   AddSizeFlag(*ablation, "--pool-bytes", options->pool_bytes,
@@ -224,6 +228,15 @@ void AddAblation(CLI::App& bench) {
       ->check(AtLeastOne());
   AddFlag(*ablation, "--phase-requests", options->phase_requests,
           "Requests of each of the pools' four phases, short ones and long ones in turns")
+      ->check(AtLeastOne());
+  AddFlag(*ablation, "--alternatives", options->alternatives,
+          "Of how many tokens each is drawn, where drafts guess it")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
+  AddFlag(*ablation, "--draft-batches", options->draft_batches, "Sequences at once there")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  AddFlag(*ablation, "--draft-tokens", options->drafts.max_tokens, "Most tokens of a draft")
       ->check(AtLeastOne());
   ablation->callback([options] {
     ExitUnlessOk("bench ablation", BenchAblation(*options, std::cout, std::cerr, RealClock()));

@@ -109,6 +109,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
       .max_pinned_pages = runner->max_pinned_pages_,
       .enable_prefix_caching = options.enable_prefix_caching,
+      .drafts = options.drafts,
       .shares_rows = options.shares_rows,
       .tenant_weights = options.tenant_weights,
       .lists_sequences = options.lists_sequences || options.make_admission,
