@@ -179,6 +179,7 @@ bool Engine::HasRowsForDrafts() const {
 void Engine::MakeDrafts() {
   if (options_.drafts.max_tokens == 0) return;
   const bool has_rows = HasRowsForDrafts();
+  int64_t format_work = FormatTurns::kDraftWork;
   for (const auto& [arrival, sequence] : sequences_) {
     Sequence& s = *sequence;
     if (!s.running) continue;
@@ -186,11 +187,14 @@ void Engine::MakeDrafts() {
     // The last of its tokens is chosen behind the draft.
     const int64_t most = std::min(options_.drafts.max_tokens,
                                   s.request.max_tokens - std::ssize(s.output) - 1);
-    const bool decodes = s.rows_under_way == 0 && !s.output.empty() && !s.matcher &&
+    const bool decodes = s.rows_under_way == 0 && !s.output.empty() && !s.waits_for_format &&
                          s.num_computed == s.num_tokens() - 1 && IsReady(s);
     if (!has_rows || !decodes || most <= 0) continue;
     const int64_t length = s.draft_trust.Length(most);
     s.draft = MakeDraft(s.request.prompt, s.output, options_.drafts, std::max<int64_t>(1, length));
+    if (s.matcher) {
+      s.draft.resize(static_cast<size_t>(s.matcher->CountKnown(s.draft, &format_work)));
+    }
     if (length > 0 || s.draft.empty()) continue;
     s.draft_trust.OnPassedOver();
     s.draft.clear();

@@ -1,10 +1,14 @@
 // Guessed tokens change when a token comes, and never which.
 
+#include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
+#include "grammar/format_cache.h"
+#include "grammar/token_table.h"
 #include "gtest/gtest.h"
 
 namespace aril {
@@ -113,6 +117,46 @@ TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
     evictions += engine->Stats().evictions;
   }
   EXPECT_GT(evictions, 0);
+}
+
+// Each token is a letter, so that a format lets few follow.
+std::vector<std::string> Letters() {
+  std::vector<std::string> texts(171);
+  for (size_t t = 0; t < 160; ++t) texts[t] = std::string(1, static_cast<char>('a' + t % 26));
+  return texts;
+}
+
+TEST(EngineDrafts, KeepToFormats) {
+  const auto table = std::make_shared<const grammar::TokenTable>(Letters());
+  int64_t right = 0;
+  int64_t wrong = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < kRequests; ++id) {
+      auto& request = requests.emplace_back(RandomRequest(id, random));
+      const std::string formats[] = {"(ab|ac|xyz)*", "[a-d]*(x|y)", "(hello){1,9}", "a[^b]{3,12}b"};
+      request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = formats[random() % 4]};
+      if (random() % 4 == 0) request.format = {};
+    }
+    TestEngineOptions options;
+    options.engine.formats = std::make_shared<grammar::FormatCache>(table);
+    TestEngine without(options);
+    Streams expected = RunToEnd(*without, requests);
+
+    options.engine.formats = std::make_shared<grammar::FormatCache>(table);
+    options.engine.format_work = seed % 2 == 0 ? FormatTurns::kWork : 1;
+    options.engine.drafts = Eager();
+    TestEngine engine(options);
+    Streams streams = RunToEnd(*engine, requests);
+    ExpectSame(streams, expected);
+    ExpectAllPagesBack(engine);
+    right += engine->Stats().num_accepted_tokens;
+    wrong += engine->Stats().num_draft_tokens - engine->Stats().num_accepted_tokens;
+  }
+  EXPECT_GT(right, 100);
+  EXPECT_GT(wrong, 10);
 }
 
 }  // namespace

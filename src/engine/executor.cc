@@ -169,19 +169,34 @@ void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* 
   };
   std::vector<Sequence*> sequences(waiting.begin(), waiting.end());
   for (const LogitRow& row : logit_rows_) {
-    if (matcher_of(row) != nullptr) sequences.push_back(items[row.item].sequence);
+    if (matcher_of(row) != nullptr && row.num_drafted == 0) {
+      sequences.push_back(items[row.item].sequence);
+    }
   }
   if (sequences.empty()) return;
   FindAllowed(sequences);
   std::erase_if(logit_rows_, [&](LogitRow& row) {
     grammar::TokenMatcher* const matcher = matcher_of(row);
     if (matcher == nullptr) return false;
-    if (!matcher->HasFound()) {
-      last().results[row.item].samples.clear();
-      return last().results[row.item].waits_for_format = true;
-    }
-    row.allowed = matcher->TakeAllowed(items[row.item].sequence->request.stop_token_ids);
-    return false;
+    const StepItem& item = items[row.item];
+    ItemResult& result = last().results[row.item];
+    // Behind what is not known there is nothing to know.
+    if (row.num_drafted == std::ssize(result.samples)) return true;
+    const auto is_unknown = [&](grammar::TokenMatcher& asked) {
+      if (!asked.HasFound()) {
+        result.samples.resize(static_cast<size_t>(row.num_drafted));
+        return true;
+      }
+      row.allowed = asked.TakeAllowed(item.sequence->request.stop_token_ids);
+      return false;
+    };
+    if (row.num_drafted == 0) return result.waits_for_format = is_unknown(*matcher);
+    const auto draft = std::span(item.draft).first(static_cast<size_t>(row.num_drafted));
+    grammar::TokenMatcher ahead(*matcher, draft);
+    // It did when the draft was made, unless it has been forgotten since.
+    int64_t work = 1;
+    if (ahead.FindsAtOnce()) ahead.Find(&work);
+    return is_unknown(ahead);
   });
 }
 

@@ -25,6 +25,9 @@ class FormatTurns {
   // ends, which may be 30 ms more.
   static constexpr int64_t kWork = 1'500'000;
 
+  // What reading drafts may take in a step, of all sequences together.
+  static constexpr int64_t kDraftWork = kWork / 8;
+
   explicit FormatTurns(int64_t work = kWork) : work_(work) {}
 
   // A round: sequences with matchers find what follows (TokenMatcher::Find), those before all

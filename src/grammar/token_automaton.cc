@@ -52,6 +52,18 @@ TokenMatcher::TokenMatcher(std::shared_ptr<TokenAutomaton> automaton,
                            std::span<const int32_t> tokens)
     : automaton_(std::move(automaton)), unread_(tokens.begin(), tokens.end()) {}
 
+TokenMatcher::TokenMatcher(const TokenMatcher& other, std::span<const int32_t> tokens)
+    : automaton_(other.automaton_),
+      has_begun_(true),
+      unread_(tokens.begin(), tokens.end()),
+      state_(other.state_),
+      num_bytes_(other.num_bytes_),
+      status_(other.status_) {
+  CHECK(other.has_begun_ && other.unread_.empty());
+  automaton_->Add(&state_);
+  while (!unread_.empty() && status_.ok()) ReadNext();
+}
+
 TokenMatcher::~TokenMatcher() {
   if (!has_begun_) return;
   automaton_->Remove(&state_);
@@ -96,6 +108,22 @@ StatusOr<TokenSet> TokenMatcher::TakeAllowed(std::span<const int32_t> stop_token
   return allowed;
 }
 
+int64_t TokenMatcher::CountKnown(std::span<const int32_t> tokens, int64_t* work) const {
+  if (!has_begun_ || !unread_.empty() || !status_.ok()) return 0;
+  const Automaton& automaton = automaton_->automaton();
+  Automaton::State state = state_;
+  int64_t count = 0;
+  for (const int32_t token : tokens) {
+    if (*work <= 0) break;
+    const int64_t work_before = automaton.work();
+    state = Behind(state, token);
+    *work -= automaton.work() - work_before + 1;
+    if (!Automaton::IsState(state) || !automaton_->KnowsTokensAt(state)) break;
+    ++count;
+  }
+  return count;
+}
+
 Status TokenMatcher::Accept(int32_t token) {
   Begin();
   found_.reset();
@@ -117,24 +145,29 @@ void TokenMatcher::Begin() {
 }
 
 int64_t TokenMatcher::ReadNext() {
-  Automaton& automaton = automaton_->automaton();
+  const Automaton& automaton = automaton_->automaton();
   const int64_t work_before = automaton.work();
   const int32_t token = unread_.front();
   unread_.pop_front();
-  const std::string_view text = automaton_->table().Text(token);
-  Automaton::State state = text.empty() ? Automaton::kDead : state_;
-  for (const char byte : text) {
-    if (!Automaton::IsState(state)) break;
-    state = automaton.Next(state, static_cast<uint8_t>(byte));
-  }
+  const Automaton::State state = Behind(state_, token);
   if (Automaton::IsState(state)) {
-    num_bytes_ += static_cast<int64_t>(text.size());
+    num_bytes_ += static_cast<int64_t>(automaton_->table().Text(token).size());
     state_ = state;
   } else {
     status_ = InvalidArgument(StrCat("token ", token, " after ", num_bytes_,
                                      " bytes is none that the request's format allows"));
   }
   return automaton.work() - work_before + 1;
+}
+
+Automaton::State TokenMatcher::Behind(Automaton::State state, int32_t token) const {
+  const std::string_view text = automaton_->table().Text(token);
+  if (text.empty()) return Automaton::kDead;
+  for (const char byte : text) {
+    if (!Automaton::IsState(state)) break;
+    state = automaton_->automaton().Next(state, static_cast<uint8_t>(byte));
+  }
+  return state;
 }
 
 }  // namespace aril::grammar

@@ -97,6 +97,8 @@ class TokenMatcher {
   // Behind these tokens, which Find reads.
   explicit TokenMatcher(std::shared_ptr<TokenAutomaton> automaton,
                         std::span<const int32_t> tokens = {});
+  // Where `other` is, which has read what is before, and behind these tokens, which it reads.
+  TokenMatcher(const TokenMatcher& other, std::span<const int32_t> tokens);
   TokenMatcher(const TokenMatcher&) = delete;
   TokenMatcher& operator=(const TokenMatcher&) = delete;
   ~TokenMatcher();
@@ -113,6 +115,9 @@ class TokenMatcher {
   // The tokens that may follow, once they are found; of a complete text, `stop_tokens` among them.
   // InvalidArgument if there are none, or there are too many ways to find them. Takes them away.
   StatusOr<TokenSet> TakeAllowed(std::span<const int32_t> stop_tokens);
+  // How many of these tokens may follow, one after the other, such that Find would find at once
+  // what follows each; as far as `*work` reaches. 0 where it has not read what is before.
+  int64_t CountKnown(std::span<const int32_t> tokens, int64_t* work) const;
   // The sequence goes on with this token; InvalidArgument if it may not. Reads what Find has not
   // read of the text before.
   Status Accept(int32_t token);
@@ -123,6 +128,8 @@ class TokenMatcher {
   void Begin();
   // A token of those that are unread. Returns the work.
   int64_t ReadNext();
+  // Behind the token's text; no state if it may not follow.
+  Automaton::State Behind(Automaton::State state, int32_t token) const;
 
   std::shared_ptr<TokenAutomaton> automaton_;
   bool has_begun_ = false;

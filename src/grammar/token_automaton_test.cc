@@ -86,6 +86,38 @@ TEST_F(TokenMatcherTest, SaysWhenTheVocabularyLacksAllThatMayFollow) {
               HasSubstr("no token can follow after 1 bytes"));
 }
 
+TEST_F(TokenMatcherTest, LooksAheadAsFarAsOthersHaveBeen) {
+  const auto automaton = Make("ab(c|d)*e");
+  const std::vector<int32_t> tokens = {'a', 'b', 'c', 'd', 'e'};
+  TokenMatcher matcher(automaton);
+  const auto count = [&](const std::vector<int32_t>& ahead, int64_t work = 1000) {
+    return matcher.CountKnown(ahead, &work);
+  };
+  EXPECT_EQ(count(tokens), 0) << "it has not begun";
+  AllowedBy(matcher);
+  EXPECT_EQ(count(tokens), 0) << "nobody knows what follows a";
+
+  TokenMatcher other(automaton);
+  for (const int32_t token : {'a', 'b', 'c'}) {
+    AllowedBy(other);
+    ASSERT_TRUE(other.Accept(token).ok());
+  }
+  AllowedBy(other);
+  EXPECT_EQ(count({'a', 'b', 'c', 'd', 'c'}), 5);
+  EXPECT_EQ(count({'a', 'b', 'd', 'e'}), 3);
+  EXPECT_EQ(count({'a', 'c'}), 1);
+  EXPECT_EQ(count({'b'}), 0);
+  EXPECT_EQ(count({'a', kStop}), 1);
+  EXPECT_EQ(count({'a', 'b', 'd'}, 2), 2);
+
+  TokenMatcher ahead(matcher, std::vector<int32_t>{'a', 'b'});
+  EXPECT_TRUE(ahead.FindsAtOnce());
+  EXPECT_EQ(AllowedBy(ahead), "cde");
+  EXPECT_EQ(AllowedBy(matcher), "a") << "it has not moved";
+  TokenMatcher wrong(matcher, std::vector<int32_t>{'a', 'x'});
+  EXPECT_THAT(AllowedBy(wrong), HasSubstr("none that the request's format allows"));
+}
+
 TEST_F(TokenMatcherTest, FindsInSeveralGoes) {
   const std::vector<int32_t> text = {'a', 'b', 'c', 'c'};
   const auto automaton = Make("ab?c*");
