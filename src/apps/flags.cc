@@ -7,26 +7,6 @@
 #include "base/units.h"
 
 namespace aril {
-namespace {
-
-// A flag whose text `parse` turns into a value.
-template <typename T, typename Parse>
-CLI::Option* AddParsedFlag(CLI::App& app, const std::string& flag, T& value, const Parse& parse,
-                           const std::string& help) {
-  return app
-      .add_option_function<std::string>(
-          flag,
-          [flag, &value, parse](const std::string& text) {
-            const auto parsed = parse(text);
-            if (!parsed.ok()) throw CLI::ValidationError(flag, Message(parsed.status()));
-            value = *parsed;
-          },
-          help)
-      ->envname(EnvironmentName(app, flag));
-}
-
-}  // namespace
-
 std::string EnvironmentName(const CLI::App& app, const std::string& flag) {
   // A command of a command (`aril bench serve`) carries the outer one's name, so that its flags are
   // not taken for those of another.

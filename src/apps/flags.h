@@ -28,6 +28,21 @@ CLI::Option* AddFlag(CLI::App& app, const std::string& flag, T& value, const std
       ->envname(EnvironmentName(app, flag))
       ->capture_default_str();
 }
+// A flag whose text `parse` turns into a value, or into what is wrong with it.
+template <typename T, typename Parse>
+CLI::Option* AddParsedFlag(CLI::App& app, const std::string& flag, T& value, const Parse& parse,
+                           const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          flag,
+          [flag, &value, parse](const std::string& text) {
+            const auto parsed = parse(text);
+            if (!parsed.ok()) throw CLI::ValidationError(flag, Message(parsed.status()));
+            value = *parsed;
+          },
+          help)
+      ->envname(EnvironmentName(app, flag));
+}
 CLI::Option* AddSwitch(CLI::App& app, const std::string& flag, bool& value,
                        const std::string& help);
 // A switch with a second flag that turns it off, as vLLM has them: "--enable-x" and
