@@ -163,9 +163,11 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
       "recently used ones are closed [no bound]");
   AddOnOffSwitch(app, "--enable-prefix-caching", runner.enable_prefix_caching,
                  "Keep the KV pages of prompts and answers for requests that begin alike [on]");
+  runner.drafts = PredictionsOnly();
   AddParsedFlag(app, "--speculative-config", runner.drafts, ParseSpeculativeConfig,
                 "Guess the next tokens from what was said before, which changes no answer: JSON, "
-                "e.g. {\"method\": \"ngram\", \"num_speculative_tokens\": 8} [none]")
+                "e.g. {\"method\": \"ngram\", \"num_speculative_tokens\": 8} [only from "
+                "predictions that requests bring, and on a CPU]")
       ->type_name("JSON");
   AddFlag(app, "--threads", runner.threads, "Threads that compute; 0: one per core")
       ->check(CLI::Range(0, 1024));

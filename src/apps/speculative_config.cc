@@ -21,6 +21,8 @@ StatusOr<int64_t> ReadCount(const std::string& key, const Json& value, int64_t m
 
 }  // namespace
 
+DraftOptions PredictionsOnly() { return {.max_tokens = kDefaultTokens, .looks_back = false}; }
+
 StatusOr<DraftOptions> ParseSpeculativeConfig(const std::string& text) {
   auto json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), "not JSON");

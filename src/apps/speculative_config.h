@@ -10,6 +10,9 @@
 
 namespace aril {
 
+// Without it: drafts from what requests say that their answers will be like.
+DraftOptions PredictionsOnly();
+
 // A JSON object: `method`, which is "ngram"; `num_speculative_tokens` (1 to 64; without it 8);
 // `prompt_lookup_min` and `prompt_lookup_max` (1 to 32; without them DraftOptions' own).
 // InvalidArgument names the key that is wrong.

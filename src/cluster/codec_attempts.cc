@@ -167,6 +167,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
                                        request.stop_token_ids.end());
   Write(request.sampling, out.mutable_sampling());
   if (request.format != wire::OutputFormat()) Write(request.format, out.mutable_format());
+  out.mutable_prediction()->Assign(request.prediction.begin(), request.prediction.end());
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
   Write(start.shared, out.mutable_shared());
@@ -195,6 +196,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.stop_token_ids = ToVector(in.stop_token_ids());
   request.sampling = Read(in.sampling(), reader);
   request.format = Read(in.format(), reader);
+  request.prediction = ToVector(in.prediction());
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);
@@ -309,6 +311,8 @@ void Write(const TokenEvents& events, TimePoint, v1::Frame* frame) {
     entry.set_finish(FinishOf(event.finish));
     if (event.stop_token) entry.set_stop_token(*event.stop_token);
     entry.set_num_cached(event.num_cached);
+    entry.set_num_accepted_prediction(event.prediction_use.num_accepted);
+    entry.set_num_rejected_prediction(event.prediction_use.num_rejected);
     if (event.error.ok()) continue;
     entry.set_error_code(static_cast<uint32_t>(event.error.code()));
     entry.set_error_message(WireText(Message(event.error), kMaxReason));
@@ -331,6 +335,9 @@ wire::TokenEvent Read(const v1::TokenEvents::Event& in, FieldReader& reader) {
   if (!out.token && !out.finish) reader.Fail("an event has neither a token nor an end");
   if (in.has_stop_token()) out.stop_token = in.stop_token();
   out.num_cached = reader.Tokens("num_cached", in.num_cached());
+  out.prediction_use = {
+      .num_accepted = reader.Tokens("num_accepted_prediction", in.num_accepted_prediction()),
+      .num_rejected = reader.Tokens("num_rejected_prediction", in.num_rejected_prediction())};
   const auto code = static_cast<int>(reader.Int("error_code", in.error_code(), 0, 16));
   if (code != 0) {
     out.error = MakeStatus(static_cast<StatusCode>(code),

@@ -143,6 +143,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.min_tokens, sent.request.min_tokens);
   EXPECT_EQ(got.request.stop_token_ids, sent.request.stop_token_ids);
   EXPECT_EQ(got.request.format, sent.request.format);
+  EXPECT_EQ(got.request.prediction, sent.request.prediction);
   EXPECT_EQ(got.request.attempt, sent.request.attempt);
   EXPECT_EQ(got.request.arrival, kThere - milliseconds(10));
   const wire::SamplingParams& params = got.request.sampling;
@@ -197,6 +198,7 @@ TEST(Codec, KeepsTokens) {
   ASSERT_EQ(got.size(), 3u);
   const wire::TokenEvent sent = SomeEvent();
   EXPECT_EQ(got[0].sequence, sent.sequence);
+  EXPECT_EQ(got[0].prediction_use, sent.prediction_use);
   EXPECT_EQ(got[0].attempt, sent.attempt);
   EXPECT_EQ(got[0].index, sent.index);
   EXPECT_EQ(got[0].token, 0);

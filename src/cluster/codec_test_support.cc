@@ -79,6 +79,7 @@ delivery::StartAttempt SomeStart() {
                       .prompt_logprobs = true};
   request.format = {.kind = wire::OutputFormat::Kind::kJsonSchema,
                     .source = R"({"const":"\u20AC"})"};
+  request.prediction = {7, 0, 7};
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
   start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};
@@ -96,6 +97,7 @@ wire::TokenEvent SomeEvent() {
   event.finish = wire::FinishReason::kStop;
   event.stop_token = 0;
   event.num_cached = 16;
+  event.prediction_use = {.num_accepted = 3, .num_rejected = 1};
   return event;
 }
 

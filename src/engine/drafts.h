@@ -1,6 +1,7 @@
 // Speculative decoding by prompt lookup: what followed the last time that a sequence said what it
 // says now is a guess of what follows (Saxena, "Prompt Lookup Decoding", 2023; Yang et al.,
-// "Inference with Reference", 2023). A step computes the guessed tokens beside the last one, and
+// "Inference with Reference", 2023); a better one is what follows in a text that its client takes
+// for a likely output (OpenAI's predicted outputs). A step computes the guessed tokens beside the last one, and
 // chooses a token behind each of them; a guess was right if it is what was chosen in its place.
 // Tokens are a function of what is before them (kernels/sampling/sampling.h), so that guesses
 // change when a token comes, and never which.
@@ -16,6 +17,8 @@ namespace aril {
 
 struct DraftOptions {
   int64_t max_tokens = 0;  // of a draft; 0: none are made
+  // In what the sequence says; else in predictions only.
+  bool looks_back = true;
   // Tokens that a sequence must have said before, and more than which are not looked at; from 1.
   int64_t min_match = 2;
   int64_t max_match = 4;
@@ -27,6 +30,8 @@ struct DraftOptions {
 // How many tokens of a sequence's drafts are worth a row, by how many have been right so far.
 class DraftTrust {
  public:
+  explicit DraftTrust(bool is_predicted) : rate_(is_predicted ? kOfPredictions : kAtFirst) {}
+
   // The longest draft of which the last token is right with a probability of at least kLeast. Not
   // more than `max`; 0 as well, if next to nothing was right.
   int64_t Length(int64_t max) const;
@@ -39,17 +44,35 @@ class DraftTrust {
   // A row costs about a quarter of what a token does where drafts are made at all.
   static constexpr double kLeast = 0.25;
   static constexpr double kAtFirst = 0.7;
+  static constexpr double kOfPredictions = 0.9;
   static constexpr double kOfChecked = 1.0 / 8;      // how much the last token counts
   static constexpr double kOfPassedOver = 1.0 / 128;  // and the way back
 
-  double rate_ = kAtFirst;  // of tokens that are right, behind right ones
+  double rate_;  // of tokens that are right, behind right ones
 };
 
-// At most `length` tokens that may follow `prompt` and `output`: those behind the last place with
+// What a draft is made from.
+struct DraftTexts {
+  std::span<const int32_t> prompt;
+  std::span<const int32_t> output = {};
+  std::span<const int32_t> prediction = {};  // of the output
+};
+
+struct Draft {
+  std::vector<int32_t> tokens;
+  bool is_predicted = false;  // they are the prediction's
+
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+// At most `length` tokens that may follow prompt and output: those behind the last place there with
 // the same max_match tokens before it, or as many of them as any place has, but at least min_match.
-// Where that place is near the end, they go on into themselves. Empty if there is no such place.
-std::vector<int32_t> MakeDraft(std::span<const int32_t> prompt, std::span<const int32_t> output,
-                               const DraftOptions& options, int64_t length);
+// Where that place is near the end, they go on into themselves.
+// Or those of the prediction behind the place with the most tokens of the output before it, of
+// several the one that is as far from its beginning as the output is long, or nearly so; also
+// behind fewer than min_match if they are the whole output and the prediction begins with them.
+// Rather these, unless the other place has more. Empty if there is no such place.
+Draft MakeDraft(const DraftTexts& texts, const DraftOptions& options, int64_t length);
 
 }  // namespace aril
 

@@ -17,7 +17,19 @@ using ::testing::Le;
 
 std::vector<int32_t> Draft(const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
                            int64_t length, const DraftOptions& options = {}) {
-  return MakeDraft(prompt, output, options, length);
+  const aril::Draft draft = MakeDraft({.prompt = prompt, .output = output}, options, length);
+  EXPECT_FALSE(draft.is_predicted);
+  return draft.tokens;
+}
+
+std::vector<int32_t> Predicted(const std::vector<int32_t>& output,
+                               const std::vector<int32_t>& prediction, int64_t length,
+                               const DraftOptions& options = {}) {
+  const std::vector<int32_t> prompt = {100, 101};
+  const aril::Draft draft = MakeDraft(
+      {.prompt = prompt, .output = output, .prediction = prediction}, options, length);
+  EXPECT_EQ(draft.is_predicted, !draft.tokens.empty());
+  return draft.tokens;
 }
 
 TEST(MakeDraft, IsWhatFollowedTheLastTime) {
@@ -74,8 +86,42 @@ TEST(MakeDraft, FindsWhatALookAtEveryPlaceFinds) {
   }
 }
 
+TEST(MakeDraft, FollowsAPrediction) {
+  EXPECT_THAT(Predicted({1}, {1, 2, 3, 4}, 2), ElementsAre(2, 3)) << "as it begins";
+  EXPECT_THAT(Predicted({1, 2, 3}, {1, 2, 3, 4}, 8), ElementsAre(4)) << "it ends there";
+  EXPECT_THAT(Predicted({1, 2, 3, 4}, {1, 2, 3, 4}, 8), IsEmpty());
+  EXPECT_THAT(Predicted({9}, {1, 2, 3, 4}, 8), IsEmpty());
+  EXPECT_THAT(Predicted({9, 1}, {1, 2, 3, 4}, 8), IsEmpty()) << "one is too few elsewhere";
+  EXPECT_THAT(Predicted({1, 9, 3, 4}, {1, 2, 3, 4, 5, 6}, 8), ElementsAre(5, 6));
+  EXPECT_THAT(Predicted({1, 2, 9}, {1, 2, 3, 4}, 8), IsEmpty());
+}
+
+TEST(MakeDraft, LooksForItsPlaceInAPrediction) {
+  // Two lines that begin alike.
+  const std::vector<int32_t> lines = {7, 8, 1, 5, 7, 8, 2, 5, 7, 8, 3, 5};
+  EXPECT_THAT(Predicted({7, 8}, lines, 1), ElementsAre(1));
+  EXPECT_THAT(Predicted({7, 8, 1, 5, 7, 8}, lines, 1), ElementsAre(2));
+  EXPECT_THAT(Predicted({7, 8, 1, 9, 7, 8}, lines, 1), ElementsAre(2)) << "the nearest";
+  EXPECT_THAT(Predicted({9, 9, 9, 9, 9, 9, 9, 9, 7, 8}, lines, 1), ElementsAre(3));
+  EXPECT_THAT(Predicted({9, 2, 5, 7, 8}, lines, 1), ElementsAre(3)) << "more before it";
+}
+
+TEST(MakeDraft, PrefersWhatMoreIsBefore) {
+  const auto draft = [](const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
+                        const std::vector<int32_t>& prediction, bool looks_back = true) {
+    return MakeDraft({.prompt = prompt, .output = output, .prediction = prediction},
+                     {.looks_back = looks_back}, 1)
+        .tokens;
+  };
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 2, 3}, {8, 2, 3, 5}), ElementsAre(5));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}), ElementsAre(4));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}, false), ElementsAre(5));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {}, false), IsEmpty());
+}
+
 TEST(DraftTrust, GrowsWithWhatIsRight) {
-  DraftTrust trust;
+  DraftTrust trust(false);
+  EXPECT_GT(DraftTrust(true).Length(100), trust.Length(100));
   EXPECT_THAT(trust.Length(100), AllOf(Ge(2), Le(4)));
   EXPECT_EQ(trust.Length(1), 1);
   for (int i = 0; i < 10; ++i) trust.OnChecked(8, false);
@@ -85,7 +131,7 @@ TEST(DraftTrust, GrowsWithWhatIsRight) {
 }
 
 TEST(DraftTrust, TriesSeldomWhatIsAlwaysWrong) {
-  DraftTrust trust;
+  DraftTrust trust(false);
   int num_tokens = 0;
   for (int step = 0; step < 200; ++step) {
     const int64_t length = trust.Length(8);
@@ -97,7 +143,7 @@ TEST(DraftTrust, TriesSeldomWhatIsAlwaysWrong) {
 
 TEST(DraftTrust, KnowsARate) {
   // Three of four are right: the fourth behind one is right with 0.32, the fifth with 0.24.
-  DraftTrust trust;
+  DraftTrust trust(false);
   for (int i = 0; i < 100; ++i) trust.OnChecked(3, true);
   EXPECT_THAT(trust.Length(100), AllOf(Ge(3), Le(6)));
 }

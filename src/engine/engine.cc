@@ -102,7 +102,7 @@ std::vector<wire::TokenEvent> Engine::Step() {
   const TimePoint start = clock_.Now();
   std::vector<wire::TokenEvent> events;
   ClearStepStats();
-  if (under_way_ && (under_way_->has_drafts() || HasRowsForDrafts())) {
+  if (under_way_ && (under_way_->has_drafts() || MayHaveDrafts())) {
     const StepUnderWay step = *std::exchange(under_way_, std::nullopt);
     Advance(step, executor_.Collect(), events);
   }
@@ -160,44 +160,57 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
   const int64_t num_output =
       static_cast<int64_t>(sequence.output.size()) + sequence.tokens_under_way;
   const int64_t num_left = sequence.next_num_tokens() - first;
-  const auto draft = std::span(sequence.draft)
-                         .first(static_cast<size_t>(std::max<int64_t>(0, num_rows - num_left)));
+  Draft draft = sequence.draft;
+  draft.tokens.resize(static_cast<size_t>(std::max<int64_t>(0, num_rows - num_left)));
   return {
       .sequence = &sequence,
       .first_token = first,
       .num_rows = num_rows,
       .chooses_token = num_rows >= num_left && num_output < sequence.request.max_tokens,
-      .draft = {draft.begin(), draft.end()},
+      .draft = std::move(draft),
   };
 }
 
-bool Engine::HasRowsForDrafts() const {
+bool Engine::MayHaveDrafts() const {
   const DraftOptions& drafts = options_.drafts;
-  return drafts.max_tokens > 0 && std::ssize(Running()) < drafts.max_rows;
+  const std::vector<const Sequence*> running = Running();
+  return drafts.max_tokens > 0 && std::ssize(running) < drafts.max_rows &&
+         std::ranges::any_of(running, [&](const Sequence* s) { return MayHaveDraft(*s); });
+}
+
+bool Engine::MayHaveDraft(const Sequence& s) const {
+  if (options_.drafts.looks_back) return true;
+  // Waiting for each step costs a device that runs by itself more than others' predictions are
+  // worth.
+  return !s.request.prediction.empty() && !model_.chooses_tokens();
 }
 
 void Engine::MakeDrafts() {
-  if (options_.drafts.max_tokens == 0) return;
-  const bool has_rows = HasRowsForDrafts();
+  const bool may_have_drafts = MayHaveDrafts();
   int64_t format_work = FormatTurns::kDraftWork;
   for (const auto& [arrival, sequence] : sequences_) {
     Sequence& s = *sequence;
     if (!s.running) continue;
-    s.draft.clear();
+    s.draft = {};
     // The last of its tokens is chosen behind the draft.
     const int64_t most = std::min(options_.drafts.max_tokens,
                                   s.request.max_tokens - std::ssize(s.output) - 1);
     const bool decodes = s.rows_under_way == 0 && !s.output.empty() && !s.waits_for_format &&
                          s.num_computed == s.num_tokens() - 1 && IsReady(s);
-    if (!has_rows || !decodes || most <= 0) continue;
+    if (!may_have_drafts || !decodes || most <= 0 || !MayHaveDraft(s)) continue;
     const int64_t length = s.draft_trust.Length(most);
-    s.draft = MakeDraft(s.request.prompt, s.output, options_.drafts, std::max<int64_t>(1, length));
+    Draft draft = MakeDraft(
+        {.prompt = s.request.prompt, .output = s.output, .prediction = s.request.prediction},
+        options_.drafts, std::max<int64_t>(1, length));
     if (s.matcher) {
-      s.draft.resize(static_cast<size_t>(s.matcher->CountKnown(s.draft, &format_work)));
+      draft.tokens.resize(
+          static_cast<size_t>(s.matcher->CountKnown(draft.tokens, &format_work)));
     }
-    if (length > 0 || s.draft.empty()) continue;
-    s.draft_trust.OnPassedOver();
-    s.draft.clear();
+    if (length > 0) {
+      s.draft = std::move(draft);
+    } else if (draft.size() > 0) {
+      s.draft_trust.OnPassedOver();
+    }
   }
 }
 
@@ -350,7 +363,7 @@ bool Engine::Advance(const StepItem& item, ItemResult result,
   Sequence& sequence = *item.sequence;
   sequence.waits_for_format = result.waits_for_format;
   // Of rows of a draft, those of right tokens follow.
-  sequence.num_computed += item.num_rows - item.num_drafted() - (result.waits_for_format ? 1 : 0);
+  sequence.num_computed += item.num_rows - item.draft.size() - (result.waits_for_format ? 1 : 0);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
             std::back_inserter(sequence.prompt_logprobs));
   const size_t num_events = events.size();
@@ -370,9 +383,10 @@ void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::Sam
     event.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
     return events.push_back(std::move(event));
   }
+  const auto& draft = item.draft.tokens;
   int64_t num_right = 0;
-  bool is_right = true;
-  for (size_t i = 0; i < samples.size() && is_right; ++i) {
+  bool one_was_wrong = false;
+  for (size_t i = 0; i < samples.size() && !one_was_wrong && !event.finish; ++i) {
     if (i > 0) event = EventOf(sequence);
     if (samples[i].ok()) {
       AppendToken(sequence, *std::move(samples[i]), event);
@@ -381,16 +395,22 @@ void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::Sam
       event.finish = wire::FinishReason::kError;
       event.error = samples[i].status();
     }
+    if (!event.finish && i < draft.size()) {
+      one_was_wrong = event.token != draft[i];
+      if (!one_was_wrong) ++num_right;
+      if (item.draft.is_predicted) {
+        auto& [num_accepted, num_rejected] = sequence.prediction_use;
+        one_was_wrong ? num_rejected += static_cast<int32_t>(draft.size() - i) : ++num_accepted;
+      }
+    }
+    event.prediction_use = sequence.prediction_use;
     events.push_back(event);
-    if (event.finish || i == item.draft.size()) break;
-    is_right = event.token == item.draft[i];
-    if (is_right) ++num_right;
   }
   sequence.num_computed += num_right;
-  if (item.draft.empty()) return;
-  sequence.draft_trust.OnChecked(num_right, !is_right);
+  if (draft.empty()) return;
+  sequence.draft_trust.OnChecked(num_right, one_was_wrong);
   ++stats_.num_drafts;
-  stats_.num_draft_tokens += item.num_drafted();
+  stats_.num_draft_tokens += item.draft.size();
   stats_.num_accepted_tokens += num_right;
 }
 

@@ -163,14 +163,16 @@ class Engine {
     std::vector<PageRef> pages;
 
     bool has_drafts() const {
-      return std::ranges::any_of(items, [](const StepItem& item) { return !item.draft.empty(); });
+      return std::ranges::any_of(items, [](const StepItem& item) { return item.draft.size() > 0; });
     }
   };
   // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
   // the device can run it by itself.
   bool CanFollow(const Plan& plan);
-  // Whether a step has rows for them, beside those of the sequences that run.
-  bool HasRowsForDrafts() const;
+  // Whether there may be some in a step, which has rows for them beside those of the sequences that
+  // run.
+  bool MayHaveDrafts() const;
+  bool MayHaveDraft(const Sequence& sequence) const;
   // Of sequences that decode, and of which the last token is known.
   void MakeDrafts();
   // Whether there were any.

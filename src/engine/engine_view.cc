@@ -161,7 +161,7 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
           .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.page_tokens,
           .num_pages = num_pages,
           .num_own_pages = tally.CountNew(pages),
-          .num_drafted = std::ssize(s.draft)};
+          .num_drafted = s.draft.size()};
 }
 
 std::vector<const Sequence*> Engine::Running() const {

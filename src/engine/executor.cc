@@ -88,12 +88,12 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     const Sequence& sequence = *item.sequence;
     const auto first_row = static_cast<int32_t>(tokens_.size());
     const auto num_rows = static_cast<int32_t>(item.num_rows);
-    const int64_t end = item.first_token + num_rows - item.num_drafted();
+    const int64_t end = item.first_token + num_rows - item.draft.size();
     for (int64_t t = item.first_token; t < std::min(end, sequence.num_tokens()); ++t)
       tokens_.push_back(sequence.token(t));
     // The one that the step before chooses.
     if (end > sequence.num_tokens()) tokens_.push_back(-1 - choice_of_.at(&sequence));
-    tokens_.insert(tokens_.end(), item.draft.begin(), item.draft.end());
+    tokens_.insert(tokens_.end(), item.draft.tokens.begin(), item.draft.tokens.end());
     auto& pages = page_tables_[i];
     pages.clear();
     for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
@@ -191,7 +191,7 @@ void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* 
       return false;
     };
     if (row.num_drafted == 0) return result.waits_for_format = is_unknown(*matcher);
-    const auto draft = std::span(item.draft).first(static_cast<size_t>(row.num_drafted));
+    const auto draft = std::span(item.draft.tokens).first(static_cast<size_t>(row.num_drafted));
     grammar::TokenMatcher ahead(*matcher, draft);
     // It did when the draft was made, unless it has been forgotten since.
     int64_t work = 1;
@@ -255,7 +255,8 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
   std::vector<int32_t> output;
   if (row.num_drafted > 0) {
     output = s.output;
-    output.insert(output.end(), item.draft.begin(), item.draft.begin() + row.num_drafted);
+    output.insert(output.end(), item.draft.tokens.begin(),
+                  item.draft.tokens.begin() + row.num_drafted);
     input.output = output;
   }
   input.allowed = *row.allowed;

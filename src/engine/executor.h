@@ -35,10 +35,9 @@ struct StepItem {
   int64_t num_rows = 0;
   bool chooses_token = false;  // the rows reach its last token, and it wants another one
   // If it does: of the rows, the last ones are of these tokens, guessed to follow the last one.
-  std::vector<int32_t> draft = {};
+  Draft draft = {};
 
-  int64_t num_drafted() const { return static_cast<int64_t>(draft.size()); }
-  int64_t num_choices() const { return chooses_token ? 1 + num_drafted() : 0; }
+  int64_t num_choices() const { return chooses_token ? 1 + draft.size() : 0; }
 };
 
 struct ItemResult {

@@ -35,7 +35,8 @@ struct Sequence {
         adapters(std::move(used)),
         room(std::move(its_room)),
         arrival(arrival_number),
-        output(std::move(request.output)) {
+        output(std::move(request.output)),
+        draft_trust(!request.prediction.empty()) {
     if (format != nullptr) matcher.emplace(std::move(format), output);
     // They go with the first token, which an earlier attempt has given.
     if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
@@ -66,8 +67,9 @@ struct Sequence {
   int64_t rows_under_way = 0;
   int64_t tokens_under_way = 0;
   // Guesses of what follows, for the step that is planned; how far they are worth it.
-  std::vector<int32_t> draft;
+  Draft draft;
   DraftTrust draft_trust;
+  wire::PredictionUse prediction_use;
   // Ended, while its rows were under way: what becomes of them is of no interest.
   bool has_ended = false;
   // Prompt tokens that were in the cache when the sequence first started.
@@ -115,7 +117,7 @@ struct Sequence {
     running = false;
     num_computed = 0;
     pages.clear();
-    draft.clear();
+    draft = {};
     prefix.Reset();
     for (Adapter& adapter : adapters) adapter.pin.Reset();
   }

@@ -21,6 +21,7 @@ struct Usage {
   int64_t cached_tokens = 0;  // of the prompts
   int64_t completion_tokens = 0;
   std::optional<int64_t> reasoning_tokens;  // of these, where reasoning is told apart
+  std::optional<wire::PredictionUse> prediction;  // where there is one
 };
 
 // What a choice says: all of it, or what one chunk of a stream adds.

@@ -1,11 +1,14 @@
 #include "gateway/chat_completions.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/strings.h"
 #include "gateway/chat_messages.h"
 #include "gateway/conversation.h"
 #include "gateway/generation_fields.h"
+#include "gateway/prompt_tokens.h"
 #include "wire/limits.h"
 
 namespace aril::gateway {
@@ -43,6 +46,29 @@ std::optional<int64_t> ReadChatMaxTokens(JsonFields& fields, const CompletionReq
   const auto legacy = ReadMaxTokens(fields, "max_tokens", 1, request);
   const auto current = ReadMaxTokens(fields, "max_completion_tokens", 1, request);
   return current ? current : legacy;
+}
+
+// OpenAI's predicted output. No more of it than an answer can have.
+ApiResult<std::vector<int32_t>> ReadPrediction(const JsonFields& fields, const ServedModel& model) {
+  const Json* const prediction = fields.Find("prediction");
+  if (prediction == nullptr) return std::vector<int32_t>();
+  if (prediction->AsObject() == nullptr) {
+    return InvalidField("prediction", StrCat("`prediction` must be an object with type and "
+                                             "content, not ",
+                                             prediction->KindName(), "."));
+  }
+  JsonFields inner(*prediction, "prediction.");
+  if (!IsText(inner.Find("type"), "content")) inner.Fail("type", "must be \"content\"");
+  const Json* const content = inner.Find("content");
+  if (content == nullptr) inner.Fail("content", "is required");
+  if (!inner.ok()) return *inner.error();
+  auto text = TextOf(*content, "prediction.content");
+  if (!text.ok()) return text.error();
+  auto tokens = EncodeText(model, text.value(), /*add_special_tokens=*/false, "prediction");
+  if (!tokens.ok()) return tokens.error();
+  const auto most = static_cast<size_t>(model.max_model_len);
+  tokens.value().resize(std::min(tokens.value().size(), most));
+  return tokens;
 }
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
@@ -88,6 +114,9 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   if (auto error = AskFor(std::move(conversation.value()), fields, context, &request)) {
     return *error;
   }
+  auto prediction = ReadPrediction(fields, context.model);
+  if (!prediction.ok()) return prediction.error();
+  request.common.prediction = std::move(prediction.value());
   return request;
 }
 

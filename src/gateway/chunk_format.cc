@@ -1,7 +1,9 @@
 #include "gateway/chunk_format.h"
 
 #include <set>
+#include <utility>
 
+#include "base/json.h"
 #include "base/strings.h"
 #include "gateway/sse.h"
 
@@ -51,14 +53,23 @@ std::string BeginAnswer(const AnswerHead& head, std::string_view object) {
 }
 
 std::string EndAnswer(const Usage& usage) {
-  return StrCat(
-      R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
-      usage.completion_tokens, R"(,"total_tokens":)", usage.prompt_tokens + usage.completion_tokens,
-      R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}',
-      usage.reasoning_tokens ? StrCat(R"(,"completion_tokens_details":{"reasoning_tokens":)",
-                                      *usage.reasoning_tokens, '}')
-                             : "",
-      "}}");
+  Json::Object of_completion;
+  if (usage.reasoning_tokens) {
+    of_completion.emplace_back("reasoning_tokens", *usage.reasoning_tokens);
+  }
+  if (usage.prediction) {
+    of_completion.emplace_back("accepted_prediction_tokens", usage.prediction->num_accepted);
+    of_completion.emplace_back("rejected_prediction_tokens", usage.prediction->num_rejected);
+  }
+  const std::string details =
+      of_completion.empty()
+          ? ""
+          : StrCat(R"(,"completion_tokens_details":)", Json(std::move(of_completion)).Dump());
+  return StrCat(R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
+                usage.completion_tokens, R"(,"total_tokens":)",
+                usage.prompt_tokens + usage.completion_tokens,
+                R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}', details,
+                "}}");
 }
 
 std::string EndChunk(bool null_usage) { return null_usage ? R"(],"usage":null})" : "]}"; }

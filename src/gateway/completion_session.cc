@@ -116,6 +116,7 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
   if (!AcceptIndex(choice, event)) return false;
   // Of the attempt that began with the prompt: a later one finds tokens of the answer, too.
   if (event.index == 0) choice.num_cached = event.num_cached;
+  choice.prediction_use = event.prediction_use;
   if (event.token) RecordToken(choice);
   if (event.logprobs) choice.sum_logprobs += double{event.logprobs->logprob};
   ChoiceDelta delta = choice.output.Append(std::move(event));
@@ -251,7 +252,12 @@ Usage CompletionSession::CountUsage() const {
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;
   }
   if (request_.reasoning) usage.reasoning_tokens = 0;
+  if (!request_.common.prediction.empty()) usage.prediction.emplace();
   for (const Choice& choice : choices_) {
+    if (usage.prediction) {
+      usage.prediction->num_accepted += choice.prediction_use.num_accepted;
+      usage.prediction->num_rejected += choice.prediction_use.num_rejected;
+    }
     usage.completion_tokens += choice.output.num_tokens();
     if (usage.reasoning_tokens) *usage.reasoning_tokens += choice.output.num_reasoning_tokens();
   }

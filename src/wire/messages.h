@@ -35,8 +35,19 @@ struct SequenceRequest {
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
   OutputFormat format;
+  // What the output may turn out to be, or be like: guesses, which change when its tokens come, and
+  // never which.
+  std::vector<int32_t> prediction;
   uint32_t attempt = 0;
   TimePoint arrival;
+};
+
+// Tokens of a prediction that were tried.
+struct PredictionUse {
+  int32_t num_accepted = 0;  // what came
+  int32_t num_rejected = 0;  // in vain
+
+  bool operator==(const PredictionUse&) const = default;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
@@ -54,6 +65,7 @@ struct TokenEvent {
   // kStop by a stop token: that token (it is in `token`, too).
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;  // tokens of the prompt that were not computed, but found in the cache
+  PredictionUse prediction_use;  // so far, in this attempt
   Status error;            // set with kError
 };
 
