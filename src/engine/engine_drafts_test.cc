@@ -3,6 +3,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/test_support.h"
@@ -117,6 +118,55 @@ TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
     evictions += engine->Stats().evictions;
   }
   EXPECT_GT(evictions, 0);
+}
+
+class EnginePredictions : public ::testing::Test {
+ protected:
+  static constexpr int32_t kLength = 32;
+
+  // And how many steps it took.
+  std::pair<Stream, int64_t> Run(const std::vector<int32_t>& prediction) {
+    TestEngineOptions options;
+    options.engine.drafts = {.max_tokens = 8, .looks_back = false};
+    TestEngine engine(options);
+    auto request = GreedyRequest(0, {1, 17, 42, 99, 5, 63, 28}, kLength);
+    request.prediction = prediction;
+    Stream stream = RunAlone(engine, request);
+    return {std::move(stream), engine->Stats().step};
+  }
+
+  const std::vector<int32_t> tokens_ = Run({}).first.tokens;
+};
+
+TEST_F(EnginePredictions, MakeTokensComeSooner) {
+  ASSERT_EQ(Run({}).second, kLength) << "without one nothing is guessed";
+  const auto [stream, steps] = Run(tokens_);
+  EXPECT_EQ(stream.tokens, tokens_);
+  EXPECT_LE(steps, 1 + (kLength - 1 + 4) / 5);
+  EXPECT_GT(stream.prediction_use.num_accepted, kLength / 2);
+  EXPECT_EQ(stream.prediction_use.num_rejected, 0);
+  EXPECT_EQ(stream.prediction_use.num_accepted + steps, kLength) << "a step has one besides";
+}
+
+TEST_F(EnginePredictions, MayBeWrongAndRightAgain) {
+  std::vector<int32_t> prediction = tokens_;
+  prediction[12] = (prediction[12] + 1) % 171;
+  prediction.insert(prediction.begin() + 20, {7, 7, 7});
+  const auto [stream, steps] = Run(prediction);
+  EXPECT_EQ(stream.tokens, tokens_);
+  EXPECT_LT(steps, kLength / 2);
+  EXPECT_GT(stream.prediction_use.num_rejected, 0);
+
+  const auto [other, other_steps] = Run(std::vector<int32_t>(kLength, tokens_[0]));
+  EXPECT_EQ(other.tokens, tokens_);
+}
+
+TEST_F(EnginePredictions, MustHaveTokensOfTheVocabulary) {
+  TestEngine engine({});
+  auto request = GreedyRequest(0, {1, 2, 3}, 4);
+  request.prediction = {3, 100'000};
+  EXPECT_THAT(Message(engine->Accept(request).status()),
+              testing::HasSubstr("token id 100000 is outside the vocabulary"));
 }
 
 // Each token is a letter, so that a format lets few follow.

@@ -118,6 +118,7 @@ struct Stream {
   std::optional<wire::FinishReason> finish;
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;
+  wire::PredictionUse prediction_use;
   Status error;
 };
 
@@ -149,6 +150,7 @@ class Streams {
     stream.finish = event.finish;
     stream.stop_token = event.stop_token;
     stream.num_cached = event.num_cached;
+    stream.prediction_use = event.prediction_use;
     stream.error = event.error;
   }
   void Problem(const wire::TokenEvent& event, const std::string& what) {

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 ApiResult<CompletionRequest> Parse(const std::string& body) {
@@ -61,6 +62,21 @@ TEST(ChatCompletions, MayHaveAFormat) {
       R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"null"}}})");
   EXPECT_EQ(PromptOf(parsed), "u:Hi;a:") << "which the prompt says nothing of";
   EXPECT_EQ(parsed.value().common.format.source, R"({"type":"null"})");
+}
+
+TEST(ChatCompletions, MayBePredicted) {
+  const auto prediction = [](const std::string& content) {
+    const auto parsed =
+        ParseFields(R"("n":2,"prediction":{"type":"content","content":)" + content + "}");
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    return ByteTokenizer().Decode(parsed.value().common.prediction, false);
+  };
+  EXPECT_EQ(prediction(R"("ok")"), "ok");
+  EXPECT_EQ(prediction(R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])"), "a\nb");
+  EXPECT_EQ(prediction(R"("")"), "");
+  EXPECT_EQ(prediction('"' + std::string(100, 'x') + '"'), std::string(64, 'x'))
+      << "no answer is longer";
+  EXPECT_THAT(ParseFields(R"("prediction":null)").value().common.prediction, IsEmpty());
 }
 
 // As in vLLM: what the model states counts where a request says nothing, and bounds nothing.
@@ -250,6 +266,11 @@ TEST(ChatCompletions, RefuseWhatTheyCannotDoByNamingIt) {
             "in the request itself"},
            {R"("chat_template_kwargs":{"documents":"x"})", "chat_template_kwargs.documents",
             "must be an array of objects"},
+           {R"("prediction":"x")", "prediction", "with type and content, not a string"},
+           {R"("prediction":{"content":"x"})", "prediction.type", "must be \"content\""},
+           {R"("prediction":{"type":"content"})", "prediction.content", "is required"},
+           {R"("prediction":{"type":"content","content":3})", "prediction.content",
+            "must be a string or an array of text parts"},
            {R"("documents":{})", "documents", "must be an array of objects"},
            {R"("documents":["x"])", "documents", "must be an array of objects"},
            {R"("continue_final_message":true,"add_generation_prompt":true)",

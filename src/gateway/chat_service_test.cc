@@ -30,6 +30,26 @@ TEST_F(ChatServiceTest, AnswersChats) {
                                    R"("completion_tokens_details":{"reasoning_tokens":0}})");
 }
 
+TEST_F(ChatServiceTest, SaysHowGoodAPredictionWas) {
+  Start();
+  auto answer = std::async(std::launch::async, [this] {
+    return Ask("POST", "/v1/chat/completions",
+               std::string(kChat) + R"(,"n":2,"prediction":{"type":"content","content":"abc"}})");
+  });
+  for (const wire::SequenceRequest& request : port_.WaitForRequests(2)) {
+    EXPECT_EQ(request.prediction.size(), 3u);
+    wire::TokenEvent first = {.sequence = request.sequence, .index = 0, .token = 'a'};
+    first.prediction_use = {.num_accepted = 1, .num_rejected = 0};
+    wire::TokenEvent last = {.sequence = request.sequence, .index = 1, .token = 'x'};
+    last.prediction_use = {.num_accepted = 1, .num_rejected = 2};
+    last.finish = wire::FinishReason::kLength;
+    port_.EmitEvents({first, last});
+  }
+  EXPECT_EQ(Text(answer.get(), {"usage", "completion_tokens_details"}),
+            R"({"reasoning_tokens":0,"accepted_prediction_tokens":2,)"
+            R"("rejected_prediction_tokens":4})");
+}
+
 TEST_F(ChatServiceTest, StreamsChats) {
   Start();
   port_.AnswerWith("ok");

@@ -34,7 +34,8 @@ class StepsAhead : public ::testing::Test {
  protected:
   std::unique_ptr<LocalRunner> MakeRunner(int64_t pool_bytes, int64_t max_num_seqs,
                                           kernels::emulator::Order order,
-                                          int64_t format_work = FormatTurns::kWork) {
+                                          int64_t format_work = FormatTurns::kWork,
+                                          const DraftOptions& drafts = {}) {
     static const RealClock clock;
     auto runner = LocalRunner::Create(
         {.model_dir = kEngineTestModel,
@@ -47,6 +48,7 @@ class StepsAhead : public ::testing::Test {
          .max_num_batched_tokens = 16,
          .max_model_len = kContext,
          .pool_bytes = pool_bytes,
+         .drafts = drafts,
          .make_token_table =
              [](const ModelSpec&) {
                return std::make_shared<const grammar::TokenTable>(
@@ -125,8 +127,8 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
 
 TEST_F(StepsAhead, DoNotShow) {
   constexpr int64_t kRequests = 24;
-  int64_t ahead = 0, evictions = 0, drops = 0;
-  for (uint64_t seed = 0; seed < 3; ++seed) {
+  int64_t ahead = 0, evictions = 0, drops = 0, guessed = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     std::vector<wire::SequenceRequest> requests;
@@ -146,7 +148,9 @@ TEST_F(StepsAhead, DoNotShow) {
     const auto runner = MakeRunner(
         seed % 2 == 0 ? kTight : kRoomy, 3 + static_cast<int64_t>(random() % 4),
         seed < 2 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward,
-        seed == 0 ? FormatTurns::kWork : 1);
+        seed == 0 ? FormatTurns::kWork : 1,
+        // Few sequences have drafts, and wait for each step; many have none.
+        seed < 3 ? DraftOptions() : DraftOptions{.max_tokens = 4, .min_match = 1, .max_rows = 4});
     Engine& engine = runner->engine();
     Streams streams;
     std::set<int64_t> cancelled;
@@ -180,11 +184,30 @@ TEST_F(StepsAhead, DoNotShow) {
     EXPECT_EQ(engine.Stats().pages_kv, 0);
     evictions += engine.Stats().evictions;
     drops += engine.Stats().adapter_evictions;
+    guessed += engine.Stats().num_accepted_tokens;
     CopyAll();
   }
   EXPECT_GT(ahead, 100);
   EXPECT_GT(evictions, 0);
   EXPECT_GT(drops, 3);
+  EXPECT_GT(guessed, 0);
+}
+
+TEST_F(StepsAhead, AreNotHeldUpByPredictions) {
+  std::vector<int32_t> prediction;
+  const auto count_drafts = [&](bool looks_back) {
+    const auto runner = MakeRunner(kRoomy, 4, kernels::emulator::Order::kForward,
+                                   FormatTurns::kWork, {.max_tokens = 4, .looks_back = looks_back});
+    Engine& engine = runner->engine();
+    auto request = GreedyRequest(0, {1, 2, 3}, 12);
+    request.prediction = prediction;
+    Streams streams = RunToEnd(engine, {request});
+    prediction = streams[0].tokens;
+    return engine.Stats().num_drafts;
+  };
+  EXPECT_EQ(count_drafts(false), 0);
+  EXPECT_EQ(count_drafts(false), 0) << "with all of its tokens";
+  EXPECT_GT(count_drafts(true), 0) << "steps wait for one another anyway";
 }
 
 // Sequences that fill equal pages side by side go on with one of them, and the other is free; but
