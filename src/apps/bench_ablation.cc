@@ -57,9 +57,7 @@ class Bench {
   }
 
  private:
-  bool IsWanted(const char* part) const {
-    return std::ranges::count(options_.parts, part) > 0;
-  }
+  bool IsWanted(const char* part) const { return std::ranges::count(options_.parts, part) > 0; }
 
   LocalRunnerOptions RunnerOptions(const SyntheticFiles& files) const {
     LocalRunnerOptions runner;
@@ -290,7 +288,8 @@ class Bench {
   };
 
   StatusOr<Json> RunDrafts() {
-    ASSIGN_OR_RETURN(const auto files, SyntheticFiles::Create({.shape = options_.shape}, *threads_));
+    ASSIGN_OR_RETURN(const auto files,
+                     SyntheticFiles::Create({.shape = options_.shape}, *threads_));
     LocalRunnerOptions options = RunnerOptions(*files);
     options.max_model_len = options_.draft_prompt + options_.draft_output;
     ASSIGN_OR_RETURN(auto local, LocalRunner::Create(options, clock_));
@@ -329,9 +328,8 @@ class Bench {
                                                int64_t pass) const {
     std::vector<wire::SequenceRequest> requests;
     for (int64_t i = 0; i < c.batch; ++i) {
-      wire::SequenceRequest request =
-          SyntheticRequest(spec.vocab_size, i, kBaseModel, options_.draft_prompt,
-                           options_.draft_output);
+      wire::SequenceRequest request = SyntheticRequest(
+          spec.vocab_size, i, kBaseModel, options_.draft_prompt, options_.draft_output);
       request.sampling.temperature = 100;
       request.sampling.seed = static_cast<uint64_t>(pass * 1000 + i);
       for (int64_t k = 0; k < c.num_alternatives; ++k) {
@@ -352,13 +350,14 @@ class Bench {
       const double with = Median(c.with);
       const auto tokens = static_cast<double>(c.batch * options_.draft_output);
       const auto passes = static_cast<double>(options_.passes);
-      const double right = c.num_drafted == 0 ? 0
-                                              : static_cast<double>(c.num_right) /
-                                                    static_cast<double>(c.num_drafted);
+      const std::string right =
+          c.num_drafted == 0
+              ? "no drafts"
+              : Decimal(static_cast<double>(c.num_right) / static_cast<double>(c.num_drafted), 2);
       const double per_step = tokens * passes / static_cast<double>(c.num_steps);
       lines.push_back({std::to_string(c.num_alternatives), std::to_string(c.batch),
                        Decimal(tokens / without, 1), Decimal(tokens / with, 1),
-                       Decimal(without / with, 2), Decimal(right, 2), Decimal(per_step, 1)});
+                       Decimal(without / with, 2), right, Decimal(per_step, 1)});
       results.push_back(Json::Object{{"alternatives", c.num_alternatives},
                                      {"sequences", c.batch},
                                      {"seconds_without", without},

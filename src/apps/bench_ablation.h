@@ -1,6 +1,6 @@
-// `aril bench ablation`: what three of the product's ideas bring, each against the server that lacks
-// it, in one run (S-LoRA, section 7.4 and figure 9, and drafts). S-LoRA's third, the operator against gathered and
-// padded adapters, is a comparison of kernels: kernels/lora/lora_bench.cc.
+// `aril bench ablation`: what three of the product's ideas bring, each against the server that
+// lacks it, in one run (S-LoRA, section 7.4 and figure 9, and drafts). S-LoRA's third, the operator
+// against gathered and padded adapters, is a comparison of kernels: kernels/lora/lora_bench.cc.
 
 #ifndef ARIL_APPS_BENCH_ABLATION_H_
 #define ARIL_APPS_BENCH_ABLATION_H_
@@ -45,7 +45,7 @@ struct BenchAblationOptions {
   // Drafts: sequences in which each token is one of so many, all alike, so that a guess is right as
   // seldom.
   std::vector<int64_t> alternatives = {1, 2, 4, 8};
-  std::vector<int64_t> draft_batches = {1, 4, 8, 16};  // sequences at once
+  std::vector<int64_t> draft_batches = {1, 2, 4, 8};  // sequences at once
   int64_t draft_prompt = 64, draft_output = 64;
   DraftOptions drafts = {.max_tokens = 8};
 

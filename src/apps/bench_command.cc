@@ -237,7 +237,7 @@ void AddAblation(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::Range(1, 4096));
   AddFlag(*ablation, "--draft-tokens", options->drafts.max_tokens, "Most tokens of a draft")
-      ->check(AtLeastOne());
+      ->check(CLI::Range(int64_t{1}, kMaxDraftRows - 1));
   ablation->callback([options] {
     ExitUnlessOk("bench ablation", BenchAblation(*options, std::cout, std::cerr, RealClock()));
   });

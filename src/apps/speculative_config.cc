@@ -10,13 +10,21 @@ namespace aril {
 namespace {
 
 constexpr int64_t kDefaultTokens = 8;
-constexpr int64_t kMaxTokens = 64;
+constexpr int64_t kMaxTokens = kMaxDraftRows - 1;  // a row is the last token's
 constexpr int64_t kMaxMatch = 32;
 
-StatusOr<int64_t> ReadCount(const std::string& key, const Json& value, int64_t most) {
+StatusOr<int64_t> ReadCount(const std::string& key, const Json& value, int64_t least,
+                            int64_t most) {
   const int64_t* const count = value.AsInt();
-  if (count != nullptr && *count >= 1 && *count <= most) return *count;
-  return InvalidArgument(StrCat("`", key, "` must be an integer from 1 to ", most));
+  if (count != nullptr && *count >= least && *count <= most) return *count;
+  return InvalidArgument(
+      StrCat("`", key, "` must be an integer from ", least, " to ", most, ", not ", value.Dump()));
+}
+
+// `[ngram]` is what vLLM's older releases call the model.
+bool IsNgram(const Json& value) {
+  const std::string* const name = value.AsString();
+  return name != nullptr && (*name == "ngram" || *name == "[ngram]");
 }
 
 }  // namespace
@@ -31,20 +39,20 @@ StatusOr<DraftOptions> ParseSpeculativeConfig(const std::string& text) {
   }
   DraftOptions options{.max_tokens = kDefaultTokens};
   std::optional<int64_t> min_match;
+  std::optional<int64_t> max_match;
   bool has_method = false;
   for (const auto& [key, value] : *json->AsObject()) {
-    if (key == "method") {
-      const std::string* const method = value.AsString();
-      if (method == nullptr || *method != "ngram") {
-        return InvalidArgument("`method` must be \"ngram\": there are no other drafts yet");
+    if (key == "method" || key == "model") {
+      if (!IsNgram(value)) {
+        return InvalidArgument(StrCat("`", key, "` must be \"ngram\": there are no other drafts"));
       }
       has_method = true;
     } else if (key == "num_speculative_tokens") {
-      ASSIGN_OR_RETURN(options.max_tokens, ReadCount(key, value, kMaxTokens));
+      ASSIGN_OR_RETURN(options.max_tokens, ReadCount(key, value, 0, kMaxTokens));
     } else if (key == "prompt_lookup_max") {
-      ASSIGN_OR_RETURN(options.max_match, ReadCount(key, value, kMaxMatch));
+      ASSIGN_OR_RETURN(max_match, ReadCount(key, value, 1, kMaxMatch));
     } else if (key == "prompt_lookup_min") {
-      ASSIGN_OR_RETURN(min_match, ReadCount(key, value, kMaxMatch));
+      ASSIGN_OR_RETURN(min_match, ReadCount(key, value, 1, kMaxMatch));
     } else {
       return InvalidArgument(
           StrCat("unknown key ", JsonQuote(key),
@@ -53,6 +61,7 @@ StatusOr<DraftOptions> ParseSpeculativeConfig(const std::string& text) {
     }
   }
   if (!has_method) return InvalidArgument("`method` is missing; give {\"method\": \"ngram\"}");
+  options.max_match = max_match.value_or(std::max(options.max_match, min_match.value_or(1)));
   options.min_match = min_match.value_or(std::min(options.min_match, options.max_match));
   if (options.min_match > options.max_match) {
     return InvalidArgument(StrCat("`prompt_lookup_min` (", options.min_match,

@@ -196,7 +196,9 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.stop_token_ids = ToVector(in.stop_token_ids());
   request.sampling = Read(in.sampling(), reader);
   request.format = Read(in.format(), reader);
-  request.prediction = ToVector(in.prediction());
+  if (reader.Count("prediction", in.prediction_size(), wire::kMaxPredictionTokens)) {
+    request.prediction = ToVector(in.prediction());
+  }
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace aril {
 namespace {
@@ -52,17 +51,18 @@ Place FindLast(const Joined& text, const DraftOptions& options) {
 }
 
 Place FindInPrediction(const DraftTexts& texts, const DraftOptions& options) {
-  const int32_t* const prediction = texts.prediction.data();
   const int64_t num_output = std::ssize(texts.output);
-  const auto distance = [&](int64_t end) { return std::abs(end - num_output); };
+  const int64_t last = std::ssize(texts.prediction) - 1;  // there is something behind it
   Place best{.count = options.min_match - 1};
-  for (int64_t end = 1; end < std::ssize(texts.prediction); ++end) {
-    int64_t count =
-        CountSame(prediction, end, texts.output.data(), num_output, kMaxMatchOfPrediction);
-    if (count == end && count == num_output) count = kMaxMatchOfPrediction;
-    const bool is_as_good = best.end > 0 && count == best.count;
-    if (count > best.count || (is_as_good && distance(end) < distance(best.end))) {
-      best = {end, count};
+  // The nearest ones first.
+  for (int64_t distance = 0; distance <= std::max(last, num_output); ++distance) {
+    for (const int64_t end : {num_output - distance, num_output + distance}) {
+      if (end < 1 || end > last) continue;
+      int64_t count = CountSame(texts.prediction.data(), end, texts.output.data(), num_output,
+                                kMaxMatchOfPrediction);
+      if (count == end && count == num_output) count = kMaxMatchOfPrediction;
+      if (count > best.count) best = {end, count};
+      if (count == kMaxMatchOfPrediction) return best;
     }
   }
   return best;
@@ -70,9 +70,9 @@ Place FindInPrediction(const DraftTexts& texts, const DraftOptions& options) {
 
 }  // namespace
 
-int64_t DraftTrust::Length(int64_t max) const {
+int64_t DraftTrust::Length(int64_t max, double row_cost) const {
   int64_t length = 0;
-  for (double right = rate_; length < max && right >= kLeast; right *= rate_) ++length;
+  for (double right = rate_; length < max && right >= row_cost; right *= rate_) ++length;
   return length;
 }
 
@@ -82,20 +82,20 @@ void DraftTrust::OnChecked(int64_t num_right, bool one_was_wrong) {
   if (one_was_wrong) rate_ *= 1 - kOfChecked;
 }
 
-void DraftTrust::OnPassedOver() { rate_ += (kAtFirst - rate_) * kOfPassedOver; }
+void DraftTrust::OnPlainToken() { rate_ += std::max(0.0, kInItself - rate_) * kOfPlain; }
 
-Draft MakeDraft(const DraftTexts& texts, const DraftOptions& options, int64_t length) {
+Draft MakeDraft(const DraftTexts& texts, const DraftOptions& options, const DraftLengths& lengths) {
   const Joined said(texts.prompt, texts.output);
-  const Place back = options.looks_back ? FindLast(said, options) : Place();
-  const Place predicted = FindInPrediction(texts, options);
-  Draft draft;
-  if (predicted.end > 0 && predicted.count >= back.count) {
+  const Place place = lengths.said > 0 ? FindLast(said, options) : Place();
+  const Place predicted = lengths.predicted > 0 ? FindInPrediction(texts, options) : Place();
+  if (predicted.end > 0 && predicted.count >= place.count) {
     const auto rest = texts.prediction.subspan(static_cast<size_t>(predicted.end));
-    const auto tokens = rest.first(std::min(rest.size(), static_cast<size_t>(length)));
+    const auto tokens = rest.first(std::min(rest.size(), static_cast<size_t>(lengths.predicted)));
     return {.tokens = {tokens.begin(), tokens.end()}, .is_predicted = true};
   }
-  if (back.end == 0) return draft;
-  for (int64_t i = back.end; draft.size() < length; ++i) {
+  Draft draft;
+  if (place.end == 0) return draft;
+  for (int64_t i = place.end; draft.size() < lengths.said; ++i) {
     const int64_t own = i - said.size();
     draft.tokens.push_back(own < 0 ? said[i] : draft.tokens[static_cast<size_t>(own)]);
   }

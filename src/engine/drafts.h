@@ -1,10 +1,10 @@
 // Speculative decoding by prompt lookup: what followed the last time that a sequence said what it
 // says now is a guess of what follows (Saxena, "Prompt Lookup Decoding", 2023; Yang et al.,
 // "Inference with Reference", 2023); a better one is what follows in a text that its client takes
-// for a likely output (OpenAI's predicted outputs). A step computes the guessed tokens beside the last one, and
-// chooses a token behind each of them; a guess was right if it is what was chosen in its place.
-// Tokens are a function of what is before them (kernels/sampling/sampling.h), so that guesses
-// change when a token comes, and never which.
+// for a likely output (OpenAI's predicted outputs). A step computes the guessed tokens beside the
+// last one, and chooses a token behind each of them; a guess was right if it is what was chosen in
+// its place. Tokens are a function of what is before them (kernels/sampling/sampling.h), so that
+// guesses change when a token comes, and never which.
 
 #ifndef ARIL_ENGINE_DRAFTS_H_
 #define ARIL_ENGINE_DRAFTS_H_
@@ -15,6 +15,8 @@
 
 namespace aril {
 
+inline constexpr int64_t kMaxDraftRows = 16;
+
 struct DraftOptions {
   int64_t max_tokens = 0;  // of a draft; 0: none are made
   // In what the sequence says; else in predictions only.
@@ -24,29 +26,30 @@ struct DraftOptions {
   int64_t max_match = 4;
   // Of a step with drafts, all of its rows: as many as take little longer than one, since they wait
   // for the weights. On two cores of a CPU that is so up to 16 (docs/benchmarks.md).
-  int64_t max_rows = 16;
+  int64_t max_rows = kMaxDraftRows;
+  // Of a row there, as a part of what a token costs.
+  double row_cost = 0.25;
 };
 
-// How many tokens of a sequence's drafts are worth a row, by how many have been right so far.
+// How many tokens of a sequence's drafts are worth their rows, by how many have been right so far.
 class DraftTrust {
  public:
-  explicit DraftTrust(bool is_predicted) : rate_(is_predicted ? kOfPredictions : kAtFirst) {}
+  static constexpr double kInItself = 0.7;
+  static constexpr double kInPredictions = 0.9;
 
-  // The longest draft of which the last token is right with a probability of at least kLeast. Not
-  // more than `max`; 0 as well, if next to nothing was right.
-  int64_t Length(int64_t max) const;
+  explicit DraftTrust(double at_first) : rate_(at_first) {}
+
+  // The longest draft of which the last token is as likely right as a row costs, at most `max`. 0
+  // if next to nothing was right.
+  int64_t Length(int64_t max, double row_cost) const;
   // That many were right, and, if not all, one was wrong.
   void OnChecked(int64_t num_right, bool one_was_wrong);
-  // There could have been one, and Length was 0: it is tried again after a while.
-  void OnPassedOver();
+  // A token came without a draft: after a while one is tried again.
+  void OnPlainToken();
 
  private:
-  // A row costs about a quarter of what a token does where drafts are made at all.
-  static constexpr double kLeast = 0.25;
-  static constexpr double kAtFirst = 0.7;
-  static constexpr double kOfPredictions = 0.9;
-  static constexpr double kOfChecked = 1.0 / 8;      // how much the last token counts
-  static constexpr double kOfPassedOver = 1.0 / 128;  // and the way back
+  static constexpr double kOfChecked = 1.0 / 8;  // how much the last token counts
+  static constexpr double kOfPlain = 1.0 / 256;  // and the way back
 
   double rate_;  // of tokens that are right, behind right ones
 };
@@ -65,14 +68,21 @@ struct Draft {
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
 };
 
-// At most `length` tokens that may follow prompt and output: those behind the last place there with
-// the same max_match tokens before it, or as many of them as any place has, but at least min_match.
-// Where that place is near the end, they go on into themselves.
+// Most tokens of either kind; 0: there is to be none.
+struct DraftLengths {
+  int64_t said = 0;
+  int64_t predicted = 0;
+};
+
+// Tokens that may follow prompt and output: those behind the last place there with the same
+// max_match tokens before it, or as many of them as any place has, but at least min_match. Where
+// that place is near the end, they go on into themselves.
 // Or those of the prediction behind the place with the most tokens of the output before it, of
 // several the one that is as far from its beginning as the output is long, or nearly so; also
 // behind fewer than min_match if they are the whole output and the prediction begins with them.
-// Rather these, unless the other place has more. Empty if there is no such place.
-Draft MakeDraft(const DraftTexts& texts, const DraftOptions& options, int64_t length);
+// Rather these, unless the other place has more. Empty if there is no such place. Takes time in
+// proportion to the texts, as attention does, and far less of it.
+Draft MakeDraft(const DraftTexts& texts, const DraftOptions& options, const DraftLengths& lengths);
 
 }  // namespace aril
 

@@ -17,7 +17,8 @@ using ::testing::Le;
 
 std::vector<int32_t> Draft(const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
                            int64_t length, const DraftOptions& options = {}) {
-  const aril::Draft draft = MakeDraft({.prompt = prompt, .output = output}, options, length);
+  const aril::Draft draft =
+      MakeDraft({.prompt = prompt, .output = output}, options, {.said = length});
   EXPECT_FALSE(draft.is_predicted);
   return draft.tokens;
 }
@@ -26,8 +27,9 @@ std::vector<int32_t> Predicted(const std::vector<int32_t>& output,
                                const std::vector<int32_t>& prediction, int64_t length,
                                const DraftOptions& options = {}) {
   const std::vector<int32_t> prompt = {100, 101};
-  const aril::Draft draft = MakeDraft(
-      {.prompt = prompt, .output = output, .prediction = prediction}, options, length);
+  const aril::Draft draft =
+      MakeDraft({.prompt = prompt, .output = output, .prediction = prediction}, options,
+                {.said = length, .predicted = length});
   EXPECT_EQ(draft.is_predicted, !draft.tokens.empty());
   return draft.tokens;
 }
@@ -108,44 +110,56 @@ TEST(MakeDraft, LooksForItsPlaceInAPrediction) {
 
 TEST(MakeDraft, PrefersWhatMoreIsBefore) {
   const auto draft = [](const std::vector<int32_t>& prompt, const std::vector<int32_t>& output,
-                        const std::vector<int32_t>& prediction, bool looks_back = true) {
-    return MakeDraft({.prompt = prompt, .output = output, .prediction = prediction},
-                     {.looks_back = looks_back}, 1)
+                        const std::vector<int32_t>& prediction, const DraftLengths& lengths) {
+    return MakeDraft({.prompt = prompt, .output = output, .prediction = prediction}, {}, lengths)
         .tokens;
   };
-  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 2, 3}, {8, 2, 3, 5}), ElementsAre(5));
-  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}), ElementsAre(4));
-  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}, false), ElementsAre(5));
-  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {}, false), IsEmpty());
+  constexpr DraftLengths kBoth{.said = 1, .predicted = 2};
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 2, 3}, {8, 2, 3, 5, 6, 7}, kBoth), ElementsAre(5, 6));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}, kBoth), ElementsAre(4));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {8, 2, 3, 5}, {.predicted = 1}), ElementsAre(5));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 2, 3}, {8, 2, 3, 5}, {.said = 1}), ElementsAre(4));
+  EXPECT_THAT(draft({1, 2, 3, 4}, {0, 1, 2, 3}, {}, {.predicted = 1}), IsEmpty());
 }
 
+constexpr double kRowCost = 0.25;
+
 TEST(DraftTrust, GrowsWithWhatIsRight) {
-  DraftTrust trust(false);
-  EXPECT_GT(DraftTrust(true).Length(100), trust.Length(100));
-  EXPECT_THAT(trust.Length(100), AllOf(Ge(2), Le(4)));
-  EXPECT_EQ(trust.Length(1), 1);
+  DraftTrust trust(DraftTrust::kInItself);
+  EXPECT_GT(DraftTrust(DraftTrust::kInPredictions).Length(100, kRowCost),
+            trust.Length(100, kRowCost));
+  EXPECT_THAT(trust.Length(100, kRowCost), AllOf(Ge(2), Le(4)));
+  EXPECT_EQ(trust.Length(1, kRowCost), 1);
   for (int i = 0; i < 10; ++i) trust.OnChecked(8, false);
-  EXPECT_EQ(trust.Length(100), 100);
+  EXPECT_EQ(trust.Length(100, kRowCost), 100);
   trust.OnChecked(0, true);
-  EXPECT_THAT(trust.Length(100), AllOf(Ge(8), Le(12))) << "an eighth is wrong";
+  EXPECT_THAT(trust.Length(100, kRowCost), AllOf(Ge(8), Le(12))) << "an eighth is wrong";
+  EXPECT_EQ(trust.Length(100, 0.8), 1) << "where a row costs nearly as much as a token";
 }
 
 TEST(DraftTrust, TriesSeldomWhatIsAlwaysWrong) {
-  DraftTrust trust(false);
+  DraftTrust trust(DraftTrust::kInItself);
   int num_tokens = 0;
   for (int step = 0; step < 200; ++step) {
-    const int64_t length = trust.Length(8);
+    const int64_t length = trust.Length(8, kRowCost);
     num_tokens += static_cast<int>(length);
-    length > 0 ? trust.OnChecked(0, true) : trust.OnPassedOver();
+    length > 0 ? trust.OnChecked(0, true) : trust.OnPlainToken();
   }
-  EXPECT_THAT(num_tokens, AllOf(Ge(10), Le(40)));
+  EXPECT_THAT(num_tokens, AllOf(Ge(12), Le(30)));
+}
+
+TEST(DraftTrust, LosesNothingByPlainTokens) {
+  DraftTrust trust(DraftTrust::kInPredictions);
+  for (int i = 0; i < 1000; ++i) trust.OnPlainToken();
+  EXPECT_EQ(trust.Length(100, kRowCost),
+            DraftTrust(DraftTrust::kInPredictions).Length(100, kRowCost));
 }
 
 TEST(DraftTrust, KnowsARate) {
   // Three of four are right: the fourth behind one is right with 0.32, the fifth with 0.24.
-  DraftTrust trust(false);
+  DraftTrust trust(DraftTrust::kInItself);
   for (int i = 0; i < 100; ++i) trust.OnChecked(3, true);
-  EXPECT_THAT(trust.Length(100), AllOf(Ge(3), Le(6)));
+  EXPECT_THAT(trust.Length(100, kRowCost), AllOf(Ge(3), Le(6)));
 }
 
 }  // namespace

@@ -171,46 +171,43 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
   };
 }
 
-bool Engine::MayHaveDrafts() const {
+DraftLengths Engine::DraftLengthsOf(const Sequence& s) const {
   const DraftOptions& drafts = options_.drafts;
-  const std::vector<const Sequence*> running = Running();
-  return drafts.max_tokens > 0 && std::ssize(running) < drafts.max_rows &&
-         std::ranges::any_of(running, [&](const Sequence* s) { return MayHaveDraft(*s); });
-}
-
-bool Engine::MayHaveDraft(const Sequence& s) const {
-  if (options_.drafts.looks_back) return true;
+  // The last of its tokens is chosen behind the draft.
+  const int64_t most = std::min(drafts.max_tokens, s.NumLeftNext() - 1);
+  if (!s.DecodesNext() || s.waits_for_format || most <= 0) return {};
+  DraftLengths lengths;
+  if (drafts.looks_back) lengths.said = s.trust_in_itself.Length(most, drafts.row_cost);
   // Waiting for each step costs a device that runs by itself more than others' predictions are
   // worth.
-  return !s.request.prediction.empty() && !model_.chooses_tokens();
+  if (!s.request.prediction.empty() && (drafts.looks_back || !model_.chooses_tokens())) {
+    lengths.predicted = s.trust_in_prediction.Length(most, drafts.row_cost);
+  }
+  return lengths;
+}
+
+bool Engine::MayHaveDrafts() const {
+  if (options_.drafts.max_tokens == 0) return false;
+  const std::vector<const Sequence*> running = Running();
+  return std::ssize(running) < options_.drafts.max_rows &&
+         std::ranges::any_of(running, [this](const Sequence* s) {
+           const DraftLengths lengths = DraftLengthsOf(*s);
+           return lengths.said > 0 || lengths.predicted > 0;
+         });
 }
 
 void Engine::MakeDrafts() {
   const bool may_have_drafts = MayHaveDrafts();
   int64_t format_work = FormatTurns::kDraftWork;
-  for (const auto& [arrival, sequence] : sequences_) {
-    Sequence& s = *sequence;
-    if (!s.running) continue;
+  for (const Sequence* const running : Running()) {
+    Sequence& s = Get(running->id());
     s.draft = {};
-    // The last of its tokens is chosen behind the draft.
-    const int64_t most = std::min(options_.drafts.max_tokens,
-                                  s.request.max_tokens - std::ssize(s.output) - 1);
-    const bool decodes = s.rows_under_way == 0 && !s.output.empty() && !s.waits_for_format &&
-                         s.num_computed == s.num_tokens() - 1 && IsReady(s);
-    if (!may_have_drafts || !decodes || most <= 0 || !MayHaveDraft(s)) continue;
-    const int64_t length = s.draft_trust.Length(most);
-    Draft draft = MakeDraft(
+    if (!may_have_drafts || s.rows_under_way > 0 || !IsReady(s)) continue;
+    s.draft = MakeDraft(
         {.prompt = s.request.prompt, .output = s.output, .prediction = s.request.prediction},
-        options_.drafts, std::max<int64_t>(1, length));
-    if (s.matcher) {
-      draft.tokens.resize(
-          static_cast<size_t>(s.matcher->CountKnown(draft.tokens, &format_work)));
-    }
-    if (length > 0) {
-      s.draft = std::move(draft);
-    } else if (draft.size() > 0) {
-      s.draft_trust.OnPassedOver();
-    }
+        options_.drafts, DraftLengthsOf(s));
+    if (!s.matcher) continue;
+    s.draft.tokens.resize(static_cast<size_t>(s.matcher->CountAhead(s.draft.tokens, &format_work)));
   }
 }
 
@@ -371,6 +368,7 @@ bool Engine::Advance(const StepItem& item, ItemResult result,
     TakeSamples(item, std::move(result.samples), events);
   }
   CachePages(sequence);
+  if (item.draft.size() > 0) GiveBackPages(sequence);
   return events.size() > num_events && events.back().finish.has_value();
 }
 
@@ -383,10 +381,10 @@ void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::Sam
     event.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
     return events.push_back(std::move(event));
   }
-  const auto& draft = item.draft.tokens;
+  const auto draft = std::span(item.draft.tokens).first(samples.size() - 1);
   int64_t num_right = 0;
   bool one_was_wrong = false;
-  for (size_t i = 0; i < samples.size() && !one_was_wrong && !event.finish; ++i) {
+  for (size_t i = 0; i < samples.size(); ++i) {
     if (i > 0) event = EventOf(sequence);
     if (samples[i].ok()) {
       AppendToken(sequence, *std::move(samples[i]), event);
@@ -395,23 +393,42 @@ void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::Sam
       event.finish = wire::FinishReason::kError;
       event.error = samples[i].status();
     }
-    if (!event.finish && i < draft.size()) {
-      one_was_wrong = event.token != draft[i];
-      if (!one_was_wrong) ++num_right;
-      if (item.draft.is_predicted) {
-        auto& [num_accepted, num_rejected] = sequence.prediction_use;
-        one_was_wrong ? num_rejected += static_cast<int32_t>(draft.size() - i) : ++num_accepted;
-      }
+    const bool was_guessed = !event.finish && i < draft.size();
+    const bool is_right = was_guessed && event.token == draft[i];
+    one_was_wrong = was_guessed && !is_right;
+    num_right += is_right ? 1 : 0;
+    if (item.draft.is_predicted) {
+      event.prediction_use = {
+          .num_accepted = is_right ? 1 : 0,
+          .num_rejected = one_was_wrong ? static_cast<int32_t>(draft.size() - i) : 0};
     }
-    event.prediction_use = sequence.prediction_use;
-    events.push_back(event);
+    events.push_back(std::move(event));
+    if (!is_right) break;
   }
   sequence.num_computed += num_right;
-  if (draft.empty()) return;
-  sequence.draft_trust.OnChecked(num_right, one_was_wrong);
+  CountDraft(sequence, item.draft, num_right, one_was_wrong);
+}
+
+void Engine::CountDraft(Sequence& sequence, const Draft& draft, int64_t num_right,
+                        bool one_was_wrong) {
+  if (draft.size() == 0) {
+    sequence.trust_in_itself.OnPlainToken();
+    sequence.trust_in_prediction.OnPlainToken();
+    return;
+  }
+  sequence.trust_in(draft).OnChecked(num_right, one_was_wrong);
   ++stats_.num_drafts;
-  stats_.num_draft_tokens += item.draft.size();
+  stats_.num_draft_tokens += draft.size();
   stats_.num_accepted_tokens += num_right;
+}
+
+// What wrong guesses have taken.
+void Engine::GiveBackPages(Sequence& sequence) {
+  const auto needed = static_cast<size_t>(CeilDiv(sequence.num_computed, limits_.page_tokens));
+  if (sequence.pages.size() > needed) {
+    sequence.pages.erase(sequence.pages.begin() + static_cast<int64_t>(needed),
+                         sequence.pages.end());
+  }
 }
 
 // Two sequences may have filled equal pages side by side. Both go on with the first one's: by the

@@ -169,11 +169,11 @@ class Engine {
   // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
   // the device can run it by itself.
   bool CanFollow(const Plan& plan);
-  // Whether there may be some in a step, which has rows for them beside those of the sequences that
-  // run.
+  // Of a sequence's draft in the next step, if its last token is known by then.
+  DraftLengths DraftLengthsOf(const Sequence& sequence) const;
+  // Whether there may be drafts in the next step: somebody is to have one, and there are rows
+  // beside those of the sequences that run.
   bool MayHaveDrafts() const;
-  bool MayHaveDraft(const Sequence& sequence) const;
-  // Of sequences that decode, and of which the last token is known.
   void MakeDrafts();
   // Whether there were any.
   bool Submit(StepRows rows);
@@ -191,6 +191,8 @@ class Engine {
   void ReportUnusable(std::vector<wire::TokenEvent>& events);
   // Caches the pages that have become full.
   void CachePages(Sequence& sequence);
+  // Behind what is computed. Nothing of the sequence may be under way.
+  void GiveBackPages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.
   void Advance(const StepUnderWay& step, std::vector<ItemResult> results,
                std::vector<wire::TokenEvent>& events);
@@ -198,6 +200,7 @@ class Engine {
   bool Advance(const StepItem& item, ItemResult result, std::vector<wire::TokenEvent>& events);
   void TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
                    std::vector<wire::TokenEvent>& events);
+  void CountDraft(Sequence& sequence, const Draft& draft, int64_t num_right, bool one_was_wrong);
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 

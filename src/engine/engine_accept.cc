@@ -16,7 +16,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
   RETURN_IF_ERROR(CheckOutput(request));
-  RETURN_IF_ERROR(CheckTokens(request.prediction));
+  if (const Status checked = CheckTokens(request.prediction); !checked.ok()) {
+    return Annotate(checked, "the prediction");
+  }
   ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
   ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
   const int64_t tokens = prompt + request.max_tokens;

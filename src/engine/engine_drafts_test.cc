@@ -1,5 +1,6 @@
 // Guessed tokens change when a token comes, and never which.
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -45,6 +46,8 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
   for (int i = 0; i < 2; ++i)
     request.stop_token_ids.push_back(static_cast<int32_t>(random() % 171));
   if (random() % 3 == 0) request.min_tokens = static_cast<int32_t>(random() % 30);
+  // A stop token that is likely, and may be one from the middle of a draft on.
+  if (random() % 3 == 0) sampling.logit_bias.emplace_back(request.stop_token_ids[0], 3.0F);
   return request;
 }
 
@@ -105,7 +108,7 @@ TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
 
     TestEngineOptions options;
     options.engine.drafts = Eager();
-    options.engine.num_pages = 130;
+    options.engine.num_pages = 110;
     options.engine.max_num_seqs = 4 + static_cast<int64_t>(seed);
     TestEngine engine(options);
     Streams streams = RunToEnd(*engine, requests);
@@ -148,6 +151,21 @@ TEST_F(EnginePredictions, MakeTokensComeSooner) {
   EXPECT_EQ(stream.prediction_use.num_accepted + steps, kLength) << "a step has one besides";
 }
 
+TEST_F(EnginePredictions, EndWhereTheSequenceDoes) {
+  TestEngineOptions options;
+  options.engine.drafts = {.max_tokens = 8, .looks_back = false};
+  TestEngine engine(options);
+  auto request = GreedyRequest(0, {1, 17, 42, 99, 5, 63, 28}, kLength);
+  request.prediction = tokens_;
+  request.stop_token_ids = {tokens_[17]};
+  const auto end = std::find(tokens_.begin(), tokens_.end(), tokens_[17]) + 1;
+  const Stream stream = RunAlone(engine, request);
+  EXPECT_EQ(stream.tokens, std::vector(tokens_.begin(), end));
+  EXPECT_EQ(stream.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(stream.prediction_use.num_rejected, 0) << "what is behind was neither right nor wrong";
+  ExpectAllPagesBack(engine);
+}
+
 TEST_F(EnginePredictions, MayBeWrongAndRightAgain) {
   std::vector<int32_t> prediction = tokens_;
   prediction[12] = (prediction[12] + 1) % 171;
@@ -166,7 +184,7 @@ TEST_F(EnginePredictions, MustHaveTokensOfTheVocabulary) {
   auto request = GreedyRequest(0, {1, 2, 3}, 4);
   request.prediction = {3, 100'000};
   EXPECT_THAT(Message(engine->Accept(request).status()),
-              testing::HasSubstr("token id 100000 is outside the vocabulary"));
+              testing::HasSubstr("the prediction: token id 100000 is outside the vocabulary"));
 }
 
 // Each token is a letter, so that a format lets few follow.
@@ -207,6 +225,45 @@ TEST(EngineDrafts, KeepToFormats) {
   }
   EXPECT_GT(right, 100);
   EXPECT_GT(wrong, 10);
+}
+
+// What is known of a format may be forgotten between a guess and its step; a sequence may have to
+// sit out while others have been where it wants to go.
+TEST(EngineDrafts, KeepToFormatsOfWhichLittleIsKept) {
+  for (const int64_t num_automata : {1, 300'000, 100'000'000}) {
+    for (const int64_t format_work : {int64_t{1}, FormatTurns::kWork}) {
+      SCOPED_TRACE(testing::Message() << num_automata << " automata, work of " << format_work);
+      std::vector<wire::SequenceRequest> requests;
+      for (int64_t id = 0; id < kRequests; ++id) {
+        auto& request =
+            requests.emplace_back(GreedyRequest(id, {1, 2, static_cast<int32_t>(id)}, 30));
+        const std::string formats[] = {"(hello|help|held){3,9}", "a{4,20}b?", "([ab]c[de]f)*"};
+        request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = formats[id % 3]};
+        if (id % 2 == 0) request.sampling = {.temperature = 1, .seed = static_cast<uint64_t>(id)};
+      }
+      TestEngineOptions options;
+      const auto table = std::make_shared<const grammar::TokenTable>(Letters());
+      options.engine.formats = std::make_shared<grammar::FormatCache>(table);
+      TestEngine without(options);
+      Streams expected = RunToEnd(*without, requests);
+
+      const auto memory = std::make_shared<grammar::FormatMemory>();
+      memory->AddAutomata(num_automata);  // which leave little for each
+      options.engine.formats = std::make_shared<grammar::FormatCache>(table, memory);
+      options.engine.format_work = format_work;
+      options.engine.drafts = Eager();
+      TestEngine engine(options);
+      // And most of it is as predicted.
+      for (wire::SequenceRequest& request : requests) {
+        request.prediction = expected[request.sequence.value()].tokens;
+        Add(*engine, request);
+      }
+      Streams streams;
+      for (int step = 0; step < 10'000 && engine->HasWork(); ++step) streams.Take(engine->Step());
+      ExpectSame(streams, expected);
+      ExpectAllPagesBack(engine);
+    }
+  }
 }
 
 }  // namespace

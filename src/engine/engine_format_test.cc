@@ -231,7 +231,8 @@ TEST(EngineFormat, WhatTheVocabularyCannotSayEndsThatSequence) {
 TEST(EngineFormat, IsUnavailableWhileThereIsNoRoomForIt) {
   TestEngineOptions options;
   options.engine.formats = std::make_shared<grammar::FormatCache>(
-      std::make_shared<const grammar::TokenTable>(Texts()), /*max_grammar_bytes=*/4096);
+      std::make_shared<const grammar::TokenTable>(Texts()),
+      std::make_shared<grammar::FormatMemory>(/*max_grammar_bytes=*/4096));
   TestEngine engine(options);
   auto waiting = engine->Accept(FormatRequest(0, "a{200}"));
   ASSERT_TRUE(waiting.ok()) << waiting.status();

@@ -175,28 +175,27 @@ void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* 
   }
   if (sequences.empty()) return;
   FindAllowed(sequences);
+  int64_t draft_work = FormatTurns::kDraftWork;
+  std::vector<StatusOr<grammar::TokenSet>> ahead;  // of the item's draft
   std::erase_if(logit_rows_, [&](LogitRow& row) {
     grammar::TokenMatcher* const matcher = matcher_of(row);
     if (matcher == nullptr) return false;
     const StepItem& item = items[row.item];
+    const auto& stop_tokens = item.sequence->request.stop_token_ids;
     ItemResult& result = last().results[row.item];
-    // Behind what is not known there is nothing to know.
-    if (row.num_drafted == std::ssize(result.samples)) return true;
-    const auto is_unknown = [&](grammar::TokenMatcher& asked) {
-      if (!asked.HasFound()) {
-        result.samples.resize(static_cast<size_t>(row.num_drafted));
-        return true;
-      }
-      row.allowed = asked.TakeAllowed(item.sequence->request.stop_token_ids);
-      return false;
-    };
-    if (row.num_drafted == 0) return result.waits_for_format = is_unknown(*matcher);
-    const auto draft = std::span(item.draft.tokens).first(static_cast<size_t>(row.num_drafted));
-    grammar::TokenMatcher ahead(*matcher, draft);
-    // It did when the draft was made, unless it has been forgotten since.
-    int64_t work = 1;
-    if (ahead.FindsAtOnce()) ahead.Find(&work);
-    return is_unknown(ahead);
+    if (row.num_drafted > 0) {
+      const bool is_known = row.num_drafted < std::ssize(result.samples);
+      if (is_known) row.allowed = std::move(ahead[static_cast<size_t>(row.num_drafted - 1)]);
+      return !is_known;
+    }
+    if (!matcher->HasFound()) {
+      result.samples.clear();
+      return result.waits_for_format = true;
+    }
+    row.allowed = matcher->TakeAllowed(stop_tokens);
+    ahead = matcher->LookAhead(item.draft.tokens, stop_tokens, &draft_work);
+    result.samples.resize(1 + ahead.size());
+    return false;
   });
 }
 

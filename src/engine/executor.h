@@ -41,8 +41,8 @@ struct StepItem {
 };
 
 struct ItemResult {
-  // The token that it chooses; then, behind each token of the draft, what it chooses if all up to
-  // that one are right. An error concerns this sequence alone.
+  // The token that it chooses; then, behind each token of the draft, or behind fewer of them, what
+  // it chooses if all up to that one are right. An error concerns this sequence alone.
   std::vector<StatusOr<kernels::SampleResult>> samples;
   // It would choose one, but there was no time to find which its format allows: the last row has
   // to be run again.

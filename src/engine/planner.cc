@@ -47,11 +47,13 @@ class Planner {
     GivePages();
     PromisePages();
     // Who has just been evicted would only come back to be evicted again.
-    if (plan_.evict.empty() && !oldest_waits_ && Admit()) Prefetch();
+    const bool is_calm = plan_.evict.empty() && !oldest_waits_;
+    const bool all_have_pages = is_calm && Admit();
+    if (all_have_pages) Prefetch();
     // Others may have fewer rows now, or more. They have the pages for that: whoever joins leaves
     // everybody those of all tokens, and nobody joins while somebody has been given none.
     if (!plan_.admit.empty()) GiveRows();
-    if (plan_.evict.empty() && !oldest_waits_) GiveDraftRows();
+    if (is_calm) GiveDraftRows(all_have_pages);
     OrderItems();
     return std::move(plan_);
   }
@@ -249,7 +251,7 @@ class Planner {
   }
 
   // One after the other, a row in each round.
-  void GiveDraftRows() {
+  void GiveDraftRows(bool may_take_pages) {
     int64_t left = std::min(limits_.max_rows, limits_.max_draft_rows);
     for (const Running& r : running_) left -= r.rows;
     for (bool gives = true; gives;) {
@@ -258,9 +260,9 @@ class Planner {
         const PlanSequence& s = *r.sequence;
         if (left <= 0) return;
         if (!Decodes(s) || r.rows == 0 || r.rows > s.num_drafted) continue;
-        const int64_t need = MissingPages(s, s.num_computed + r.rows + 1) -
-                             MissingPages(s, s.num_computed + r.rows);
-        if (need > 0 && !HasRoomToSpare(need)) continue;
+        const int64_t need =
+            MissingPages(s, s.num_computed + r.rows + 1) - MissingPages(s, s.num_computed + r.rows);
+        if (need > 0 && !(may_take_pages && HasRoomToSpare(need))) continue;
         TakeForKv(need);
         ++r.rows;
         --left;

@@ -22,9 +22,9 @@
 // that the share has no room for waits until those that are used leave it; alone it always fits.
 // Sequences may have a share for their KV cache, too: as good as a smaller pool for them.
 //
-// A sequence that decodes may have tokens that are guessed (engine/drafts.h). They get the rows that
-// nobody else wants, in turns, in steps of few rows, and pages that nobody who joins next would
-// lack.
+// A sequence that decodes may have tokens that are guessed (engine/drafts.h). They get rows that
+// nobody else wants, in turns, in steps of few rows; and pages while nobody waits for some, but not
+// those that the running ones may want next.
 //
 // Only numbers of pages matter here. A page is available unless something that runs uses it: an
 // idle adapter and a cached prefix that nobody uses are as good as free pages, but no longer once a

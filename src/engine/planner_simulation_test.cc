@@ -209,8 +209,8 @@ class ToyWorld {
         s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.page_tokens;
       }
       const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;
-      s.draft = RandomTokens(
-          decodes ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
+      s.draft =
+          RandomTokens(decodes ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
       s.plan.num_drafted = std::ssize(s.draft);
       s.plan.num_pages = static_cast<int64_t>(pages.size());
       s.plan.num_own_pages = std::count_if(pages.begin(), pages.end(),
@@ -355,12 +355,9 @@ class ToyWorld {
       EXPECT_EQ(item.prefill, remaining > 1);
       rows += item.num_rows;
       drafted += std::max<int64_t>(0, item.num_rows - remaining);
-      // Wrong drafts may have left some.
-      const int64_t pages =
-          std::max(std::ssize(s.pages), Pages(s.plan.num_computed + item.num_rows));
       ASSERT_TRUE(pool_.Allocate(item.new_pages, PageUse::kKv, s.pages))
           << "more pages were promised than are available";
-      ASSERT_EQ(std::ssize(s.pages), pages);
+      ASSERT_EQ(std::ssize(s.pages), Pages(s.plan.num_computed + item.num_rows));
     }
     EXPECT_LE(rows, limits_.max_rows);
     EXPECT_TRUE(drafted == 0 || rows <= limits_.max_draft_rows);
@@ -459,6 +456,7 @@ class ToyWorld {
       ++s.plan.num_computed;
     }
     CachePages(s);
+    while (std::ssize(s.pages) > Pages(s.plan.num_computed)) s.pages.pop_back();
     if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
   }
 

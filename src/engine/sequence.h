@@ -35,8 +35,7 @@ struct Sequence {
         adapters(std::move(used)),
         room(std::move(its_room)),
         arrival(arrival_number),
-        output(std::move(request.output)),
-        draft_trust(!request.prediction.empty()) {
+        output(std::move(request.output)) {
     if (format != nullptr) matcher.emplace(std::move(format), output);
     // They go with the first token, which an earlier attempt has given.
     if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
@@ -68,8 +67,8 @@ struct Sequence {
   int64_t tokens_under_way = 0;
   // Guesses of what follows, for the step that is planned; how far they are worth it.
   Draft draft;
-  DraftTrust draft_trust;
-  wire::PredictionUse prediction_use;
+  DraftTrust trust_in_itself{DraftTrust::kInItself};
+  DraftTrust trust_in_prediction{DraftTrust::kInPredictions};
   // Ended, while its rows were under way: what becomes of them is of no interest.
   bool has_ended = false;
   // Prompt tokens that were in the cache when the sequence first started.
@@ -78,6 +77,10 @@ struct Sequence {
   // If asked for: entry i is about prompt token i (entry 0 stays empty). Grows as the prompt is
   // computed, is kept over evictions, and goes with the first token's event.
   std::vector<wire::Logprobs> prompt_logprobs;
+
+  DraftTrust& trust_in(const Draft& made) {
+    return made.is_predicted ? trust_in_prediction : trust_in_itself;
+  }
 
   SequenceId id() const { return request.sequence; }
   int64_t num_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
@@ -92,6 +95,13 @@ struct Sequence {
         static_cast<int64_t>(output.size()) + tokens_under_way >= request.max_tokens;
     return !is_full && next_num_computed() < next_num_tokens();
   }
+  // Whether it will then be at its last token, and one that is chosen; of how many more it will
+  // want until it ends.
+  bool DecodesNext() const {
+    return running && WantsRowsNext() && next_num_computed() == next_num_tokens() - 1 &&
+           next_num_tokens() > num_prompt();
+  }
+  int64_t NumLeftNext() const { return num_prompt() + request.max_tokens - next_num_tokens(); }
   int32_t token(int64_t position) const {
     return position < num_prompt() ? request.prompt[static_cast<size_t>(position)]
                                    : output[static_cast<size_t>(position - num_prompt())];

@@ -150,7 +150,8 @@ class Streams {
     stream.finish = event.finish;
     stream.stop_token = event.stop_token;
     stream.num_cached = event.num_cached;
-    stream.prediction_use = event.prediction_use;
+    stream.prediction_use.num_accepted += event.prediction_use.num_accepted;
+    stream.prediction_use.num_rejected += event.prediction_use.num_rejected;
     stream.error = event.error;
   }
   void Problem(const wire::TokenEvent& event, const std::string& what) {

@@ -16,12 +16,19 @@
 
 namespace aril::gateway {
 
+// Of a prediction that were tried, beside those of the completion.
+struct PredictionTokens {
+  int64_t num_accepted = 0;
+  int64_t num_rejected = 0;
+};
+
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t cached_tokens = 0;  // of the prompts
   int64_t completion_tokens = 0;
   std::optional<int64_t> reasoning_tokens;  // of these, where reasoning is told apart
-  std::optional<wire::PredictionUse> prediction;  // where there is one
+
+  std::optional<PredictionTokens> prediction;  // where there is one
 };
 
 // What a choice says: all of it, or what one chunk of a stream adds.

@@ -48,27 +48,22 @@ std::optional<int64_t> ReadChatMaxTokens(JsonFields& fields, const CompletionReq
   return current ? current : legacy;
 }
 
-// OpenAI's predicted output. No more of it than an answer can have.
-ApiResult<std::vector<int32_t>> ReadPrediction(const JsonFields& fields, const ServedModel& model) {
+// OpenAI's predicted output.
+ApiResult<std::string> ReadPrediction(const JsonFields& fields) {
   const Json* const prediction = fields.Find("prediction");
-  if (prediction == nullptr) return std::vector<int32_t>();
+  if (prediction == nullptr) return std::string();
   if (prediction->AsObject() == nullptr) {
-    return InvalidField("prediction", StrCat("`prediction` must be an object with type and "
-                                             "content, not ",
-                                             prediction->KindName(), "."));
+    return InvalidField("prediction",
+                        StrCat("`prediction` must be an object, {\"type\": \"content\", "
+                               "\"content\": \"…\"}, not ",
+                               prediction->KindName(), "."));
   }
   JsonFields inner(*prediction, "prediction.");
   if (!IsText(inner.Find("type"), "content")) inner.Fail("type", "must be \"content\"");
   const Json* const content = inner.Find("content");
   if (content == nullptr) inner.Fail("content", "is required");
   if (!inner.ok()) return *inner.error();
-  auto text = TextOf(*content, "prediction.content");
-  if (!text.ok()) return text.error();
-  auto tokens = EncodeText(model, text.value(), /*add_special_tokens=*/false, "prediction");
-  if (!tokens.ok()) return tokens.error();
-  const auto most = static_cast<size_t>(model.max_model_len);
-  tokens.value().resize(std::min(tokens.value().size(), most));
-  return tokens;
+  return TextOf(*content, "prediction.content");
 }
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
@@ -108,15 +103,17 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
   RefuseOtherModalities(fields);
   if (!fields.ok()) return *fields.error();
   if (auto error = CheckNumSequences(1, request, context.limits)) return *error;
+  auto prediction = ReadPrediction(fields);
+  if (!prediction.ok()) return prediction.error();
   auto conversation = ReadConversation(fields);
   if (!conversation.ok()) return conversation.error();
   conversation.value().max_tokens = max_tokens;
   if (auto error = AskFor(std::move(conversation.value()), fields, context, &request)) {
     return *error;
   }
-  auto prediction = ReadPrediction(fields, context.model);
-  if (!prediction.ok()) return prediction.error();
-  request.common.prediction = std::move(prediction.value());
+  request.common.prediction =
+      EncodeHint(context.model, prediction.value(),
+                 std::min(request.prompts[0].max_tokens, wire::kMaxPredictionTokens));
   return request;
 }
 

@@ -37,11 +37,11 @@ TEST_F(ChatServiceTest, SaysHowGoodAPredictionWas) {
                std::string(kChat) + R"(,"n":2,"prediction":{"type":"content","content":"abc"}})");
   });
   for (const wire::SequenceRequest& request : port_.WaitForRequests(2)) {
-    EXPECT_EQ(request.prediction.size(), 3u);
+    EXPECT_EQ(request.prediction.size(), 2u) << "as the answer";
     wire::TokenEvent first = {.sequence = request.sequence, .index = 0, .token = 'a'};
     first.prediction_use = {.num_accepted = 1, .num_rejected = 0};
     wire::TokenEvent last = {.sequence = request.sequence, .index = 1, .token = 'x'};
-    last.prediction_use = {.num_accepted = 1, .num_rejected = 2};
+    last.prediction_use = {.num_accepted = 0, .num_rejected = 2};
     last.finish = wire::FinishReason::kLength;
     port_.EmitEvents({first, last});
   }

@@ -61,15 +61,13 @@ std::string EndAnswer(const Usage& usage) {
     of_completion.emplace_back("accepted_prediction_tokens", usage.prediction->num_accepted);
     of_completion.emplace_back("rejected_prediction_tokens", usage.prediction->num_rejected);
   }
-  const std::string details =
-      of_completion.empty()
-          ? ""
-          : StrCat(R"(,"completion_tokens_details":)", Json(std::move(of_completion)).Dump());
-  return StrCat(R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
-                usage.completion_tokens, R"(,"total_tokens":)",
-                usage.prompt_tokens + usage.completion_tokens,
-                R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}', details,
-                "}}");
+  const std::string details = of_completion.empty() ? ""
+                                                    : StrCat(R"(,"completion_tokens_details":)",
+                                                             Json(std::move(of_completion)).Dump());
+  return StrCat(
+      R"(],"usage":{"prompt_tokens":)", usage.prompt_tokens, R"(,"completion_tokens":)",
+      usage.completion_tokens, R"(,"total_tokens":)", usage.prompt_tokens + usage.completion_tokens,
+      R"(,"prompt_tokens_details":{"cached_tokens":)", usage.cached_tokens, '}', details, "}}");
 }
 
 std::string EndChunk(bool null_usage) { return null_usage ? R"(],"usage":null})" : "]}"; }

@@ -116,7 +116,8 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
   if (!AcceptIndex(choice, event)) return false;
   // Of the attempt that began with the prompt: a later one finds tokens of the answer, too.
   if (event.index == 0) choice.num_cached = event.num_cached;
-  choice.prediction_use = event.prediction_use;
+  choice.prediction.num_accepted += event.prediction_use.num_accepted;
+  choice.prediction.num_rejected += event.prediction_use.num_rejected;
   if (event.token) RecordToken(choice);
   if (event.logprobs) choice.sum_logprobs += double{event.logprobs->logprob};
   ChoiceDelta delta = choice.output.Append(std::move(event));
@@ -255,8 +256,8 @@ Usage CompletionSession::CountUsage() const {
   if (!request_.common.prediction.empty()) usage.prediction.emplace();
   for (const Choice& choice : choices_) {
     if (usage.prediction) {
-      usage.prediction->num_accepted += choice.prediction_use.num_accepted;
-      usage.prediction->num_rejected += choice.prediction_use.num_rejected;
+      usage.prediction->num_accepted += choice.prediction.num_accepted;
+      usage.prediction->num_rejected += choice.prediction.num_rejected;
     }
     usage.completion_tokens += choice.output.num_tokens();
     if (usage.reasoning_tokens) *usage.reasoning_tokens += choice.output.num_reasoning_tokens();

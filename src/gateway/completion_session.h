@@ -76,7 +76,7 @@ class CompletionSession {
     double sum_logprobs = 0;
     int32_t next_index = 0;
     int32_t num_cached = 0;  // tokens of the prompt
-    wire::PredictionUse prediction_use;
+    PredictionTokens prediction;
     TimePoint last_token;
     bool ended = false;
   };

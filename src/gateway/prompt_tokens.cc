@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "gateway/json_fields.h"
 
 namespace aril::gateway {
@@ -10,6 +11,8 @@ namespace {
 
 // No tokenizer in use makes longer tokens (Llama 3 has one of 128 spaces).
 constexpr int64_t kMaxBytesPerToken = 128;
+// More than texts have on average.
+constexpr int64_t kHintBytesPerToken = 16;
 
 ApiError TooLong(const std::string& param, int64_t max_model_len, const std::string& requested) {
   ApiError error =
@@ -36,6 +39,19 @@ ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string
                                         model.spec.vocab_size, " tokens) does not have."));
     }
   }
+  return tokens;
+}
+
+std::vector<int32_t> EncodeHint(const ServedModel& model, std::string_view text,
+                                int64_t max_tokens) {
+  text = text.substr(0, static_cast<size_t>(max_tokens * kHintBytesPerToken));
+  text.remove_suffix(TruncatedTailBytes(text));
+  std::vector<int32_t> tokens =
+      model.tokenizer->Encode(text, {.add_special_tokens = false, .parse_special_tokens = true});
+  const auto lacking = std::ranges::find_if(
+      tokens, [&](int32_t id) { return id < 0 || id >= model.spec.vocab_size; });
+  const auto num_tokens = std::min<int64_t>(lacking - tokens.begin(), max_tokens);
+  tokens.resize(static_cast<size_t>(num_tokens));
   return tokens;
 }
 

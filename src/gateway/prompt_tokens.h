@@ -21,6 +21,11 @@ namespace aril::gateway {
 ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string_view text,
                                            bool add_special_tokens, const std::string& param);
 
+// The first tokens of a text, at most so many: of what helps only, so that the rest may be missing,
+// and whatever is behind a token that the model lacks.
+std::vector<int32_t> EncodeHint(const ServedModel& model, std::string_view text,
+                                int64_t max_tokens);
+
 // An array of token ids that the model has, or 400 for `param`.
 ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,
                                              const std::string& param);

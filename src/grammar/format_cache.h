@@ -24,8 +24,8 @@ class FormatCache {
 
   // Null: there is no vocabulary, and every format is refused.
   explicit FormatCache(std::shared_ptr<const TokenTable> table,
-                       size_t max_grammar_bytes = FormatMemory::kMaxGrammarBytes)
-      : table_(std::move(table)), memory_(std::make_shared<FormatMemory>(max_grammar_bytes)) {}
+                       std::shared_ptr<FormatMemory> memory = std::make_shared<FormatMemory>())
+      : table_(std::move(table)), memory_(std::move(memory)) {}
 
   // The errors of Compile; FailedPrecondition without a vocabulary; Unavailable while those in use
   // leave no room for its grammar.

@@ -66,7 +66,7 @@ TEST(FormatCache, DropsAllThatAreTooManyWhenTheyAreNoLongerUsed) {
 TEST(FormatCache, RefusesWhatHasNoRoomBesideThoseInUse) {
   const auto large = [](int number) { return Regex(StrCat("x{0,1000}", number)); };
   const size_t bytes = (*FormatCache(Table()).Get(large(0)))->automaton().grammar().size_bytes();
-  FormatCache cache(Table(), 10 * bytes + bytes / 2);
+  FormatCache cache(Table(), std::make_shared<FormatMemory>(10 * bytes + bytes / 2));
   std::vector<std::shared_ptr<TokenAutomaton>> used;
   for (int i = 0; i < 10; ++i) used.push_back(*cache.Get(large(i)));
   EXPECT_EQ(cache.Get(large(10)).status().code(), StatusCode::kUnavailable);

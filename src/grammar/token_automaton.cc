@@ -52,18 +52,6 @@ TokenMatcher::TokenMatcher(std::shared_ptr<TokenAutomaton> automaton,
                            std::span<const int32_t> tokens)
     : automaton_(std::move(automaton)), unread_(tokens.begin(), tokens.end()) {}
 
-TokenMatcher::TokenMatcher(const TokenMatcher& other, std::span<const int32_t> tokens)
-    : automaton_(other.automaton_),
-      has_begun_(true),
-      unread_(tokens.begin(), tokens.end()),
-      state_(other.state_),
-      num_bytes_(other.num_bytes_),
-      status_(other.status_) {
-  CHECK(other.has_begun_ && other.unread_.empty());
-  automaton_->Add(&state_);
-  while (!unread_.empty() && status_.ok()) ReadNext();
-}
-
 TokenMatcher::~TokenMatcher() {
   if (!has_begun_) return;
   automaton_->Remove(&state_);
@@ -94,34 +82,59 @@ void TokenMatcher::Find(int64_t* work) {
 StatusOr<TokenSet> TokenMatcher::TakeAllowed(std::span<const int32_t> stop_tokens) {
   CHECK(HasFound());
   RETURN_IF_ERROR(status_);
-  TokenSet allowed = *std::exchange(found_, std::nullopt);
-  if (automaton_->automaton().IsComplete(state_)) {
+  return AllowedAt(state_, *std::exchange(found_, std::nullopt), num_bytes_, stop_tokens);
+}
+
+StatusOr<TokenSet> TokenMatcher::AllowedAt(Automaton::State state, TokenSet found,
+                                           int64_t num_bytes,
+                                           std::span<const int32_t> stop_tokens) const {
+  if (automaton_->automaton().IsComplete(state)) {
     for (const int32_t token : stop_tokens) {
-      if (token >= 0 && token < automaton_->table().size()) Insert(token, &allowed);
+      if (token >= 0 && token < automaton_->table().size()) Insert(token, &found);
     }
   }
-  if (std::ranges::all_of(allowed, [](uint64_t word) { return word == 0; })) {
-    return InvalidArgument(StrCat("no token can follow after ", num_bytes_,
+  if (std::ranges::all_of(found, [](uint64_t word) { return word == 0; })) {
+    return InvalidArgument(StrCat("no token can follow after ", num_bytes,
                                   " bytes: the vocabulary has none that the request's format "
                                   "allows there"));
   }
-  return allowed;
+  return found;
 }
 
-int64_t TokenMatcher::CountKnown(std::span<const int32_t> tokens, int64_t* work) const {
-  if (!has_begun_ || !unread_.empty() || !status_.ok()) return 0;
+std::vector<Automaton::State> TokenMatcher::StatesAhead(std::span<const int32_t> tokens,
+                                                        int64_t* work) const {
+  std::vector<Automaton::State> states;
+  if (!has_begun_ || !unread_.empty() || !status_.ok()) return states;
   const Automaton& automaton = automaton_->automaton();
   Automaton::State state = state_;
-  int64_t count = 0;
   for (const int32_t token : tokens) {
     if (*work <= 0) break;
     const int64_t work_before = automaton.work();
     state = Behind(state, token);
     *work -= automaton.work() - work_before + 1;
     if (!Automaton::IsState(state) || !automaton_->KnowsTokensAt(state)) break;
-    ++count;
+    states.push_back(state);
   }
-  return count;
+  return states;
+}
+
+int64_t TokenMatcher::CountAhead(std::span<const int32_t> tokens, int64_t* work) const {
+  return std::ssize(StatesAhead(tokens, work));
+}
+
+std::vector<StatusOr<TokenSet>> TokenMatcher::LookAhead(std::span<const int32_t> tokens,
+                                                        std::span<const int32_t> stop_tokens,
+                                                        int64_t* work) const {
+  std::vector<StatusOr<TokenSet>> ahead;
+  int64_t num_bytes = num_bytes_;
+  for (const Automaton::State state : StatesAhead(tokens, work)) {
+    int64_t none = 0;
+    const StatusOr<const TokenSet*> found = automaton_->TokensAt(state, &none);
+    CHECK(found.ok());
+    num_bytes += std::ssize(automaton_->table().Text(tokens[ahead.size()]));
+    ahead.push_back(AllowedAt(state, **found, num_bytes, stop_tokens));
+  }
+  return ahead;
 }
 
 Status TokenMatcher::Accept(int32_t token) {

@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "base/status.h"
 #include "grammar/automaton.h"
@@ -97,8 +98,6 @@ class TokenMatcher {
   // Behind these tokens, which Find reads.
   explicit TokenMatcher(std::shared_ptr<TokenAutomaton> automaton,
                         std::span<const int32_t> tokens = {});
-  // Where `other` is, which has read what is before, and behind these tokens, which it reads.
-  TokenMatcher(const TokenMatcher& other, std::span<const int32_t> tokens);
   TokenMatcher(const TokenMatcher&) = delete;
   TokenMatcher& operator=(const TokenMatcher&) = delete;
   ~TokenMatcher();
@@ -115,9 +114,14 @@ class TokenMatcher {
   // The tokens that may follow, once they are found; of a complete text, `stop_tokens` among them.
   // InvalidArgument if there are none, or there are too many ways to find them. Takes them away.
   StatusOr<TokenSet> TakeAllowed(std::span<const int32_t> stop_tokens);
-  // How many of these tokens may follow, one after the other, such that Find would find at once
-  // what follows each; as far as `*work` reaches. 0 where it has not read what is before.
-  int64_t CountKnown(std::span<const int32_t> tokens, int64_t* work) const;
+  // What TakeAllowed would say behind the first of these tokens, behind the first two, and so on,
+  // as far as they may follow, Find would find it at once, and `*work` reaches. Empty where it has
+  // not read what is before.
+  std::vector<StatusOr<TokenSet>> LookAhead(std::span<const int32_t> tokens,
+                                            std::span<const int32_t> stop_tokens,
+                                            int64_t* work) const;
+  // How many that would be.
+  int64_t CountAhead(std::span<const int32_t> tokens, int64_t* work) const;
   // The sequence goes on with this token; InvalidArgument if it may not. Reads what Find has not
   // read of the text before.
   Status Accept(int32_t token);
@@ -130,6 +134,10 @@ class TokenMatcher {
   int64_t ReadNext();
   // Behind the token's text; no state if it may not follow.
   Automaton::State Behind(Automaton::State state, int32_t token) const;
+  std::vector<Automaton::State> StatesAhead(std::span<const int32_t> tokens, int64_t* work) const;
+  // At a state at which `found` may follow, and of a complete text one of `stop_tokens`.
+  StatusOr<TokenSet> AllowedAt(Automaton::State state, TokenSet found, int64_t num_bytes,
+                               std::span<const int32_t> stop_tokens) const;
 
   std::shared_ptr<TokenAutomaton> automaton_;
   bool has_begun_ = false;

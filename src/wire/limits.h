@@ -24,6 +24,8 @@ inline constexpr double kMaxAdapterWeight = 100;
 inline constexpr int32_t kMaxLogprobs = 20;
 // Of the schema or expression that an output must match.
 inline constexpr size_t kMaxOutputFormatBytes = size_t{128} << 10;
+// Of what is said of an output before it is there. A gateway cuts what is more.
+inline constexpr int kMaxPredictionTokens = 16'384;
 // Of a text that begins or ends reasoning.
 inline constexpr size_t kMaxReasoningMarkerBytes = 64;
 

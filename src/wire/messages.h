@@ -42,7 +42,7 @@ struct SequenceRequest {
   TimePoint arrival;
 };
 
-// Tokens of a prediction that were tried.
+// Tokens of a prediction that were tried beside a token.
 struct PredictionUse {
   int32_t num_accepted = 0;  // what came
   int32_t num_rejected = 0;  // in vain
@@ -52,7 +52,7 @@ struct PredictionUse {
 
 enum class FinishReason { kStop, kLength, kCancelled, kError };
 
-// What a step did to one sequence: a token, an end, or both.
+// What a step did to one sequence, or a part of that: a token, an end, or both.
 struct TokenEvent {
   SequenceId sequence;
   uint32_t attempt = 0;
@@ -65,8 +65,8 @@ struct TokenEvent {
   // kStop by a stop token: that token (it is in `token`, too).
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;  // tokens of the prompt that were not computed, but found in the cache
-  PredictionUse prediction_use;  // so far, in this attempt
-  Status error;            // set with kError
+  PredictionUse prediction_use;  // what this token adds to it
+  Status error;                  // set with kError
 };
 
 // The live sequences that use one adapter, or none (kBaseModel).
