@@ -96,6 +96,8 @@ void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CHECK(!sequence.prompt.empty());
   for (const int32_t token : sequence.prompt) CHECK(token >= 0 && token < kVocabSize);
   for (const int32_t token : sequence.stop_token_ids) CHECK(token >= 0 && token < kVocabSize);
+  for (const int32_t token : sequence.prediction) CHECK(token >= 0 && token < kVocabSize);
+  CHECK_LE(std::ssize(sequence.prediction), sequence.max_tokens);
   CHECK_GE(sequence.max_tokens, 0);
   CHECK_LE(static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens, kMaxModelLen);
   CHECK(sequence.min_tokens >= 0 && sequence.min_tokens <= sequence.max_tokens);

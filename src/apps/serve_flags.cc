@@ -165,7 +165,7 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
                  "Keep the KV pages of prompts and answers for requests that begin alike [on]");
   runner.drafts = PredictionsOnly();
   AddParsedFlag(app, "--speculative-config", runner.drafts, ParseSpeculativeConfig,
-                "Guess the next tokens from what was said before, in steps of at most 16 rows, "
+                "Guess the next tokens from what was said before, in steps of at most 12 rows, "
                 "which changes no answer: JSON, "
                 "e.g. {\"method\": \"ngram\", \"num_speculative_tokens\": 8} [only from "
                 "predictions that requests bring, and on a CPU]")

@@ -39,8 +39,8 @@ TEST(SpeculativeConfig, SaysWhatIsWrong) {
   EXPECT_THAT(message(R"({"method": "ngram", "model": "x"})"), HasSubstr("`model` must be"));
   EXPECT_THAT(message(R"({"method": "ngram", "draft_model": "x"})"),
               HasSubstr("unknown key \"draft_model\"; there are method, "));
-  EXPECT_THAT(message(R"({"method": "ngram", "num_speculative_tokens": 16})"),
-              HasSubstr("`num_speculative_tokens` must be an integer from 0 to 15, not 16"));
+  EXPECT_THAT(message(R"({"method": "ngram", "num_speculative_tokens": 12})"),
+              HasSubstr("`num_speculative_tokens` must be an integer from 0 to 11, not 12"));
   EXPECT_THAT(message(R"({"method": "ngram", "num_speculative_tokens": "5"})"),
               HasSubstr("`num_speculative_tokens`"));
   EXPECT_THAT(message(R"({"method": "ngram", "prompt_lookup_min": 5, "prompt_lookup_max": 4})"),

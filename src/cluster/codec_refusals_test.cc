@@ -127,9 +127,14 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("the end of reasoning has 65 bytes"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.source.resize(131073); }),
               HasSubstr("the format's source has 131073 bytes"));
+  EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.prediction.resize(16385); }),
+              HasSubstr("prediction has 16385 entries; 16384 may be"));
   using T = TokenEvents;
   EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].token = -1; }),
               HasSubstr("token is -1"));
+  EXPECT_THAT(
+      Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].prediction_use.num_rejected = -1; }),
+      HasSubstr("num_rejected_prediction is -1"));
   EXPECT_THAT(Complaint<T>({{{.sequence = SequenceId(1)}}}, [](T&) {}),
               HasSubstr("neither a token nor an end"));
 }

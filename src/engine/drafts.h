@@ -15,7 +15,7 @@
 
 namespace aril {
 
-inline constexpr int64_t kMaxDraftRows = 16;
+inline constexpr int64_t kMaxDraftRows = 12;
 
 struct DraftOptions {
   int64_t max_tokens = 0;  // of a draft; 0: none are made
@@ -25,16 +25,22 @@ struct DraftOptions {
   int64_t min_match = 2;
   int64_t max_match = 4;
   // Of a step with drafts, all of its rows: as many as take little longer than one, since they wait
-  // for the weights. On two cores of a CPU that is so up to 16 (docs/benchmarks.md).
+  // for the weights. On two cores of a CPU that is so up to 12 (docs/benchmarks.md).
   int64_t max_rows = kMaxDraftRows;
-  // Of a row there, as a part of what a token costs.
-  double row_cost = 0.25;
+  // A step of n rows takes as long as n and these would if each took its time: however few there
+  // are, the weights are read. On two cores of a CPU 18 to 70 (docs/benchmarks.md).
+  double rows_of_step = 24;
+
+  // Of a further row, as a part of what a token costs in a step of so many rows.
+  double RowCost(int64_t num_rows) const {
+    return static_cast<double>(num_rows) / (static_cast<double>(num_rows) + rows_of_step);
+  }
 };
 
 // How many tokens of a sequence's drafts are worth their rows, by how many have been right so far.
 class DraftTrust {
  public:
-  static constexpr double kInItself = 0.7;
+  static constexpr double kInItself = 0.5;
   static constexpr double kInPredictions = 0.9;
 
   explicit DraftTrust(double at_first) : rate_(at_first) {}

@@ -171,17 +171,18 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
   };
 }
 
-DraftLengths Engine::DraftLengthsOf(const Sequence& s) const {
+DraftLengths Engine::DraftLengthsOf(const Sequence& s, int64_t num_running) const {
   const DraftOptions& drafts = options_.drafts;
   // The last of its tokens is chosen behind the draft.
   const int64_t most = std::min(drafts.max_tokens, s.NumLeftNext() - 1);
   if (!s.DecodesNext() || s.waits_for_format || most <= 0) return {};
   DraftLengths lengths;
-  if (drafts.looks_back) lengths.said = s.trust_in_itself.Length(most, drafts.row_cost);
+  const double row_cost = drafts.RowCost(num_running);
+  if (drafts.looks_back) lengths.said = s.trust_in_itself.Length(most, row_cost);
   // Waiting for each step costs a device that runs by itself more than others' predictions are
   // worth.
   if (!s.request.prediction.empty() && (drafts.looks_back || !model_.chooses_tokens())) {
-    lengths.predicted = s.trust_in_prediction.Length(most, drafts.row_cost);
+    lengths.predicted = s.trust_in_prediction.Length(most, row_cost);
   }
   return lengths;
 }
@@ -190,8 +191,8 @@ bool Engine::MayHaveDrafts() const {
   if (options_.drafts.max_tokens == 0) return false;
   const std::vector<const Sequence*> running = Running();
   return std::ssize(running) < options_.drafts.max_rows &&
-         std::ranges::any_of(running, [this](const Sequence* s) {
-           const DraftLengths lengths = DraftLengthsOf(*s);
+         std::ranges::any_of(running, [&](const Sequence* s) {
+           const DraftLengths lengths = DraftLengthsOf(*s, std::ssize(running));
            return lengths.said > 0 || lengths.predicted > 0;
          });
 }
@@ -199,13 +200,14 @@ bool Engine::MayHaveDrafts() const {
 void Engine::MakeDrafts() {
   const bool may_have_drafts = MayHaveDrafts();
   int64_t format_work = FormatTurns::kDraftWork;
-  for (const Sequence* const running : Running()) {
-    Sequence& s = Get(running->id());
+  const std::vector<const Sequence*> running = Running();
+  for (const Sequence* const sequence : running) {
+    Sequence& s = Get(sequence->id());
     s.draft = {};
     if (!may_have_drafts || s.rows_under_way > 0 || !IsReady(s)) continue;
     s.draft = MakeDraft(
         {.prompt = s.request.prompt, .output = s.output, .prediction = s.request.prediction},
-        options_.drafts, DraftLengthsOf(s));
+        options_.drafts, DraftLengthsOf(s, std::ssize(running)));
     if (!s.matcher) continue;
     s.draft.tokens.resize(static_cast<size_t>(s.matcher->CountAhead(s.draft.tokens, &format_work)));
   }

@@ -116,11 +116,11 @@ class Engine {
   // thread; null: nobody. Thread-safe; the former one is not called any more when this returns.
   void SetListener(const std::function<void()>& listener);
 
-  // Runs one step and returns what it did: of a sequence one event, or more where drafts were
-  // right. Where the device runs
-  // by itself, it is given the step, and what this returns is of the one before, if there was one:
-  // a sequence that ends before it has max_tokens has one row too many then, which nobody sees. But
-  // where there may be drafts, the step before is waited for first.
+  // Runs one step and returns what it did: of a sequence one event, or several, in their order,
+  // where drafts were right. Where the device runs by itself, it is given the step, and what this
+  // returns is of the one before, if there was one: a sequence that ends before it has max_tokens
+  // has one row too many then, which nobody sees. But where there may be drafts, the step before is
+  // waited for first.
   std::vector<wire::TokenEvent> Step();
 
   // The state after the last step.
@@ -170,7 +170,7 @@ class Engine {
   // the device can run it by itself.
   bool CanFollow(const Plan& plan);
   // Of a sequence's draft in the next step, if its last token is known by then.
-  DraftLengths DraftLengthsOf(const Sequence& sequence) const;
+  DraftLengths DraftLengthsOf(const Sequence& sequence, int64_t num_running) const;
   // Whether there may be drafts in the next step: somebody is to have one, and there are rows
   // beside those of the sequences that run.
   bool MayHaveDrafts() const;

@@ -19,9 +19,13 @@ namespace {
 using ::testing::IsEmpty;
 
 constexpr int64_t kRequests = 24;
+constexpr auto kSeveral = Streams::PerStep::kSeveral;
 
 // Wrong ones are tried as well, and as often as there is a row.
-DraftOptions Eager() { return {.max_tokens = 6, .min_match = 1, .max_match = 3, .max_rows = 40}; }
+DraftOptions Eager() {
+  return {
+      .max_tokens = 6, .min_match = 1, .max_match = 3, .max_rows = 40, .rows_of_step = 1'000'000};
+}
 
 // Whatever a request may ask for that looks at what is before a token. Few tokens are likely, so
 // that texts repeat themselves.
@@ -86,7 +90,7 @@ TEST(EngineDrafts, ChangeNoTokenNorWhatIsSaidAboutIt) {
     TestEngineOptions options;
     options.engine.drafts = Eager();
     TestEngine engine(options);
-    Streams streams = RunToEnd(*engine, requests);
+    Streams streams = RunToEnd(*engine, requests, kSeveral);
     ExpectSame(streams, expected);
     ExpectAllPagesBack(engine);
     const wire::StepStats stats = engine->Stats();
@@ -111,11 +115,11 @@ TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
     options.engine.num_pages = 110;
     options.engine.max_num_seqs = 4 + static_cast<int64_t>(seed);
     TestEngine engine(options);
-    Streams streams = RunToEnd(*engine, requests);
+    Streams streams = RunToEnd(*engine, requests, kSeveral);
     ExpectSame(streams, expected);
     EXPECT_GT(engine->Stats().num_accepted_tokens, 0);
     // And once more, on what the others left in the cache.
-    streams = RunToEnd(*engine, requests);
+    streams = RunToEnd(*engine, requests, kSeveral);
     ExpectSame(streams, expected);
     ExpectAllPagesBack(engine);
     evictions += engine->Stats().evictions;
@@ -134,7 +138,7 @@ class EnginePredictions : public ::testing::Test {
     TestEngine engine(options);
     auto request = GreedyRequest(0, {1, 17, 42, 99, 5, 63, 28}, kLength);
     request.prediction = prediction;
-    Stream stream = RunAlone(engine, request);
+    Stream stream = RunAlone(engine, request, kSeveral);
     return {std::move(stream), engine->Stats().step};
   }
 
@@ -159,7 +163,7 @@ TEST_F(EnginePredictions, EndWhereTheSequenceDoes) {
   request.prediction = tokens_;
   request.stop_token_ids = {tokens_[17]};
   const auto end = std::find(tokens_.begin(), tokens_.end(), tokens_[17]) + 1;
-  const Stream stream = RunAlone(engine, request);
+  const Stream stream = RunAlone(engine, request, kSeveral);
   EXPECT_EQ(stream.tokens, std::vector(tokens_.begin(), end));
   EXPECT_EQ(stream.finish, wire::FinishReason::kStop);
   EXPECT_EQ(stream.prediction_use.num_rejected, 0) << "what is behind was neither right nor wrong";
@@ -217,7 +221,7 @@ TEST(EngineDrafts, KeepToFormats) {
     options.engine.format_work = seed % 2 == 0 ? FormatTurns::kWork : 1;
     options.engine.drafts = Eager();
     TestEngine engine(options);
-    Streams streams = RunToEnd(*engine, requests);
+    Streams streams = RunToEnd(*engine, requests, kSeveral);
     ExpectSame(streams, expected);
     ExpectAllPagesBack(engine);
     right += engine->Stats().num_accepted_tokens;
@@ -258,7 +262,7 @@ TEST(EngineDrafts, KeepToFormatsOfWhichLittleIsKept) {
         request.prediction = expected[request.sequence.value()].tokens;
         Add(*engine, request);
       }
-      Streams streams;
+      Streams streams(kSeveral);
       for (int step = 0; step < 10'000 && engine->HasWork(); ++step) streams.Take(engine->Step());
       ExpectSame(streams, expected);
       ExpectAllPagesBack(engine);

@@ -220,7 +220,7 @@ class Planner {
   // joins.
   bool AdaptersMayTake(int64_t pages) const { return pages <= available_to_adapters_; }
 
-  // What was promised to others, and what whoever joins would leave them, is not.
+  // Beside what others have been promised, and what whoever joins leaves the running ones.
   bool HasRoomToSpare(int64_t pages) const {
     return available_ >= pages + Headroom() && available_to_kv_ >= pages + HeadroomOfRunning();
   }

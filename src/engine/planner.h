@@ -49,7 +49,7 @@ struct PlanLimits {
   // What every running sequence must have room to grow by before another one joins. Tokens, not
   // pages: pages may be small.
   int64_t headroom_tokens = 16;
-  int64_t max_draft_rows = 16;  // of a step with drafts, all of its rows
+  int64_t max_draft_rows = 12;  // of a step with drafts, all of its rows
 };
 
 // What the planner knows of a sequence.

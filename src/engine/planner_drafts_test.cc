@@ -62,7 +62,7 @@ TEST(PlannerDrafts, TakeNoPageThatOthersMayWant) {
   EXPECT_THAT(rows({Drafting(0, 7, 3), Decoding(1, 3)}, 2), ElementsAre(Pair(0, 2), Pair(1, 1)));
   // Who waits has 5 of the 6 pages that it wants.
   EXPECT_THAT(rows({Drafting(0, 7, 3), Waiting(1, 20)}, 5), ElementsAre(Pair(0, 2)));
-  EXPECT_THAT(rows({Drafting(0, 7, 3), Waiting(1, 12)}, 6), ElementsAre(Pair(1, 12), Pair(0, 4)));
+  EXPECT_THAT(rows({Drafting(0, 7, 3), Waiting(1, 8)}, 6), ElementsAre(Pair(1, 8), Pair(0, 4)));
   PlanView view{.sequences = {Drafting(0, 7, 3)}, .available_pages = 2, .available_kv_pages = 1};
   EXPECT_THAT(Rows(MakePlan(view, kLimits)), ElementsAre(Pair(0, 2))) << "nor of the share of KV";
 }

@@ -95,8 +95,7 @@ struct Sequence {
         static_cast<int64_t>(output.size()) + tokens_under_way >= request.max_tokens;
     return !is_full && next_num_computed() < next_num_tokens();
   }
-  // Whether it will then be at its last token, and one that is chosen; of how many more it will
-  // want until it ends.
+  // Whether it will then be at a token that was chosen, and how many it may still get.
   bool DecodesNext() const {
     return running && WantsRowsNext() && next_num_computed() == next_num_tokens() - 1 &&
            next_num_tokens() > num_prompt();

@@ -343,7 +343,7 @@ TEST_F(StandingPinsTest, RandomPinsChangeNoAnswer) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    streams_ = {};
+    streams_ = Streams();
     const auto adapter = [&] { return AdapterId(static_cast<int32_t>(random() % 4) - 1); };
     TestEngine engine(Options({kLarge, kA}, 2));
     std::map<int64_t, int32_t> accepted;

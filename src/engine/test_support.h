@@ -125,8 +125,17 @@ struct Stream {
 // The streams of all sequences, by id; and what in the events was not as it must be.
 class Streams {
  public:
+  // A step may bring a sequence several tokens if they are guessed.
+  enum class PerStep { kOneEvent, kSeveral };
+  explicit Streams(PerStep per_step = PerStep::kOneEvent) : per_step_(per_step) {}
+
   void Take(const std::vector<wire::TokenEvent>& events) {
-    for (const wire::TokenEvent& event : events) Take(event);
+    std::map<SequenceId, int> counts;
+    for (const wire::TokenEvent& event : events) {
+      if (++counts[event.sequence] > 1 && per_step_ == PerStep::kOneEvent)
+        Problem(event, "two events in a step");
+      Take(event);
+    }
   }
 
   Stream& operator[](int64_t id) { return streams_[SequenceId(id)]; }
@@ -158,6 +167,7 @@ class Streams {
     problems_.push_back(StrCat("sequence ", event.sequence, ", index ", event.index, ": ", what));
   }
 
+  PerStep per_step_;
   std::map<SequenceId, Stream> streams_;
   std::vector<std::string> problems_;
 };
@@ -170,8 +180,9 @@ inline void Add(Engine& engine, wire::SequenceRequest request) {
 }
 
 // Adds the requests and steps until there is no more work.
-inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>& requests) {
-  Streams streams;
+inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>& requests,
+                        Streams::PerStep per_step = Streams::PerStep::kOneEvent) {
+  Streams streams(per_step);
   for (const wire::SequenceRequest& request : requests) {
     Add(engine, request);
   }
@@ -180,8 +191,9 @@ inline Streams RunToEnd(Engine& engine, const std::vector<wire::SequenceRequest>
 }
 
 // The stream of one request alone.
-inline Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request) {
-  Streams streams = RunToEnd(*engine, {request});
+inline Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request,
+                       Streams::PerStep per_step = Streams::PerStep::kOneEvent) {
+  Streams streams = RunToEnd(*engine, {request}, per_step);
   EXPECT_THAT(streams.problems(), ::testing::IsEmpty());
   return streams[request.sequence.value()];
 }

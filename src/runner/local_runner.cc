@@ -21,12 +21,12 @@ constexpr double kAllPinsShare = 0.5;
 // Far above what the engine has under way: an adapter for each running sequence, and a few ahead.
 constexpr size_t kMaxCopies = size_t{1} << 20;
 
-// What a further row costs where it reads the weights of experts of its own, as a part of what a
-// token costs: of Qwen3-30B-A3B, by six of its layers (docs/benchmarks.md).
-constexpr double kRowCostOfExperts = 0.45;
+// Where a row reads the weights of experts of its own: of Qwen3-30B-A3B, by six of its layers
+// (docs/benchmarks.md).
+constexpr double kRowsOfStepOfExperts = 1.4;
 
 DraftOptions DraftsFor(const ModelSpec& spec, DraftOptions drafts) {
-  if (spec.experts) drafts.row_cost = kRowCostOfExperts;
+  if (spec.experts) drafts.rows_of_step = kRowsOfStepOfExperts;
   return drafts;
 }
 

@@ -152,7 +152,7 @@ TEST_F(StepsAhead, DoNotShow) {
         // Few sequences have drafts, and wait for each step; many have none.
         seed < 3 ? DraftOptions() : DraftOptions{.max_tokens = 4, .min_match = 1, .max_rows = 4});
     Engine& engine = runner->engine();
-    Streams streams;
+    Streams streams(Streams::PerStep::kSeveral);
     std::set<int64_t> cancelled;
     size_t num_added = 0;
     while (num_added < requests.size() || engine.HasWork()) {
@@ -201,7 +201,7 @@ TEST_F(StepsAhead, AreNotHeldUpByPredictions) {
     Engine& engine = runner->engine();
     auto request = GreedyRequest(0, {1, 2, 3}, 12);
     request.prediction = prediction;
-    Streams streams = RunToEnd(engine, {request});
+    Streams streams = RunToEnd(engine, {request}, Streams::PerStep::kSeveral);
     prediction = streams[0].tokens;
     return engine.Stats().num_drafts;
   };
