@@ -377,17 +377,21 @@ bool Engine::Advance(const StepItem& item, ItemResult result,
 void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
                          std::vector<wire::TokenEvent>& events) {
   Sequence& sequence = *item.sequence;
-  wire::TokenEvent event = EventOf(sequence);
-  event.prompt_logprobs = std::exchange(sequence.prompt_logprobs, {});
+  const auto next_event = [&sequence] {
+    wire::TokenEvent event = EventOf(sequence);
+    event.prompt_logprobs = std::exchange(sequence.prompt_logprobs, {});
+    return event;
+  };
   if (samples.empty()) {
-    event.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
-    return events.push_back(std::move(event));
+    wire::TokenEvent& end = events.emplace_back(next_event());
+    end.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
+    return;
   }
   const auto draft = std::span(item.draft.tokens).first(samples.size() - 1);
   int64_t num_right = 0;
   bool one_was_wrong = false;
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (i > 0) event = EventOf(sequence);
+    wire::TokenEvent event = next_event();
     if (samples[i].ok()) {
       AppendToken(sequence, *std::move(samples[i]), event);
       ++stats_.num_generated;
