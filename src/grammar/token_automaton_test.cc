@@ -108,7 +108,7 @@ TEST_F(TokenMatcherTest, LooksAheadAsFarAsOthersHaveBeen) {
   EXPECT_THAT(ahead(tokens), IsEmpty()) << "nobody knows what follows a";
 
   TokenMatcher other(automaton);
-  for (const int32_t token : {'a', 'b', 'c'}) {
+  for (const int32_t token : std::vector<int32_t>{'a', 'b', 'c'}) {
     AllowedBy(other);
     ASSERT_TRUE(other.Accept(token).ok());
   }
