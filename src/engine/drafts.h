@@ -21,7 +21,7 @@ struct DraftOptions {
   int64_t max_tokens = 0;  // of a draft; 0: none are made
   // In what the sequence says; else in predictions only.
   bool looks_back = true;
-  // Tokens that a sequence must have said before, and more than which are not looked at; from 1.
+  // How many of the last tokens must have been said before, and at how many it is looked; from 1.
   int64_t min_match = 2;
   int64_t max_match = 4;
   // Of a step with drafts, all of its rows: as many as take little longer than one, since they wait

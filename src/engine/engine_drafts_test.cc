@@ -62,6 +62,19 @@ std::vector<wire::SequenceRequest> RandomRequests(uint64_t seed) {
   return requests;
 }
 
+// What random requests get where nothing is guessed.
+struct WithoutDrafts {
+  explicit WithoutDrafts(uint64_t seed) : requests(RandomRequests(seed)) {
+    TestEngine engine({});
+    streams = RunToEnd(*engine, requests);
+    num_steps = engine->Stats().step;
+  }
+
+  std::vector<wire::SequenceRequest> requests;
+  Streams streams;
+  int64_t num_steps = 0;
+};
+
 void ExpectSame(Streams& streams, Streams& expected) {
   EXPECT_THAT(streams.problems(), IsEmpty());
   for (int64_t id = 0; id < kRequests; ++id) {
@@ -84,18 +97,15 @@ void ExpectSame(Streams& streams, Streams& expected) {
 TEST(EngineDrafts, ChangeNoTokenNorWhatIsSaidAboutIt) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const std::vector<wire::SequenceRequest> requests = RandomRequests(seed);
-    TestEngine without({});
-    Streams expected = RunToEnd(*without, requests);
-
+    WithoutDrafts without(seed);
     TestEngineOptions options;
     options.engine.drafts = Eager();
     TestEngine engine(options);
-    Streams streams = RunToEnd(*engine, requests, kSeveral);
-    ExpectSame(streams, expected);
+    Streams streams = RunToEnd(*engine, without.requests, kSeveral);
+    ExpectSame(streams, without.streams);
     ExpectAllPagesBack(engine);
     const wire::StepStats stats = engine->Stats();
-    EXPECT_LT(stats.step, without->Stats().step);
+    EXPECT_LT(stats.step, without.num_steps);
     EXPECT_GT(stats.num_accepted_tokens, 0);
     EXPECT_GT(stats.num_draft_tokens, stats.num_accepted_tokens) << "wrong ones, too";
     EXPECT_GE(stats.num_draft_tokens, stats.num_drafts);
@@ -107,21 +117,18 @@ TEST(EngineDrafts, ChangeNothingWherePagesAreScarce) {
   int64_t evictions = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const std::vector<wire::SequenceRequest> requests = RandomRequests(seed);
-    TestEngine without({});
-    Streams expected = RunToEnd(*without, requests);
-
+    WithoutDrafts without(seed);
     TestEngineOptions options;
     options.engine.drafts = Eager();
     options.engine.num_pages = 110;
     options.engine.max_num_seqs = 4 + static_cast<int64_t>(seed);
     TestEngine engine(options);
-    Streams streams = RunToEnd(*engine, requests, kSeveral);
-    ExpectSame(streams, expected);
+    Streams streams = RunToEnd(*engine, without.requests, kSeveral);
+    ExpectSame(streams, without.streams);
     EXPECT_GT(engine->Stats().num_accepted_tokens, 0);
     // And once more, on what the others left in the cache.
-    streams = RunToEnd(*engine, requests, kSeveral);
-    ExpectSame(streams, expected);
+    streams = RunToEnd(*engine, without.requests, kSeveral);
+    ExpectSame(streams, without.streams);
     ExpectAllPagesBack(engine);
     evictions += engine->Stats().evictions;
   }

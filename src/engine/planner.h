@@ -39,6 +39,7 @@
 
 #include "base/adapter_mix.h"
 #include "base/ids.h"
+#include "engine/drafts.h"
 
 namespace aril {
 
@@ -49,7 +50,7 @@ struct PlanLimits {
   // What every running sequence must have room to grow by before another one joins. Tokens, not
   // pages: pages may be small.
   int64_t headroom_tokens = 16;
-  int64_t max_draft_rows = 12;  // of a step with drafts, all of its rows
+  int64_t max_draft_rows = kMaxDraftRows;  // of a step with drafts, all of its rows
 };
 
 // What the planner knows of a sequence.
