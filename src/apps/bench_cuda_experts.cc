@@ -191,7 +191,7 @@ StatusOr<std::vector<CudaKernelCase>> CudaExpertsCases(CudaDevice& device, kerne
   for (const int64_t num_rows : rows) {
     ASSIGN_OR_RETURN(const std::shared_ptr<ExpertsCalls::Batch> batch, calls->MakeBatch(num_rows));
     const int64_t places = num_rows * experts.per_token;
-    KernelWork work = GemmWork(size, DType::kBF16, places);
+    KernelWork work = GemmWork(size, kernels::WeightFormat::kBF16, places);
     work.kernel = "experts";
     work.rows = num_rows;
     work.bytes = work.bytes * batch->mean_used +

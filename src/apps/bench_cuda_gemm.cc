@@ -103,7 +103,7 @@ StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(CudaDevice& device, const Cu
   RETURN_IF_ERROR(calls->Prepare(gemms.invariant, std::ranges::max(rows)));
   std::vector<CudaKernelCase> cases;
   for (const int64_t num_rows : rows) {
-    KernelWork work = GemmWork(size, DType::kBF16, num_rows);
+    KernelWork work = GemmWork(size, kernels::WeightFormat::kBF16, num_rows);
     work.compared_to = cases.size();
     for (kernels::CudaGemm* const gemm : {&gemms.fastest, &gemms.invariant}) {
       if (gemm == &gemms.invariant) work.kernel = "gemm, invariant";

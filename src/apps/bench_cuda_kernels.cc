@@ -108,7 +108,7 @@ class CudaBench {
       for (size_t i = 0; i < cases.size(); ++i) {
         ASSIGN_OR_RETURN(const double seconds, Time(*graphs[i]));
         timings[i].push_back(CompareWithLimit(work[i], seconds, limits_.read_bytes_per_s,
-                                              limits_.product_per_s(work[i].dtype)));
+                                              limits_.product_per_s(work[i].format)));
         ASSIGN_OR_RETURN(timings[i].back().empty_seconds, EmptySeconds(cases[i].num_kernels));
       }
     }

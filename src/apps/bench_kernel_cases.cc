@@ -36,8 +36,9 @@ struct Rows {
 
 }  // namespace
 
-std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size, DType dtype,
-                                  const std::vector<int64_t>& rows, size_t cold_bytes) {
+std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size,
+                                  kernels::WeightFormat format, const std::vector<int64_t>& rows,
+                                  size_t cold_bytes) {
   struct Weights {
     std::vector<kernels::PackedMatrix> copies;
     size_t next = 0;
@@ -46,15 +47,14 @@ std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize
   {
     const Buffer values = SmallValues(size.out * size.in * kElement);
     const TensorView view{values.data(), DType::kBF16, {size.out, size.in}};
-    const auto copy_bytes = static_cast<size_t>(size.out * size.in) * SizeOf(dtype);
-    for (size_t bytes = 0; bytes < cold_bytes; bytes += copy_bytes) {
-      weights->copies.push_back(kernels::Pack(context, {view}, dtype));
+    for (size_t bytes = 0; bytes < cold_bytes; bytes += weights->copies.back().data.size_bytes()) {
+      weights->copies.push_back(kernels::Pack(context, {view}, format));
     }
   }
   std::vector<KernelCase> cases;
   for (const int64_t num_rows : rows) {
     auto operands = std::make_shared<Rows>(num_rows, size.in, size.out);
-    KernelWork work = GemmWork(size, dtype, num_rows);
+    KernelWork work = GemmWork(size, format, num_rows);
     work.compared_to = cases.size();
     cases.push_back({std::move(work), [&context, weights, operands] {
                        kernels::Gemm(context, operands->x,

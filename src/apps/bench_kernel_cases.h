@@ -24,8 +24,9 @@ struct KernelCase {
 
 // Weights of `size` in `dtype` (BF16 or I8) against BF16 rows: the rows are packed, or rounded to
 // bytes, in each call.
-std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size, DType dtype,
-                                  const std::vector<int64_t>& rows, size_t cold_bytes);
+std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size,
+                                  kernels::WeightFormat format, const std::vector<int64_t>& rows,
+                                  size_t cold_bytes);
 
 // The segmented operator, a loop over the adapters of the batch, and a batched product after all
 // rows' adapters are gathered, padded to the largest rank.

@@ -52,13 +52,13 @@ MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name) {
   return {name, in, out};
 }
 
-KernelWork GemmWork(const MatrixSize& size, DType dtype, int64_t rows) {
+KernelWork GemmWork(const MatrixSize& size, kernels::WeightFormat format, int64_t rows) {
   const double elements = static_cast<double>(size.in) * static_cast<double>(size.out);
-  return {.kernel = dtype == DType::kI8 ? "gemm int8" : "gemm",
+  return {.kernel = kernels::RoundsActivations(format) ? StrCat("gemm ", format) : "gemm",
           .operands = StrCat(size.name, " ", size.in, " to ", size.out),
           .rows = rows,
-          .dtype = dtype,
-          .bytes = elements * static_cast<double>(SizeOf(dtype)),
+          .format = format,
+          .bytes = elements * kernels::BytesPerWeight(format),
           .operations = 2 * static_cast<double>(rows) * elements};
 }
 

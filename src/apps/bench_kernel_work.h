@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "apps/bench_popularity.h"
+#include "kernels/gemm/weight_format.h"
 #include "spec/model_spec.h"
 #include "tensor/buffer.h"
-#include "tensor/dtype.h"
 
 namespace aril {
 
@@ -21,7 +21,7 @@ struct KernelWork {
   std::string kernel;    // "gemm", "lora", "lora, loop over adapters", …
   std::string operands;  // "qkv 2048 to 2560", "2048 to 2048 rank 16 distinct", …
   int64_t rows = 0;
-  DType dtype = DType::kBF16;  // of what it multiplies with
+  kernels::WeightFormat format = kernels::WeightFormat::kBF16;  // of what it multiplies with
   double bytes = 0;
   double operations = 0;
   // The case of the same list that it is an alternative to; itself if it is none.
@@ -48,7 +48,7 @@ bool IsAdapted(const ModelSpec& spec, const std::string& name);
 MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name);
 
 // Bytes and operations are those of W alone, and of all rows.
-KernelWork GemmWork(const MatrixSize& size, DType dtype, int64_t rows);
+KernelWork GemmWork(const MatrixSize& size, kernels::WeightFormat format, int64_t rows);
 
 struct LoraCasesOptions {
   std::vector<int64_t> ranks;  // of adapters, in turns

@@ -18,9 +18,16 @@ namespace {
 constexpr size_t kMinCalls = 3;
 constexpr char kCuda[] = "cuda";
 
-// The one of the kernels that a device does not have. On the CPU, experts are calls of gemm.
-std::string MissingKernel(const std::string& device) {
-  return device == kCuda ? "gemm-int8" : "experts";
+// On the CPU, experts are calls of gemm.
+bool Has(const std::string& device, const std::string& kernel) {
+  return device == kCuda ? kernel != "gemm-int8" && kernel != "gemm-int4" : kernel != "experts";
+}
+
+// Of products on the CPU.
+kernels::WeightFormat FormatOf(const std::string& kernel) {
+  if (kernel == "gemm-int8") return kernels::WeightFormat::kInt8;
+  if (kernel == "gemm-int4") return kernels::WeightFormat::kInt4;
+  return kernels::WeightFormat::kBF16;
 }
 
 // On the CPU.
@@ -64,9 +71,9 @@ class Bench {
                AttentionCases(context_, spec, AttentionBatchesOf(options_), options_.cold_bytes));
       return;
     }
-    const DType dtype = kernel == "gemm-int8" ? DType::kI8 : DType::kBF16;
     for (const MatrixSize& size : LayerProducts(spec)) {
-      RunGroup(shape, GemmCases(context_, size, dtype, options_.rows, options_.cold_bytes));
+      RunGroup(shape,
+               GemmCases(context_, size, FormatOf(kernel), options_.rows, options_.cold_bytes));
     }
   }
 
@@ -81,7 +88,7 @@ class Bench {
         const double seconds = Time(cases[i]);
         const double after = probe_.ReadBytesPerSecond(options_.duration);
         timings[i].push_back(CompareWithLimit(work[i], seconds, (before + after) / 2,
-                                              limits.product_per_s(work[i].dtype)));
+                                              limits.product_per_s(work[i].format)));
         limits.read_bytes_per_s = after;
       }
     }
@@ -124,15 +131,15 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
-  static const std::vector<std::string> names = {"gemm", "gemm-int8", "lora", "attention",
-                                                 "experts"};
+  static const std::vector<std::string> names = {"gemm", "gemm-int8", "gemm-int4",
+                                                 "lora", "attention", "experts"};
   return names;
 }
 
 std::vector<std::string> KernelsOf(const BenchKernelsOptions& options) {
   if (!options.kernels.empty()) return options.kernels;
   std::vector<std::string> kernels = BenchKernelNames();
-  std::erase(kernels, MissingKernel(options.device));
+  std::erase_if(kernels, [&](const std::string& kernel) { return !Has(options.device, kernel); });
   return kernels;
 }
 
@@ -159,10 +166,10 @@ Status BenchKernels(const BenchKernelsOptions& options, std::ostream& out, const
   RETURN_IF_ERROR(CheckNames("--kernel", options.kernels, "kernels", BenchKernelNames()));
   RETURN_IF_ERROR(CheckNames("--lora-projection", options.lora_projections, "projections",
                              BenchLoraProjections()));
-  const std::string missing = MissingKernel(options.device);
-  if (std::ranges::find(options.kernels, missing) != options.kernels.end()) {
+  for (const std::string& kernel : options.kernels) {
+    if (Has(options.device, kernel)) continue;
     return InvalidArgument(
-        StrCat("--kernel ", missing, ": there is none for --device ", options.device));
+        StrCat("--kernel ", kernel, ": there is none for --device ", options.device));
   }
   if (options.device == kCuda) return BenchCudaKernels(options, out);
   ASSIGN_OR_RETURN(const kernels::Isa isa, kernels::ChooseIsa(options.isa));

@@ -20,9 +20,9 @@ constexpr Duration kMaxIdle = std::chrono::seconds(5);
 
 }  // namespace
 
-double MachineLimits::product_per_s(DType dtype) const {
-  if (dtype == DType::kI8 && int8_per_s > 0) return int8_per_s;
-  return dtype != DType::kF32 && bf16_per_s > 0 ? bf16_per_s : f32_per_s;
+double MachineLimits::product_per_s(kernels::WeightFormat format) const {
+  if (kernels::RoundsActivations(format) && int8_per_s > 0) return int8_per_s;
+  return format != kernels::WeightFormat::kF32 && bf16_per_s > 0 ? bf16_per_s : f32_per_s;
 }
 
 Json MachineLimits::ToJson() const {

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "kernels/cpu/context.h"
+#include "kernels/gemm/weight_format.h"
 #include "kernels/probe/probe.h"
 #include "tensor/buffer.h"
-#include "tensor/dtype.h"
 
 namespace aril {
 
@@ -22,9 +22,9 @@ struct MachineLimits {
   double bf16_per_s = 0;
   double int8_per_s = 0;
 
-  // Of a product with weights of that type: kF32, kBF16 or kI8. Where there is no instruction for
-  // it, it is done with the next wider one.
-  double product_per_s(DType dtype) const;
+  // Of a product with such weights, those of four bits as of bytes. Where there is no instruction
+  // for it, it is done with the next wider one.
+  double product_per_s(kernels::WeightFormat format) const;
   Json ToJson() const;
 };
 

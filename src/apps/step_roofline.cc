@@ -6,6 +6,8 @@
 
 namespace aril {
 
+using kernels::WeightFormat;
+
 int64_t StepLoad::num_rows() const {
   return std::accumulate(
       sequences.begin(), sequences.end(), int64_t{0},
@@ -45,26 +47,26 @@ double ExpertsInUse(const ExpertsSpec& experts, double rows) {
 
 }  // namespace
 
-std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
+std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& formats,
                                     const StepLoad& load, const MachineLimits& limits) {
   const auto rows = static_cast<double>(load.num_rows());
   const auto layers = static_cast<double>(spec.num_layers);
   std::vector<OperatorCost> costs;
   // A layer's reads and operations, done `times` times.
-  const auto add = [&](const char* name, DType dtype, double elements, double operations,
+  const auto add = [&](const char* name, WeightFormat format, double elements, double operations,
                        double times) {
-    const double bytes = elements * static_cast<double>(SizeOf(dtype));
+    const double bytes = elements * kernels::BytesPerWeight(format);
     const double seconds =
-        std::max(bytes / limits.read_bytes_per_s, operations / limits.product_per_s(dtype));
+        std::max(bytes / limits.read_bytes_per_s, operations / limits.product_per_s(format));
     costs.push_back({name, bytes * times, operations * times, seconds * times});
   };
-  const auto product = [&](const char* name, DType dtype, int64_t in, int64_t out,
+  const auto product = [&](const char* name, WeightFormat format, int64_t in, int64_t out,
                            double product_rows, double times) {
     const double elements = static_cast<double>(in) * static_cast<double>(out);
-    add(name, dtype, elements, 2 * product_rows * elements, times);
+    add(name, format, elements, 2 * product_rows * elements, times);
   };
   const auto layer_product = [&](const char* name, int64_t in, int64_t out) {
-    product(name, dtypes.matrices, in, out, rows, layers);
+    product(name, formats.layers, in, out, rows, layers);
   };
   layer_product("qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size());
   const auto attention = [&](const char* name, int64_t window, double times) {
@@ -73,7 +75,7 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
       of_layer += LoadOf(sequence, window);
     }
     if (times == 0) return;
-    add(name, dtypes.others, of_layer.tokens * 2 * static_cast<double>(spec.kv_size()),
+    add(name, formats.others, of_layer.tokens * 2 * static_cast<double>(spec.kv_size()),
         4 * of_layer.seen * static_cast<double>(spec.q_size()), times);
   };
   double windowed = 0;
@@ -82,9 +84,9 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
   attention("attention, windowed", spec.sliding_window.value_or(INT64_MAX), windowed);
   layer_product("o", spec.q_size(), spec.hidden_size);
   if (spec.experts) {
-    product("router", dtypes.others, spec.hidden_size, spec.experts->count, rows, layers);
+    product("router", formats.others, spec.hidden_size, spec.experts->count, rows, layers);
     const auto elements = static_cast<double>(3 * spec.hidden_size * spec.intermediate_size);
-    add("experts", dtypes.matrices, ExpertsInUse(*spec.experts, rows) * elements,
+    add("experts", formats.layers, ExpertsInUse(*spec.experts, rows) * elements,
         2 * rows * static_cast<double>(spec.experts->per_token) * elements, layers);
   } else {
     layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
@@ -116,9 +118,9 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dty
     }
   }
   if (adapter_elements > 0) {
-    add("adapters", dtypes.others, adapter_elements, adapter_operations, layers);
+    add("adapters", formats.others, adapter_elements, adapter_operations, layers);
   }
-  product("lm_head", dtypes.others, spec.hidden_size, spec.vocab_size,
+  product("lm_head", formats.lm_head, spec.hidden_size, spec.vocab_size,
           static_cast<double>(load.sequences.size()), 1);
   return costs;
 }

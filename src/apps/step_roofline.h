@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/machine_limits.h"
+#include "kernels/gemm/weight_format.h"
 #include "spec/model_spec.h"
-#include "tensor/dtype.h"
 
 namespace aril {
 
@@ -40,16 +40,17 @@ struct OperatorCost {
   double seconds = 0;  // at the limits
 };
 
-// How numbers are kept: F32 or BF16; the layers' matrices also I8.
-struct StepDTypes {
-  DType matrices = DType::kBF16;
-  DType others = DType::kBF16;  // lm_head, routers, adapters, KV
+// How numbers are kept.
+struct StepFormats {
+  kernels::WeightFormat layers = kernels::WeightFormat::kBF16;
+  kernels::WeightFormat lm_head = kernels::WeightFormat::kBF16;
+  kernels::WeightFormat others = kernels::WeightFormat::kBF16;  // routers, adapters, KV
 };
 
 // The operators that count, each summed over the layers. Reads of activations, norms, RoPE and
 // sampling are taken to be free. Of experts, so many are read as there would be on average if every
 // row chose evenly.
-std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepDTypes& dtypes,
+std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& formats,
                                     const StepLoad& load, const MachineLimits& limits);
 
 // Their sum.

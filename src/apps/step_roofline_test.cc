@@ -7,6 +7,7 @@
 namespace aril {
 namespace {
 
+using kernels::WeightFormat;
 using ::testing::DoubleNear;
 
 ModelSpec TinyLlama() {
@@ -147,17 +148,20 @@ TEST(StepRoofline, FallsBackToFloat32WhereThereIsNoBf16) {
   EXPECT_THAT(seconds / Seconds(load), DoubleNear(960.0 / 522, 0.03));
 }
 
-TEST(StepRoofline, BytesAreReadInHalfTheTime) {
+TEST(StepRoofline, WeightsOfFewerBitsAreReadInLessTime) {
   MachineLimits limits = kLimits;
   limits.int8_per_s = 2050e9;
-  const auto seconds = [&](int64_t rows, DType matrices) {
+  const auto seconds = [&](int64_t rows, const StepFormats& formats) {
     const StepLoad load{.sequences = {{.rows = rows, .context = rows}}};
-    return StepSeconds(StepCosts(TinyLlama(), {.matrices = matrices}, load, limits));
+    return StepSeconds(StepCosts(TinyLlama(), formats, load, limits));
   };
   // 0.969e9 weights of the layers; lm_head stays.
-  EXPECT_THAT(seconds(1, DType::kBF16) - seconds(1, DType::kI8),
-              DoubleNear(0.969e9 / 83.8e9, 1e-4));
-  EXPECT_THAT(seconds(512, DType::kBF16) / seconds(512, DType::kI8), DoubleNear(2.08, 0.05));
+  const StepFormats bytes = {.layers = WeightFormat::kInt8};
+  EXPECT_THAT(seconds(1, {}) - seconds(1, bytes), DoubleNear(0.969e9 / 83.8e9, 1e-4));
+  EXPECT_THAT(seconds(512, {}) / seconds(512, bytes), DoubleNear(2.08, 0.05));
+  // Nineteen bytes for 32 weights of four bits, and lm_head's 65.5e6 in a byte each.
+  const StepFormats nibbles = {.layers = WeightFormat::kInt4, .lm_head = WeightFormat::kInt8};
+  EXPECT_THAT(seconds(1, nibbles), DoubleNear((0.969e9 * 19 / 32 + 65.5e6) / 83.8e9, 1e-4));
 }
 
 }  // namespace

@@ -174,9 +174,15 @@ StatusOr<std::optional<StepTiming>> StepTimer::Time(const StepCase& which) {
 std::vector<OperatorCost> StepTimer::CostsOf(const StepLoad& load, double bytes_per_s) const {
   MachineLimits limits = limits_;
   limits.read_bytes_per_s = bytes_per_s;
-  const DType dtype = runner_->engine().layout().dtype;
-  const bool is_int8 = options_.quantization == "int8";
-  return StepCosts(runner_->spec(), {.matrices = is_int8 ? DType::kI8 : dtype, .others = dtype},
+  // FP16, of a GPU, costs what BF16 does.
+  const bool is_f32 = runner_->engine().layout().dtype == DType::kF32;
+  const auto format = [&](MatrixRole role) {
+    return FormatFor(role, is_f32 ? DType::kF32 : DType::kBF16, runner_->quantization());
+  };
+  return StepCosts(runner_->spec(),
+                   {.layers = format(MatrixRole::kLayer),
+                    .lm_head = format(MatrixRole::kLmHead),
+                    .others = format(MatrixRole::kRouter)},
                    load, limits);
 }
 

@@ -1,5 +1,7 @@
 #include "model/weights.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <set>
@@ -258,34 +260,64 @@ template StatusOr<ModelWeights<DeviceMatrix, DeviceMatrix>> TakeWeights(
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, CpuContext& context,
                                     const LoadProgress& progress) {
-  const DType layer_dtype = quantization == Quantization::kInt8 ? DType::kI8 : dtype;
   return TakeWeights<PackedMatrix, std::vector<PackedMatrix>>(
       std::move(checkpoint), spec, context.threads(), progress,
       [&](MatrixRole role, const std::vector<TensorView>& parts) -> StatusOr<PackedMatrix> {
-        return kernels::Pack(context, parts, role == MatrixRole::kLayer ? layer_dtype : dtype);
+        return kernels::Pack(context, parts, FormatFor(role, dtype, quantization));
       },
       [&](const std::vector<std::vector<TensorView>>& experts) {
         std::vector<PackedMatrix> matrices;
         for (const std::vector<TensorView>& parts : experts) {
-          matrices.push_back(kernels::Pack(context, parts, layer_dtype));
+          matrices.push_back(
+              kernels::Pack(context, parts, FormatFor(MatrixRole::kLayer, dtype, quantization)));
         }
         return StatusOr<std::vector<PackedMatrix>>(std::move(matrices));
       });
 }
 
+std::string_view Name(Quantization quantization) {
+  switch (quantization) {
+    case Quantization::kNone:
+      return "none";
+    case Quantization::kInt8:
+      return "int8";
+    case Quantization::kInt4:
+      return "int4";
+  }
+  return "";
+}
+
+kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization) {
+  using kernels::WeightFormat;
+  if (role == MatrixRole::kLayer && quantization == Quantization::kInt8) return WeightFormat::kInt8;
+  if (role == MatrixRole::kLayer && quantization == Quantization::kInt4) return WeightFormat::kInt4;
+  if (role == MatrixRole::kLmHead && quantization == Quantization::kInt4)
+    return WeightFormat::kInt8;
+  return kernels::FormatOf(dtype);
+}
+
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {
-  if (option == "none") return Quantization::kNone;
-  if (option != "int8") {
-    return InvalidArgument(StrCat("--quantization ", option, " is unknown; use none or int8"));
+  constexpr std::array kAll = {Quantization::kNone, Quantization::kInt8, Quantization::kInt4};
+  const auto* const chosen =
+      std::ranges::find(kAll, option, [](Quantization quantization) { return Name(quantization); });
+  if (chosen == kAll.end()) {
+    return InvalidArgument(
+        StrCat("--quantization ", option, " is unknown; use none, int8 or int4"));
   }
-  for (const Projection projection : kAllProjections) {
-    if (spec.InFeatures(projection) > kernels::kMaxInt8Depth) {
-      return InvalidArgument(StrCat("--quantization int8 takes matrices of at most ",
-                                    kernels::kMaxInt8Depth, " inputs, and ", Name(projection),
-                                    " has ", spec.InFeatures(projection), "; use none"));
+  const auto check_depth = [&](std::string_view matrix, int64_t inputs) {
+    if (inputs <= kernels::kMaxInt8Depth) return OkStatus();
+    return InvalidArgument(StrCat("--quantization ", option, " takes matrices of at most ",
+                                  kernels::kMaxInt8Depth, " inputs, and ", matrix, " has ", inputs,
+                                  "; use none"));
+  };
+  if (*chosen == Quantization::kInt8) {
+    for (const Projection projection : kAllProjections) {
+      RETURN_IF_ERROR(check_depth(Name(projection), spec.InFeatures(projection)));
     }
+  } else if (*chosen == Quantization::kInt4) {
+    RETURN_IF_ERROR(check_depth("lm_head", spec.hidden_size));
   }
-  return Quantization::kInt8;
+  return *chosen;
 }
 
 StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint,

@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -78,19 +79,26 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
                                                   const MatrixMaker<Matrix>& make,
                                                   const StackMaker<Stack>& make_stack);
 
-// How the matrices of the layers are kept. The embedding, lm_head and routers always have the
-// dtype.
-enum class Quantization { kNone, kInt8 };
+// How many bits the weights of the layers have, of matrices on the CPU.
+enum class Quantization { kNone, kInt8, kInt4 };
+
+// "none", "int8", "int4".
+std::string_view Name(Quantization quantization);
+
+// How a matrix is kept beside activations of `dtype` (F32 or BF16): a layer's in so many bits; a
+// router as it is; lm_head too, but in bytes where the layers have four bits, of which it would be
+// half of what a small model reads.
+kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization);
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
-// Packed for the CPU in `dtype` (F32 or BF16), or in bytes (kernels/gemm/gemm.h).
+// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);
 
-// That of `--quantization` ("none", "int8"). InvalidArgument for anything else, and for a matrix of
-// `spec` that is too large to be added in 32 bits.
+// That of `--quantization`. InvalidArgument for what is no name of one, and for a matrix of `spec`
+// that is too large for bytes to be added in 32 bits.
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec);
 
 // The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16", and "float16" if the device

@@ -15,6 +15,7 @@
 namespace aril {
 namespace {
 
+using kernels::WeightFormat;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -212,47 +213,55 @@ TEST(ChooseDType, SaysWhatIsMissing) {
               HasSubstr("model.embed_tokens.weight"));
 }
 
-TEST(LoadWeights, KeepsTheLayersInBytesWhenAsked) {
+StatusOr<PackedWeights> LoadQuantized(const std::string& golden, DType dtype,
+                                      Quantization quantization) {
   ThreadPool threads(2);
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
-  const auto spec = LoadModelSpec(kGoldens + "mistral-f32");
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  auto checkpoint = Checkpoint::Open(kGoldens + "mistral-f32");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const auto weights = LoadWeights(*std::move(checkpoint), *spec, DType::kF32, Quantization::kInt8,
-                                   context, nullptr);
-  ASSERT_TRUE(weights.ok()) << weights.status();
-  for (const auto& layer : weights->layers) {
-    for (const auto& group : layer.groups) {
-      EXPECT_EQ(group.w.dtype, DType::kI8);
-    }
-  }
-  EXPECT_EQ(weights->lm_head.dtype, DType::kF32);
+  ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(kGoldens + golden));
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(kGoldens + golden, spec));
+  return LoadWeights(std::move(checkpoint), spec, dtype, quantization, context, nullptr);
 }
 
-TEST(LoadWeights, KeepsExpertsInBytesButNotTheirRouter) {
-  const std::string dir = kGoldens + "mixtral-bf16";
-  ThreadPool threads(2);
-  kernels::CpuContext context(threads, kernels::AvailableIsas().back());
-  const auto spec = LoadModelSpec(dir);
-  auto checkpoint = OpenBaseCheckpoint(dir, *spec);
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const auto weights = LoadWeights(*std::move(checkpoint), *spec, DType::kBF16, Quantization::kInt8,
-                                   context, nullptr);
-  ASSERT_TRUE(weights.ok()) << weights.status();
-  EXPECT_EQ(weights->layers[0].router.dtype, DType::kBF16);
-  EXPECT_EQ(weights->layers[0].experts.gate_up[0].dtype, DType::kI8);
-  EXPECT_EQ(weights->layers[0].experts.down[0].dtype, DType::kI8);
+TEST(LoadWeights, KeepsTheLayersInFewerBitsWhenAsked) {
+  for (const auto& [quantization, of_layers, of_head] :
+       {std::tuple{Quantization::kNone, WeightFormat::kF32, WeightFormat::kF32},
+        {Quantization::kInt8, WeightFormat::kInt8, WeightFormat::kF32},
+        {Quantization::kInt4, WeightFormat::kInt4, WeightFormat::kInt8}}) {
+    const auto weights = LoadQuantized("mistral-f32", DType::kF32, quantization);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    for (const auto& layer : weights->layers) {
+      for (const auto& group : layer.groups) {
+        EXPECT_EQ(group.w.format, of_layers);
+      }
+    }
+    EXPECT_EQ(weights->lm_head.format, of_head) << Name(quantization);
+  }
+}
+
+TEST(LoadWeights, KeepsExpertsInFewerBitsButNotTheirRouter) {
+  for (const auto& [quantization, format] : {std::pair{Quantization::kInt8, WeightFormat::kInt8},
+                                             {Quantization::kInt4, WeightFormat::kInt4}}) {
+    const auto weights = LoadQuantized("mixtral-bf16", DType::kBF16, quantization);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->layers[0].router.format, WeightFormat::kBF16);
+    EXPECT_EQ(weights->layers[0].experts.gate_up[0].format, format);
+    EXPECT_EQ(weights->layers[0].experts.down[0].format, format);
+  }
 }
 
 TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
   ModelSpec spec;
   EXPECT_EQ(*ChooseQuantization("none", spec), Quantization::kNone);
   EXPECT_EQ(*ChooseQuantization("int8", spec), Quantization::kInt8);
-  EXPECT_THAT(Message(ChooseQuantization("int4", spec).status()), HasSubstr("use none or int8"));
+  EXPECT_EQ(*ChooseQuantization("int4", spec), Quantization::kInt4);
+  EXPECT_THAT(Message(ChooseQuantization("awq", spec).status()),
+              HasSubstr("use none, int8 or int4"));
   spec.intermediate_size = kernels::kMaxInt8Depth + 1;
   EXPECT_TRUE(ChooseQuantization("none", spec).ok());
+  EXPECT_TRUE(ChooseQuantization("int4", spec).ok());
   EXPECT_THAT(Message(ChooseQuantization("int8", spec).status()), HasSubstr("down_proj has 65537"));
+  spec.hidden_size = kernels::kMaxInt8Depth + 1;
+  EXPECT_THAT(Message(ChooseQuantization("int4", spec).status()), HasSubstr("lm_head has 65537"));
 }
 
 }  // namespace

@@ -161,7 +161,8 @@ StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
   }
   const auto open = [&]() -> StatusOr<Gpu> {
     if (quantization != Quantization::kNone) {
-      return InvalidArgument("--quantization int8 is for the CPU; use none, or --device cpu");
+      return InvalidArgument(StrCat("--quantization ", Name(quantization),
+                                    " is for the CPU; use none, or --device cpu"));
     }
     return open_gpu();
   };

@@ -177,7 +177,10 @@ TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {
   EXPECT_THAT(error_with([](auto& o) { o.open_gpu = OpenNone; }),
               AllOf(HasSubstr("--device cuda"), HasSubstr("the driver lists none")));
   EXPECT_THAT(error_with([](auto& o) { o.device = "rocm"; }), HasSubstr("auto, cpu or cuda"));
-  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int8"; }), HasSubstr("--device cpu"));
+  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int8"; }),
+              AllOf(HasSubstr("--quantization int8"), HasSubstr("--device cpu")));
+  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int4"; }),
+              AllOf(HasSubstr("--quantization int4"), HasSubstr("--device cpu")));
   EXPECT_THAT(error_with([](auto& o) { o.pool_bytes = int64_t{1} << 30; }),
               AllOf(HasSubstr("--pool-bytes"), HasSubstr("the GPU has")));
   EXPECT_THAT(error_with([](auto& o) { o.max_num_batched_tokens = 65536; }),

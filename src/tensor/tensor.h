@@ -53,6 +53,7 @@ struct MatrixView {
   int64_t stride = 0;
 
   T* row(int64_t r) const { return data + r * stride; }
+  MatrixView Rows(int64_t first, int64_t count) const { return {row(first), count, cols, stride}; }
   MatrixView Columns(int64_t first, int64_t count) const {
     return {data + first, rows, count, stride};
   }

@@ -218,23 +218,26 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
 
 std::string TestName(const ::testing::TestParamInfo<Parameters>& test) {
   const auto& [model, isa] = test.param;
-  std::string name = std::string(model.name) + "_" + model.dtype + "_" +
-                     (model.quantization == std::string("none") ? "" : "int8_") +
-                     std::string(Name(isa));
+  std::string name =
+      std::string(model.name) + "_" + model.dtype + "_" +
+      (model.quantization == std::string("none") ? "" : model.quantization + std::string("_")) +
+      std::string(Name(isa));
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllIsas, NonInterference,
-                         ::testing::Combine(::testing::Values(Model{"llama-f32-sharded", "float32"},
-                                                              Model{"mistral-f32", "bfloat16"},
-                                                              Model{"qwen2-bf16", "bfloat16"},
-                                                              Model{"qwen3-f32", "float32"},
-                                                              Model{"qwen3-moe-f32", "float32"},
-                                                              Model{"qwen3-moe-f32", "bfloat16",
-                                                                    "int8"}),
-                                            ::testing::ValuesIn(kernels::AvailableIsas())),
-                         TestName);
+INSTANTIATE_TEST_SUITE_P(
+    AllIsas, NonInterference,
+    ::testing::Combine(::testing::Values(Model{"llama-f32-sharded", "float32"},
+                                         Model{"mistral-f32", "bfloat16"},
+                                         Model{"qwen2-bf16", "bfloat16"},
+                                         Model{"qwen3-f32", "float32"},
+                                         Model{"qwen3-moe-f32", "float32"},
+                                         Model{"qwen3-moe-f32", "bfloat16", "int8"},
+                                         Model{"qwen3-f32", "bfloat16", "int4"},
+                                         Model{"qwen3-moe-f32", "float32", "int4"}),
+                       ::testing::ValuesIn(kernels::AvailableIsas())),
+    TestName);
 
 }  // namespace
 }  // namespace aril

@@ -18,27 +18,36 @@ namespace {
 
 GemmKernel TiledGemm(GemmBlockFunction run, int64_t block_cols) {
   return {
-      .run = run, .block_cols = block_cols, .k_multiple = 1, .layout = GemmKernel::Layout::kPanels};
+      .run = run, .block_cols = block_cols, .x_multiple = 1, .layout = GemmKernel::Layout::kPanels};
+}
+
+GemmKernel NibbleGemm(GemmBlockFunction run, int64_t block_cols) {
+  return {.run = run,
+          .block_cols = block_cols,
+          .x_multiple = kInt4XWords,
+          .layout = GemmKernel::Layout::kNibblePanels};
 }
 
 // The functions of one namespace: the same names in each.
-#define ARIL_KERNEL_TABLE(id, ns)                                                     \
-  CpuKernels {                                                                        \
-    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),           \
-    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                    \
-    .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                    \
-    .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16, \
-    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,     \
-    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,     \
-    .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,             \
-    .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                 \
-    .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},               \
-    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                 \
-    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,             \
-    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                     \
-    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                    \
-    .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,     \
-    .arithmetic_int8 = ns::kArithmeticInt8,                                           \
+#define ARIL_KERNEL_TABLE(id, ns)                                                                 \
+  CpuKernels {                                                                                    \
+    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),                       \
+    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                                \
+    .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                                \
+    .gemm_int4 = NibbleGemm(ns::GemmBlockInt4, ns::kGemmInt4BlockCols),                           \
+    .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,             \
+    .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16, \
+    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                 \
+    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,                 \
+    .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,                         \
+    .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                             \
+    .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},                           \
+    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                             \
+    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,                         \
+    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                                 \
+    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                                \
+    .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,                 \
+    .arithmetic_int8 = ns::kArithmeticInt8,                                                       \
   }
 
 #if defined(__x86_64__)
@@ -54,7 +63,7 @@ CpuKernels AmxKernels() {
   kernels.isa = Isa::kAmx;
   kernels.gemm_bf16 = {.run = amx::GemmBlockBF16,
                        .block_cols = amx::kGemmBlockCols,
-                       .k_multiple = amx::kGemmKMultiple,
+                       .x_multiple = amx::kGemmKMultiple,
                        .layout = GemmKernel::Layout::kAmxTiles};
   kernels.gemm_int8 = kernels.gemm_bf16;
   kernels.gemm_int8.run = amx::GemmBlockInt8;

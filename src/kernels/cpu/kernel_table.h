@@ -18,8 +18,9 @@ namespace aril::kernels {
 
 struct CpuKernels {
   Isa isa;
-  GemmKernel gemm_f32, gemm_bf16, gemm_int8;
+  GemmKernel gemm_f32, gemm_bf16, gemm_int8, gemm_int4;
   QuantizeRowFunction quantize_row_f32, quantize_row_bf16;
+  QuantizeGroupsFunction quantize_groups_f32, quantize_groups_bf16;
   LoraShrinkFunction lora_shrink_f32, lora_shrink_bf16;
   LoraExpandFunction lora_expand_f32, lora_expand_bf16;
   LoraGainFunction lora_gain_f32, lora_gain_bf16;

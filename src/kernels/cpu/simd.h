@@ -185,6 +185,72 @@ ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 #endif
 }
 
+// The same, where the unsigned bytes are below 16: products of two neighbours fit 16 bits.
+ARIL_INLINE Vf DotSmallBytes(Vu a, Vu b, Vf acc) {
+#if !defined(__AVX512BF16__) && defined(__AVX2__)
+  const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+  return (Vf)((Vi)acc + (Vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#else
+  return DotBytes(a, b, acc);
+#endif
+}
+
+// The product of the low halves of lane i, taken as signed 16-bit integers; the high halves of `a`
+// are zero. An integer in the bits of a float, as above.
+ARIL_INLINE Vf MultiplyHalves(Vu a, Vu b) {
+#if defined(__AVX512BF16__)
+  Vf product = {};
+  asm("vpdpwssd %2, %1, %0" : "+v"(product) : "v"(a), "v"(b));
+  return product;
+#elif defined(__AVX2__)
+  return (Vf)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#else
+  return (Vf)((Vi)a * ((Vi)(b << 16) >> 16));
+#endif
+}
+
+// The floats next to integers that lie in the bits of floats.
+ARIL_INLINE Vf FromInts(Vf bits) {
+#if defined(__AVX512BF16__)
+  Vf result;
+  asm("vcvtdq2ps %1, %0" : "=v"(result) : "v"(bits));
+  return result;
+#else
+  return __builtin_convertvector((Vi)bits, Vf);
+#endif
+}
+
+// kLanes bytes as integers.
+ARIL_INLINE Vu WidenBytes(const uint8_t* p) {
+#if defined(__AVX512BF16__)
+  Vu result;  // of a conversion of vectors, GCC 12 makes one of each lane
+  asm("vpmovzxbd %1, %0" : "=v"(result) : "m"(*(const __m128i_u*)p));
+  return result;
+#elif defined(__AVX2__)
+  return (Vu)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u*)p));
+#else
+  Vb bytes;
+  __builtin_memcpy(&bytes, p, sizeof(bytes));
+  return __builtin_convertvector(bytes, Vu);
+#endif
+}
+
+// kLanes finite FP16 values as floats.
+ARIL_INLINE Vf LoadF16(const uint16_t* p) {
+#if defined(__AVX512BF16__)
+  Vf result;  // GCC 12 takes its own intrinsic to read what is not initialized
+  asm("vcvtph2ps %1, %0" : "=v"(result) : "m"(*(const __m256i_u*)p));
+  return result;
+#else
+  Vh h;
+  __builtin_memcpy(&h, p, sizeof(h));
+  // As floats the exponent's bias is less by 112.
+  const Vu wide = __builtin_convertvector(h, Vu);
+  const Vf magnitude = (Vf)((wide & 0x7FFF) << 13) * Set(0x1p112f);
+  return (Vf)((Vu)magnitude | ((wide & 0x8000) << 16));
+#endif
+}
+
 // If a lane of one of them is NaN, b's. (As inline assembly because GCC 12 compares and blends
 // otherwise, and takes its own intrinsics to read what is not initialized.)
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {

@@ -10,109 +10,41 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/gemm/gemm_layout.h"
 
 namespace aril::kernels {
 namespace {
 
 int64_t GroupElements(DType dtype) { return 4 / static_cast<int64_t>(SizeOf(dtype)); }
 
-// Rows of W as the packer walks them.
-struct SourceRow {
-  const TensorView* part;
-  int64_t row;
-};
-
-constexpr float kLargestByte = 127;
-
-// The factor that makes bytes of a row of W: its largest magnitude over 127. 0 for a row of zeros.
-float ByteScale(const SourceRow& row, int64_t k, std::span<float> scratch) {
-  CopyAsFloat(*row.part, row.row * k, k, scratch.data());
-  float largest = 0;
-  for (const float value : scratch) largest = std::max(largest, std::fabs(value));
-  return largest / kLargestByte;
-}
-
-// Adds the bytes to `*sum`.
-void QuantizeWeights(std::span<const float> values, float scale, int8_t* out, int32_t* sum) {
-  const float inverse = scale > 0 ? 1 / scale : 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float q = std::clamp(std::nearbyint(values[i] * inverse), -kLargestByte, kLargestByte);
-    out[i] = static_cast<int8_t>(q);
-    *sum += out[i];
-  }
-}
-
-// Where a group along K of a column lies in a block of W.
-int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
-  if (kernel.layout == GemmKernel::Layout::kPanels) return group * kernel.block_cols + col;
-  const int64_t step = group / kGemmAmxGroups, row = group % kGemmAmxGroups;
-  const int64_t tile = step * (kernel.block_cols / kGemmAmxCols) + col / kGemmAmxCols;
-  return (tile * kGemmAmxGroups + row) * kGemmAmxCols + col % kGemmAmxCols;
-}
-
-// Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
-// in the cache from row to row. `scales` and `sums` (kI8): those of the rows.
-void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k, DType dtype,
-               float* scales, int32_t* sums, uint32_t* out) {
-  constexpr int64_t kStretchGroups = 64;
-  const int64_t group = GroupElements(dtype);
-  if (dtype == DType::kI8) {
-    std::vector<float> values(static_cast<size_t>(k));
-    for (size_t c = 0; c < rows.size(); ++c) scales[c] = ByteScale(rows[c], k, values);
-  }
-  for (int64_t first = 0; first < k; first += kStretchGroups * group) {
-    const int64_t count = std::min(kStretchGroups * group, k - first);
-    for (size_t c = 0; c < rows.size(); ++c) {
-      uint32_t groups[kStretchGroups] = {};
-      const int64_t element = rows[c].row * k + first;
-      if (dtype == DType::kF32) {
-        CopyAsFloat(*rows[c].part, element, count, reinterpret_cast<float*>(groups));
-      } else if (dtype == DType::kBF16) {
-        CopyAsBF16(*rows[c].part, element, count, reinterpret_cast<BF16*>(groups));
-      } else {
-        float values[4 * kStretchGroups];
-        CopyAsFloat(*rows[c].part, element, count, values);
-        QuantizeWeights({values, static_cast<size_t>(count)}, scales[c],
-                        reinterpret_cast<int8_t*>(groups), &sums[c]);
-      }
-      for (int64_t g = 0; g < CeilDiv(count, group); ++g) {
-        out[OffsetInBlock(kernel, first / group + g, static_cast<int64_t>(c))] = groups[g];
-      }
-    }
-  }
-}
-
-const GemmKernel& KernelFor(const CpuContext& context, DType dtype) {
-  const CpuKernels& kernels = context.kernels();
-  if (dtype == DType::kI8) return kernels.gemm_int8;
-  return dtype == DType::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
-}
-
-int64_t PaddedGroups(int64_t k, DType dtype, const GemmKernel& kernel) {
-  return RoundUp(CeilDiv(k, GroupElements(dtype)), kernel.k_multiple);
-}
-
-// x rounded to bytes: [rows, 4 · k_groups], and the factors of its rows.
-struct ByteRows {
-  uint8_t* bytes;
+// x rounded to bytes, as weights of bytes or of four bits want it: words [rows, x_words], and for
+// the former the factors of its rows.
+struct RoundedRows {
+  uint32_t* words;
   float* scales;
 };
 
-void QuantizeRows(CpuContext& context, const ConstMatrix& x, int64_t k_groups,
-                  const ByteRows& out) {
+void RoundRows(CpuContext& context, const ConstMatrix& x, WeightFormat format, int64_t x_words,
+               const RoundedRows& out) {
   const CpuKernels& kernels = context.kernels();
-  const auto quantize =
-      x.dtype == DType::kF32 ? kernels.quantize_row_f32 : kernels.quantize_row_bf16;
+  const bool is_f32 = x.dtype == DType::kF32;
+  const auto by_row = is_f32 ? kernels.quantize_row_f32 : kernels.quantize_row_bf16;
+  const auto by_group = is_f32 ? kernels.quantize_groups_f32 : kernels.quantize_groups_bf16;
   context.threads().ParallelFor(x.rows, [&](int64_t r) {
-    uint8_t* bytes = out.bytes + r * k_groups * 4;
-    quantize({.x = x.row(r), .size = x.cols, .out = bytes, .scale = out.scales + r});
+    uint32_t* const words = out.words + r * x_words;
+    if (format == WeightFormat::kInt4) {
+      by_group({.x = x.row(r), .size = x.cols, .out = words});
+      return;
+    }
+    auto* const bytes = reinterpret_cast<uint8_t*>(words);
+    by_row({.x = x.row(r), .size = x.cols, .out = bytes, .scale = out.scales + r});
     // W's bytes are zero there: any value does.
-    std::memset(bytes + x.cols, kGemmByteOffset, static_cast<size_t>(k_groups * 4 - x.cols));
+    std::memset(bytes + x.cols, kGemmByteOffset, static_cast<size_t>(x_words * 4 - x.cols));
   });
 }
 
 // Writes one row of x, group after group at a distance of `step`, with zeros after its end.
-void PackXRow(const ConstMatrix& x, int64_t row, int64_t k_groups, int64_t step, uint32_t* out) {
+void PackXRow(const ConstMatrix& x, int64_t row, int64_t x_words, int64_t step, uint32_t* out) {
   const int64_t full_groups = x.cols / GroupElements(x.dtype);
   const std::byte* data = x.row(row);
   for (int64_t g = 0; g < full_groups; ++g) std::memcpy(&out[g * step], data + g * 4, 4);
@@ -122,16 +54,16 @@ void PackXRow(const ConstMatrix& x, int64_t row, int64_t k_groups, int64_t step,
     std::memcpy(&last, data + full_groups * 4, static_cast<size_t>(left) * SizeOf(x.dtype));
     out[g++ * step] = last;
   }
-  for (; g < k_groups; ++g) out[g * step] = 0;
+  for (; g < x_words; ++g) out[g * step] = 0;
 }
 
 // Writes one row of x into its AMX tiles: `out` is the row's place in the first.
-void PackAmxRow(const ConstMatrix& x, int64_t row, int64_t k_groups, uint32_t* out) {
+void PackAmxRow(const ConstMatrix& x, int64_t row, int64_t x_words, uint32_t* out) {
   constexpr int64_t kTileWords = kGemmAmxRows * kGemmAmxGroups;
   constexpr int64_t kRowBytes = kGemmAmxGroups * 4;
   const std::byte* data = x.row(row);
   int64_t left = x.cols * static_cast<int64_t>(SizeOf(x.dtype));
-  for (int64_t g = 0; g < k_groups; g += kGemmAmxGroups, out += kTileWords) {
+  for (int64_t g = 0; g < x_words; g += kGemmAmxGroups, out += kTileWords) {
     const int64_t count = std::clamp<int64_t>(left, 0, kRowBytes);
     std::memcpy(out, data, static_cast<size_t>(count));
     std::memset(reinterpret_cast<std::byte*>(out) + count, 0,
@@ -141,8 +73,8 @@ void PackAmxRow(const ConstMatrix& x, int64_t row, int64_t k_groups, uint32_t* o
   }
 }
 
-void ZeroAmxRow(int64_t k_groups, uint32_t* out) {
-  for (int64_t g = 0; g < k_groups; g += kGemmAmxGroups) {
+void ZeroAmxRow(int64_t x_words, uint32_t* out) {
+  for (int64_t g = 0; g < x_words; g += kGemmAmxGroups) {
     std::memset(out + g * kGemmAmxRows, 0, kGemmAmxGroups * 4);
   }
 }
@@ -151,21 +83,21 @@ void ZeroAmxRow(int64_t k_groups, uint32_t* out) {
 // stretch of K, in each pass after pass of rows.
 struct Cuts {
   int64_t rows;
-  int64_t k_groups;
+  int64_t x_words;
   int64_t pass_rows;
-  int64_t stretch_groups;
+  int64_t stretch_words;
   int64_t shared_passes;  // so many stay in L2 while a task's blocks of columns meet them
 
   int64_t num_passes() const { return CeilDiv(rows, pass_rows); }
-  int64_t num_stretches() const { return CeilDiv(k_groups, stretch_groups); }
+  int64_t num_stretches() const { return CeilDiv(x_words, stretch_words); }
   int64_t PassRows(int64_t pass) const { return std::min(pass_rows, rows - pass * pass_rows); }
-  int64_t StretchGroups(int64_t stretch) const {
-    return std::min(stretch_groups, k_groups - stretch * stretch_groups);
+  int64_t StretchWords(int64_t stretch) const {
+    return std::min(stretch_words, x_words - stretch * stretch_words);
   }
   int64_t padded_rows() const { return RoundUp(rows, kGemmAmxRows); }
-  int64_t packed_words() const { return padded_rows() * k_groups; }
+  int64_t packed_words() const { return padded_rows() * x_words; }
   int64_t PackedOffset(int64_t stretch, int64_t pass) const {
-    return stretch * stretch_groups * padded_rows() + pass * pass_rows * StretchGroups(stretch);
+    return stretch * stretch_words * padded_rows() + pass * pass_rows * StretchWords(stretch);
   }
 };
 
@@ -174,19 +106,20 @@ int64_t EvenParts(int64_t size, int64_t most, int64_t multiple) {
   return RoundUp(CeilDiv(size, CeilDiv(size, most)), multiple);
 }
 
-Cuts CutsFor(GemmKernel::Layout layout, int64_t rows, int64_t k_groups) {
-  Cuts cuts{rows, k_groups, kGemmMaxPassRows, kGemmStretchGroups, /*shared_passes=*/3};
-  if (layout == GemmKernel::Layout::kAmxTiles) {
+Cuts CutsFor(const GemmKernel& kernel, int64_t rows, int64_t x_words) {
+  const int64_t multiple = kernel.x_multiple;
+  Cuts cuts{rows, x_words, kGemmMaxPassRows, kGemmStretchWords / multiple * multiple,
+            /*shared_passes=*/3};
+  if (kernel.layout == GemmKernel::Layout::kAmxTiles) {
     cuts.pass_rows = EvenParts(rows, kGemmAmxMaxPassRows, 2 * kGemmAmxRows);
-    if (cuts.pass_rows * k_groups > kGemmAmxWholePassGroups) {
-      cuts.stretch_groups =
-          EvenParts(k_groups, kGemmAmxPassGroups / cuts.pass_rows, kGemmAmxGroups);
+    if (cuts.pass_rows * x_words > kGemmAmxWholePassWords) {
+      cuts.stretch_words = EvenParts(x_words, kGemmAmxPassWords / cuts.pass_rows, multiple);
     } else {
-      cuts.stretch_groups = k_groups;
+      cuts.stretch_words = x_words;
     }
     cuts.shared_passes = 1;
   } else if (rows < kGemmMaxPassRows) {
-    cuts.stretch_groups = EvenParts(k_groups, kGemmMaxPassRows * kGemmStretchGroups / rows, 1);
+    cuts.stretch_words = EvenParts(x_words, kGemmMaxPassRows * kGemmStretchWords / rows, multiple);
   }
   return cuts;
 }
@@ -196,16 +129,16 @@ int64_t NumTiles(GemmKernel::Layout layout, int64_t rows) {
 }
 
 // Packs tile `tile` of x, the rows of one pass and the columns of one stretch; `out`: the pass.
-void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::Layout layout,
+void PackTile(const ConstMatrix& x, int64_t tile, int64_t x_words, GemmKernel::Layout layout,
               uint32_t* out) {
   if (layout == GemmKernel::Layout::kAmxTiles) {
     const int64_t begin = tile * kGemmAmxRows;
     for (int64_t r = 0; r < kGemmAmxRows; ++r) {
-      uint32_t* packed = out + begin * k_groups + r * kGemmAmxGroups;
+      uint32_t* packed = out + begin * x_words + r * kGemmAmxGroups;
       if (begin + r < x.rows) {
-        PackAmxRow(x, begin + r, k_groups, packed);
+        PackAmxRow(x, begin + r, x_words, packed);
       } else {
-        ZeroAmxRow(k_groups, packed);
+        ZeroAmxRow(x_words, packed);
       }
     }
     return;
@@ -213,7 +146,7 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t k_groups, GemmKernel::
   const int64_t begin = GemmTileFirstRow(x.rows, tile);
   const int64_t tile_rows = GemmTileFirstRow(x.rows, tile + 1) - begin;
   for (int64_t r = 0; r < tile_rows; ++r) {
-    PackXRow(x, begin + r, k_groups, tile_rows, out + begin * k_groups + r);
+    PackXRow(x, begin + r, x_words, tile_rows, out + begin * x_words + r);
   }
 }
 
@@ -235,10 +168,10 @@ void PackXTile(const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout
   const int64_t stretch = index / pass_tiles / cuts.num_passes();
   if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
   const int64_t group = GroupElements(x.dtype);
-  const int64_t k_groups = cuts.StretchGroups(stretch);
-  const int64_t col = stretch * cuts.stretch_groups * group;
-  const ConstMatrix columns = x.Columns(col, std::min(k_groups * group, x.cols - col));
-  PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, k_groups, layout,
+  const int64_t x_words = cuts.StretchWords(stretch);
+  const int64_t col = stretch * cuts.stretch_words * group;
+  const ConstMatrix columns = x.Columns(col, std::min(x_words * group, x.cols - col));
+  PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, x_words, layout,
            out + cuts.PackedOffset(stretch, pass));
 }
 
@@ -275,7 +208,7 @@ struct PartPlan {
 // A call, cut in tasks of some blocks of columns of one part.
 struct CallPlan {
   const GemmKernel& kernel;
-  int64_t k_groups;
+  int64_t x_words;
   int64_t blocks;  // of columns
   std::vector<PartPlan> parts;
   int64_t packed_words = 0;
@@ -290,9 +223,9 @@ struct CallPlan {
 
 CallPlan Plan(const CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts) {
   const PackedMatrix& w = *parts.front().w;
-  const GemmKernel& kernel = KernelFor(context, w.dtype);
+  const GemmKernel& kernel = KernelFor(context, w.format);
   CallPlan plan{.kernel = kernel,
-                .k_groups = PaddedGroups(w.k, w.dtype, kernel),
+                .x_words = XWords(w.k, w.format, kernel),
                 .blocks = CeilDiv(w.n, kernel.block_cols)};
   int64_t num_rows = 0;
   for (const GemmPart& part : parts) {
@@ -304,10 +237,10 @@ CallPlan Plan(const CpuContext& context, const ConstMatrix& x, std::span<const G
   plan.parts.reserve(parts.size());
   for (const GemmPart& part : parts) {
     CHECK_EQ(part.w->isa, context.isa());
-    CHECK(part.w->dtype == w.dtype && part.w->n == w.n && part.w->k == w.k);
+    CHECK(part.w->format == w.format && part.w->n == w.n && part.w->k == w.k);
     // As many as there would be if all of the work were like this part's.
     const int64_t alike = CeilDiv(plan.blocks * num_rows, part.num_rows);
-    const Cuts cuts = CutsFor(kernel.layout, part.num_rows, plan.k_groups);
+    const Cuts cuts = CutsFor(kernel, part.num_rows, plan.x_words);
     const int64_t task_blocks =
         TaskBlocks(kernel.layout, alike, part.num_rows, context.threads().num_threads());
     plan.parts.push_back(
@@ -357,8 +290,8 @@ class Tasks {
 
  private:
   const uint32_t* StretchOfW(const PartPlan& part, int64_t block, int64_t stretch) const {
-    const int64_t first_group = block * plan_.k_groups + stretch * part.cuts.stretch_groups;
-    return part.rows.w->data.as<uint32_t>() + first_group * plan_.kernel.block_cols;
+    const int64_t first = block * plan_.x_words + stretch * part.cuts.stretch_words;
+    return part.rows.w->data.as<uint32_t>() + BlockWords(plan_.kernel, first);
   }
 
   void RunBlock(const PartPlan& part, int64_t block, int64_t stretch, int64_t pass,
@@ -368,11 +301,11 @@ class Tasks {
     const int64_t block_cols = plan_.kernel.block_cols;
     const int64_t col = block * block_cols;
     const int64_t row = part.rows.first_row + pass * cuts.pass_rows;
-    const bool is_int8 = w.dtype == DType::kI8;
+    const bool is_int8 = w.format == WeightFormat::kInt8;
     plan_.kernel.run({.w = StretchOfW(part, block, stretch),
                       .x = packed_x_ + part.packed_words + cuts.PackedOffset(stretch, pass),
                       .rows = cuts.PassRows(pass),
-                      .k_groups = cuts.StretchGroups(stretch),
+                      .x_words = cuts.StretchWords(stretch),
                       .next_w = next_w,
                       .sums = sums,
                       .begins = stretch == 0,
@@ -381,8 +314,8 @@ class Tasks {
                       .y = y_.row(row) + col,
                       .y_stride = y_.stride,
                       .cols = std::min(block_cols, w.n - col),
+                      .col_scales = w.scales.empty() ? nullptr : w.scales.data() + col,
                       .row_scales = is_int8 ? row_scales_ + row : nullptr,
-                      .col_scales = is_int8 ? w.scales.data() + col : nullptr,
                       .col_sums = is_int8 ? w.sums.data() + col : nullptr});
   }
 
@@ -397,27 +330,28 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
               const float* bias, MatrixView<float> y) {
   CHECK(!parts.empty());
   const PackedMatrix& w = *parts.front().w;
-  const bool is_int8 = w.dtype == DType::kI8;
-  CHECK(is_int8 ? x.dtype == DType::kF32 || x.dtype == DType::kBF16 : x.dtype == w.dtype);
+  const bool is_rounded = RoundsActivations(w.format);
+  CHECK(x.dtype == DType::kF32 || x.dtype == DType::kBF16);
+  CHECK(is_rounded || FormatOf(x.dtype) == w.format);
   CHECK_EQ(x.cols, w.k);
   CHECK_EQ(y.rows, x.rows);
   CHECK_EQ(y.cols, w.n);
   const CallPlan plan = Plan(context, x, parts);
   const int64_t threads = context.threads().num_threads();
   const int64_t sums_words = threads * plan.thread_sums;
-  // For bytes also the rounded rows, before they are packed, and their factors.
-  const int64_t extra_words = is_int8 ? x.rows * plan.k_groups + x.rows : 0;
+  // Also the rounded rows, before they are packed, and their factors.
+  const int64_t extra_words = is_rounded ? x.rows * plan.x_words + x.rows : 0;
   auto* const sums = reinterpret_cast<float*>(context.Scratch(
       static_cast<size_t>(sums_words + plan.packed_words + extra_words) * sizeof(float)));
   auto* const packed_x = reinterpret_cast<uint32_t*>(sums + sums_words);
   ConstMatrix operand = x;
   float* row_scales = nullptr;
-  if (is_int8) {
-    uint32_t* const bytes = packed_x + plan.packed_words;
-    row_scales = reinterpret_cast<float*>(bytes + x.rows * plan.k_groups);
-    QuantizeRows(context, x, plan.k_groups, {reinterpret_cast<uint8_t*>(bytes), row_scales});
-    operand = {reinterpret_cast<const std::byte*>(bytes), DType::kU8, x.rows, plan.k_groups * 4,
-               plan.k_groups * 4};
+  if (is_rounded) {
+    uint32_t* const words = packed_x + plan.packed_words;
+    row_scales = reinterpret_cast<float*>(words + x.rows * plan.x_words);
+    RoundRows(context, x, w.format, plan.x_words, {words, row_scales});
+    operand = {reinterpret_cast<const std::byte*>(words), DType::kU8, x.rows, plan.x_words * 4,
+               plan.x_words * 4};
   }
   context.threads().ParallelFor(plan.num_tiles, [&](int64_t tile) {
     const PartPlan& part = plan.PartOf(tile, &PartPlan::first_tile);
@@ -436,39 +370,6 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
 }
 
 }  // namespace
-
-PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DType dtype) {
-  CHECK(!parts.empty());
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI8);
-  const GemmKernel& kernel = KernelFor(context, dtype);
-  PackedMatrix packed{.isa = context.isa(), .dtype = dtype, .k = parts[0].shape.at(1)};
-  std::vector<SourceRow> rows;
-  for (const TensorView& part : parts) {
-    CHECK_EQ(part.shape.at(1), packed.k);
-    for (int64_t r = 0; r < part.shape[0]; ++r) rows.push_back({&part, r});
-  }
-  packed.n = static_cast<int64_t>(rows.size());
-  const int64_t block_cols = kernel.block_cols;
-  const int64_t k_groups = PaddedGroups(packed.k, dtype, kernel);
-  const int64_t blocks = CeilDiv(packed.n, block_cols);
-  packed.data = Buffer(static_cast<size_t>(blocks * k_groups * block_cols) * 4);
-  const bool is_int8 = dtype == DType::kI8;
-  if (is_int8) {
-    CHECK_LE(packed.k, kMaxInt8Depth);
-    packed.scales.resize(rows.size());
-    packed.sums.resize(rows.size());
-  }
-  context.threads().ParallelFor(blocks, [&](int64_t block) {
-    const int64_t first = block * block_cols;
-    const int64_t cols = std::min(block_cols, packed.n - first);
-    PackBlock(kernel,
-              std::span(rows).subspan(static_cast<size_t>(first), static_cast<size_t>(cols)),
-              packed.k, dtype, is_int8 ? packed.scales.data() + first : nullptr,
-              is_int8 ? packed.sums.data() + first : nullptr,
-              packed.data.as<uint32_t>() + first * k_groups);
-  });
-  return packed;
-}
 
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y) {

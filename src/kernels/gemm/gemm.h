@@ -3,14 +3,18 @@
 // The sum over K is taken in order with one fp32 accumulator per output, so that a row's result is
 // bitwise the same whatever rows share the call, however many threads run it.
 //
-// Packed layout: [ceil(N / block_cols)] blocks of k_groups × block_cols groups of 4 bytes (one
+// Packed layout: [ceil(N / block_cols)] blocks of k groups × block_cols groups of 4 bytes (one
 // float, two BF16 or four bytes that are neighbours along K); missing columns and the rest of the
 // last group are zero. block_cols, and how a block lies in itself, depend on the instruction set
-// (gemm_tile.h).
+// and the format (gemm_tile.h).
 //
 // Weights of 8 bits: W[n][k] = scale[n] · q[n][k] with |q| ≤ 127, rounded to nearest when packed.
 // Each row of x is rounded in the same way when it is multiplied, x[r][k] = s[r] · p[r][k]; the
 // products p · q are added exactly, as integers, so that all instruction sets give the same bits.
+//
+// Weights of 4 bits: W[n][k] = scale[n] · f[n][g] · (q[n][k] − z[n][g]) with 0 ≤ q < 16, where g is
+// k / kInt4GroupSize (int4_weights.h). Rows of x are rounded to bytes with a factor for each g as
+// well. Products are added exactly within a group, groups in order in fp32.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "kernels/cpu/context.h"
+#include "kernels/gemm/weight_format.h"
 #include "kernels/matrix.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
@@ -30,24 +35,23 @@ namespace aril::kernels {
 // W of shape [n, k], packed for one instruction set. Immutable; move-only.
 struct PackedMatrix {
   Isa isa = Isa::kPortable;
-  DType dtype = DType::kF32;  // kF32, kBF16 or kI8
+  WeightFormat format = WeightFormat::kF32;
   int64_t n = 0;
   int64_t k = 0;
   Buffer data;
-  // Of kI8, [n]: what a row's integers are multiplied by, and their sum.
-  std::vector<float> scales;
-  std::vector<int32_t> sums;
+  std::vector<float> scales;  // of kInt8 and kInt4, [n]: what a row's sums are multiplied by
+  std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
 };
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16, and is converted to `dtype`. For kI8 k must be at most kMaxInt8Depth.
-PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, DType dtype);
+// BF16 or F16, finite, and is converted to `format`. For kInt8 k must be at most kMaxInt8Depth.
+PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.
 inline constexpr int64_t kMaxInt8Depth = 65'536;
 
-// y [rows, n] (fp32) = x [rows, k] · Wᵀ + bias [n] (null: none). x has W's dtype; for a W of kI8 it
-// is F32 or BF16.
+// y [rows, n] (fp32) = x [rows, k] · Wᵀ + bias [n] (null: none). x has W's type; for a W that
+// rounds activations it is F32 or BF16.
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y);
 
@@ -59,7 +63,7 @@ struct GemmPart {
 };
 
 // The same, without a bias, for each of several parts of x at once, which follow one another from
-// its first row to the last. Their matrices have the same shape and dtype.
+// its first row to the last. Their matrices have the same shape and format.
 void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
                MatrixView<float> y);
 

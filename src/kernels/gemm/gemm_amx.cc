@@ -181,7 +181,7 @@ template <Element kElement>
 void RunBlock(const GemmBlock& b) {
   ConfigureTiles();
   const int64_t pairs = (b.rows + kPairRows - 1) / kPairRows;
-  const int64_t steps = b.k_groups / kTileGroups;
+  const int64_t steps = b.x_words / kTileGroups;
   const bool is_whole = b.rows <= kGemmAmxMaxWholeRows;
   const int64_t panel_steps = is_whole ? steps : kPanelSteps;
   for (int64_t step = 0; step < steps; step += panel_steps) {
@@ -193,7 +193,7 @@ void RunBlock(const GemmBlock& b) {
     const int64_t lines_per_step = (lines + pairs * count - 1) / (pairs * count);
     for (int64_t pair = 0; pair < pairs; ++pair) {
       const int64_t first = pair * kPairRows;
-      const Panel panel{b.x + first * b.k_groups + step * kTileWords, kTileRows * b.k_groups, w,
+      const Panel panel{b.x + first * b.x_words + step * kTileWords, kTileRows * b.x_words, w,
                         count, b.begins && step == 0};
       const Ahead ahead{(const char*)next + pair * count * lines_per_step * kLineBytes,
                         lines_per_step};

@@ -1,18 +1,22 @@
-// The per-instruction-set entry points of gemm_cpu.cc and gemm_amx.cc.
+// The per-instruction-set entry points of gemm_cpu.cc, gemm_int4_cpu.cc and gemm_amx.cc.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_CPU_H_
 #define ARIL_KERNELS_GEMM_GEMM_CPU_H_
 
 #include "kernels/gemm/gemm_tile.h"
 
-#define ARIL_DECLARE_GEMM(isa)              \
-  namespace aril::kernels::isa {            \
-  extern const int64_t kGemmBlockCols;      \
-  void GemmBlockF32(const GemmBlock&);      \
-  void GemmBlockBF16(const GemmBlock&);     \
-  void GemmBlockInt8(const GemmBlock&);     \
-  void QuantizeRowF32(const QuantizeRow&);  \
-  void QuantizeRowBF16(const QuantizeRow&); \
+#define ARIL_DECLARE_GEMM(isa)                    \
+  namespace aril::kernels::isa {                  \
+  extern const int64_t kGemmBlockCols;            \
+  extern const int64_t kGemmInt4BlockCols;        \
+  void GemmBlockF32(const GemmBlock&);            \
+  void GemmBlockBF16(const GemmBlock&);           \
+  void GemmBlockInt8(const GemmBlock&);           \
+  void GemmBlockInt4(const GemmBlock&);           \
+  void QuantizeRowF32(const QuantizeRow&);        \
+  void QuantizeRowBF16(const QuantizeRow&);       \
+  void QuantizeGroupsF32(const QuantizeGroups&);  \
+  void QuantizeGroupsBF16(const QuantizeGroups&); \
   }
 
 ARIL_DECLARE_GEMM(portable)

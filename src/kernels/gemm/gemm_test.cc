@@ -1,6 +1,9 @@
 #include "kernels/gemm/gemm.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
+#include "kernels/gemm/int4_weights.h"
 #include "kernels/test_support.h"
 
 namespace aril::kernels {
@@ -60,7 +63,8 @@ const std::vector<Shape> kShapes = {{1, 1, {1, 7}},
 
 // x, of `dtype` and magnitudes up to `x_scale`, times W kept as `weights`, with a bias. What is
 // expected, which takes longest, is the same for all instruction sets.
-void ExpectNearTheReference(DType dtype, DType weights, double x_scale, BoundFunction bound) {
+void ExpectNearTheReference(DType dtype, WeightFormat weights, double x_scale,
+                            BoundFunction bound) {
   std::mt19937_64 random(kSeed);
   ThreadPool threads(2);
   for (const auto& [n, k, row_counts] : kShapes) {
@@ -94,7 +98,7 @@ void ExpectNearTheReference(DType dtype, DType weights, double x_scale, BoundFun
 
 TEST(Gemm, MatchesTheReferenceForAllTileShapes) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    ExpectNearTheReference(dtype, dtype, 1.0, SumBound);
+    ExpectNearTheReference(dtype, FormatOf(dtype), 1.0, SumBound);
   }
 }
 
@@ -105,7 +109,7 @@ TEST(Gemm, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
     ThreadPool one(1), three(3);
     CpuContext alone(one, isa), shared(three, isa);
     const TestMatrix w(dtype, kN, kK, 1.0, random, 0);
-    const PackedMatrix packed = Pack(alone, {DenseView(w)}, dtype);
+    const PackedMatrix packed = Pack(alone, {DenseView(w)}, FormatOf(dtype));
     const TestMatrix x(dtype, kRows, kK, 1.0, random);
     const TestMatrix batch(DType::kF32, kRows, kN, 1.0, random);
     Gemm(shared, x.view(), packed, nullptr, batch.floats());
@@ -124,7 +128,8 @@ struct PartsCase {
   std::vector<int64_t> counts;  // the rows of each part
 };
 
-void ExpectPartsAsAlone(CpuContext& context, DType dtype, DType weights, const PartsCase& c) {
+void ExpectPartsAsAlone(CpuContext& context, DType dtype, WeightFormat weights,
+                        const PartsCase& c) {
   std::mt19937_64 random(kSeed);
   std::vector<PackedMatrix> w;
   std::vector<GemmPart> parts;
@@ -156,7 +161,7 @@ void ExpectPartsAsAlone(CpuContext& context, DType dtype, DType weights, const P
 TEST(Gemm, PartsAreWhatTheyAreAlone) {
   ThreadPool one(1), three(3);
   for (const auto& [isa, dtype] : KernelCases()) {
-    for (const DType weights : {dtype, DType::kI8}) {
+    for (const WeightFormat weights : {FormatOf(dtype), WeightFormat::kInt8, WeightFormat::kInt4}) {
       CpuContext shared(three, isa), alone(one, isa);
       ExpectPartsAsAlone(shared, dtype, weights, {70, 33, {1, 7, 600, 2, 1}});
       ExpectPartsAsAlone(shared, dtype, weights, {70, 2105, {1, 7, 256, 1}});
@@ -170,7 +175,7 @@ TEST(Gemm, PacksPartsOfAnyDTypeOneBelowTheOther) {
   ThreadPool threads(1);
   CpuContext context(threads, AvailableIsas().back());
   const TestMatrix q(DType::kF32, 6, 32, 1.0, random, 0), k(DType::kBF16, 3, 32, 1.0, random, 0);
-  const PackedMatrix packed = Pack(context, {DenseView(q), DenseView(k)}, DType::kF32);
+  const PackedMatrix packed = Pack(context, {DenseView(q), DenseView(k)}, WeightFormat::kF32);
   EXPECT_EQ(packed.n, 9);
   const TestMatrix x(DType::kF32, 1, 32, 1.0, random), y(DType::kF32, 1, 9, 1.0, random);
   Gemm(context, x.view(), packed, nullptr, y.floats());
@@ -182,7 +187,7 @@ TEST(Gemm, PacksPartsOfAnyDTypeOneBelowTheOther) {
 
 TEST(GemmInt8, IsWithinTheRoundingOfBothOperands) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    ExpectNearTheReference(dtype, DType::kI8, 3.0, ByteBound);
+    ExpectNearTheReference(dtype, WeightFormat::kInt8, 3.0, ByteBound);
   }
 }
 
@@ -196,7 +201,7 @@ TEST(GemmInt8, AllInstructionSetsBatchesAndThreadCountsGiveTheSameBits) {
   for (const Isa isa : AvailableIsas()) {
     ThreadPool one(1), three(3);
     CpuContext alone(one, isa), shared(three, isa);
-    const PackedMatrix packed = Pack(alone, {DenseView(w)}, DType::kI8);
+    const PackedMatrix packed = Pack(alone, {DenseView(w)}, WeightFormat::kInt8);
     if (isa == Isa::kPortable) Gemm(shared, x.view(), packed, nullptr, first.floats());
     for (int64_t r = 0; r < kRows; ++r) {
       Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
@@ -213,7 +218,7 @@ TEST(GemmInt8, AddsTheLargestProductsOfTheDeepestMatrixExactly) {
     std::vector<float> ones(static_cast<size_t>(kMaxInt8Depth), -1.0f);
     const TensorView w{
         reinterpret_cast<const std::byte*>(ones.data()), DType::kF32, {1, kMaxInt8Depth}};
-    const PackedMatrix packed = Pack(context, {w}, DType::kI8);
+    const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt8);
     for (const float sign : {1.0f, -1.0f}) {
       const std::vector<float> x(ones.size(), sign);
       float y = 0;
@@ -226,24 +231,136 @@ TEST(GemmInt8, AddsTheLargestProductsOfTheDeepestMatrixExactly) {
   }
 }
 
-TEST(GemmInt8, ZerosAreZeroAndWhatIsNotFiniteStaysSo) {
+TEST(Gemm, OfRoundedRowsZerosAreZeroAndWhatIsNotFiniteStaysSo) {
   ThreadPool threads(1);
   std::mt19937_64 random(kSeed);
   const TestMatrix w(DType::kF32, 20, 40, 1.0, random, 0);
   for (const Isa isa : AvailableIsas()) {
     CpuContext context(threads, isa);
-    const PackedMatrix packed = Pack(context, {DenseView(w)}, DType::kI8);
-    for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      TestMatrix x(dtype, 3, 40, 0.0, random);
-      const TestMatrix y(DType::kF32, 3, 20, 1.0, random);
-      x.Set(1, 39, NAN);
-      x.Set(2, 0, INFINITY);
-      Gemm(context, x.view(), packed, nullptr, y.floats());
-      for (int64_t c = 0; c < 20; ++c) {
-        EXPECT_EQ(y.floats().row(0)[c], 0) << isa;
-        EXPECT_FALSE(std::isfinite(y.floats().row(1)[c])) << isa;
-        EXPECT_FALSE(std::isfinite(y.floats().row(2)[c])) << isa;
+    for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+      const PackedMatrix packed = Pack(context, {DenseView(w)}, format);
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        TestMatrix x(dtype, 3, 40, 0.0, random);
+        const TestMatrix y(DType::kF32, 3, 20, 1.0, random);
+        x.Set(1, 39, NAN);
+        x.Set(2, 0, INFINITY);
+        Gemm(context, x.view(), packed, nullptr, y.floats());
+        for (int64_t c = 0; c < 20; ++c) {
+          EXPECT_EQ(y.floats().row(0)[c], 0) << isa << " " << format;
+          EXPECT_FALSE(std::isfinite(y.floats().row(1)[c])) << isa << " " << format;
+          EXPECT_FALSE(std::isfinite(y.floats().row(2)[c])) << isa << " " << format;
+        }
       }
+    }
+  }
+}
+
+// What the four bits of a row stand for, in doubles.
+std::vector<double> Int4Values(const TestMatrix& w, int64_t n) {
+  std::vector<float> row(static_cast<size_t>(w.view().cols));
+  CopyAsFloat(DenseView(w), n * w.view().cols, w.view().cols, row.data());
+  std::vector<Int4Group> groups((row.size() + kInt4GroupSize - 1) / kInt4GroupSize);
+  const double scale = QuantizeToInt4(row, groups);
+  std::vector<double> values;
+  for (size_t k = 0; k < row.size(); ++k) {
+    const Int4Group& group = groups[k / kInt4GroupSize];
+    values.push_back(scale * ToFloat(group.factor) * (group.q[k % kInt4GroupSize] - group.zero));
+  }
+  return values;
+}
+
+// Of row r of x and what four bits stand for in a row of W, in doubles: the product, and how far
+// the kernels may be from it. x is rounded to bytes by a group's largest magnitude over 127, sums
+// of a group are exact, and groups are added in fp32, each after two more roundings (three where a
+// multiply-add rounds twice).
+std::pair<double, double> Int4Product(const ConstMatrix& x, int64_t r,
+                                      const std::vector<double>& weights) {
+  double product = 0, rounding = 0, magnitude = 0;
+  for (int64_t first = 0; first < x.cols; first += kInt4GroupSize) {
+    double largest = 0, of_weights = 0;
+    for (int64_t k = first; k < std::min(x.cols, first + kInt4GroupSize); ++k) {
+      const double a = x.At(r, k), b = weights[static_cast<size_t>(k)];
+      product += a * b;
+      magnitude += std::fabs(a * b);
+      largest = std::max(largest, std::fabs(a));
+      of_weights += std::fabs(b);
+    }
+    rounding += largest / 254 * of_weights;
+  }
+  const auto roundings = static_cast<double>(x.cols / kInt4GroupSize + 5);
+  return {product, rounding * (1 + 1e-5) + roundings * 2 * kFloatEps * (magnitude + rounding + 1)};
+}
+
+TEST(GemmInt4, IsTheProductOfItsBitsButForTheRoundingOfX) {
+  std::mt19937_64 random(kSeed);
+  ThreadPool threads(2);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [n, k, row_counts] : kShapes) {
+      const TestMatrix w(dtype, n, k, 1.0, random, 0);
+      const std::vector<float> bias(static_cast<size_t>(n), 0.25f);
+      std::vector<std::vector<double>> weights;
+      for (int64_t col = 0; col < n; ++col) weights.push_back(Int4Values(w, col));
+      for (const int64_t rows : row_counts) {
+        const TestMatrix x(dtype, rows, k, 3.0, random);
+        std::vector<std::pair<double, double>> expected;
+        for (int64_t i = 0; i < rows * n; ++i) {
+          expected.push_back(Int4Product(x.view(), i / n, weights[static_cast<size_t>(i % n)]));
+        }
+        for (const Isa isa : AvailableIsas()) {
+          CpuContext context(threads, isa);
+          const PackedMatrix packed = Pack(context, {DenseView(w)}, WeightFormat::kInt4);
+          const TestMatrix y(DType::kF32, rows, n, 1.0, random);
+          Gemm(context, x.view(), packed, bias.data(), y.floats());
+          for (int64_t i = 0; i < rows * n; ++i) {
+            const auto& [product, bound] = expected[static_cast<size_t>(i)];
+            ASSERT_NEAR(y.floats().row(i / n)[i % n], product + bias[0], bound)
+                << isa << " " << dtype << " n " << n << " k " << k << " rows " << rows << " at "
+                << i / n << "," << i % n << " seed " << kSeed;
+          }
+          ASSERT_TRUE(std::isnan(y.floats().row(0)[n]));
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmInt4, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kN = 70, kK = 4200, kRows = 330;
+  const TestMatrix w(DType::kBF16, kN, kK, 1.0, random, 0);
+  const TestMatrix x(DType::kBF16, kRows, kK, 1.0, random);
+  const TestMatrix batch(DType::kF32, kRows, kN, 1.0, random);
+  const TestMatrix row(DType::kF32, 1, kN, 1.0, random);
+  for (const Isa isa : AvailableIsas()) {
+    ThreadPool one(1), three(3);
+    CpuContext alone(one, isa), shared(three, isa);
+    const PackedMatrix packed = Pack(alone, {DenseView(w)}, WeightFormat::kInt4);
+    for (const int64_t rows : {int64_t{2}, int64_t{5}, int64_t{16}, kRows}) {
+      Gemm(shared, x.view().Rows(0, rows), packed, nullptr, batch.floats().Rows(0, rows));
+      for (int64_t r = 0; r < rows; ++r) {
+        Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
+        ASSERT_TRUE(BitwiseEqual(row.floats().data, batch.floats().row(r), kN * sizeof(float)))
+            << isa << " row " << r << " of " << rows;
+      }
+    }
+  }
+}
+
+// Sums of a group at their largest: 32 · 15 · 127, by either sign of x.
+TEST(GemmInt4, TheLargestProductsOfAGroupAreExact) {
+  ThreadPool threads(1);
+  // A factor of 1 / 8: zero point 0, and all but the first the largest that there is.
+  std::vector<float> weights(64, 1.875f);
+  const TensorView w{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, {1, 64}};
+  for (const Isa isa : AvailableIsas()) {
+    CpuContext context(threads, isa);
+    const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt4);
+    for (const float sign : {1.0f, -1.0f}) {
+      const std::vector<float> x(64, sign * 127);
+      float y = 0;
+      Gemm(context, {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, 64, 64}, packed,
+           nullptr, {&y, 1, 1, 1});
+      EXPECT_EQ(y, sign * 64 * 127 * 1.875f) << isa;
     }
   }
 }

@@ -7,8 +7,8 @@
 
 namespace aril::kernels {
 
-// A group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
-// bytes (of x unsigned, of W signed).
+// A k group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
+// bytes (of x unsigned, of W signed; of weights of four bits the other way around).
 
 // Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
 // accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
@@ -16,10 +16,10 @@ inline constexpr int64_t kGemmMaxTileRows = 6;
 // Rows that share one pass over a block of W while their accumulators wait in L1 (96 × 64 floats:
 // 24 KiB).
 inline constexpr int64_t kGemmMaxPassRows = 96;
-// K is cut in stretches of so many groups; the sums of a stretch wait for the next. A block of
-// W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2. (Rows of a single pass meet
-// a block of W once: their stretches are as long as x allows.)
-inline constexpr int64_t kGemmStretchGroups = 1024;
+// K is cut in stretches of so many words of a row of x; the sums of a stretch wait for the next. A
+// block of W is at most 256 KiB a stretch, a pass of x 384 KiB: both stay in L2. (Rows of a single
+// pass meet a block of W once: their stretches are as long as x allows.)
+inline constexpr int64_t kGemmStretchWords = 1024;
 // The sums of a pass have room for a multiple of so many rows.
 inline constexpr int64_t kGemmRowMultiple = 32;
 // With AMX so many rows keep their sums in tiles over all of K. Of more, the sums of a pass are
@@ -27,12 +27,22 @@ inline constexpr int64_t kGemmRowMultiple = 32;
 // 512 KiB: the sums that wait for the next stretch of K are in L2 as well.
 inline constexpr int64_t kGemmAmxMaxWholeRows = 128;
 inline constexpr int64_t kGemmAmxMaxPassRows = 512;
-inline constexpr int64_t kGemmAmxWholePassGroups = 256 * 1024;
-inline constexpr int64_t kGemmAmxPassGroups = 128 * 1024;
+inline constexpr int64_t kGemmAmxWholePassWords = 256 * 1024;
+inline constexpr int64_t kGemmAmxPassWords = 128 * 1024;
 // An AMX tile of x is so many rows × k groups, one of W k groups × so many columns.
 inline constexpr int64_t kGemmAmxRows = 16;
 inline constexpr int64_t kGemmAmxGroups = 16;
 inline constexpr int64_t kGemmAmxCols = 16;
+
+// Weights of four bits: so many neighbours along K share a factor and a zero point.
+inline constexpr int64_t kInt4GroupSize = 32;
+// A group of x in words: its bytes, four to a word, their factor, a float, and minus their sum, an
+// int16 in an int32's place.
+inline constexpr int64_t kInt4XFactor = kInt4GroupSize / 4;
+inline constexpr int64_t kInt4XSum = kInt4XFactor + 1;
+inline constexpr int64_t kInt4XWords = kInt4XSum + 1;
+// A group of a column of W in bytes: two weights to each, an FP16, and a byte.
+inline constexpr int64_t kInt4GroupBytes = kInt4GroupSize / 2 + 2 + 1;
 
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
@@ -49,8 +59,8 @@ constexpr int64_t GemmTileFirstRow(int64_t rows, int64_t tile) {
 struct GemmBlock {
   const uint32_t* w;  // both packed as the kernel wants them (GemmKernel::layout)
   const uint32_t* x;
-  int64_t rows;  // ≤ kGemmMaxPassRows, or kGemmAmxMaxPassRows of tiles
-  int64_t k_groups;
+  int64_t rows;            // ≤ kGemmMaxPassRows, or kGemmAmxMaxPassRows of tiles
+  int64_t x_words;         // of a row: its k groups, and what stands between them
   const uint32_t* next_w;  // what this thread reads next of W: to be asked for
   // [rows up to a multiple of kGemmRowMultiple, block_cols] at a multiple of 64 bytes: the sums, in
   // an order of the kernel's own. They wait there between two stretches of K.
@@ -61,9 +71,10 @@ struct GemmBlock {
   float* y;           // row r starts at y + r * y_stride
   int64_t y_stride;
   int64_t cols;  // ≤ block_cols: the last block may be narrower
-  // Of bytes only: the factors of x's rows and of W's, [rows] and [cols], and the sums of W's rows.
-  const float* row_scales;
+  // The factors of W's rows, [cols], of bytes and of four bits; of bytes also those of x's, [rows],
+  // and the sums of W's rows.
   const float* col_scales;
+  const float* row_scales;
   const int32_t* col_sums;
 };
 
@@ -81,23 +92,40 @@ struct QuantizeRow {
 
 using QuantizeRowFunction = void (*)(const QuantizeRow&);
 
+// Rounds a row to bytes, each kInt4GroupSize with a factor of its own, as above but signed:
+// kInt4XWords for each, the last filled up with zeros.
+struct QuantizeGroups {
+  const void* x;  // [size] floats or BF16
+  int64_t size;
+  uint32_t* out;
+};
+
+using QuantizeGroupsFunction = void (*)(const QuantizeGroups&);
+
 using GemmBlockFunction = void (*)(const GemmBlock&);
 
 // A way to run a GEMM, and the operands it wants.
 struct GemmKernel {
   enum class Layout {
-    kPanels,  // of x row tile after row tile, each [k_groups, tile rows]; a block of W:
-              // [k_groups, block_cols]
-    // Of x AMX tile after AMX tile: [rows / kGemmAmxRows, k_groups / kGemmAmxGroups] of them, each
+    kPanels,  // of x row tile after row tile, each [x_words, tile rows]; a block of W:
+              // [x_words, block_cols]
+    // Of x AMX tile after AMX tile: [rows / kGemmAmxRows, x_words / kGemmAmxGroups] of them, each
     // [kGemmAmxRows, kGemmAmxGroups]; the last rows are zero. (Rows of x as they are lie 4 KiB
     // apart for many a model: the rows of a tile would share one set of the cache.) A block of W:
-    // [k_groups / kGemmAmxGroups, block_cols / kGemmAmxCols] tiles, each [kGemmAmxGroups,
+    // [x_words / kGemmAmxGroups, block_cols / kGemmAmxCols] tiles, each [kGemmAmxGroups,
     // kGemmAmxCols], so that what a tile reads from memory is one piece of it.
     kAmxTiles,
+    // Of x as kPanels. A block of W is group after group of kInt4GroupSize along K, each
+    // - [kInt4GroupSize / 8, block_cols] words: in the low halves of their bytes four weights, in
+    // the
+    //   high halves the next four,
+    // - [block_cols] FP16: the factors,
+    // - [block_cols] bytes: the zero points.
+    kNibblePanels,
   };
   GemmBlockFunction run;
   int64_t block_cols;
-  int64_t k_multiple;  // k_groups are padded with zeros to a multiple of this
+  int64_t x_multiple;  // x_words are padded with zeros to a multiple of this
   Layout layout;
 };
 

@@ -1,0 +1,107 @@
+#include "kernels/gemm/int4_weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/checked.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr float kMostLevels = 15;
+constexpr int kTurns = 3;
+
+using Values = std::array<float, kInt4GroupSize>;
+
+// The integers nearest to v / factor + zero that four bits hold, as floats. (Adding 1.5 · 2^23
+// rounds to an integer, and vectorizes where nearbyint does not.)
+void Round(const Values& v, float factor, float zero, Values& q) {
+  constexpr float kShifter = 12582912.0f;
+  const float inverse = 1 / factor;
+  for (size_t i = 0; i < v.size(); ++i) {
+    const float clamped = std::clamp(v[i] * inverse + zero, 0.0f, kMostLevels);
+    q[i] = (clamped + kShifter) - kShifter;
+  }
+}
+
+// With the best of all factors for these integers, Σ (v − factor (q − zero))² is Σ v² less `gain`.
+struct Fit {
+  float factor = 0;
+  float zero = 0;
+  float gain = -1;
+};
+
+Fit BestFactor(const Values& v, const Values& q, float zero) {
+  float products = 0, squares = 0;
+  for (size_t i = 0; i < v.size(); ++i) {
+    const float level = q[i] - zero;
+    products += v[i] * level;
+    squares += level * level;
+  }
+  if (squares == 0) return {};
+  return {products / squares, zero, products * products / squares};
+}
+
+// What has the least square of differences of what turns find from the factor that the range gives.
+Fit FitWithZero(const Values& v, float factor, float zero) {
+  Fit best;
+  Values q;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    Round(v, factor, zero, q);
+    const Fit fit = BestFactor(v, q, zero);
+    // Never negative as long as rounding keeps the order; and 0 says nothing of a next turn.
+    if (!(fit.factor > 0)) break;
+    if (fit.gain > best.gain) best = fit;
+    factor = fit.factor;
+  }
+  return best;
+}
+
+Int4Group QuantizeGroup(const Values& v) {
+  Int4Group group;
+  const float low = std::min(0.0f, *std::ranges::min_element(v));
+  const float high = std::max(0.0f, *std::ranges::max_element(v));
+  if (low == high) return group;
+  const float factor = (high - low) / kMostLevels, zero = -low / factor;
+  Fit fit = FitWithZero(v, factor, std::floor(zero));
+  const Fit other = FitWithZero(v, factor, std::min(std::ceil(zero), kMostLevels));
+  if (other.gain > fit.gain) fit = other;
+  group.factor = ToF16(fit.factor);
+  group.zero = static_cast<uint8_t>(fit.zero);
+  const float rounded = ToFloat(group.factor);
+  if (rounded == 0) {  // nothing beside what else is in the row
+    group.q.fill(group.zero);
+    return group;
+  }
+  Values q;
+  Round(v, rounded, fit.zero, q);
+  std::ranges::transform(q, group.q.begin(),
+                         [](float level) { return static_cast<uint8_t>(level); });
+  return group;
+}
+
+}  // namespace
+
+float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
+  CHECK_EQ(static_cast<int64_t>(groups.size()),
+           CeilDiv(static_cast<int64_t>(row.size()), kInt4GroupSize));
+  float largest = 0;
+  for (const float value : row) largest = std::max(largest, std::fabs(value));
+  if (largest == 0) {
+    std::ranges::fill(groups, Int4Group{});
+    return 1;
+  }
+  // As large as a float can be its reciprocal, so that both are normal numbers.
+  const int exponent = std::clamp(std::ilogb(largest), -125, 125);
+  const float scale = std::ldexp(1.0f, exponent), inverse = std::ldexp(1.0f, -exponent);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    Values v = {};
+    const auto part = row.subspan(g * v.size(), std::min(v.size(), row.size() - g * v.size()));
+    std::ranges::transform(part, v.begin(), [&](float value) { return value * inverse; });
+    groups[g] = QuantizeGroup(v);
+  }
+  return scale;
+}
+
+}  // namespace aril::kernels

@@ -1,0 +1,31 @@
+// Rows of weights in four bits.
+
+#ifndef ARIL_KERNELS_GEMM_INT4_WEIGHTS_H_
+#define ARIL_KERNELS_GEMM_INT4_WEIGHTS_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "kernels/gemm/gemm_tile.h"
+#include "tensor/dtype.h"
+
+namespace aril::kernels {
+
+// Neighbours along K, each factor · (q − zero), times the scale of their row.
+struct Int4Group {
+  F16 factor;
+  uint8_t zero = 0;
+  std::array<uint8_t, kInt4GroupSize> q = {};  // below 16
+};
+
+// Rounds a row of finite values to `groups`, one for each kInt4GroupSize of them (the last filled
+// up with what stands for 0), and gives its scale: a power of two, so that factors are normal
+// numbers of FP16 whatever the magnitude of the row. Of each group, the squares of the differences
+// add up to no more than when its least and its largest value (or 0) are the ends of the range: the
+// better of two zero points is taken, with factors found by turns of rounding and of least squares.
+float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_GEMM_INT4_WEIGHTS_H_

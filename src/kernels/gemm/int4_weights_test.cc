@@ -1,0 +1,134 @@
+#include "kernels/gemm/int4_weights.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 5;
+
+struct Rounded {
+  float scale = 0;
+  std::vector<Int4Group> groups;
+
+  double Value(size_t k) const {
+    const Int4Group& group = groups[k / kInt4GroupSize];
+    return double{scale} * ToFloat(group.factor) * (group.q[k % kInt4GroupSize] - group.zero);
+  }
+};
+
+Rounded Round(const std::vector<float>& row) {
+  Rounded rounded;
+  rounded.groups.resize((row.size() + kInt4GroupSize - 1) / kInt4GroupSize);
+  rounded.scale = QuantizeToInt4(row, rounded.groups);
+  return rounded;
+}
+
+double SquaredError(const std::vector<float>& row, const Rounded& rounded, size_t first,
+                    size_t count) {
+  double sum = 0;
+  for (size_t k = first; k < first + count; ++k) sum += std::pow(row[k] - rounded.Value(k), 2);
+  return sum;
+}
+
+// The same group by its range alone, with the better of two zero points.
+double SquaredErrorOfTheRange(const std::vector<float>& row, size_t first, size_t count) {
+  double low = 0, high = 0;
+  for (size_t k = first; k < first + count; ++k) {
+    low = std::min(low, double{row[k]});
+    high = std::max(high, double{row[k]});
+  }
+  const double factor = (high - low) / 15;
+  double best = std::numeric_limits<double>::infinity();
+  for (const double zero : {std::floor(-low / factor), std::ceil(-low / factor)}) {
+    double sum = 0;
+    for (size_t k = first; k < first + count; ++k) {
+      const double q = std::clamp(std::round(row[k] / factor + zero), 0.0, 15.0);
+      sum += std::pow(row[k] - factor * (q - zero), 2);
+    }
+    best = std::min(best, sum);
+  }
+  return best;
+}
+
+TEST(Int4Weights, AreAtLeastAsCloseAsByTheRangeOfAGroup) {
+  std::mt19937_64 random(kSeed);
+  std::student_t_distribution<float> values(4.0f);  // with outliers, as models have them
+  double all = 0, of_range = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::vector<float> row(100);
+    for (float& value : row) value = values(random) * 0.02f;
+    const Rounded rounded = Round(row);
+    for (const auto& [first, count] :
+         {std::pair<size_t, size_t>{0, 32}, {32, 32}, {64, 32}, {96, 4}}) {
+      const double error = SquaredError(row, rounded, first, count);
+      const double by_range = SquaredErrorOfTheRange(row, first, count);
+      // An FP16's factor is off by 2^-11 at most: by 15 steps of it at the ends, 32 times.
+      const double step =
+          double{rounded.scale} * ToFloat(rounded.groups[first / kInt4GroupSize].factor);
+      EXPECT_LE(error, by_range * 1.02 + 32 * std::pow(step * 15 / 2048, 2)) << "seed " << kSeed;
+      all += error;
+      of_range += by_range;
+    }
+  }
+  EXPECT_LT(all, 0.97 * of_range);
+}
+
+TEST(Int4Weights, AreExactWhereFourBitsAre) {
+  // Whole steps from −5 to 10.
+  std::vector<float> row;
+  for (int k = 0; k < 32; ++k) row.push_back(static_cast<float>(k % 16 - 5) * 0.25f);
+  const Rounded rounded = Round(row);
+  EXPECT_EQ(rounded.groups[0].zero, 5);
+  for (size_t k = 0; k < row.size(); ++k) EXPECT_EQ(rounded.Value(k), row[k]) << k;
+}
+
+TEST(Int4Weights, AGroupOfOneSignKeepsZero) {
+  const Rounded positive = Round({3, 1.4f, 0.2f});
+  EXPECT_EQ(positive.groups[0].zero, 0);
+  EXPECT_NEAR(positive.Value(0), 3, 0.01);
+  const Rounded negative = Round({-3, -1.4f, -0.2f});
+  EXPECT_EQ(negative.groups[0].zero, 15);
+  EXPECT_NEAR(negative.Value(0), -3, 0.01);
+}
+
+TEST(Int4Weights, ZerosAreZero) {
+  for (const std::vector<float>& row :
+       {std::vector<float>(40, 0.0f), std::vector<float>(1, -0.0f)}) {
+    const Rounded rounded = Round(row);
+    for (size_t k = 0; k < row.size(); ++k) EXPECT_EQ(rounded.Value(k), 0);
+  }
+  // A group of zeros beside another; and one that FP16 holds nothing of beside the first.
+  std::vector<float> row(96, 0.0f);
+  row[0] = 1;
+  row[64] = 1e-12f;
+  const Rounded rounded = Round(row);
+  for (size_t k = 1; k < row.size(); ++k) EXPECT_NEAR(rounded.Value(k), 0, 1e-12) << k;
+}
+
+TEST(Int4Weights, AreAsGoodAtAnyMagnitude) {
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<float> values;
+  std::vector<float> row(64);
+  for (float& value : row) value = values(random);
+  const Rounded plain = Round(row);
+  for (const int exponent : {-130, -100, -20, 20, 100, 122}) {
+    std::vector<float> other = row;
+    for (float& value : other) value = std::ldexp(value, exponent);
+    const Rounded rounded = Round(other);
+    for (size_t k = 0; k < row.size(); ++k) {
+      // Below the normal numbers the values themselves are rounded.
+      EXPECT_NEAR(std::ldexp(rounded.Value(k), -exponent), plain.Value(k),
+                  exponent < -120 ? 0.05 : 0)
+          << exponent;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace aril::kernels

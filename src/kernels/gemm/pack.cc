@@ -1,0 +1,158 @@
+// Of gemm.h: packing W.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_layout.h"
+#include "kernels/gemm/int4_weights.h"
+
+namespace aril::kernels {
+namespace {
+
+// Rows of W as the packer walks them.
+struct SourceRow {
+  const TensorView* part;
+  int64_t row;
+};
+
+// What packing a block of columns writes, of the columns from its first on.
+struct BlockOut {
+  uint32_t* words;
+  float* scales;  // of bytes and of four bits
+  int32_t* sums;  // of bytes
+};
+
+constexpr float kLargestByte = 127;
+
+// The factor that makes bytes of a row of W: its largest magnitude over 127. 0 for a row of zeros.
+float ByteScale(const SourceRow& row, int64_t k, std::span<float> scratch) {
+  CopyAsFloat(*row.part, row.row * k, k, scratch.data());
+  float largest = 0;
+  for (const float value : scratch) largest = std::max(largest, std::fabs(value));
+  return largest / kLargestByte;
+}
+
+// Adds the bytes to `*sum`.
+void QuantizeWeights(std::span<const float> values, float scale, int8_t* out, int32_t* sum) {
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float q = std::clamp(std::nearbyint(values[i] * inverse), -kLargestByte, kLargestByte);
+    out[i] = static_cast<int8_t>(q);
+    *sum += out[i];
+  }
+}
+
+// Where a k group of a column lies in a block of W.
+int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
+  if (kernel.layout == GemmKernel::Layout::kPanels) return group * kernel.block_cols + col;
+  const int64_t step = group / kGemmAmxGroups, row = group % kGemmAmxGroups;
+  const int64_t tile = step * (kernel.block_cols / kGemmAmxCols) + col / kGemmAmxCols;
+  return (tile * kGemmAmxGroups + row) * kGemmAmxCols + col % kGemmAmxCols;
+}
+
+// Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
+// in the cache from row to row.
+void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
+               WeightFormat format, const BlockOut& out) {
+  constexpr int64_t kStretchGroups = 64;
+  const int64_t group = format == WeightFormat::kInt8 ? 4 : format == WeightFormat::kBF16 ? 2 : 1;
+  if (format == WeightFormat::kInt8) {
+    std::vector<float> values(static_cast<size_t>(k));
+    for (size_t c = 0; c < rows.size(); ++c) out.scales[c] = ByteScale(rows[c], k, values);
+  }
+  for (int64_t first = 0; first < k; first += kStretchGroups * group) {
+    const int64_t count = std::min(kStretchGroups * group, k - first);
+    for (size_t c = 0; c < rows.size(); ++c) {
+      uint32_t groups[kStretchGroups] = {};
+      const int64_t element = rows[c].row * k + first;
+      if (format == WeightFormat::kF32) {
+        CopyAsFloat(*rows[c].part, element, count, reinterpret_cast<float*>(groups));
+      } else if (format == WeightFormat::kBF16) {
+        CopyAsBF16(*rows[c].part, element, count, reinterpret_cast<BF16*>(groups));
+      } else {
+        float values[4 * kStretchGroups];
+        CopyAsFloat(*rows[c].part, element, count, values);
+        QuantizeWeights({values, static_cast<size_t>(count)}, out.scales[c],
+                        reinterpret_cast<int8_t*>(groups), &out.sums[c]);
+      }
+      for (int64_t g = 0; g < CeilDiv(count, group); ++g) {
+        out.words[OffsetInBlock(kernel, first / group + g, static_cast<int64_t>(c))] = groups[g];
+      }
+    }
+  }
+}
+
+// A row's groups as column `col` of a block.
+void WriteInt4Column(std::span<const Int4Group> groups, int64_t block_cols, int64_t col,
+                     uint32_t* words) {
+  constexpr int64_t kWords = kInt4GroupSize / 8;
+  for (const Int4Group& group : groups) {
+    for (int64_t word = 0; word < kWords; ++word) {
+      uint8_t bytes[4];
+      const uint8_t* low = group.q.data() + 8 * word;
+      for (int i = 0; i < 4; ++i) bytes[i] = static_cast<uint8_t>(low[i] | low[i + 4] << 4);
+      std::memcpy(&words[word * block_cols + col], bytes, sizeof(bytes));
+    }
+    auto* const factors = reinterpret_cast<std::byte*>(words + kWords * block_cols);
+    std::byte* const zeros = factors + block_cols * static_cast<int64_t>(sizeof(F16));
+    std::memcpy(factors + col * static_cast<int64_t>(sizeof(F16)), &group.factor, sizeof(F16));
+    zeros[col] = std::byte{group.zero};
+    words += block_cols * kInt4GroupBytes / 4;
+  }
+}
+
+void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
+                   const BlockOut& out) {
+  std::vector<float> values(static_cast<size_t>(k));
+  std::vector<Int4Group> groups(static_cast<size_t>(CeilDiv(k, kInt4GroupSize)));
+  for (size_t c = 0; c < rows.size(); ++c) {
+    CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());
+    out.scales[c] = QuantizeToInt4(values, groups);
+    WriteInt4Column(groups, kernel.block_cols, static_cast<int64_t>(c), out.words);
+  }
+}
+
+}  // namespace
+
+PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, WeightFormat format) {
+  CHECK(!parts.empty());
+  const GemmKernel& kernel = KernelFor(context, format);
+  PackedMatrix packed{.isa = context.isa(), .format = format, .k = parts[0].shape.at(1)};
+  std::vector<SourceRow> rows;
+  for (const TensorView& part : parts) {
+    CHECK_EQ(part.shape.at(1), packed.k);
+    for (int64_t r = 0; r < part.shape[0]; ++r) rows.push_back({&part, r});
+  }
+  packed.n = static_cast<int64_t>(rows.size());
+  const int64_t block_cols = kernel.block_cols;
+  const int64_t block_words = BlockWords(kernel, XWords(packed.k, format, kernel));
+  const int64_t blocks = CeilDiv(packed.n, block_cols);
+  packed.data = Buffer(static_cast<size_t>(blocks * block_words) * 4);
+  if (RoundsActivations(format)) packed.scales.resize(rows.size());
+  if (format == WeightFormat::kInt8) {
+    CHECK_LE(packed.k, kMaxInt8Depth);
+    packed.sums.resize(rows.size());
+  }
+  context.threads().ParallelFor(blocks, [&](int64_t block) {
+    const int64_t first = block * block_cols;
+    const auto block_rows = std::span(rows).subspan(
+        static_cast<size_t>(first), static_cast<size_t>(std::min(block_cols, packed.n - first)));
+    const BlockOut out{packed.data.as<uint32_t>() + block * block_words,
+                       packed.scales.empty() ? nullptr : packed.scales.data() + first,
+                       packed.sums.empty() ? nullptr : packed.sums.data() + first};
+    if (format == WeightFormat::kInt4) {
+      PackInt4Block(kernel, block_rows, packed.k, out);
+    } else {
+      PackBlock(kernel, block_rows, packed.k, format, out);
+    }
+  });
+  return packed;
+}
+
+}  // namespace aril::kernels

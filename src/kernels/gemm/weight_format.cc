@@ -1,0 +1,47 @@
+#include "kernels/gemm/weight_format.h"
+
+#include "base/check.h"
+#include "kernels/gemm/gemm_tile.h"
+
+namespace aril::kernels {
+
+std::string_view Name(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return "f32";
+    case WeightFormat::kBF16:
+      return "bf16";
+    case WeightFormat::kInt8:
+      return "int8";
+    case WeightFormat::kInt4:
+      return "int4";
+  }
+  return "";
+}
+
+std::ostream& operator<<(std::ostream& out, WeightFormat format) { return out << Name(format); }
+
+WeightFormat FormatOf(DType dtype) {
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  return dtype == DType::kF32 ? WeightFormat::kF32 : WeightFormat::kBF16;
+}
+
+double BytesPerWeight(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kF32:
+      return 4;
+    case WeightFormat::kBF16:
+      return 2;
+    case WeightFormat::kInt8:
+      return 1;
+    case WeightFormat::kInt4:
+      return static_cast<double>(kInt4GroupBytes) / static_cast<double>(kInt4GroupSize);
+  }
+  return 0;
+}
+
+bool RoundsActivations(WeightFormat format) {
+  return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
+}
+
+}  // namespace aril::kernels

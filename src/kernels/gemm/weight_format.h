@@ -1,0 +1,36 @@
+// How the weights of a matrix are kept for products on the CPU.
+
+#ifndef ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
+#define ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
+
+#include <ostream>
+#include <string_view>
+
+#include "tensor/dtype.h"
+
+namespace aril::kernels {
+
+enum class WeightFormat {
+  kF32,
+  kBF16,
+  kInt8,  // bytes, with a factor for each row
+  kInt4,  // four bits, with a factor and a zero point for each kInt4GroupSize of a row
+};
+
+// "f32", "bf16", "int8", "int4".
+std::string_view Name(WeightFormat format);
+std::ostream& operator<<(std::ostream& out, WeightFormat format);
+
+// That of F32 or BF16 as it is.
+WeightFormat FormatOf(DType dtype);
+
+// Of a large matrix: what lies beside each row is not counted.
+double BytesPerWeight(WeightFormat format);
+
+// Whether rows of x are rounded to bytes when they are multiplied, and may be F32 or BF16; else x
+// has the type of W.
+bool RoundsActivations(WeightFormat format);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
