@@ -12,7 +12,6 @@
 #include "apps/bench_kernel_work.h"
 #include "kernels/cpu/context.h"
 #include "spec/model_spec.h"
-#include "tensor/dtype.h"
 
 namespace aril {
 
@@ -22,7 +21,7 @@ struct KernelCase {
   std::function<void()> run;
 };
 
-// Weights of `size` in `dtype` (BF16 or I8) against BF16 rows: the rows are packed, or rounded to
+// Weights of `size` in `format` (not F32) against BF16 rows: the rows are packed, or rounded to
 // bytes, in each call.
 std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize& size,
                                   kernels::WeightFormat format, const std::vector<int64_t>& rows,

@@ -24,7 +24,7 @@ bool Has(const std::string& device, const std::string& kernel) {
 }
 
 // Of products on the CPU.
-kernels::WeightFormat FormatOf(const std::string& kernel) {
+kernels::WeightFormat ProductFormat(const std::string& kernel) {
   if (kernel == "gemm-int8") return kernels::WeightFormat::kInt8;
   if (kernel == "gemm-int4") return kernels::WeightFormat::kInt4;
   return kernels::WeightFormat::kBF16;
@@ -72,8 +72,8 @@ class Bench {
       return;
     }
     for (const MatrixSize& size : LayerProducts(spec)) {
-      RunGroup(shape,
-               GemmCases(context_, size, FormatOf(kernel), options_.rows, options_.cold_bytes));
+      RunGroup(shape, GemmCases(context_, size, ProductFormat(kernel), options_.rows,
+                                options_.cold_bytes));
     }
   }
 

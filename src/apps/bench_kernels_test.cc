@@ -102,6 +102,9 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   options.kernels = {"gemm-int8"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
               HasSubstr("--kernel gemm-int8: there is none for --device cuda"));
+  options.kernels = {"gemm-int4"};
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel gemm-int4: there is none for --device cuda"));
   options = SmallOptions();
   options.kernels = {"experts"};
   EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),

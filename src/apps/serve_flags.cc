@@ -143,9 +143,8 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--device", runner.device, "auto (the GPU if there is one), cpu or cuda");
   AddFlag(app, "--dtype", runner.dtype, "auto, float32, bfloat16, or float16 on a GPU");
   AddFlag(app, "--quantization", runner.quantization,
-          "Of the base model's matrices: none, int8 or int4 (a half or a third of the memory; not "
-          "quite "
-          "the same answers)");
+          "Of the base model's matrices: none, int8 or int4 (less memory; not quite the same "
+          "answers)");
   AddFlag(app, "--isa", runner.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
   AddSizeFlag(
       app, "--pool-bytes", runner.pool_bytes,

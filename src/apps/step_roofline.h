@@ -40,7 +40,7 @@ struct OperatorCost {
   double seconds = 0;  // at the limits
 };
 
-// How numbers are kept.
+// How numbers are kept: F32 or BF16; the layers' matrices and lm_head also in fewer bits.
 struct StepFormats {
   kernels::WeightFormat layers = kernels::WeightFormat::kBF16;
   kernels::WeightFormat lm_head = kernels::WeightFormat::kBF16;

@@ -291,8 +291,8 @@ kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quant
   using kernels::WeightFormat;
   if (role == MatrixRole::kLayer && quantization == Quantization::kInt8) return WeightFormat::kInt8;
   if (role == MatrixRole::kLayer && quantization == Quantization::kInt4) return WeightFormat::kInt4;
-  if (role == MatrixRole::kLmHead && quantization == Quantization::kInt4)
-    return WeightFormat::kInt8;
+  const bool is_head_in_bytes = quantization == Quantization::kInt4;
+  if (role == MatrixRole::kLmHead && is_head_in_bytes) return WeightFormat::kInt8;
   return kernels::FormatOf(dtype);
 }
 

@@ -38,7 +38,7 @@ struct LocalRunnerOptions {
   std::string dtype = "auto";             // auto, float32, bfloat16, float16
   std::string quantization = "none";      // none, int8, int4
   std::string device = "cpu";             // auto, cpu, cuda
-  std::string isa = "auto";               // auto, portable, avx2, avx512
+  std::string isa = "auto";               // auto, portable, avx2, avx512, amx
   int threads = 0;                        // 0: one per core
   int64_t max_num_seqs = 32;
   int64_t max_num_batched_tokens = 512;

@@ -185,27 +185,34 @@ ARIL_INLINE Vf DotBytes(Vu a, Vu b, Vf acc) {
 #endif
 }
 
-// The same, where the unsigned bytes are below 16: products of two neighbours fit 16 bits.
+// The same, of up to 32 products for each lane, where the unsigned bytes are below 16: the sums fit
+// 16 bits, and lie in halves of lanes until TotalOfSmall adds these up.
 ARIL_INLINE Vf DotSmallBytes(Vu a, Vu b, Vf acc) {
 #if !defined(__AVX512BF16__) && defined(__AVX2__)
   const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
-  return (Vf)((Vi)acc + (Vi)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  return (Vf)_mm256_add_epi16((__m256i)acc, pairs);
 #else
   return DotBytes(a, b, acc);
 #endif
 }
-
-// The product of the low halves of lane i, taken as signed 16-bit integers; the high halves of `a`
-// are zero. An integer in the bits of a float, as above.
-ARIL_INLINE Vf MultiplyHalves(Vu a, Vu b) {
-#if defined(__AVX512BF16__)
-  Vf product = {};
-  asm("vpdpwssd %2, %1, %0" : "+v"(product) : "v"(a), "v"(b));
-  return product;
-#elif defined(__AVX2__)
-  return (Vf)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+ARIL_INLINE Vf TotalOfSmall(Vf acc) {
+#if !defined(__AVX512BF16__) && defined(__AVX2__)
+  return (Vf)_mm256_madd_epi16((__m256i)acc, _mm256_set1_epi16(1));
 #else
-  return (Vf)((Vi)a * ((Vi)(b << 16) >> 16));
+  return acc;
+#endif
+}
+
+// acc[i] + the product of the low halves of lane i, taken as signed 16-bit integers; the high
+// halves of `a` are zero.
+ARIL_INLINE Vf AddProductOfHalves(Vu a, Vu b, Vf acc) {
+#if defined(__AVX512BF16__)
+  asm("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+  return acc;
+#elif defined(__AVX2__)
+  return (Vf)((Vi)acc + (Vi)_mm256_madd_epi16((__m256i)a, (__m256i)b));
+#else
+  return (Vf)((Vi)acc + (Vi)a * ((Vi)(b << 16) >> 16));
 #endif
 }
 

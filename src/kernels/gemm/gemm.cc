@@ -1,7 +1,6 @@
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>

@@ -1,12 +1,11 @@
 // Dense matrix product with pre-packed weights: y = x · Wᵀ (+ bias).
 //
-// The sum over K is taken in order with one fp32 accumulator per output, so that a row's result is
-// bitwise the same whatever rows share the call, however many threads run it.
+// The sum over K is taken in order with one accumulator per output, in fp32 or of integers, so that
+// a row's result is bitwise the same whatever rows share the call, however many threads run it.
 //
-// Packed layout: [ceil(N / block_cols)] blocks of k groups × block_cols groups of 4 bytes (one
-// float, two BF16 or four bytes that are neighbours along K); missing columns and the rest of the
-// last group are zero. block_cols, and how a block lies in itself, depend on the instruction set
-// and the format (gemm_tile.h).
+// Packed layout: ceil(N / block_cols) blocks of columns; missing columns and what K lacks of a
+// multiple are zero. block_cols, and how a block lies in itself, depend on the instruction set and
+// the format (GemmKernel::Layout).
 //
 // Weights of 8 bits: W[n][k] = scale[n] · q[n][k] with |q| ≤ 127, rounded to nearest when packed.
 // Each row of x is rounded in the same way when it is multiplied, x[r][k] = s[r] · p[r][k]; the

@@ -111,10 +111,22 @@ ARIL_INLINE void StoreUpTo(float* p, Vf v, int64_t n) {
   n >= kLanes ? Store(p, v) : StorePartial(p, v, n);
 }
 
+// Writes a row of y; the sums are floats.
+ARIL_INLINE void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
+  float* y = b.y + row * b.y_stride;
+  for (int64_t col = 0; col < b.cols; col += kLanes) {
+    const int64_t n = Min(kLanes, b.cols - col);
+    Vf v = Load(sums + col);
+    if (b.col_scales != nullptr) v = v * LoadUpTo(b.col_scales + col, n);
+    if (b.bias != nullptr) v = v + LoadUpTo(b.bias + col, n);
+    StoreUpTo(y + col, v, n);
+  }
+}
+
 // What rounding values to bytes needs to know of them.
 struct ByteRange {
   float scale;    // the largest magnitude over 127; not finite if a value is not
-  float inverse;  // 0 if there is nothing that can be rounded
+  float inverse;  // 0 if there is nothing that can be rounded: zeros, or so small that it overflows
 };
 
 template <typename T>
@@ -131,8 +143,9 @@ ARIL_INLINE ByteRange RangeOf(const T* x, int64_t size) {
     if (has_nan[lane] != 0) absmax = __builtin_nanf("");
   }
   // Nothing that is not finite is converted: its product would be whatever the instruction gives.
-  const bool is_usable = absmax > 0.0f && absmax <= __FLT_MAX__;
-  return {absmax / 127.0f, is_usable ? 127.0f / absmax : 0.0f};
+  const float inverse = 127.0f / absmax;
+  const bool is_usable = absmax <= __FLT_MAX__ && inverse <= __FLT_MAX__;
+  return {absmax / 127.0f, is_usable ? inverse : 0.0f};
 }
 
 // Integers nearest to `n` values times the inverse; zeros if that is 0.

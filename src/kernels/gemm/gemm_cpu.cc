@@ -83,16 +83,6 @@ struct Groups {
   }
 };
 
-void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
-  float* y = b.y + row * b.y_stride;
-  for (int64_t col = 0; col < b.cols; col += kLanes) {
-    const int64_t n = Min(kLanes, b.cols - col);
-    Vf v = Load(sums + col);
-    if (b.bias != nullptr) v = v + LoadUpTo(b.bias + col, n);
-    StoreUpTo(y + col, v, n);
-  }
-}
-
 // The bytes of x stand for themselves minus the offset.
 void WriteByteRow(const GemmBlock& b, const float* sums, int64_t row) {
   float* y = b.y + row * b.y_stride;

@@ -31,7 +31,9 @@ struct Nibbles {
   static constexpr int64_t kXWords = kInt4XWords;
   static constexpr int64_t kWWords = kBlockCols * kInt4GroupBytes / 4;
   static constexpr int64_t kAheadSteps = 4;  // 5 KiB with AVX-512
-  ARIL_INLINE bool LooksAhead(int64_t rows) { return rows == 1; }
+  ARIL_INLINE bool LooksAhead(int64_t rows) {
+    return rows == 1 && TileVectors(rows) == kBlockVectors;  // else it walks a chunk several times
+  }
   ARIL_INLINE int64_t ChunkSteps(int64_t) { return 16; }  // 19 KiB with AVX-512
 
   // kRows rows of one group and kVectors vectors of columns from `col` on.
@@ -40,15 +42,7 @@ struct Nibbles {
                             Vf (&acc)[kRows][kVectors]) {
     const auto* factors = (const uint16_t*)(w + kPairs * kBlockCols);
     const auto* zeros = (const uint8_t*)(factors + kBlockCols);
-    Vf sum[kRows][kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const Vu zero = WidenBytes(zeros + col + v * kLanes);
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-        sum[r][v] = MultiplyHalves(zero, x[kInt4XSum * kRows + r] - Vu{});
-      }
-    }
+    Vf sum[kRows][kVectors] = {};
 #pragma GCC unroll 4
     for (int pair = 0; pair < kPairs; ++pair) {
       Vu low[kVectors], high[kVectors];
@@ -73,11 +67,14 @@ struct Nibbles {
     }
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
+      const Vu zero = WidenBytes(zeros + col + v * kLanes);
       const Vf factor = LoadF16(factors + col + v * kLanes);
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
+        const Vf total =
+            AddProductOfHalves(zero, x[kInt4XSum * kRows + r] - Vu{}, TotalOfSmall(sum[r][v]));
         const Vf s = Set(__builtin_bit_cast(float, x[kInt4XFactor * kRows + r]));
-        acc[r][v] = Fma(FromInts(sum[r][v]), s * factor, acc[r][v]);
+        acc[r][v] = Fma(FromInts(total), s * factor, acc[r][v]);
       }
     }
   }
@@ -110,16 +107,6 @@ struct Nibbles {
     }
   }
 };
-
-void WriteRow(const GemmBlock& b, const float* sums, int64_t row) {
-  float* y = b.y + row * b.y_stride;
-  for (int64_t col = 0; col < b.cols; col += kLanes) {
-    const int64_t n = Min(kLanes, b.cols - col);
-    Vf v = Load(sums + col) * LoadUpTo(b.col_scales + col, n);
-    if (b.bias != nullptr) v = v + LoadUpTo(b.bias + col, n);
-    StoreUpTo(y + col, v, n);
-  }
-}
 
 template <typename T>
 void Quantize(const QuantizeGroups& row) {

@@ -7,17 +7,9 @@ namespace aril::kernels {
 
 const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format) {
   const CpuKernels& kernels = context.kernels();
-  switch (format) {
-    case WeightFormat::kF32:
-      return kernels.gemm_f32;
-    case WeightFormat::kBF16:
-      return kernels.gemm_bf16;
-    case WeightFormat::kInt8:
-      return kernels.gemm_int8;
-    case WeightFormat::kInt4:
-      break;
-  }
-  return kernels.gemm_int4;
+  if (format == WeightFormat::kInt4) return kernels.gemm_int4;
+  if (format == WeightFormat::kInt8) return kernels.gemm_int8;
+  return format == WeightFormat::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
 }
 
 int64_t XWords(int64_t k, WeightFormat format, const GemmKernel& kernel) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
-#include "kernels/gemm/int4_weights.h"
+#include "kernels/gemm/int4_test_support.h"
 #include "kernels/test_support.h"
 
 namespace aril::kernels {
@@ -259,14 +259,7 @@ TEST(Gemm, OfRoundedRowsZerosAreZeroAndWhatIsNotFiniteStaysSo) {
 std::vector<double> Int4Values(const TestMatrix& w, int64_t n) {
   std::vector<float> row(static_cast<size_t>(w.view().cols));
   CopyAsFloat(DenseView(w), n * w.view().cols, w.view().cols, row.data());
-  std::vector<Int4Group> groups((row.size() + kInt4GroupSize - 1) / kInt4GroupSize);
-  const double scale = QuantizeToInt4(row, groups);
-  std::vector<double> values;
-  for (size_t k = 0; k < row.size(); ++k) {
-    const Int4Group& group = groups[k / kInt4GroupSize];
-    values.push_back(scale * ToFloat(group.factor) * (group.q[k % kInt4GroupSize] - group.zero));
-  }
-  return values;
+  return Int4Row(row).Values();
 }
 
 // Of row r of x and what four bits stand for in a row of W, in doubles: the product, and how far
@@ -335,7 +328,7 @@ TEST(GemmInt4, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
     ThreadPool one(1), three(3);
     CpuContext alone(one, isa), shared(three, isa);
     const PackedMatrix packed = Pack(alone, {DenseView(w)}, WeightFormat::kInt4);
-    for (const int64_t rows : {int64_t{2}, int64_t{5}, int64_t{16}, kRows}) {
+    for (const int64_t rows : {int64_t{2}, int64_t{3}, int64_t{4}, int64_t{17}, kRows}) {
       Gemm(shared, x.view().Rows(0, rows), packed, nullptr, batch.floats().Rows(0, rows));
       for (int64_t r = 0; r < rows; ++r) {
         Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
@@ -346,21 +339,57 @@ TEST(GemmInt4, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   }
 }
 
-// Sums of a group at their largest: 32 · 15 · 127, by either sign of x.
+// Sums of a group at their largest, 32 · 15 · 127: of weights of either sign (all of their zero
+// point's making, or nothing of it), by either sign of x.
 TEST(GemmInt4, TheLargestProductsOfAGroupAreExact) {
   ThreadPool threads(1);
-  // A factor of 1 / 8: zero point 0, and all but the first the largest that there is.
-  std::vector<float> weights(64, 1.875f);
-  const TensorView w{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, {1, 64}};
+  for (const float weight : {1.875f, -1.875f}) {
+    const std::vector<float> weights(64, weight);
+    const TensorView w{reinterpret_cast<const std::byte*>(weights.data()), DType::kF32, {1, 64}};
+    for (const Isa isa : AvailableIsas()) {
+      CpuContext context(threads, isa);
+      const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt4);
+      for (const float sign : {1.0f, -1.0f}) {
+        const std::vector<float> x(64, sign * 127);
+        float y = 0;
+        Gemm(context, {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, 64, 64},
+             packed, nullptr, {&y, 1, 1, 1});
+        EXPECT_EQ(y, sign * 64 * 127 * weight) << isa;
+      }
+    }
+  }
+}
+
+// Rows of which some are too small for the reciprocal of their factor, or not finite, share a batch
+// with others, whose bits they do not change.
+TEST(Gemm, RoundedRowsThatAreTinyOrNotFiniteChangeNoOther) {
+  std::mt19937_64 random(kSeed);
+  ThreadPool threads(1);
+  constexpr int64_t kN = 20, kK = 100, kRows = 5;
+  const TestMatrix w(DType::kF32, kN, kK, 1.0, random, 0);
+  const TestMatrix x(DType::kF32, kRows, kK, 1.0, random);
+  TestMatrix changed(DType::kF32, kRows, kK, 1.0, random);
+  for (int64_t r = 0; r < kRows; ++r) {
+    const float tiny = r == 1 ? 1e-37f : 1;
+    for (int64_t k = 0; k < kK; ++k) changed.Set(r, k, x.view().At(r, k) * tiny);
+  }
+  changed.Set(3, 40, NAN);
+  const TestMatrix plain(DType::kF32, kRows, kN, 1.0, random);
+  const TestMatrix y(DType::kF32, kRows, kN, 1.0, random);
   for (const Isa isa : AvailableIsas()) {
     CpuContext context(threads, isa);
-    const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt4);
-    for (const float sign : {1.0f, -1.0f}) {
-      const std::vector<float> x(64, sign * 127);
-      float y = 0;
-      Gemm(context, {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, 64, 64}, packed,
-           nullptr, {&y, 1, 1, 1});
-      EXPECT_EQ(y, sign * 64 * 127 * 1.875f) << isa;
+    for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+      const PackedMatrix packed = Pack(context, {DenseView(w)}, format);
+      Gemm(context, x.view(), packed, nullptr, plain.floats());
+      Gemm(context, changed.view(), packed, nullptr, y.floats());
+      for (const int64_t r : {0, 2, 4}) {
+        EXPECT_TRUE(BitwiseEqual(y.floats().row(r), plain.floats().row(r), kN * sizeof(float)))
+            << isa << " " << format << " row " << r;
+      }
+      for (int64_t n = 0; n < kN; ++n) {
+        EXPECT_NEAR(y.floats().row(1)[n], 0, 1e-34) << isa << " " << format;
+        EXPECT_TRUE(std::isnan(y.floats().row(3)[n])) << isa << " " << format;
+      }
     }
   }
 }

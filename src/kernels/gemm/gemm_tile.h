@@ -116,11 +116,9 @@ struct GemmKernel {
     // kGemmAmxCols], so that what a tile reads from memory is one piece of it.
     kAmxTiles,
     // Of x as kPanels. A block of W is group after group of kInt4GroupSize along K, each
-    // - [kInt4GroupSize / 8, block_cols] words: in the low halves of their bytes four weights, in
-    // the
-    //   high halves the next four,
-    // - [block_cols] FP16: the factors,
-    // - [block_cols] bytes: the zero points.
+    // words [kInt4GroupSize / 8, block_cols], with four weights in the low halves of their bytes
+    // and the next four in the high halves; factors in FP16, [block_cols]; and zero points in
+    // bytes, [block_cols].
     kNibblePanels,
   };
   GemmBlockFunction run;

@@ -63,10 +63,12 @@ Int4Group QuantizeGroup(const Values& v) {
   const float low = std::min(0.0f, *std::ranges::min_element(v));
   const float high = std::max(0.0f, *std::ranges::max_element(v));
   if (low == high) return group;
-  const float factor = (high - low) / kMostLevels, zero = -low / factor;
+  const float factor = (high - low) / kMostLevels, zero = std::min(-low / factor, kMostLevels);
   Fit fit = FitWithZero(v, factor, std::floor(zero));
-  const Fit other = FitWithZero(v, factor, std::min(std::ceil(zero), kMostLevels));
-  if (other.gain > fit.gain) fit = other;
+  if (const float above = std::ceil(zero); above != fit.zero) {
+    const Fit other = FitWithZero(v, factor, above);
+    if (other.gain > fit.gain) fit = other;
+  }
   group.factor = ToF16(fit.factor);
   group.zero = static_cast<uint8_t>(fit.zero);
   const float rounded = ToFloat(group.factor);
@@ -92,8 +94,10 @@ float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
     std::ranges::fill(groups, Int4Group{});
     return 1;
   }
-  // As large as a float can be its reciprocal, so that both are normal numbers.
-  const int exponent = std::clamp(std::ilogb(largest), -125, 125);
+  // Below 2^kTop: a factor that least squares find is at most √kInt4GroupSize times as large as the
+  // largest value, and FP16 ends at 2^16. The scale and its reciprocal are normal numbers.
+  constexpr int kTop = 12;
+  const int exponent = std::clamp(std::ilogb(largest) + 1 - kTop, -125, 125);
   const float scale = std::ldexp(1.0f, exponent), inverse = std::ldexp(1.0f, -exponent);
   for (size_t g = 0; g < groups.size(); ++g) {
     Values v = {};

@@ -20,10 +20,10 @@ struct Int4Group {
 };
 
 // Rounds a row of finite values to `groups`, one for each kInt4GroupSize of them (the last filled
-// up with what stands for 0), and gives its scale: a power of two, so that factors are normal
-// numbers of FP16 whatever the magnitude of the row. Of each group, the squares of the differences
-// add up to no more than when its least and its largest value (or 0) are the ends of the range: the
-// better of two zero points is taken, with factors found by turns of rounding and of least squares.
+// up with what stands for 0), and gives its scale: a power of two by which the largest value lies
+// high in what FP16 can hold, so that factors of groups 2^-20 beside it are still as exact as any.
+// Of a group, the least and the largest value (or 0) are the ends of the range at first; turns of
+// rounding and of least squares find better factors, for the better of two zero points.
 float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups);
 
 }  // namespace aril::kernels

@@ -1,35 +1,20 @@
 #include "kernels/gemm/int4_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/gemm/int4_test_support.h"
 
 namespace aril::kernels {
 namespace {
 
 constexpr uint64_t kSeed = 5;
 
-struct Rounded {
-  float scale = 0;
-  std::vector<Int4Group> groups;
-
-  double Value(size_t k) const {
-    const Int4Group& group = groups[k / kInt4GroupSize];
-    return double{scale} * ToFloat(group.factor) * (group.q[k % kInt4GroupSize] - group.zero);
-  }
-};
-
-Rounded Round(const std::vector<float>& row) {
-  Rounded rounded;
-  rounded.groups.resize((row.size() + kInt4GroupSize - 1) / kInt4GroupSize);
-  rounded.scale = QuantizeToInt4(row, rounded.groups);
-  return rounded;
-}
-
-double SquaredError(const std::vector<float>& row, const Rounded& rounded, size_t first,
+double SquaredError(const std::vector<float>& row, const Int4Row& rounded, size_t first,
                     size_t count) {
   double sum = 0;
   for (size_t k = first; k < first + count; ++k) sum += std::pow(row[k] - rounded.Value(k), 2);
@@ -63,7 +48,7 @@ TEST(Int4Weights, AreAtLeastAsCloseAsByTheRangeOfAGroup) {
   for (int i = 0; i < 200; ++i) {
     std::vector<float> row(100);
     for (float& value : row) value = values(random) * 0.02f;
-    const Rounded rounded = Round(row);
+    const Int4Row rounded = Int4Row(row);
     for (const auto& [first, count] :
          {std::pair<size_t, size_t>{0, 32}, {32, 32}, {64, 32}, {96, 4}}) {
       const double error = SquaredError(row, rounded, first, count);
@@ -83,16 +68,16 @@ TEST(Int4Weights, AreExactWhereFourBitsAre) {
   // Whole steps from −5 to 10.
   std::vector<float> row;
   for (int k = 0; k < 32; ++k) row.push_back(static_cast<float>(k % 16 - 5) * 0.25f);
-  const Rounded rounded = Round(row);
+  const Int4Row rounded = Int4Row(row);
   EXPECT_EQ(rounded.groups[0].zero, 5);
   for (size_t k = 0; k < row.size(); ++k) EXPECT_EQ(rounded.Value(k), row[k]) << k;
 }
 
 TEST(Int4Weights, AGroupOfOneSignKeepsZero) {
-  const Rounded positive = Round({3, 1.4f, 0.2f});
+  const Int4Row positive = Int4Row(std::vector<float>{3, 1.4f, 0.2f});
   EXPECT_EQ(positive.groups[0].zero, 0);
   EXPECT_NEAR(positive.Value(0), 3, 0.01);
-  const Rounded negative = Round({-3, -1.4f, -0.2f});
+  const Int4Row negative = Int4Row(std::vector<float>{-3, -1.4f, -0.2f});
   EXPECT_EQ(negative.groups[0].zero, 15);
   EXPECT_NEAR(negative.Value(0), -3, 0.01);
 }
@@ -100,15 +85,32 @@ TEST(Int4Weights, AGroupOfOneSignKeepsZero) {
 TEST(Int4Weights, ZerosAreZero) {
   for (const std::vector<float>& row :
        {std::vector<float>(40, 0.0f), std::vector<float>(1, -0.0f)}) {
-    const Rounded rounded = Round(row);
+    const Int4Row rounded = Int4Row(row);
     for (size_t k = 0; k < row.size(); ++k) EXPECT_EQ(rounded.Value(k), 0);
   }
   // A group of zeros beside another; and one that FP16 holds nothing of beside the first.
   std::vector<float> row(96, 0.0f);
   row[0] = 1;
   row[64] = 1e-12f;
-  const Rounded rounded = Round(row);
+  const Int4Row rounded = Int4Row(row);
   for (size_t k = 1; k < row.size(); ++k) EXPECT_NEAR(rounded.Value(k), 0, 1e-12) << k;
+}
+
+// Of a row whose groups lie far apart, each is rounded as well as the first.
+TEST(Int4Weights, AreAsGoodInAGroupAMillionTimesAsSmall) {
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<float> values;
+  std::vector<float> row(96);
+  for (size_t k = 0; k < 32; ++k) {
+    row[k] = values(random);
+    row[32 + k] = std::ldexp(row[k], -10);
+    row[64 + k] = std::ldexp(row[k], -20);
+  }
+  const Int4Row rounded(row);
+  for (size_t k = 0; k < 32; ++k) {
+    EXPECT_EQ(std::ldexp(rounded.Value(32 + k), 10), rounded.Value(k)) << k;
+    EXPECT_EQ(std::ldexp(rounded.Value(64 + k), 20), rounded.Value(k)) << k;
+  }
 }
 
 TEST(Int4Weights, AreAsGoodAtAnyMagnitude) {
@@ -116,11 +118,11 @@ TEST(Int4Weights, AreAsGoodAtAnyMagnitude) {
   std::normal_distribution<float> values;
   std::vector<float> row(64);
   for (float& value : row) value = values(random);
-  const Rounded plain = Round(row);
+  const Int4Row plain = Int4Row(row);
   for (const int exponent : {-130, -100, -20, 20, 100, 122}) {
     std::vector<float> other = row;
     for (float& value : other) value = std::ldexp(value, exponent);
-    const Rounded rounded = Round(other);
+    const Int4Row rounded = Int4Row(other);
     for (size_t k = 0; k < row.size(); ++k) {
       // Below the normal numbers the values themselves are rounded.
       EXPECT_NEAR(std::ldexp(rounded.Value(k), -exponent), plain.Value(k),
