@@ -280,7 +280,8 @@ std::pair<double, double> Int4Product(const ConstMatrix& x, int64_t r,
     }
     rounding += largest / 254 * of_weights;
   }
-  const auto roundings = static_cast<double>(x.cols / kInt4GroupSize + 5);
+  const int64_t groups = x.cols / kInt4GroupSize + 1;
+  const double roundings = static_cast<double>(groups) + 4;
   return {product, rounding * (1 + 1e-5) + roundings * 2 * kFloatEps * (magnitude + rounding + 1)};
 }
 
