@@ -45,10 +45,12 @@ constexpr int64_t kMaxTokenId = INT32_MAX;
 constexpr double kMinMultiplier = 1e-4;
 constexpr double kMaxMultiplier = 1e4;
 
+// Of a checkpoint that is quantized already: GPTQ, AWQ, bitsandbytes, FP8, …; the second by
+// compressed-tensors.
+constexpr std::string_view kQuantized[] = {"quantization_config", "compression_config"};
+
 // What stands here must be off: each changes the result and none is implemented.
 constexpr std::string_view kMustBeOff[] = {
-    "quantization_config",          // GPTQ, AWQ, bitsandbytes, FP8, …
-    "compression_config",           // the same, by compressed-tensors
     "mlp_bias",                     // Llama
     "text_config",                  // of a text model itself
     "per_layer_config",             // transformers 5: layers of different shapes
@@ -60,6 +62,12 @@ constexpr std::string_view kAttnSoftcap = "attn_logit_softcapping";
 constexpr std::string_view kTextConfig = "text_config";
 
 Status CheckUnsupported(const Json& config, bool has_text_config) {
+  for (const std::string_view key : kQuantized) {
+    if (internal::IsOff(config, key)) continue;
+    return UnsupportedField(config, key,
+                            "null or absent, as in the model before it was quantized, which "
+                            "--quantization int8 or int4 rounds as it is loaded");
+  }
   for (const std::string_view key : kMustBeOff) {
     if (has_text_config && key == kTextConfig) continue;
     if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
