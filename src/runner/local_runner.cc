@@ -64,19 +64,6 @@ LoadedAdapter DescribeAs(AdapterId id, const Adapter& adapter) {
   return {.id = id, .rank = adapter.spec().MaxRank(), .bytes = adapter.file_bytes()};
 }
 
-// After the name of the dtype.
-std::string_view WeightsDescription(Quantization quantization) {
-  switch (quantization) {
-    case Quantization::kNone:
-      return "";
-    case Quantization::kInt8:
-      return " with weights of 8 bits";
-    case Quantization::kInt4:
-      return " with weights of 4 bits";
-  }
-  return "";
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOptions& options,
@@ -301,11 +288,12 @@ std::string LocalRunner::NumericClass() const {
 
 std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
-  return StrCat(spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ",
-                layout.dtype, WeightsDescription(quantization_), " on ", device_->name(), ", ",
-                threads_->num_threads(), " threads; pool of ", num_pages_, " pages of ",
-                layout.page_bytes(), " bytes (", layout.page_tokens, " tokens each); context of ",
-                max_model_len_, " tokens; ", adapters_.size(), " adapters");
+  return StrCat(
+      spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ", layout.dtype,
+      quantization_ == Quantization::kNone ? "" : StrCat(" with ", Name(quantization_), " weights"),
+      " on ", device_->name(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
+      " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
+      " tokens each); context of ", max_model_len_, " tokens; ", adapters_.size(), " adapters");
 }
 
 }  // namespace aril
