@@ -20,8 +20,8 @@ bool IsWeightDType(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-// Of tensors of one shape.
-bool HaveEqualValues(const TensorView& a, const TensorView& b) {
+// Of matrices of one shape.
+bool HaveEqualValues(const TensorView& a, const WeightView& b) {
   constexpr int64_t kChunk = 1 << 16;
   std::vector<float> a_values(kChunk);
   std::vector<float> b_values(kChunk);
@@ -240,7 +240,7 @@ class Adapter::Reader {
                               const std::string& base_module, const Shape& base_shape) const {
     LoraPair pair{.a = tensors.a, .b = tensors.b};
     if (!spec_.use_dora || weights_ == nullptr) return pair;
-    ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(base_module, base_shape));
+    ASSIGN_OR_RETURN(const WeightView weight, BaseMatrix(base_module, base_shape));
     const DoraModule dora{weight, pair.a, pair.b, tensors.magnitude, lora.scale};
     auto gains = base_module == kTextNaming.Embedding() ? DoraEmbeddingGains(dora, weights_->isa)
                                                         : DoraGains(dora, weights_->isa);
@@ -266,7 +266,7 @@ class Adapter::Reader {
       if (!tensors_.contains(name)) continue;
       ASSIGN_OR_RETURN(TensorView table, Take(module + suffix, shape));
       if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
-      ASSIGN_OR_RETURN(const TensorView weight, BaseMatrix(base_module, shape));
+      ASSIGN_OR_RETURN(const WeightView weight, BaseMatrix(base_module, shape));
       if (HaveEqualValues(table, weight)) return std::nullopt;
       if (base_.tie_word_embeddings) {
         return Unimplemented(StrCat(
@@ -307,10 +307,10 @@ class Adapter::Reader {
     return tensor;
   }
 
-  StatusOr<TensorView> BaseMatrix(const std::string& module, const Shape& shape) const {
+  StatusOr<WeightView> BaseMatrix(const std::string& module, const Shape& shape) const {
     const bool is_tied = module == kTextNaming.lm_head && base_.tie_word_embeddings;
-    return weights_->checkpoint->Get((is_tied ? kTextNaming.Embedding() : module) + ".weight",
-                                     shape);
+    return weights_->checkpoint->GetMatrix((is_tied ? kTextNaming.Embedding() : module) + ".weight",
+                                           shape);
   }
 
   const TensorMap& tensors_;

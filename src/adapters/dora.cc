@@ -19,7 +19,7 @@ constexpr int64_t kBlockRows = 64;
 // Rows of the embedding likewise: they become columns, and a product adds up so many numbers.
 constexpr int64_t kBlockTokens = 256;
 
-std::vector<float> Floats(const TensorView& from, int64_t first, int64_t count) {
+std::vector<float> Floats(const WeightView& from, int64_t first, int64_t count) {
   std::vector<float> values(static_cast<size_t>(count));
   CopyAsFloat(from, first, count, values.data());
   return values;
@@ -95,8 +95,8 @@ std::vector<float> Columns(const TensorView& from, int64_t first, int64_t count)
 }
 
 // Rows [first, first + count), as columns: [cols, count].
-std::vector<float> Transposed(const TensorView& from, int64_t first, int64_t count) {
-  const int64_t cols = from.shape[1];
+std::vector<float> Transposed(const WeightView& from, int64_t first, int64_t count) {
+  const int64_t cols = ShapeOf(from)[1];
   const std::vector<float> rows = Floats(from, first * cols, count * cols);
   std::vector<float> columns(rows.size());
   for (int64_t c = 0; c < cols; ++c) {
@@ -114,8 +114,8 @@ void Add(const std::vector<float>& values, std::vector<double>* sums) {
 }  // namespace
 
 StatusOr<std::vector<float>> DoraGains(const DoraModule& module, kernels::Isa isa) {
-  const int64_t out = module.weight.shape[0];
-  const int64_t in = module.weight.shape[1];
+  const Shape shape = ShapeOf(module.weight);
+  const int64_t out = shape[0], in = shape[1];
   const int64_t rank = module.a.shape[0];
   ThreadPool threads(1);
   kernels::CpuContext context(threads, isa);
@@ -139,8 +139,8 @@ StatusOr<std::vector<float>> DoraGains(const DoraModule& module, kernels::Isa is
 
 // W lies by inputs, so that all outputs' sums grow together, in double: a vocabulary is long.
 StatusOr<std::vector<float>> DoraEmbeddingGains(const DoraModule& module, kernels::Isa isa) {
-  const int64_t vocab = module.weight.shape[0];
-  const int64_t hidden = module.weight.shape[1];
+  const Shape shape = ShapeOf(module.weight);
+  const int64_t vocab = shape[0], hidden = shape[1];
   const int64_t rank = module.a.shape[0];
   ThreadPool threads(1);
   kernels::CpuContext context(threads, isa);

@@ -9,12 +9,13 @@
 #include "base/status.h"
 #include "kernels/cpu/isa.h"
 #include "tensor/tensor.h"
+#include "tensor/weight_view.h"
 
 namespace aril {
 
 // One module, with the matrices as the files have them.
 struct DoraModule {
-  TensorView weight;     // W [out, in], of the base model; of the embedding Wᵀ, [vocab, hidden]
+  WeightView weight;     // W [out, in], of the base model; of the embedding Wᵀ, [vocab, hidden]
   TensorView a;          // lora_A [rank, in]
   TensorView b;          // lora_B [out, rank]
   TensorView magnitude;  // lora_magnitude_vector [out]

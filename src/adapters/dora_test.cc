@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/gemm/int4_test_support.h"
 
 namespace aril {
 namespace {
@@ -62,6 +63,22 @@ TEST(Dora, GainsAreTheLearnedLengthOverTheOneThatIs) {
 
 // The embedding's outputs are the columns of its matrix. 600 tokens: more than two blocks; the
 // bound as above, of the blocks' 256.
+TEST(Dora, GainsOfFourBitsAreThoseOfTheNumbersThatTheyStandFor) {
+  constexpr uint64_t kSeed = 4;
+  constexpr int64_t kOut = 136, kIn = 200, kRank = 3;
+  std::mt19937_64 random(kSeed);
+  const kernels::RandomInt4 quantized(Int4View::Layout::kAwq, kOut, kIn, 64, DType::kF16, random);
+  std::vector<float> values(kOut * kIn);
+  CopyAsFloat(quantized.view(), 0, kOut * kIn, values.data());
+  const TensorView w{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {kOut, kIn}};
+  const Numbers a({kRank, kIn}, random), b({kOut, kRank}, random), magnitude({kOut}, random);
+  const kernels::Isa isa = kernels::AvailableIsas().back();
+  const auto expected = DoraGains({w, a.view, b.view, magnitude.view, 0.3}, isa);
+  const auto gains = DoraGains({quantized.view(), a.view, b.view, magnitude.view, 0.3}, isa);
+  ASSERT_TRUE(expected.ok() && gains.ok());
+  EXPECT_EQ(*gains, *expected) << "seed " << kSeed;
+}
+
 TEST(Dora, OfTheEmbeddingTheColumnsHaveLengths) {
   constexpr uint64_t kSeed = 5;
   std::mt19937_64 random(kSeed);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
+#include "base/check.h"
 #include "base/checked.h"
 
 namespace aril {
@@ -57,6 +59,13 @@ class Uploader {
   PinnedBuffer staging_;  // [kStagingElements], or the largest tensor
 };
 
+// A spec without int4 has no others.
+std::vector<TensorView> Numbers(const std::vector<WeightView>& parts) {
+  std::vector<TensorView> numbers;
+  for (const WeightView& part : parts) numbers.push_back(std::get<TensorView>(part));
+  return numbers;
+}
+
 StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
                                       LayerWeights<DeviceMatrix, DeviceMatrix> from) {
   DeviceWeights::Layer layer;
@@ -98,6 +107,7 @@ int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, D
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                           CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress) {
+  CHECK(!spec.int4);
   int64_t largest = 1;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     largest = std::max(largest, tensor.num_elements());
@@ -106,14 +116,15 @@ StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec
   ASSIGN_OR_RETURN(PinnedBuffer staging, PinnedBuffer::Allocate(device, staged * SizeOf(dtype)));
   Uploader uploader(device, dtype, threads, std::move(staging));
   const auto make = [&](MatrixRole role,
-                        const std::vector<TensorView>& parts) -> StatusOr<DeviceMatrix> {
+                        const std::vector<WeightView>& parts) -> StatusOr<DeviceMatrix> {
     if (role == MatrixRole::kLmHead && spec.tie_word_embeddings) return DeviceMatrix();
-    return uploader.Matrix(parts);
+    return uploader.Matrix(Numbers(parts));
   };
-  const auto make_stack = [&](const std::vector<std::vector<TensorView>>& experts) {
+  const auto make_stack = [&](const std::vector<std::vector<WeightView>>& experts) {
     std::vector<TensorView> parts;
     for (const auto& of_expert : experts) {
-      parts.insert(parts.end(), of_expert.begin(), of_expert.end());
+      const std::vector<TensorView> numbers = Numbers(of_expert);
+      parts.insert(parts.end(), numbers.begin(), numbers.end());
     }
     return uploader.Matrix(parts);
   };

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "kernels/gemm/int4_weights.h"
 #include "model/cuda_weights.h"
 
 namespace aril {
@@ -38,16 +40,28 @@ class Loader {
         threads_(threads),
         progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
+    for (const auto& [name, matrix] : checkpoint.int4_matrices()) {
+      total_bytes_ += matrix.size_bytes();
+    }
   }
 
   StatusOr<TensorView> Take(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(TensorView tensor, checkpoint_.Get(name, shape));
-    if (!Finite(tensor))
-      return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
-    taken_.insert(name);
-    done_bytes_ += tensor.size_bytes();
-    if (progress_) progress_(done_bytes_, total_bytes_);
+    RETURN_IF_ERROR(MarkTaken(name, tensor, tensor.size_bytes()));
     return tensor;
+  }
+
+  StatusOr<WeightView> TakeMatrix(const std::string& name, const Shape& shape) {
+    ASSIGN_OR_RETURN(WeightView matrix, checkpoint_.GetMatrix(name, shape));
+    const auto* const int4 = std::get_if<Int4View>(&matrix);
+    const TensorView& numbers = int4 != nullptr ? int4->scales : std::get<TensorView>(matrix);
+    RETURN_IF_ERROR(MarkTaken(name, numbers, SizeBytes(matrix)));
+    if (int4 != nullptr && !kernels::HasExactFactors(*int4)) {
+      return InvalidArgument(StrCat("tensor ", name, " has scales in ", numbers.dtype,
+                                    " that float16 does not hold, not even by a power of two for "
+                                    "each output: save the quantized model in float16"));
+    }
+    return matrix;
   }
 
   // A vector as float32.
@@ -71,10 +85,10 @@ class Loader {
   };
 
   // Matrices [out_i, in].
-  StatusOr<std::vector<TensorView>> Matrices(const std::vector<Part>& parts, int64_t in) {
-    std::vector<TensorView> views;
+  StatusOr<std::vector<WeightView>> Matrices(const std::vector<Part>& parts, int64_t in) {
+    std::vector<WeightView> views;
     for (const Part& part : parts) {
-      ASSIGN_OR_RETURN(views.emplace_back(), Take(part.name + ".weight", {part.out, in}));
+      ASSIGN_OR_RETURN(views.emplace_back(), TakeMatrix(part.name + ".weight", {part.out, in}));
     }
     return views;
   }
@@ -106,18 +120,42 @@ class Loader {
   // Fails if the checkpoint has a tensor that nobody took: ignoring it would change the model.
   Status CheckAllTaken() const {
     for (const auto& [name, tensor] : checkpoint_.tensors()) {
-      const bool redundant = name.ends_with(".rotary_emb.inv_freq");
-      if (!redundant && !taken_.contains(name)) {
-        return InvalidArgument(StrCat(
-            "tensor ", JsonQuote(name.substr(0, kMaxShownName)),
-            " is not part of the architecture that config.json describes; check num_hidden_layers, "
-            "attention_bias, tie_word_embeddings and the number of experts there"));
+      if (!taken_.contains(name) && !IsRedundant(name, tensor)) {
+        return NotOfTheArchitecture(name);
       }
+    }
+    for (const auto& [name, matrix] : checkpoint_.int4_matrices()) {
+      if (!taken_.contains(name)) return NotOfTheArchitecture(name);
     }
     return OkStatus();
   }
 
  private:
+  static Status NotOfTheArchitecture(const std::string& name) {
+    return InvalidArgument(StrCat(
+        "tensor ", JsonQuote(name.substr(0, kMaxShownName)),
+        " is not part of the architecture that config.json describes; check num_hidden_layers, "
+        "attention_bias, tie_word_embeddings and the number of experts there"));
+  }
+
+  // AutoGPTQ gave every module that it quantized a bias, of zeros if there was none.
+  bool IsRedundant(const std::string& name, const TensorView& tensor) const {
+    if (name.ends_with(".rotary_emb.inv_freq")) return true;
+    const bool is_of_quantized = !checkpoint_.int4_matrices().empty() && name.ends_with(".bias");
+    return is_of_quantized && std::all_of(tensor.data, tensor.data + tensor.size_bytes(),
+                                          [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
+  // `numbers`: what must be finite of it.
+  Status MarkTaken(const std::string& name, const TensorView& numbers, size_t size_bytes) {
+    if (!Finite(numbers))
+      return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
+    taken_.insert(name);
+    done_bytes_ += size_bytes;
+    if (progress_) progress_(done_bytes_, total_bytes_);
+    return OkStatus();
+  }
+
   bool Finite(const TensorView& tensor) const {
     constexpr int64_t kChunkElements = 1 << 20;
     const int64_t elements = tensor.num_elements();
@@ -184,12 +222,12 @@ Status TakeExperts(Loader& loader, const ModelSpec& spec, const std::string& pre
                    const MatrixMaker<Matrix>& make, const StackMaker<Stack>& make_stack,
                    LayerWeights<Matrix, Stack>& weights) {
   const int64_t count = spec.experts->count;
-  ASSIGN_OR_RETURN(const std::vector<TensorView> router,
+  ASSIGN_OR_RETURN(const std::vector<WeightView> router,
                    loader.Matrices({{prefix + Site::Router().Path(), count}}, spec.hidden_size));
   ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
   for (const auto& [group, stack] : {std::pair(ProjectionGroup::kGateUp, &weights.experts.gate_up),
                                      {ProjectionGroup::kDown, &weights.experts.down}}) {
-    std::vector<std::vector<TensorView>> experts;
+    std::vector<std::vector<WeightView>> experts;
     for (int64_t expert = 0; expert < count; ++expert) {
       const auto parts = PartsOf(spec, group, [&](Projection projection) {
         return prefix + Site::OfExpert(expert, projection).Path();
@@ -211,7 +249,7 @@ StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec&
   for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
     const auto parts = PartsOf(
         spec, group, [&](Projection projection) { return prefix + Site(projection).Path(); });
-    ASSIGN_OR_RETURN(const std::vector<TensorView> matrices,
+    ASSIGN_OR_RETURN(const std::vector<WeightView> matrices,
                      loader.Matrices(parts, InFeatures(spec, group)));
     ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
     if (HasBias(spec, group)) {
@@ -242,7 +280,7 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
   ASSIGN_OR_RETURN(weights.final_norm, loader.Norm("model.norm", spec.hidden_size));
   // lm_head and adapters to it are linear: what logits are divided by may be divided by here.
   for (float& weight : weights.final_norm) weight /= static_cast<float>(spec.logits_scaling);
-  std::vector<TensorView> lm_head = {weights.embedding};
+  std::vector<WeightView> lm_head = {weights.embedding};
   if (spec.tie_word_embeddings) {
     RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));
   } else {
@@ -257,21 +295,53 @@ template StatusOr<ModelWeights<DeviceMatrix, DeviceMatrix>> TakeWeights(
     Checkpoint, const ModelSpec&, ThreadPool&, const LoadProgress&,
     const MatrixMaker<DeviceMatrix>&, const StackMaker<DeviceMatrix>&);
 
+namespace {
+
+// Packs matrices, each in the format that its parts and the options say.
+class Packer {
+ public:
+  Packer(CpuContext& context, DType dtype, Quantization quantization)
+      : context_(context), dtype_(dtype), quantization_(quantization) {}
+
+  PackedMatrix Pack(MatrixRole role, const std::vector<WeightView>& parts) const {
+    return kernels::Pack(context_, parts, Format(role, std::ranges::all_of(parts, IsInt4)));
+  }
+
+  // All in one format.
+  std::vector<PackedMatrix> Pack(const std::vector<std::vector<WeightView>>& experts) const {
+    const bool are_int4 = std::ranges::all_of(
+        experts, [](const auto& parts) { return std::ranges::all_of(parts, IsInt4); });
+    std::vector<PackedMatrix> matrices;
+    for (const std::vector<WeightView>& parts : experts) {
+      matrices.push_back(kernels::Pack(context_, parts, Format(MatrixRole::kLayer, are_int4)));
+    }
+    return matrices;
+  }
+
+ private:
+  kernels::WeightFormat Format(MatrixRole role, bool is_int4) const {
+    if (is_int4 && quantization_ != Quantization::kInt8) return kernels::WeightFormat::kInt4;
+    return FormatFor(role, dtype_, quantization_);
+  }
+
+  CpuContext& context_;
+  DType dtype_;
+  Quantization quantization_;
+};
+
+}  // namespace
+
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, CpuContext& context,
                                     const LoadProgress& progress) {
+  const Packer packer(context, dtype, quantization);
   return TakeWeights<PackedMatrix, std::vector<PackedMatrix>>(
       std::move(checkpoint), spec, context.threads(), progress,
-      [&](MatrixRole role, const std::vector<TensorView>& parts) -> StatusOr<PackedMatrix> {
-        return kernels::Pack(context, parts, FormatFor(role, dtype, quantization));
+      [&](MatrixRole role, const std::vector<WeightView>& parts) {
+        return StatusOr<PackedMatrix>(packer.Pack(role, parts));
       },
-      [&](const std::vector<std::vector<TensorView>>& experts) {
-        std::vector<PackedMatrix> matrices;
-        for (const std::vector<TensorView>& parts : experts) {
-          matrices.push_back(
-              kernels::Pack(context, parts, FormatFor(MatrixRole::kLayer, dtype, quantization)));
-        }
-        return StatusOr<std::vector<PackedMatrix>>(std::move(matrices));
+      [&](const std::vector<std::vector<WeightView>>& experts) {
+        return StatusOr<std::vector<PackedMatrix>>(packer.Pack(experts));
       });
 }
 

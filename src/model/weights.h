@@ -16,6 +16,7 @@
 #include "model/projection_group.h"
 #include "spec/model_spec.h"
 #include "tensor/safetensors.h"
+#include "tensor/weight_view.h"
 
 namespace aril {
 
@@ -64,11 +65,11 @@ enum class MatrixRole { kLayer, kRouter, kLmHead };
 // Makes the matrix of `parts` [n_i, k], one below the other.
 template <typename Matrix>
 using MatrixMaker =
-    std::function<StatusOr<Matrix>(MatrixRole role, const std::vector<TensorView>& parts)>;
+    std::function<StatusOr<Matrix>(MatrixRole role, const std::vector<WeightView>& parts)>;
 // Likewise those of a layer's experts, each of its own parts.
 template <typename Stack>
 using StackMaker =
-    std::function<StatusOr<Stack>(const std::vector<std::vector<TensorView>>& experts)>;
+    std::function<StatusOr<Stack>(const std::vector<std::vector<WeightView>>& experts)>;
 
 // Takes the weights of `spec` from the checkpoint.
 // InvalidArgument names the tensor that is missing, has another shape, is not finite, or that this
@@ -85,14 +86,16 @@ enum class Quantization { kNone, kInt8, kInt4 };
 // "none", "int8", "int4".
 std::string_view Name(Quantization quantization);
 
-// How a matrix is kept beside activations of `dtype` (F32 or BF16): a layer's in so many bits; a
-// router as it is; lm_head too, but in bytes where the layers have four bits, of which it would be
-// half of what a small model reads.
+// How a matrix of numbers is kept beside activations of `dtype` (F32 or BF16): a layer's in so many
+// bits; a router as it is; lm_head too, but in bytes where the layers have four bits, of which it
+// would be half of what a small model reads.
 kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization);
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
-// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16.
+// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits stays what
+// it is, unless `quantization` is kInt8, or another part of the same product is not: then it is
+// kept as one of numbers. InvalidArgument names the one whose scales FP16 does not hold.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);

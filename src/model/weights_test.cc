@@ -21,17 +21,19 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 const std::string kGoldens = SourcePath("tests/goldens/");
+const std::string kQuantizedGoldens = SourcePath("tests/goldens-quantized/");
 constexpr char kFile[] = "model.safetensors";
 
 using Tensors = std::map<std::string, EditableTensors::Tensor>;
 
 StatusOr<PackedWeights> Load(const std::string& dir, DType dtype = DType::kF32,
-                             const LoadProgress& progress = nullptr) {
+                             const LoadProgress& progress = nullptr,
+                             Quantization quantization = Quantization::kNone) {
   ThreadPool threads(2);
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(dir));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(dir, spec));
-  return LoadWeights(std::move(checkpoint), spec, dtype, Quantization::kNone, context, progress);
+  return LoadWeights(std::move(checkpoint), spec, dtype, quantization, context, progress);
 }
 
 // The message of loading a copy of mistral-f32 whose tensors `edit` has changed.
@@ -213,8 +215,7 @@ TEST(ChooseDType, SaysWhatIsMissing) {
               HasSubstr("model.embed_tokens.weight"));
 }
 
-StatusOr<PackedWeights> LoadQuantized(const std::string& golden, DType dtype,
-                                      Quantization quantization) {
+StatusOr<PackedWeights> Load(const std::string& golden, DType dtype, Quantization quantization) {
   ThreadPool threads(2);
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(kGoldens + golden));
@@ -227,7 +228,7 @@ TEST(LoadWeights, KeepsTheLayersInFewerBitsWhenAsked) {
        {std::tuple{Quantization::kNone, WeightFormat::kF32, WeightFormat::kF32},
         {Quantization::kInt8, WeightFormat::kInt8, WeightFormat::kF32},
         {Quantization::kInt4, WeightFormat::kInt4, WeightFormat::kInt8}}) {
-    const auto weights = LoadQuantized("mistral-f32", DType::kF32, quantization);
+    const auto weights = Load("mistral-f32", DType::kF32, quantization);
     ASSERT_TRUE(weights.ok()) << weights.status();
     for (const auto& layer : weights->layers) {
       for (const auto& group : layer.groups) {
@@ -241,7 +242,7 @@ TEST(LoadWeights, KeepsTheLayersInFewerBitsWhenAsked) {
 TEST(LoadWeights, KeepsExpertsInFewerBitsButNotTheirRouter) {
   for (const auto& [quantization, format] : {std::pair{Quantization::kInt8, WeightFormat::kInt8},
                                              {Quantization::kInt4, WeightFormat::kInt4}}) {
-    const auto weights = LoadQuantized("mixtral-bf16", DType::kBF16, quantization);
+    const auto weights = Load("mixtral-bf16", DType::kBF16, quantization);
     ASSERT_TRUE(weights.ok()) << weights.status();
     EXPECT_EQ(weights->layers[0].router.format, WeightFormat::kBF16);
     EXPECT_EQ(weights->layers[0].experts.gate_up[0].format, format);
@@ -262,6 +263,104 @@ TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
   EXPECT_THAT(Message(ChooseQuantization("int8", spec).status()), HasSubstr("down_proj has 65537"));
   spec.hidden_size = kernels::kMaxInt8Depth + 1;
   EXPECT_THAT(Message(ChooseQuantization("int4", spec).status()), HasSubstr("lm_head has 65537"));
+}
+
+TEST(LoadWeights, KeepsFourBitsAsTheyAre) {
+  for (const char* name : {"gptq-llama", "gptq-v2-qwen2", "gptq-qwen3-moe", "awq-llama", "awq-phi3",
+                           "compressed-channels-llama"}) {
+    SCOPED_TRACE(name);
+    const auto weights = Load(kQuantizedGoldens + name);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->lm_head.format, WeightFormat::kF32);
+    for (const auto& layer : weights->layers) {
+      EXPECT_EQ(layer[ProjectionGroup::kQkv].w.format, WeightFormat::kInt4);
+      EXPECT_EQ(layer[ProjectionGroup::kO].w.format, WeightFormat::kInt4);
+      if (layer.router.n != 0) {
+        EXPECT_EQ(layer.router.format, WeightFormat::kF32);
+        for (const auto& matrix : layer.experts.gate_up) {
+          EXPECT_EQ(matrix.format, WeightFormat::kInt4);
+        }
+      } else {
+        EXPECT_EQ(layer[ProjectionGroup::kDown].w.format, WeightFormat::kInt4);
+      }
+    }
+  }
+}
+
+// What is not quantized stays so, and with it what is multiplied in one product.
+TEST(LoadWeights, KeepsProductsInOneFormat) {
+  const std::string dir = kQuantizedGoldens + "compressed-qwen3";
+  const auto formats = [&](Quantization quantization) {
+    const auto weights = Load(dir, DType::kF32, nullptr, quantization);
+    CHECK(weights.ok());
+    const auto of = [&](size_t layer, ProjectionGroup group) {
+      return weights->layers[layer][group].w.format;
+    };
+    return std::vector{of(0, ProjectionGroup::kQkv), of(0, ProjectionGroup::kDown),
+                       of(1, ProjectionGroup::kQkv), of(1, ProjectionGroup::kDown),
+                       weights->lm_head.format};
+  };
+  using enum WeightFormat;
+  EXPECT_EQ(formats(Quantization::kNone), (std::vector{kInt4, kF32, kF32, kInt4, kF32}));
+  EXPECT_EQ(formats(Quantization::kInt4), (std::vector{kInt4, kInt4, kInt4, kInt4, kInt8}));
+  EXPECT_EQ(formats(Quantization::kInt8), (std::vector{kInt8, kInt8, kInt8, kInt8, kF32}));
+}
+
+TEST(LoadWeights, KeepsExpertsInOneFormat) {
+  const TestDir dir(kQuantizedGoldens + "gptq-qwen3-moe");
+  EditTensors(dir / kFile, [](Tensors& tensors) {
+    const std::string module = "model.layers.0.mlp.experts.1.up_proj";
+    for (const char* part : {".qweight", ".qzeros", ".scales", ".g_idx"}) {
+      tensors.erase(module + part);
+    }
+    tensors[module + ".weight"] = EditableTensors::Tensor::Filled({32, 64}, 0.25f);
+  });
+  const auto weights = Load(dir.path());
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  for (const auto& matrix : weights->layers[0].experts.gate_up) {
+    EXPECT_EQ(matrix.format, WeightFormat::kF32);
+  }
+  for (const auto& matrix : weights->layers[0].experts.down) {
+    EXPECT_EQ(matrix.format, WeightFormat::kInt4);
+  }
+}
+
+TEST(LoadWeights, RefusesFourBitsThatItWouldHaveToChange) {
+  const std::string module = "model.layers.0.mlp.up_proj";
+  const auto error_after = [&](const std::function<void(Tensors&)>& edit) {
+    const TestDir dir(kQuantizedGoldens + "gptq-llama");
+    EditTensors(dir / kFile, edit);
+    const auto weights = Load(dir.path());
+    return weights.ok() ? "" : Message(weights.status());
+  };
+  EXPECT_THAT(error_after([&](Tensors& tensors) {
+                tensors.at(module + ".scales") = EditableTensors::Tensor::Filled({2, 96}, 0.1f);
+              }),
+              AllOf(HasSubstr(module + ".weight has scales in F32 that float16 does not hold"),
+                    HasSubstr("save the quantized model in float16")));
+  EXPECT_THAT(
+      error_after([&](Tensors& tensors) {
+        tensors.at(module + ".scales") = EditableTensors::Tensor::Filled({2, 96}, std::nanf(""));
+      }),
+      AllOf(HasSubstr(module), HasSubstr("NaN or infinite")));
+  // Biases of zeros are what AutoGPTQ adds; others would be left out.
+  EXPECT_THAT(error_after([&](Tensors& tensors) {
+                tensors.at(module + ".bias") = EditableTensors::Tensor::Filled({96}, 1);
+              }),
+              AllOf(HasSubstr(module + ".bias"), HasSubstr("not part of the architecture")));
+  EXPECT_THAT(error_after([&](Tensors& tensors) {
+                for (const char* part : {".qweight", ".qzeros", ".scales", ".g_idx"}) {
+                  tensors["model.layers.0.mlp.side_proj" + std::string(part)] =
+                      tensors.at(module + part);
+                }
+              }),
+              AllOf(HasSubstr("side_proj.weight"), HasSubstr("not part of the architecture")));
+  EXPECT_THAT(error_after([&](Tensors& tensors) {
+                for (const char* part : {".qweight", ".qzeros", ".scales", ".g_idx", ".bias"}) {
+                  tensors.erase(module + part);
+                }
+              }),
+              AllOf(HasSubstr(module + ".weight"), HasSubstr("missing")));
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ StatusOr<Gpu> OpenGpu() {
 }
 
 StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
-    const std::string& option, Quantization quantization, kernels::CpuContext& context,
-    const std::function<StatusOr<Gpu>()>& open_gpu) {
+    const std::string& option, const ModelSpec& spec, Quantization quantization,
+    kernels::CpuContext& context, const std::function<StatusOr<Gpu>()>& open_gpu) {
   if (option != "auto" && option != "cpu" && option != "cuda") {
     return InvalidArgument(StrCat("--device ", option, " is unknown; use auto, cpu or cuda"));
   }
@@ -163,6 +163,10 @@ StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
     if (quantization != Quantization::kNone) {
       return InvalidArgument(StrCat("--quantization ", Name(quantization),
                                     " is for the CPU; use none, or --device cpu"));
+    }
+    if (spec.int4) {
+      return InvalidArgument(
+          "the checkpoint is quantized, and those are served on the CPU; use --device cpu");
     }
     return open_gpu();
   };

@@ -65,6 +65,13 @@ LocalRunnerOptions MixtureOptions(const std::string& device) {
   return options;
 }
 
+LocalRunnerOptions QuantizedOptions(const std::string& device) {
+  LocalRunnerOptions options = Options(device);
+  options.model_dir = SourcePath("tests/goldens-quantized/awq-llama");
+  options.adapter_dirs.clear();
+  return options;
+}
+
 // What the sequences use: each of so many adapters, the base model, and two of them together.
 std::vector<AdapterMix> Mixes(int32_t adapters, int32_t first, int32_t second) {
   std::vector<AdapterMix> mixes;
@@ -140,6 +147,11 @@ TEST(ComputeDevice, AutoIsTheGpuIfThereIsOne) {
   const auto quantized = Create(options);
   ASSERT_TRUE(quantized.ok()) << quantized.status();
   EXPECT_THAT((*quantized)->Description(), Not(HasSubstr("emulator")));
+  const auto checkpoint = Create(QuantizedOptions("auto"));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_THAT(
+      (*checkpoint)->Description(),
+      AllOf(Not(HasSubstr("emulator")), HasSubstr("with the checkpoint's weights of 4 bits")));
 }
 
 // A large GPU keeps a tenth for all else, a smaller one two gigabytes, a tiny one half.
@@ -148,9 +160,9 @@ TEST(ComputeDevice, LeavesMemoryBesideThePool) {
   const auto memory_of = [](int64_t bytes) {
     ThreadPool threads(1);
     kernels::CpuContext context(threads, kernels::AvailableIsas().front());
-    const auto device = ChooseDevice("cuda", Quantization::kNone, context,
-                                     [bytes] { return OpenEmulatedOf(bytes); });
     const auto spec = LoadModelSpec(kModel);
+    const auto device = ChooseDevice("cuda", *spec, Quantization::kNone, context,
+                                     [bytes] { return OpenEmulatedOf(bytes); });
     return *(*device)->MemoryForPool(
         *Checkpoint::Open(kModel), *spec,
         {.layout = *ChooseKvLayout(*spec, DType::kF32), .max_rows = 16, .max_positions = 64});
@@ -181,6 +193,8 @@ TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {
               AllOf(HasSubstr("--quantization int8"), HasSubstr("--device cpu")));
   EXPECT_THAT(error_with([](auto& o) { o.quantization = "int4"; }),
               AllOf(HasSubstr("--quantization int4"), HasSubstr("--device cpu")));
+  EXPECT_THAT(error_with([](auto& o) { o.model_dir = QuantizedOptions("cuda").model_dir; }),
+              AllOf(HasSubstr("the checkpoint is quantized"), HasSubstr("--device cpu")));
   EXPECT_THAT(error_with([](auto& o) { o.pool_bytes = int64_t{1} << 30; }),
               AllOf(HasSubstr("--pool-bytes"), HasSubstr("the GPU has")));
   EXPECT_THAT(error_with([](auto& o) { o.max_num_batched_tokens = 65536; }),

@@ -81,7 +81,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(options.model_dir, spec));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
   ASSIGN_OR_RETURN(runner->device_,
-                   ChooseDevice(options.device, runner->quantization_, runner->context_,
+                   ChooseDevice(options.device, spec, runner->quantization_, runner->context_,
                                 options.open_gpu ? options.open_gpu : OpenGpu));
   RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));
   BackendOptions backend_options = {.quantization = runner->quantization_,
@@ -288,12 +288,15 @@ std::string LocalRunner::NumericClass() const {
 
 std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
-  return StrCat(
-      spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ", layout.dtype,
-      quantization_ == Quantization::kNone ? "" : StrCat(" with ", Name(quantization_), " weights"),
-      " on ", device_->name(), ", ", threads_->num_threads(), " threads; pool of ", num_pages_,
-      " pages of ", layout.page_bytes(), " bytes (", layout.page_tokens,
-      " tokens each); context of ", max_model_len_, " tokens; ", adapters_.size(), " adapters");
+  const std::string weights = quantization_ != Quantization::kNone
+                                  ? StrCat(" with ", Name(quantization_), " weights")
+                              : spec_.int4 ? " with the checkpoint's weights of 4 bits"
+                                           : "";
+  return StrCat(spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ",
+                layout.dtype, weights, " on ", device_->name(), ", ", threads_->num_threads(),
+                " threads; pool of ", num_pages_, " pages of ", layout.page_bytes(), " bytes (",
+                layout.page_tokens, " tokens each); context of ", max_model_len_, " tokens; ",
+                adapters_.size(), " adapters");
 }
 
 }  // namespace aril

@@ -1,23 +1,29 @@
 #include "spec/base_checkpoint.h"
 
+#include <functional>
+#include <map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "spec/int4_checkpoint.h"
 #include "spec/module_naming.h"
 
 namespace aril {
 namespace {
 
-Status Add(const std::string& name, const TensorView& tensor, const std::string& in_file,
-           TensorMap* tensors) {
-  if (tensors->emplace(name, tensor).second) return OkStatus();
+template <typename View>
+Status Add(const std::string& name, const View& view, const std::string& in_file,
+           std::map<std::string, View, std::less<>>* views) {
+  if (views->emplace(name, view).second) return OkStatus();
   return InvalidArgument(StrCat("tensor ", JsonQuote(in_file), " stands for ", name,
                                 ", which is there without it, too"));
 }
 
-StatusOr<TensorMap> TextTensors(const TensorMap& tensors, const ModelSpec& spec) {
+Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
+  const TensorMap& tensors = checkpoint->tensors();
   ModuleNaming naming = FindModuleNaming(tensors, "");
   if (!spec.is_multimodal) naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
   if (!spec.experts) naming.experts = kTextNaming.experts;
@@ -26,19 +32,28 @@ StatusOr<TensorMap> TextTensors(const TensorMap& tensors, const ModelSpec& spec)
     if (spec.is_multimodal && IsOfVision(name)) continue;
     RETURN_IF_ERROR(Add(TextName(name, naming), tensor, name, &text));
   }
-  return text;
+  checkpoint->ShowAs(std::move(text), {});
+  return OkStatus();
+}
+
+Status FindInt4Matrices(const ModelSpec& spec, Checkpoint* checkpoint) {
+  TensorMap tensors = checkpoint->tensors();
+  ASSIGN_OR_RETURN(Int4Map int4_matrices, TakeInt4Matrices(*spec.int4, &tensors));
+  checkpoint->ShowAs(std::move(tensors), std::move(int4_matrices));
+  return OkStatus();
 }
 
 // A tensor's name and how many rows it has.
 using NamedRows = std::pair<std::string, int64_t>;
 
-// Puts `parts`, which are its rows, one below the other, in the place of a tensor.
-Status Replace(const std::string& name, const TensorView& rows, const std::vector<NamedRows>& parts,
-               TensorMap* tensors) {
-  tensors->erase(name);
+// Puts `parts`, which are its rows, one below the other, in the place of a matrix.
+template <typename View>
+Status Replace(const std::string& name, const View& rows, const std::vector<NamedRows>& parts,
+               std::map<std::string, View, std::less<>>* matrices) {
+  matrices->erase(name);
   int64_t first = 0;
   for (const auto& [part, count] : parts) {
-    RETURN_IF_ERROR(Add(part, rows.Rows(first, count), name, tensors));
+    RETURN_IF_ERROR(Add(part, rows.Rows(first, count), name, matrices));
     first += count;
   }
   return OkStatus();
@@ -46,28 +61,31 @@ Status Replace(const std::string& name, const TensorView& rows, const std::vecto
 
 // Puts the projections of a module in its place.
 Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
-            const LinearModule& module, TensorMap* tensors) {
+            const LinearModule& module, TensorMap* tensors, Int4Map* int4_matrices) {
   const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
-  ASSIGN_OR_RETURN(const TensorView whole,
-                   checkpoint.Get(name, {spec.OutFeatures(module), spec.InFeatures(module)}));
+  ASSIGN_OR_RETURN(const WeightView whole,
+                   checkpoint.GetMatrix(name, {spec.OutFeatures(module), spec.InFeatures(module)}));
   std::vector<NamedRows> parts;
   for (int64_t i = 0; i < module.num_sites; ++i) {
     const Site site = module.At(i);
     parts.emplace_back(kTextNaming.InLayer(layer, site.Path()) + ".weight", spec.OutFeatures(site));
   }
-  return Replace(name, whole, parts, tensors);
+  if (IsInt4(whole)) return Replace(name, std::get<Int4View>(whole), parts, int4_matrices);
+  return Replace(name, std::get<TensorView>(whole), parts, tensors);
 }
 
-StatusOr<TensorMap> Parted(const Checkpoint& checkpoint, const ModelSpec& spec) {
-  TensorMap tensors = checkpoint.tensors();
+Status PartModules(const ModelSpec& spec, Checkpoint* checkpoint) {
+  TensorMap tensors = checkpoint->tensors();
+  Int4Map int4_matrices = checkpoint->int4_matrices();
   const std::vector<LinearModule> modules = spec.LinearModules();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const LinearModule& module : modules) {
       if (module.num_sites == 1) continue;
-      RETURN_IF_ERROR(Part(checkpoint, spec, layer, module, &tensors));
+      RETURN_IF_ERROR(Part(*checkpoint, spec, layer, module, &tensors, &int4_matrices));
     }
   }
-  return tensors;
+  checkpoint->ShowAs(std::move(tensors), std::move(int4_matrices));
+  return OkStatus();
 }
 
 // Puts the matrices of each expert in the place of one tensor, which transformers 5 saves with
@@ -90,21 +108,23 @@ Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t 
   return Replace(name, stacked, parts, tensors);
 }
 
-StatusOr<TensorMap> WithPartedExperts(const Checkpoint& checkpoint, const ModelSpec& spec) {
-  TensorMap tensors = checkpoint.tensors();
+Status PartAllExperts(const ModelSpec& spec, Checkpoint* checkpoint) {
+  TensorMap tensors = checkpoint->tensors();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const StackedExperts& stack : kStackedExperts) {
       if (!tensors.contains(kTextNaming.InLayer(layer, stack.path))) continue;
-      RETURN_IF_ERROR(PartExperts(checkpoint, spec, layer, stack, &tensors));
+      RETURN_IF_ERROR(PartExperts(*checkpoint, spec, layer, stack, &tensors));
     }
   }
-  return tensors;
+  checkpoint->ShowAs(std::move(tensors), checkpoint->int4_matrices());
+  return OkStatus();
 }
 
-// Shows the checkpoint by the names of `tensors`.
-Status Rename(StatusOr<TensorMap> tensors, const std::string& model_dir, Checkpoint* checkpoint) {
-  if (!tensors.ok()) return Annotate(tensors.status(), model_dir);
-  checkpoint->ShowAs(*std::move(tensors));
+Status ShowByKnownNames(const ModelSpec& spec, Checkpoint* checkpoint) {
+  if (spec.is_multimodal || spec.experts) RETURN_IF_ERROR(CallAsText(spec, checkpoint));
+  if (spec.int4) RETURN_IF_ERROR(FindInt4Matrices(spec, checkpoint));
+  if (spec.fused_modules) RETURN_IF_ERROR(PartModules(spec, checkpoint));
+  if (spec.experts) RETURN_IF_ERROR(PartAllExperts(spec, checkpoint));
   return OkStatus();
 }
 
@@ -112,15 +132,8 @@ Status Rename(StatusOr<TensorMap> tensors, const std::string& model_dir, Checkpo
 
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec) {
   ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(model_dir));
-  if (spec.is_multimodal || spec.experts) {
-    RETURN_IF_ERROR(Rename(TextTensors(checkpoint.tensors(), spec), model_dir, &checkpoint));
-  }
-  if (spec.fused_modules) {
-    RETURN_IF_ERROR(Rename(Parted(checkpoint, spec), model_dir, &checkpoint));
-  }
-  if (spec.experts) {
-    RETURN_IF_ERROR(Rename(WithPartedExperts(checkpoint, spec), model_dir, &checkpoint));
-  }
+  const Status shown = ShowByKnownNames(spec, &checkpoint);
+  if (!shown.ok()) return Annotate(shown, model_dir);
   return checkpoint;
 }
 

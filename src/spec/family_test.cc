@@ -134,6 +134,17 @@ TEST(Family, ReadsMistral3) {
   EXPECT_FALSE(again->tie_word_embeddings);
 }
 
+TEST(Family, WhatSeesIsQuantizedByEitherObject) {
+  const std::string quantized =
+      R"("quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 64}, )";
+  for (const char* before : {R"("torch_dtype")", R"("hidden_size": 2560)"}) {
+    const auto spec = ParseModelSpec(Parse(kGemma3, before, quantized + before), nullptr);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    ASSERT_TRUE(spec->int4.has_value()) << before;
+    EXPECT_EQ(spec->int4->group_size, 64);
+  }
+}
+
 TEST(Family, WhatSeesIsRefusedForWhatItsTextModelIs) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {Parse(kGemma3, R"("text_config": {)", R"("x": {)"),
@@ -146,9 +157,9 @@ TEST(Family, WhatSeesIsRefusedForWhatItsTextModelIs) {
        R"(text_config: "hidden_size" is -1)"},
       {Parse(kGemma3, R"("hidden_size": 2560)",
              R"("hidden_size": 2560, "quantization_config": {"a": 1})"),
-       R"(text_config: "quantization_config" is)"},
+       R"(text_config: quantization_config: "quant_method" is missing)"},
       {Parse(kGemma3, R"("torch_dtype")", R"("quantization_config": {"a": 1}, "torch_dtype")"),
-       R"("quantization_config" is)"},
+       R"(quantization_config: "quant_method" is missing)"},
       {Parse(
            kMistral3, R"("vocab_size": 131072},)",
            R"("vocab_size": 131072, "tie_word_embeddings": true}, "tie_word_embeddings": false,)"),

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "spec/family.h"
 #include "spec/fields.h"
+#include "spec/int4_spec.h"
 #include "spec/layer_windows.h"
 #include "spec/rope_spec.h"
 
@@ -45,10 +46,6 @@ constexpr int64_t kMaxTokenId = INT32_MAX;
 constexpr double kMinMultiplier = 1e-4;
 constexpr double kMaxMultiplier = 1e4;
 
-// Of a checkpoint that is quantized already: GPTQ, AWQ, bitsandbytes, FP8, …; the second by
-// compressed-tensors.
-constexpr std::string_view kQuantized[] = {"quantization_config", "compression_config"};
-
 // What stands here must be off: each changes the result and none is implemented.
 constexpr std::string_view kMustBeOff[] = {
     "mlp_bias",                     // Llama
@@ -62,12 +59,6 @@ constexpr std::string_view kAttnSoftcap = "attn_logit_softcapping";
 constexpr std::string_view kTextConfig = "text_config";
 
 Status CheckUnsupported(const Json& config, bool has_text_config) {
-  for (const std::string_view key : kQuantized) {
-    if (internal::IsOff(config, key)) continue;
-    return UnsupportedField(config, key,
-                            "null or absent, as in the model before it was quantized, which "
-                            "--quantization int8 or int4 rounds as it is loaded");
-  }
   for (const std::string_view key : kMustBeOff) {
     if (has_text_config && key == kTextConfig) continue;
     if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
@@ -372,6 +363,7 @@ Status ReadTokens(const Json& config, const Json* generation_config, const TextM
 // What config.json says of the text model alone.
 Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) {
   RETURN_IF_ERROR(CheckUnsupported(config, false));
+  ASSIGN_OR_RETURN(spec->int4, internal::ReadInt4(config));
   spec->qk_norm = family.qk_norm;
   spec->fused_modules = family.fused_modules;
   RETURN_IF_ERROR(ReadSizes(config, family, spec));
@@ -395,6 +387,10 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   ModelSpec spec{.architecture = text.architecture, .is_multimodal = text.is_multimodal};
   const Status read = ReadTextModel(*text.config, *text.family, &spec);
   if (!read.ok()) return text.is_multimodal ? Annotate(read, std::string(kTextConfig)) : read;
+  if (text.is_multimodal) {
+    ASSIGN_OR_RETURN(const std::optional<Int4Spec> of_all, internal::ReadInt4(config));
+    if (of_all) spec.int4 = of_all;
+  }
   RETURN_IF_ERROR(ReadTied(config, text, &spec));
   const bool says_dtype = FindField(config, "dtype") || FindField(config, "torch_dtype");
   RETURN_IF_ERROR(ReadDType(says_dtype ? config : *text.config, &spec));

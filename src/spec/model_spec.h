@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "spec/int4_spec.h"
 #include "spec/projection.h"
 #include "tensor/dtype.h"
 
@@ -97,6 +98,8 @@ struct ModelSpec {
   // x becomes cap · tanh(x / cap): of the scores, so scaled, and of the logits (Gemma 2).
   std::optional<double> attn_softcap;
   std::optional<double> logit_softcap;
+  // Of a checkpoint that is quantized.
+  std::optional<Int4Spec> int4;
   // The dtype that config.json states for the file; nullopt if it states none.
   std::optional<DType> dtype;
   std::vector<int32_t> eos_token_ids;

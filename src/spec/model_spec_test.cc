@@ -340,8 +340,8 @@ TEST(ModelSpec, RefusesWhatWouldChangeTheResult) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"hidden_act":"gelu"})", R"("hidden_act" is "gelu")"},
       {R"({"mlp_bias":true})", R"("mlp_bias" is true)"},
-      {R"({"quantization_config":{"quant_method":"gptq"}})", R"("quantization_config" is {"quant)"},
-      {R"({"compression_config":{"format":"pack-quantized"}})", "--quantization int8 or int4"},
+      {R"({"quantization_config":{"quant_method":"fp8"}})", R"("quant_method" is "fp8")"},
+      {R"({"compression_config":{"quant_method":"awq","bits":8}})", "--quantization int8 or int4"},
       {R"({"partial_rotary_factor":0.5})", R"("partial_rotary_factor" is 0.5)"},
       {R"({"rope_scaling":{"rope_type":"dynamic","factor":4}})", R"("rope_type" is "dynamic")"},
       {R"({"text_config":{"hidden_size":1}})", "\"text_config\""},

@@ -72,6 +72,11 @@ Status AddShard(const std::string& name, const SafetensorsFile& file, WeightMap*
   return OkStatus();
 }
 
+Status OtherShape(const std::string& name, const Shape& found, const Shape& expected) {
+  return InvalidArgument(StrCat("tensor ", JsonQuote(name), " has shape ", ToString(found),
+                                ", expected ", ToString(expected)));
+}
+
 }  // namespace
 
 StatusOr<Checkpoint> Checkpoint::Open(const std::string& model_dir) {
@@ -113,7 +118,21 @@ Status Checkpoint::OpenShards(const std::string& model_dir, const WeightMap& lis
   return OkStatus();
 }
 
+StatusOr<WeightView> Checkpoint::GetMatrix(const std::string& name, const Shape& shape) const {
+  const auto it = int4_matrices_.find(name);
+  if (it == int4_matrices_.end()) {
+    ASSIGN_OR_RETURN(TensorView tensor, Get(name, shape));
+    return WeightView(std::move(tensor));
+  }
+  if (it->second.shape() != shape) return OtherShape(name, it->second.shape(), shape);
+  return WeightView(it->second);
+}
+
 StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape) const {
+  if (int4_matrices_.contains(name)) {
+    return InvalidArgument(
+        StrCat("tensor ", JsonQuote(name), " is quantized, and must be F32, BF16 or F16"));
+  }
   const auto it = tensors_.find(name);
   if (it == tensors_.end()) return InvalidArgument("tensor " + JsonQuote(name) + " is missing");
   const TensorView& tensor = it->second;
@@ -121,10 +140,7 @@ StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape
     return InvalidArgument(StrCat("tensor ", JsonQuote(name), " has dtype ", tensor.dtype,
                                   "; weights must be F32, BF16 or F16"));
   }
-  if (tensor.shape != shape) {
-    return InvalidArgument(StrCat("tensor ", JsonQuote(name), " has shape ", ToString(tensor.shape),
-                                  ", expected ", ToString(shape)));
-  }
+  if (tensor.shape != shape) return OtherShape(name, tensor.shape, shape);
   return tensor;
 }
 

@@ -16,11 +16,14 @@
 #include "base/folder.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
+#include "tensor/weight_view.h"
 
 namespace aril {
 
 // Tensors by name; the views point into the parsed bytes.
 using TensorMap = std::map<std::string, TensorView, std::less<>>;
+// Matrices of four bits, by the names that those of numbers would have.
+using Int4Map = std::map<std::string, Int4View, std::less<>>;
 
 struct Safetensors {
   TensorMap tensors;
@@ -59,11 +62,18 @@ class Checkpoint {
   static StatusOr<Checkpoint> Open(const std::string& model_dir);
   // All tensors of all shards.
   const TensorMap& tensors() const { return tensors_; }
+  // Those that several tensors stood for.
+  const Int4Map& int4_matrices() const { return int4_matrices_; }
   // The tensor of that name, dtype F32, BF16 or F16, with exactly this shape; else an
   // InvalidArgument that names tensor, found and expected.
   StatusOr<TensorView> Get(const std::string& name, const Shape& shape) const;
-  // Has these from now on: its own by other names, or parts of them.
-  void ShowAs(TensorMap tensors) { tensors_ = std::move(tensors); }
+  // Likewise, also of four bits.
+  StatusOr<WeightView> GetMatrix(const std::string& name, const Shape& shape) const;
+  // Has these from now on: its own by other names, parts of them, or what they stand for.
+  void ShowAs(TensorMap tensors, Int4Map int4_matrices) {
+    tensors_ = std::move(tensors);
+    int4_matrices_ = std::move(int4_matrices);
+  }
 
  private:
   // `listed`: tensor name → file name of its shard.
@@ -71,6 +81,7 @@ class Checkpoint {
 
   std::vector<SafetensorsFile> files_;
   TensorMap tensors_;
+  Int4Map int4_matrices_;
 };
 
 // Writes a safetensors file: declare every tensor, then stream their bytes in the declared order.

@@ -1,10 +1,7 @@
 // How far weights of 8 and of 4 bits move real models' answers: Aril's own small one, and
 // stories260K.
 
-#include <algorithm>
-#include <cmath>
 #include <iostream>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,6 +9,7 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "gtest/gtest.h"
+#include "support/distributions.h"
 #include "support/engine_fixture.h"
 
 namespace aril {
@@ -20,77 +18,17 @@ namespace {
 const std::string kDemo = SourcePath("models/demo/base");
 const std::string kStories = SharedPath("data/models/stories260K");
 
-std::vector<double> Softmax(const std::vector<float>& logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> p;
-  for (const float logit : logits) p.push_back(std::exp(logit - largest));
-  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-  for (double& value : p) value /= sum;
-  return p;
-}
-
-// Σ p ln(p / q), in nats.
-double Divergence(const std::vector<float>& p_logits, const std::vector<float>& q_logits) {
-  const std::vector<double> p = Softmax(p_logits), q = Softmax(q_logits);
-  double sum = 0;
-  for (size_t i = 0; i < p.size(); ++i) {
-    if (p[i] > 0) sum += p[i] * std::log(p[i] / std::max(q[i], 1e-300));
-  }
-  return sum;
-}
-
 // The model's own greedy text from several beginnings: what it is surest of.
-std::vector<std::vector<int32_t>> OwnTexts(Engine& engine) {
+Texts OwnTexts(Engine& engine) {
   std::vector<wire::SequenceRequest> requests;
   for (int32_t i = 0; i < 8; ++i) requests.push_back(GreedyRequest(i, {260 + 30 * i, 500, 2}, 40));
-  std::vector<std::vector<int32_t>> texts;
+  Texts texts;
   const auto results = RunAll(engine, requests);
   for (size_t i = 0; i < results.size(); ++i) {
     texts.push_back(requests[i].prompt);
     texts.back().insert(texts.back().end(), results[i].tokens.begin(), results[i].tokens.end());
   }
   return texts;
-}
-
-// What one engine makes of texts, beside another.
-struct Comparison {
-  double divergence = 0;  // of the next token's distribution, nats, mean over the positions
-  double agreement = 0;   // share of the positions with the same likeliest token
-  int64_t positions = 0;
-};
-
-std::ostream& operator<<(std::ostream& out, const Comparison& c) {
-  return out << "mean divergence " << c.divergence << " nats, same likeliest token " << c.agreement
-             << " of " << c.positions;
-}
-
-using Texts = std::vector<std::vector<int32_t>>;
-using Logits = std::vector<std::vector<float>>;  // of each position of each text
-
-Logits LogitsOf(Engine& engine, const Texts& texts) {
-  Logits logits;
-  for (const std::vector<int32_t>& text : texts) {
-    std::vector<int64_t> all(text.size());
-    std::iota(all.begin(), all.end(), 0);
-    for (auto& of_position : TeacherForcedLogits(engine, text, all, {})) {
-      logits.push_back(std::move(of_position));
-    }
-  }
-  return logits;
-}
-
-Comparison Compare(const Logits& expected, const Logits& actual) {
-  const auto best = [](const std::vector<float>& v) {
-    return std::max_element(v.begin(), v.end()) - v.begin();
-  };
-  Comparison sum;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    sum.divergence += Divergence(expected[i], actual[i]);
-    sum.agreement += best(expected[i]) == best(actual[i]) ? 1 : 0;
-    ++sum.positions;
-  }
-  const auto count = static_cast<double>(sum.positions);
-  return {sum.divergence / count, sum.agreement / count, sum.positions};
 }
 
 struct RealModel {

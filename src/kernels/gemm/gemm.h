@@ -28,6 +28,7 @@
 #include "kernels/matrix.h"
 #include "tensor/buffer.h"
 #include "tensor/tensor.h"
+#include "tensor/weight_view.h"
 
 namespace aril::kernels {
 
@@ -43,8 +44,9 @@ struct PackedMatrix {
 };
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16, finite, and is converted to `format`. For kInt8 k must be at most kMaxInt8Depth.
-PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, WeightFormat format);
+// BF16 or F16 or of four bits, finite, and is converted to `format`; what has four bits is packed
+// as it is for kInt4, and HasExactFactors. For kInt8 k must be at most kMaxInt8Depth.
+PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.
 inline constexpr int64_t kMaxInt8Depth = 65'536;

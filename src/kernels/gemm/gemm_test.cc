@@ -318,6 +318,40 @@ TEST(GemmInt4, IsTheProductOfItsBitsButForTheRoundingOfX) {
   }
 }
 
+// Of four bits that a checkpoint has, beside others that are rounded: each part is its own product.
+TEST(GemmInt4, OfACheckpointIsTheProductOfItsBitsToo) {
+  std::mt19937_64 random(kSeed);
+  ThreadPool threads(2);
+  constexpr int64_t kN = 72, kDense = 9, kK = 264, kRows = 7;
+  for (const auto layout :
+       {Int4View::Layout::kGptq, Int4View::Layout::kAwq, Int4View::Layout::kCompressed}) {
+    const RandomInt4 quantized(layout, kN, kK, 64, DType::kF16, random);
+    const TestMatrix dense(DType::kF32, kDense, kK, 1.0, random, 0);
+    const Int4View part = quantized.view().Rows(3, kN - 3);
+    std::vector<std::vector<double>> weights;
+    for (int64_t row = 0; row < part.rows; ++row) {
+      std::vector<float> values(kK);
+      CopyAsFloat(part, row * kK, kK, values.data());
+      weights.emplace_back(values.begin(), values.end());
+    }
+    for (int64_t row = 0; row < kDense; ++row) weights.push_back(Int4Values(dense, row));
+    const auto n = static_cast<int64_t>(weights.size());
+    const TestMatrix x(DType::kF32, kRows, kK, 3.0, random);
+    for (const Isa isa : AvailableIsas()) {
+      CpuContext context(threads, isa);
+      const PackedMatrix packed = Pack(context, {part, DenseView(dense)}, WeightFormat::kInt4);
+      const TestMatrix y(DType::kF32, kRows, n, 1.0, random);
+      Gemm(context, x.view(), packed, nullptr, y.floats());
+      for (int64_t i = 0; i < kRows * n; ++i) {
+        const auto [product, bound] =
+            Int4Product(x.view(), i / n, weights[static_cast<size_t>(i % n)]);
+        ASSERT_NEAR(y.floats().row(i / n)[i % n], product, bound)
+            << isa << " at " << i / n << "," << i % n << " seed " << kSeed;
+      }
+    }
+  }
+}
+
 TEST(GemmInt4, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   std::mt19937_64 random(kSeed);
   constexpr int64_t kN = 70, kK = 4200, kRows = 330;

@@ -83,6 +83,23 @@ Int4Group QuantizeGroup(const Values& v) {
   return group;
 }
 
+// The power of two over which `largest` is below 2^top. It and its reciprocal are normal numbers.
+float PowerBelow(float largest, int top) {
+  return std::ldexp(1.0f, std::clamp(std::ilogb(largest) + 1 - top, -125, 125));
+}
+
+// What the scales of a row are divided by, for FP16 to hold as small ones as it can beside its
+// largest one.
+float ScaleOfRow(const Int4View& from, int64_t row) {
+  if (from.scales.dtype == DType::kF16) return 1;
+  float largest = 0;
+  for (int64_t group = 0; group < from.groups(); ++group) {
+    largest = std::max(largest, std::fabs(from.Scale(row, group)));
+  }
+  constexpr int kTop = 15;
+  return largest == 0 || !std::isfinite(largest) ? 1 : PowerBelow(largest, kTop);
+}
+
 }  // namespace
 
 float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
@@ -94,11 +111,9 @@ float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
     std::ranges::fill(groups, Int4Group{});
     return 1;
   }
-  // Below 2^kTop: a factor that least squares find is at most √kInt4GroupSize times as large as the
-  // largest value, and FP16 ends at 2^16. The scale and its reciprocal are normal numbers.
-  constexpr int kTop = 12;
-  const int exponent = std::clamp(std::ilogb(largest) + 1 - kTop, -125, 125);
-  const float scale = std::ldexp(1.0f, exponent), inverse = std::ldexp(1.0f, -exponent);
+  // A factor that least squares find is at most √kInt4GroupSize times as large as the largest
+  // value, and FP16 ends at 2^16.
+  const float scale = PowerBelow(largest, 12), inverse = 1 / scale;
   for (size_t g = 0; g < groups.size(); ++g) {
     Values v = {};
     const auto part = row.subspan(g * v.size(), std::min(v.size(), row.size() - g * v.size()));
@@ -106,6 +121,34 @@ float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
     groups[g] = QuantizeGroup(v);
   }
   return scale;
+}
+
+float CopyInt4(const Int4View& from, int64_t row, std::span<Int4Group> groups) {
+  CHECK(from.group_size % kInt4GroupSize == 0 || from.groups() == 1);
+  CHECK_EQ(static_cast<int64_t>(groups.size()), CeilDiv(from.cols, kInt4GroupSize));
+  const float scale = ScaleOfRow(from, row);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const int64_t first = static_cast<int64_t>(g) * kInt4GroupSize;
+    const int64_t count = std::min(kInt4GroupSize, from.cols - first);
+    Int4Group& group = groups[g];
+    group.factor = ToF16(from.Scale(row, first / from.group_size) / scale);
+    group.zero = static_cast<uint8_t>(from.Zero(row, first / from.group_size));
+    from.CopyLevels(row, first, count, group.q.data());
+    std::fill(group.q.begin() + count, group.q.end(), group.zero);
+  }
+  return scale;
+}
+
+bool HasExactFactors(const Int4View& view) {
+  if (view.scales.dtype == DType::kF16) return AllFinite(view.scales);
+  for (int64_t row = 0; row < view.rows; ++row) {
+    const float scale = ScaleOfRow(view, row);
+    for (int64_t group = 0; group < view.groups(); ++group) {
+      const float factor = view.Scale(row, group) / scale;
+      if (!std::isfinite(factor) || ToFloat(ToF16(factor)) != factor) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace aril::kernels

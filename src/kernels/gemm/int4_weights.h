@@ -9,6 +9,7 @@
 
 #include "kernels/gemm/gemm_tile.h"
 #include "tensor/dtype.h"
+#include "tensor/int4_view.h"
 
 namespace aril::kernels {
 
@@ -25,6 +26,14 @@ struct Int4Group {
 // Of a group, the least and the largest value (or 0) are the ends of the range at first; turns of
 // rounding and of least squares find better factors, for the better of two zero points.
 float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups);
+
+// A row that has four bits already, exactly, and its scale: 1 for scales in FP16, else a power of
+// two. The view's groups are multiples of kInt4GroupSize, and it HasExactFactors.
+float CopyInt4(const Int4View& from, int64_t row, std::span<Int4Group> groups);
+
+// Whether FP16 holds all scales of each row, times a power of two of the row's own. They are then
+// finite.
+bool HasExactFactors(const Int4View& view);
 
 }  // namespace aril::kernels
 

@@ -132,5 +132,55 @@ TEST(Int4Weights, AreAsGoodAtAnyMagnitude) {
   }
 }
 
+// Four bits of a checkpoint are packed as they are, whatever their layout, scales and last group.
+TEST(Int4Weights, OfACheckpointStandForWhatItSays) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kN = 16;
+  for (const auto layout :
+       {Int4View::Layout::kGptq, Int4View::Layout::kAwq, Int4View::Layout::kCompressed}) {
+    for (const DType scales : {DType::kF16, DType::kBF16}) {
+      for (const auto& [k, group_size] :
+           {std::pair<int64_t, int64_t>{128, 32}, {200, 64}, {200, 200}, {24, 32}}) {
+        const RandomInt4 weights(layout, kN, k, group_size, scales, random);
+        const Int4View view = weights.view();
+        EXPECT_TRUE(HasExactFactors(view));
+        for (int64_t row = 0; row < kN; ++row) {
+          std::vector<Int4Group> groups(static_cast<size_t>((k + 31) / 32));
+          const Int4Row copied(CopyInt4(view, row, groups), groups, static_cast<size_t>(k));
+          EXPECT_EQ(copied.scale == 1, scales == DType::kF16);
+          std::vector<float> values(static_cast<size_t>(k));
+          CopyAsFloat(view, row * k, k, values.data());
+          for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(copied.Value(i), values[i]) << i;
+          for (size_t i = values.size(); i < groups.size() * 32; ++i) {
+            EXPECT_EQ(copied.Value(i), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Int4Weights, OfACheckpointNeedScalesThatFP16Holds) {
+  const std::vector<uint32_t> words(16, 0);
+  const auto has = [&](const std::vector<float>& scales) {
+    return HasExactFactors(
+        {.layout = Int4View::Layout::kCompressed,
+         .words = {reinterpret_cast<const std::byte*>(words.data()), DType::kI32, {2, 8}},
+         .scales = {reinterpret_cast<const std::byte*>(scales.data()), DType::kF32, {2, 2}},
+         .group_size = 32,
+         .rows = 2,
+         .cols = 64});
+  };
+  EXPECT_TRUE(has({1, 2, 3, 0}));
+  EXPECT_TRUE(has({0, 0, -1.5f, 1}));
+  // Each row has a power of two of its own.
+  EXPECT_TRUE(has({0x1p-60f, 0x3p-70f, 0x1p80f, 0x5p70f}));
+  EXPECT_TRUE(has({1, 0x1p-38f, 1, 1}));
+  EXPECT_FALSE(has({1, 0x1p-40f, 1, 1}));
+  EXPECT_FALSE(has({1, 1, 1, 1.0f / 3}));
+  EXPECT_FALSE(has({1, 1, std::numeric_limits<float>::infinity(), 1}));
+  EXPECT_FALSE(has({1, 1, 1, std::nanf("")}));
+}
+
 }  // namespace
 }  // namespace aril::kernels

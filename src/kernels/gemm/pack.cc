@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
@@ -17,7 +18,7 @@ namespace {
 
 // Rows of W as the packer walks them.
 struct SourceRow {
-  const TensorView* part;
+  const WeightView* part;
   int64_t row;
 };
 
@@ -112,22 +113,27 @@ void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, in
   std::vector<float> values(static_cast<size_t>(k));
   std::vector<Int4Group> groups(static_cast<size_t>(CeilDiv(k, kInt4GroupSize)));
   for (size_t c = 0; c < rows.size(); ++c) {
-    CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());
-    out.scales[c] = QuantizeToInt4(values, groups);
+    if (const auto* const int4 = std::get_if<Int4View>(rows[c].part); int4 != nullptr) {
+      out.scales[c] = CopyInt4(*int4, rows[c].row, groups);
+    } else {
+      CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());
+      out.scales[c] = QuantizeToInt4(values, groups);
+    }
     WriteInt4Column(groups, kernel.block_cols, static_cast<int64_t>(c), out.words);
   }
 }
 
 }  // namespace
 
-PackedMatrix Pack(CpuContext& context, const std::vector<TensorView>& parts, WeightFormat format) {
+PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format) {
   CHECK(!parts.empty());
   const GemmKernel& kernel = KernelFor(context, format);
-  PackedMatrix packed{.isa = context.isa(), .format = format, .k = parts[0].shape.at(1)};
+  PackedMatrix packed{.isa = context.isa(), .format = format, .k = ShapeOf(parts[0]).at(1)};
   std::vector<SourceRow> rows;
-  for (const TensorView& part : parts) {
-    CHECK_EQ(part.shape.at(1), packed.k);
-    for (int64_t r = 0; r < part.shape[0]; ++r) rows.push_back({&part, r});
+  for (const WeightView& part : parts) {
+    const Shape shape = ShapeOf(part);
+    CHECK_EQ(shape.at(1), packed.k);
+    for (int64_t r = 0; r < shape[0]; ++r) rows.push_back({&part, r});
   }
   packed.n = static_cast<int64_t>(rows.size());
   const int64_t block_cols = kernel.block_cols;

@@ -1,0 +1,221 @@
+// Sources of the formats: AutoGPTQ (nn_modules/qlinear), AutoAWQ (modules/linear/gemm.py),
+// compressed-tensors (compressors/pack_quantized).
+
+#include "spec/int4_checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/json.h"
+#include "base/strings.h"
+
+namespace aril {
+namespace {
+
+using Layout = Int4View::Layout;
+
+constexpr int64_t kPerWord = 8;
+constexpr int64_t kMaxDim = int64_t{1} << 32;  // products of two fit int64
+
+// What a module's tensors are called, after its name.
+struct Parts {
+  std::string_view words;
+  std::string_view scales;
+  std::string_view zeros;
+  std::string_view order;  // the group of each input
+  std::string_view shape;  // of the matrix; empty: not said
+};
+
+Parts PartsOf(Layout layout) {
+  if (layout == Layout::kCompressed) {
+    return {".weight_packed", ".weight_scale", ".weight_zero_point", ".weight_g_idx",
+            ".weight_shape"};
+  }
+  return {".qweight", ".scales", ".qzeros", ".g_idx", ""};
+}
+
+template <typename T>
+T Element(const TensorView& tensor, int64_t index) {
+  T value;
+  std::memcpy(&value, tensor.data + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+  return value;
+}
+
+int64_t IntegerAt(const TensorView& tensor, int64_t index) {
+  return tensor.dtype == DType::kI64 ? Element<int64_t>(tensor, index)
+                                     : Element<int32_t>(tensor, index);
+}
+
+// Takes one module's tensors.
+class ModuleReader {
+ public:
+  ModuleReader(const Int4Spec& spec, const std::string& module, TensorMap* tensors)
+      : spec_(spec), module_(module), parts_(PartsOf(spec.layout)), tensors_(*tensors) {}
+
+  StatusOr<Int4View> Read() {
+    Int4View view{.layout = spec_.layout, .zero_offset = spec_.zero_offset};
+    ASSIGN_OR_RETURN(view.words, Take(parts_.words, {DType::kI32}));
+    if (view.words.shape.size() != 2) return OtherShape(parts_.words, view.words, "a matrix");
+    RETURN_IF_ERROR(ReadSize(&view));
+    const int64_t n = view.rows, groups = view.groups();
+    const bool is_by_output = spec_.layout == Layout::kCompressed;
+    const Shape scales = is_by_output ? Shape{n, groups} : Shape{groups, n};
+    ASSIGN_OR_RETURN(view.scales,
+                     Take(parts_.scales, {DType::kF16, DType::kBF16, DType::kF32}, scales));
+    RETURN_IF_ERROR(ReadZeros(&view));
+    RETURN_IF_ERROR(CheckOrder(view));
+    return view;
+  }
+
+ private:
+  std::string Quoted(std::string_view part) const { return JsonQuote(StrCat(module_, part)); }
+
+  Status OtherShape(std::string_view part, const TensorView& found,
+                    const std::string& expected) const {
+    return InvalidArgument(StrCat("tensor ", Quoted(part), " has shape ", ToString(found.shape),
+                                  ", expected ", expected));
+  }
+
+  StatusOr<TensorView> Take(std::string_view part, const std::vector<DType>& dtypes) {
+    const auto found = tensors_.find(StrCat(module_, part));
+    if (found == tensors_.end()) {
+      return InvalidArgument(StrCat("tensor ", Quoted(part), " is missing beside ",
+                                    Quoted(parts_.words),
+                                    ", although config.json says that modules have it"));
+    }
+    TensorView tensor = found->second;
+    if (std::ranges::find(dtypes, tensor.dtype) == dtypes.end()) {
+      return InvalidArgument(StrCat("tensor ", Quoted(part), " has dtype ", tensor.dtype,
+                                    ", expected ", Join(dtypes, " or ")));
+    }
+    tensors_.erase(found);
+    return tensor;
+  }
+
+  StatusOr<TensorView> Take(std::string_view part, const std::vector<DType>& dtypes,
+                            const Shape& shape) {
+    ASSIGN_OR_RETURN(TensorView tensor, Take(part, dtypes));
+    if (tensor.shape == shape) return tensor;
+    const std::string groups = spec_.group_size ? StrCat(*spec_.group_size) : "all inputs";
+    return OtherShape(
+        part, tensor,
+        StrCat(ToString(shape), " as of ", Quoted(parts_.words), " with groups of ", groups));
+  }
+
+  bool Has(std::string_view part) const { return tensors_.contains(StrCat(module_, part)); }
+
+  Status ReadSize(Int4View* view) {
+    const int64_t first = view->words.shape[0], second = view->words.shape[1];
+    if (first <= 0 || second <= 0 || std::max(first, second) > kMaxDim / kPerWord) {
+      return OtherShape(parts_.words, view->words, "a matrix of a model's size");
+    }
+    switch (spec_.layout) {
+      case Layout::kGptq:
+        view->cols = first * kPerWord;
+        view->rows = second;
+        break;
+      case Layout::kAwq:
+        view->cols = first;
+        view->rows = second * kPerWord;
+        break;
+      case Layout::kCompressed:
+        ASSIGN_OR_RETURN(const TensorView shape,
+                         Take(parts_.shape, {DType::kI64, DType::kI32}, {2}));
+        view->rows = IntegerAt(shape, 0);
+        view->cols = IntegerAt(shape, 1);
+        if (view->rows != first || view->cols <= 0 || view->cols > kMaxDim ||
+            CeilDiv(view->cols, kPerWord) != second) {
+          return OtherShape(parts_.words, view->words,
+                            StrCat("that of ", Quoted(parts_.shape), ", [", view->rows, ", ",
+                                   view->cols, "], with ", kPerWord, " inputs in one"));
+        }
+        break;
+    }
+    view->group_size = spec_.group_size.value_or(view->cols);
+    return OkStatus();
+  }
+
+  Status ReadZeros(Int4View* view) {
+    if (!spec_.has_zeros && !Has(parts_.zeros)) return OkStatus();
+    const int64_t n = view->rows, groups = view->groups();
+    if (spec_.layout != Layout::kCompressed) {
+      ASSIGN_OR_RETURN(view->zeros,
+                       Take(parts_.zeros, {DType::kI32}, {groups, CeilDiv(n, kPerWord)}));
+      return spec_.zero_offset != 0 ? CheckZerosFit(*view) : OkStatus();
+    }
+    const auto found = tensors_.find(StrCat(module_, parts_.zeros));
+    const bool is_packed = found == tensors_.end() || found->second.dtype != DType::kI8;
+    ASSIGN_OR_RETURN(view->zeros,
+                     Take(parts_.zeros, {DType::kI32, DType::kI8},
+                          is_packed ? Shape{CeilDiv(n, kPerWord), groups} : Shape{n, groups}));
+    return is_packed ? OkStatus() : CheckZerosFit(*view);
+  }
+
+  // Zero points must be 0 … 15. GPTQ's first format has 1 less: of 0 some programs write −1 as 15,
+  // others borrow from the next zero point, and what reads them takes 15 for 16, for 0, or for a
+  // carry.
+  Status CheckZerosFit(const Int4View& view) const {
+    for (int64_t row = 0; row < view.rows; ++row) {
+      for (int64_t group = 0; group < view.groups(); ++group) {
+        const int zero = view.Zero(row, group);
+        if (zero >= 0 && zero <= 15) continue;
+        return Unimplemented(StrCat(
+            "tensor ", Quoted(parts_.zeros), " has the zero point ", zero, " for output ", row,
+            ", and four bits have 0 to 15",
+            spec_.layout == Layout::kGptq
+                ? R"(; save the model with "checkpoint_format": "gptq_v2", whose zero points programs agree about)"
+                : ""));
+      }
+    }
+    return OkStatus();
+  }
+
+  Status CheckOrder(const Int4View& view) {
+    if (!spec_.has_order && !Has(parts_.order)) return OkStatus();
+    ASSIGN_OR_RETURN(const TensorView order,
+                     Take(parts_.order, {DType::kI32, DType::kI64}, {view.cols}));
+    for (int64_t input = 0; input < view.cols; ++input) {
+      if (IntegerAt(order, input) == input / view.group_size) continue;
+      return Unimplemented(StrCat(
+          "tensor ", Quoted(parts_.order), " says that input ", input, " is of group ",
+          IntegerAt(order, input),
+          ", and only groups of neighbouring inputs are supported: quantize the model without ",
+          R"("desc_act" ("actorder": "group"), or serve it as it was before)"));
+    }
+    return OkStatus();
+  }
+
+  const Int4Spec& spec_;
+  const std::string& module_;
+  const Parts parts_;
+  TensorMap& tensors_;
+};
+
+}  // namespace
+
+StatusOr<Int4Map> TakeInt4Matrices(const Int4Spec& spec, TensorMap* tensors) {
+  const std::string_view words = PartsOf(spec.layout).words;
+  std::vector<std::string> modules;
+  for (const auto& [name, tensor] : *tensors) {
+    if (name.ends_with(words)) modules.push_back(name.substr(0, name.size() - words.size()));
+  }
+  Int4Map matrices;
+  for (const std::string& module : modules) {
+    ASSIGN_OR_RETURN(Int4View view, ModuleReader(spec, module, tensors).Read());
+    std::string name = module + ".weight";
+    if (tensors->contains(name)) {
+      return InvalidArgument(StrCat("tensor ", JsonQuote(module + std::string(words)),
+                                    " stands for ", JsonQuote(name),
+                                    ", which is there without it, too"));
+    }
+    matrices.emplace(std::move(name), std::move(view));
+  }
+  return matrices;
+}
+
+}  // namespace aril

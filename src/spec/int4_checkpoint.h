@@ -1,0 +1,21 @@
+// The matrices of four bits among a checkpoint's tensors.
+
+#ifndef ARIL_SPEC_INT4_CHECKPOINT_H_
+#define ARIL_SPEC_INT4_CHECKPOINT_H_
+
+#include "base/status.h"
+#include "spec/int4_spec.h"
+#include "tensor/safetensors.h"
+
+namespace aril {
+
+// Takes what quantized modules consist of out of `tensors`, and gives them as matrices: of
+// "a.qweight", "a.qzeros" and "a.scales" one called "a.weight". InvalidArgument names the tensor
+// that is missing, has another shape or type, or is there beside the matrix that it stands for;
+// Unimplemented the one that says that groups are not of neighbouring inputs, or whose zero points
+// programs take for different ones.
+StatusOr<Int4Map> TakeInt4Matrices(const Int4Spec& spec, TensorMap* tensors);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_INT4_CHECKPOINT_H_

@@ -1,0 +1,195 @@
+#include "spec/int4_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/strings.h"
+#include "spec/fields.h"
+
+namespace aril::internal {
+namespace {
+
+using Layout = Int4View::Layout;
+
+constexpr std::string_view kKeys[] = {"quantization_config", "compression_config"};
+
+constexpr int64_t kBits = 4;
+// Kernels take so many inputs at a time.
+constexpr int64_t kGroupMultiple = 32;
+constexpr int64_t kMaxGroupSize = int64_t{1} << 20;
+constexpr int64_t kAllInputs = -1;
+
+constexpr char kInstead[] =
+    "; or the model before it was quantized, which --quantization int8 or int4 rounds as it is "
+    "loaded";
+
+// A field that programs write by several names: the first that is there, else the first.
+std::string_view NameOf(const Json& config, std::initializer_list<std::string_view> names) {
+  const auto* const found = std::ranges::find_if(
+      names, [&](std::string_view name) { return FindField(config, name) != nullptr; });
+  return found == names.end() ? *names.begin() : *found;
+}
+
+Status CheckBits(const Json& config, std::string_view key) {
+  ASSIGN_OR_RETURN(const int64_t bits, ReadInt(config, {key, 1, 64}));
+  return bits == kBits ? OkStatus() : UnsupportedField(config, key, StrCat(kBits, kInstead));
+}
+
+StatusOr<std::optional<int64_t>> ReadGroupSize(const Json& config, std::string_view key,
+                                               std::optional<int64_t> fallback) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadInt(config, {key, kAllInputs, kMaxGroupSize, fallback}));
+  if (size == kAllInputs) return std::optional<int64_t>();
+  if (size <= 0 || size % kGroupMultiple != 0) {
+    return UnsupportedField(
+        config, key,
+        StrCat("multiples of ", kGroupMultiple, ", and ", kAllInputs, " for all inputs", kInstead));
+  }
+  return std::optional<int64_t>(size);
+}
+
+// A field that must have one of `values`, or be absent.
+Status CheckIsOneOf(const Json& config, std::string_view key,
+                    std::initializer_list<std::string_view> values) {
+  if (FindField(config, key) == nullptr) return OkStatus();
+  ASSIGN_OR_RETURN(const std::string value, ReadString(config, key, ""));
+  if (std::ranges::find(values, value) != values.end()) return OkStatus();
+  return UnsupportedField(config, key, StrCat("\"", Join(values, "\", \""), "\"", kInstead));
+}
+
+Status CheckIsOff(const Json& config, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (!IsOff(config, key)) {
+      return UnsupportedField(config, key, StrCat("null or absent", kInstead));
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<Int4Spec> ReadGptq(const Json& config) {
+  constexpr std::string_view kFirst = "gptq", kSecond = "gptq_v2";
+  RETURN_IF_ERROR(CheckBits(config, "bits"));
+  Int4Spec spec{.layout = Layout::kGptq};
+  ASSIGN_OR_RETURN(spec.group_size, ReadGroupSize(config, "group_size", 128));
+  const std::string_view format = NameOf(config, {"checkpoint_format", "format"});
+  RETURN_IF_ERROR(CheckIsOneOf(config, format, {kFirst, kSecond}));
+  RETURN_IF_ERROR(CheckIsOneOf(config, "pack_dtype", {"int32"}));
+  RETURN_IF_ERROR(CheckIsOff(config, {"is_marlin_format"}));
+  ASSIGN_OR_RETURN(const std::string version, ReadString(config, format, kFirst));
+  spec.zero_offset = version == kFirst ? 1 : 0;
+  ASSIGN_OR_RETURN(spec.has_order, ReadBool(config, "desc_act", false));
+  return spec;
+}
+
+StatusOr<Int4Spec> ReadAwq(const Json& config) {
+  RETURN_IF_ERROR(CheckBits(config, NameOf(config, {"bits", "w_bit"})));
+  Int4Spec spec{.layout = Layout::kAwq};
+  ASSIGN_OR_RETURN(spec.group_size,
+                   ReadGroupSize(config, NameOf(config, {"group_size", "q_group_size"}), 128));
+  RETURN_IF_ERROR(CheckIsOneOf(config, NameOf(config, {"version", "checkpoint_format", "format"}),
+                               {"gemm", "GEMM"}));
+  RETURN_IF_ERROR(CheckIsOneOf(config, "pack_dtype", {"int32"}));
+  return spec;
+}
+
+// How the weights of a group of modules are quantized.
+StatusOr<Int4Spec> ReadCompressedWeights(const Json& weights) {
+  RETURN_IF_ERROR(CheckBits(weights, "num_bits"));
+  RETURN_IF_ERROR(CheckIsOneOf(weights, "type", {"int"}));
+  RETURN_IF_ERROR(CheckIsOff(weights, {"dynamic"}));
+  Int4Spec spec{.layout = Layout::kCompressed};
+  constexpr std::string_view kStrategy = "strategy", kGroup = "group", kChannel = "channel";
+  RETURN_IF_ERROR(CheckIsOneOf(weights, kStrategy, {kGroup, kChannel}));
+  ASSIGN_OR_RETURN(spec.group_size, ReadGroupSize(weights, "group_size", kAllInputs));
+  ASSIGN_OR_RETURN(const std::string strategy,
+                   ReadString(weights, kStrategy, spec.group_size ? kGroup : kChannel));
+  if ((strategy == kGroup) != spec.group_size.has_value()) {
+    return BadField(weights, "group_size",
+                    StrCat("a size of groups for the strategy \"", kGroup, "\" alone"));
+  }
+  ASSIGN_OR_RETURN(const bool is_symmetric, ReadBool(weights, "symmetric", true));
+  spec.has_zeros = !is_symmetric;
+  ASSIGN_OR_RETURN(const std::string order, ReadString(weights, "actorder", ""));
+  spec.has_order = order == "group" || order == "dynamic";
+  return spec;
+}
+
+bool AreEqual(const Int4Spec& a, const Int4Spec& b) {
+  return a.group_size == b.group_size && a.has_zeros == b.has_zeros && a.has_order == b.has_order;
+}
+
+StatusOr<Int4Spec> ReadCompressedGroup(const Json& group) {
+  RETURN_IF_ERROR(CheckIsOff(group, {"input_activations", "output_activations"}));
+  RETURN_IF_ERROR(CheckIsOneOf(group, "format", {"pack-quantized"}));
+  constexpr std::string_view kWeights = "weights";
+  const Json* weights = FindField(group, kWeights);
+  if (weights == nullptr || weights->AsObject() == nullptr) {
+    return BadField(group, kWeights, "an object");
+  }
+  StatusOr<Int4Spec> spec = ReadCompressedWeights(*weights);
+  return spec.ok() ? spec : Annotate(spec.status(), std::string(kWeights));
+}
+
+StatusOr<Int4Spec> ReadCompressed(const Json& config) {
+  RETURN_IF_ERROR(CheckIsOneOf(config, "format", {"pack-quantized"}));
+  RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme", "transform_config"}));
+  constexpr std::string_view kSparsity = "sparsity_config", kGroups = "config_groups";
+  if (const Json* sparsity = FindField(config, kSparsity); sparsity != nullptr) {
+    if (sparsity->AsObject() == nullptr) return BadField(config, kSparsity, "an object");
+    const Status status = CheckIsOneOf(*sparsity, "format", {"dense"});
+    if (!status.ok()) return Annotate(status, std::string(kSparsity));
+  }
+  const Json* groups = FindField(config, kGroups);
+  if (groups == nullptr || groups->AsObject() == nullptr || groups->AsObject()->empty()) {
+    return BadField(config, kGroups, "an object with at least one group");
+  }
+  std::optional<Int4Spec> all;
+  for (const auto& [name, group] : *groups->AsObject()) {
+    if (group.AsObject() == nullptr) return BadField(config, kGroups, "an object of objects");
+    const StatusOr<Int4Spec> spec = ReadCompressedGroup(group);
+    if (!spec.ok()) return Annotate(spec.status(), StrCat(kGroups, ": ", JsonQuote(name)));
+    if (all && !AreEqual(*all, *spec)) {
+      return UnsupportedField(config, kGroups,
+                              StrCat("groups whose weights are quantized alike", kInstead));
+    }
+    all = *spec;
+  }
+  return *all;
+}
+
+struct Method {
+  std::string_view name;
+  StatusOr<Int4Spec> (*read)(const Json&);
+};
+constexpr Method kMethods[] = {
+    {"gptq", ReadGptq}, {"awq", ReadAwq}, {"compressed-tensors", ReadCompressed}};
+
+StatusOr<Int4Spec> ReadMethod(const Json& config) {
+  constexpr std::string_view kMethod = "quant_method";
+  ASSIGN_OR_RETURN(const std::string name, ReadString(config, kMethod, ""));
+  for (const Method& method : kMethods) {
+    if (name == method.name) return method.read(config);
+  }
+  return UnsupportedField(
+      config, kMethod,
+      StrCat(R"("gptq", "awq" and "compressed-tensors", of )", kBits, " bits", kInstead));
+}
+
+}  // namespace
+
+StatusOr<std::optional<Int4Spec>> ReadInt4(const Json& config) {
+  std::optional<Int4Spec> spec;
+  for (const std::string_view key : kKeys) {
+    if (IsOff(config, key)) continue;
+    const Json& value = *FindField(config, key);
+    if (value.AsObject() == nullptr) return BadField(config, key, "an object");
+    if (spec) return UnsupportedField(config, key, StrCat("null beside \"", kKeys[0], "\""));
+    StatusOr<Int4Spec> read = ReadMethod(value);
+    if (!read.ok()) return Annotate(read.status(), std::string(key));
+    spec = *read;
+  }
+  return spec;
+}
+
+}  // namespace aril::internal

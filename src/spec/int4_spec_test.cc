@@ -1,0 +1,159 @@
+#include "spec/int4_spec.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::internal {
+namespace {
+
+using ::testing::HasSubstr;
+using Layout = Int4View::Layout;
+
+// The object of "quantization_config".
+StatusOr<std::optional<Int4Spec>> Read(const std::string& text) {
+  const StatusOr<Json> json = Json::Parse(text);
+  CHECK(json.ok());
+  return ReadInt4(Json(Json::Object{{"quantization_config", *json}}));
+}
+
+Int4Spec SpecOf(const std::string& text) {
+  const auto spec = Read(text);
+  CHECK(spec.ok() && spec->has_value());
+  return **spec;
+}
+
+std::string Compressed(const std::string& weights, const std::string& more = "") {
+  return R"({"quant_method":"compressed-tensors","format":"pack-quantized",)" + more +
+         R"("config_groups":{"group_0":{"targets":["Linear"],"input_activations":null,"weights":)" +
+         weights + "}}}";
+}
+
+TEST(Int4Spec, IsAbsentWhereNothingIsQuantized) {
+  for (const char* text : {"{}", R"({"quantization_config":null})",
+                           R"({"quantization_config":{},"compression_config":null})"}) {
+    const auto spec = ReadInt4(*Json::Parse(text));
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_FALSE(spec->has_value());
+  }
+}
+
+// As Qwen2.5-7B-Instruct-GPTQ-Int4 has it.
+TEST(Int4Spec, OfGptq) {
+  const std::string config =
+      R"("bits":4,"damp_percent":0.01,"group_size":128,"model_file_base_name":"model",
+         "quant_method":"gptq","static_groups":false,"sym":true,"true_sequential":true)";
+  const Int4Spec spec = SpecOf("{" + config + R"(,"desc_act":false})");
+  EXPECT_EQ(spec.layout, Layout::kGptq);
+  EXPECT_EQ(spec.group_size, 128);
+  EXPECT_EQ(spec.zero_offset, 1);
+  EXPECT_TRUE(spec.has_zeros);
+  EXPECT_FALSE(spec.has_order);
+  const Int4Spec second =
+      SpecOf("{" + config + R"(,"desc_act":true,"checkpoint_format":"gptq_v2"})");
+  EXPECT_EQ(second.zero_offset, 0);
+  EXPECT_TRUE(second.has_order);
+  EXPECT_EQ(SpecOf(R"({"quant_method":"gptq","bits":4,"format":"gptq_v2"})").zero_offset, 0);
+  EXPECT_EQ(SpecOf(R"({"quant_method":"gptq","bits":4,"group_size":-1})").group_size, std::nullopt);
+}
+
+// As AutoAWQ writes it into config.json, and as it calls the same in its own files.
+TEST(Int4Spec, OfAwq) {
+  for (const char* text :
+       {R"({"bits":4,"group_size":64,"modules_to_not_convert":null,
+                               "quant_method":"awq","version":"gemm","zero_point":true})",
+        R"({"w_bit":4,"q_group_size":64,"quant_method":"awq","version":"GEMM"})"}) {
+    const Int4Spec spec = SpecOf(text);
+    EXPECT_EQ(spec.layout, Layout::kAwq);
+    EXPECT_EQ(spec.group_size, 64);
+    EXPECT_EQ(spec.zero_offset, 0);
+  }
+}
+
+// As llm-compressor writes it.
+TEST(Int4Spec, OfCompressedTensors) {
+  const Int4Spec spec = SpecOf(Compressed(
+      R"({"actorder":"static","block_structure":null,"dynamic":false,"group_size":128,"num_bits":4,
+          "observer":"minmax","observer_kwargs":{},"strategy":"group","symmetric":true,
+          "type":"int"})",
+      R"("global_compression_ratio":1.4,"ignore":["lm_head"],"kv_cache_scheme":null,
+         "quantization_status":"compressed","sparsity_config":{"format":"dense"},
+         "transform_config":{},)"));
+  EXPECT_EQ(spec.layout, Layout::kCompressed);
+  EXPECT_EQ(spec.group_size, 128);
+  EXPECT_FALSE(spec.has_zeros);
+  EXPECT_FALSE(spec.has_order);
+  const Int4Spec of_rows = SpecOf(Compressed(
+      R"({"num_bits":4,"type":"int","strategy":"channel","group_size":null,"symmetric":false})"));
+  EXPECT_EQ(of_rows.group_size, std::nullopt);
+  EXPECT_TRUE(of_rows.has_zeros);
+  EXPECT_TRUE(SpecOf(Compressed(R"({"num_bits":4,"group_size":32,"actorder":"group"})")).has_order);
+  // By its older name.
+  const auto older = ReadInt4(*Json::Parse(R"({"compression_config":)" +
+                                           Compressed(R"({"num_bits":4,"group_size":32})") + "}"));
+  ASSERT_TRUE(older.ok() && older->has_value()) << older.status();
+}
+
+TEST(Int4Spec, RefusesWhatIsNotFourBits) {
+  const std::string kInt8 = R"({"num_bits":8,"type":"int","strategy":"channel"})";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":true})",
+       R"(quantization_config: "quant_method" is "bitsandbytes", which is not supported; supported: "gptq", "awq" and)"},
+      {R"({"bits":4})", R"("quant_method" is missing)"},
+      {R"({"quant_method":"gptq","bits":8})", R"("bits" is 8, which is not supported)"},
+      {R"({"quant_method":"gptq","bits":8})", "--quantization int8 or int4 rounds"},
+      {R"({"quant_method":"gptq"})", R"("bits" is missing; expected an integer)"},
+      {R"({"quant_method":"gptq","bits":4,"group_size":16})", "supported: multiples of 32"},
+      {R"({"quant_method":"gptq","bits":4,"group_size":0})", "supported: multiples of 32"},
+      {R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})",
+       R"("checkpoint_format" is "marlin", which is not supported; supported: "gptq", "gptq_v2")"},
+      {R"({"quant_method":"gptq","bits":4,"is_marlin_format":true})", R"("is_marlin_format" is)"},
+      {R"({"quant_method":"gptq","bits":4,"pack_dtype":"int64"})", R"("pack_dtype" is "int64")"},
+      {R"({"quant_method":"gptq","bits":4,"desc_act":1})", R"("desc_act" is 1; expected true or)"},
+      {R"({"quant_method":"awq","w_bit":3})", R"("w_bit" is 3, which is not supported)"},
+      {R"({"quant_method":"awq","bits":4,"version":"gemv"})",
+       R"("version" is "gemv", which is not supported; supported: "gemm")"},
+      {Compressed(kInt8), R"("group_0": weights: "num_bits" is 8, which is not supported)"},
+      {Compressed(R"({"num_bits":4,"type":"float"})"), R"("type" is "float")"},
+      {Compressed(R"({"num_bits":4,"dynamic":true})"), R"("dynamic" is true)"},
+      {Compressed(R"({"num_bits":4,"strategy":"tensor"})"), R"("strategy" is "tensor")"},
+      {Compressed(R"({"num_bits":4,"strategy":"group"})"), R"("group_size" is missing; expected)"},
+      {Compressed(R"({"num_bits":4,"strategy":"channel","group_size":32})"),
+       R"("group_size" is 32; expected a size of groups for the strategy "group" alone)"},
+      {Compressed("7"), R"("weights" is 7; expected an object)"},
+      {Compressed(R"({"num_bits":4})", R"("kv_cache_scheme":{"num_bits":8},)"),
+       R"("kv_cache_scheme" is)"},
+      {Compressed(R"({"num_bits":4})", R"("transform_config":{"a":1},)"),
+       R"("transform_config" is)"},
+      {Compressed(R"({"num_bits":4})", R"("sparsity_config":{"format":"sparse-24-bitmask"},)"),
+       R"(sparsity_config: "format" is "sparse-24-bitmask", which is not supported)"},
+      {R"({"quant_method":"compressed-tensors","format":"float-quantized"})",
+       R"("format" is "float-quantized", which is not supported; supported: "pack-quantized")"},
+      {R"({"quant_method":"compressed-tensors","config_groups":{}})",
+       R"("config_groups" is {}; expected an object with at least one group)"},
+      {R"({"quant_method":"compressed-tensors","config_groups":{"a":
+            {"input_activations":{"num_bits":8},"weights":{"num_bits":4}}}})",
+       R"("input_activations" is)"},
+      {R"({"quant_method":"compressed-tensors","config_groups":{
+            "a":{"weights":{"num_bits":4,"group_size":32}},
+            "b":{"weights":{"num_bits":4,"group_size":64}}}})",
+       "supported: groups whose weights are quantized alike"},
+  };
+  for (const auto& [config, expected] : cases) {
+    const auto spec = Read(config);
+    ASSERT_FALSE(spec.ok()) << config;
+    EXPECT_THAT(Message(spec.status()), HasSubstr(expected)) << config;
+  }
+  EXPECT_THAT(Message(ReadInt4(*Json::Parse(R"({"quantization_config":7})")).status()),
+              HasSubstr(R"("quantization_config" is 7; expected an object)"));
+  const auto both = ReadInt4(*Json::Parse(
+      R"({"quantization_config":{"quant_method":"gptq","bits":4},"compression_config":{"a":1}})"));
+  EXPECT_THAT(Message(both.status()), HasSubstr(R"("compression_config" is {"a":1})"));
+}
+
+}  // namespace
+}  // namespace aril::internal

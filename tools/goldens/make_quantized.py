@@ -1,0 +1,200 @@
+"""Makes tests/goldens-quantized: tiny checkpoints of four bits, and the same weights as numbers.
+
+  make_quantized.py             rewrites it
+  make_quantized.py --check     makes it anew elsewhere and compares
+
+Each folder holds a model as GPTQ's, AWQ's or compressed-tensors' programs save it, and in
+`dequantized/` an ordinary one whose weights are what the four bits stand for, exactly.
+
+How the first two pack, written from their own dequantization (AutoGPTQ 0.7.1,
+nn_modules/qlinear/qlinear_cuda.py; AutoAWQ 0.2.9, utils/packing_utils.py: dequantize_gemm); the third
+is packed by its library, which must also unpack it to the same.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import shutil
+import tempfile
+
+import torch
+from compressed_tensors.compressors.pack_quantized.base import PackedQuantizationCompressor
+from compressed_tensors.quantization import QuantizationConfig
+from safetensors.torch import load_file, save_file
+
+import checkpoints
+from make_goldens import GOLDENS, compare
+
+QUANTIZED_GOLDENS = GOLDENS.with_name("goldens-quantized")
+
+LLAMA = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4,
+             num_key_value_heads=2, vocab_size=136, max_position_embeddings=256)
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+    base: checkpoints.Checkpoint
+    config: dict  # "quantization_config"
+    group_size: int | None  # None: all inputs
+    symmetric: bool = False
+    ignore: tuple = ("lm_head", ".gate.")  # parts of names
+    zero_biases: bool = False  # of every module, as AutoGPTQ has them
+
+
+def gptq(**more):
+    return dict(quant_method="gptq", bits=4, damp_percent=0.01, true_sequential=True, **more)
+
+
+def awq(**more):
+    return dict(quant_method="awq", bits=4, version="gemm", zero_point=True, **more)
+
+
+def compressed(ignore, **weights):
+    group = dict(targets=["Linear"], input_activations=None, output_activations=None,
+                 weights=dict(num_bits=4, type="int", dynamic=False, actorder=None,
+                              block_structure=None, observer="minmax", observer_kwargs={},
+                              **weights))
+    return dict(quant_method="compressed-tensors", format="pack-quantized",
+                quantization_status="compressed", global_compression_ratio=None,
+                kv_cache_scheme=None, ignore=list(ignore), config_groups=dict(group_0=group))
+
+
+def base(name, architecture, dtype=torch.float16, **more):
+    return checkpoints.Checkpoint(name, architecture, {**LLAMA, **more}, dtype)
+
+
+QUANTIZED = (
+    Quantized(base("gptq-llama", "Llama"),
+              gptq(group_size=32, desc_act=False, sym=False, checkpoint_format="gptq",
+                   model_name_or_path=None, static_groups=False),
+              32, zero_biases=True),
+    # Biases of its own; a last group that is not whole; zero points of 0; an order that says nothing.
+    Quantized(base("gptq-v2-qwen2", "Qwen2", tie_word_embeddings=True),
+              gptq(group_size=64, desc_act=True, sym=False, checkpoint_format="gptq_v2",
+                   pack_dtype="int32"),
+              64),
+    Quantized(base("gptq-qwen3-moe", "Qwen3Moe", moe_intermediate_size=32, head_dim=16,
+                   num_experts=3, num_experts_per_tok=2),
+              gptq(group_size=32, desc_act=False, sym=True), 32, symmetric=True),
+    Quantized(base("awq-llama", "Llama"), awq(group_size=32, modules_to_not_convert=None), 32),
+    # Modules of several projections.
+    Quantized(base("awq-phi3", "Phi3", pad_token_id=0), awq(group_size=32), 32),
+    # Layers of which not all is quantized; scales in bfloat16.
+    Quantized(base("compressed-qwen3", "Qwen3", torch.bfloat16, head_dim=16, num_hidden_layers=2),
+              compressed(("lm_head", "model.layers.0.mlp.down_proj",
+                          "model.layers.1.self_attn.v_proj"),
+                         symmetric=True, strategy="group", group_size=32),
+              32, symmetric=True,
+              ignore=("lm_head", "layers.0.mlp.down_proj", "layers.1.self_attn.v_proj")),
+    Quantized(base("compressed-channels-llama", "Llama"),
+              compressed(("lm_head",), symmetric=False, strategy="channel", group_size=None), None),
+)
+
+
+def quantize(weight, group_size, symmetric):
+    """Levels [n, k] of 0 … 15, scales [n, groups] in the weight's dtype, and zero points."""
+    n, k = weight.shape
+    size = group_size or k
+    groups = -(-k // size)
+    scales = torch.empty(n, groups, dtype=weight.dtype)
+    zeros = torch.empty(n, groups, dtype=torch.int32)
+    levels = torch.empty(n, k, dtype=torch.int32)
+    for g in range(groups):
+        part = weight[:, g * size:(g + 1) * size].double()
+        low, high = part.amin(1).clamp(max=0), part.amax(1).clamp(min=0)
+        if symmetric:
+            low, high = -torch.maximum(-low, high), torch.maximum(-low, high)
+        scale = ((high - low) / 15).to(weight.dtype)
+        zero = torch.full((n,), 8) if symmetric else (-low / scale).round().clamp(0, 15)
+        scales[:, g], zeros[:, g] = scale, zero
+        levels[:, g * size:(g + 1) * size] = (
+            (part / scale.double()[:, None]).round() + zero[:, None]).clamp(0, 15)
+    return levels, scales, zeros
+
+
+def pack(values, order=range(8)):
+    """Eight of the last dimension to an int32."""
+    eight = values.reshape(*values.shape[:-1], -1, 8).long()
+    words = sum(eight[..., source] << 4 * place for place, source in enumerate(order))
+    return (words - (words >= 2**31) * 2**32).to(torch.int32)
+
+
+def of_gptq(quantized, levels, scales, zeros):
+    assert zeros.min() >= 1 or quantized.config.get("checkpoint_format") == "gptq_v2"
+    offset = 0 if quantized.config.get("checkpoint_format") == "gptq_v2" else 1
+    order = torch.arange(levels.shape[1], dtype=torch.int32) // (quantized.group_size or 2**30)
+    return {"qweight": pack(levels).T, "qzeros": pack(zeros.T - offset), "scales": scales.T,
+            "g_idx": order.int()}
+
+
+def of_awq(quantized, levels, scales, zeros):
+    return {"qweight": pack(levels.T, AWQ_ORDER), "qzeros": pack(zeros.T, AWQ_ORDER),
+            "scales": scales.T}
+
+
+def of_compressed(quantized, levels, scales, zeros):
+    (scheme,) = QuantizationConfig.model_validate(quantized.config).config_groups.values()
+    size = quantized.group_size or levels.shape[1]
+    wide = [values.repeat_interleave(size, 1)[:, :levels.shape[1]] for values in (scales, zeros)]
+    weight = (levels - wide[1]) * wide[0].double()
+    tensors = {"weight": weight, "weight_scale": scales.double(),
+               "weight_zero_point": (zeros - 8).to(torch.int8)}
+    packed = PackedQuantizationCompressor.compress(tensors, scheme)
+    assert torch.equal(PackedQuantizationCompressor.decompress(packed, scheme)["weight"], weight)
+    return {**packed, "weight_scale": scales}
+
+
+METHODS = {"gptq": of_gptq, "awq": of_awq, "compressed-tensors": of_compressed}
+
+
+def make_model(quantized, root):
+    with tempfile.TemporaryDirectory() as temporary:
+        checkpoints.build(quantized.base).save_pretrained(temporary)
+        weights = load_file(f"{temporary}/model.safetensors")
+        with open(f"{temporary}/config.json") as file:
+            config = json.load(file)
+    packed, numbers = {}, {}
+    for name, weight in weights.items():
+        is_module = name.endswith("proj.weight")
+        if not is_module or any(part in name for part in quantized.ignore):
+            packed[name], numbers[name] = weight, weight.float()
+            continue
+        levels, scales, zeros = quantize(weight, quantized.group_size, quantized.symmetric)
+        size = quantized.group_size or weight.shape[1]
+        group = torch.arange(weight.shape[1]) // size
+        numbers[name] = (levels - zeros[:, group]) * scales[:, group].float()
+        module = name.removesuffix(".weight")
+        method = METHODS[quantized.config["quant_method"]]
+        for part, tensor in method(quantized, levels, scales, zeros).items():
+            packed[f"{module}.{part}"] = tensor.contiguous()
+        if quantized.zero_biases:
+            packed[f"{module}.bias"] = torch.zeros(weight.shape[0], dtype=weight.dtype)
+    directory = root / quantized.base.name
+    for path, tensors, more in (
+            (directory, packed, dict(quantization_config=quantized.config)),
+            (directory / "dequantized", numbers, dict(dtype="float32"))):
+        path.mkdir(parents=True)
+        save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+        (path / "config.json").write_text(json.dumps({**config, **more}, indent=2) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        made = pathlib.Path(temporary) / "made"
+        for quantized in QUANTIZED:
+            make_model(quantized, made)
+        if arguments.check:
+            compare(made, QUANTIZED_GOLDENS)
+        else:
+            shutil.rmtree(QUANTIZED_GOLDENS, ignore_errors=True)
+            shutil.copytree(made, QUANTIZED_GOLDENS)
+
+
+if __name__ == "__main__":
+    main()
