@@ -304,13 +304,12 @@ class Packer {
       : context_(context), dtype_(dtype), quantization_(quantization) {}
 
   PackedMatrix Pack(MatrixRole role, const std::vector<WeightView>& parts) const {
-    return kernels::Pack(context_, parts, Format(role, std::ranges::all_of(parts, IsInt4)));
+    return kernels::Pack(context_, parts, Format(role, kernels::AreInt4(parts)));
   }
 
   // All in one format.
   std::vector<PackedMatrix> Pack(const std::vector<std::vector<WeightView>>& experts) const {
-    const bool are_int4 = std::ranges::all_of(
-        experts, [](const auto& parts) { return std::ranges::all_of(parts, IsInt4); });
+    const bool are_int4 = std::ranges::all_of(experts, kernels::AreInt4);
     std::vector<PackedMatrix> matrices;
     for (const std::vector<WeightView>& parts : experts) {
       matrices.push_back(kernels::Pack(context_, parts, Format(MatrixRole::kLayer, are_int4)));
@@ -319,8 +318,8 @@ class Packer {
   }
 
  private:
-  kernels::WeightFormat Format(MatrixRole role, bool is_int4) const {
-    if (is_int4 && quantization_ != Quantization::kInt8) return kernels::WeightFormat::kInt4;
+  kernels::WeightFormat Format(MatrixRole role, bool are_int4) const {
+    if (are_int4 && quantization_ != Quantization::kInt8) return kernels::WeightFormat::kInt4;
     return FormatFor(role, dtype_, quantization_);
   }
 

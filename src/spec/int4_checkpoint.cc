@@ -4,8 +4,6 @@
 #include "spec/int4_checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,18 +37,6 @@ Parts PartsOf(Layout layout) {
   return {".qweight", ".scales", ".qzeros", ".g_idx", ""};
 }
 
-template <typename T>
-T Element(const TensorView& tensor, int64_t index) {
-  T value;
-  std::memcpy(&value, tensor.data + static_cast<size_t>(index) * sizeof(T), sizeof(T));
-  return value;
-}
-
-int64_t IntegerAt(const TensorView& tensor, int64_t index) {
-  return tensor.dtype == DType::kI64 ? Element<int64_t>(tensor, index)
-                                     : Element<int32_t>(tensor, index);
-}
-
 // Takes one module's tensors.
 class ModuleReader {
  public:
@@ -68,7 +54,7 @@ class ModuleReader {
     ASSIGN_OR_RETURN(view.scales,
                      Take(parts_.scales, {DType::kF16, DType::kBF16, DType::kF32}, scales));
     RETURN_IF_ERROR(ReadZeros(&view));
-    RETURN_IF_ERROR(CheckOrder(view));
+    RETURN_IF_ERROR(ReadOrder(&view));
     return view;
   }
 
@@ -175,19 +161,27 @@ class ModuleReader {
     return OkStatus();
   }
 
-  Status CheckOrder(const Int4View& view) {
+  // An order that puts neighbours into a group is as good as none.
+  Status ReadOrder(Int4View* view) {
     if (!spec_.has_order && !Has(parts_.order)) return OkStatus();
-    ASSIGN_OR_RETURN(const TensorView order,
-                     Take(parts_.order, {DType::kI32, DType::kI64}, {view.cols}));
-    for (int64_t input = 0; input < view.cols; ++input) {
-      if (IntegerAt(order, input) == input / view.group_size) continue;
-      return Unimplemented(StrCat(
-          "tensor ", Quoted(parts_.order), " says that input ", input, " is of group ",
-          IntegerAt(order, input),
-          ", and only groups of neighbouring inputs are supported: quantize the model without ",
-          R"("desc_act" ("actorder": "group"), or serve it as it was before)"));
+    ASSIGN_OR_RETURN(view->order, Take(parts_.order, {DType::kI32, DType::kI64}, {view->cols}));
+    std::vector<int64_t> sizes(static_cast<size_t>(view->groups()));
+    bool are_neighbours = true;
+    for (int64_t input = 0; input < view->cols; ++input) {
+      const int64_t group = view->GroupOf(input);
+      if (group < 0 || group >= view->groups()) return NoGroup(input, group, "there is none");
+      if (++sizes[static_cast<size_t>(group)] > view->GroupSize(group)) {
+        return NoGroup(input, group, StrCat("it has ", view->GroupSize(group), " already"));
+      }
+      are_neighbours &= group == input / view->group_size;
     }
+    if (are_neighbours) view->order = {};
     return OkStatus();
+  }
+
+  Status NoGroup(int64_t input, int64_t group, const std::string& why) const {
+    return InvalidArgument(StrCat("tensor ", Quoted(parts_.order), " says that input ", input,
+                                  " is of group ", group, ", but ", why));
   }
 
   const Int4Spec& spec_;

@@ -11,9 +11,9 @@ namespace aril {
 
 // Takes what quantized modules consist of out of `tensors`, and gives them as matrices: of
 // "a.qweight", "a.qzeros" and "a.scales" one called "a.weight". InvalidArgument names the tensor
-// that is missing, has another shape or type, or is there beside the matrix that it stands for;
-// Unimplemented the one that says that groups are not of neighbouring inputs, or whose zero points
-// programs take for different ones.
+// that is missing, has another shape or type, is there beside the matrix that it stands for, or
+// puts inputs into groups that are not there; Unimplemented the one whose zero points programs take
+// for different ones.
 StatusOr<Int4Map> TakeInt4Matrices(const Int4Spec& spec, TensorMap* tensors);
 
 }  // namespace aril

@@ -95,6 +95,7 @@ TEST(Int4Checkpoint, TakesWhatAModuleConsistsOf) {
     EXPECT_EQ(name, "a.weight");
     EXPECT_THAT(view.shape(), ElementsAre(8, 64));
     EXPECT_EQ(view.groups(), 2);
+    EXPECT_EQ(view.order.data, nullptr);
     EXPECT_EQ(module.tensors.size(), 2);
   }
 }
@@ -106,6 +107,29 @@ TEST(Int4Checkpoint, TakesAnOrderThatSaysNothing) {
     for (size_t input = 32; input < 64; ++input) module.Set<int32_t>("a.g_idx", input, 1);
     EXPECT_EQ(module.Error(), "");
     EXPECT_TRUE(module.tensors.empty());
+  }
+}
+
+TEST(Int4Checkpoint, TakesGroupsOfInputsThatAreNoNeighbours) {
+  for (const DType dtype : {DType::kI32, DType::kI64}) {
+    Module module(WithOrder(kCompressed));
+    module.Add("a.weight_g_idx", dtype, {64});
+    for (size_t input = 1; input < 64; input += 2) {
+      if (dtype == DType::kI32) {
+        module.Set<int32_t>("a.weight_g_idx", input, 1);
+      } else {
+        module.Set<int64_t>("a.weight_g_idx", input, 1);
+      }
+    }
+    const auto taken = TakeInt4Matrices(WithOrder(kCompressed), &module.tensors);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    const Int4View& view = taken->at("a.weight");
+    EXPECT_EQ(view.GroupOf(7), 1);
+    EXPECT_EQ(view.GroupOf(8), 0);
+    const std::vector<int32_t> inputs = view.InputsByGroup();
+    EXPECT_EQ(inputs[1], 2);
+    EXPECT_EQ(inputs[31], 62);
+    EXPECT_EQ(inputs[32], 1);
   }
 }
 
@@ -179,7 +203,19 @@ TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
       {kGptq, [](Module& m) { m.Set<uint32_t>("a.qzeros", 1, 0xF0); },
        R"(tensor "a.qzeros" has the zero point 16 for output 1, and four bits have 0 to 15; save)"},
       {kGptq, [](Module& m) { m.Add("a.g_idx", DType::kI32, {64}); },
-       R"(tensor "a.g_idx" says that input 32 is of group 0, and only groups of neighbouring)"},
+       R"(tensor "a.g_idx" says that input 32 is of group 0, but it has 32 already)"},
+      {kGptq,
+       [](Module& m) {
+         m.Add("a.g_idx", DType::kI32, {64});
+         m.Set<int32_t>("a.g_idx", 5, 2);
+       },
+       R"(tensor "a.g_idx" says that input 5 is of group 2, but there is none)"},
+      {kGptq,
+       [](Module& m) {
+         m.Add("a.g_idx", DType::kI32, {64});
+         m.Set<int32_t>("a.g_idx", 0, -1);
+       },
+       "input 0 is of group -1, but there is none"},
       {kGptq, [](Module& m) { m.Add("a.g_idx", DType::kI32, {32}); },
        R"(tensor "a.g_idx" has shape [32], expected [64])"},
   };
@@ -218,7 +254,7 @@ TEST(Int4Checkpoint, StandsForTheGoldensNumbers) {
     }
     ++num_models;
   }
-  EXPECT_EQ(num_models, 7);
+  EXPECT_EQ(num_models, 8);
 }
 
 }  // namespace

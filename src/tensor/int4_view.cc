@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -15,10 +16,15 @@ constexpr std::array<int, kPerWord> kAwqPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 // What stands for 0 where there are no zero points, and is added to signed ones.
 constexpr int kMiddle = 8;
 
+template <typename T>
+T Load(const TensorView& from, int64_t index) {
+  T value;
+  std::memcpy(&value, from.data + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+  return value;
+}
+
 int Nibble(const TensorView& words, int64_t word, int place) {
-  uint32_t value;
-  std::memcpy(&value, words.data + static_cast<size_t>(word) * sizeof(value), sizeof(value));
-  return static_cast<int>(value >> 4 * place & 15);
+  return static_cast<int>(Load<uint32_t>(words, word) >> 4 * place & 15);
 }
 
 // Elements of a stretch of a row, in pieces: `take` gets where a piece begins, and its levels.
@@ -28,10 +34,11 @@ void ForEachPiece(const Int4View& from, int64_t first, int64_t count, const Take
   uint8_t levels[kPiece];
   while (count > 0) {
     const int64_t row = first / from.cols, col = first % from.cols;
-    const int64_t to_group_end = from.group_size - col % from.group_size;
+    const int64_t to_group_end =
+        from.order.data != nullptr ? 1 : from.group_size - col % from.group_size;
     const int64_t size = std::min({count, from.cols - col, to_group_end, kPiece});
     from.CopyLevels(row, col, size, levels);
-    take(row, col / from.group_size, levels, size);
+    take(row, from.GroupOf(col), levels, size);
     first += size;
     count -= size;
   }
@@ -47,6 +54,31 @@ Int4View Int4View::Rows(int64_t first, int64_t count) const {
   part.first_row += first;
   part.rows = count;
   return part;
+}
+
+int64_t Int4View::GroupOf(int64_t col) const {
+  if (order.data == nullptr) return col / group_size;
+  return IntegerAt(order, col);
+}
+
+int64_t Int4View::GroupSize(int64_t group) const {
+  return std::min(group_size, cols - group * group_size);
+}
+
+std::vector<int32_t> Int4View::InputsByGroup() const {
+  if (order.data == nullptr) return {};
+  std::vector<int32_t> inputs(static_cast<size_t>(cols));
+  std::iota(inputs.begin(), inputs.end(), 0);
+  std::ranges::stable_sort(inputs, {}, [&](int32_t input) { return GroupOf(input); });
+  return inputs;
+}
+
+bool Int4View::HasSameGroupsAs(const Int4View& other) const {
+  if (cols != other.cols) return false;
+  for (int64_t col = 0; col < cols; ++col) {
+    if (GroupOf(col) != other.GroupOf(col)) return false;
+  }
+  return true;
 }
 
 void Int4View::CopyLevels(int64_t row, int64_t first, int64_t count, uint8_t* to) const {
@@ -85,8 +117,7 @@ int Int4View::Zero(int64_t row, int64_t group) const {
   const int64_t output = first_row + row;
   const int64_t eight = output / kPerWord, place = output % kPerWord;
   if (zeros.dtype == DType::kI8) {
-    const auto* const bytes = reinterpret_cast<const int8_t*>(zeros.data);
-    return bytes[output * zeros.shape[1] + group] + kMiddle;
+    return Load<int8_t>(zeros, output * zeros.shape[1] + group) + kMiddle;
   }
   switch (layout) {
     case Layout::kGptq:

@@ -5,13 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tensor/tensor.h"
 
 namespace aril {
 
-// [rows, cols], outputs by inputs: W[r][c] = scale · (q − zero), 0 ≤ q ≤ 15. Every group_size
-// inputs of an output have a scale and a zero point. Read only; safe to read from many threads.
+// [rows, cols], outputs by inputs: W[r][c] = scale · (q − zero), 0 ≤ q ≤ 15. The inputs of a group,
+// group_size of them, have a scale and a zero point for each output. Read only; safe to read from
+// many threads.
 struct Int4View {
   // How a module of n outputs and k inputs lies in its tensors. Eight of four bits are an int32,
   // from its lowest bits up; `groups` are those of a row.
@@ -28,6 +30,8 @@ struct Int4View {
   TensorView scales;  // F32, BF16 or F16
   TensorView zeros;   // I32; or, of kCompressed, I8 [n, groups], which are 8 less; or none: all 8
   int64_t zero_offset = 0;  // what is added to what `zeros` has
+  // I32 or I64 [cols], the group of each input (GPTQ's activation order); none: neighbours are one.
+  TensorView order;
   int64_t group_size = 0;
   int64_t first_row = 0;  // of the module's outputs
   int64_t rows = 0;
@@ -35,6 +39,12 @@ struct Int4View {
 
   Shape shape() const { return {rows, cols}; }
   int64_t groups() const { return (cols + group_size - 1) / group_size; }
+  int64_t GroupOf(int64_t col) const;
+  // Of so many inputs: group_size, or what is left for the last.
+  int64_t GroupSize(int64_t group) const;
+  // The inputs group by group, each in their order; empty if neighbours are a group.
+  std::vector<int32_t> InputsByGroup() const;
+  bool HasSameGroupsAs(const Int4View& other) const;
   size_t size_bytes() const;  // of its share of the words
   Int4View Rows(int64_t first, int64_t count) const;
 

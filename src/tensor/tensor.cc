@@ -127,6 +127,12 @@ TensorView TensorView::Rows(int64_t first, int64_t count) const {
   return rows;
 }
 
+int64_t IntegerAt(const TensorView& tensor, int64_t index) {
+  if (tensor.dtype == DType::kI64) return Load<int64_t>(Start(tensor, index, 1), 0);
+  CHECK_EQ(tensor.dtype, DType::kI32);
+  return Load<int32_t>(Start(tensor, index, 1), 0);
+}
+
 bool AllFinite(const TensorView& tensor) {
   const int64_t count = tensor.num_elements();
   switch (tensor.dtype) {

@@ -41,6 +41,9 @@ void CopyAsBF16(const TensorView& from, int64_t first, int64_t count, BF16* to);
 // To `dtype`: kF32, kBF16, or kF16 with round to nearest even, where overflow gives infinity.
 void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dtype, std::byte* to);
 
+// An element of an I64 or I32 tensor.
+int64_t IntegerAt(const TensorView& tensor, int64_t index);
+
 // True if every element of an F32, BF16 or F16 tensor is finite.
 bool AllFinite(const TensorView& tensor);
 

@@ -41,6 +41,7 @@ class Quantized:
     symmetric: bool = False
     ignore: tuple = ("lm_head", ".gate.")  # parts of names
     zero_biases: bool = False  # of every module, as AutoGPTQ has them
+    ordered: bool = False  # groups are of inputs that are no neighbours
 
 
 def gptq(**more):
@@ -75,6 +76,9 @@ QUANTIZED = (
               gptq(group_size=64, desc_act=True, sym=False, checkpoint_format="gptq_v2",
                    pack_dtype="int32"),
               64),
+    # Groups in the order of activations, which modules with the same input share.
+    Quantized(base("gptq-order-llama", "Llama"),
+              gptq(group_size=64, desc_act=True, sym=True), 64, symmetric=True, ordered=True),
     Quantized(base("gptq-qwen3-moe", "Qwen3Moe", moe_intermediate_size=32, head_dim=16,
                    num_experts=3, num_experts_per_tok=2),
               gptq(group_size=32, desc_act=False, sym=True), 32, symmetric=True),
@@ -121,24 +125,30 @@ def pack(values, order=range(8)):
     return (words - (words >= 2**31) * 2**32).to(torch.int32)
 
 
-def of_gptq(quantized, levels, scales, zeros):
+def order_of(quantized, module, k):
+    """The group of each input."""
+    groups = torch.arange(k) // (quantized.group_size or k)
+    if not quantized.ordered:
+        return groups
+    kind = next((kind for kind in ("o_proj", "down_proj") if kind in module), "input")
+    return groups[torch.randperm(k, generator=checkpoints.generator(quantized.base.name, kind))]
+
+
+def of_gptq(quantized, levels, scales, zeros, order):
     assert zeros.min() >= 1 or quantized.config.get("checkpoint_format") == "gptq_v2"
     offset = 0 if quantized.config.get("checkpoint_format") == "gptq_v2" else 1
-    order = torch.arange(levels.shape[1], dtype=torch.int32) // (quantized.group_size or 2**30)
     return {"qweight": pack(levels).T, "qzeros": pack(zeros.T - offset), "scales": scales.T,
             "g_idx": order.int()}
 
 
-def of_awq(quantized, levels, scales, zeros):
+def of_awq(quantized, levels, scales, zeros, order):
     return {"qweight": pack(levels.T, AWQ_ORDER), "qzeros": pack(zeros.T, AWQ_ORDER),
             "scales": scales.T}
 
 
-def of_compressed(quantized, levels, scales, zeros):
+def of_compressed(quantized, levels, scales, zeros, order):
     (scheme,) = QuantizationConfig.model_validate(quantized.config).config_groups.values()
-    size = quantized.group_size or levels.shape[1]
-    wide = [values.repeat_interleave(size, 1)[:, :levels.shape[1]] for values in (scales, zeros)]
-    weight = (levels - wide[1]) * wide[0].double()
+    weight = (levels - zeros[:, order]) * scales[:, order].double()
     tensors = {"weight": weight, "weight_scale": scales.double(),
                "weight_zero_point": (zeros - 8).to(torch.int8)}
     packed = PackedQuantizationCompressor.compress(tensors, scheme)
@@ -161,13 +171,15 @@ def make_model(quantized, root):
         if not is_module or any(part in name for part in quantized.ignore):
             packed[name], numbers[name] = weight, weight.float()
             continue
-        levels, scales, zeros = quantize(weight, quantized.group_size, quantized.symmetric)
-        size = quantized.group_size or weight.shape[1]
-        group = torch.arange(weight.shape[1]) // size
-        numbers[name] = (levels - zeros[:, group]) * scales[:, group].float()
         module = name.removesuffix(".weight")
+        order = order_of(quantized, module, weight.shape[1])
+        by_group = order.argsort(stable=True)
+        levels, scales, zeros = quantize(weight[:, by_group], quantized.group_size,
+                                         quantized.symmetric)
+        levels = levels[:, by_group.argsort()]
+        numbers[name] = (levels - zeros[:, order]) * scales[:, order].float()
         method = METHODS[quantized.config["quant_method"]]
-        for part, tensor in method(quantized, levels, scales, zeros).items():
+        for part, tensor in method(quantized, levels, scales, zeros, order).items():
             packed[f"{module}.{part}"] = tensor.contiguous()
         if quantized.zero_biases:
             packed[f"{module}.bias"] = torch.zeros(weight.shape[0], dtype=weight.dtype)

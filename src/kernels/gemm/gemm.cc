@@ -21,18 +21,40 @@ int64_t GroupElements(DType dtype) { return 4 / static_cast<int64_t>(SizeOf(dtyp
 struct RoundedRows {
   uint32_t* words;
   float* scales;
+  std::byte* ordered;  // room for x, if any part has an order
 };
 
-void RoundRows(CpuContext& context, const ConstMatrix& x, WeightFormat format, int64_t x_words,
-               const RoundedRows& out) {
+bool HasOrder(const GemmPart& part) { return !part.w->order.empty(); }
+
+// The elements of a row in another order.
+void Reorder(const ConstMatrix& x, int64_t row, std::span<const int32_t> order, std::byte* out) {
+  const std::byte* const from = x.row(row);
+  const size_t size = SizeOf(x.dtype);
+  for (const int32_t col : order) {
+    std::memcpy(out, from + static_cast<size_t>(col) * size, size);
+    out += size;
+  }
+}
+
+void RoundRows(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+               int64_t x_words, const RoundedRows& out) {
   const CpuKernels& kernels = context.kernels();
   const bool is_f32 = x.dtype == DType::kF32;
   const auto by_row = is_f32 ? kernels.quantize_row_f32 : kernels.quantize_row_bf16;
   const auto by_group = is_f32 ? kernels.quantize_groups_f32 : kernels.quantize_groups_bf16;
+  const bool is_int4 = parts.front().w->format == WeightFormat::kInt4;
   context.threads().ParallelFor(x.rows, [&](int64_t r) {
     uint32_t* const words = out.words + r * x_words;
-    if (format == WeightFormat::kInt4) {
-      by_group({.x = x.row(r), .size = x.cols, .out = words});
+    if (is_int4) {
+      const std::byte* row = x.row(r);
+      const GemmPart& part =
+          *std::prev(std::ranges::upper_bound(parts, r, {}, &GemmPart::first_row));
+      if (HasOrder(part)) {
+        const auto row_bytes = static_cast<int64_t>(SizeOf(x.dtype)) * x.cols;
+        Reorder(x, r, part.w->order, out.ordered + r * row_bytes);
+        row = out.ordered + r * row_bytes;
+      }
+      by_group({.x = row, .size = x.cols, .out = words});
       return;
     }
     auto* const bytes = reinterpret_cast<uint8_t*>(words);
@@ -338,8 +360,9 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
   const CallPlan plan = Plan(context, x, parts);
   const int64_t threads = context.threads().num_threads();
   const int64_t sums_words = threads * plan.thread_sums;
-  // Also the rounded rows, before they are packed, and their factors.
-  const int64_t extra_words = is_rounded ? x.rows * plan.x_words + x.rows : 0;
+  // Also the rounded rows, before they are packed, their factors, and x in other orders.
+  const int64_t ordered_words = std::ranges::any_of(parts, HasOrder) ? x.rows * x.cols : 0;
+  const int64_t extra_words = is_rounded ? x.rows * plan.x_words + x.rows + ordered_words : 0;
   auto* const sums = reinterpret_cast<float*>(context.Scratch(
       static_cast<size_t>(sums_words + plan.packed_words + extra_words) * sizeof(float)));
   auto* const packed_x = reinterpret_cast<uint32_t*>(sums + sums_words);
@@ -348,7 +371,8 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
   if (is_rounded) {
     uint32_t* const words = packed_x + plan.packed_words;
     row_scales = reinterpret_cast<float*>(words + x.rows * plan.x_words);
-    RoundRows(context, x, w.format, plan.x_words, {words, row_scales});
+    RoundRows(context, x, parts, plan.x_words,
+              {words, row_scales, reinterpret_cast<std::byte*>(row_scales + x.rows)});
     operand = {reinterpret_cast<const std::byte*>(words), DType::kU8, x.rows, plan.x_words * 4,
                plan.x_words * 4};
   }

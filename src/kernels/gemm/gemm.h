@@ -13,7 +13,8 @@
 //
 // Weights of 4 bits: W[n][k] = scale[n] · f[n][g] · (q[n][k] − z[n][g]) with 0 ≤ q < 16, where g is
 // k / kInt4GroupSize (int4_weights.h). Rows of x are rounded to bytes with a factor for each g as
-// well. Products are added exactly within a group, groups in order in fp32.
+// well. Products are added exactly within a group, groups in order in fp32. If neighbours are no
+// group in a checkpoint, K is in another order, and so is x before it is rounded.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
@@ -41,11 +42,18 @@ struct PackedMatrix {
   Buffer data;
   std::vector<float> scales;  // of kInt8 and kInt4, [n]: what a row's sums are multiplied by
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
+  // Of kInt4, [k]: which column of x each of `data` is for; empty: its own.
+  std::vector<int32_t> order;
 };
 
+// Whether all of `parts` have four bits and the same groups of inputs: then they can be one matrix
+// of four bits, exactly.
+bool AreInt4(const std::vector<WeightView>& parts);
+
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16 or of four bits, finite, and is converted to `format`; what has four bits is packed
-// as it is for kInt4, and HasExactFactors. For kInt8 k must be at most kMaxInt8Depth.
+// BF16 or F16 or of four bits (which HasExactFactors), finite, and is converted to `format`. In
+// kInt4 those of four bits stay what they are, if neighbours are a group in them or all AreInt4.
+// For kInt8 k must be at most kMaxInt8Depth.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.

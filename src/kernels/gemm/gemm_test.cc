@@ -318,37 +318,118 @@ TEST(GemmInt4, IsTheProductOfItsBitsButForTheRoundingOfX) {
   }
 }
 
+// Rows of weights in doubles.
+std::vector<std::vector<double>> RowsOf(const WeightView& w) {
+  const int64_t n = ShapeOf(w)[0], k = ShapeOf(w)[1];
+  std::vector<std::vector<double>> rows;
+  for (int64_t row = 0; row < n; ++row) {
+    std::vector<float> values(static_cast<size_t>(k));
+    CopyAsFloat(w, row * k, k, values.data());
+    rows.emplace_back(values.begin(), values.end());
+  }
+  return rows;
+}
+
+// W of `parts`, which stand for `weights` in the columns of x that `inputs` says (none: as they
+// are).
+void ExpectInt4Products(const std::vector<WeightView>& parts,
+                        std::vector<std::vector<double>> weights,
+                        const std::vector<int32_t>& inputs, std::mt19937_64& random) {
+  constexpr int64_t kRows = 7;
+  ThreadPool threads(2);
+  const auto n = static_cast<int64_t>(weights.size()), k = static_cast<int64_t>(weights[0].size());
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const TestMatrix x(dtype, kRows, k, 3.0, random);
+    // Bounds are of groups that lie together.
+    const TestMatrix ordered(DType::kF32, kRows, k, 1.0, random, 0);
+    std::vector<std::vector<double>> of_ordered = weights;
+    for (int64_t i = 0; i < k; ++i) {
+      const auto from = inputs.empty() ? i : inputs[static_cast<size_t>(i)];
+      for (int64_t r = 0; r < kRows; ++r) {
+        ordered.floats().row(r)[i] = static_cast<float>(x.view().At(r, from));
+      }
+      for (size_t row = 0; row < weights.size(); ++row) {
+        of_ordered[row][static_cast<size_t>(i)] = weights[row][static_cast<size_t>(from)];
+      }
+    }
+    for (const Isa isa : AvailableIsas()) {
+      CpuContext context(threads, isa);
+      const PackedMatrix packed = Pack(context, parts, WeightFormat::kInt4);
+      EXPECT_EQ(packed.order, inputs);
+      const TestMatrix y(DType::kF32, kRows, n, 1.0, random);
+      Gemm(context, x.view(), packed, nullptr, y.floats());
+      for (int64_t i = 0; i < kRows * n; ++i) {
+        const auto [product, bound] =
+            Int4Product(ordered.view(), i / n, of_ordered[static_cast<size_t>(i % n)]);
+        ASSERT_NEAR(y.floats().row(i / n)[i % n], product, bound)
+            << isa << " at " << i / n << "," << i % n << " seed " << kSeed;
+      }
+    }
+  }
+}
+
 // Of four bits that a checkpoint has, beside others that are rounded: each part is its own product.
 TEST(GemmInt4, OfACheckpointIsTheProductOfItsBitsToo) {
   std::mt19937_64 random(kSeed);
-  ThreadPool threads(2);
-  constexpr int64_t kN = 72, kDense = 9, kK = 264, kRows = 7;
+  constexpr int64_t kN = 72, kDense = 9, kK = 264;
   for (const auto layout :
        {Int4View::Layout::kGptq, Int4View::Layout::kAwq, Int4View::Layout::kCompressed}) {
     const RandomInt4 quantized(layout, kN, kK, 64, DType::kF16, random);
     const TestMatrix dense(DType::kF32, kDense, kK, 1.0, random, 0);
     const Int4View part = quantized.view().Rows(3, kN - 3);
-    std::vector<std::vector<double>> weights;
-    for (int64_t row = 0; row < part.rows; ++row) {
-      std::vector<float> values(kK);
-      CopyAsFloat(part, row * kK, kK, values.data());
-      weights.emplace_back(values.begin(), values.end());
-    }
+    std::vector<std::vector<double>> weights = RowsOf(part);
     for (int64_t row = 0; row < kDense; ++row) weights.push_back(Int4Values(dense, row));
-    const auto n = static_cast<int64_t>(weights.size());
-    const TestMatrix x(DType::kF32, kRows, kK, 3.0, random);
-    for (const Isa isa : AvailableIsas()) {
-      CpuContext context(threads, isa);
-      const PackedMatrix packed = Pack(context, {part, DenseView(dense)}, WeightFormat::kInt4);
-      const TestMatrix y(DType::kF32, kRows, n, 1.0, random);
-      Gemm(context, x.view(), packed, nullptr, y.floats());
-      for (int64_t i = 0; i < kRows * n; ++i) {
-        const auto [product, bound] =
-            Int4Product(x.view(), i / n, weights[static_cast<size_t>(i % n)]);
-        ASSERT_NEAR(y.floats().row(i / n)[i % n], product, bound)
-            << isa << " at " << i / n << "," << i % n << " seed " << kSeed;
-      }
-    }
+    ExpectInt4Products({part, DenseView(dense)}, weights, {}, random);
+  }
+}
+
+// Groups of inputs that are no neighbours: parts that have the same stay as they are.
+TEST(GemmInt4, OfACheckpointTakesXGroupByGroup) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kN = 40, kK = 264;
+  const std::vector<int32_t> order = RandomOrder(kK, 64, random);
+  std::vector<std::vector<double>> weights;
+  const RandomInt4 first(Int4View::Layout::kGptq, kN, kK, 64, DType::kF16, random);
+  const RandomInt4 second(Int4View::Layout::kGptq, kN, kK, 64, DType::kBF16, random);
+  std::vector<WeightView> parts;
+  for (Int4View view : {first.view(), second.view()}) {
+    view.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {kK}};
+    parts.emplace_back(view);
+    const auto rows = RowsOf(view);
+    weights.insert(weights.end(), rows.begin(), rows.end());
+  }
+  EXPECT_TRUE(AreInt4(parts));
+  ExpectInt4Products(parts, weights, std::get<Int4View>(parts[0]).InputsByGroup(), random);
+  parts.emplace_back(first.view());
+  EXPECT_FALSE(AreInt4(parts));
+}
+
+// Parts of one call whose groups are not the same, or that have neighbours in a group.
+TEST(GemmInt4, PartsTakeXInOrdersOfTheirOwn) {
+  std::mt19937_64 random(kSeed);
+  ThreadPool threads(2);
+  CpuContext context(threads, AvailableIsas().back());
+  constexpr int64_t kN = 40, kK = 264;
+  std::vector<PackedMatrix> matrices;
+  for (int i = 0; i < 3; ++i) {
+    const RandomInt4 weights(Int4View::Layout::kGptq, kN, kK, 64, DType::kF16, random);
+    const std::vector<int32_t> order = RandomOrder(kK, 64, random);
+    Int4View view = weights.view();
+    if (i != 1) view.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {kK}};
+    matrices.push_back(Pack(context, {view}, WeightFormat::kInt4));
+  }
+  const TestMatrix x(DType::kF32, 9, kK, 1.0, random);
+  const TestMatrix together(DType::kF32, 9, kN, 1.0, random),
+      alone(DType::kF32, 9, kN, 1.0, random);
+  const std::vector<GemmPart> parts = {
+      {0, 1, &matrices[0]}, {1, 3, &matrices[1]}, {4, 5, &matrices[2]}};
+  GemmParts(context, x.view(), parts, together.floats());
+  for (const GemmPart& part : parts) {
+    Gemm(context, x.view().Rows(part.first_row, part.num_rows), *part.w, nullptr,
+         alone.floats().Rows(part.first_row, part.num_rows));
+  }
+  for (int64_t r = 0; r < 9; ++r) {
+    EXPECT_TRUE(BitwiseEqual(together.floats().row(r), alone.floats().row(r), kN * sizeof(float)));
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef ARIL_KERNELS_GEMM_INT4_TEST_SUPPORT_H_
 #define ARIL_KERNELS_GEMM_INT4_TEST_SUPPORT_H_
 
+#include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
@@ -83,6 +84,14 @@ class RandomInt4 {
   std::vector<uint32_t> words_, zeros_;
   std::vector<uint16_t> scales_;
 };
+
+// The group of each of k inputs, as GPTQ's activation order has them.
+inline std::vector<int32_t> RandomOrder(int64_t k, int64_t group_size, std::mt19937_64& random) {
+  std::vector<int32_t> groups;
+  for (int64_t i = 0; i < k; ++i) groups.push_back(static_cast<int32_t>(i / group_size));
+  std::ranges::shuffle(groups, random);
+  return groups;
+}
 
 }  // namespace aril::kernels
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -123,18 +124,25 @@ float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups) {
   return scale;
 }
 
-float CopyInt4(const Int4View& from, int64_t row, std::span<Int4Group> groups) {
+float CopyInt4(const Int4View& from, int64_t row, std::span<const int32_t> inputs,
+               std::span<Int4Group> groups) {
   CHECK(from.group_size % kInt4GroupSize == 0 || from.groups() == 1);
   CHECK_EQ(static_cast<int64_t>(groups.size()), CeilDiv(from.cols, kInt4GroupSize));
+  std::vector<uint8_t> levels(static_cast<size_t>(from.cols));
+  from.CopyLevels(row, 0, from.cols, levels.data());
   const float scale = ScaleOfRow(from, row);
   for (size_t g = 0; g < groups.size(); ++g) {
-    const int64_t first = static_cast<int64_t>(g) * kInt4GroupSize;
-    const int64_t count = std::min(kInt4GroupSize, from.cols - first);
+    const size_t first = g * static_cast<size_t>(kInt4GroupSize);
+    const int64_t in_file = static_cast<int64_t>(first) / from.group_size;
     Int4Group& group = groups[g];
-    group.factor = ToF16(from.Scale(row, first / from.group_size) / scale);
-    group.zero = static_cast<uint8_t>(from.Zero(row, first / from.group_size));
-    from.CopyLevels(row, first, count, group.q.data());
-    std::fill(group.q.begin() + count, group.q.end(), group.zero);
+    group.factor = ToF16(from.Scale(row, in_file) / scale);
+    group.zero = static_cast<uint8_t>(from.Zero(row, in_file));
+    for (size_t i = 0; i < group.q.size(); ++i) {
+      const size_t at = first + i;
+      group.q[i] = at >= levels.size() ? group.zero
+                   : inputs.empty()    ? levels[at]
+                                       : levels[static_cast<size_t>(inputs[at])];
+    }
   }
   return scale;
 }

@@ -28,8 +28,10 @@ struct Int4Group {
 float QuantizeToInt4(std::span<const float> row, std::span<Int4Group> groups);
 
 // A row that has four bits already, exactly, and its scale: 1 for scales in FP16, else a power of
-// two. The view's groups are multiples of kInt4GroupSize, and it HasExactFactors.
-float CopyInt4(const Int4View& from, int64_t row, std::span<Int4Group> groups);
+// two. `inputs`: the view's InputsByGroup, in whose order the row is. The view's groups are
+// multiples of kInt4GroupSize, and it HasExactFactors.
+float CopyInt4(const Int4View& from, int64_t row, std::span<const int32_t> inputs,
+               std::span<Int4Group> groups);
 
 // Whether FP16 holds all scales of each row, times a power of two of the row's own. They are then
 // finite.

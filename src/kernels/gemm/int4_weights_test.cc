@@ -146,7 +146,7 @@ TEST(Int4Weights, OfACheckpointStandForWhatItSays) {
         EXPECT_TRUE(HasExactFactors(view));
         for (int64_t row = 0; row < kN; ++row) {
           std::vector<Int4Group> groups(static_cast<size_t>((k + 31) / 32));
-          const Int4Row copied(CopyInt4(view, row, groups), groups, static_cast<size_t>(k));
+          const Int4Row copied(CopyInt4(view, row, {}, groups), groups, static_cast<size_t>(k));
           EXPECT_EQ(copied.scale == 1, scales == DType::kF16);
           std::vector<float> values(static_cast<size_t>(k));
           CopyAsFloat(view, row * k, k, values.data());
@@ -156,6 +156,26 @@ TEST(Int4Weights, OfACheckpointStandForWhatItSays) {
           }
         }
       }
+    }
+  }
+}
+
+// Inputs of a group lie together, wherever a checkpoint has them.
+TEST(Int4Weights, OfACheckpointAreGroupByGroup) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kN = 8, kK = 152;  // the last group is not whole
+  const RandomInt4 weights(Int4View::Layout::kGptq, kN, kK, 64, DType::kF16, random);
+  const std::vector<int32_t> order = RandomOrder(kK, 64, random);
+  Int4View view = weights.view();
+  view.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {kK}};
+  const std::vector<int32_t> inputs = view.InputsByGroup();
+  for (int64_t row = 0; row < kN; ++row) {
+    std::vector<Int4Group> groups((kK + 31) / 32);
+    const Int4Row copied(CopyInt4(view, row, inputs, groups), groups, kK);
+    std::vector<float> values(kK);
+    CopyAsFloat(view, row * kK, kK, values.data());
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_EQ(copied.Value(i), values[static_cast<size_t>(inputs[i])]) << i;
     }
   }
 }

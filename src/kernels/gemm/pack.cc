@@ -108,13 +108,15 @@ void WriteInt4Column(std::span<const Int4Group> groups, int64_t block_cols, int6
   }
 }
 
+// `order`: the columns' (PackedMatrix).
 void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
-                   const BlockOut& out) {
+                   std::span<const int32_t> order, const BlockOut& out) {
   std::vector<float> values(static_cast<size_t>(k));
   std::vector<Int4Group> groups(static_cast<size_t>(CeilDiv(k, kInt4GroupSize)));
   for (size_t c = 0; c < rows.size(); ++c) {
-    if (const auto* const int4 = std::get_if<Int4View>(rows[c].part); int4 != nullptr) {
-      out.scales[c] = CopyInt4(*int4, rows[c].row, groups);
+    const auto* const int4 = std::get_if<Int4View>(rows[c].part);
+    if (int4 != nullptr && (!order.empty() || int4->order.data == nullptr)) {
+      out.scales[c] = CopyInt4(*int4, rows[c].row, order, groups);
     } else {
       CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());
       out.scales[c] = QuantizeToInt4(values, groups);
@@ -124,6 +126,14 @@ void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, in
 }
 
 }  // namespace
+
+bool AreInt4(const std::vector<WeightView>& parts) {
+  const auto* const first = std::get_if<Int4View>(&parts.front());
+  return first != nullptr && std::ranges::all_of(parts, [&](const WeightView& part) {
+           const auto* const int4 = std::get_if<Int4View>(&part);
+           return int4 != nullptr && int4->HasSameGroupsAs(*first);
+         });
+}
 
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format) {
   CHECK(!parts.empty());
@@ -145,6 +155,9 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
     CHECK_LE(packed.k, kMaxInt8Depth);
     packed.sums.resize(rows.size());
   }
+  if (format == WeightFormat::kInt4 && AreInt4(parts)) {
+    packed.order = std::get<Int4View>(parts.front()).InputsByGroup();
+  }
   context.threads().ParallelFor(blocks, [&](int64_t block) {
     const int64_t first = block * block_cols;
     const auto block_rows = std::span(rows).subspan(
@@ -153,7 +166,7 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
                        packed.scales.empty() ? nullptr : packed.scales.data() + first,
                        packed.sums.empty() ? nullptr : packed.sums.data() + first};
     if (format == WeightFormat::kInt4) {
-      PackInt4Block(kernel, block_rows, packed.k, out);
+      PackInt4Block(kernel, block_rows, packed.k, packed.order, out);
     } else {
       PackBlock(kernel, block_rows, packed.k, format, out);
     }
