@@ -61,8 +61,6 @@ TEST(Dora, GainsAreTheLearnedLengthOverTheOneThatIs) {
   }
 }
 
-// The embedding's outputs are the columns of its matrix. 600 tokens: more than two blocks; the
-// bound as above, of the blocks' 256.
 TEST(Dora, GainsOfFourBitsAreThoseOfTheNumbersThatTheyStandFor) {
   constexpr uint64_t kSeed = 4;
   constexpr int64_t kOut = 136, kIn = 200, kRank = 3;
@@ -79,6 +77,8 @@ TEST(Dora, GainsOfFourBitsAreThoseOfTheNumbersThatTheyStandFor) {
   EXPECT_EQ(*gains, *expected) << "seed " << kSeed;
 }
 
+// The embedding's outputs are the columns of its matrix. 600 tokens: more than two blocks; the
+// bound as above, of the blocks' 256.
 TEST(Dora, OfTheEmbeddingTheColumnsHaveLengths) {
   constexpr uint64_t kSeed = 5;
   std::mt19937_64 random(kSeed);

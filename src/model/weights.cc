@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "kernels/gemm/int4_weights.h"
 #include "model/cuda_weights.h"
@@ -303,29 +304,42 @@ class Packer {
   Packer(CpuContext& context, DType dtype, Quantization quantization)
       : context_(context), dtype_(dtype), quantization_(quantization) {}
 
-  PackedMatrix Pack(MatrixRole role, const std::vector<WeightView>& parts) const {
-    return kernels::Pack(context_, parts, Format(role, kernels::AreInt4(parts)));
+  // All in one format.
+  std::vector<PackedMatrix> Pack(MatrixRole role,
+                                 const std::vector<std::vector<WeightView>>& matrices) {
+    const kernels::WeightFormat format = Format(role, matrices);
+    std::vector<PackedMatrix> packed;
+    for (const std::vector<WeightView>& parts : matrices) {
+      packed.push_back(kernels::Pack(context_, parts, format));
+      const bool has_int4 = std::ranges::any_of(parts, IsInt4);
+      if (has_int4 && format == kernels::FormatOf(dtype_)) ++num_widened_;
+    }
+    return packed;
   }
 
-  // All in one format.
-  std::vector<PackedMatrix> Pack(const std::vector<std::vector<WeightView>>& experts) const {
-    const bool are_int4 = std::ranges::all_of(experts, kernels::AreInt4);
-    std::vector<PackedMatrix> matrices;
-    for (const std::vector<WeightView>& parts : experts) {
-      matrices.push_back(kernels::Pack(context_, parts, Format(MatrixRole::kLayer, are_int4)));
-    }
-    return matrices;
-  }
+  // Of matrices that have quantized parts.
+  int64_t num_widened() const { return num_widened_; }
 
  private:
-  kernels::WeightFormat Format(MatrixRole role, bool are_int4) const {
+  kernels::WeightFormat Format(MatrixRole role,
+                               const std::vector<std::vector<WeightView>>& matrices) const {
+    const bool are_int4 = std::ranges::all_of(matrices, kernels::AreInt4);
     if (are_int4 && quantization_ != Quantization::kInt8) return kernels::WeightFormat::kInt4;
-    return FormatFor(role, dtype_, quantization_);
+    const kernels::WeightFormat format = FormatFor(role, dtype_, quantization_);
+    // What has four bits is not rounded to four bits again.
+    const bool has_order = std::ranges::any_of(matrices, [](const auto& parts) {
+      return std::ranges::any_of(parts, [](const WeightView& part) {
+        const auto* const int4 = std::get_if<Int4View>(&part);
+        return int4 != nullptr && int4->order.data != nullptr;
+      });
+    });
+    return format == kernels::WeightFormat::kInt4 && has_order ? kernels::FormatOf(dtype_) : format;
   }
 
   CpuContext& context_;
   DType dtype_;
   Quantization quantization_;
+  int64_t num_widened_ = 0;
 };
 
 }  // namespace
@@ -333,15 +347,21 @@ class Packer {
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, CpuContext& context,
                                     const LoadProgress& progress) {
-  const Packer packer(context, dtype, quantization);
-  return TakeWeights<PackedMatrix, std::vector<PackedMatrix>>(
+  Packer packer(context, dtype, quantization);
+  auto weights = TakeWeights<PackedMatrix, std::vector<PackedMatrix>>(
       std::move(checkpoint), spec, context.threads(), progress,
       [&](MatrixRole role, const std::vector<WeightView>& parts) {
-        return StatusOr<PackedMatrix>(packer.Pack(role, parts));
+        return StatusOr<PackedMatrix>(std::move(packer.Pack(role, {parts}).front()));
       },
       [&](const std::vector<std::vector<WeightView>>& experts) {
-        return StatusOr<std::vector<PackedMatrix>>(packer.Pack(experts));
+        return StatusOr<std::vector<PackedMatrix>>(packer.Pack(MatrixRole::kLayer, experts));
       });
+  if (packer.num_widened() > 0) {
+    LogInfo(StrCat("keeping ", packer.num_widened(), " quantized matrices in ", dtype,
+                   ", which takes more memory: what is multiplied together with them is not "
+                   "quantized, or has its inputs in other groups"));
+  }
+  return weights;
 }
 
 std::string_view Name(Quantization quantization) {
@@ -404,6 +424,10 @@ StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpo
                                   has_float16 ? ", bfloat16 or float16" : " or bfloat16"));
   }
   const auto embedding = checkpoint.tensors().find(kEmbedding);
+  if (checkpoint.int4_matrices().contains(kEmbedding)) {
+    return InvalidArgument(
+        StrCat("tensor ", kEmbedding, " is quantized, and must be F32, BF16 or F16"));
+  }
   if (embedding == checkpoint.tensors().end())
     return InvalidArgument(StrCat("tensor ", kEmbedding, " is missing"));
   const DType dtype = embedding->second.dtype;

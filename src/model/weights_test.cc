@@ -266,12 +266,14 @@ TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
 }
 
 TEST(LoadWeights, KeepsFourBitsAsTheyAre) {
-  for (const char* name : {"gptq-llama", "gptq-v2-qwen2", "gptq-qwen3-moe", "awq-llama", "awq-phi3",
-                           "compressed-channels-llama"}) {
+  for (const char* name :
+       {"gptq-llama", "gptq-order-llama", "gptq-order-phi3", "gptq-v2-qwen2", "gptq-qwen3-moe",
+        "awq-llama", "awq-phi3", "compressed-channels-llama"}) {
     SCOPED_TRACE(name);
     const auto weights = Load(kQuantizedGoldens + name);
     ASSERT_TRUE(weights.ok()) << weights.status();
-    EXPECT_EQ(weights->lm_head.format, WeightFormat::kF32);
+    const bool has_int4_head = name == std::string("gptq-order-llama");
+    EXPECT_EQ(weights->lm_head.format, has_int4_head ? WeightFormat::kInt4 : WeightFormat::kF32);
     for (const auto& layer : weights->layers) {
       EXPECT_EQ(layer[ProjectionGroup::kQkv].w.format, WeightFormat::kInt4);
       EXPECT_EQ(layer[ProjectionGroup::kO].w.format, WeightFormat::kInt4);
@@ -306,6 +308,27 @@ TEST(LoadWeights, KeepsProductsInOneFormat) {
   EXPECT_EQ(formats(Quantization::kInt8), (std::vector{kInt8, kInt8, kInt8, kInt8, kF32}));
 }
 
+// Projections of one product whose groups are other inputs.
+TEST(LoadWeights, KeepsProductsInOneOrder) {
+  const TestDir dir(kQuantizedGoldens + "gptq-order-llama");
+  EditTensors(dir / kFile, [](Tensors& tensors) {
+    const std::string module = "model.layers.0.mlp.up_proj.g_idx";
+    auto& order = tensors.at(module).bytes;
+    std::ranges::rotate(order, order.begin() + 4);
+  });
+  for (const Quantization quantization : {Quantization::kNone, Quantization::kInt4}) {
+    const auto weights = Load(dir.path(), DType::kF32, nullptr, quantization);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const auto& layer = weights->layers[0];
+    EXPECT_EQ(layer[ProjectionGroup::kGateUp].w.format, WeightFormat::kF32);
+    EXPECT_EQ(layer[ProjectionGroup::kDown].w.format, WeightFormat::kInt4);
+    EXPECT_EQ(layer[ProjectionGroup::kDown].w.order.size(), 96);
+  }
+  const auto bytes = Load(dir.path(), DType::kF32, nullptr, Quantization::kInt8);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(bytes->layers[0][ProjectionGroup::kGateUp].w.format, WeightFormat::kInt8);
+}
+
 TEST(LoadWeights, KeepsExpertsInOneFormat) {
   const TestDir dir(kQuantizedGoldens + "gptq-qwen3-moe");
   EditTensors(dir / kFile, [](Tensors& tensors) {
@@ -323,6 +346,27 @@ TEST(LoadWeights, KeepsExpertsInOneFormat) {
   for (const auto& matrix : weights->layers[0].experts.down) {
     EXPECT_EQ(matrix.format, WeightFormat::kInt4);
   }
+}
+
+TEST(LoadWeights, KeepsAQuantizedRouter) {
+  const auto weights = Load(kQuantizedGoldens + "awq-mixtral");
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->layers[0].router.format, WeightFormat::kInt4);
+}
+
+TEST(LoadWeights, RefusesAQuantizedEmbedding) {
+  const TestDir dir(kQuantizedGoldens + "gptq-llama");
+  EditTensors(dir / kFile, [](Tensors& tensors) {
+    tensors.erase("model.embed_tokens.weight");
+    for (const char* part : {".qweight", ".qzeros", ".scales", ".g_idx"}) {
+      tensors["model.embed_tokens" + std::string(part)] =
+          tensors.at("model.layers.0.mlp.up_proj" + std::string(part));
+    }
+  });
+  const std::string expected = "is quantized, and must be F32, BF16 or F16";
+  EXPECT_THAT(Message(Load(dir.path()).status()), HasSubstr(expected));
+  const auto checkpoint = OpenBaseCheckpoint(dir.path(), *LoadModelSpec(dir.path()));
+  EXPECT_THAT(Message(ChooseDType("auto", *checkpoint, false).status()), HasSubstr(expected));
 }
 
 TEST(LoadWeights, RefusesFourBitsThatItWouldHaveToChange) {

@@ -39,6 +39,11 @@ Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
 Status FindInt4Matrices(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
   ASSIGN_OR_RETURN(Int4Map int4_matrices, TakeInt4Matrices(*spec.int4, &tensors));
+  if (int4_matrices.empty()) {
+    return InvalidArgument(
+        "no tensor is one of a quantized module, although config.json has a quantization_config: "
+        "take it out there to serve the model as it is");
+  }
   checkpoint->ShowAs(std::move(tensors), std::move(int4_matrices));
   return OkStatus();
 }
@@ -125,6 +130,11 @@ Status ShowByKnownNames(const ModelSpec& spec, Checkpoint* checkpoint) {
   if (spec.int4) RETURN_IF_ERROR(FindInt4Matrices(spec, checkpoint));
   if (spec.fused_modules) RETURN_IF_ERROR(PartModules(spec, checkpoint));
   if (spec.experts) RETURN_IF_ERROR(PartAllExperts(spec, checkpoint));
+  for (const auto& [name, matrix] : checkpoint->int4_matrices()) {
+    if (!checkpoint->tensors().contains(name)) continue;
+    return InvalidArgument(
+        StrCat("tensor ", JsonQuote(name), " is there twice, quantized and as it is"));
+  }
   return OkStatus();
 }
 

@@ -234,5 +234,49 @@ TEST(ModuleNaming, WhatSeesIsToldFromTheText) {
   }
 }
 
+// With the tensors of a quantized golden, and those of `more`, all zero.
+StatusOr<Checkpoint> OpenQuantized(const std::string& golden, const std::string& config_of,
+                                   const std::map<std::string, Shape>& more) {
+  const std::string goldens = SourcePath("tests/goldens-quantized/");
+  const auto file = Checkpoint::Open(goldens + golden);
+  CHECK(file.ok());
+  const TestDir dir;
+  std::vector<SafetensorsWriter::Declaration> declarations;
+  for (const auto& [name, tensor] : file->tensors()) {
+    declarations.push_back({name, tensor.dtype, tensor.shape});
+  }
+  for (const auto& [name, shape] : more) declarations.push_back({name, DType::kF16, shape});
+  auto writer = SafetensorsWriter::Create(dir / "model.safetensors", declarations, {});
+  CHECK(writer.ok());
+  for (const auto& [name, tensor] : file->tensors()) {
+    CHECK(writer->Append({tensor.data, tensor.size_bytes()}).ok());
+  }
+  for (const auto& [name, shape] : more) {
+    const TensorView view{nullptr, DType::kF16, shape};
+    CHECK(writer->Append(std::vector<std::byte>(view.size_bytes())).ok());
+  }
+  CHECK(writer->Finish().ok());
+  return OpenBaseCheckpoint(dir.path(), SpecOf(goldens + config_of));
+}
+
+TEST(BaseCheckpoint, RefusesWhatIsThereQuantizedAndAsItIs) {
+  const std::string q_proj = "model.layers.0.self_attn.q_proj.weight";
+  EXPECT_TRUE(OpenQuantized("awq-phi3", "awq-phi3", {}).ok());
+  EXPECT_THAT(Message(OpenQuantized("awq-phi3", "awq-phi3", {{q_proj, {64, 64}}}).status()),
+              AllOf(HasSubstr(q_proj), HasSubstr("is there twice, quantized and as it is")));
+}
+
+TEST(BaseCheckpoint, RefusesAConfigThatSaysOtherwise) {
+  EXPECT_THAT(
+      Message(OpenQuantized("gptq-llama/dequantized", "gptq-llama", {}).status()),
+      HasSubstr("no tensor is one of a quantized module, although config.json has a quantization"));
+  const auto plain = OpenQuantized("gptq-llama", "gptq-llama/dequantized", {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_THAT(
+      Message(plain->GetMatrix("model.layers.0.mlp.up_proj.weight", {96, 64}).status()),
+      HasSubstr(
+          R"(up_proj.weight" is missing; "model.layers.0.mlp.up_proj.qweight" is there, but)"));
+}
+
 }  // namespace
 }  // namespace aril

@@ -18,7 +18,7 @@ namespace {
 using Layout = Int4View::Layout;
 
 constexpr int64_t kPerWord = 8;
-constexpr int64_t kMaxDim = int64_t{1} << 32;  // products of two fit int64
+constexpr int64_t kMaxDim = int64_t{1} << 30;  // products of two fit int64
 
 // What a module's tensors are called, after its name.
 struct Parts {
@@ -44,7 +44,7 @@ class ModuleReader {
       : spec_(spec), module_(module), parts_(PartsOf(spec.layout)), tensors_(*tensors) {}
 
   StatusOr<Int4View> Read() {
-    Int4View view{.layout = spec_.layout, .zero_offset = spec_.zero_offset};
+    Int4View view{.layout = spec_.layout, .zero_addend = spec_.zeros_less_one ? 0x11111111u : 0};
     ASSIGN_OR_RETURN(view.words, Take(parts_.words, {DType::kI32}));
     if (view.words.shape.size() != 2) return OtherShape(parts_.words, view.words, "a matrix");
     RETURN_IF_ERROR(ReadSize(&view));
@@ -70,9 +70,8 @@ class ModuleReader {
   StatusOr<TensorView> Take(std::string_view part, const std::vector<DType>& dtypes) {
     const auto found = tensors_.find(StrCat(module_, part));
     if (found == tensors_.end()) {
-      return InvalidArgument(StrCat("tensor ", Quoted(part), " is missing beside ",
-                                    Quoted(parts_.words),
-                                    ", although config.json says that modules have it"));
+      return InvalidArgument(
+          StrCat("tensor ", Quoted(part), " is missing beside ", Quoted(parts_.words)));
     }
     TensorView tensor = found->second;
     if (std::ranges::find(dtypes, tensor.dtype) == dtypes.end()) {
@@ -132,30 +131,40 @@ class ModuleReader {
     if (spec_.layout != Layout::kCompressed) {
       ASSIGN_OR_RETURN(view->zeros,
                        Take(parts_.zeros, {DType::kI32}, {groups, CeilDiv(n, kPerWord)}));
-      return spec_.zero_offset != 0 ? CheckZerosFit(*view) : OkStatus();
+      return spec_.zeros_less_one && !spec_.zeros_borrow ? CheckNoneBorrows(*view) : OkStatus();
     }
     const auto found = tensors_.find(StrCat(module_, parts_.zeros));
     const bool is_packed = found == tensors_.end() || found->second.dtype != DType::kI8;
     ASSIGN_OR_RETURN(view->zeros,
                      Take(parts_.zeros, {DType::kI32, DType::kI8},
                           is_packed ? Shape{CeilDiv(n, kPerWord), groups} : Shape{n, groups}));
-    return is_packed ? OkStatus() : CheckZerosFit(*view);
+    return is_packed ? OkStatus() : CheckBytesFit(*view);
   }
 
-  // Zero points must be 0 … 15. GPTQ's first format has 1 less: of 0 some programs write −1 as 15,
-  // others borrow from the next zero point, and what reads them takes 15 for 16, for 0, or for a
-  // carry.
-  Status CheckZerosFit(const Int4View& view) const {
+  // Of 0 less 1, some programs write −1 as 15 and spoil those above it, others borrow from the
+  // next; and what reads 15 takes it for 16, for 0, or for a carry.
+  Status CheckNoneBorrows(const Int4View& view) const {
+    Int4View stored = view;
+    stored.zero_addend = 0;
+    for (int64_t row = 0; row < view.rows; ++row) {
+      for (int64_t group = 0; group < view.groups(); ++group) {
+        if (stored.Zero(row, group) != 15) continue;
+        return Unimplemented(StrCat(
+            "tensor ", Quoted(parts_.zeros), " has 15 for output ", row,
+            ", a zero point less 1 that programs take for different ones; save the model with ",
+            R"("checkpoint_format": "gptq_v2")"));
+      }
+    }
+    return OkStatus();
+  }
+
+  Status CheckBytesFit(const Int4View& view) const {
     for (int64_t row = 0; row < view.rows; ++row) {
       for (int64_t group = 0; group < view.groups(); ++group) {
         const int zero = view.Zero(row, group);
         if (zero >= 0 && zero <= 15) continue;
-        return Unimplemented(StrCat(
-            "tensor ", Quoted(parts_.zeros), " has the zero point ", zero, " for output ", row,
-            ", and four bits have 0 to 15",
-            spec_.layout == Layout::kGptq
-                ? R"(; save the model with "checkpoint_format": "gptq_v2", whose zero points programs agree about)"
-                : ""));
+        return InvalidArgument(StrCat("tensor ", Quoted(parts_.zeros), " has the zero point ",
+                                      zero - 8, " for output ", row, ", expected -8 to 7"));
       }
     }
     return OkStatus();
@@ -165,6 +174,10 @@ class ModuleReader {
   Status ReadOrder(Int4View* view) {
     if (!spec_.has_order && !Has(parts_.order)) return OkStatus();
     ASSIGN_OR_RETURN(view->order, Take(parts_.order, {DType::kI32, DType::kI64}, {view->cols}));
+    if (IsUnset(view->order)) {
+      view->order = {};
+      return OkStatus();
+    }
     std::vector<int64_t> sizes(static_cast<size_t>(view->groups()));
     bool are_neighbours = true;
     for (int64_t input = 0; input < view->cols; ++input) {
@@ -177,6 +190,15 @@ class ModuleReader {
     }
     if (are_neighbours) view->order = {};
     return OkStatus();
+  }
+
+  // compressed-tensors: −1 for each where no order was made.
+  bool IsUnset(const TensorView& order) const {
+    if (spec_.layout != Layout::kCompressed) return false;
+    for (int64_t input = 0; input < order.shape[0]; ++input) {
+      if (IntegerAt(order, input) != -1) return false;
+    }
+    return true;
   }
 
   Status NoGroup(int64_t input, int64_t group, const std::string& why) const {

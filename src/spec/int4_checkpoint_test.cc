@@ -1,6 +1,6 @@
 #include "spec/int4_checkpoint.h"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -73,7 +73,7 @@ class Module {
   std::map<std::string, std::vector<std::byte>> memory_;
 };
 
-constexpr Int4Spec kGptq = {.layout = Layout::kGptq, .group_size = 32, .zero_offset = 1};
+constexpr Int4Spec kGptq = {.layout = Layout::kGptq, .group_size = 32, .zeros_less_one = true};
 constexpr Int4Spec kAwq = {.layout = Layout::kAwq, .group_size = 32};
 constexpr Int4Spec kCompressed = {
     .layout = Layout::kCompressed, .group_size = 32, .has_zeros = false};
@@ -133,6 +133,29 @@ TEST(Int4Checkpoint, TakesGroupsOfInputsThatAreNoNeighbours) {
   }
 }
 
+// Of 0, 8, 1, … less 1 as one number.
+TEST(Int4Checkpoint, TakesZeroPointsThatBorrow) {
+  Int4Spec spec = kGptq;
+  spec.zeros_borrow = true;
+  Module module(spec);
+  module.Set<uint32_t>("a.qzeros", 1, 0xF9876180u - 0x11111111u);
+  const auto taken = TakeInt4Matrices(spec, &module.tensors);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  const Int4View& view = taken->at("a.weight");
+  for (const auto& [row, zero] : {std::pair{0, 0}, {1, 8}, {2, 1}, {3, 6}, {7, 15}}) {
+    EXPECT_EQ(view.Zero(row, 1), zero) << row;
+  }
+}
+
+TEST(Int4Checkpoint, TakesAnOrderThatWasNotMadeForNone) {
+  Module module(kCompressed);
+  module.Add("a.weight_g_idx", DType::kI32, {64});
+  for (size_t input = 0; input < 64; ++input) module.Set<int32_t>("a.weight_g_idx", input, -1);
+  const auto taken = TakeInt4Matrices(kCompressed, &module.tensors);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->at("a.weight").order.data, nullptr);
+}
+
 TEST(Int4Checkpoint, TakesZeroPointsInBytes) {
   Module module(kCompressed);
   module.Add("a.weight_zero_point", DType::kI8, {8, 2});
@@ -142,7 +165,7 @@ TEST(Int4Checkpoint, TakesZeroPointsInBytes) {
   Module beyond(kCompressed);
   beyond.Add("a.weight_zero_point", DType::kI8, {8, 2});
   beyond.Set<int8_t>("a.weight_zero_point", 4, 8);
-  EXPECT_THAT(beyond.Error(), HasSubstr("has the zero point 16 for output 2"));
+  EXPECT_THAT(beyond.Error(), HasSubstr("has the zero point 8 for output 2, expected -8 to 7"));
 }
 
 TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
@@ -153,7 +176,7 @@ TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
   };
   const std::vector<Case> cases = {
       {kGptq, [](Module& m) { m.tensors.erase("a.scales"); },
-       R"(tensor "a.scales" is missing beside "a.qweight", although config.json says)"},
+       R"(tensor "a.scales" is missing beside "a.qweight")"},
       {kAwq, [](Module& m) { m.tensors.erase("a.qzeros"); }, R"(tensor "a.qzeros" is missing)"},
       {WithOrder(kGptq), [](Module&) {}, R"(tensor "a.g_idx" is missing)"},
       {kCompressed, [](Module& m) { m.tensors.erase("a.weight_shape"); },
@@ -201,7 +224,7 @@ TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
        },
        R"(tensor "a.qweight" stands for "a.weight", which is there without it, too)"},
       {kGptq, [](Module& m) { m.Set<uint32_t>("a.qzeros", 1, 0xF0); },
-       R"(tensor "a.qzeros" has the zero point 16 for output 1, and four bits have 0 to 15; save)"},
+       R"(tensor "a.qzeros" has 15 for output 1, a zero point less 1 that programs take for)"},
       {kGptq, [](Module& m) { m.Add("a.g_idx", DType::kI32, {64}); },
        R"(tensor "a.g_idx" says that input 32 is of group 0, but it has 32 already)"},
       {kGptq,
@@ -226,6 +249,13 @@ TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
   }
 }
 
+// Those that AutoGPTQ adds.
+size_t NumZeroBiases(const Checkpoint& quantized, const Checkpoint& plain) {
+  return static_cast<size_t>(std::ranges::count_if(quantized.tensors(), [&](const auto& entry) {
+    return entry.first.ends_with(".bias") && !plain.tensors().contains(entry.first);
+  }));
+}
+
 // Of whole models as the programs save them: all matrices stand for the numbers that other code
 // made of them (tools/goldens/make_quantized.py), exactly.
 TEST(Int4Checkpoint, StandsForTheGoldensNumbers) {
@@ -241,6 +271,8 @@ TEST(Int4Checkpoint, StandsForTheGoldensNumbers) {
     const auto plain = OpenBaseCheckpoint(numbers, *plain_spec);
     ASSERT_TRUE(quantized.ok() && plain.ok()) << quantized.status();
     EXPECT_GE(quantized->int4_matrices().size(), 7);
+    EXPECT_EQ(quantized->int4_matrices().size() + quantized->tensors().size(),
+              plain->tensors().size() + NumZeroBiases(*quantized, *plain));
     for (const auto& [name, tensor] : plain->tensors()) {
       const auto matrix = tensor.shape.size() == 2
                               ? quantized->GetMatrix(name, tensor.shape)
@@ -254,7 +286,7 @@ TEST(Int4Checkpoint, StandsForTheGoldensNumbers) {
     }
     ++num_models;
   }
-  EXPECT_EQ(num_models, 8);
+  EXPECT_EQ(num_models, 11);
 }
 
 }  // namespace

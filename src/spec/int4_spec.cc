@@ -67,17 +67,75 @@ Status CheckIsOff(const Json& config, std::initializer_list<std::string_view> ke
   return OkStatus();
 }
 
+// The format of the tensors, which is one of `formats` (the first where none is said) by whichever
+// name it has: if by several, the same by each.
+StatusOr<std::string> ReadFormat(const Json& config, std::initializer_list<std::string_view> names,
+                                 std::initializer_list<std::string_view> formats) {
+  std::optional<std::string> format;
+  for (const std::string_view name : names) {
+    RETURN_IF_ERROR(CheckIsOneOf(config, name, formats));
+    if (FindField(config, name) == nullptr) continue;
+    ASSIGN_OR_RETURN(const std::string value, ReadString(config, name, ""));
+    if (format && *format != value) {
+      return BadField(config, name, StrCat("\"", *format, "\", as \"", *names.begin(), "\" is"));
+    }
+    format = value;
+  }
+  return format.value_or(std::string(*formats.begin()));
+}
+
+// GPTQModel's settings for modules by patterns: those that are left alone have numbers, of the
+// others all must be quantized alike.
+Status CheckDynamic(const Json& config, const Int4Spec& spec) {
+  constexpr std::string_view kDynamic = "dynamic", kLeftAlone = "-:";
+  if (IsOff(config, kDynamic)) return OkStatus();
+  const Json& patterns = *FindField(config, kDynamic);
+  if (patterns.AsObject() == nullptr) return BadField(config, kDynamic, "an object");
+  for (const auto& [pattern, settings] : *patterns.AsObject()) {
+    if (pattern.starts_with(kLeftAlone)) continue;
+    if (settings.AsObject() == nullptr) return BadField(config, kDynamic, "an object of objects");
+    ASSIGN_OR_RETURN(const int64_t bits, ReadInt(settings, {"bits", 1, 64, kBits}));
+    const int64_t of_all = spec.group_size.value_or(kAllInputs);
+    ASSIGN_OR_RETURN(const int64_t group_size,
+                     ReadInt(settings, {"group_size", kAllInputs, kMaxGroupSize, of_all}));
+    if (bits != kBits || group_size != of_all) {
+      return UnsupportedField(config, kDynamic,
+                              StrCat("the same bits and group_size for all modules", kInstead));
+    }
+  }
+  return OkStatus();
+}
+
+// Of GPTQModel: what is done to activations, and what comes beside the weights.
+Status CheckIsOfWeightsAlone(const Json& config) {
+  return CheckIsOff(config, {"rotation", "activation", "adapter"});
+}
+
+// "meta": {"quantizer": "gptqmodel:1.4.0"}, or a list of such.
+bool IsByGptqModel(const Json& config) {
+  const Json* meta = FindField(config, "meta");
+  const Json* quantizer = meta == nullptr ? nullptr : FindField(*meta, "quantizer");
+  if (quantizer == nullptr) return false;
+  const auto is_it = [](const Json& name) {
+    return name.AsString() != nullptr && name.AsString()->starts_with("gptqmodel:");
+  };
+  const Json::Array* names = quantizer->AsArray();
+  return names != nullptr ? std::ranges::any_of(*names, is_it) : is_it(*quantizer);
+}
+
 StatusOr<Int4Spec> ReadGptq(const Json& config) {
   constexpr std::string_view kFirst = "gptq", kSecond = "gptq_v2";
   RETURN_IF_ERROR(CheckBits(config, "bits"));
   Int4Spec spec{.layout = Layout::kGptq};
   ASSIGN_OR_RETURN(spec.group_size, ReadGroupSize(config, "group_size", 128));
-  const std::string_view format = NameOf(config, {"checkpoint_format", "format"});
-  RETURN_IF_ERROR(CheckIsOneOf(config, format, {kFirst, kSecond}));
+  ASSIGN_OR_RETURN(const std::string format,
+                   ReadFormat(config, {"checkpoint_format", "format"}, {kFirst, kSecond}));
   RETURN_IF_ERROR(CheckIsOneOf(config, "pack_dtype", {"int32"}));
   RETURN_IF_ERROR(CheckIsOff(config, {"is_marlin_format"}));
-  ASSIGN_OR_RETURN(const std::string version, ReadString(config, format, kFirst));
-  spec.zero_offset = version == kFirst ? 1 : 0;
+  RETURN_IF_ERROR(CheckIsOfWeightsAlone(config));
+  RETURN_IF_ERROR(CheckDynamic(config, spec));
+  spec.zeros_less_one = format == kFirst;
+  spec.zeros_borrow = spec.zeros_less_one && IsByGptqModel(config);
   ASSIGN_OR_RETURN(spec.has_order, ReadBool(config, "desc_act", false));
   return spec;
 }
@@ -87,9 +145,11 @@ StatusOr<Int4Spec> ReadAwq(const Json& config) {
   Int4Spec spec{.layout = Layout::kAwq};
   ASSIGN_OR_RETURN(spec.group_size,
                    ReadGroupSize(config, NameOf(config, {"group_size", "q_group_size"}), 128));
-  RETURN_IF_ERROR(CheckIsOneOf(config, NameOf(config, {"version", "checkpoint_format", "format"}),
-                               {"gemm", "GEMM"}));
+  RETURN_IF_ERROR(CheckIsOneOf(config, "version", {"gemm", "GEMM"}));
+  RETURN_IF_ERROR(ReadFormat(config, {"checkpoint_format", "format"}, {"gemm"}).status());
   RETURN_IF_ERROR(CheckIsOneOf(config, "pack_dtype", {"int32"}));
+  RETURN_IF_ERROR(CheckIsOfWeightsAlone(config));
+  RETURN_IF_ERROR(CheckDynamic(config, spec));
   return spec;
 }
 

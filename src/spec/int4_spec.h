@@ -17,8 +17,10 @@ struct Int4Spec {
   Int4View::Layout layout = Int4View::Layout::kGptq;
   // Inputs that share a scale and a zero point; absent: all of an output.
   std::optional<int64_t> group_size;
-  // What is added to zero points (GPTQ's first format has 1 less than they are).
-  int64_t zero_offset = 0;
+  // GPTQ's first format: zero points are stored less 1; if known to be, as one number of 32 bits
+  // less 0x11111111, so that what borrows says what it was.
+  bool zeros_less_one = false;
+  bool zeros_borrow = false;
   // Modules must have zero points, and say which group each input is of.
   bool has_zeros = true;
   bool has_order = false;
@@ -28,9 +30,9 @@ namespace internal {
 
 // Of "quantization_config", or "compression_config" as compressed-tensors called it; nullopt if
 // both are absent. Unimplemented for every method, format and width that is not one of Int4View's,
-// and for whatever rounds more than weights.
-// Sources: transformers, utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; AutoAWQ,
-// AwqConfig; compressed-tensors, quantization/quant_config.py.
+// and for whatever rounds more than weights or changes what they are multiplied with.
+// Sources: transformers, utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; GPTQModel,
+// quantization/config.py; AutoAWQ, AwqConfig; compressed-tensors, quantization/quant_config.py.
 StatusOr<std::optional<Int4Spec>> ReadInt4(const Json& config);
 
 }  // namespace internal

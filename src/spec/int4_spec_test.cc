@@ -50,15 +50,30 @@ TEST(Int4Spec, OfGptq) {
   const Int4Spec spec = SpecOf("{" + config + R"(,"desc_act":false})");
   EXPECT_EQ(spec.layout, Layout::kGptq);
   EXPECT_EQ(spec.group_size, 128);
-  EXPECT_EQ(spec.zero_offset, 1);
+  EXPECT_TRUE(spec.zeros_less_one);
+  EXPECT_FALSE(spec.zeros_borrow);
   EXPECT_TRUE(spec.has_zeros);
   EXPECT_FALSE(spec.has_order);
   const Int4Spec second =
       SpecOf("{" + config + R"(,"desc_act":true,"checkpoint_format":"gptq_v2"})");
-  EXPECT_EQ(second.zero_offset, 0);
+  EXPECT_FALSE(second.zeros_less_one);
   EXPECT_TRUE(second.has_order);
-  EXPECT_EQ(SpecOf(R"({"quant_method":"gptq","bits":4,"format":"gptq_v2"})").zero_offset, 0);
+  EXPECT_FALSE(SpecOf(R"({"quant_method":"gptq","bits":4,"format":"gptq_v2"})").zeros_less_one);
   EXPECT_EQ(SpecOf(R"({"quant_method":"gptq","bits":4,"group_size":-1})").group_size, std::nullopt);
+}
+
+// As GPTQModel writes it.
+TEST(Int4Spec, OfGptqModel) {
+  for (const char* quantizer : {R"(["gptqmodel:1.4.0"])", R"("gptqmodel:2.0.0")"}) {
+    const Int4Spec spec = SpecOf(
+        R"({"bits":4,"dynamic":{"-:.*gate$":{},"+:.*down_proj":{"bits":4,"sym":true}},"group_size":128,
+            "desc_act":false,"sym":false,"lm_head":false,"quant_method":"gptq","method":"gptq",
+            "format":"gptq","checkpoint_format":"gptq","pack_dtype":"int32","rotation":null,
+            "activation":null,"meta":{"quantizer":)" +
+        std::string(quantizer) + R"(,"damp_percent":0.01}})");
+    EXPECT_EQ(spec.group_size, 128);
+    EXPECT_TRUE(spec.zeros_less_one && spec.zeros_borrow);
+  }
 }
 
 // As AutoAWQ writes it into config.json, and as it calls the same in its own files.
@@ -70,7 +85,7 @@ TEST(Int4Spec, OfAwq) {
     const Int4Spec spec = SpecOf(text);
     EXPECT_EQ(spec.layout, Layout::kAwq);
     EXPECT_EQ(spec.group_size, 64);
-    EXPECT_EQ(spec.zero_offset, 0);
+    EXPECT_FALSE(spec.zeros_less_one);
   }
 }
 
@@ -114,6 +129,15 @@ TEST(Int4Spec, RefusesWhatIsNotFourBits) {
       {R"({"quant_method":"gptq","bits":4,"is_marlin_format":true})", R"("is_marlin_format" is)"},
       {R"({"quant_method":"gptq","bits":4,"pack_dtype":"int64"})", R"("pack_dtype" is "int64")"},
       {R"({"quant_method":"gptq","bits":4,"desc_act":1})", R"("desc_act" is 1; expected true or)"},
+      {R"({"quant_method":"gptq","bits":4,"rotation":"hadamard"})", R"("rotation" is "hadamard")"},
+      {R"({"quant_method":"gptq","bits":4,"activation":{"format":"fp8"}})", R"("activation" is)"},
+      {R"({"quant_method":"awq","bits":4,"rotation":"random"})", R"("rotation" is "random")"},
+      {R"({"quant_method":"gptq","bits":4,"checkpoint_format":"gptq","format":"gptq_v2"})",
+       R"("format" is "gptq_v2"; expected "gptq", as "checkpoint_format" is)"},
+      {R"({"quant_method":"gptq","bits":4,"dynamic":{"+:.*down.*":{"bits":8}}})",
+       R"("dynamic" is {"+:.*down.*":{"bits":8}}, which is not supported; supported: the same bits)"},
+      {R"({"quant_method":"gptq","bits":4,"dynamic":{".*down.*":{"group_size":32}}})",
+       "supported: the same bits and group_size for all modules"},
       {R"({"quant_method":"awq","w_bit":3})", R"("w_bit" is 3, which is not supported)"},
       {R"({"quant_method":"awq","bits":4,"version":"gemv"})",
        R"("version" is "gemv", which is not supported; supported: "gemm")"},

@@ -389,6 +389,10 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   if (!read.ok()) return text.is_multimodal ? Annotate(read, std::string(kTextConfig)) : read;
   if (text.is_multimodal) {
     ASSIGN_OR_RETURN(const std::optional<Int4Spec> of_all, internal::ReadInt4(config));
+    if (of_all && spec.int4) {
+      return UnsupportedField(*text.config, "quantization_config",
+                              "null, as there is one of the whole model");
+    }
     if (of_all) spec.int4 = of_all;
   }
   RETURN_IF_ERROR(ReadTied(config, text, &spec));

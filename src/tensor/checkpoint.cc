@@ -118,6 +118,20 @@ Status Checkpoint::OpenShards(const std::string& model_dir, const WeightMap& lis
   return OkStatus();
 }
 
+Status Checkpoint::Missing(const std::string& name) const {
+  constexpr std::string_view kWeight = ".weight";
+  std::string message = StrCat("tensor ", JsonQuote(name), " is missing");
+  for (const std::string_view part : {".qweight", ".weight_packed"}) {
+    if (!name.ends_with(kWeight)) break;
+    const std::string quantized =
+        StrCat(std::string_view(name).substr(0, name.size() - kWeight.size()), part);
+    if (!tensors_.contains(quantized)) continue;
+    message += StrCat("; ", JsonQuote(quantized),
+                      " is there, but config.json has no quantization_config of its kind");
+  }
+  return InvalidArgument(message);
+}
+
 StatusOr<WeightView> Checkpoint::GetMatrix(const std::string& name, const Shape& shape) const {
   const auto it = int4_matrices_.find(name);
   if (it == int4_matrices_.end()) {
@@ -134,7 +148,7 @@ StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape
         StrCat("tensor ", JsonQuote(name), " is quantized, and must be F32, BF16 or F16"));
   }
   const auto it = tensors_.find(name);
-  if (it == tensors_.end()) return InvalidArgument("tensor " + JsonQuote(name) + " is missing");
+  if (it == tensors_.end()) return Missing(name);
   const TensorView& tensor = it->second;
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16) {
     return InvalidArgument(StrCat("tensor ", JsonQuote(name), " has dtype ", tensor.dtype,

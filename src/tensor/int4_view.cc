@@ -23,8 +23,8 @@ T Load(const TensorView& from, int64_t index) {
   return value;
 }
 
-int Nibble(const TensorView& words, int64_t word, int place) {
-  return static_cast<int>(Load<uint32_t>(words, word) >> 4 * place & 15);
+int Nibble(const TensorView& words, int64_t word, int place, uint32_t addend = 0) {
+  return static_cast<int>((Load<uint32_t>(words, word) + addend) >> 4 * place & 15);
 }
 
 // Elements of a stretch of a row, in pieces: `take` gets where a piece begins, and its levels.
@@ -121,8 +121,7 @@ int Int4View::Zero(int64_t row, int64_t group) const {
   }
   switch (layout) {
     case Layout::kGptq:
-      return Nibble(zeros, group * zeros.shape[1] + eight, static_cast<int>(place)) +
-             static_cast<int>(zero_offset);
+      return Nibble(zeros, group * zeros.shape[1] + eight, static_cast<int>(place), zero_addend);
     case Layout::kAwq:
       return Nibble(zeros, group * zeros.shape[1] + eight, kAwqPlace[static_cast<size_t>(place)]);
     case Layout::kCompressed:

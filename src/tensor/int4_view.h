@@ -29,7 +29,7 @@ struct Int4View {
   TensorView words;   // I32
   TensorView scales;  // F32, BF16 or F16
   TensorView zeros;   // I32; or, of kCompressed, I8 [n, groups], which are 8 less; or none: all 8
-  int64_t zero_offset = 0;  // what is added to what `zeros` has
+  uint32_t zero_addend = 0;  // is added to each I32 of `zeros`, without its carry
   // I32 or I64 [cols], the group of each input (GPTQ's activation order); none: neighbours are one.
   TensorView order;
   int64_t group_size = 0;
@@ -51,7 +51,7 @@ struct Int4View {
   // q of inputs [first, first + count) of a row.
   void CopyLevels(int64_t row, int64_t first, int64_t count, uint8_t* to) const;
   float Scale(int64_t row, int64_t group) const;
-  int Zero(int64_t row, int64_t group) const;  // as stored, and zero_offset
+  int Zero(int64_t row, int64_t group) const;
 };
 
 // As of TensorView: float32 holds the values exactly for scales of 16 bits. BF16 is rounded.

@@ -42,7 +42,7 @@ TEST(Int4View, OfGptqHasEightInputsInAWord) {
                       .words = View(words, DType::kI32, {1, 8}),
                       .scales = View(scales, DType::kF32, {2, 8}),
                       .zeros = View(zeros, DType::kI32, {2, 1}),
-                      .zero_offset = 1,
+                      .zero_addend = 0x11111111,
                       .group_size = 4,
                       .rows = 8,
                       .cols = 8};

@@ -76,6 +76,7 @@ class Checkpoint {
   }
 
  private:
+  Status Missing(const std::string& name) const;
   // `listed`: tensor name → file name of its shard.
   Status OpenShards(const std::string& model_dir, const std::map<std::string, std::string>& listed);
 

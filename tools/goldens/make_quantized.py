@@ -30,6 +30,8 @@ QUANTIZED_GOLDENS = GOLDENS.with_name("goldens-quantized")
 
 LLAMA = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4,
              num_key_value_heads=2, vocab_size=136, max_position_embeddings=256)
+# The names of modules that may be quantized end in these.
+MODULES = ("proj.weight", "lm_head.weight", ".gate.weight", ".w1.weight", ".w2.weight", ".w3.weight")
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 
 
@@ -76,15 +78,28 @@ QUANTIZED = (
               gptq(group_size=64, desc_act=True, sym=False, checkpoint_format="gptq_v2",
                    pack_dtype="int32"),
               64),
-    # Groups in the order of activations, which modules with the same input share.
+    # Groups in the order of activations, which modules with the same input share; lm_head as well.
     Quantized(base("gptq-order-llama", "Llama"),
-              gptq(group_size=64, desc_act=True, sym=True), 64, symmetric=True, ordered=True),
+              gptq(group_size=32, desc_act=True, sym=True, lm_head=True), 32, symmetric=True,
+              ordered=True, ignore=()),
+    Quantized(base("gptq-order-phi3", "Phi3", pad_token_id=0),
+              gptq(group_size=32, desc_act=True, sym=True), 32, symmetric=True, ordered=True),
     Quantized(base("gptq-qwen3-moe", "Qwen3Moe", moe_intermediate_size=32, head_dim=16,
                    num_experts=3, num_experts_per_tok=2),
-              gptq(group_size=32, desc_act=False, sym=True), 32, symmetric=True),
+              gptq(group_size=32, desc_act=True, sym=True), 32, symmetric=True, ordered=True),
     Quantized(base("awq-llama", "Llama"), awq(group_size=32, modules_to_not_convert=None), 32),
     # Modules of several projections.
     Quantized(base("awq-phi3", "Phi3", pad_token_id=0), awq(group_size=32), 32),
+    # Other names of experts; their router is quantized, too.
+    Quantized(base("awq-mixtral", "Mixtral", num_local_experts=8, num_experts_per_tok=2),
+              awq(group_size=32), 32, ignore=("lm_head",)),
+    # Names of a text model in one that sees, whose own part is not quantized.
+    Quantized(dataclasses.replace(
+                  next(c for c in checkpoints.CHECKPOINTS if c.name == "gemma3-vision-f32"),
+                  name="compressed-gemma3-vision", dtype=torch.bfloat16),
+              compressed(("re:.*vision_tower.*", "re:.*multi_modal_projector.*", "re:.*lm_head"),
+                         symmetric=True, strategy="channel", group_size=None),
+              None, symmetric=True, ignore=("lm_head", "vision_tower", "multi_modal_projector")),
     # Layers of which not all is quantized; scales in bfloat16.
     Quantized(base("compressed-qwen3", "Qwen3", torch.bfloat16, head_dim=16, num_hidden_layers=2),
               compressed(("lm_head", "model.layers.0.mlp.down_proj",
@@ -130,8 +145,9 @@ def order_of(quantized, module, k):
     groups = torch.arange(k) // (quantized.group_size or k)
     if not quantized.ordered:
         return groups
-    kind = next((kind for kind in ("o_proj", "down_proj") if kind in module), "input")
-    return groups[torch.randperm(k, generator=checkpoints.generator(quantized.base.name, kind))]
+    is_alone = any(name in module for name in ("o_proj", "down_proj", "lm_head"))
+    shared = module if is_alone else module.rpartition(".")[0]
+    return groups[torch.randperm(k, generator=checkpoints.generator(quantized.base.name, shared))]
 
 
 def of_gptq(quantized, levels, scales, zeros, order):
@@ -167,7 +183,7 @@ def make_model(quantized, root):
             config = json.load(file)
     packed, numbers = {}, {}
     for name, weight in weights.items():
-        is_module = name.endswith("proj.weight")
+        is_module = name.endswith(MODULES) and ".vision_tower." not in name
         if not is_module or any(part in name for part in quantized.ignore):
             packed[name], numbers[name] = weight, weight.float()
             continue

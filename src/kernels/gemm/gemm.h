@@ -52,8 +52,8 @@ bool AreInt4(const std::vector<WeightView>& parts);
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
 // BF16 or F16 or of four bits (which HasExactFactors), finite, and is converted to `format`. In
-// kInt4 those of four bits stay what they are, if neighbours are a group in them or all AreInt4.
-// For kInt8 k must be at most kMaxInt8Depth.
+// kInt4 those of four bits stay what they are; if in one neighbours are no group, all must be
+// AreInt4. For kInt8 k must be at most kMaxInt8Depth.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.

@@ -152,8 +152,9 @@ bool HasExactFactors(const Int4View& view) {
   for (int64_t row = 0; row < view.rows; ++row) {
     const float scale = ScaleOfRow(view, row);
     for (int64_t group = 0; group < view.groups(); ++group) {
-      const float factor = view.Scale(row, group) / scale;
-      if (!std::isfinite(factor) || ToFloat(ToF16(factor)) != factor) return false;
+      const float in_file = view.Scale(row, group);
+      const float factor = ToFloat(ToF16(in_file / scale));
+      if (!std::isfinite(factor) || factor * scale != in_file) return false;
     }
   }
   return true;

@@ -197,6 +197,7 @@ TEST(Int4Weights, OfACheckpointNeedScalesThatFP16Holds) {
   EXPECT_TRUE(has({0x1p-60f, 0x3p-70f, 0x1p80f, 0x5p70f}));
   EXPECT_TRUE(has({1, 0x1p-38f, 1, 1}));
   EXPECT_FALSE(has({1, 0x1p-40f, 1, 1}));
+  EXPECT_FALSE(has({0x1p127f, 0x1p-60f, 1, 1}));
   EXPECT_FALSE(has({1, 1, 1, 1.0f / 3}));
   EXPECT_FALSE(has({1, 1, std::numeric_limits<float>::infinity(), 1}));
   EXPECT_FALSE(has({1, 1, 1, std::nanf("")}));

@@ -114,8 +114,8 @@ void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, in
   std::vector<float> values(static_cast<size_t>(k));
   std::vector<Int4Group> groups(static_cast<size_t>(CeilDiv(k, kInt4GroupSize)));
   for (size_t c = 0; c < rows.size(); ++c) {
-    const auto* const int4 = std::get_if<Int4View>(rows[c].part);
-    if (int4 != nullptr && (!order.empty() || int4->order.data == nullptr)) {
+    if (const auto* const int4 = std::get_if<Int4View>(rows[c].part); int4 != nullptr) {
+      CHECK(!order.empty() || int4->order.data == nullptr);
       out.scales[c] = CopyInt4(*int4, rows[c].row, order, groups);
     } else {
       CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());

@@ -1,0 +1,52 @@
+// TakeInt4Matrices on any tensors: what it accepts can be read to the last value.
+
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "spec/int4_checkpoint.h"
+
+namespace {
+
+using Layout = aril::Int4View::Layout;
+
+// The largest input has far fewer values than this.
+constexpr int64_t kMaxValues = int64_t{1} << 24;
+
+void ReadAll(const aril::Int4View& view) {
+  CHECK(view.rows > 0 && view.cols > 0 && view.rows * view.cols < kMaxValues);
+  std::vector<float> values(static_cast<size_t>(view.cols));
+  for (int64_t row = 0; row < view.rows; ++row) {
+    aril::CopyAsFloat(view, row * view.cols, view.cols, values.data());
+    for (int64_t group = 0; group < view.groups(); ++group) {
+      const int zero = view.Zero(row, group);
+      CHECK(zero >= 0 && zero <= 15);
+    }
+  }
+  const aril::Int4View last = view.Rows(view.rows - 1, 1);
+  CHECK(last.HasSameGroupsAs(view));
+  CHECK_EQ(last.Zero(0, view.groups() - 1), view.Zero(view.rows - 1, view.groups() - 1));
+  const std::vector<int32_t> inputs = view.InputsByGroup();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CHECK_EQ(view.GroupOf(inputs[i]), static_cast<int64_t>(i) / view.group_size);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto parsed = aril::ParseSafetensors(std::as_bytes(std::span(data, size)));
+  if (!parsed.ok()) return 0;
+  for (const aril::Int4Spec& spec :
+       {aril::Int4Spec{.layout = Layout::kGptq, .group_size = 32, .zeros_less_one = true},
+        aril::Int4Spec{.layout = Layout::kGptq, .has_order = true},
+        aril::Int4Spec{.layout = Layout::kAwq, .group_size = 32},
+        aril::Int4Spec{.layout = Layout::kCompressed, .group_size = 32, .has_zeros = false},
+        aril::Int4Spec{.layout = Layout::kCompressed}}) {
+    aril::TensorMap tensors = parsed->tensors;
+    const auto matrices = aril::TakeInt4Matrices(spec, &tensors);
+    if (!matrices.ok()) continue;
+    for (const auto& [name, view] : *matrices) ReadAll(view);
+  }
+  return 0;
+}
