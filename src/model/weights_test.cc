@@ -3,6 +3,7 @@
 
 #include "model/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -314,7 +315,7 @@ TEST(LoadWeights, KeepsProductsInOneOrder) {
   EditTensors(dir / kFile, [](Tensors& tensors) {
     const std::string module = "model.layers.0.mlp.up_proj.g_idx";
     auto& order = tensors.at(module).bytes;
-    std::ranges::rotate(order, order.begin() + 4);
+    std::rotate(order.begin(), order.begin() + 4, order.end());
   });
   for (const Quantization quantization : {Quantization::kNone, Quantization::kInt4}) {
     const auto weights = Load(dir.path(), DType::kF32, nullptr, quantization);

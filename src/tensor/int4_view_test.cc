@@ -18,7 +18,7 @@ constexpr uint64_t kSeed = 7;
 
 template <typename T>
 TensorView View(const std::vector<T>& values, DType dtype, const Shape& shape) {
-  const TensorView view{reinterpret_cast<const std::byte*>(values.data()), dtype, shape};
+  TensorView view{reinterpret_cast<const std::byte*>(values.data()), dtype, shape};
   CHECK_EQ(view.size_bytes(), values.size() * sizeof(T));
   return view;
 }
