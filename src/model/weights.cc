@@ -324,8 +324,10 @@ class Packer {
   kernels::WeightFormat Format(MatrixRole role,
                                const std::vector<std::vector<WeightView>>& matrices) const {
     const bool are_int4 = std::ranges::all_of(matrices, kernels::AreInt4);
-    if (are_int4 && quantization_ != Quantization::kInt8) return kernels::WeightFormat::kInt4;
     const kernels::WeightFormat format = FormatFor(role, dtype_, quantization_);
+    if (are_int4 && !(role == MatrixRole::kLayer && quantization_ == Quantization::kInt8)) {
+      return kernels::WeightFormat::kInt4;
+    }
     // What has four bits is not rounded to four bits again.
     const bool has_order = std::ranges::any_of(matrices, [](const auto& parts) {
       return std::ranges::any_of(parts, [](const WeightView& part) {

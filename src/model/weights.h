@@ -94,9 +94,10 @@ kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quant
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
 // Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits stays what
-// it is, unless `quantization` is kInt8, or what is multiplied together with it is not quantized or
-// has other groups of inputs: then all of that is kept in `dtype`, which is logged, or with kInt4
-// what has numbers is rounded. InvalidArgument names the one whose scales FP16 does not hold.
+// it is, unless it is a layer's and `quantization` is kInt8, or what is multiplied together with it
+// is not quantized or has other groups of inputs: then all of that is kept in `dtype`, which is
+// logged, or with kInt4 what has numbers is rounded. InvalidArgument names the one whose scales
+// FP16 does not hold.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);

@@ -349,10 +349,18 @@ TEST(LoadWeights, KeepsExpertsInOneFormat) {
   }
 }
 
-TEST(LoadWeights, KeepsAQuantizedRouter) {
-  const auto weights = Load(kQuantizedGoldens + "awq-mixtral");
-  ASSERT_TRUE(weights.ok()) << weights.status();
-  EXPECT_EQ(weights->layers[0].router.format, WeightFormat::kInt4);
+TEST(LoadWeights, KeepsAQuantizedRouterAndHead) {
+  for (const Quantization quantization :
+       {Quantization::kNone, Quantization::kInt4, Quantization::kInt8}) {
+    const auto mixture =
+        Load(kQuantizedGoldens + "awq-mixtral", DType::kF32, nullptr, quantization);
+    ASSERT_TRUE(mixture.ok()) << mixture.status();
+    EXPECT_EQ(mixture->layers[0].router.format, WeightFormat::kInt4);
+    const auto head =
+        Load(kQuantizedGoldens + "gptq-order-llama", DType::kF32, nullptr, quantization);
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_EQ(head->lm_head.format, WeightFormat::kInt4);
+  }
 }
 
 TEST(LoadWeights, RefusesAQuantizedEmbedding) {

@@ -1,6 +1,8 @@
 // A model directory's weights: one file, or shards with an index.
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/json.h"
@@ -53,6 +55,15 @@ Status NoWeights(const std::string& dir) {
     message +=
         StrCat(" (", pickle, " is, but pickle files can run code and are not read; save the ",
                "model with safe_serialization=True)");
+    break;
+  }
+  // As AutoGPTQ calls its files.
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() != ".safetensors") continue;
+    message += StrCat(" (", JsonQuote(it->path().filename().string()),
+                      " is: if it has all of the model, call it ", kSingleFile, ")");
     break;
   }
   return NotFound(message);

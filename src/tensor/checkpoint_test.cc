@@ -78,6 +78,8 @@ TEST_F(CheckpointTest, AbsentWeightsAreSaid) {
   EXPECT_THAT(ErrorOfOpen(), HasSubstr("neither model.safetensors nor"));
   WriteText("pytorch_model.bin", "x");
   EXPECT_THAT(ErrorOfOpen(), AllOf(HasSubstr("pytorch_model.bin"), HasSubstr("can run code")));
+  WriteText("gptq_model-4bit-128g.safetensors", "x");
+  EXPECT_THAT(ErrorOfOpen(), HasSubstr(R"(("gptq_model-4bit-128g.safetensors" is: if it has all)"));
 }
 
 TEST_F(CheckpointTest, ShardNamesStayInTheDirectory) {

@@ -26,13 +26,12 @@ struct RoundedRows {
 
 bool HasOrder(const GemmPart& part) { return !part.w->order.empty(); }
 
-// The elements of a row in another order.
-void Reorder(const ConstMatrix& x, int64_t row, std::span<const int32_t> order, std::byte* out) {
-  const std::byte* const from = x.row(row);
-  const size_t size = SizeOf(x.dtype);
-  for (const int32_t col : order) {
-    std::memcpy(out, from + static_cast<size_t>(col) * size, size);
-    out += size;
+// The elements of a row, each a Word, in another order.
+template <typename Word>
+void Reorder(const std::byte* row, std::span<const int32_t> order, std::byte* out) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    std::memcpy(out + i * sizeof(Word), row + static_cast<size_t>(order[i]) * sizeof(Word),
+                sizeof(Word));
   }
 }
 
@@ -50,9 +49,9 @@ void RoundRows(CpuContext& context, const ConstMatrix& x, std::span<const GemmPa
       const GemmPart& part =
           *std::prev(std::ranges::upper_bound(parts, r, {}, &GemmPart::first_row));
       if (HasOrder(part)) {
-        const auto row_bytes = static_cast<int64_t>(SizeOf(x.dtype)) * x.cols;
-        Reorder(x, r, part.w->order, out.ordered + r * row_bytes);
-        row = out.ordered + r * row_bytes;
+        std::byte* const ordered = out.ordered + r * x.cols * static_cast<int64_t>(SizeOf(x.dtype));
+        (is_f32 ? Reorder<uint32_t> : Reorder<uint16_t>)(row, part.w->order, ordered);
+        row = ordered;
       }
       by_group({.x = row, .size = x.cols, .out = words});
       return;

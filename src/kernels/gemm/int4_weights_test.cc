@@ -146,7 +146,8 @@ TEST(Int4Weights, OfACheckpointStandForWhatItSays) {
         EXPECT_TRUE(HasExactFactors(view));
         for (int64_t row = 0; row < kN; ++row) {
           std::vector<Int4Group> groups(static_cast<size_t>((k + 31) / 32));
-          const Int4Row copied(CopyInt4(view, row, {}, groups), groups, static_cast<size_t>(k));
+          const float scale = CopyInt4(view, row, {}, groups);
+          const Int4Row copied(scale, groups, static_cast<size_t>(k));
           EXPECT_EQ(copied.scale == 1, scales == DType::kF16);
           std::vector<float> values(static_cast<size_t>(k));
           CopyAsFloat(view, row * k, k, values.data());
@@ -171,7 +172,8 @@ TEST(Int4Weights, OfACheckpointAreGroupByGroup) {
   const std::vector<int32_t> inputs = view.InputsByGroup();
   for (int64_t row = 0; row < kN; ++row) {
     std::vector<Int4Group> groups((kK + 31) / 32);
-    const Int4Row copied(CopyInt4(view, row, inputs, groups), groups, kK);
+    const float scale = CopyInt4(view, row, inputs, groups);
+    const Int4Row copied(scale, groups, kK);
     std::vector<float> values(kK);
     CopyAsFloat(view, row * kK, kK, values.data());
     for (size_t i = 0; i < values.size(); ++i) {
