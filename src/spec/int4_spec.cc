@@ -1,7 +1,8 @@
 #include "spec/int4_spec.h"
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
