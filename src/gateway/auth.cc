@@ -25,17 +25,24 @@ bool EqualInConstantTime(std::string_view presented, std::string_view key) {
   return difference == 0;
 }
 
+// Empty, which no key is, if there is none.
+std::string_view PresentedKey(const HttpHeaders& headers) {
+  const std::string_view authorization = FindHeader(headers, "Authorization");
+  if (authorization.empty()) return FindHeader(headers, "X-Api-Key");
+  const bool has_scheme = EqualsIgnoreCase(authorization.substr(0, kScheme.size()), kScheme);
+  return has_scheme ? authorization.substr(kScheme.size()) : "";
+}
+
 }  // namespace
 
-std::optional<std::string> ApiKeys::FindTenant(std::string_view authorization) const {
+std::optional<std::string> ApiKeys::FindTenant(const HttpHeaders& headers) const {
   if (keys_.empty()) return kDefaultTenant;
-  const bool has_scheme = EqualsIgnoreCase(authorization.substr(0, kScheme.size()), kScheme);
-  const std::string_view presented = has_scheme ? authorization.substr(kScheme.size()) : "";
+  const std::string_view presented = PresentedKey(headers);
   const ApiKey* found = nullptr;
   for (const ApiKey& key : keys_) {
     if (EqualInConstantTime(presented, key.key)) found = &key;
   }
-  if (found == nullptr || !has_scheme) return std::nullopt;
+  if (found == nullptr || presented.empty()) return std::nullopt;
   return found->tenant;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "gateway/http_message.h"
 
 namespace aril::gateway {
 
@@ -26,10 +27,11 @@ class ApiKeys {
   ApiKeys() = default;
   explicit ApiKeys(std::vector<ApiKey> keys) : keys_(std::move(keys)) {}
 
-  // The tenant of the key in an Authorization header ("Bearer KEY"), or nullopt. Takes the same
-  // time whichever key is right and however much of one is; only the length of what was presented
-  // shows.
-  std::optional<std::string> FindTenant(std::string_view authorization) const;
+  // The tenant of the key in a request's Authorization ("Bearer KEY", as OpenAI's clients send it)
+  // or, where there is none, X-Api-Key ("KEY", as Anthropic's do); nullopt: it is no key. Takes the
+  // same time whichever key is right and however much of one is; only the length of what was
+  // presented shows.
+  std::optional<std::string> FindTenant(const HttpHeaders& headers) const;
 
  private:
   std::vector<ApiKey> keys_;

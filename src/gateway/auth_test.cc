@@ -14,17 +14,30 @@ using ::testing::Not;
 
 TEST(ApiKeys, CompareWholeKeys) {
   const ApiKeys keys(std::vector<ApiKey>{{.key = "abc", .tenant = "acme"}});
-  EXPECT_EQ(keys.FindTenant("Bearer abc"), "acme");
-  EXPECT_EQ(keys.FindTenant("bearer abc"), "acme");
+  EXPECT_EQ(keys.FindTenant({{"Authorization", "Bearer abc"}}), "acme");
+  EXPECT_EQ(keys.FindTenant({{"authorization", "bearer abc"}}), "acme");
   for (const char* wrong : {"", "abc", "Bearer ", "Bearer ab", "Bearer abcd", "Bearer abcabc",
                             "Bearer ABC", "Basic abc"}) {
-    EXPECT_EQ(keys.FindTenant(wrong), std::nullopt) << wrong;
+    EXPECT_EQ(keys.FindTenant({{"Authorization", wrong}}), std::nullopt) << wrong;
   }
+  EXPECT_EQ(keys.FindTenant({}), std::nullopt);
+}
+
+TEST(ApiKeys, MayStandInAFieldOfTheirOwn) {
+  const ApiKeys keys(
+      std::vector<ApiKey>{{.key = "abc", .tenant = "acme"}, {.key = "def", .tenant = "other"}});
+  EXPECT_EQ(keys.FindTenant({{"x-api-key", "abc"}}), "acme");
+  for (const char* wrong : {"", "ab", "abcd", "Bearer abc"}) {
+    EXPECT_EQ(keys.FindTenant({{"X-Api-Key", wrong}}), std::nullopt) << wrong;
+  }
+  // Of two keys that one counts that the protocol has a place for, right or wrong.
+  EXPECT_EQ(keys.FindTenant({{"X-Api-Key", "abc"}, {"Authorization", "Bearer def"}}), "other");
+  EXPECT_EQ(keys.FindTenant({{"X-Api-Key", "abc"}, {"Authorization", "Bearer d"}}), std::nullopt);
 }
 
 TEST(ApiKeys, WithoutKeysEverybodyIsTheDefaultTenant) {
-  EXPECT_EQ(ApiKeys().FindTenant(""), kDefaultTenant);
-  EXPECT_EQ(ApiKeys().FindTenant("Bearer whatever"), kDefaultTenant);
+  EXPECT_EQ(ApiKeys().FindTenant({}), kDefaultTenant);
+  EXPECT_EQ(ApiKeys().FindTenant({{"Authorization", "Bearer whatever"}}), kDefaultTenant);
 }
 
 class ApiKeyFileTest : public ::testing::Test {

@@ -79,7 +79,8 @@ HttpResponse WrongMethod(const HttpRequest& request, const std::string& allowed)
 
 ApiError WrongKey() {
   return {.status = 401,
-          .message = "Incorrect API key provided. Send `Authorization: Bearer KEY`.",
+          .message =
+              "Incorrect API key provided. Send `Authorization: Bearer KEY` or `X-Api-Key: KEY`.",
           .param = "",
           .code = "invalid_api_key"};
 }
@@ -218,7 +219,7 @@ void Gateway::Handle(HttpRequest request, std::shared_ptr<HttpResponder> respond
 void Gateway::Dispatch(const FoundRoute& found, ApiCall call) {
   const Route& route = *found.route;
   if (route.needs_key) {
-    auto tenant = api_keys_.FindTenant(FindHeader(call.request.headers, "Authorization"));
+    auto tenant = api_keys_.FindTenant(call.request.headers);
     if (!tenant) return call.responder->Respond(ErrorResponse(WrongKey()));
     call.tenant = *std::move(tenant);
   }
@@ -291,7 +292,7 @@ void Gateway::HandleAdapter(ApiCall call) {
 BodyPlan Gateway::PlanBody(const HttpRequest& head) {
   if (!HasBody(head)) return {};
   const FoundRoute found = FindRoute(head);
-  const auto tenant = api_keys_.FindTenant(FindHeader(head.headers, "Authorization"));
+  const auto tenant = api_keys_.FindTenant(head.headers);
   BodyPlan plan;
   if (!tenant && found.route == nullptr) {
     plan.refusal = UnknownPath(head);

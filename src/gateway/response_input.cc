@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "base/strings.h"
 #include "gateway/chat_messages.h"
 #include "gateway/json_fields.h"
+#include "gateway/message_builder.h"
 
 namespace aril::gateway {
 namespace {
@@ -20,78 +19,20 @@ constexpr size_t kMaxShownType = 64;
 
 using MaybeError = std::optional<ApiError>;
 
-// One of a chat, as it grows.
-struct Message {
-  std::string role;
-  std::string content = {};
-  std::string reasoning = {};  // of an assistant, and so is the next
-  Json::Array tool_calls = {};
-  std::string tool_call_id = {};  // of a tool, and so is the next
-  std::string name = {};
-
-  bool is_system() const { return role == "system" || role == "developer"; }
-};
-
-Json ToJson(Message message) {
-  Json::Object json = {{"role", std::move(message.role)}, {"content", std::move(message.content)}};
-  const auto add = [&](const char* name, std::string text) {
-    if (!text.empty()) json.emplace_back(name, std::move(text));
-  };
-  add("reasoning_content", std::move(message.reasoning));
-  if (!message.tool_calls.empty()) json.emplace_back("tool_calls", std::move(message.tool_calls));
-  add("tool_call_id", std::move(message.tool_call_id));
-  add("name", std::move(message.name));
-  return json;
-}
-
-// Puts `more` behind what `text` says, if both say anything.
-void Append(std::string_view separator, std::string_view more, std::string* text) {
-  if (!text->empty() && !more.empty()) text->append(separator);
-  text->append(more);
-}
-
-// Puts items together to messages, in their order; takes time in proportion to them.
 class InputReader {
  public:
-  // Two of the system's that follow one another are one: most templates know one, at the beginning.
-  void AddSystem(const std::string& role, const std::string& text);
-  void AddUser(std::string text) {
-    messages_.push_back({.role = "user", .content = std::move(text)});
-  }
+  explicit InputReader(MessageBuilder* messages) : messages_(*messages) {}
+
   MaybeError AddItem(const Json& item, const std::string& where);
-  Json::Array Finish();
 
  private:
   MaybeError AddMessage(const Json& item, const std::string& where);
   MaybeError AddReasoning(const Json& item, const std::string& where);
   MaybeError AddCall(const Json& item, const std::string& where);
   MaybeError AddOutput(const Json& item, const std::string& where);
-  // The assistant's message that is the last one, or else a new one.
-  Message& Turn();
 
-  std::vector<Message> messages_;
-  std::unordered_map<std::string, std::string> called_;  // functions, by the calls' ids
+  MessageBuilder& messages_;
 };
-
-Json::Array InputReader::Finish() {
-  Json::Array messages;
-  for (Message& message : messages_) messages.push_back(ToJson(std::move(message)));
-  return messages;
-}
-
-Message& InputReader::Turn() {
-  if (messages_.empty() || messages_.back().role != "assistant") {
-    messages_.push_back({.role = "assistant"});
-  }
-  return messages_.back();
-}
-
-void InputReader::AddSystem(const std::string& role, const std::string& text) {
-  if (messages_.empty() || !messages_.back().is_system()) messages_.push_back({.role = role});
-  Message& message = messages_.back();
-  if (message.role != role) message.role = "system";
-  Append("\n\n", text, &message.content);
-}
 
 MaybeError InputReader::AddItem(const Json& item, const std::string& where) {
   if (item.AsObject() == nullptr) {
@@ -123,11 +64,11 @@ MaybeError InputReader::AddMessage(const Json& item, const std::string& where) {
   auto text = TextOf(*content, where + ".content");
   if (!text.ok()) return text.error();
   if (role == "assistant") {
-    Append("\n", text.value(), &Turn().content);
+    messages_.Say(text.value());
   } else if (role == "user") {
-    AddUser(std::move(text.value()));
+    messages_.AddUser(std::move(text.value()));
   } else {
-    AddSystem(role, text.value());
+    messages_.AddSystem(role, text.value());
   }
   return std::nullopt;
 }
@@ -154,7 +95,7 @@ MaybeError InputReader::AddReasoning(const Json& item, const std::string& where)
                   "must be {\"type\": \"reasoning_text\", \"text\": …}");
       return fields.error();
     }
-    if (!text->AsString()->empty()) Append("\n", *text->AsString(), &Turn().reasoning);
+    messages_.Think(*text->AsString());
   }
   return std::nullopt;
 }
@@ -171,11 +112,7 @@ MaybeError InputReader::AddCall(const Json& item, const std::string& where) {
   if (IsText(fields.Find("status"), "incomplete")) return std::nullopt;
   auto arguments = ParseArguments(text, where + ".arguments");
   if (!arguments.ok()) return arguments.error();
-  called_[id] = name;
-  Turn().tool_calls.push_back(Json::Object{
-      {"id", id},
-      {"type", "function"},
-      {"function", Json::Object{{"name", name}, {"arguments", std::move(arguments.value())}}}});
+  messages_.Call(id, name, std::move(arguments.value()));
   return std::nullopt;
 }
 
@@ -186,35 +123,30 @@ MaybeError InputReader::AddOutput(const Json& item, const std::string& where) {
   const Json* output = fields.Find("output");
   if (output == nullptr) fields.Fail("output", "is required");
   if (!fields.ok()) return fields.error();
-  const auto called = called_.find(id);
-  if (called == called_.end()) {
-    fields.Fail("call_id", "is of no function_call before it; send the whole conversation");
-    return fields.error();
-  }
   auto text = TextOf(*output, where + ".output");
   if (!text.ok()) return text.error();
-  messages_.push_back({.role = "tool",
-                       .content = std::move(text.value()),
-                       .tool_call_id = id,
-                       .name = called->second});  // which some templates want
-  return std::nullopt;
+  if (!messages_.AddResult(id, std::move(text.value()))) {
+    fields.Fail("call_id", "is of no function_call before it; send the whole conversation");
+  }
+  return fields.error();
 }
 
 }  // namespace
 
 ApiResult<Json> MessagesOfInput(const Json& input, const std::string& instructions) {
-  InputReader reader;
-  if (!instructions.empty()) reader.AddSystem("system", instructions);
+  MessageBuilder builder;
+  if (!instructions.empty()) builder.AddSystem("system", instructions);
   if (const std::string* text = input.AsString()) {
-    reader.AddUser(*text);
+    builder.AddUser(*text);
   } else if (const Json::Array* items = input.AsArray(); items != nullptr && !items->empty()) {
+    InputReader reader(&builder);
     for (size_t i = 0; i < items->size(); ++i) {
       if (auto error = reader.AddItem((*items)[i], StrCat("input[", i, "]"))) return *error;
     }
   } else {
     return InvalidField("input", "`input` must be a text, or an array of items that is not empty.");
   }
-  Json::Array messages = reader.Finish();
+  Json::Array messages = builder.Finish();
   if (messages.empty()) return InvalidField("input", "`input` has nothing that could be answered.");
   return NormalizeMessages(Json(std::move(messages)));
 }
