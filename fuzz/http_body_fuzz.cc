@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "gateway/adapters_api.h"
+#include "gateway/anthropic_messages.h"
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
@@ -183,6 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckParsed(aril::gateway::ParseCompletionRequest(body, context));
   CheckParsed(aril::gateway::ParseChatRequest(body, context));
   CheckResponse(aril::gateway::ParseResponsesRequest(body, context));
+  CheckParsed(aril::gateway::ParseMessagesRequest(body, context));
   ChangeAdapters(body, context);
   return 0;
 }

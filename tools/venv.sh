@@ -13,7 +13,7 @@ mkdir -p build
 if ! build/venv/bin/pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 \
   -r tools/requirements.txt; then
   rm -rf build/venv
-  echo "venv: PyPI cannot be reached or lacks a package: the tests with the openai client and with moto will SKIP"
+  echo "venv: PyPI cannot be reached or lacks a package: the tests with the openai and anthropic clients and with moto will SKIP"
   exit 0
 fi
 cp tools/requirements.txt "$stamp"

@@ -39,6 +39,7 @@ TEST_F(AdaptersApiTest, ASplitDividesItsRequestsByWhoAsks) {
     EXPECT_EQ(ask(field + R"(,"seed":7)"), generation) << "who asks comes before the seed";
     EXPECT_EQ(ask(StrCat(R"("safety_identifier":"u)", user, R"(")")), generation);
     EXPECT_EQ(ask(StrCat(R"("prompt_cache_key":"u)", user, R"(")")), generation);
+    EXPECT_EQ(ask(StrCat(R"("metadata":{"user_id":"u)", user, R"("})")), generation);
   }
   EXPECT_EQ(counts.size(), 2u) << "12 users, of whom two thirds go to the one";
   EXPECT_EQ(ask(R"("seed":7)"), ask(R"("seed":7)"));
@@ -46,8 +47,8 @@ TEST_F(AdaptersApiTest, ASplitDividesItsRequestsByWhoAsks) {
   const auto requests = [&](const char* share) {
     return std::stoi(Text(described, {"split", share, "requests"}));
   };
-  EXPECT_EQ(Text(described, {"requests"}), "50");
-  EXPECT_EQ(requests("0") + requests("1"), 50);
+  EXPECT_EQ(Text(described, {"requests"}), "62");
+  EXPECT_EQ(requests("0") + requests("1"), 62);
   EXPECT_EQ(Text(described, {"split", "1", "adapter"}), R"("new")");
   EXPECT_EQ(Text(described, {"source"}), "null");
 

@@ -1,4 +1,5 @@
-// The answers of /v1/completions, /v1/chat/completions and /v1/responses as JSON text.
+// The answers of /v1/completions, /v1/chat/completions, /v1/responses and /v1/messages as JSON
+// text.
 
 #ifndef ARIL_GATEWAY_ANSWER_FORMAT_H_
 #define ARIL_GATEWAY_ANSWER_FORMAT_H_
@@ -64,7 +65,7 @@ class AnswerFormat {
 };
 
 struct AnswerHead {
-  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…"
   int64_t created = 0;  // Unix seconds
   std::string model;    // as the client named it
 };
@@ -76,6 +77,10 @@ std::unique_ptr<const AnswerFormat> MakeChatFormat(const AnswerHead& head);
 // OpenAI's responses format. `repeated`: CompletionRequest::repeated, which must outlive it.
 std::unique_ptr<const AnswerFormat> MakeResponsesFormat(const AnswerHead& head,
                                                         const std::string& repeated);
+
+// Anthropic's messages format, of an answer to this request.
+std::unique_ptr<const AnswerFormat> MakeMessagesFormat(const AnswerHead& head,
+                                                       const CompletionRequest& request);
 
 namespace internal {
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "gateway/api_error.h"
 #include "gateway/http_message.h"
 
 namespace aril::gateway {
@@ -14,6 +15,11 @@ struct ApiCall {
   HttpRequest request;
   std::shared_ptr<HttpResponder> responder;
   std::string tenant;  // whose key the request carried
+
+  ErrorStyle error_style() const { return ErrorStyleOf(request.path); }
+  void Fail(const ApiError& error) const {
+    responder->Respond(ErrorResponse(error, error_style()));
+  }
 };
 
 }  // namespace aril::gateway

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::seconds kRetryAfter{1};  // at least, and if nobody knows better
 
+constexpr std::string_view kMessagesPath = "/v1/messages";
+
 // Messages quote what the client sent, which may be megabytes.
 constexpr size_t kMaxMessageBytes = 1000;
 
@@ -30,7 +32,35 @@ ApiError OverloadedUntil(const std::string& message, std::optional<Duration> ret
           .retry_after = retry_after};
 }
 
+// What Anthropic's API calls errors of such a status, by its documentation.
+const char* AnthropicType(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 408:
+      return "timeout_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
 }  // namespace
+
+ErrorStyle ErrorStyleOf(std::string_view path) {
+  const bool is_beneath = path.starts_with(kMessagesPath) && (path.size() == kMessagesPath.size() ||
+                                                              path[kMessagesPath.size()] == '/');
+  return is_beneath ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi;
+}
 
 std::string ShownMessage(const ApiError& error) {
   const std::string& message = error.message;
@@ -78,16 +108,20 @@ ApiError FromStatus(const Status& status) {
   }
 }
 
-std::string ErrorJson(const ApiError& error) {
-  return Json(Json::Object{{"error", Json::Object{{"message", ShownMessage(error)},
-                                                  {"type", error.type},
-                                                  {"param", StringOrNull(error.param)},
-                                                  {"code", StringOrNull(error.code)}}}})
-      .Dump();
+std::string ErrorJson(const ApiError& error, ErrorStyle style) {
+  const bool is_openai = style == ErrorStyle::kOpenAi;
+  Json::Object json;
+  if (!is_openai) json.emplace_back("type", "error");
+  json.emplace_back("error",
+                    Json::Object{{"message", ShownMessage(error)},
+                                 {"type", is_openai ? error.type : AnthropicType(error.status)},
+                                 {"param", StringOrNull(error.param)},
+                                 {"code", StringOrNull(error.code)}});
+  return Json(std::move(json)).Dump();
 }
 
-HttpResponse ErrorResponse(const ApiError& error) {
-  HttpResponse response{.status = error.status, .headers = {}, .body = ErrorJson(error)};
+HttpResponse ErrorResponse(const ApiError& error, ErrorStyle style) {
+  HttpResponse response{.status = error.status, .headers = {}, .body = ErrorJson(error, style)};
   if (error.status == 503 || error.status == 429) {
     const auto wait =
         std::chrono::ceil<std::chrono::seconds>(error.retry_after.value_or(kRetryAfter));

@@ -1,10 +1,11 @@
-// Errors as the OpenAI protocol shows them, and the one place where a Status becomes HTTP.
+// Errors as the protocols show them, and the one place where a Status becomes HTTP.
 
 #ifndef ARIL_GATEWAY_API_ERROR_H_
 #define ARIL_GATEWAY_API_ERROR_H_
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -43,12 +44,18 @@ ApiError Overloaded(const std::string& message);
 // With its RetryAfter, if it has one.
 ApiError FromStatus(const Status& status);
 
+// In whose words an endpoint says what is wrong.
+enum class ErrorStyle { kOpenAi, kAnthropic };
+// By the path of a request: Anthropic's for /v1/messages, and what is beneath it.
+ErrorStyle ErrorStyleOf(std::string_view path);
+
 // Its message, or the beginning of a long one.
 std::string ShownMessage(const ApiError& error);
-// `{"error":{"message","type","param","code"}}`.
-std::string ErrorJson(const ApiError& error);
+// `{"error":{"message","type","param","code"}}`; Anthropic's has a type of its own, `"error"`, and
+// other names of the error's.
+std::string ErrorJson(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 // With Retry-After where the client may try again, and WWW-Authenticate for 401.
-HttpResponse ErrorResponse(const ApiError& error);
+HttpResponse ErrorResponse(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
 // A value or an ApiError.
 template <typename T>

@@ -60,7 +60,7 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
     return delta;
   }
   if (event.token) AppendToken(event, &delta);
-  if (stopped_) {
+  if (stop_string_) {
     delta.cancel = !event.finish.has_value();
     End(wire::FinishReason::kStop, &delta);
   } else if (event.finish) {
@@ -135,7 +135,7 @@ bool ChoiceOutput::IsHidden(int32_t token) const {
 }
 
 void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {
-  CHECK(!stopped_);
+  CHECK(!stop_string_);
   produced_bytes_ += text.size();
   offset_ += CountCodePoints(text);
   // What comes before min_tokens ends nothing, whole or as a stop string's beginning.
@@ -143,14 +143,15 @@ void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {
   StopMatcher::Result result =
       may_stop ? matcher_.Append(text) : StopMatcher::Result{.released = text};
   released_bytes_ += result.released.size();
-  stopped_ = result.matched;
+  stop_string_ = std::move(result.match);
   delta->text += result.released;
   ReleaseLogprobs(/*all=*/false, delta);
 }
 
 void ChoiceOutput::End(wire::FinishReason reason, ChoiceDelta* delta) {
-  if (!stopped_) AddText(detokenizer_.Flush(), delta);
-  if (stopped_) {
+  if (!stop_string_) AddText(detokenizer_.Flush(), delta);
+  if (stop_string_) {
+    delta->stop_string = stop_string_;
     delta->finish = wire::FinishReason::kStop;
     return;
   }

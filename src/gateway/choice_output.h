@@ -43,6 +43,7 @@ struct ChoiceDelta {
   std::vector<int32_t> token_ids;
   std::optional<wire::FinishReason> finish;  // kStop or kLength
   bool ends_with_calls = false;              // whole ones, which the client is to make
+  std::optional<std::string> stop_string;    // of the request, that it ended before
   bool cancel = false;  // ended by a stop string: the sequence itself still runs
 
   bool empty() const {
@@ -93,8 +94,8 @@ class ChoiceOutput {
   std::optional<ReasoningParser> reasoning_;
   std::optional<ToolCallParser> tool_calls_;
   bool started_ = false;
-  bool is_between_ = false;  // reasoning and text
-  bool stopped_ = false;     // at a stop string
+  bool is_between_ = false;                 // reasoning and text
+  std::optional<std::string> stop_string_;  // that has ended the text
   int64_t num_tokens_ = 0;
   int64_t num_reasoning_tokens_ = 0;
   size_t offset_ = 0;          // code points detokenized so far, the echoed prompt included

@@ -1,5 +1,5 @@
-// A checked request to /v1/completions, /v1/chat/completions or /v1/responses: the sequences that
-// answer it, and how their answer is to look.
+// A checked request to /v1/completions, /v1/chat/completions, /v1/responses or /v1/messages: the
+// sequences that answer it, and how their answer is to look.
 
 #ifndef ARIL_GATEWAY_COMPLETION_REQUEST_H_
 #define ARIL_GATEWAY_COMPLETION_REQUEST_H_
@@ -20,7 +20,7 @@ namespace aril::gateway {
 
 class AdapterLoads;
 
-enum class Endpoint { kCompletions, kChat, kResponses };
+enum class Endpoint { kCompletions, kChat, kResponses, kMessages };
 
 struct CompletionLimits {
   size_t max_body_bytes = 16 << 20;
@@ -77,6 +77,7 @@ struct CompletionRequest {
   bool stream = false;
   bool include_usage = false;
   bool return_token_ids = false;
+  bool fills_context = false;  // what ends the answer at the latest is the context, not a limit
   bool skip_special_tokens = true;
   std::vector<std::string> stop;
   std::string format_field;                   // what asks for the format of the output

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "gateway/anthropic_messages.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
 #include "gateway/rate_limit_fields.h"
@@ -26,6 +27,8 @@ ApiResult<CompletionRequest> ParseRequest(Endpoint endpoint, const std::string& 
       return ParseChatRequest(body, context);
     case Endpoint::kResponses:
       return ParseResponsesRequest(body, context);
+    case Endpoint::kMessages:
+      return ParseMessagesRequest(body, context);
   }
   CHECK(false);
 }
@@ -49,7 +52,7 @@ HttpResponse AnswerSafely(const CompletionSession& session) {
     return session.MakeAnswer();
   } catch (const std::exception& exception) {
     LogError(StrCat("an answer could not be put together: ", exception.what()));
-    return ErrorResponse(FromStatus(Internal("The answer could not be put together.")));
+    return session.MakeError(FromStatus(Internal("The answer could not be put together.")));
   }
 }
 
@@ -61,6 +64,8 @@ const char* IdPrefix(Endpoint endpoint) {
       return "chatcmpl-";
     case Endpoint::kResponses:
       return "resp_";
+    case Endpoint::kMessages:
+      return "msg_";
   }
   CHECK(false);
 }
@@ -173,7 +178,7 @@ void CompletionService::Refuse(const std::shared_ptr<Pending>& pending, const Ap
   if (pending->gone) return options_.metrics->OnRequestCancelled();
   if (error.status >= 500) rates_.GiveBack(pending->call.tenant, 0);
   options_.metrics->OnRequestFailed(error.status);
-  pending->call.responder->Respond(Refusal(pending->call.tenant, error));
+  pending->call.responder->Respond(Refusal(pending->call, error));
 }
 
 bool CompletionService::WaitForLoad(const std::shared_ptr<Pending>& pending,
@@ -315,25 +320,25 @@ void CompletionService::FailAll(const ApiError& error) {
   }
   for (const auto& live : std::exchange(owed_, {})) {
     Release(live);
-    live->session.responder()->Respond(ErrorResponse(error));
+    live->session.responder()->Respond(live->session.MakeError(error));
   }
   // What still parses them finds that nobody waits.
   for (const auto& pending : pending_) {
     if (pending->gone.exchange(true)) continue;
     pending->answered = true;
     options_.metrics->OnRequestFailed(error.status);
-    pending->call.responder->Respond(ErrorResponse(error));
+    pending->call.Fail(error);
   }
 }
 
 void CompletionService::TurnAway(const ApiCall& call, const ApiError& error) {
   options_.metrics->OnRequestFailed(error.status);
-  call.responder->Respond(Refusal(call.tenant, error));
+  call.responder->Respond(Refusal(call, error));
 }
 
-HttpResponse CompletionService::Refusal(const std::string& tenant, const ApiError& error) const {
-  HttpResponse response = ErrorResponse(error);
-  std::ranges::move(RateFields(tenant), std::back_inserter(response.headers));
+HttpResponse CompletionService::Refusal(const ApiCall& call, const ApiError& error) const {
+  HttpResponse response = ErrorResponse(error, call.error_style());
+  std::ranges::move(RateFields(call.tenant), std::back_inserter(response.headers));
   return response;
 }
 

@@ -113,7 +113,7 @@ class CompletionService {
   void Release(const std::shared_ptr<Live>& live);
   // At once, before anything is known of the request.
   void TurnAway(const ApiCall& call, const ApiError& error);
-  HttpResponse Refusal(const std::string& tenant, const ApiError& error) const;
+  HttpResponse Refusal(const ApiCall& call, const ApiError& error) const;
   HttpHeaders RateFields(const std::string& tenant) const;
   // Why the tenant may have no more requests in work; nullopt: it may.
   std::optional<ApiError> CheckInFlight(const std::string& tenant) const;

@@ -33,6 +33,7 @@ void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
     }
   }
   whole->ends_with_calls |= delta.ends_with_calls;
+  if (delta.stop_string) whole->stop_string = std::move(delta.stop_string);
   MoveAppend(std::move(delta.logprobs), &whole->logprobs);
   MoveAppend(std::move(delta.token_ids), &whole->token_ids);
   if (delta.finish) whole->finish = delta.finish;
@@ -55,6 +56,8 @@ std::unique_ptr<const AnswerFormat> MakeFormat(const CompletionRequest& request,
       return MakeChatFormat(head);
     case Endpoint::kResponses:
       return MakeResponsesFormat(head, request.repeated);
+    case Endpoint::kMessages:
+      return MakeMessagesFormat(head, request);
   }
   CHECK(false);
 }
@@ -199,6 +202,11 @@ HttpResponse CompletionSession::MakeAnswer() const {
   return {.headers = Headers(), .body = format_->Full(BestChoices(), CountUsage())};
 }
 
+HttpResponse CompletionSession::MakeError(const ApiError& error) const {
+  const bool is_anthropic = request_.endpoint == Endpoint::kMessages;
+  return ErrorResponse(error, is_anthropic ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi);
+}
+
 // Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in
 // their order, where none is to be left out.
 std::vector<ChoiceView> CompletionSession::BestChoices() const {
@@ -226,7 +234,7 @@ void CompletionSession::Fail(const ApiError& error) {
   failed_ = true;
   metrics_.OnRequestFailed(error.status);
   RecordPartialUsage();
-  if (stream_ == nullptr) return responder_->Respond(ErrorResponse(error));
+  if (stream_ == nullptr) return responder_->Respond(MakeError(error));
   WriteEvents(stream_->Fail(error));
   responder_->Finish();
 }

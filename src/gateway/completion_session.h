@@ -64,6 +64,8 @@ class CompletionSession {
   bool owes_answer() const { return owes_answer_; }
   // What it is owed. On any thread, once done.
   HttpResponse MakeAnswer() const;
+  // What it gets in place of an answer.
+  HttpResponse MakeError(const ApiError& error) const;
 
   const CompletionRequest& request() const { return request_; }
   const std::shared_ptr<HttpResponder>& responder() const { return responder_; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -38,19 +37,21 @@ Json ReadDocuments(JsonFields& fields) {
   return *documents;
 }
 
-// The variables that ask for so much reasoning: gpt-oss' templates take the words, Qwen's that
-// there is to be none.
-Json::Object EffortVariables(const std::string& effort) {
+// The variables that ask for so much reasoning: gpt-oss' templates take the words, Qwen's whether
+// there is to be any.
+Json::Object EffortVariables(const ReasoningFields& reasoning) {
+  const std::string& effort = reasoning.effort;
+  const auto is_wanted = effort == "none" ? std::optional(false) : reasoning.is_wanted;
   Json::Object variables;
   if (!effort.empty()) variables.emplace_back("reasoning_effort", effort);
-  if (effort == "none") variables.emplace_back("enable_thinking", false);
+  if (is_wanted) variables.emplace_back("enable_thinking", *is_wanted);
   return variables;
 }
 
 // chat_template_kwargs, and `documents`, which may stand there or in the request itself, as in
 // vLLM.
-void ReadVariables(JsonFields& fields, const std::string& effort, ChatPrompt* prompt) {
-  Json::Object variables = EffortVariables(effort);
+void ReadVariables(JsonFields& fields, const ReasoningFields& reasoning, ChatPrompt* prompt) {
+  Json::Object variables = EffortVariables(reasoning);
   const Json* given = fields.Find("chat_template_kwargs");
   const Json::Object* object = given == nullptr ? nullptr : given->AsObject();
   if (given != nullptr && object == nullptr) {
@@ -74,7 +75,7 @@ ChatPrompt ReadChatPrompt(Conversation& conversation, JsonFields& fields,
   prompt.messages = std::move(conversation.messages);
   prompt.tools = conversation.tools.shown;
   prompt.unix_seconds = context.unix_seconds;
-  prompt.continue_final_message = fields.GetBool("continue_final_message", false);
+  prompt.continue_final_message = fields.GetBool("continue_final_message", conversation.is_begun);
   prompt.add_generation_prompt =
       fields.GetBool("add_generation_prompt", !prompt.continue_final_message);
   if (prompt.add_generation_prompt && prompt.continue_final_message) {
@@ -84,7 +85,7 @@ ChatPrompt ReadChatPrompt(Conversation& conversation, JsonFields& fields,
     fields.Fail("chat_template",
                 "is not taken from requests; start the server with --chat-template");
   }
-  ReadVariables(fields, conversation.reasoning.effort, &prompt);
+  ReadVariables(fields, conversation.reasoning, &prompt);
   return prompt;
 }
 
@@ -206,6 +207,23 @@ ApiResult<std::vector<int32_t>> EncodeConversation(Conversation conversation, Js
   return std::move(chat.value().tokens);
 }
 
+ApiResult<int64_t> CountTokens(std::string_view body, const RequestContext& context,
+                               ConversationReader read) {
+  auto json = ParseBody(body, context.limits.max_body_bytes);
+  if (!json.ok()) return json.error();
+  JsonFields fields(json.value());
+  CompletionRequest request;
+  if (!fields.GetString("model", "").empty() || fields.Find("adapters") != nullptr) {
+    if (auto error = ResolveModel(fields, context, &request)) return *error;
+  }
+  auto conversation = read(fields);
+  if (!conversation.ok()) return conversation.error();
+  const auto tokens =
+      EncodeConversation(std::move(conversation.value()), fields, context, request.first_adapter());
+  if (!tokens.ok()) return tokens.error();
+  return static_cast<int64_t>(tokens.value().size());
+}
+
 std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
                                const RequestContext& context, CompletionRequest* request) {
   const ServedModel& model = context.model;
@@ -223,12 +241,18 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
     return InvalidField(conversation.field,
                         StrCat("The chat template makes no token of `", conversation.field, "`."));
   }
-  auto resolved =
-      ResolveMaxTokens(static_cast<int64_t>(prompt.tokens.size()), conversation.max_tokens,
-                       model.generation_defaults.max_new_tokens.value_or(INT32_MAX),
-                       model.max_model_len, conversation.field);
+  const auto num_tokens = static_cast<int64_t>(prompt.tokens.size());
+  auto max_tokens = conversation.max_tokens;
+  if (max_tokens && conversation.may_fill_context) {
+    max_tokens = std::min(*max_tokens, std::max<int64_t>(1, model.max_model_len - num_tokens));
+  }
+  auto resolved = ResolveMaxTokens(num_tokens, max_tokens,
+                                   model.generation_defaults.max_new_tokens.value_or(INT32_MAX),
+                                   model.max_model_len, conversation.field);
   if (!resolved.ok()) return resolved.error();
   prompt.max_tokens = resolved.value();
+  request->fills_context = num_tokens + prompt.max_tokens == model.max_model_len &&
+                           conversation.max_tokens != prompt.max_tokens;
   request->prompts.push_back(std::move(prompt));
   return CheckNumLogprobs(*request);
 }

@@ -1,5 +1,5 @@
-// A conversation that a model is to go on with: what /v1/chat/completions and /v1/responses have in
-// common, from its messages to the prompt, and to how its answer is read.
+// A conversation that a model is to go on with: what /v1/chat/completions, /v1/responses and
+// /v1/messages have in common, from its messages to the prompt, and to how its answer is read.
 
 #ifndef ARIL_GATEWAY_CONVERSATION_H_
 #define ARIL_GATEWAY_CONVERSATION_H_
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -24,6 +25,9 @@ struct Conversation {
   ToolFields tools = {};
   ReasoningFields reasoning = {};
   std::optional<int64_t> max_tokens = {};  // of the answer; nullopt: as many as fit
+  bool may_fill_context = false;           // if no more than that fit, there may be fewer
+  bool is_begun =
+      false;  // the answer is the last message's rest, unless the request says otherwise
 };
 
 // Its tokens, as the template of the adapter, or of the base model, shows it to the model. Reads
@@ -32,6 +36,16 @@ struct Conversation {
 ApiResult<std::vector<int32_t>> EncodeConversation(Conversation conversation, JsonFields& fields,
                                                    const RequestContext& context,
                                                    AdapterId adapter);
+
+// The conversation in a request's fields, as an endpoint has them; or its first error, which need
+// not be of these.
+using ConversationReader = ApiResult<Conversation> (*)(JsonFields& fields);
+
+// How many tokens the model would get of a request with such a body; also if they are more than it
+// takes, unless no tokenizer could make them fit (EncodeText). Without `model`, by the base model's
+// template.
+ApiResult<int64_t> CountTokens(std::string_view body, const RequestContext& context,
+                               ConversationReader read);
 
 // Makes it the one prompt of a request whose model and generation fields have been read: applies
 // the template, tokenizes the result (takes time in proportion to it), and says how reasoning and

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "gateway/adapter_description.h"
 #include "gateway/adapters_api.h"
+#include "gateway/anthropic_messages.h"
 #include "gateway/counting_responder.h"
 #include "gateway/models_api.h"
 #include "gateway/openapi.h"
@@ -40,13 +41,14 @@ constexpr size_t kMultipartBytes = 64 << 10;
 
 // What a library throws (out of memory above all) harms this request alone.
 template <typename Function>
-std::optional<HttpResponse> AnswerSafely(const Function& function, const std::string& body,
+std::optional<HttpResponse> AnswerSafely(const Function& function, const ApiCall& call,
                                          const RequestContext& context) {
   try {
-    return function(body, context);
+    return function(call.request.body, context);
   } catch (const std::exception& exception) {
     LogError(StrCat("a request could not be answered: ", exception.what()));
-    return ErrorResponse(FromStatus(Internal("The request could not be processed.")));
+    return ErrorResponse(FromStatus(Internal("The request could not be processed.")),
+                         call.error_style());
   }
 }
 
@@ -72,7 +74,8 @@ HttpResponse WrongMethod(const HttpRequest& request, const std::string& allowed)
       {.status = 405,
        .message = request.path + " takes " + allowed + ", not " + request.method + ".",
        .param = "",
-       .code = ""});
+       .code = ""},
+      ErrorStyleOf(request.path));
   response.headers.emplace_back("Allow", allowed);
   return response;
 }
@@ -117,6 +120,8 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
       {"/v1/responses", "POST", &Gateway::HandleResponses},
       {"/v1/responses/input_tokens", "POST", &Gateway::HandleInputTokens},
+      {"/v1/messages", "POST", &Gateway::HandleMessages},
+      {"/v1/messages/count_tokens", "POST", &Gateway::HandleMessagesTokens},
       {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},
@@ -212,40 +217,41 @@ void Gateway::Handle(HttpRequest request, std::shared_ptr<HttpResponder> respond
   auto counting =
       std::make_shared<CountingResponder>(std::move(responder), *options_.metrics,
                                           found.route != nullptr ? found.route->path : "other");
-  if (found.route == nullptr) return counting->Respond(ErrorResponse(UnknownPath(request)));
-  Dispatch(found, {std::move(request), std::move(counting), kDefaultTenant});
+  ApiCall call = {std::move(request), std::move(counting), kDefaultTenant};
+  if (found.route == nullptr) return call.Fail(UnknownPath(call.request));
+  Dispatch(found, std::move(call));
 }
 
 void Gateway::Dispatch(const FoundRoute& found, ApiCall call) {
   const Route& route = *found.route;
   if (route.needs_key) {
     auto tenant = api_keys_.FindTenant(call.request.headers);
-    if (!tenant) return call.responder->Respond(ErrorResponse(WrongKey()));
+    if (!tenant) return call.Fail(WrongKey());
     call.tenant = *std::move(tenant);
   }
   if (!found.takes_method) {
     return call.responder->Respond(WrongMethod(call.request, found.methods));
   }
   if (route.needs_model && model_ == nullptr) {
-    return call.responder->Respond(ErrorResponse(Overloaded("The model is still being loaded.")));
+    return call.Fail(Overloaded("The model is still being loaded."));
   }
   (this->*route.handler)(std::move(call));
 }
 
 void Gateway::HandleHealth(ApiCall call) {
   if (model_ == nullptr) {
-    return call.responder->Respond(ErrorResponse(Overloaded("The model is still being loaded.")));
+    return call.Fail(Overloaded("The model is still being loaded."));
   }
   call.responder->Respond(JsonResponse(Json::Object{{"status", "ok"}}));
 }
 
 void Gateway::HandleReady(ApiCall call) {
   if (draining_) {
-    return call.responder->Respond(ErrorResponse(Overloaded("The server is shutting down.")));
+    return call.Fail(Overloaded("The server is shutting down."));
   }
   if (port_ != nullptr) {
     if (const Status status = port_->Readiness(); !status.ok()) {
-      return call.responder->Respond(ErrorResponse(Overloaded(Message(status))));
+      return call.Fail(Overloaded(Message(status)));
     }
   }
   HandleHealth(std::move(call));
@@ -401,15 +407,14 @@ void Gateway::HandleUnloadAdapter(ApiCall call) {
 
 bool Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
   if (loader_ == nullptr) {
-    call.responder->Respond(
-        ErrorResponse({.status = 403,
-                       .message = options_.is_in_cluster
-                                      ? "Adapters cannot be changed here: the gateway was started "
-                                        "without --etcd, or without --adapter-root and --state-dir."
-                                      : "Adapters cannot be changed here: the server was started "
-                                        "without --adapter-root and without --state-dir.",
-                       .param = "",
-                       .code = ""}));
+    call.Fail({.status = 403,
+               .message = options_.is_in_cluster
+                              ? "Adapters cannot be changed here: the gateway was started "
+                                "without --etcd, or without --adapter-root and --state-dir."
+                              : "Adapters cannot be changed here: the server was started "
+                                "without --adapter-root and without --state-dir.",
+               .param = "",
+               .code = ""});
     return false;
   }
   BodyFunction change = [loads = loads_.get(), function = std::move(function)](
@@ -435,17 +440,25 @@ void Gateway::HandleResponses(ApiCall call) {
   completions_.Handle(Endpoint::kResponses, std::move(call));
 }
 
+void Gateway::HandleMessages(ApiCall call) {
+  completions_.Handle(Endpoint::kMessages, std::move(call));
+}
+
+void Gateway::HandleMessagesTokens(ApiCall call) {
+  AnswerWithModel(std::move(call), CountMessagesTokens);
+}
+
 void Gateway::HandleInputTokens(ApiCall call) {
   AnswerWithModel(std::move(call), CountInputTokens);
 }
 
 void Gateway::HandleKeptResponse(ApiCall call) {
-  call.responder->Respond(ErrorResponse(
+  call.Fail(
       {.status = 404,
        .message = "There is no " + call.request.path +
                   " here: /v1/responses keeps no answers, and has only input_tokens beneath it.",
        .param = "",
-       .code = ""}));
+       .code = ""});
 }
 
 void Gateway::HandleTokenize(ApiCall call) { AnswerWithModel(std::move(call), Tokenize); }
@@ -454,14 +467,15 @@ void Gateway::HandleDetokenize(ApiCall call) { AnswerWithModel(std::move(call), 
 
 void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
   const auto shared = std::make_shared<const ApiCall>(std::move(call));
-  BodyFunction opened = [function](const std::string& body, const RequestContext& context) {
-    return ToResponse(function(body, context));
+  const ErrorStyle style = shared->error_style();
+  BodyFunction opened = [function, style](const std::string& body, const RequestContext& context) {
+    return ToResponse(function(body, context), style);
   };
-  BodyFunction answer = [this, shared, function, opened = std::move(opened)](
+  BodyFunction answer = [this, shared, function, style, opened = std::move(opened)](
                             const std::string& body,
                             const RequestContext& context) -> std::optional<HttpResponse> {
     const auto result = function(body, context);
-    if (result.ok() || !result.error().closed_adapter.has_value()) return ToResponse(result);
+    if (result.ok() || !result.error().closed_adapter.has_value()) return ToResponse(result, style);
     options_.post([this, shared, opened, adapter = *result.error().closed_adapter] {
       AnswerOn(openings_, shared, opened, /*may_open=*/true, StrCat(adapter));
     });
@@ -485,14 +499,14 @@ bool Gateway::AnswerOn(WorkQueue& queue, std::shared_ptr<const ApiCall> call, Bo
     RequestContext context = ContextOf(call->tenant, *model);
     context.draw = draw;
     context.may_open = may_open;
-    auto response = AnswerSafely(function, call->request.body, context);
+    auto response = AnswerSafely(function, *call, context);
     if (!response.has_value()) return;
     const auto answer = std::make_shared<HttpResponse>(*std::move(response));
     options_.post(
         [responder = call->responder, answer] { responder->Respond(std::move(*answer)); });
   };
   if (queue.TryPush(std::move(work), lane.value_or(call->tenant))) return true;
-  call->responder->Respond(ErrorResponse(QueueIsFull()));
+  call->Fail(QueueIsFull());
   return false;
 }
 

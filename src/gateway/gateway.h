@@ -125,6 +125,8 @@ class Gateway {
   void HandleResponses(ApiCall call);
   void HandleInputTokens(ApiCall call);
   void HandleKeptResponse(ApiCall call);
+  void HandleMessages(ApiCall call);
+  void HandleMessagesTokens(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
   void HandlePutAdapter(ApiCall call);

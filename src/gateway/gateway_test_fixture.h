@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/strings.h"
 #include "gateway/gateway.h"
 #include "gateway/http_client.h"
 #include "gateway/http_server.h"
@@ -89,6 +90,30 @@ class GatewayTest : public ::testing::Test {
     std::vector<std::string> events;
     while (auto event = reader.Next()) events.push_back(*event);
     return events;
+  }
+
+  // The events of a stream whose data are objects that have the events' types.
+  static std::vector<Json> TypedEvents(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    EXPECT_EQ(response.content_type, "text/event-stream");
+    SseReader reader;
+    reader.Append(response.body);
+    std::vector<Json> events;
+    while (auto data = reader.Next()) {
+      auto event = Json::Parse(*data);
+      const Json* type = event.ok() ? event->Find("type") : nullptr;
+      EXPECT_TRUE(type != nullptr && type->AsString() != nullptr) << *data;
+      if (type == nullptr || type->AsString() == nullptr) break;
+      const std::string line = StrCat("event: ", *type->AsString(), "\ndata: ", *data);
+      EXPECT_NE(response.body.find(line), std::string::npos) << line;
+      events.push_back(*std::move(event));
+    }
+    return events;
+  }
+  static std::vector<std::string> Types(const std::vector<Json>& events) {
+    std::vector<std::string> types;
+    for (const Json& event : events) types.push_back(*event.Find("type")->AsString());
+    return types;
   }
 
   HttpServerOptions http_options_;

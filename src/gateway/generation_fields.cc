@@ -34,25 +34,27 @@ constexpr std::string_view kUnsupported[] = {
 constexpr std::string_view kStickyFields[] = {"user", "safety_identifier", "prompt_cache_key"};
 
 void ReadStopStrings(JsonFields& fields, CompletionRequest* request) {
-  const Json* stop = fields.Find("stop");
+  const char* name = request->endpoint == Endpoint::kMessages ? "stop_sequences" : "stop";
+  const Json* stop = fields.Find(name);
   if (stop == nullptr) return;
+  const auto fail = [&](const std::string& message) { fields.Fail(name, message); };
   if (const std::string* one = stop->AsString()) {
     request->stop = {*one};
   } else if (const Json::Array* many = stop->AsArray()) {
     for (const Json& item : *many) {
       const std::string* text = item.AsString();
-      if (text == nullptr) return fields.Fail("stop", "must hold strings only");
+      if (text == nullptr) return fail("must hold strings only");
       request->stop.push_back(*text);
     }
   } else {
-    return fields.Fail("stop", "must be a string or an array of strings, not " + stop->KindName());
+    return fail("must be a string or an array of strings, not " + stop->KindName());
   }
   if (request->stop.size() > kMaxStopStrings) {
-    return fields.Fail("stop", StrCat("must not hold more than ", kMaxStopStrings, " strings"));
+    return fail(StrCat("must not hold more than ", kMaxStopStrings, " strings"));
   }
   for (const std::string& text : request->stop) {
     if (text.empty() || text.size() > kMaxStopStringBytes) {
-      return fields.Fail("stop", StrCat("strings must have 1 to ", kMaxStopStringBytes, " bytes"));
+      return fail(StrCat("strings must have 1 to ", kMaxStopStringBytes, " bytes"));
     }
   }
 }
@@ -219,6 +221,12 @@ uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
     const std::string key = fields.GetString(name, "");
     if (!key.empty()) return SplitPoint(context.tenant, model, "key", key);
   }
+  // Where Anthropic's API has it; elsewhere `metadata` is what the client likes.
+  const Json* metadata = fields.Find("metadata");
+  const Json* user = metadata == nullptr ? nullptr : metadata->Find("user_id");
+  if (user != nullptr && user->AsString() != nullptr && !user->AsString()->empty()) {
+    return SplitPoint(context.tenant, model, "key", *user->AsString());
+  }
   if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
     return SplitPoint(context.tenant, model, "seed", StrCat(*seed));
   }
@@ -278,6 +286,8 @@ LogprobFields LogprobFieldsOf(Endpoint endpoint) {
       return {"top_logprobs", "`max_completion_tokens`, `n`"};
     case Endpoint::kResponses:
       return {"top_logprobs", "`max_output_tokens`"};
+    case Endpoint::kMessages:  // which have none
+      return {"top_logprobs", "`max_tokens`"};
   }
   CHECK(false);
 }
@@ -347,6 +357,17 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
     fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
   for (const std::string_view name : kStickyFields) fields.GetString(name, "");
+}
+
+void ReadGenerationFieldsOfOne(JsonFields& fields, const ServedModel& model,
+                               CompletionRequest* request) {
+  ReadGenerationFields(fields, model, request);
+  if (request->n != 1) {
+    fields.Fail("n", "must be 1: there is one answer here; send several requests");
+  }
+  if (request->return_token_ids) {
+    fields.Fail("return_token_ids", "is not supported here, but on /v1/chat/completions");
+  }
 }
 
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,

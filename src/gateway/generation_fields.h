@@ -1,5 +1,5 @@
-// The fields that /v1/completions, /v1/chat/completions and /v1/responses have in common: OpenAI's,
-// plus vLLM's extensions (docs/api.md lists them).
+// The fields that /v1/completions, /v1/chat/completions, /v1/responses and /v1/messages have in
+// common: OpenAI's, plus vLLM's extensions (docs/api.md lists them).
 
 #ifndef ARIL_GATEWAY_GENERATION_FIELDS_H_
 #define ARIL_GATEWAY_GENERATION_FIELDS_H_
@@ -26,11 +26,11 @@ inline constexpr int64_t kMaxLogprobsOfEvent = int64_t{1} << 16;
 inline constexpr int64_t kMaxLogprobsRepeated = kMaxLogprobsOfEvent / 4;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
-// its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else at random; the
-// errors of these fields stay in `fields`. 404 if the tenant may not use it; 500 if the files of a
-// registered adapter cannot be read any more; while it is loaded for the first time, 503 with
-// `awaited_model`, and afterwards, if that failed, why. Takes as long as opening the files, or,
-// where that is not allowed, ends with `closed_adapter`.
+// its `user`, else `safety_identifier`, else `prompt_cache_key`, else `metadata.user_id`, else
+// `seed`, else at random; the errors of these fields stay in `fields`. 404 if the tenant may not
+// use it; 500 if the files of a registered adapter cannot be read any more; while it is loaded for
+// the first time, 503 with `awaited_model`, and afterwards, if that failed, why. Takes as long as
+// opening the files, or, where that is not allowed, ends with `closed_adapter`.
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
                                      const RequestContext& context);
 
@@ -42,6 +42,10 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
 // n, sampling, stops, streaming, the output's format, which remains to be checked, and what is
 // refused on all endpoints. Errors stay in `fields`.
 void ReadGenerationFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request);
+
+// The same where a request has one answer, whose form is not OpenAI's older one.
+void ReadGenerationFieldsOfOne(JsonFields& fields, const ServedModel& model,
+                               CompletionRequest* request);
 
 // The limit of a completion, in tokens; checked against min_tokens.
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,

@@ -133,7 +133,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
     bool in_body = false;
     while (true) {
       if (const auto error = parser.Parse(&input_)) {
-        co_await Reject(*error, parser.request().headers);
+        co_await Reject(*error, parser.request());
         co_return false;
       }
       const size_t left_bytes = input_.size();
@@ -151,7 +151,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
       if (co_await WaitForInput(end)) continue;
       if (!input_ended_) {
         co_await Reject(TransportError(408, "The request did not arrive in time."),
-                        parser.request().headers);
+                        parser.request());
       }
       co_return false;
     }
@@ -189,7 +189,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
     if (auto preflight = options_.cors.AnswerPreflight(request)) {
       exchange_->Respond(*std::move(preflight));
     } else if (options_.cors.IsForeign(request)) {
-      exchange_->Respond(ErrorResponse(ForeignPage()));
+      exchange_->Respond(ErrorResponse(ForeignPage(), ErrorStyleOf(request.path)));
     } else {
       handler_(parser.TakeRequest(), exchange_);
     }
@@ -224,9 +224,9 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   }
 
   // Answers what was not a request, and ends the connection.
-  asio::awaitable<void> Reject(const ApiError& error, const HttpHeaders& request_headers) {
-    const HttpResponse response = ErrorResponse(error);
-    const std::string bytes = SerializeHead(response, options_.cors.FieldsFor(request_headers),
+  asio::awaitable<void> Reject(const ApiError& error, const HttpRequest& request) {
+    const HttpResponse response = ErrorResponse(error, ErrorStyleOf(request.path));
+    const std::string bytes = SerializeHead(response, options_.cors.FieldsFor(request.headers),
                                             HttpFraming::kContentLength, /*keep_alive=*/false) +
                               response.body;
     if (co_await Write(bytes)) co_await Linger();

@@ -100,6 +100,15 @@ bool IsEmptyList(const Json* value) {
   return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
 }
 
+void RefuseRenamed(std::span<const RenamedField> renamed, JsonFields& fields) {
+  for (const RenamedField& field : renamed) {
+    const Json* value = fields.Find(field.name);
+    const bool is_false = value != nullptr && value->AsBool() != nullptr && !*value->AsBool();
+    if (IsEmptyList(value) || is_false) continue;
+    fields.Fail(field.name, StrCat("is ", field.here, " here"));
+  }
+}
+
 std::optional<std::vector<int32_t>> ReadIntArray(const Json::Array& array, int32_t min,
                                                  int32_t max) {
   std::vector<int32_t> ids;

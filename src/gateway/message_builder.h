@@ -32,10 +32,11 @@ class MessageBuilder {
   // What a tool gave for a call; false: there was none with this id.
   [[nodiscard]] bool AddResult(const std::string& call_id, std::string text);
 
-  // The last message is the assistant's; and it calls.
+  // The last message is the assistant's; and it is text that could go on.
   bool ends_with_assistant() const { return !messages_.empty() && messages_.back().is_assistant(); }
-  bool ends_with_calls() const {
-    return ends_with_assistant() && !messages_.back().tool_calls.empty();
+  bool ends_with_beginning() const {
+    return ends_with_assistant() && messages_.back().tool_calls.empty() &&
+           !messages_.back().content.empty();
   }
 
   // All of them, as NormalizeMessages takes them. Once.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "wire/limits.h"
 #include "wire/output_format.h"
@@ -211,6 +212,29 @@ void RefuseResponseFormat(const std::string& field, const Json&, Reading& readin
   reading.fields.Fail(field, "is `text.format` here");
 }
 
+// Anthropic's, which has no name.
+void ReadSchemaFormat(const std::string& field, const Json& value, Reading& reading) {
+  const Json* schema = value.Find("schema");
+  if (!IsText(value.Find("type"), "json_schema") || schema == nullptr) {
+    return reading.fields.Fail(field, "must be {\"type\": \"json_schema\", \"schema\": …}");
+  }
+  ReadSchema(field + ".schema", *schema, reading);
+}
+
+void ReadOutputConfig(const std::string& field, const Json& value, Reading& reading) {
+  if (value.AsObject() == nullptr) {
+    return reading.fields.Fail(field, "must be an object, not " + value.KindName());
+  }
+  const Json* format = value.Find("format");
+  if (format != nullptr && !format->is_null()) {
+    ReadSchemaFormat(field + ".format", *format, reading);
+  }
+}
+
+void RefuseOpenAiFormat(const std::string& field, const Json&, Reading& reading) {
+  reading.fields.Fail(field, "is `output_config.format` here");
+}
+
 constexpr NamedReader kOfRequest[] = {{"structured_outputs", ReadStructuredOutputs},
                                       {"guided_json", ReadSchemaOrText},
                                       {"guided_regex", ReadRegex},
@@ -220,6 +244,22 @@ constexpr NamedReader kOfRequest[] = {{"structured_outputs", ReadStructuredOutpu
 constexpr NamedReader kOfCompletions[] = {{"response_format", ReadResponseFormat}};
 constexpr NamedReader kOfResponses[] = {{"text", ReadText},
                                         {"response_format", RefuseResponseFormat}};
+constexpr NamedReader kOfMessages[] = {{"output_config", ReadOutputConfig},
+                                       {"output_format", ReadSchemaFormat},  // its older name
+                                       {"response_format", RefuseOpenAiFormat}};
+
+std::span<const NamedReader> ReadersOf(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kCompletions:
+    case Endpoint::kChat:
+      return kOfCompletions;
+    case Endpoint::kResponses:
+      return kOfResponses;
+    case Endpoint::kMessages:
+      return kOfMessages;
+  }
+  CHECK(false);
+}
 
 void ReadAll(std::span<const NamedReader> readers, Reading& reading) {
   for (const NamedReader& field : readers) {
@@ -231,9 +271,11 @@ void ReadAll(std::span<const NamedReader> readers, Reading& reading) {
 void RefuseUnsupported(JsonFields& fields) {
   for (const std::string_view name : kUnsupported) {
     if (fields.Find(name) == nullptr) continue;
-    fields.Fail(name,
-                "is not supported; this server takes JSON schemas, regular expressions and choices "
-                "(`response_format`, of responses `text.format`, and `structured_outputs`)");
+    fields.Fail(
+        name,
+        "is not supported; this server takes JSON schemas, regular expressions and choices "
+        "(`response_format`, of responses `text.format`, of messages `output_config.format`, and "
+        "`structured_outputs`)");
   }
 }
 
@@ -255,11 +297,7 @@ void AppendEscaped(std::string_view text, std::string* out) {
 std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common) {
   RefuseUnsupported(fields);
   Reading reading = {.fields = fields};
-  if (endpoint == Endpoint::kResponses) {
-    ReadAll(kOfResponses, reading);
-  } else {
-    ReadAll(kOfCompletions, reading);
-  }
+  ReadAll(ReadersOf(endpoint), reading);
   ReadAll(kOfRequest, reading);
   if (!fields.ok() || reading.asked.empty()) return "";
   Asked& first = reading.asked.front();

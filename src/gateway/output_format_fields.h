@@ -1,6 +1,6 @@
-// What a request asks its output to be: OpenAI's `response_format` (of responses: `text`), vLLM's
-// `structured_outputs` and its older `guided_…` fields, llama-server's `json_schema` (docs/api.md
-// lists them).
+// What a request asks its output to be: OpenAI's `response_format` (of responses: `text`),
+// Anthropic's `output_config`, vLLM's `structured_outputs` and its older `guided_…` fields,
+// llama-server's `json_schema` (docs/api.md lists them).
 
 #ifndef ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_
 #define ARIL_GATEWAY_OUTPUT_FORMAT_FIELDS_H_

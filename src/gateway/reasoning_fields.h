@@ -18,10 +18,13 @@ namespace aril::gateway {
 struct ReasoningFields {
   bool is_apart = true;  // else it is text like any other
   bool is_shown = true;
-  std::string effort = {};  // how much of it, for the template; empty: what that does by itself
+  // For the template; without them: what that does by itself.
+  std::string effort = {};  // how much of it
+  std::optional<bool> is_wanted = {};
 };
 
-// All but the effort, which each endpoint has in a field of its own. Errors stay in `fields`.
+// All but what is for the template, which each endpoint has in fields of its own. Errors stay in
+// `fields`.
 ReasoningFields ReadReasoning(JsonFields& fields);
 
 // How to read an answer to this prompt; nothing if there is no reasoning in it, or it is not to be

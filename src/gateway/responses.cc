@@ -46,22 +46,12 @@ constexpr NeedsStore kNeedStore[] = {
     {"prompt", "is not supported, because no prompts are kept; send `instructions` and `input`"},
 };
 
-// Fields of the other endpoints that would do something there, by what they are called here.
-struct Renamed {
-  std::string_view field;
-  const char* here;
-};
-constexpr Renamed kRenamed[] = {{"messages", "`input`"},
-                                {"max_tokens", "`max_output_tokens`"},
-                                {"max_completion_tokens", "`max_output_tokens`"},
-                                {"logprobs", "`top_logprobs`, with `include`"},
-                                {"reasoning_effort", "`reasoning.effort`"},
-                                {"functions", "`tools`"}};
-
-bool AsksForNothing(const Json& value) {
-  return (value.AsBool() != nullptr && !*value.AsBool()) ||
-         (value.AsArray() != nullptr && value.AsArray()->empty());
-}
+constexpr RenamedField kRenamed[] = {{"messages", "`input`"},
+                                     {"max_tokens", "`max_output_tokens`"},
+                                     {"max_completion_tokens", "`max_output_tokens`"},
+                                     {"logprobs", "`top_logprobs`, with `include`"},
+                                     {"reasoning_effort", "`reasoning.effort`"},
+                                     {"functions", "`tools`"}};
 
 void RefuseOthers(JsonFields& fields) {
   for (const NeedsStore& need : kNeedStore) {
@@ -78,11 +68,7 @@ void RefuseOthers(JsonFields& fields) {
   if (truncation != "disabled" && truncation != "auto") {
     fields.Fail("truncation", "must be \"disabled\" or \"auto\"");
   }
-  for (const Renamed& renamed : kRenamed) {
-    const Json* value = fields.Find(renamed.field);
-    if (value == nullptr || AsksForNothing(*value)) continue;
-    fields.Fail(renamed.field, StrCat("is ", renamed.here, " here"));
-  }
+  RefuseRenamed(kRenamed, fields);
 }
 
 // Whether to show logprobs.
@@ -118,19 +104,6 @@ void ReadLogprobs(JsonFields& fields, CompletionRequest* request) {
   }
 }
 
-// One answer, and what it may hold.
-void ReadAnswerFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request) {
-  RefuseOthers(fields);
-  ReadGenerationFields(fields, model, request);
-  ReadLogprobs(fields, request);
-  if (request->n != 1) {
-    fields.Fail("n", "must be 1: a response has one answer; send several requests");
-  }
-  if (request->return_token_ids) {
-    fields.Fail("return_token_ids", "is not supported here, but on /v1/chat/completions");
-  }
-}
-
 // `reasoning`: how much of it. What is asked of summaries says only how they would be shown.
 void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
   const Json* options = fields.Find("reasoning");
@@ -146,6 +119,7 @@ void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
   Conversation conversation = {.field = "input", .messages = {}};
+  RefuseOthers(fields);
   // The answer repeats them also where the choice is "none".
   const Json* tools = fields.Find("tools");
   if (tools != nullptr && tools->AsArray() == nullptr) {
@@ -208,7 +182,8 @@ ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
   JsonFields fields(json.value());
   CompletionRequest request = {.endpoint = Endpoint::kResponses};
   if (auto error = ResolveModel(fields, context, &request)) return *error;
-  ReadAnswerFields(fields, context.model, &request);
+  ReadGenerationFieldsOfOne(fields, context.model, &request);
+  ReadLogprobs(fields, &request);
   const auto max_tokens = ReadMaxTokens(fields, "max_output_tokens", 1, request);
   const Json* metadata = fields.Find("metadata");
   if (metadata != nullptr && metadata->AsObject() == nullptr) {
@@ -227,22 +202,9 @@ ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
 }
 
 ApiResult<Json> CountInputTokens(std::string_view body, const RequestContext& context) {
-  auto json = ParseBody(body, context.limits.max_body_bytes);
-  if (!json.ok()) return json.error();
-  JsonFields fields(json.value());
-  CompletionRequest request = {.endpoint = Endpoint::kResponses};
-  if (!fields.GetString("model", "").empty() || fields.Find("adapters") != nullptr) {
-    if (auto error = ResolveModel(fields, context, &request)) return *error;
-  }
-  RefuseOthers(fields);
-  if (!fields.ok()) return *fields.error();
-  auto conversation = ReadConversation(fields);
-  if (!conversation.ok()) return conversation.error();
-  const auto tokens =
-      EncodeConversation(std::move(conversation.value()), fields, context, request.first_adapter());
-  if (!tokens.ok()) return tokens.error();
-  return Json(Json::Object{{"object", "response.input_tokens"},
-                           {"input_tokens", static_cast<int64_t>(tokens.value().size())}});
+  const auto count = CountTokens(body, context, ReadConversation);
+  if (!count.ok()) return count.error();
+  return Json(Json::Object{{"object", "response.input_tokens"}, {"input_tokens", count.value()}});
 }
 
 }  // namespace aril::gateway

@@ -17,9 +17,7 @@ namespace aril::gateway {
 ApiResult<CompletionRequest> ParseResponsesRequest(std::string_view body,
                                                    const RequestContext& context);
 
-// How many tokens the model would get of such a request: `{"object", "input_tokens"}`; also if they
-// are more than it takes, unless no tokenizer could make them fit (EncodeText). Without `model`, by
-// the base model's template. Thread-safe.
+// CountTokens of such a request: `{"object", "input_tokens"}`. Thread-safe.
 ApiResult<Json> CountInputTokens(std::string_view body, const RequestContext& context);
 
 }  // namespace aril::gateway

@@ -54,20 +54,21 @@ int32_t StopStrings::Next(int32_t state, char byte) const {
 }
 
 StopMatcher::Result StopMatcher::Append(std::string_view text) {
-  Result result;
   for (size_t i = 0; i < text.size(); ++i) {
     state_ = strings_->Next(state_, text[i]);
     const size_t match_length = strings_->MatchLength(state_);
     if (match_length == 0) continue;
     held_.append(text.substr(0, i + 1));
-    held_.resize(held_.size() - match_length);
-    return {.released = std::exchange(held_, {}), .matched = true};
+    const size_t begin = held_.size() - match_length;
+    std::string match = held_.substr(begin);
+    held_.resize(begin);
+    return {.released = Flush(), .match = std::move(match)};
   }
   held_.append(text);
   const size_t released_bytes = held_.size() - strings_->Depth(state_);
-  result.released = held_.substr(0, released_bytes);
+  std::string released = held_.substr(0, released_bytes);
   held_.erase(0, released_bytes);
-  return result;
+  return {.released = std::move(released), .match = {}};
 }
 
 }  // namespace aril::gateway

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,8 +52,8 @@ class StopMatcher {
   explicit StopMatcher(const StopStrings& strings) : strings_(&strings) {}
 
   struct Result {
-    std::string released;  // text that belongs to no stop string
-    bool matched = false;  // a stop string is complete: the text ends before it
+    std::string released;              // text that belongs to no stop string
+    std::optional<std::string> match;  // a stop string that is complete: the text ends before it
   };
 
   // The first match is the one whose last byte comes first; of several that end there, the longest.

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <random>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace aril::gateway {
 namespace {
+
+using ::testing::Contains;
 
 // What the text says before the first stop string; nullopt if there is none. By definition: the
 // first end of a match, and the longest that ends there.
@@ -53,21 +56,24 @@ TEST(StopStrings, AgreeWithTheirDefinition) {
     StopMatcher matcher(automaton);
     std::string released;
     std::string seen;
-    bool matched = false;
-    while (!matched && seen.size() < text.size()) {
+    std::optional<std::string> match;
+    while (!match && seen.size() < text.size()) {
       const std::string piece = text.substr(seen.size(), 1 + random() % 5);
       seen += piece;
       const auto result = matcher.Append(piece);
       released += result.released;
-      matched = result.matched;
-      if (!matched) {
+      match = result.match;
+      if (!match) {
         ASSERT_EQ(released.size(), seen.size() - NaiveHeldBytes(seen, stops));
       }
     }
     const auto expected = NaiveCut(text, stops);
-    ASSERT_EQ(matched, expected.has_value()) << text;
-    if (!matched) released += matcher.Flush();
+    ASSERT_EQ(match.has_value(), expected.has_value()) << text;
+    if (!match) released += matcher.Flush();
     ASSERT_EQ(released, expected.value_or(text));
+    if (!match) continue;
+    ASSERT_THAT(stops, Contains(*match));
+    ASSERT_TRUE(text.substr(released.size()).starts_with(*match)) << text;
   }
 }
 
@@ -78,7 +84,7 @@ TEST(StopStrings, ReleaseWholeCodePoints) {
   EXPECT_EQ(matcher.Append("é").released, "");
   EXPECT_EQ(matcher.Append("é").released, "é");
   const auto end = matcher.Append("€ and more");
-  EXPECT_TRUE(end.matched);
+  EXPECT_EQ(end.match, "é€");
   EXPECT_EQ(end.released, "");
 }
 

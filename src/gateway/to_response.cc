@@ -4,8 +4,8 @@ namespace aril::gateway {
 
 HttpResponse JsonResponse(const Json& json) { return {.headers = {}, .body = json.Dump()}; }
 
-HttpResponse ToResponse(const ApiResult<Json>& result) {
-  return result.ok() ? JsonResponse(result.value()) : ErrorResponse(result.error());
+HttpResponse ToResponse(const ApiResult<Json>& result, ErrorStyle style) {
+  return result.ok() ? JsonResponse(result.value()) : ErrorResponse(result.error(), style);
 }
 
 HttpResponse ToResponse(const ApiResult<std::string>& result) {

@@ -18,7 +18,7 @@
 namespace aril::gateway {
 
 HttpResponse JsonResponse(const Json& json);
-HttpResponse ToResponse(const ApiResult<Json>& result);
+HttpResponse ToResponse(const ApiResult<Json>& result, ErrorStyle style = ErrorStyle::kOpenAi);
 HttpResponse ToResponse(const ApiResult<std::string>& result);  // plain text
 HttpResponse ToResponse(const ApiResult<PutAnswer>& result);
 

@@ -1,5 +1,5 @@
-// What a request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's APIs
-// (docs/api.md lists what they may be).
+// What a request says of tools: `tools`, `tool_choice`, `parallel_tool_calls`, as in OpenAI's APIs,
+// and the first two, as in Anthropic's (docs/api.md lists what they may be).
 
 #ifndef ARIL_GATEWAY_TOOL_FIELDS_H_
 #define ARIL_GATEWAY_TOOL_FIELDS_H_
@@ -14,15 +14,15 @@
 namespace aril::gateway {
 
 // How an endpoint writes a function: {"type": "function", "function": {"name": …}} for chats,
-// {"type": "function", "name": …} for responses.
-enum class ToolStyle { kNested, kFlat };
+// {"type": "function", "name": …} for responses, {"name": …, "input_schema": …} for messages.
+enum class ToolStyle { kNested, kFlat, kAnthropic };
 
 struct ToolFields {
   Json shown;  // for the template: the tools in nested style, otherwise as they came, or null
   // Those that may be called; none: the answer is text.
   std::vector<grammar::ToolCallFormat::Tool> callable;
   bool is_required = false;  // the answer is calls
-  bool is_named = false;     // and of a tool that the request names
+  bool is_named = false;     // and of a tool that the request names: it does not end for its call
   bool is_parallel = true;   // of more than one, if the model wants to
 };
 

@@ -170,5 +170,41 @@ TEST(ToolFields, MayBeFlat) {
             "tools[0].name");
 }
 
+const std::string kAnthropicTools =
+    R"("tools":[{"name":"a","description":"A","input_schema":{"type":"object","properties":{}},
+                 "cache_control":{"type":"ephemeral"},"input_examples":[{}],"strict":true},
+                {"type":"custom","name":"b","input_schema":{"type":"object"},"description":null,
+                 "allowed_callers":["direct"],"defer_loading":false}])";
+
+// What else they have is for Anthropic's servers.
+TEST(ToolFields, ThatAreAnthropicsAreShownAsTheOthers) {
+  const Result result = Read("{" + kAnthropicTools + "}", ToolStyle::kAnthropic);
+  EXPECT_THAT(Names(result), ElementsAre("a", "b"));
+  EXPECT_EQ(result.tools.shown.Dump(),
+            R"([{"type":"function","function":{"name":"a","description":"A",)"
+            R"("parameters":{"type":"object","properties":{}},"strict":true}},)"
+            R"({"type":"function","function":{"name":"b","parameters":{"type":"object"}}}])");
+  EXPECT_TRUE(result.tools.callable[0].is_strict);
+  EXPECT_FALSE(result.tools.callable[1].is_strict);
+}
+
+TEST(ToolFields, ThatAreAnthropicsAreChosenInItsWords) {
+  const auto choose = [](const std::string& choice) {
+    const ToolFields tools =
+        Read("{\"tool_choice\":" + choice + "," + kAnthropicTools + "}", ToolStyle::kAnthropic)
+            .tools;
+    EXPECT_FALSE(tools.is_named) << "an answer ends for every call";
+    return StrCat(tools.callable.size(), tools.is_required ? " required" : "",
+                  tools.is_parallel ? " parallel" : "");
+  };
+  EXPECT_EQ(choose("null"), "2 parallel");
+  EXPECT_EQ(choose(R"({"type":"none"})"), "0 parallel");
+  EXPECT_EQ(choose(R"({"type":"auto"})"), "2 parallel");
+  EXPECT_EQ(choose(R"({"type":"auto","disable_parallel_tool_use":true})"), "2");
+  EXPECT_EQ(choose(R"({"type":"any"})"), "2 required parallel");
+  EXPECT_EQ(choose(R"({"type":"any","disable_parallel_tool_use":true})"), "2 required");
+  EXPECT_EQ(choose(R"({"type":"tool","name":"b"})"), "1 required");
+}
+
 }  // namespace
 }  // namespace aril::gateway

@@ -15,23 +15,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
 import client
+from thinking_template import END, template
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 
-# The demo has never thought; its padding, which a bias makes likely, ends what it says first.
-END = 0
-TEMPLATE = """\
-{%- for tool in tools or [] %}{{- tool.function.name + ' ' }}{%- endfor %}
-{%- for message in messages %}
-{{- '<|' + message.role + '|>' }}
-{%- if message.reasoning_content %}{{- '<t>' + message.reasoning_content + '<|pad|>' }}{%- endif %}
-{{- message.content }}
-{%- for call in message.tool_calls %}
-{{- '<call>{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson + '}</call>' }}
-{%- endfor %}
-{{- '<|end|>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|assistant|>' + ('<t><|pad|>' if enable_thinking is false else '<t>') }}{%- endif %}"""
+# The demo has never thought; a bias makes likely what ends a thought.
+TEMPLATE = template("'<t><|pad|>' if enable_thinking is false else '<t>'")
 SCHEMA = {"type": "object", "properties": {"rain": {"type": "boolean"}, "days": {"type": "integer"}},
           "required": ["rain", "days"], "additionalProperties": False}
 RAIN = {"type": "function", "function": {"name": "rain", "parameters": SCHEMA}}

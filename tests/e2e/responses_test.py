@@ -25,23 +25,12 @@ except ImportError:
     print("SKIPPED: the openai client is not installed (tools/venv.sh)")
     sys.exit(SKIP)
 import aril_server
+from thinking_template import END, template
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 
-# Thinks on request; what ends a thought is a token that the demo does not write by itself.
-END = 0
-TEMPLATE = """\
-{%- for tool in tools or [] %}{{- tool.function.name + ' ' }}{%- endfor %}
-{%- for message in messages %}
-{{- '<|' + message.role + '|>' }}
-{%- if message.reasoning_content %}{{- '<t>' + message.reasoning_content + '<|pad|>' }}{%- endif %}
-{{- message.content }}
-{%- for call in message.tool_calls %}
-{{- '<call>{"name": "' + call.function.name + '", "arguments": ' + call.function.arguments | tojson + '}</call>' }}
-{%- endfor %}
-{{- '<|end|>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|assistant|>' + ('<t>' if reasoning_effort == 'high' else '') }}{%- endif %}"""
+# Thinks on request.
+TEMPLATE = template("'<t>' if reasoning_effort == 'high' else ''")
 QUESTION = "Which customers live in London?"
 MODELS = ("demo", "sql", "routing")
 

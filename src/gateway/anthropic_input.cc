@@ -1,0 +1,154 @@
+#include "gateway/anthropic_input.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/strings.h"
+#include "gateway/chat_messages.h"
+#include "gateway/json_fields.h"
+#include "gateway/message_builder.h"
+
+namespace aril::gateway {
+namespace {
+
+// Of a type's name that a request brings into a message.
+constexpr size_t kMaxShownType = 64;
+
+using MaybeError = std::optional<ApiError>;
+
+enum class Role { kUser, kAssistant, kSystem };
+
+std::optional<Role> RoleOf(const std::string& name) {
+  if (name == "user") return Role::kUser;
+  if (name == "assistant") return Role::kAssistant;
+  if (name == "system") return Role::kSystem;
+  return std::nullopt;
+}
+
+// A member that has to be there, and be a text.
+std::string NeedString(std::string_view name, JsonFields& block) {
+  if (block.Find(name) == nullptr) block.Fail(name, "is required");
+  return block.GetString(name, "");
+}
+
+void AddText(Role role, std::string text, MessageBuilder* messages) {
+  switch (role) {
+    case Role::kUser:
+      return messages->AppendUser(std::move(text));
+    case Role::kAssistant:
+      return messages->Say(text);
+    case Role::kSystem:
+      return messages->AddSystem("system", text);
+  }
+}
+
+void AddToolUse(JsonFields& block, MessageBuilder* messages) {
+  const std::string id = NeedString("id", block);
+  const std::string name = NeedString("name", block);
+  const Json* input = block.Find("input");
+  if (input == nullptr || input->AsObject() == nullptr) {
+    block.Fail("input", "is required, and must be an object");
+  }
+  if (block.ok()) messages->Call(id, name, *input);
+}
+
+// What a template could show an error by is not known: whether it is one, its text says.
+MaybeError AddToolResult(JsonFields& block, const std::string& where, MessageBuilder* messages) {
+  const std::string id = NeedString("tool_use_id", block);
+  block.GetBool("is_error", false);
+  if (!block.ok()) return block.error();
+  std::string text;
+  if (const Json* content = block.Find("content")) {
+    auto read = TextOf(*content, where + ".content");
+    if (!read.ok()) return read.error();
+    text = std::move(read.value());
+  }
+  if (!messages->AddResult(id, std::move(text))) {
+    block.Fail("tool_use_id", "is of no tool_use before it");
+  }
+  return block.error();
+}
+
+MaybeError AddBlock(const Json& json, Role role, const std::string& where,
+                    MessageBuilder* messages) {
+  if (json.AsObject() == nullptr) {
+    return InvalidField(where, StrCat('`', where, "` must be an object, not ", json.KindName()));
+  }
+  JsonFields block(json, where + ".");
+  const std::string type = NeedString("type", block);
+  if (!block.ok()) return block.error();
+  if (type == "text") {
+    std::string text = NeedString("text", block);
+    if (block.ok()) AddText(role, std::move(text), messages);
+  } else if (type == "tool_result" && role == Role::kUser) {
+    return AddToolResult(block, where, messages);
+  } else if (type == "tool_use" && role == Role::kAssistant) {
+    AddToolUse(block, messages);
+  } else if (type == "thinking" && role == Role::kAssistant) {
+    // Whoever signed it: the text is there to be read.
+    messages->Think(NeedString("thinking", block));
+  } else {
+    block.Fail("type", StrCat("\"", type.substr(0, kMaxShownType), "\" is not supported; a block ",
+                              "is text, of a user also a tool_result, of an assistant also ",
+                              "thinking or a tool_use",
+                              type == "redacted_thinking" ? ": nobody here can read this" : ""));
+  }
+  return block.error();
+}
+
+MaybeError AddMessage(const Json& json, const std::string& where, MessageBuilder* messages) {
+  if (json.AsObject() == nullptr) {
+    return InvalidField(where, StrCat('`', where, "` must be an object, not ", json.KindName()));
+  }
+  JsonFields fields(json, where + ".");
+  const auto role = RoleOf(fields.GetString("role", ""));
+  if (!role) fields.Fail("role", "is required, and must be user, assistant or system");
+  const Json* content = fields.Find("content");
+  const Json::Array* blocks = content == nullptr ? nullptr : content->AsArray();
+  const std::string* text = content == nullptr ? nullptr : content->AsString();
+  if (blocks == nullptr && text == nullptr) {
+    fields.Fail("content", "is required, and must be a string or an array of blocks");
+  }
+  if (!fields.ok()) return fields.error();
+  if (text != nullptr) {
+    AddText(*role, *text, messages);
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    const std::string place = StrCat(where, ".content[", i, "]");
+    if (auto error = AddBlock((*blocks)[i], *role, place, messages)) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+ApiResult<AnthropicInput> ReadAnthropicInput(const Json& messages, const Json* system) {
+  const Json::Array* list = messages.AsArray();
+  if (list == nullptr || list->empty()) {
+    return InvalidField("messages", "`messages` must be an array that is not empty.");
+  }
+  MessageBuilder builder;
+  if (system != nullptr) {
+    const auto text = TextOf(*system, "system");
+    if (!text.ok()) return text.error();
+    if (!text.value().empty()) builder.AddSystem("system", text.value());
+  }
+  for (size_t i = 0; i < list->size(); ++i) {
+    if (auto error = AddMessage((*list)[i], StrCat("messages[", i, "]"), &builder)) return *error;
+  }
+  const bool is_begun = builder.ends_with_assistant();
+  if (is_begun && !builder.ends_with_beginning()) {
+    return InvalidField("messages",
+                        "`messages` must end with a user's, a tool's result, or a text of the "
+                        "assistant's, which the answer then goes on with.");
+  }
+  Json::Array chat = builder.Finish();
+  if (chat.empty()) return InvalidField("messages", "`messages` has nothing to be answered.");
+  auto normalized = NormalizeMessages(Json(std::move(chat)));
+  if (!normalized.ok()) return normalized.error();
+  return AnthropicInput{.messages = std::move(normalized.value()), .is_begun = is_begun};
+}
+
+}  // namespace aril::gateway
