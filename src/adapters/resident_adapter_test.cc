@@ -140,7 +140,7 @@ void CheckMatrix(const kernels::LoraMatrix& matrix, int32_t rank, int64_t width,
       const std::byte* data = run.data + row * matrix.row_stride_bytes;
       extents.push_back({data, data + matrix.row_stride_bytes});
       std::vector<float> values(static_cast<size_t>(width));
-      CopyAsFloat({data, dtype, {width}}, 0, width, values.data());
+      CopyAsFloat(TensorView{data, dtype, {width}}, 0, width, values.data());
       for (int64_t i = 0; i < width; ++i) {
         const float exact = at(next, i);
         const float expected = dtype == DType::kF32 ? exact : ToFloat(ToBF16(exact));

@@ -107,7 +107,7 @@ int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, D
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                           CudaDevice& device, ThreadPool& threads,
                                           const LoadProgress& progress) {
-  CHECK(!spec.int4);
+  CHECK(!spec.quantized);
   int64_t largest = 1;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     largest = std::max(largest, tensor.num_elements());

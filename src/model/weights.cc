@@ -41,9 +41,7 @@ class Loader {
         threads_(threads),
         progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
-    for (const auto& [name, matrix] : checkpoint.int4_matrices()) {
-      total_bytes_ += matrix.size_bytes();
-    }
+    for (const auto& [name, matrix] : checkpoint.quantized()) total_bytes_ += SizeBytes(matrix);
   }
 
   StatusOr<TensorView> Take(const std::string& name, const Shape& shape) {
@@ -54,11 +52,10 @@ class Loader {
 
   StatusOr<WeightView> TakeMatrix(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(WeightView matrix, checkpoint_.GetMatrix(name, shape));
+    RETURN_IF_ERROR(MarkTaken(name, NumbersOf(matrix), SizeBytes(matrix)));
     const auto* const int4 = std::get_if<Int4View>(&matrix);
-    const TensorView& numbers = int4 != nullptr ? int4->scales : std::get<TensorView>(matrix);
-    RETURN_IF_ERROR(MarkTaken(name, numbers, SizeBytes(matrix)));
     if (int4 != nullptr && !kernels::HasExactFactors(*int4)) {
-      return InvalidArgument(StrCat("tensor ", name, " has scales in ", numbers.dtype,
+      return InvalidArgument(StrCat("tensor ", name, " has scales in ", int4->scales.dtype,
                                     " that float16 does not hold, not even by a power of two for "
                                     "each output: save the quantized model in float16"));
     }
@@ -125,7 +122,7 @@ class Loader {
         return NotOfTheArchitecture(name);
       }
     }
-    for (const auto& [name, matrix] : checkpoint_.int4_matrices()) {
+    for (const auto& [name, matrix] : checkpoint_.quantized()) {
       if (!taken_.contains(name)) return NotOfTheArchitecture(name);
     }
     return OkStatus();
@@ -142,7 +139,7 @@ class Loader {
   // AutoGPTQ gave every module that it quantized a bias, of zeros if there was none.
   bool IsRedundant(const std::string& name, const TensorView& tensor) const {
     if (name.ends_with(".rotary_emb.inv_freq")) return true;
-    const bool is_of_quantized = !checkpoint_.int4_matrices().empty() && name.ends_with(".bias");
+    const bool is_of_quantized = !checkpoint_.quantized().empty() && name.ends_with(".bias");
     return is_of_quantized && std::all_of(tensor.data, tensor.data + tensor.size_bytes(),
                                           [](std::byte byte) { return byte == std::byte{0}; });
   }
@@ -311,8 +308,8 @@ class Packer {
     std::vector<PackedMatrix> packed;
     for (const std::vector<WeightView>& parts : matrices) {
       packed.push_back(kernels::Pack(context_, parts, format));
-      const bool has_int4 = std::ranges::any_of(parts, IsInt4);
-      if (has_int4 && format == kernels::FormatOf(dtype_)) ++num_widened_;
+      const bool is_quantized = std::ranges::any_of(parts, IsQuantized);
+      if (is_quantized && format == kernels::FormatOf(dtype_)) ++num_widened_;
     }
     return packed;
   }
@@ -323,10 +320,15 @@ class Packer {
  private:
   kernels::WeightFormat Format(MatrixRole role,
                                const std::vector<std::vector<WeightView>>& matrices) const {
-    const bool are_int4 = std::ranges::all_of(matrices, kernels::AreInt4);
     const kernels::WeightFormat format = FormatFor(role, dtype_, quantization_);
-    if (are_int4 && !(role == MatrixRole::kLayer && quantization_ == Quantization::kInt8)) {
+    const bool is_layer = role == MatrixRole::kLayer;
+    if (std::ranges::all_of(matrices, kernels::AreInt4) &&
+        !(is_layer && quantization_ == Quantization::kInt8)) {
       return kernels::WeightFormat::kInt4;
+    }
+    if (std::ranges::all_of(matrices, kernels::AreInt8) &&
+        !(is_layer && quantization_ == Quantization::kInt4)) {
+      return kernels::WeightFormat::kInt8;
     }
     // What has four bits is not rounded to four bits again.
     const bool has_order = std::ranges::any_of(matrices, [](const auto& parts) {
@@ -361,7 +363,8 @@ StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec
   if (packer.num_widened() > 0) {
     LogInfo(StrCat("keeping ", packer.num_widened(), " quantized matrices in ", dtype,
                    ", which takes more memory: what is multiplied together with them is not "
-                   "quantized, or has its inputs in other groups"));
+                   "quantized, has its inputs in other groups, or has more of them than bytes can "
+                   "be added up"));
   }
   return weights;
 }
@@ -426,7 +429,7 @@ StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpo
                                   has_float16 ? ", bfloat16 or float16" : " or bfloat16"));
   }
   const auto embedding = checkpoint.tensors().find(kEmbedding);
-  if (checkpoint.int4_matrices().contains(kEmbedding)) {
+  if (checkpoint.quantized().contains(kEmbedding)) {
     return InvalidArgument(
         StrCat("tensor ", kEmbedding, " is quantized, and must be F32, BF16 or F16"));
   }

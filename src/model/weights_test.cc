@@ -290,6 +290,24 @@ TEST(LoadWeights, KeepsFourBitsAsTheyAre) {
   }
 }
 
+TEST(LoadWeights, KeepsBytesAsTheyAre) {
+  for (const char* name : {"bytes-phi3", "bytes-mixtral"}) {
+    SCOPED_TRACE(name);
+    for (const Quantization quantization : {Quantization::kNone, Quantization::kInt8}) {
+      const auto weights = Load(kQuantizedGoldens + name, DType::kF32, nullptr, quantization);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      const auto& layer = weights->layers[0];
+      EXPECT_EQ(layer[ProjectionGroup::kQkv].w.format, WeightFormat::kInt8);
+      const bool has_experts = layer.router.n != 0;
+      EXPECT_EQ(weights->lm_head.format, has_experts ? WeightFormat::kF32 : WeightFormat::kInt8);
+      for (const auto& matrix : layer.experts.down) EXPECT_EQ(matrix.format, WeightFormat::kInt8);
+    }
+    const auto rounded = Load(kQuantizedGoldens + name, DType::kF32, nullptr, Quantization::kInt4);
+    ASSERT_TRUE(rounded.ok()) << rounded.status();
+    EXPECT_EQ(rounded->layers[0][ProjectionGroup::kQkv].w.format, WeightFormat::kInt4);
+  }
+}
+
 // What is not quantized stays so, and with it what is multiplied in one product.
 TEST(LoadWeights, KeepsProductsInOneFormat) {
   const std::string dir = kQuantizedGoldens + "compressed-qwen3";

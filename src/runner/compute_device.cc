@@ -164,7 +164,7 @@ StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
       return InvalidArgument(StrCat("--quantization ", Name(quantization),
                                     " is for the CPU; use none, or --device cpu"));
     }
-    if (spec.int4) {
+    if (spec.quantized) {
       return InvalidArgument(
           "the checkpoint is quantized, and those are served on the CPU; use --device cpu");
     }

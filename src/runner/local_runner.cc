@@ -290,8 +290,8 @@ std::string LocalRunner::Description() const {
   const kernels::KvLayout& layout = model_->layout();
   const std::string weights = quantization_ != Quantization::kNone
                                   ? StrCat(" with ", Name(quantization_), " weights")
-                              : spec_.int4 ? " with the checkpoint's weights of 4 bits"
-                                           : "";
+                              : spec_.quantized ? " with the checkpoint's quantized weights"
+                                                : "";
   return StrCat(spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ",
                 layout.dtype, weights, " on ", device_->name(), ", ", threads_->num_threads(),
                 " threads; pool of ", num_pages_, " pages of ", layout.page_bytes(), " bytes (",

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "spec/int4_checkpoint.h"
+#include "spec/int8_checkpoint.h"
 #include "spec/module_naming.h"
 
 namespace aril {
@@ -36,15 +37,24 @@ Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   return OkStatus();
 }
 
-Status FindInt4Matrices(const ModelSpec& spec, Checkpoint* checkpoint) {
+StatusOr<QuantizedMap> TakeQuantized(const QuantizedSpec& spec, TensorMap* tensors) {
+  if (const auto* const int4 = std::get_if<Int4Spec>(&spec); int4 != nullptr) {
+    ASSIGN_OR_RETURN(const Int4Map matrices, TakeInt4Matrices(*int4, tensors));
+    return QuantizedMap(matrices.begin(), matrices.end());
+  }
+  ASSIGN_OR_RETURN(const Int8Map matrices, TakeInt8Matrices(tensors));
+  return QuantizedMap(matrices.begin(), matrices.end());
+}
+
+Status FindQuantized(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
-  ASSIGN_OR_RETURN(Int4Map int4_matrices, TakeInt4Matrices(*spec.int4, &tensors));
-  if (int4_matrices.empty()) {
+  ASSIGN_OR_RETURN(QuantizedMap quantized, TakeQuantized(*spec.quantized, &tensors));
+  if (quantized.empty()) {
     return InvalidArgument(
         "no tensor is one of a quantized module, although config.json has a quantization_config: "
         "take it out there to serve the model as it is");
   }
-  checkpoint->ShowAs(std::move(tensors), std::move(int4_matrices));
+  checkpoint->ShowAs(std::move(tensors), std::move(quantized));
   return OkStatus();
 }
 
@@ -58,7 +68,7 @@ Status Replace(const std::string& name, const View& rows, const std::vector<Name
   matrices->erase(name);
   int64_t first = 0;
   for (const auto& [part, count] : parts) {
-    RETURN_IF_ERROR(Add(part, rows.Rows(first, count), name, matrices));
+    RETURN_IF_ERROR(Add(part, RowsOf(rows, first, count), name, matrices));
     first += count;
   }
   return OkStatus();
@@ -66,7 +76,7 @@ Status Replace(const std::string& name, const View& rows, const std::vector<Name
 
 // Puts the projections of a module in its place.
 Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
-            const LinearModule& module, TensorMap* tensors, Int4Map* int4_matrices) {
+            const LinearModule& module, TensorMap* tensors, QuantizedMap* quantized) {
   const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
   ASSIGN_OR_RETURN(const WeightView whole,
                    checkpoint.GetMatrix(name, {spec.OutFeatures(module), spec.InFeatures(module)}));
@@ -75,21 +85,21 @@ Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
     const Site site = module.At(i);
     parts.emplace_back(kTextNaming.InLayer(layer, site.Path()) + ".weight", spec.OutFeatures(site));
   }
-  if (IsInt4(whole)) return Replace(name, std::get<Int4View>(whole), parts, int4_matrices);
+  if (IsQuantized(whole)) return Replace(name, whole, parts, quantized);
   return Replace(name, std::get<TensorView>(whole), parts, tensors);
 }
 
 Status PartModules(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
-  Int4Map int4_matrices = checkpoint->int4_matrices();
+  QuantizedMap quantized = checkpoint->quantized();
   const std::vector<LinearModule> modules = spec.LinearModules();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const LinearModule& module : modules) {
       if (module.num_sites == 1) continue;
-      RETURN_IF_ERROR(Part(*checkpoint, spec, layer, module, &tensors, &int4_matrices));
+      RETURN_IF_ERROR(Part(*checkpoint, spec, layer, module, &tensors, &quantized));
     }
   }
-  checkpoint->ShowAs(std::move(tensors), std::move(int4_matrices));
+  checkpoint->ShowAs(std::move(tensors), std::move(quantized));
   return OkStatus();
 }
 
@@ -121,16 +131,16 @@ Status PartAllExperts(const ModelSpec& spec, Checkpoint* checkpoint) {
       RETURN_IF_ERROR(PartExperts(*checkpoint, spec, layer, stack, &tensors));
     }
   }
-  checkpoint->ShowAs(std::move(tensors), checkpoint->int4_matrices());
+  checkpoint->ShowAs(std::move(tensors), checkpoint->quantized());
   return OkStatus();
 }
 
 Status ShowByKnownNames(const ModelSpec& spec, Checkpoint* checkpoint) {
   if (spec.is_multimodal || spec.experts) RETURN_IF_ERROR(CallAsText(spec, checkpoint));
-  if (spec.int4) RETURN_IF_ERROR(FindInt4Matrices(spec, checkpoint));
+  if (spec.quantized) RETURN_IF_ERROR(FindQuantized(spec, checkpoint));
   if (spec.fused_modules) RETURN_IF_ERROR(PartModules(spec, checkpoint));
   if (spec.experts) RETURN_IF_ERROR(PartAllExperts(spec, checkpoint));
-  for (const auto& [name, matrix] : checkpoint->int4_matrices()) {
+  for (const auto& [name, matrix] : checkpoint->quantized()) {
     if (!checkpoint->tensors().contains(name)) continue;
     return InvalidArgument(
         StrCat("tensor ", JsonQuote(name), " is there twice, quantized and as it is"));

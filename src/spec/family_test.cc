@@ -140,8 +140,8 @@ TEST(Family, WhatSeesIsQuantizedByEitherObject) {
   for (const char* before : {R"("torch_dtype")", R"("hidden_size": 2560)"}) {
     const auto spec = ParseModelSpec(Parse(kGemma3, before, quantized + before), nullptr);
     ASSERT_TRUE(spec.ok()) << spec.status();
-    ASSERT_TRUE(spec->int4.has_value()) << before;
-    EXPECT_EQ(spec->int4->group_size, 64);
+    ASSERT_TRUE(spec->quantized.has_value()) << before;
+    EXPECT_EQ(std::get<Int4Spec>(*spec->quantized).group_size, 64);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "spec/module_tensors.h"
 
 namespace aril {
 namespace {
@@ -41,12 +42,13 @@ Parts PartsOf(Layout layout) {
 class ModuleReader {
  public:
   ModuleReader(const Int4Spec& spec, const std::string& module, TensorMap* tensors)
-      : spec_(spec), module_(module), parts_(PartsOf(spec.layout)), tensors_(*tensors) {}
+      : spec_(spec), parts_(PartsOf(spec.layout)), tensors_(module, parts_.words, tensors) {}
 
   StatusOr<Int4View> Read() {
     Int4View view{.layout = spec_.layout, .zero_addend = spec_.zeros_less_one ? 0x11111111u : 0};
-    ASSIGN_OR_RETURN(view.words, Take(parts_.words, {DType::kI32}));
-    if (view.words.shape.size() != 2) return OtherShape(parts_.words, view.words, "a matrix");
+    ASSIGN_OR_RETURN(view.words, tensors_.Take(parts_.words, {DType::kI32}));
+    if (view.words.shape.size() != 2)
+      return tensors_.OtherShape(parts_.words, view.words, "a matrix");
     RETURN_IF_ERROR(ReadSize(&view));
     const int64_t n = view.rows, groups = view.groups();
     const bool is_by_output = spec_.layout == Layout::kCompressed;
@@ -59,45 +61,16 @@ class ModuleReader {
   }
 
  private:
-  std::string Quoted(std::string_view part) const { return JsonQuote(StrCat(module_, part)); }
-
-  Status OtherShape(std::string_view part, const TensorView& found,
-                    const std::string& expected) const {
-    return InvalidArgument(StrCat("tensor ", Quoted(part), " has shape ", ToString(found.shape),
-                                  ", expected ", expected));
-  }
-
-  StatusOr<TensorView> Take(std::string_view part, const std::vector<DType>& dtypes) {
-    const auto found = tensors_.find(StrCat(module_, part));
-    if (found == tensors_.end()) {
-      return InvalidArgument(
-          StrCat("tensor ", Quoted(part), " is missing beside ", Quoted(parts_.words)));
-    }
-    TensorView tensor = found->second;
-    if (std::ranges::find(dtypes, tensor.dtype) == dtypes.end()) {
-      return InvalidArgument(StrCat("tensor ", Quoted(part), " has dtype ", tensor.dtype,
-                                    ", expected ", Join(dtypes, " or ")));
-    }
-    tensors_.erase(found);
-    return tensor;
-  }
-
   StatusOr<TensorView> Take(std::string_view part, const std::vector<DType>& dtypes,
                             const Shape& shape) {
-    ASSIGN_OR_RETURN(TensorView tensor, Take(part, dtypes));
-    if (tensor.shape == shape) return tensor;
     const std::string groups = spec_.group_size ? StrCat(*spec_.group_size) : "all inputs";
-    return OtherShape(
-        part, tensor,
-        StrCat(ToString(shape), " as of ", Quoted(parts_.words), " with groups of ", groups));
+    return tensors_.Take(part, dtypes, shape, " with groups of " + groups);
   }
-
-  bool Has(std::string_view part) const { return tensors_.contains(StrCat(module_, part)); }
 
   Status ReadSize(Int4View* view) {
     const int64_t first = view->words.shape[0], second = view->words.shape[1];
     if (first <= 0 || second <= 0 || std::max(first, second) > kMaxDim / kPerWord) {
-      return OtherShape(parts_.words, view->words, "a matrix of a model's size");
+      return tensors_.OtherShape(parts_.words, view->words, "a matrix of a model's size");
     }
     switch (spec_.layout) {
       case Layout::kGptq:
@@ -115,9 +88,10 @@ class ModuleReader {
         view->cols = IntegerAt(shape, 1);
         if (view->rows != first || view->cols <= 0 || view->cols > kMaxDim ||
             CeilDiv(view->cols, kPerWord) != second) {
-          return OtherShape(parts_.words, view->words,
-                            StrCat("that of ", Quoted(parts_.shape), ", [", view->rows, ", ",
-                                   view->cols, "], with ", kPerWord, " inputs in one"));
+          return tensors_.OtherShape(
+              parts_.words, view->words,
+              StrCat("that of ", tensors_.Quoted(parts_.shape), ", [", view->rows, ", ", view->cols,
+                     "], with ", kPerWord, " inputs in one"));
         }
         break;
     }
@@ -126,15 +100,15 @@ class ModuleReader {
   }
 
   Status ReadZeros(Int4View* view) {
-    if (!spec_.has_zeros && !Has(parts_.zeros)) return OkStatus();
+    if (!spec_.has_zeros && tensors_.Find(parts_.zeros) == nullptr) return OkStatus();
     const int64_t n = view->rows, groups = view->groups();
     if (spec_.layout != Layout::kCompressed) {
       ASSIGN_OR_RETURN(view->zeros,
                        Take(parts_.zeros, {DType::kI32}, {groups, CeilDiv(n, kPerWord)}));
       return spec_.zeros_less_one && !spec_.zeros_borrow ? CheckNoneBorrows(*view) : OkStatus();
     }
-    const auto found = tensors_.find(StrCat(module_, parts_.zeros));
-    const bool is_packed = found == tensors_.end() || found->second.dtype != DType::kI8;
+    const TensorView* const zeros = tensors_.Find(parts_.zeros);
+    const bool is_packed = zeros == nullptr || zeros->dtype != DType::kI8;
     ASSIGN_OR_RETURN(view->zeros,
                      Take(parts_.zeros, {DType::kI32, DType::kI8},
                           is_packed ? Shape{CeilDiv(n, kPerWord), groups} : Shape{n, groups}));
@@ -150,7 +124,7 @@ class ModuleReader {
       for (int64_t group = 0; group < view.groups(); ++group) {
         if (stored.Zero(row, group) != 15) continue;
         return Unimplemented(StrCat(
-            "tensor ", Quoted(parts_.zeros), " has 15 for output ", row,
+            "tensor ", tensors_.Quoted(parts_.zeros), " has 15 for output ", row,
             ", a zero point less 1 that programs take for different ones; save the model with ",
             R"("checkpoint_format": "gptq_v2")"));
       }
@@ -163,8 +137,9 @@ class ModuleReader {
       for (int64_t group = 0; group < view.groups(); ++group) {
         const int zero = view.Zero(row, group);
         if (zero >= 0 && zero <= 15) continue;
-        return InvalidArgument(StrCat("tensor ", Quoted(parts_.zeros), " has the zero point ",
-                                      zero - 8, " for output ", row, ", expected -8 to 7"));
+        return InvalidArgument(StrCat("tensor ", tensors_.Quoted(parts_.zeros),
+                                      " has the zero point ", zero - 8, " for output ", row,
+                                      ", expected -8 to 7"));
       }
     }
     return OkStatus();
@@ -172,7 +147,7 @@ class ModuleReader {
 
   // An order that puts neighbours into a group is as good as none.
   Status ReadOrder(Int4View* view) {
-    if (!spec_.has_order && !Has(parts_.order)) return OkStatus();
+    if (!spec_.has_order && tensors_.Find(parts_.order) == nullptr) return OkStatus();
     ASSIGN_OR_RETURN(view->order, Take(parts_.order, {DType::kI32, DType::kI64}, {view->cols}));
     if (IsUnset(view->order)) {
       view->order = {};
@@ -202,26 +177,21 @@ class ModuleReader {
   }
 
   Status NoGroup(int64_t input, int64_t group, const std::string& why) const {
-    return InvalidArgument(StrCat("tensor ", Quoted(parts_.order), " says that input ", input,
-                                  " is of group ", group, ", but ", why));
+    return InvalidArgument(StrCat("tensor ", tensors_.Quoted(parts_.order), " says that input ",
+                                  input, " is of group ", group, ", but ", why));
   }
 
   const Int4Spec& spec_;
-  const std::string& module_;
   const Parts parts_;
-  TensorMap& tensors_;
+  ModuleTensors tensors_;
 };
 
 }  // namespace
 
 StatusOr<Int4Map> TakeInt4Matrices(const Int4Spec& spec, TensorMap* tensors) {
   const std::string_view words = PartsOf(spec.layout).words;
-  std::vector<std::string> modules;
-  for (const auto& [name, tensor] : *tensors) {
-    if (name.ends_with(words)) modules.push_back(name.substr(0, name.size() - words.size()));
-  }
   Int4Map matrices;
-  for (const std::string& module : modules) {
+  for (const std::string& module : ModulesWith(words, *tensors)) {
     ASSIGN_OR_RETURN(Int4View view, ModuleReader(spec, module, tensors).Read());
     std::string name = module + ".weight";
     if (tensors->contains(name)) {

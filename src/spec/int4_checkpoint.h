@@ -3,11 +3,16 @@
 #ifndef ARIL_SPEC_INT4_CHECKPOINT_H_
 #define ARIL_SPEC_INT4_CHECKPOINT_H_
 
+#include <map>
+#include <string>
+
 #include "base/status.h"
-#include "spec/int4_spec.h"
+#include "spec/quantized_spec.h"
 #include "tensor/safetensors.h"
 
 namespace aril {
+
+using Int4Map = std::map<std::string, Int4View, std::less<>>;
 
 // Takes what quantized modules consist of out of `tensors`, and gives them as matrices: of
 // "a.qweight", "a.qzeros" and "a.scales" one called "a.weight". InvalidArgument names the tensor

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "base/test_paths.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "spec/base_checkpoint.h"
-#include "spec/model_spec.h"
 
 namespace aril {
 namespace {
@@ -247,46 +243,6 @@ TEST(Int4Checkpoint, RefusesWhatIsNotAModule) {
     c.damage(module);
     EXPECT_THAT(module.Error(), HasSubstr(c.expected));
   }
-}
-
-// Those that AutoGPTQ adds.
-size_t NumZeroBiases(const Checkpoint& quantized, const Checkpoint& plain) {
-  return static_cast<size_t>(std::ranges::count_if(quantized.tensors(), [&](const auto& entry) {
-    return entry.first.ends_with(".bias") && !plain.tensors().contains(entry.first);
-  }));
-}
-
-// Of whole models as the programs save them: all matrices stand for the numbers that other code
-// made of them (tools/goldens/make_quantized.py), exactly.
-TEST(Int4Checkpoint, StandsForTheGoldensNumbers) {
-  int64_t num_models = 0;
-  const std::string goldens = SourcePath("tests/goldens-quantized");
-  for (const auto& folder : std::filesystem::directory_iterator(goldens)) {
-    const std::string dir = folder.path().string(), numbers = dir + "/dequantized";
-    SCOPED_TRACE(dir);
-    const auto spec = LoadModelSpec(dir), plain_spec = LoadModelSpec(numbers);
-    ASSERT_TRUE(spec.ok() && plain_spec.ok()) << spec.status();
-    ASSERT_TRUE(spec->int4.has_value());
-    const auto quantized = OpenBaseCheckpoint(dir, *spec);
-    const auto plain = OpenBaseCheckpoint(numbers, *plain_spec);
-    ASSERT_TRUE(quantized.ok() && plain.ok()) << quantized.status();
-    EXPECT_GE(quantized->int4_matrices().size(), 7);
-    EXPECT_EQ(quantized->int4_matrices().size() + quantized->tensors().size(),
-              plain->tensors().size() + NumZeroBiases(*quantized, *plain));
-    for (const auto& [name, tensor] : plain->tensors()) {
-      const auto matrix = tensor.shape.size() == 2
-                              ? quantized->GetMatrix(name, tensor.shape)
-                              : StatusOr<WeightView>(quantized->tensors().at(name));
-      ASSERT_TRUE(matrix.ok()) << matrix.status();
-      const int64_t size = tensor.num_elements();
-      std::vector<float> expected(static_cast<size_t>(size)), found(expected.size());
-      CopyAsFloat(tensor, 0, size, expected.data());
-      CopyAsFloat(*matrix, 0, size, found.data());
-      EXPECT_EQ(expected, found) << name;
-    }
-    ++num_models;
-  }
-  EXPECT_EQ(num_models, 11);
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include "base/strings.h"
 #include "spec/family.h"
 #include "spec/fields.h"
-#include "spec/int4_spec.h"
 #include "spec/layer_windows.h"
 #include "spec/rope_spec.h"
 
@@ -363,7 +362,7 @@ Status ReadTokens(const Json& config, const Json* generation_config, const TextM
 // What config.json says of the text model alone.
 Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) {
   RETURN_IF_ERROR(CheckUnsupported(config, false));
-  ASSIGN_OR_RETURN(spec->int4, internal::ReadInt4(config));
+  ASSIGN_OR_RETURN(spec->quantized, internal::ReadQuantized(config));
   spec->qk_norm = family.qk_norm;
   spec->fused_modules = family.fused_modules;
   RETURN_IF_ERROR(ReadSizes(config, family, spec));
@@ -388,12 +387,12 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   const Status read = ReadTextModel(*text.config, *text.family, &spec);
   if (!read.ok()) return text.is_multimodal ? Annotate(read, std::string(kTextConfig)) : read;
   if (text.is_multimodal) {
-    ASSIGN_OR_RETURN(const std::optional<Int4Spec> of_all, internal::ReadInt4(config));
-    if (of_all && spec.int4) {
+    ASSIGN_OR_RETURN(const std::optional<QuantizedSpec> of_all, internal::ReadQuantized(config));
+    if (of_all && spec.quantized) {
       return UnsupportedField(*text.config, "quantization_config",
                               "null, as there is one of the whole model");
     }
-    if (of_all) spec.int4 = of_all;
+    if (of_all) spec.quantized = of_all;
   }
   RETURN_IF_ERROR(ReadTied(config, text, &spec));
   const bool says_dtype = FindField(config, "dtype") || FindField(config, "torch_dtype");

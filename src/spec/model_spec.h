@@ -10,8 +10,8 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "spec/int4_spec.h"
 #include "spec/projection.h"
+#include "spec/quantized_spec.h"
 #include "tensor/dtype.h"
 
 namespace aril {
@@ -99,7 +99,7 @@ struct ModelSpec {
   std::optional<double> attn_softcap;
   std::optional<double> logit_softcap;
   // Of a checkpoint that is quantized.
-  std::optional<Int4Spec> int4;
+  std::optional<QuantizedSpec> quantized;
   // The dtype that config.json states for the file; nullopt if it states none.
   std::optional<DType> dtype;
   std::vector<int32_t> eos_token_ids;

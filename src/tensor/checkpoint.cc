@@ -144,17 +144,18 @@ Status Checkpoint::Missing(const std::string& name) const {
 }
 
 StatusOr<WeightView> Checkpoint::GetMatrix(const std::string& name, const Shape& shape) const {
-  const auto it = int4_matrices_.find(name);
-  if (it == int4_matrices_.end()) {
+  const auto it = quantized_.find(name);
+  if (it == quantized_.end()) {
     ASSIGN_OR_RETURN(TensorView tensor, Get(name, shape));
     return WeightView(std::move(tensor));
   }
-  if (it->second.shape() != shape) return OtherShape(name, it->second.shape(), shape);
-  return WeightView(it->second);
+  const Shape found = ShapeOf(it->second);
+  if (found != shape) return OtherShape(name, found, shape);
+  return it->second;
 }
 
 StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape) const {
-  if (int4_matrices_.contains(name)) {
+  if (quantized_.contains(name)) {
     return InvalidArgument(
         StrCat("tensor ", JsonQuote(name), " is quantized, and must be F32, BF16 or F16"));
   }

@@ -22,8 +22,8 @@ namespace aril {
 
 // Tensors by name; the views point into the parsed bytes.
 using TensorMap = std::map<std::string, TensorView, std::less<>>;
-// Matrices of four bits, by the names that those of numbers would have.
-using Int4Map = std::map<std::string, Int4View, std::less<>>;
+// Quantized matrices, by name.
+using QuantizedMap = std::map<std::string, WeightView, std::less<>>;
 
 struct Safetensors {
   TensorMap tensors;
@@ -62,17 +62,17 @@ class Checkpoint {
   static StatusOr<Checkpoint> Open(const std::string& model_dir);
   // All tensors of all shards.
   const TensorMap& tensors() const { return tensors_; }
-  // Those that several tensors stood for.
-  const Int4Map& int4_matrices() const { return int4_matrices_; }
+  // Those that are quantized, which several tensors stood for, by the names that they would have.
+  const QuantizedMap& quantized() const { return quantized_; }
   // The tensor of that name, dtype F32, BF16 or F16, with exactly this shape; else an
   // InvalidArgument that names tensor, found and expected.
   StatusOr<TensorView> Get(const std::string& name, const Shape& shape) const;
-  // Likewise, also of four bits.
+  // Likewise, also if it is quantized.
   StatusOr<WeightView> GetMatrix(const std::string& name, const Shape& shape) const;
   // Has these from now on: its own by other names, parts of them, or what they stand for.
-  void ShowAs(TensorMap tensors, Int4Map int4_matrices) {
+  void ShowAs(TensorMap tensors, QuantizedMap quantized) {
     tensors_ = std::move(tensors);
-    int4_matrices_ = std::move(int4_matrices);
+    quantized_ = std::move(quantized);
   }
 
  private:
@@ -82,7 +82,7 @@ class Checkpoint {
 
   std::vector<SafetensorsFile> files_;
   TensorMap tensors_;
-  Int4Map int4_matrices_;
+  QuantizedMap quantized_;
 };
 
 // Writes a safetensors file: declare every tensor, then stream their bytes in the declared order.

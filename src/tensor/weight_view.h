@@ -8,22 +8,44 @@
 #include <variant>
 
 #include "tensor/int4_view.h"
+#include "tensor/int8_view.h"
 #include "tensor/tensor.h"
 
 namespace aril {
 
-// Numbers, or four bits and what they stand for.
-using WeightView = std::variant<TensorView, Int4View>;
+// Numbers, or four bits or bytes and what they stand for.
+using WeightView = std::variant<TensorView, Int4View, Int8View>;
 
-inline bool IsInt4(const WeightView& view) { return std::holds_alternative<Int4View>(view); }
+inline bool IsQuantized(const WeightView& view) {
+  return !std::holds_alternative<TensorView>(view);
+}
 
+inline Shape ShapeOf(const TensorView& view) { return view.shape; }
+inline Shape ShapeOf(const Int4View& view) { return view.shape(); }
+inline Shape ShapeOf(const Int8View& view) { return view.shape(); }
 inline Shape ShapeOf(const WeightView& view) {
-  const auto* const int4 = std::get_if<Int4View>(&view);
-  return int4 != nullptr ? int4->shape() : std::get<TensorView>(view).shape;
+  return std::visit([](const auto& matrix) { return ShapeOf(matrix); }, view);
+}
+
+// The numbers of it: itself, or the scales.
+inline const TensorView& NumbersOf(const TensorView& view) { return view; }
+inline const TensorView& NumbersOf(const Int4View& view) { return view.scales; }
+inline const TensorView& NumbersOf(const Int8View& view) { return view.scales; }
+inline const TensorView& NumbersOf(const WeightView& view) {
+  return std::visit([](const auto& matrix) -> const TensorView& { return NumbersOf(matrix); },
+                    view);
 }
 
 inline size_t SizeBytes(const WeightView& view) {
   return std::visit([](const auto& matrix) { return matrix.size_bytes(); }, view);
+}
+
+inline TensorView RowsOf(const TensorView& view, int64_t first, int64_t count) {
+  return view.Rows(first, count);
+}
+inline WeightView RowsOf(const WeightView& view, int64_t first, int64_t count) {
+  return std::visit([&](const auto& matrix) { return WeightView(matrix.Rows(first, count)); },
+                    view);
 }
 
 inline void CopyAsFloat(const WeightView& from, int64_t first, int64_t count, float* to) {

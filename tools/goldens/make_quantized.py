@@ -1,10 +1,10 @@
-"""Makes tests/goldens-quantized: tiny checkpoints of four bits, and the same weights as numbers.
+"""Makes tests/goldens-quantized: tiny checkpoints of four bits or bytes, and the same weights as numbers.
 
   make_quantized.py             rewrites it
   make_quantized.py --check     makes it anew elsewhere and compares
 
 Each folder holds a model as GPTQ's, AWQ's or compressed-tensors' programs save it, and in
-`dequantized/` an ordinary one whose weights are what the four bits stand for, exactly.
+`dequantized/` an ordinary one whose weights are what these stand for, exactly.
 
 How the first two pack, written from their own dequantization (AutoGPTQ 0.7.1,
 nn_modules/qlinear/qlinear_cuda.py; AutoAWQ 0.2.9, utils/packing_utils.py: dequantize_gemm); the third
@@ -19,6 +19,7 @@ import shutil
 import tempfile
 
 import torch
+from compressed_tensors.compressors.naive_quantized.base import IntQuantizationCompressor
 from compressed_tensors.compressors.pack_quantized.base import PackedQuantizationCompressor
 from compressed_tensors.quantization import QuantizationConfig
 from safetensors.torch import load_file, save_file
@@ -41,6 +42,7 @@ class Quantized:
     config: dict  # "quantization_config"
     group_size: int | None  # None: all inputs
     symmetric: bool = False
+    bits: int = 4
     ignore: tuple = ("lm_head", ".gate.")  # parts of names
     zero_biases: bool = False  # of every module, as AutoGPTQ has them
     ordered: bool = False  # groups are of inputs that are no neighbours
@@ -54,14 +56,22 @@ def awq(**more):
     return dict(quant_method="awq", bits=4, version="gemm", zero_point=True, **more)
 
 
-def compressed(ignore, **weights):
-    group = dict(targets=["Linear"], input_activations=None, output_activations=None,
-                 weights=dict(num_bits=4, type="int", dynamic=False, actorder=None,
+def compressed(ignore, format="pack-quantized", inputs=None, bits=4, **weights):
+    group = dict(targets=["Linear"], input_activations=inputs, output_activations=None,
+                 weights=dict(num_bits=bits, type="int", dynamic=False, actorder=None,
                               block_structure=None, observer="minmax", observer_kwargs={},
                               **weights))
-    return dict(quant_method="compressed-tensors", format="pack-quantized",
+    return dict(quant_method="compressed-tensors", format=format,
                 quantization_status="compressed", global_compression_ratio=None,
                 kv_cache_scheme=None, ignore=list(ignore), config_groups=dict(group_0=group))
+
+
+def compressed_bytes(*ignore):
+    inputs = dict(num_bits=8, type="int", dynamic=True, actorder=None, block_structure=None,
+                  group_size=None, observer=None, observer_kwargs={}, strategy="token",
+                  symmetric=True)
+    return compressed(ignore, format="int-quantized", inputs=inputs, bits=8, symmetric=True,
+                      strategy="channel", group_size=None)
 
 
 def base(name, architecture, dtype=torch.float16, **more):
@@ -109,11 +119,22 @@ QUANTIZED = (
               ignore=("lm_head", "layers.0.mlp.down_proj", "layers.1.self_attn.v_proj")),
     Quantized(base("compressed-channels-llama", "Llama"),
               compressed(("lm_head",), symmetric=False, strategy="channel", group_size=None), None),
+    # Bytes, of which some are -128; scales in bfloat16, and a module that is left alone.
+    Quantized(base("bytes-llama", "Llama", torch.bfloat16, num_hidden_layers=2),
+              compressed_bytes("lm_head", "model.layers.1.self_attn.k_proj"),
+              None, symmetric=True, bits=8, ignore=("lm_head", "layers.1.self_attn.k_proj")),
+    # Modules of several projections; an lm_head in bytes.
+    Quantized(base("bytes-phi3", "Phi3", pad_token_id=0), compressed_bytes(), None, symmetric=True,
+              bits=8, ignore=()),
+    # All experts, as which are chosen may depend on how inputs are rounded.
+    Quantized(base("bytes-mixtral", "Mixtral", num_local_experts=4, num_experts_per_tok=4),
+              compressed_bytes("re:.*lm_head", "re:.*gate"), None, symmetric=True, bits=8),
 )
 
 
-def quantize(weight, group_size, symmetric):
-    """Levels [n, k] of 0 … 15, scales [n, groups] in the weight's dtype, and zero points."""
+def quantize(weight, group_size, symmetric, bits):
+    """Levels [n, k] of 0 … 2^bits - 1, scales [n, groups] in the weight's dtype, and zero points."""
+    most, middle = 2**bits - 1, 2**(bits - 1)
     n, k = weight.shape
     size = group_size or k
     groups = -(-k // size)
@@ -125,11 +146,11 @@ def quantize(weight, group_size, symmetric):
         low, high = part.amin(1).clamp(max=0), part.amax(1).clamp(min=0)
         if symmetric:
             low, high = -torch.maximum(-low, high), torch.maximum(-low, high)
-        scale = ((high - low) / 15).to(weight.dtype)
-        zero = torch.full((n,), 8) if symmetric else (-low / scale).round().clamp(0, 15)
+        scale = ((high - low) / most).to(weight.dtype)
+        zero = torch.full((n,), middle) if symmetric else (-low / scale).round().clamp(0, most)
         scales[:, g], zeros[:, g] = scale, zero
         levels[:, g * size:(g + 1) * size] = (
-            (part / scale.double()[:, None]).round() + zero[:, None]).clamp(0, 15)
+            (part / scale.double()[:, None]).round() + zero[:, None]).clamp(0, most)
     return levels, scales, zeros
 
 
@@ -166,9 +187,10 @@ def of_compressed(quantized, levels, scales, zeros, order):
     (scheme,) = QuantizationConfig.model_validate(quantized.config).config_groups.values()
     weight = (levels - zeros[:, order]) * scales[:, order].double()
     tensors = {"weight": weight, "weight_scale": scales.double(),
-               "weight_zero_point": (zeros - 8).to(torch.int8)}
-    packed = PackedQuantizationCompressor.compress(tensors, scheme)
-    assert torch.equal(PackedQuantizationCompressor.decompress(packed, scheme)["weight"], weight)
+               "weight_zero_point": (zeros - 2**(quantized.bits - 1)).to(torch.int8)}
+    compressor = IntQuantizationCompressor if quantized.bits == 8 else PackedQuantizationCompressor
+    packed = compressor.compress(tensors, scheme)
+    assert torch.equal(compressor.decompress(packed, scheme)["weight"], weight)
     return {**packed, "weight_scale": scales}
 
 
@@ -191,7 +213,7 @@ def make_model(quantized, root):
         order = order_of(quantized, module, weight.shape[1])
         by_group = order.argsort(stable=True)
         levels, scales, zeros = quantize(weight[:, by_group], quantized.group_size,
-                                         quantized.symmetric)
+                                         quantized.symmetric, quantized.bits)
         levels = levels[:, by_group.argsort()]
         numbers[name] = (levels - zeros[:, order]) * scales[:, order].float()
         method = METHODS[quantized.config["quant_method"]]

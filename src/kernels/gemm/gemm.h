@@ -7,7 +7,8 @@
 // multiple are zero. block_cols, and how a block lies in itself, depend on the instruction set and
 // the format (GemmKernel::Layout).
 //
-// Weights of 8 bits: W[n][k] = scale[n] · q[n][k] with |q| ≤ 127, rounded to nearest when packed.
+// Weights of 8 bits: W[n][k] = scale[n] · q[n][k], |q| ≤ 127, rounded to nearest when packed; or as
+// a checkpoint has them, then q may be −128.
 // Each row of x is rounded in the same way when it is multiplied, x[r][k] = s[r] · p[r][k]; the
 // products p · q are added exactly, as integers, so that all instruction sets give the same bits.
 //
@@ -49,11 +50,13 @@ struct PackedMatrix {
 // Whether all of `parts` have four bits and the same groups of inputs: then they can be one matrix
 // of four bits, exactly.
 bool AreInt4(const std::vector<WeightView>& parts);
+// Whether all of `parts` are bytes, of so many inputs that they can be one matrix of kInt8.
+bool AreInt8(const std::vector<WeightView>& parts);
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16 or of four bits (which HasExactFactors), finite, and is converted to `format`. In
-// kInt4 those of four bits stay what they are; if in one neighbours are no group, all must be
-// AreInt4. For kInt8 k must be at most kMaxInt8Depth.
+// BF16 or F16, of bytes, or of four bits (which HasExactFactors), finite, and is converted to
+// `format`. In kInt4 those of four bits stay what they are; if in one neighbours are no group, all
+// must be AreInt4. In kInt8 bytes stay what they are; k must be at most kMaxInt8Depth.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.

@@ -187,22 +187,77 @@ TEST(GemmInt8, AllInstructionSetsBatchesAndThreadCountsGiveTheSameBits) {
   }
 }
 
+// Of −1 as it is rounded, and as a checkpoint may have it: −128.
 TEST(GemmInt8, AddsTheLargestProductsOfTheDeepestMatrixExactly) {
   ThreadPool threads(1);
+  const std::vector<float> ones(static_cast<size_t>(kMaxInt8Depth), -1.0f);
+  const std::vector<int8_t> least(ones.size(), -128);
+  const float scale = 1.0f / 128;
+  const auto view = [](const auto* values, DType dtype, Shape shape) {
+    return TensorView{reinterpret_cast<const std::byte*>(values), dtype, std::move(shape)};
+  };
+  const WeightView cases[] = {view(ones.data(), DType::kF32, {1, kMaxInt8Depth}),
+                              Int8View{view(least.data(), DType::kI8, {1, kMaxInt8Depth}),
+                                       view(&scale, DType::kF32, {1, 1})}};
   for (const Isa isa : AvailableIsas()) {
     CpuContext context(threads, isa);
-    std::vector<float> ones(static_cast<size_t>(kMaxInt8Depth), -1.0f);
-    const TensorView w{
-        reinterpret_cast<const std::byte*>(ones.data()), DType::kF32, {1, kMaxInt8Depth}};
-    const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt8);
-    for (const float sign : {1.0f, -1.0f}) {
-      const std::vector<float> x(ones.size(), sign);
-      float y = 0;
-      Gemm(context,
-           {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, kMaxInt8Depth,
-            kMaxInt8Depth},
-           packed, nullptr, {&y, 1, 1, 1});
-      EXPECT_NEAR(y, -sign * static_cast<float>(kMaxInt8Depth), 0.05) << isa;
+    for (const WeightView& w : cases) {
+      const PackedMatrix packed = Pack(context, {w}, WeightFormat::kInt8);
+      for (const float sign : {1.0f, -1.0f}) {
+        const std::vector<float> x(ones.size(), sign);
+        float y = 0;
+        Gemm(context,
+             {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, kMaxInt8Depth,
+              kMaxInt8Depth},
+             packed, nullptr, {&y, 1, 1, 1});
+        EXPECT_NEAR(y, -sign * static_cast<float>(kMaxInt8Depth), 0.05) << isa;
+      }
+    }
+  }
+}
+
+// Bytes that a checkpoint has, −128 among them, beside others that are rounded.
+TEST(GemmInt8, OfACheckpointIsTheProductOfItsBytesButForTheRoundingOfX) {
+  std::mt19937_64 random(kGemmSeed);
+  constexpr int64_t kN = 37, kDense = 9, kK = 261, kRows = 7;
+  std::vector<int8_t> levels(kN * kK);
+  for (int8_t& level : levels) level = static_cast<int8_t>(static_cast<int>(random() % 256) - 128);
+  std::vector<float> scales(kN);
+  for (float& scale : scales) scale = static_cast<float>(1 + random() % 100) / 1024;
+  const Int8View view = {
+      .levels = {reinterpret_cast<const std::byte*>(levels.data()), DType::kI8, {kN, kK}},
+      .scales = {reinterpret_cast<const std::byte*>(scales.data()), DType::kF32, {kN, 1}}};
+  const TestMatrix dense(DType::kF32, kDense, kK, 1.0, random, 0);
+  const TestMatrix x(DType::kBF16, kRows, kK, 3.0, random);
+  ThreadPool threads(2);
+  EXPECT_TRUE(AreInt8({view}));
+  EXPECT_FALSE(AreInt8({view, DenseView(dense)}));
+  for (const Isa isa : AvailableIsas()) {
+    CpuContext context(threads, isa);
+    const PackedMatrix packed = Pack(context, {view, DenseView(dense)}, WeightFormat::kInt8);
+    const PackedMatrix alone = Pack(context, {DenseView(dense)}, WeightFormat::kInt8);
+    const TestMatrix y(DType::kF32, kRows, kN + kDense, 1.0, random);
+    const TestMatrix of_dense(DType::kF32, kRows, kDense, 1.0, random);
+    Gemm(context, x.view(), packed, nullptr, y.floats());
+    Gemm(context, x.view(), alone, nullptr, of_dense.floats());
+    for (int64_t r = 0; r < kRows; ++r) {
+      double x_max = 0;
+      for (int64_t k = 0; k < kK; ++k)
+        x_max = std::max<double>(x_max, std::fabs(x.view().At(r, k)));
+      for (int64_t n = 0; n < kN; ++n) {
+        double product = 0, magnitude = 0;
+        for (int64_t k = 0; k < kK; ++k) {
+          const double w = double{scales[static_cast<size_t>(n)]} * view.Row(n)[k];
+          product += x.view().At(r, k) * w;
+          magnitude += std::fabs(w);
+        }
+        // As ByteBound, of x alone; and two roundings of a float.
+        const double bound = x_max / 254 * magnitude * (1 + 1e-5) + 1e-6 * x_max * magnitude;
+        ASSERT_NEAR(y.floats().row(r)[n], product, bound) << isa << " row " << r << " col " << n;
+      }
+      ASSERT_TRUE(
+          BitwiseEqual(y.floats().row(r) + kN, of_dense.floats().row(r), kDense * sizeof(float)))
+          << isa;
     }
   }
 }

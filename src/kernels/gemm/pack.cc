@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <variant>
 #include <vector>
@@ -57,6 +58,13 @@ int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
   return (tile * kGemmAmxGroups + row) * kGemmAmxCols + col % kGemmAmxCols;
 }
 
+// The bytes that a row has already, and their scale.
+void CopyBytes(const Int8View& from, int64_t row, int64_t first, int64_t count, int8_t* out,
+               int32_t* sum) {
+  std::copy_n(from.Row(row) + first, count, out);
+  *sum = std::accumulate(out, out + count, *sum);
+}
+
 // Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
 // in the cache from row to row.
 void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
@@ -65,7 +73,10 @@ void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_
   const int64_t group = format == WeightFormat::kInt8 ? 4 : format == WeightFormat::kBF16 ? 2 : 1;
   if (format == WeightFormat::kInt8) {
     std::vector<float> values(static_cast<size_t>(k));
-    for (size_t c = 0; c < rows.size(); ++c) out.scales[c] = ByteScale(rows[c], k, values);
+    for (size_t c = 0; c < rows.size(); ++c) {
+      const auto* const int8 = std::get_if<Int8View>(rows[c].part);
+      out.scales[c] = int8 != nullptr ? int8->Scale(rows[c].row) : ByteScale(rows[c], k, values);
+    }
   }
   for (int64_t first = 0; first < k; first += kStretchGroups * group) {
     const int64_t count = std::min(kStretchGroups * group, k - first);
@@ -76,6 +87,9 @@ void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_
         CopyAsFloat(*rows[c].part, element, count, reinterpret_cast<float*>(groups));
       } else if (format == WeightFormat::kBF16) {
         CopyAsBF16(*rows[c].part, element, count, reinterpret_cast<BF16*>(groups));
+      } else if (const auto* const int8 = std::get_if<Int8View>(rows[c].part); int8 != nullptr) {
+        CopyBytes(*int8, rows[c].row, first, count, reinterpret_cast<int8_t*>(groups),
+                  &out.sums[c]);
       } else {
         float values[4 * kStretchGroups];
         CopyAsFloat(*rows[c].part, element, count, values);
@@ -133,6 +147,13 @@ bool AreInt4(const std::vector<WeightView>& parts) {
            const auto* const int4 = std::get_if<Int4View>(&part);
            return int4 != nullptr && int4->HasSameGroupsAs(*first);
          });
+}
+
+bool AreInt8(const std::vector<WeightView>& parts) {
+  return std::ranges::all_of(parts, [](const WeightView& part) {
+    const auto* const int8 = std::get_if<Int8View>(&part);
+    return int8 != nullptr && int8->cols() <= kMaxInt8Depth;
+  });
 }
 
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format) {

@@ -1,4 +1,4 @@
-#include "spec/int4_spec.h"
+#include "spec/quantized_spec.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -17,6 +17,7 @@ using Layout = Int4View::Layout;
 constexpr std::string_view kKeys[] = {"quantization_config", "compression_config"};
 
 constexpr int64_t kBits = 4;
+constexpr int64_t kByteBits = 8;
 // Kernels take so many inputs at a time.
 constexpr int64_t kGroupMultiple = 32;
 constexpr int64_t kMaxGroupSize = int64_t{1} << 20;
@@ -33,9 +34,9 @@ std::string_view NameOf(const Json& config, std::initializer_list<std::string_vi
   return found == names.end() ? *names.begin() : *found;
 }
 
-Status CheckBits(const Json& config, std::string_view key) {
+Status CheckBits(const Json& config, std::string_view key, int64_t expected = kBits) {
   ASSIGN_OR_RETURN(const int64_t bits, ReadInt(config, {key, 1, 64}));
-  return bits == kBits ? OkStatus() : UnsupportedField(config, key, StrCat(kBits, kInstead));
+  return bits == expected ? OkStatus() : UnsupportedField(config, key, StrCat(expected, kInstead));
 }
 
 StatusOr<std::optional<int64_t>> ReadGroupSize(const Json& config, std::string_view key,
@@ -124,7 +125,7 @@ bool IsByGptqModel(const Json& config) {
   return names != nullptr ? std::ranges::any_of(*names, is_it) : is_it(*quantizer);
 }
 
-StatusOr<Int4Spec> ReadGptq(const Json& config) {
+StatusOr<QuantizedSpec> ReadGptq(const Json& config) {
   constexpr std::string_view kFirst = "gptq", kSecond = "gptq_v2";
   RETURN_IF_ERROR(CheckBits(config, "bits"));
   Int4Spec spec{.layout = Layout::kGptq};
@@ -141,7 +142,7 @@ StatusOr<Int4Spec> ReadGptq(const Json& config) {
   return spec;
 }
 
-StatusOr<Int4Spec> ReadAwq(const Json& config) {
+StatusOr<QuantizedSpec> ReadAwq(const Json& config) {
   RETURN_IF_ERROR(CheckBits(config, NameOf(config, {"bits", "w_bit"})));
   Int4Spec spec{.layout = Layout::kAwq};
   ASSIGN_OR_RETURN(spec.group_size,
@@ -176,24 +177,64 @@ StatusOr<Int4Spec> ReadCompressedWeights(const Json& weights) {
   return spec;
 }
 
-bool AreEqual(const Int4Spec& a, const Int4Spec& b) {
-  return a.group_size == b.group_size && a.has_zeros == b.has_zeros && a.has_order == b.has_order;
+// What is the same for weights and for inputs that are rounded to bytes.
+Status CheckAreBytes(const Json& numbers, std::string_view strategy) {
+  RETURN_IF_ERROR(CheckBits(numbers, "num_bits", kByteBits));
+  RETURN_IF_ERROR(CheckIsOneOf(numbers, "type", {"int"}));
+  RETURN_IF_ERROR(CheckIsOneOf(numbers, "strategy", {strategy}));
+  RETURN_IF_ERROR(CheckIsOff(numbers, {"group_size", "actorder"}));
+  ASSIGN_OR_RETURN(const bool is_symmetric, ReadBool(numbers, "symmetric", true));
+  return is_symmetric ? OkStatus()
+                      : UnsupportedField(numbers, "symmetric", StrCat("true for bytes", kInstead));
 }
 
-StatusOr<Int4Spec> ReadCompressedGroup(const Json& group) {
-  RETURN_IF_ERROR(CheckIsOff(group, {"input_activations", "output_activations"}));
-  RETURN_IF_ERROR(CheckIsOneOf(group, "format", {"pack-quantized"}));
-  constexpr std::string_view kWeights = "weights";
-  const Json* weights = FindField(group, kWeights);
-  if (weights == nullptr || weights->AsObject() == nullptr) {
-    return BadField(group, kWeights, "an object");
+// An object within one, which must be there.
+StatusOr<const Json*> ReadObject(const Json& config, std::string_view key) {
+  const Json* object = FindField(config, key);
+  if (object == nullptr || object->AsObject() == nullptr) {
+    return BadField(config, key, "an object");
   }
-  StatusOr<Int4Spec> spec = ReadCompressedWeights(*weights);
-  return spec.ok() ? spec : Annotate(spec.status(), std::string(kWeights));
+  return object;
 }
 
-StatusOr<Int4Spec> ReadCompressed(const Json& config) {
-  RETURN_IF_ERROR(CheckIsOneOf(config, "format", {"pack-quantized"}));
+Status CheckByteWeights(const Json& weights) {
+  RETURN_IF_ERROR(CheckAreBytes(weights, "channel"));
+  return CheckIsOff(weights, {"dynamic"});
+}
+
+Status CheckByteInputs(const Json& inputs) {
+  RETURN_IF_ERROR(CheckAreBytes(inputs, "token"));
+  ASSIGN_OR_RETURN(const bool is_dynamic, ReadBool(inputs, "dynamic", false));
+  return is_dynamic ? OkStatus() : UnsupportedField(inputs, "dynamic", StrCat("true", kInstead));
+}
+
+// Of weights and inputs in bytes.
+StatusOr<QuantizedSpec> ReadByteGroup(const Json& group) {
+  constexpr std::string_view kWeights = "weights", kInputs = "input_activations";
+  ASSIGN_OR_RETURN(const Json* const weights, ReadObject(group, kWeights));
+  const Status of_weights = CheckByteWeights(*weights);
+  if (!of_weights.ok()) return Annotate(of_weights, std::string(kWeights));
+  if (IsOff(group, kInputs)) {
+    return UnsupportedField(group, kInputs, StrCat("bytes, beside weights in bytes", kInstead));
+  }
+  ASSIGN_OR_RETURN(const Json* const inputs, ReadObject(group, kInputs));
+  const Status of_inputs = CheckByteInputs(*inputs);
+  if (!of_inputs.ok()) return Annotate(of_inputs, std::string(kInputs));
+  return Int8Spec{};
+}
+
+StatusOr<QuantizedSpec> ReadPackedGroup(const Json& group) {
+  RETURN_IF_ERROR(CheckIsOff(group, {"input_activations"}));
+  constexpr std::string_view kWeights = "weights";
+  ASSIGN_OR_RETURN(const Json* const weights, ReadObject(group, kWeights));
+  const StatusOr<Int4Spec> spec = ReadCompressedWeights(*weights);
+  if (!spec.ok()) return Annotate(spec.status(), std::string(kWeights));
+  return *spec;
+}
+
+StatusOr<QuantizedSpec> ReadCompressed(const Json& config) {
+  constexpr std::string_view kPacked = "pack-quantized", kBytes = "int-quantized";
+  ASSIGN_OR_RETURN(const std::string format, ReadFormat(config, {"format"}, {kPacked, kBytes}));
   RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme", "transform_config"}));
   constexpr std::string_view kSparsity = "sparsity_config", kGroups = "config_groups";
   if (const Json* sparsity = FindField(config, kSparsity); sparsity != nullptr) {
@@ -205,12 +246,17 @@ StatusOr<Int4Spec> ReadCompressed(const Json& config) {
   if (groups == nullptr || groups->AsObject() == nullptr || groups->AsObject()->empty()) {
     return BadField(config, kGroups, "an object with at least one group");
   }
-  std::optional<Int4Spec> all;
+  const auto read_group = [&](const Json& group) -> StatusOr<QuantizedSpec> {
+    RETURN_IF_ERROR(CheckIsOneOf(group, "format", {format}));
+    RETURN_IF_ERROR(CheckIsOff(group, {"output_activations"}));
+    return format == kBytes ? ReadByteGroup(group) : ReadPackedGroup(group);
+  };
+  std::optional<QuantizedSpec> all;
   for (const auto& [name, group] : *groups->AsObject()) {
     if (group.AsObject() == nullptr) return BadField(config, kGroups, "an object of objects");
-    const StatusOr<Int4Spec> spec = ReadCompressedGroup(group);
+    const StatusOr<QuantizedSpec> spec = read_group(group);
     if (!spec.ok()) return Annotate(spec.status(), StrCat(kGroups, ": ", JsonQuote(name)));
-    if (all && !AreEqual(*all, *spec)) {
+    if (all && *all != *spec) {
       return UnsupportedField(config, kGroups,
                               StrCat("groups whose weights are quantized alike", kInstead));
     }
@@ -221,12 +267,12 @@ StatusOr<Int4Spec> ReadCompressed(const Json& config) {
 
 struct Method {
   std::string_view name;
-  StatusOr<Int4Spec> (*read)(const Json&);
+  StatusOr<QuantizedSpec> (*read)(const Json&);
 };
 constexpr Method kMethods[] = {
     {"gptq", ReadGptq}, {"awq", ReadAwq}, {"compressed-tensors", ReadCompressed}};
 
-StatusOr<Int4Spec> ReadMethod(const Json& config) {
+StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   constexpr std::string_view kMethod = "quant_method";
   ASSIGN_OR_RETURN(const std::string name, ReadString(config, kMethod, ""));
   for (const Method& method : kMethods) {
@@ -234,19 +280,20 @@ StatusOr<Int4Spec> ReadMethod(const Json& config) {
   }
   return UnsupportedField(
       config, kMethod,
-      StrCat(R"("gptq", "awq" and "compressed-tensors", of )", kBits, " bits", kInstead));
+      StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, and "compressed-tensors" of )", kBits,
+             " or ", kByteBits, kInstead));
 }
 
 }  // namespace
 
-StatusOr<std::optional<Int4Spec>> ReadInt4(const Json& config) {
-  std::optional<Int4Spec> spec;
+StatusOr<std::optional<QuantizedSpec>> ReadQuantized(const Json& config) {
+  std::optional<QuantizedSpec> spec;
   for (const std::string_view key : kKeys) {
     if (IsOff(config, key)) continue;
     const Json& value = *FindField(config, key);
     if (value.AsObject() == nullptr) return BadField(config, key, "an object");
     if (spec) return UnsupportedField(config, key, StrCat("null beside \"", kKeys[0], "\""));
-    StatusOr<Int4Spec> read = ReadMethod(value);
+    StatusOr<QuantizedSpec> read = ReadMethod(value);
     if (!read.ok()) return Annotate(read.status(), std::string(key));
     spec = *read;
   }

@@ -1,10 +1,11 @@
-// Which matrices of four bits a checkpoint has: "quantization_config" of config.json.
+// How a checkpoint is quantized: "quantization_config" of config.json.
 
-#ifndef ARIL_SPEC_INT4_SPEC_H_
-#define ARIL_SPEC_INT4_SPEC_H_
+#ifndef ARIL_SPEC_QUANTIZED_SPEC_H_
+#define ARIL_SPEC_QUANTIZED_SPEC_H_
 
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "base/json.h"
 #include "base/status.h"
@@ -12,7 +13,7 @@
 
 namespace aril {
 
-// Of all modules that are quantized; which ones are, their tensors say.
+// Of all modules that are quantized, to four bits; which ones are, their tensors say.
 struct Int4Spec {
   Int4View::Layout layout = Int4View::Layout::kGptq;
   // Inputs that share a scale and a zero point; absent: all of an output.
@@ -24,18 +25,28 @@ struct Int4Spec {
   // Modules must have zero points, and say which group each input is of.
   bool has_zeros = true;
   bool has_order = false;
+
+  bool operator==(const Int4Spec&) const = default;
 };
+
+// The same of those that are quantized to bytes, with a scale for each output, and whose inputs are
+// to be rounded to bytes, each row by its largest.
+struct Int8Spec {
+  bool operator==(const Int8Spec&) const = default;
+};
+
+using QuantizedSpec = std::variant<Int4Spec, Int8Spec>;
 
 namespace internal {
 
 // Of "quantization_config", or "compression_config" as compressed-tensors called it; nullopt if
-// both are absent. Unimplemented for every method, format and width that is not one of Int4View's,
-// and for whatever rounds more than weights or changes what they are multiplied with.
+// both are absent. Unimplemented for every method, format and width that is not one of Int4View's
+// or Int8View's, and for whatever rounds more than these or changes what they are multiplied with.
 // Sources: transformers, utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; GPTQModel,
 // quantization/config.py; AutoAWQ, AwqConfig; compressed-tensors, quantization/quant_config.py.
-StatusOr<std::optional<Int4Spec>> ReadInt4(const Json& config);
+StatusOr<std::optional<QuantizedSpec>> ReadQuantized(const Json& config);
 
 }  // namespace internal
 }  // namespace aril
 
-#endif  // ARIL_SPEC_INT4_SPEC_H_
+#endif  // ARIL_SPEC_QUANTIZED_SPEC_H_

@@ -1,10 +1,12 @@
-// TakeInt4Matrices on any tensors: what it accepts can be read to the last value.
+// TakeInt4Matrices and TakeInt8Matrices on any tensors: what they accept can be read to the last
+// value.
 
 #include <span>
 #include <vector>
 
 #include "base/check.h"
 #include "spec/int4_checkpoint.h"
+#include "spec/int8_checkpoint.h"
 
 namespace {
 
@@ -32,6 +34,14 @@ void ReadAll(const aril::Int4View& view) {
   }
 }
 
+void ReadAll(const aril::Int8View& view) {
+  CHECK(view.rows() > 0 && view.cols() > 0 && view.rows() * view.cols() < kMaxValues);
+  std::vector<float> values(static_cast<size_t>(view.rows() * view.cols()));
+  aril::CopyAsFloat(view, 0, view.rows() * view.cols(), values.data());
+  const aril::Int8View last = view.Rows(view.rows() - 1, 1);
+  CHECK_EQ(last.Row(0)[view.cols() - 1], view.Row(view.rows() - 1)[view.cols() - 1]);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -48,5 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!matrices.ok()) continue;
     for (const auto& [name, view] : *matrices) ReadAll(view);
   }
+  aril::TensorMap tensors = parsed->tensors;
+  const auto matrices = aril::TakeInt8Matrices(&tensors);
+  if (!matrices.ok()) return 0;
+  for (const auto& [name, view] : *matrices) ReadAll(view);
   return 0;
 }

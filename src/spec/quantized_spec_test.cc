@@ -1,4 +1,4 @@
-#include "spec/int4_spec.h"
+#include "spec/quantized_spec.h"
 
 #include <string>
 #include <utility>
@@ -15,16 +15,17 @@ using ::testing::HasSubstr;
 using Layout = Int4View::Layout;
 
 // The object of "quantization_config".
-StatusOr<std::optional<Int4Spec>> Read(const std::string& text) {
+StatusOr<std::optional<QuantizedSpec>> Read(const std::string& text) {
   const StatusOr<Json> json = Json::Parse(text);
   CHECK(json.ok());
-  return ReadInt4(Json(Json::Object{{"quantization_config", *json}}));
+  return ReadQuantized(Json(Json::Object{{"quantization_config", *json}}));
 }
 
 Int4Spec SpecOf(const std::string& text) {
   const auto spec = Read(text);
   CHECK(spec.ok() && spec->has_value());
-  return **spec;
+  CHECK(std::holds_alternative<Int4Spec>(**spec));
+  return std::get<Int4Spec>(**spec);
 }
 
 std::string Compressed(const std::string& weights, const std::string& more = "") {
@@ -33,17 +34,17 @@ std::string Compressed(const std::string& weights, const std::string& more = "")
          weights + "}}}";
 }
 
-TEST(Int4Spec, IsAbsentWhereNothingIsQuantized) {
+TEST(QuantizedSpec, IsAbsentWhereNothingIsQuantized) {
   for (const char* text : {"{}", R"({"quantization_config":null})",
                            R"({"quantization_config":{},"compression_config":null})"}) {
-    const auto spec = ReadInt4(*Json::Parse(text));
+    const auto spec = ReadQuantized(*Json::Parse(text));
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_FALSE(spec->has_value());
   }
 }
 
 // As Qwen2.5-7B-Instruct-GPTQ-Int4 has it.
-TEST(Int4Spec, OfGptq) {
+TEST(QuantizedSpec, OfGptq) {
   const std::string config =
       R"("bits":4,"damp_percent":0.01,"group_size":128,"model_file_base_name":"model",
          "quant_method":"gptq","static_groups":false,"sym":true,"true_sequential":true)";
@@ -63,7 +64,7 @@ TEST(Int4Spec, OfGptq) {
 }
 
 // As GPTQModel writes it.
-TEST(Int4Spec, OfGptqModel) {
+TEST(QuantizedSpec, OfGptqModel) {
   for (const char* quantizer : {R"(["gptqmodel:1.4.0"])", R"("gptqmodel:2.0.0")"}) {
     const Int4Spec spec = SpecOf(
         R"({"bits":4,"dynamic":{"-:.*gate$":{},"+:.*down_proj":{"bits":4,"sym":true}},"group_size":128,
@@ -77,7 +78,7 @@ TEST(Int4Spec, OfGptqModel) {
 }
 
 // As AutoAWQ writes it into config.json, and as it calls the same in its own files.
-TEST(Int4Spec, OfAwq) {
+TEST(QuantizedSpec, OfAwq) {
   for (const char* text :
        {R"({"bits":4,"group_size":64,"modules_to_not_convert":null,
                                "quant_method":"awq","version":"gemm","zero_point":true})",
@@ -90,7 +91,7 @@ TEST(Int4Spec, OfAwq) {
 }
 
 // As llm-compressor writes it.
-TEST(Int4Spec, OfCompressedTensors) {
+TEST(QuantizedSpec, OfCompressedTensors) {
   const Int4Spec spec = SpecOf(Compressed(
       R"({"actorder":"static","block_structure":null,"dynamic":false,"group_size":128,"num_bits":4,
           "observer":"minmax","observer_kwargs":{},"strategy":"group","symmetric":true,
@@ -108,16 +109,16 @@ TEST(Int4Spec, OfCompressedTensors) {
   EXPECT_TRUE(of_rows.has_zeros);
   EXPECT_TRUE(SpecOf(Compressed(R"({"num_bits":4,"group_size":32,"actorder":"group"})")).has_order);
   // By its older name.
-  const auto older = ReadInt4(*Json::Parse(R"({"compression_config":)" +
-                                           Compressed(R"({"num_bits":4,"group_size":32})") + "}"));
+  const auto older = ReadQuantized(*Json::Parse(
+      R"({"compression_config":)" + Compressed(R"({"num_bits":4,"group_size":32})") + "}"));
   ASSERT_TRUE(older.ok() && older->has_value()) << older.status();
 }
 
-TEST(Int4Spec, RefusesWhatIsNotFourBits) {
+TEST(QuantizedSpec, RefusesWhatIsNeitherFourBitsNorBytes) {
   const std::string kInt8 = R"({"num_bits":8,"type":"int","strategy":"channel"})";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true})",
-       R"(quantization_config: "quant_method" is "bitsandbytes", which is not supported; supported: "gptq", "awq" and)"},
+       R"(quantization_config: "quant_method" is "bitsandbytes", which is not supported; supported: "gptq" and "awq" of 4)"},
       {R"({"bits":4})", R"("quant_method" is missing)"},
       {R"({"quant_method":"gptq","bits":8})", R"("bits" is 8, which is not supported)"},
       {R"({"quant_method":"gptq","bits":8})", "--quantization int8 or int4 rounds"},
@@ -156,7 +157,8 @@ TEST(Int4Spec, RefusesWhatIsNotFourBits) {
       {Compressed(R"({"num_bits":4})", R"("sparsity_config":{"format":"sparse-24-bitmask"},)"),
        R"(sparsity_config: "format" is "sparse-24-bitmask", which is not supported)"},
       {R"({"quant_method":"compressed-tensors","format":"float-quantized"})",
-       R"("format" is "float-quantized", which is not supported; supported: "pack-quantized")"},
+       R"("format" is "float-quantized", which is not supported; supported: "pack-quantized", )"
+       R"("int-quantized")"},
       {R"({"quant_method":"compressed-tensors","config_groups":{}})",
        R"("config_groups" is {}; expected an object with at least one group)"},
       {R"({"quant_method":"compressed-tensors","config_groups":{"a":
@@ -172,11 +174,55 @@ TEST(Int4Spec, RefusesWhatIsNotFourBits) {
     ASSERT_FALSE(spec.ok()) << config;
     EXPECT_THAT(Message(spec.status()), HasSubstr(expected)) << config;
   }
-  EXPECT_THAT(Message(ReadInt4(*Json::Parse(R"({"quantization_config":7})")).status()),
+  EXPECT_THAT(Message(ReadQuantized(*Json::Parse(R"({"quantization_config":7})")).status()),
               HasSubstr(R"("quantization_config" is 7; expected an object)"));
-  const auto both = ReadInt4(*Json::Parse(
+  const auto both = ReadQuantized(*Json::Parse(
       R"({"quantization_config":{"quant_method":"gptq","bits":4},"compression_config":{"a":1}})"));
   EXPECT_THAT(Message(both.status()), HasSubstr(R"("compression_config" is {"a":1})"));
+}
+
+// As llm-compressor writes it, of weights and inputs.
+std::string Bytes(const std::string& weights, const std::string& inputs) {
+  return R"({"quant_method":"compressed-tensors","format":"int-quantized","config_groups":{"group_0":{
+             "targets":["Linear"],"output_activations":null,"weights":)" +
+         weights + R"(,"input_activations":)" + inputs + "}}}";
+}
+constexpr char kByteWeights[] =
+    R"({"actorder":null,"block_structure":null,"dynamic":false,"group_size":null,"num_bits":8,
+        "observer":"mse","observer_kwargs":{},"strategy":"channel","symmetric":true,"type":"int"})";
+constexpr char kByteInputs[] =
+    R"({"actorder":null,"block_structure":null,"dynamic":true,"group_size":null,"num_bits":8,
+        "observer":null,"observer_kwargs":{},"strategy":"token","symmetric":true,"type":"int"})";
+
+TEST(QuantizedSpec, OfBytes) {
+  const auto spec = Read(Bytes(kByteWeights, kByteInputs));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_TRUE(spec->has_value());
+  EXPECT_TRUE(std::holds_alternative<Int8Spec>(**spec));
+}
+
+TEST(QuantizedSpec, OfBytesRefusesWhatWouldBeOtherNumbers) {
+  const auto error = [](const std::string& weights, const std::string& inputs) {
+    return Message(Read(Bytes(weights, inputs)).status());
+  };
+  for (const auto& [weights, expected] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"num_bits":4})", R"(weights: "num_bits" is 4)"},
+           {R"({"num_bits":8,"type":"float"})", R"(weights: "type" is "float")"},
+           {R"({"num_bits":8,"strategy":"tensor"})", R"(weights: "strategy" is "tensor")"},
+           {R"({"num_bits":8,"group_size":128})", R"(weights: "group_size" is 128)"},
+           {R"({"num_bits":8,"symmetric":false})", R"(weights: "symmetric" is false)"},
+           {R"({"num_bits":8,"dynamic":true})", R"(weights: "dynamic" is true)"},
+           {"7", R"("weights" is 7; expected an object)"}}) {
+    EXPECT_THAT(error(weights, kByteInputs), HasSubstr(expected));
+  }
+  for (const auto& [inputs, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"null", R"("input_activations" is null)"},
+           {R"({"num_bits":8,"strategy":"tensor"})", R"(input_activations: "strategy" is)"},
+           {R"({"num_bits":8,"symmetric":false})", R"(input_activations: "symmetric" is false)"},
+           {R"({"num_bits":8,"dynamic":false})", R"(input_activations: "dynamic" is false)"},
+           {R"({"num_bits":8,"dynamic":"local"})", R"(input_activations: "dynamic" is "local")"}}) {
+    EXPECT_THAT(error(kByteWeights, inputs), HasSubstr(expected));
+  }
 }
 
 }  // namespace
