@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "gateway/answer_format.h"
+#include "gateway/json_extent.h"
 #include "gateway/sse.h"
 
 namespace aril::gateway {
@@ -51,6 +52,13 @@ Json UsageJson(const Usage& usage) {
                       Json::Object{{"thinking_tokens", *usage.reasoning_tokens}});
   }
   return json;
+}
+
+// The last call of an answer that was cut may not be: nobody can make it.
+bool IsWhole(const ToolCallDelta& call) {
+  JsonExtent extent;
+  extent.Append(call.arguments);
+  return extent.is_complete();
 }
 
 // How an answer ended, or that it has not.
@@ -117,9 +125,7 @@ std::string MessagesFormat::Full(const std::vector<ChoiceView>& choices, const U
   }
   if (!said.text.empty()) blocks.push_back(BlockText({}, JsonQuote(said.text)));
   for (const ToolCallDelta& call : said.tool_calls) {
-    // The last one may have been cut: nobody can make it, and it would be no JSON.
-    if (!Json::Parse(call.arguments).ok()) continue;
-    blocks.push_back(BlockText(MakeToolUse(call), call.arguments));
+    if (IsWhole(call)) blocks.push_back(BlockText(MakeToolUse(call), call.arguments));
   }
   const Ending ending = EndingOf(said);
   const bool was_cut = said.finish == wire::FinishReason::kLength;

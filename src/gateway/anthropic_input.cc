@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -32,14 +33,32 @@ std::string NeedString(std::string_view name, JsonFields& block) {
   return block.GetString(name, "");
 }
 
-void AddText(Role role, std::string text, MessageBuilder* messages) {
+// A line that Claude Code puts before its instructions says who asks, and ends with a number of the
+// request's own: behind it nothing would be found in the cache.
+std::string_view WithoutAttribution(std::string_view text) {
+  constexpr std::string_view kAttribution = "x-anthropic-billing-header:";
+  if (!text.starts_with(kAttribution)) return text;
+  const size_t end = text.find('\n');
+  return end == std::string_view::npos ? "" : text.substr(end + 1);
+}
+
+// Of a system that speaks later than at the beginning, which most templates refuse, or leave out.
+// It keeps its place, and with it what is cached before it.
+std::string Reminder(std::string_view text) {
+  return StrCat("<system-reminder>\n", text, "\n</system-reminder>");
+}
+
+void AddText(Role role, std::string_view text, MessageBuilder* messages) {
   switch (role) {
     case Role::kUser:
-      return messages->AppendUser(std::move(text));
+      return messages->AppendUser(std::string(text));
     case Role::kAssistant:
       return messages->Say(text);
     case Role::kSystem:
-      return messages->AddSystem("system", text);
+      text = WithoutAttribution(text);
+      if (text.empty()) return;
+      if (messages->has_only_system()) return messages->AddSystem("system", text);
+      return messages->AppendUser(Reminder(text));
   }
 }
 
@@ -53,10 +72,11 @@ void AddToolUse(JsonFields& block, MessageBuilder* messages) {
   if (block.ok()) messages->Call(id, name, *input);
 }
 
-// What a template could show an error by is not known: whether it is one, its text says.
+// What a template could show an error by is not known: that it is one, its text says, if it says
+// anything.
 MaybeError AddToolResult(JsonFields& block, const std::string& where, MessageBuilder* messages) {
   const std::string id = NeedString("tool_use_id", block);
-  block.GetBool("is_error", false);
+  const bool is_error = block.GetBool("is_error", false);
   if (!block.ok()) return block.error();
   std::string text;
   if (const Json* content = block.Find("content")) {
@@ -64,6 +84,7 @@ MaybeError AddToolResult(JsonFields& block, const std::string& where, MessageBui
     if (!read.ok()) return read.error();
     text = std::move(read.value());
   }
+  if (is_error && text.empty()) text = "Error";
   if (!messages->AddResult(id, std::move(text))) {
     block.Fail("tool_use_id", "is of no tool_use before it");
   }
@@ -79,8 +100,8 @@ MaybeError AddBlock(const Json& json, Role role, const std::string& where,
   const std::string type = NeedString("type", block);
   if (!block.ok()) return block.error();
   if (type == "text") {
-    std::string text = NeedString("text", block);
-    if (block.ok()) AddText(role, std::move(text), messages);
+    const std::string text = NeedString("text", block);
+    if (block.ok()) AddText(role, text, messages);
   } else if (type == "tool_result" && role == Role::kUser) {
     return AddToolResult(block, where, messages);
   } else if (type == "tool_use" && role == Role::kAssistant) {
@@ -88,13 +109,21 @@ MaybeError AddBlock(const Json& json, Role role, const std::string& where,
   } else if (type == "thinking" && role == Role::kAssistant) {
     // Whoever signed it: the text is there to be read.
     messages->Think(NeedString("thinking", block));
-  } else {
+  } else if (type != "redacted_thinking" ||
+             role != Role::kAssistant) {  // that nobody here can read
     block.Fail("type", StrCat("\"", type.substr(0, kMaxShownType), "\" is not supported; a block ",
                               "is text, of a user also a tool_result, of an assistant also ",
-                              "thinking or a tool_use",
-                              type == "redacted_thinking" ? ": nobody here can read this" : ""));
+                              "thinking or a tool_use"));
   }
   return block.error();
+}
+
+MaybeError AddBlocks(const Json::Array& blocks, Role role, const std::string& where,
+                     MessageBuilder* messages) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (auto error = AddBlock(blocks[i], role, StrCat(where, "[", i, "]"), messages)) return error;
+  }
+  return std::nullopt;
 }
 
 MaybeError AddMessage(const Json& json, const std::string& where, MessageBuilder* messages) {
@@ -110,15 +139,25 @@ MaybeError AddMessage(const Json& json, const std::string& where, MessageBuilder
   if (blocks == nullptr && text == nullptr) {
     fields.Fail("content", "is required, and must be a string or an array of blocks");
   }
+  // An answer may have had none.
+  const bool is_empty = blocks != nullptr && blocks->empty();
+  if (is_empty && role != Role::kAssistant) fields.Fail("content", "must not be empty");
   if (!fields.ok()) return fields.error();
-  if (text != nullptr) {
-    AddText(*role, *text, messages);
-    return std::nullopt;
+  if (blocks != nullptr) return AddBlocks(*blocks, *role, where + ".content", messages);
+  AddText(*role, *text, messages);
+  return std::nullopt;
+}
+
+// What is before all messages.
+MaybeError AddSystem(const Json& system, MessageBuilder* messages) {
+  if (const Json::Array* blocks = system.AsArray()) {
+    return AddBlocks(*blocks, Role::kSystem, "system", messages);
   }
-  for (size_t i = 0; i < blocks->size(); ++i) {
-    const std::string place = StrCat(where, ".content[", i, "]");
-    if (auto error = AddBlock((*blocks)[i], *role, place, messages)) return error;
+  if (system.AsString() == nullptr) {
+    return InvalidField("system", StrCat("`system` must be a string or an array of blocks, not ",
+                                         system.KindName(), "."));
   }
+  AddText(Role::kSystem, *system.AsString(), messages);
   return std::nullopt;
 }
 
@@ -131,9 +170,7 @@ ApiResult<AnthropicInput> ReadAnthropicInput(const Json& messages, const Json* s
   }
   MessageBuilder builder;
   if (system != nullptr) {
-    const auto text = TextOf(*system, "system");
-    if (!text.ok()) return text.error();
-    if (!text.value().empty()) builder.AddSystem("system", text.value());
+    if (auto error = AddSystem(*system, &builder)) return *error;
   }
   for (size_t i = 0; i < list->size(); ++i) {
     if (auto error = AddMessage((*list)[i], StrCat("messages[", i, "]"), &builder)) return *error;

@@ -48,13 +48,36 @@ TEST(AnthropicInput, PutsTheSystemsTextInFront) {
   EXPECT_EQ(Messages(hi, R"("S")"),
             R"([{"role":"system","content":"S"},{"role":"user","content":"Hi"}])");
   EXPECT_EQ(Messages(hi, R"([{"type":"text","text":"a"},{"type":"text","text":"b"}])"),
-            R"([{"role":"system","content":"a\nb"},{"role":"user","content":"Hi"}])");
+            R"([{"role":"system","content":"a\n\nb"},{"role":"user","content":"Hi"}])");
   EXPECT_EQ(Messages(hi, R"("")"), R"([{"role":"user","content":"Hi"}])");
-  EXPECT_EQ(Messages(R"([{"role":"system","content":"b"},{"role":"user","content":"Hi"},
-                         {"role":"system","content":"later"},{"role":"user","content":"So?"}])",
-                     R"("a")"),
-            R"([{"role":"system","content":"a\n\nb"},{"role":"user","content":"Hi"},)"
-            R"({"role":"system","content":"later"},{"role":"user","content":"So?"}])");
+  EXPECT_EQ(Messages(R"([{"role":"system","content":""},{"role":"user","content":"Hi"}])"),
+            R"([{"role":"user","content":"Hi"}])");
+  EXPECT_EQ(
+      Messages(R"([{"role":"system","content":"b"},{"role":"user","content":"Hi"}])", R"("a")"),
+      R"([{"role":"system","content":"a\n\nb"},{"role":"user","content":"Hi"}])");
+}
+
+// As Claude Code sends it. Most templates refuse a system that speaks later.
+TEST(AnthropicInput, PutsWhatTheSystemSaysLaterInItsPlace) {
+  EXPECT_EQ(Messages(R"([{"role":"user","content":"Hi"},{"role":"system","content":"s"},
+                         {"role":"assistant","content":"So"},
+                         {"role":"system","content":[{"type":"text","text":"t"}]},
+                         {"role":"user","content":"And?"}])"),
+            R"([{"role":"user","content":"Hi\n<system-reminder>\ns\n</system-reminder>"},)"
+            R"({"role":"assistant","content":"So"},)"
+            R"({"role":"user","content":"<system-reminder>\nt\n</system-reminder>\nAnd?"}])");
+}
+
+TEST(AnthropicInput, LeavesOutWhoAsks) {
+  const std::string hi = std::string("[") + kHi + "]";
+  const std::string expected =
+      R"([{"role":"system","content":"a"},{"role":"user","content":"Hi"}])";
+  const std::string line = "x-anthropic-billing-header: cc_version=2.1; cch=0f3a1;";
+  EXPECT_EQ(
+      Messages(hi, R"([{"type":"text","text":")" + line + R"("},{"type":"text","text":"a"}])"),
+      expected);
+  EXPECT_EQ(Messages(hi, "\"" + line + R"(\na")"), expected);
+  EXPECT_EQ(Messages(hi, "\"" + line + "\""), R"([{"role":"user","content":"Hi"}])");
 }
 
 // Templates that want roles to alternate refuse others.
@@ -88,6 +111,28 @@ TEST(AnthropicInput, TakesThinkingUsesAndTheirResults) {
   }
 }
 
+TEST(AnthropicInput, SaysThatAResultIsAnErrorWhereNothingElseDoes) {
+  const auto result = [](const std::string& members) {
+    return Messages(std::string("[") + Message("assistant", std::string("[") + kUse + "]") +
+                    R"(,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1",)" +
+                    R"("is_error":true)" + members + "}]}]");
+  };
+  EXPECT_THAT(result(""), HasSubstr(R"({"role":"tool","content":"Error",)"));
+  EXPECT_THAT(result(R"(,"content":"no such file")"),
+              HasSubstr(R"({"role":"tool","content":"no such file",)"));
+}
+
+TEST(AnthropicInput, PassesOverWhatNobodyCanRead) {
+  const std::string turn = Message(
+      "assistant", R"([{"type":"redacted_thinking","data":"x"},{"type":"text","text":"A"}])");
+  EXPECT_EQ(Messages(std::string("[") + kHi + "," + turn + "," + kHi + "]"),
+            R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"A"},)"
+            R"({"role":"user","content":"Hi"}])");
+  EXPECT_EQ(Messages(std::string("[") + kHi + R"(,{"role":"assistant","content":[]},)" + kHi + "]"),
+            R"([{"role":"user","content":"Hi\nHi"}])")
+      << "an answer that had nothing";
+}
+
 TEST(AnthropicInput, MayEndWithTheBeginningOfTheAnswer) {
   EXPECT_EQ(Messages(std::string("[") + kHi + R"(,{"role":"assistant","content":"So"}])"),
             R"(begun [{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}])");
@@ -105,10 +150,12 @@ TEST(AnthropicInput, ErrorsNameTheBlock) {
   EXPECT_THAT(Messages("7"), HasSubstr("messages `messages` must be an array"));
   EXPECT_THAT(Messages("[]"), HasSubstr("messages `messages` must be an array"));
   EXPECT_THAT(Messages("[7]"), HasSubstr("messages[0] `messages[0]` must be an object"));
-  EXPECT_THAT(Messages(R"([{"role":"user","content":[]}])"), HasSubstr("nothing to be answered"));
+  EXPECT_THAT(Messages(R"([{"role":"user","content":[]}])"), HasSubstr("messages[0].content "));
+  EXPECT_THAT(Messages(R"([{"role":"assistant","content":[]}])"),
+              HasSubstr("nothing to be answered"));
   EXPECT_THAT(Messages(std::string("[") + kHi + "]", "7"), HasSubstr("system "));
   EXPECT_THAT(Messages(std::string("[") + kHi + "]", R"([{"type":"image"}])"),
-              HasSubstr("system[0] "));
+              HasSubstr("system[0].type "));
   EXPECT_THAT(Messages(R"([{"role":"tool","content":"x"}])"), HasSubstr("messages[0].role "));
   EXPECT_THAT(Messages(R"([{"content":"x"}])"), HasSubstr("messages[0].role "));
   EXPECT_THAT(Messages(R"([{"role":"user"}])"), HasSubstr("messages[0].content "));
@@ -136,8 +183,8 @@ TEST(AnthropicInput, ErrorsNameTheBlock) {
   EXPECT_THAT(
       error("user", R"({"type":"tool_result","tool_use_id":"c","content":[{"type":"image"}]})"),
       HasSubstr("content[1].content[0] "));
-  EXPECT_THAT(error("assistant", R"({"type":"redacted_thinking","data":"x"})"),
-              HasSubstr("nobody here can read this"));
+  EXPECT_THAT(error("user", R"({"type":"redacted_thinking","data":"x"})"),
+              HasSubstr("content[1].type "));
   EXPECT_THAT(error("assistant", R"({"type":"thinking"})"), HasSubstr("content[1].thinking "));
   EXPECT_THAT(error("assistant", R"({"type":"tool_use","name":"f","input":{}})"),
               HasSubstr("content[1].id "));

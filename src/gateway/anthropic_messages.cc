@@ -28,9 +28,11 @@ constexpr std::string_view kUnsupported[] = {"logprobs", "top_logprobs", "mcp_se
 void RefuseOthers(JsonFields& fields) {
   RefuseRenamed(kRenamed, fields);
   for (const std::string_view name : kUnsupported) {
-    const Json* value = fields.Find(name);
-    const bool is_false = value != nullptr && value->AsBool() != nullptr && !*value->AsBool();
-    if (!IsEmptyList(value) && !is_false) fields.Fail(name, "is not supported here; leave it out");
+    if (!AsksForNothing(fields.Find(name)))
+      fields.Fail(name, "is not supported here; leave it out");
+  }
+  if (fields.Find("parallel_tool_calls") != nullptr) {
+    fields.Fail("parallel_tool_calls", "is `tool_choice.disable_parallel_tool_use` here");
   }
 }
 
@@ -44,8 +46,10 @@ void ReadThinking(JsonFields& fields, ReasoningFields* reasoning) {
   }
   JsonFields inner(*thinking, "thinking.");
   const std::string type = inner.GetString("type", "");
-  if (type != "enabled" && type != "adaptive" && type != "disabled") {
-    inner.Fail("type", "must be \"enabled\", \"adaptive\" or \"disabled\"");
+  // Between the uses of tools alone: no template can ask for that, and at first there is none.
+  const bool is_off = type == "disabled" || type == "between_tools";
+  if (type != "enabled" && type != "adaptive" && !is_off) {
+    inner.Fail("type", R"(must be "enabled", "adaptive", "disabled" or "between_tools")");
   }
   inner.FindInt("budget_tokens", 1, INT32_MAX);
   const std::string display = inner.GetString("display", "summarized");
@@ -53,7 +57,7 @@ void ReadThinking(JsonFields& fields, ReasoningFields* reasoning) {
     inner.Fail("display", "must be \"summarized\" or \"omitted\"");
   }
   fields.Take(inner);
-  reasoning->is_wanted = type != "disabled";
+  reasoning->is_wanted = !is_off;
   reasoning->is_shown = reasoning->is_shown && display != "omitted";
 }
 

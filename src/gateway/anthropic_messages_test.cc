@@ -84,23 +84,33 @@ TEST(AnthropicMessages, MayAskForMoreThanFits) {
   EXPECT_EQ(parsed(""), std::pair(57, true));
   // But for a prompt that leaves no room at all.
   const std::string full(64 - 5, 'x');
+  // In words that agents know, to shorten the conversation then.
   EXPECT_THAT(Parse(R"({"model":"base","max_tokens":9,"messages":[{"role":"user","content":")" +
                     full + R"("}]})")
                   .error()
                   .message,
-              HasSubstr("64 tokens"));
+              HasSubstr("prompt is too long: 64 tokens > 63 maximum"));
+  EXPECT_THAT(Parse(R"({"model":"base","messages":[{"role":"user","content":")" +
+                    std::string(64 * 128, 'x') + R"("}]})")
+                  .error()
+                  .message,
+              HasSubstr("prompt is too long: "));
 }
 
 TEST(AnthropicMessages, GoOnWithTheAssistantsLast) {
   const std::string begun =
       R"({"model":"base","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}])";
   EXPECT_EQ(PromptOf(Parse(begun + "}")), "u:Hi;a:So");
-  EXPECT_EQ(PromptOf(Parse(begun + R"(,"continue_final_message":false})")), "u:Hi;a:So;a:");
+  for (const char* anew :
+       {R"("continue_final_message":false)", R"("add_generation_prompt":true)"}) {
+    EXPECT_EQ(PromptOf(Parse(StrCat(begun, ",", anew, "}"))), "u:Hi;a:So;a:");
+  }
 }
 
 TEST(AnthropicMessages, SayWhetherThereIsToBeThinking) {
   const auto prompt = [](const std::string& members) { return PromptOf(ParseMembers(members)); };
   EXPECT_EQ(prompt(R"("thinking":{"type":"disabled"})"), "u:Hi;off;a:");
+  EXPECT_EQ(prompt(R"("thinking":{"type":"between_tools"})"), "u:Hi;off;a:");
   EXPECT_EQ(prompt(R"("thinking":{"type":"enabled","budget_tokens":1024})"), "u:Hi;a:");
   EXPECT_EQ(prompt(R"("thinking":{"type":"adaptive"},"output_config":{"effort":"low"})"),
             "u:Hi;low;a:");
@@ -185,6 +195,7 @@ TEST(AnthropicMessages, ErrorsNameTheField) {
     EXPECT_EQ(ErrorOf(StrCat('"', field, R"(":null)")), "");
   }
   EXPECT_THAT(ErrorOf(R"("n":2)"), HasSubstr("n "));
+  EXPECT_THAT(ErrorOf(R"("parallel_tool_calls":false)"), HasSubstr("parallel_tool_calls "));
   EXPECT_THAT(Parse(R"({"model":"base"})").error().param, "messages");
   EXPECT_THAT(Parse(R"({"messages":[{"role":"user","content":"Hi"}]})").error().param, "model");
   EXPECT_EQ(Parse("[]").error().status, 400);

@@ -236,6 +236,17 @@ TEST_F(AnthropicServiceTest, LeavesOutAUseThatWasCut) {
   EXPECT_EQ(EndOf(cut), R"("max_tokens"null)");
 }
 
+// What the grammar of a schema allows may name a member twice, which is no reason to lose it.
+TEST_F(AnthropicServiceTest, KeepsAnyInputThatIsWhole) {
+  Start();
+  for (const char* input : {R"({"a": 1, "a": 2})", R"({"}": "\"}", "a": [{}]})"}) {
+    const HttpResponse response =
+        AskModel(kTools, StrCat(R"(<call>{"name": "add", "arguments": )", input, "}</call>"));
+    EXPECT_THAT(response.body, HasSubstr(StrCat(R"("name":"add","input":)", input, "}")));
+    EXPECT_THAT(response.body, HasSubstr(R"("stop_reason":"tool_use")"));
+  }
+}
+
 TEST_F(AnthropicServiceTest, StreamsSayWhyTheyFailed) {
   Start();
   auto answer = SendLater(R"(,"stream":true)");

@@ -28,9 +28,8 @@ bool EqualInConstantTime(std::string_view presented, std::string_view key) {
 // Empty, which no key is, if there is none.
 std::string_view PresentedKey(const HttpHeaders& headers) {
   const std::string_view authorization = FindHeader(headers, "Authorization");
-  if (authorization.empty()) return FindHeader(headers, "X-Api-Key");
   const bool has_scheme = EqualsIgnoreCase(authorization.substr(0, kScheme.size()), kScheme);
-  return has_scheme ? authorization.substr(kScheme.size()) : "";
+  return has_scheme ? authorization.substr(kScheme.size()) : FindHeader(headers, "X-Api-Key");
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ class ApiKeys {
   explicit ApiKeys(std::vector<ApiKey> keys) : keys_(std::move(keys)) {}
 
   // The tenant of the key in a request's Authorization ("Bearer KEY", as OpenAI's clients send it)
-  // or, where there is none, X-Api-Key ("KEY", as Anthropic's do); nullopt: it is no key. Takes the
-  // same time whichever key is right and however much of one is; only the length of what was
-  // presented shows.
+  // or, where there is none such, X-Api-Key ("KEY", as Anthropic's do); nullopt: it is no key.
+  // Takes the same time whichever key is right and however much of one is; only the length of what
+  // was presented shows.
   std::optional<std::string> FindTenant(const HttpHeaders& headers) const;
 
  private:

@@ -33,6 +33,10 @@ TEST(ApiKeys, MayStandInAFieldOfTheirOwn) {
   // Of two keys that one counts that the protocol has a place for, right or wrong.
   EXPECT_EQ(keys.FindTenant({{"X-Api-Key", "abc"}, {"Authorization", "Bearer def"}}), "other");
   EXPECT_EQ(keys.FindTenant({{"X-Api-Key", "abc"}, {"Authorization", "Bearer d"}}), std::nullopt);
+  // What else stands there is no key, but a proxy's.
+  for (const char* other : {"", "Basic abc", "abc"}) {
+    EXPECT_EQ(keys.FindTenant({{"X-Api-Key", "abc"}, {"Authorization", other}}), "acme") << other;
+  }
 }
 
 TEST(ApiKeys, WithoutKeysEverybodyIsTheDefaultTenant) {

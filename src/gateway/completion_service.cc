@@ -208,6 +208,7 @@ void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionReques
                                                       .responder = pending->call.responder,
                                                       .id = NewId(pending->endpoint),
                                                       .headers = RateFields(pending->call.tenant),
+                                                      .error_style = pending->call.error_style(),
                                                       .arrival = pending->arrival,
                                                       .clock = options_.clock,
                                                       .metrics = options_.metrics});

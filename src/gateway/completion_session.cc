@@ -69,6 +69,7 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
       model_(std::move(options.model)),
       responder_(std::move(options.responder)),
       headers_(std::move(options.headers)),
+      error_style_(options.error_style),
       arrival_(options.arrival),
       clock_(*options.clock),
       metrics_(*options.metrics),
@@ -203,8 +204,7 @@ HttpResponse CompletionSession::MakeAnswer() const {
 }
 
 HttpResponse CompletionSession::MakeError(const ApiError& error) const {
-  const bool is_anthropic = request_.endpoint == Endpoint::kMessages;
-  return ErrorResponse(error, is_anthropic ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi);
+  return ErrorResponse(error, error_style_);
 }
 
 // Of each prompt's candidates the n with the highest logprob per token, best first; all of them, in

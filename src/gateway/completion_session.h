@@ -23,8 +23,9 @@ struct CompletionSessionOptions {
   CompletionRequest request;
   std::shared_ptr<const ServedModel> model;
   std::shared_ptr<HttpResponder> responder;
-  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…"
   HttpHeaders headers;  // of the answer, besides its own
+  ErrorStyle error_style = ErrorStyle::kOpenAi;
   TimePoint arrival;
   const Clock* clock = nullptr;  // outlives the session
   Metrics* metrics = nullptr;    // likewise
@@ -102,6 +103,7 @@ class CompletionSession {
   const std::shared_ptr<const ServedModel> model_;
   const std::shared_ptr<HttpResponder> responder_;
   const HttpHeaders headers_;
+  const ErrorStyle error_style_;
   const TimePoint arrival_;
   const Clock& clock_;
   Metrics& metrics_;

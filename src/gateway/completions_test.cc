@@ -189,7 +189,8 @@ TEST(Completions, AnEchoedPromptMayFillTheContext) {
   EXPECT_FALSE(parse(64, 1).ok());
   const auto too_long = parse(65, 0);
   ASSERT_FALSE(too_long.ok());
-  EXPECT_THAT(too_long.error().message, HasSubstr("65 tokens (65 in the prompt, 0 in the"));
+  EXPECT_THAT(too_long.error().message,
+              HasSubstr("your prompt is too long: 65 tokens > 64 maximum"));
 }
 
 TEST(Completions, WithoutMaxTokensAskForWhatFits) {

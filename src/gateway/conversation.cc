@@ -37,14 +37,16 @@ Json ReadDocuments(JsonFields& fields) {
   return *documents;
 }
 
-// The variables that ask for so much reasoning: gpt-oss' templates take the words, Qwen's whether
-// there is to be any.
+// The variables that ask for so much reasoning: gpt-oss' templates take the words, others whether
+// there is to be any, by either name.
 Json::Object EffortVariables(const ReasoningFields& reasoning) {
   const std::string& effort = reasoning.effort;
   const auto is_wanted = effort == "none" ? std::optional(false) : reasoning.is_wanted;
   Json::Object variables;
   if (!effort.empty()) variables.emplace_back("reasoning_effort", effort);
-  if (is_wanted) variables.emplace_back("enable_thinking", *is_wanted);
+  for (const char* name : {"enable_thinking", "thinking"}) {
+    if (is_wanted) variables.emplace_back(name, *is_wanted);
+  }
   return variables;
 }
 
@@ -75,7 +77,9 @@ ChatPrompt ReadChatPrompt(Conversation& conversation, JsonFields& fields,
   prompt.messages = std::move(conversation.messages);
   prompt.tools = conversation.tools.shown;
   prompt.unix_seconds = context.unix_seconds;
-  prompt.continue_final_message = fields.GetBool("continue_final_message", conversation.is_begun);
+  const bool begins_anew = fields.GetBool("add_generation_prompt", false);
+  prompt.continue_final_message =
+      fields.GetBool("continue_final_message", conversation.is_begun && !begins_anew);
   prompt.add_generation_prompt =
       fields.GetBool("add_generation_prompt", !prompt.continue_final_message);
   if (prompt.add_generation_prompt && prompt.continue_final_message) {

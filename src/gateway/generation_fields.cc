@@ -144,9 +144,7 @@ void ReadStreaming(JsonFields& fields, CompletionRequest* request) {
 
 void RefuseUnsupported(JsonFields& fields) {
   for (const std::string_view name : kUnsupported) {
-    const Json* value = fields.Find(name);
-    if (value == nullptr || (value->AsBool() != nullptr && !*value->AsBool())) continue;
-    if (value->AsArray() != nullptr && value->AsArray()->empty()) continue;
+    if (AsksForNothing(fields.Find(name))) continue;
     fields.Fail(name, "is not supported by this server; leave it out");
   }
 }
@@ -214,21 +212,22 @@ std::optional<ApiError> ReadAdapters(const Json& json, JsonFields& fields,
   return std::nullopt;
 }
 
-// The same for all requests of one user or session; without any, for all of one seed.
+// The same for all requests of one user or session; without any, for all of one seed, or of what
+// metadata calls a user.
 uint64_t ReadSplitPoint(const std::string& model, JsonFields& fields,
                         const RequestContext& context) {
   for (const std::string_view name : kStickyFields) {
     const std::string key = fields.GetString(name, "");
     if (!key.empty()) return SplitPoint(context.tenant, model, "key", key);
   }
-  // Where Anthropic's API has it; elsewhere `metadata` is what the client likes.
+  if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
+    return SplitPoint(context.tenant, model, "seed", StrCat(*seed));
+  }
+  // Where Anthropic's API has a user, and others what the client likes: before chance only.
   const Json* metadata = fields.Find("metadata");
   const Json* user = metadata == nullptr ? nullptr : metadata->Find("user_id");
   if (user != nullptr && user->AsString() != nullptr && !user->AsString()->empty()) {
     return SplitPoint(context.tenant, model, "key", *user->AsString());
-  }
-  if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
-    return SplitPoint(context.tenant, model, "seed", StrCat(*seed));
   }
   return context.draw;
 }

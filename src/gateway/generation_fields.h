@@ -26,11 +26,11 @@ inline constexpr int64_t kMaxLogprobsOfEvent = int64_t{1} << 16;
 inline constexpr int64_t kMaxLogprobsRepeated = kMaxLogprobsOfEvent / 4;
 
 // What a name stands for, ready to be used. Of a name that is split, the share of the request: by
-// its `user`, else `safety_identifier`, else `prompt_cache_key`, else `metadata.user_id`, else
-// `seed`, else at random; the errors of these fields stay in `fields`. 404 if the tenant may not
-// use it; 500 if the files of a registered adapter cannot be read any more; while it is loaded for
-// the first time, 503 with `awaited_model`, and afterwards, if that failed, why. Takes as long as
-// opening the files, or, where that is not allowed, ends with `closed_adapter`.
+// its `user`, else `safety_identifier`, else `prompt_cache_key`, else `seed`, else
+// `metadata.user_id`, else at random; the errors of these fields stay in `fields`. 404 if the
+// tenant may not use it; 500 if the files of a registered adapter cannot be read any more; while it
+// is loaded for the first time, 503 with `awaited_model`, and afterwards, if that failed, why.
+// Takes as long as opening the files, or, where that is not allowed, ends with `closed_adapter`.
 ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields,
                                      const RequestContext& context);
 

@@ -100,11 +100,13 @@ bool IsEmptyList(const Json* value) {
   return value == nullptr || (value->AsArray() != nullptr && value->AsArray()->empty());
 }
 
+bool AsksForNothing(const Json* value) {
+  return IsEmptyList(value) || (value->AsBool() != nullptr && !*value->AsBool());
+}
+
 void RefuseRenamed(std::span<const RenamedField> renamed, JsonFields& fields) {
   for (const RenamedField& field : renamed) {
-    const Json* value = fields.Find(field.name);
-    const bool is_false = value != nullptr && value->AsBool() != nullptr && !*value->AsBool();
-    if (IsEmptyList(value) || is_false) continue;
+    if (AsksForNothing(fields.Find(field.name))) continue;
     fields.Fail(field.name, StrCat("is ", field.here, " here"));
   }
 }

@@ -62,12 +62,15 @@ bool IsText(const Json* value, std::string_view text);
 // Whether a field is absent, or an array of nothing.
 bool IsEmptyList(const Json* value);
 
+// The same, or false.
+bool AsksForNothing(const Json* value);
+
 // A field of other endpoints that would do something there, and what it is called here, in words.
 struct RenamedField {
   std::string_view name;
   const char* here;
 };
-// Fails if there is one of them, unless it asks for nothing: false, or an array of nothing.
+// Fails if there is one of them, unless it AsksForNothing.
 void RefuseRenamed(std::span<const RenamedField> renamed, JsonFields& fields);
 
 // Elements of `array` as token ids in [min, max]; nullopt if one is something else.

@@ -14,8 +14,9 @@
 namespace aril::gateway {
 
 // Takes the pieces in their order, and time in proportion to them. What an assistant thought, said
-// and called in a row is one message, as templates know them; what the system says in a row is one,
-// too, as most templates know one, at the beginning. Not thread-safe.
+// and called in a row is one message, as templates know them: which of these came first is lost.
+// What the system says in a row is one, too, as most templates know one, at the beginning. Not
+// thread-safe.
 class MessageBuilder {
  public:
   // `role`: "system" or "developer".
@@ -32,6 +33,10 @@ class MessageBuilder {
   // What a tool gave for a call; false: there was none with this id.
   [[nodiscard]] bool AddResult(const std::string& call_id, std::string text);
 
+  // Nobody but the system has said anything.
+  bool has_only_system() const {
+    return messages_.empty() || (messages_.size() == 1 && messages_.back().is_system());
+  }
   // The last message is the assistant's; and it is text that could go on.
   bool ends_with_assistant() const { return !messages_.empty() && messages_.back().is_assistant(); }
   bool ends_with_beginning() const {

@@ -14,10 +14,11 @@ constexpr int64_t kMaxBytesPerToken = 128;
 // More than texts have on average.
 constexpr int64_t kHintBytesPerToken = 16;
 
-ApiError TooLong(const std::string& param, int64_t max_model_len, const std::string& requested) {
-  ApiError error =
-      InvalidField(param, StrCat("This model's maximum context length is ", max_model_len,
-                                 " tokens. However, you requested ", requested));
+// Agents shorten a conversation where an error says that its "prompt is too long", as Anthropic's
+// do, or speaks of the "maximum context length", as OpenAI's.
+ApiError TooLong(const std::string& param, int64_t max_model_len, const std::string& why) {
+  ApiError error = InvalidField(param, StrCat("This model's maximum context length is ",
+                                              max_model_len, " tokens. However, ", why));
   error.code = "context_length_exceeded";
   return error;
 }
@@ -28,7 +29,7 @@ ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string
                                            bool add_special_tokens, const std::string& param) {
   if (static_cast<int64_t>(text.size()) / kMaxBytesPerToken >= model.max_model_len) {
     return TooLong(param, model.max_model_len,
-                   StrCat("a prompt of ", text.size(), " bytes, which cannot fit."));
+                   StrCat("your prompt is too long: ", text.size(), " bytes, which cannot fit."));
   }
   std::vector<int32_t> tokens = model.tokenizer->Encode(
       text, {.add_special_tokens = add_special_tokens, .parse_special_tokens = true});
@@ -70,9 +71,15 @@ ApiResult<int32_t> ResolveMaxTokens(int64_t num_prompt_tokens, std::optional<int
   const int64_t room = max_model_len - num_prompt_tokens;
   const int64_t max_tokens = wanted.value_or(std::clamp<int64_t>(room, 1, fallback));
   if (max_tokens <= room) return static_cast<int32_t>(max_tokens);
+  const int64_t max_prompt = max_model_len - std::min<int64_t>(1, max_tokens);
+  if (num_prompt_tokens > max_prompt) {
+    return TooLong(param, max_model_len,
+                   StrCat("your prompt is too long: ", num_prompt_tokens, " tokens > ", max_prompt,
+                          " maximum. Please reduce its length."));
+  }
   return TooLong(param, max_model_len,
-                 StrCat(num_prompt_tokens + max_tokens, " tokens (", num_prompt_tokens,
-                        " in the prompt, ", max_tokens,
+                 StrCat("you requested ", num_prompt_tokens + max_tokens, " tokens (",
+                        num_prompt_tokens, " in the prompt, ", max_tokens,
                         " in the completion). Please reduce the length of the prompt or of the "
                         "completion."));
 }

@@ -43,7 +43,7 @@ inline constexpr char kChatTemplate[] =
     "{% endif %}{{ m.content }}"
     "{% for c in m.tool_calls %}<call>{{ c.function|tojson }}</call>{% endfor %};{% endfor %}"
     "{% if reasoning_effort %}{{ reasoning_effort }};{% endif %}"
-    "{% if enable_thinking is false %}off;{% endif %}"
+    "{% if enable_thinking is false and thinking is false %}off;{% endif %}"
     "{% if add_generation_prompt %}a:{% endif %}{{ mood }}";
 
 // Names "base", "poet" (adapter 0, with a chat template of its own: "poem:") and "org/pirate"

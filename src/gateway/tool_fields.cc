@@ -52,7 +52,7 @@ const char* WhatToolsAre(ToolStyle style) {
              "runs "
              "itself are not supported";
     case ToolStyle::kAnthropic:
-      return "must be an object with a `name` and an `input_schema`, and without a type, or of the "
+      return "must be an object with a `name`, and without a type, or of the "
              "type \"custom\": tools that Anthropic defines or runs are not supported";
   }
   CHECK(false);

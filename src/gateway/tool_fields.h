@@ -18,7 +18,8 @@ namespace aril::gateway {
 enum class ToolStyle { kNested, kFlat, kAnthropic };
 
 struct ToolFields {
-  Json shown;  // for the template: the tools in nested style, otherwise as they came, or null
+  // For the template: the tools in nested style, with what it may know of them; or null.
+  Json shown;
   // Those that may be called; none: the answer is text.
   std::vector<grammar::ToolCallFormat::Tool> callable;
   bool is_required = false;  // the answer is calls
