@@ -11,30 +11,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-class AnthropicServiceTest : public GatewayTest {
+class AnthropicServiceTest : public AnswerTest {
  protected:
+  AnthropicServiceTest()
+      : AnswerTest("/v1/messages",
+                   R"({"model":"base","messages":[{"role":"user","content":"Hi"}])") {}
+
   static constexpr char kCall[] = R"(<call>{"name": "add", "arguments": {"a": 1}}</call>)";
   static constexpr char kTools[] = R"(,"tools":[{"name":"add","input_schema":{"type":"object"}}])";
 
-  // What a request of these members is answered if the model says this.
-  HttpResponse AskModel(const std::string& members, std::string_view says,
-                        wire::FinishReason finish = wire::FinishReason::kStop) {
-    auto answer = SendLater(members);
-    port_.Emit(WaitForRequest(), says, finish);
-    return answer.get();
-  }
-  std::future<HttpResponse> SendLater(const std::string& members) {
-    return std::async(std::launch::async, [this, members] {
-      return Send("POST", "/v1/messages",
-                  R"({"model":"base","messages":[{"role":"user","content":"Hi"}])" + members + "}");
-    });
-  }
-  SequenceId WaitForRequest() { return port_.WaitForRequests(++num_requests_).back().sequence; }
-
-  static Json Parsed(const HttpResponse& response) {
-    EXPECT_EQ(response.status, 200) << response.body;
-    return Json::Parse(response.body).value_or(Json());
-  }
   // Why an answer ended, and with which stop string.
   static std::string EndOf(const Json& message) {
     return Text(message, {"stop_reason"}) + Text(message, {"stop_sequence"});
@@ -73,9 +58,6 @@ class AnthropicServiceTest : public GatewayTest {
     }
     return message;
   }
-
- private:
-  size_t num_requests_ = 0;
 };
 
 TEST_F(AnthropicServiceTest, Answers) {

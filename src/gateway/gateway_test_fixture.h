@@ -8,7 +8,9 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
@@ -125,6 +127,38 @@ class GatewayTest : public ::testing::Test {
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<Gateway> gateway_;
   std::thread thread_;
+};
+
+// The same, for an endpoint that answers one question.
+class AnswerTest : public GatewayTest {
+ protected:
+  // `question`: the body of a request, but for its last brace.
+  AnswerTest(std::string path, std::string question)
+      : path_(std::move(path)), question_(std::move(question)) {}
+
+  // What a request of these further members is answered if the model says this.
+  HttpResponse AskModel(const std::string& members, std::string_view says,
+                        wire::FinishReason finish = wire::FinishReason::kStop) {
+    auto answer = SendLater(members);
+    port_.Emit(WaitForRequest(), says, finish);
+    return answer.get();
+  }
+  std::future<HttpResponse> SendLater(const std::string& members) {
+    return std::async(std::launch::async, [this, body = question_ + members + "}"] {
+      return Send("POST", path_, body);
+    });
+  }
+  SequenceId WaitForRequest() { return port_.WaitForRequests(++num_requests_).back().sequence; }
+
+  static Json Parsed(const HttpResponse& response) {
+    EXPECT_EQ(response.status, 200) << response.body;
+    return Json::Parse(response.body).value_or(Json());
+  }
+
+ private:
+  const std::string path_;
+  const std::string question_;
+  size_t num_requests_ = 0;
 };
 
 // The member that a path of keys and indices leads to; null where there is none.

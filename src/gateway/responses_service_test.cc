@@ -16,31 +16,15 @@ using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-class ResponsesServiceTest : public GatewayTest {
+class ResponsesServiceTest : public AnswerTest {
  protected:
+  ResponsesServiceTest() : AnswerTest("/v1/responses", R"({"model":"base","input":"Hi")") {}
+
   static constexpr char kCall[] = R"(<call>{"name": "add", "arguments": {"a": 1}}</call>)";
   static constexpr char kTools[] = R"(,"tools":[{"type":"function","name":"add"}])";
   static constexpr char kWithLogprobs[] =
       R"(,"reasoning_format":"none","top_logprobs":1,"include":["message.output_text.logprobs"])";
 
-  // What a request of these members is answered if the model says this.
-  HttpResponse AskModel(const std::string& members, std::string_view says,
-                        wire::FinishReason finish = wire::FinishReason::kStop) {
-    auto answer = SendLater(members);
-    port_.Emit(WaitForRequest(), says, finish);
-    return answer.get();
-  }
-  std::future<HttpResponse> SendLater(const std::string& members) {
-    return std::async(std::launch::async, [this, members] {
-      return Send("POST", "/v1/responses", R"({"model":"base","input":"Hi")" + members + "}");
-    });
-  }
-  SequenceId WaitForRequest() { return port_.WaitForRequests(++num_requests_).back().sequence; }
-
-  static Json Parsed(const HttpResponse& response) {
-    EXPECT_EQ(response.status, 200) << response.body;
-    return Json::Parse(response.body).value_or(Json());
-  }
   // The events of a stream, whose numbers are right.
   static std::vector<Json> Events(const HttpResponse& response) {
     std::vector<Json> events = TypedEvents(response);
@@ -68,9 +52,6 @@ class ResponsesServiceTest : public GatewayTest {
     }
     return text;
   }
-
- private:
-  size_t num_requests_ = 0;
 };
 
 TEST_F(ResponsesServiceTest, Answers) {
