@@ -243,7 +243,7 @@ TEST_F(AnthropicServiceTest, StreamsSayWhyTheyFailed) {
 }
 
 TEST_F(AnthropicServiceTest, ErrorsAreAnthropics) {
-  Start({.api_keys = ApiKeys({{.key = "k", .tenant = "t"}})});
+  Start({.api_keys = ApiKeys(std::vector<ApiKey>{{.key = "k", .tenant = "t"}})});
   const auto error = [this](const std::string& method, const std::string& path,
                             const std::string& body, const std::string& key) {
     const HttpResponse response = Send(method, path, body, {{"x-api-key", key}});
