@@ -144,7 +144,7 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--dtype", runner.dtype, "auto, float32, bfloat16, or float16 on a GPU");
   AddFlag(app, "--quantization", runner.quantization,
           "Of the base model's matrices: none, int8 or int4 (less memory; not quite the same "
-          "answers); of a checkpoint of 4 bits, none or int4 keep these as they are");
+          "answers); of a quantized checkpoint, none or int4 keep what is quantized as it is");
   AddFlag(app, "--isa", runner.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
   AddSizeFlag(
       app, "--pool-bytes", runner.pool_bytes,

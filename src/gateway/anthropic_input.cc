@@ -109,8 +109,9 @@ MaybeError AddBlock(const Json& json, Role role, const std::string& where,
   } else if (type == "thinking" && role == Role::kAssistant) {
     // Whoever signed it: the text is there to be read.
     messages->Think(NeedString("thinking", block));
-  } else if (type != "redacted_thinking" ||
-             role != Role::kAssistant) {  // that nobody here can read
+  } else if (type == "redacted_thinking" && role == Role::kAssistant) {
+    // Nobody here can read it, nor has to.
+  } else {
     block.Fail("type", StrCat("\"", type.substr(0, kMaxShownType), "\" is not supported; a block ",
                               "is text, of a user also a tool_result, of an assistant also ",
                               "thinking or a tool_use"));

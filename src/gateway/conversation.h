@@ -26,8 +26,8 @@ struct Conversation {
   ReasoningFields reasoning = {};
   std::optional<int64_t> max_tokens = {};  // of the answer; nullopt: as many as fit
   bool may_fill_context = false;           // if no more than that fit, there may be fewer
-  bool is_begun =
-      false;  // the answer is the last message's rest, unless the request says otherwise
+  // The answer is the rest of the last message, unless the request says otherwise.
+  bool is_begun = false;
 };
 
 // Its tokens, as the template of the adapter, or of the base model, shows it to the model. Reads

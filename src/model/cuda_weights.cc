@@ -59,7 +59,7 @@ class Uploader {
   PinnedBuffer staging_;  // [kStagingElements], or the largest tensor
 };
 
-// A spec without int4 has no others.
+// A spec that is not quantized has no others.
 std::vector<TensorView> Numbers(const std::vector<WeightView>& parts) {
   std::vector<TensorView> numbers;
   for (const WeightView& part : parts) numbers.push_back(std::get<TensorView>(part));

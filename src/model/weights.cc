@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -53,6 +54,7 @@ class Loader {
   StatusOr<WeightView> TakeMatrix(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(WeightView matrix, checkpoint_.GetMatrix(name, shape));
     RETURN_IF_ERROR(MarkTaken(name, NumbersOf(matrix), SizeBytes(matrix)));
+    if (IsQuantized(matrix)) RETURN_IF_ERROR(CheckIsFinite(name, NumbersOf(matrix)));
     const auto* const int4 = std::get_if<Int4View>(&matrix);
     if (int4 != nullptr && !kernels::HasExactFactors(*int4)) {
       return InvalidArgument(StrCat("tensor ", name, " has scales in ", int4->scales.dtype,
@@ -60,6 +62,15 @@ class Loader {
                                     "each output: save the quantized model in float16"));
     }
     return matrix;
+  }
+
+  // Of what scales are of, of which the largest is −128.
+  static Status CheckIsFinite(const std::string& name, const TensorView& scales) {
+    std::vector<float> values(static_cast<size_t>(scales.num_elements()));
+    CopyAsFloat(scales, 0, scales.num_elements(), values.data());
+    const auto is_too_large = [](float scale) { return !std::isfinite(scale * 128); };
+    if (std::ranges::none_of(values, is_too_large)) return OkStatus();
+    return InvalidArgument(StrCat("tensor ", name, " has scales that make infinite values"));
   }
 
   // A vector as float32.
@@ -320,24 +331,22 @@ class Packer {
  private:
   kernels::WeightFormat Format(MatrixRole role,
                                const std::vector<std::vector<WeightView>>& matrices) const {
-    const kernels::WeightFormat format = FormatFor(role, dtype_, quantization_);
-    const bool is_layer = role == MatrixRole::kLayer;
-    if (std::ranges::all_of(matrices, kernels::AreInt4) &&
-        !(is_layer && quantization_ == Quantization::kInt8)) {
-      return kernels::WeightFormat::kInt4;
+    using kernels::WeightFormat;
+    const bool rounds_to_bytes = role == MatrixRole::kLayer && quantization_ == Quantization::kInt8;
+    if (!rounds_to_bytes && std::ranges::all_of(matrices, kernels::AreInt4)) {
+      return WeightFormat::kInt4;
     }
-    if (std::ranges::all_of(matrices, kernels::AreInt8) &&
-        !(is_layer && quantization_ == Quantization::kInt4)) {
-      return kernels::WeightFormat::kInt8;
-    }
-    // What has four bits is not rounded to four bits again.
-    const bool has_order = std::ranges::any_of(matrices, [](const auto& parts) {
+    if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
+    const WeightFormat format = FormatFor(role, dtype_, quantization_);
+    // What is quantized is not rounded to four bits once more.
+    const bool cannot_be_int4 = std::ranges::any_of(matrices, [](const auto& parts) {
       return std::ranges::any_of(parts, [](const WeightView& part) {
         const auto* const int4 = std::get_if<Int4View>(&part);
-        return int4 != nullptr && int4->order.data != nullptr;
+        return std::holds_alternative<Int8View>(part) ||
+               (int4 != nullptr && int4->order.data != nullptr);
       });
     });
-    return format == kernels::WeightFormat::kInt4 && has_order ? kernels::FormatOf(dtype_) : format;
+    return format == WeightFormat::kInt4 && cannot_be_int4 ? kernels::FormatOf(dtype_) : format;
   }
 
   CpuContext& context_;

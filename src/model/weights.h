@@ -93,11 +93,12 @@ kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quant
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
-// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits stays what
-// it is, unless it is a layer's and `quantization` is kInt8, or what is multiplied together with it
-// is not quantized or has other groups of inputs: then all of that is kept in `dtype`, which is
-// logged, or with kInt4 what has numbers is rounded. InvalidArgument names the one whose scales
-// FP16 does not hold.
+// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits or of bytes
+// stays what it is, unless it is a layer's of four bits and `quantization` is kInt8, or what is
+// multiplied together with it is not quantized alike: then all of that is kept in `dtype`, which is
+// logged; or, with kInt8, in bytes, and with kInt4, beside four bits, what has numbers is rounded.
+// InvalidArgument names the one whose scales FP16 does not hold, as four bits want it, or make
+// infinite values.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);

@@ -291,21 +291,37 @@ TEST(LoadWeights, KeepsFourBitsAsTheyAre) {
 }
 
 TEST(LoadWeights, KeepsBytesAsTheyAre) {
-  for (const char* name : {"bytes-phi3", "bytes-mixtral"}) {
-    SCOPED_TRACE(name);
-    for (const Quantization quantization : {Quantization::kNone, Quantization::kInt8}) {
+  using enum WeightFormat;
+  for (const Quantization quantization :
+       {Quantization::kNone, Quantization::kInt8, Quantization::kInt4}) {
+    for (const char* name : {"bytes-phi3", "bytes-mixtral"}) {
+      SCOPED_TRACE(name);
       const auto weights = Load(kQuantizedGoldens + name, DType::kF32, nullptr, quantization);
       ASSERT_TRUE(weights.ok()) << weights.status();
       const auto& layer = weights->layers[0];
-      EXPECT_EQ(layer[ProjectionGroup::kQkv].w.format, WeightFormat::kInt8);
-      const bool has_experts = layer.router.n != 0;
-      EXPECT_EQ(weights->lm_head.format, has_experts ? WeightFormat::kF32 : WeightFormat::kInt8);
-      for (const auto& matrix : layer.experts.down) EXPECT_EQ(matrix.format, WeightFormat::kInt8);
+      EXPECT_EQ(layer[ProjectionGroup::kQkv].w.format, kInt8);
+      for (const auto& matrix : layer.experts.down) EXPECT_EQ(matrix.format, kInt8);
+      const bool is_quantized = layer.router.n == 0;
+      const bool is_rounded = quantization == Quantization::kInt4;
+      EXPECT_EQ(weights->lm_head.format, is_quantized || is_rounded ? kInt8 : kF32);
     }
-    const auto rounded = Load(kQuantizedGoldens + name, DType::kF32, nullptr, Quantization::kInt4);
-    ASSERT_TRUE(rounded.ok()) << rounded.status();
-    EXPECT_EQ(rounded->layers[0][ProjectionGroup::kQkv].w.format, WeightFormat::kInt4);
+    // A product of which one part is no bytes.
+    const auto mixed = Load(kQuantizedGoldens + "bytes-llama", DType::kF32, nullptr, quantization);
+    ASSERT_TRUE(mixed.ok()) << mixed.status();
+    EXPECT_EQ(mixed->layers[0][ProjectionGroup::kQkv].w.format, kInt8);
+    EXPECT_EQ(mixed->layers[1][ProjectionGroup::kQkv].w.format,
+              quantization == Quantization::kInt8 ? kInt8 : kF32);
   }
+}
+
+TEST(LoadWeights, RefusesScalesThatMakeInfiniteValues) {
+  const TestDir dir(kQuantizedGoldens + "bytes-llama");
+  const std::string module = "model.layers.0.mlp.up_proj.weight";
+  EditTensors(dir / kFile, [&](Tensors& tensors) {
+    tensors[module + "_scale"] = EditableTensors::Tensor::Filled({96, 1}, 3e36f);
+  });
+  EXPECT_THAT(Message(Load(dir.path()).status()),
+              HasSubstr("tensor " + module + " has scales that make infinite values"));
 }
 
 // What is not quantized stays so, and with it what is multiplied in one product.

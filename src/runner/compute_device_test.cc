@@ -151,7 +151,7 @@ TEST(ComputeDevice, AutoIsTheGpuIfThereIsOne) {
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   EXPECT_THAT(
       (*checkpoint)->Description(),
-      AllOf(Not(HasSubstr("emulator")), HasSubstr("with the checkpoint's weights of 4 bits")));
+      AllOf(Not(HasSubstr("emulator")), HasSubstr("with the checkpoint's quantized weights")));
 }
 
 // A large GPU keeps a tenth for all else, a smaller one two gigabytes, a tiny one half.

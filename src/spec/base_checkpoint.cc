@@ -51,8 +51,8 @@ Status FindQuantized(const ModelSpec& spec, Checkpoint* checkpoint) {
   ASSIGN_OR_RETURN(QuantizedMap quantized, TakeQuantized(*spec.quantized, &tensors));
   if (quantized.empty()) {
     return InvalidArgument(
-        "no tensor is one of a quantized module, although config.json has a quantization_config: "
-        "take it out there to serve the model as it is");
+        "no tensor is one of a module that is quantized as config.json's quantization_config says: "
+        "if none is quantized at all, take it out there to serve the model as it is");
   }
   checkpoint->ShowAs(std::move(tensors), std::move(quantized));
   return OkStatus();

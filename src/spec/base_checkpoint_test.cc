@@ -269,9 +269,8 @@ TEST(BaseCheckpoint, RefusesWhatIsThereQuantizedAndAsItIs) {
 }
 
 TEST(BaseCheckpoint, RefusesAConfigThatSaysOtherwise) {
-  EXPECT_THAT(
-      Message(OpenQuantized("gptq-llama/dequantized", "gptq-llama", {}).status()),
-      HasSubstr("no tensor is one of a quantized module, although config.json has a quantization"));
+  EXPECT_THAT(Message(OpenQuantized("gptq-llama/dequantized", "gptq-llama", {}).status()),
+              HasSubstr("no tensor is one of a module that is quantized as config.json"));
   const auto plain = OpenQuantized("gptq-llama", "gptq-llama/dequantized", {});
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_THAT(

@@ -177,12 +177,20 @@ StatusOr<Int4Spec> ReadCompressedWeights(const Json& weights) {
   return spec;
 }
 
-// What is the same for weights and for inputs that are rounded to bytes.
+// What is the same for weights and for inputs that are rounded to bytes. Without a strategy it
+// would be another one, by compressed-tensors' rules.
 Status CheckAreBytes(const Json& numbers, std::string_view strategy) {
   RETURN_IF_ERROR(CheckBits(numbers, "num_bits", kByteBits));
   RETURN_IF_ERROR(CheckIsOneOf(numbers, "type", {"int"}));
+  if (FindField(numbers, "strategy") == nullptr) {
+    return BadField(numbers, "strategy", StrCat("\"", strategy, "\""));
+  }
   RETURN_IF_ERROR(CheckIsOneOf(numbers, "strategy", {strategy}));
-  RETURN_IF_ERROR(CheckIsOff(numbers, {"group_size", "actorder"}));
+  ASSIGN_OR_RETURN(const int64_t group_size,
+                   ReadInt(numbers, {"group_size", kAllInputs, kMaxGroupSize, kAllInputs}));
+  if (group_size != kAllInputs) {
+    return UnsupportedField(numbers, "group_size", StrCat("null for bytes", kInstead));
+  }
   ASSIGN_OR_RETURN(const bool is_symmetric, ReadBool(numbers, "symmetric", true));
   return is_symmetric ? OkStatus()
                       : UnsupportedField(numbers, "symmetric", StrCat("true for bytes", kInstead));
@@ -199,11 +207,16 @@ StatusOr<const Json*> ReadObject(const Json& config, std::string_view key) {
 
 Status CheckByteWeights(const Json& weights) {
   RETURN_IF_ERROR(CheckAreBytes(weights, "channel"));
+  // The order of calibration, which leaves no trace.
+  if (!IsOff(weights, "actorder")) {
+    RETURN_IF_ERROR(CheckIsOneOf(weights, "actorder", {"weight", "static"}));
+  }
   return CheckIsOff(weights, {"dynamic"});
 }
 
 Status CheckByteInputs(const Json& inputs) {
   RETURN_IF_ERROR(CheckAreBytes(inputs, "token"));
+  RETURN_IF_ERROR(CheckIsOff(inputs, {"actorder"}));
   ASSIGN_OR_RETURN(const bool is_dynamic, ReadBool(inputs, "dynamic", false));
   return is_dynamic ? OkStatus() : UnsupportedField(inputs, "dynamic", StrCat("true", kInstead));
 }
@@ -281,7 +294,7 @@ StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   return UnsupportedField(
       config, kMethod,
       StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, and "compressed-tensors" of )", kBits,
-             " or ", kByteBits, kInstead));
+             " bits or W8A8", kInstead));
 }
 
 }  // namespace

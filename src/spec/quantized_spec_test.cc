@@ -199,6 +199,13 @@ TEST(QuantizedSpec, OfBytes) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   ASSERT_TRUE(spec->has_value());
   EXPECT_TRUE(std::holds_alternative<Int8Spec>(**spec));
+  for (const char* more : {R"("actorder":"static")", R"("actorder":"weight")",
+                           R"("actorder":false)", R"("group_size":-1)"}) {
+    EXPECT_TRUE(
+        Read(Bytes(std::string(R"({"num_bits":8,"strategy":"channel",)") + more + "}", kByteInputs))
+            .ok())
+        << more;
+  }
 }
 
 TEST(QuantizedSpec, OfBytesRefusesWhatWouldBeOtherNumbers) {
@@ -209,18 +216,28 @@ TEST(QuantizedSpec, OfBytesRefusesWhatWouldBeOtherNumbers) {
            {R"({"num_bits":4})", R"(weights: "num_bits" is 4)"},
            {R"({"num_bits":8,"type":"float"})", R"(weights: "type" is "float")"},
            {R"({"num_bits":8,"strategy":"tensor"})", R"(weights: "strategy" is "tensor")"},
-           {R"({"num_bits":8,"group_size":128})", R"(weights: "group_size" is 128)"},
-           {R"({"num_bits":8,"symmetric":false})", R"(weights: "symmetric" is false)"},
-           {R"({"num_bits":8,"dynamic":true})", R"(weights: "dynamic" is true)"},
+           {R"({"num_bits":8})", R"(weights: "strategy" is missing; expected "channel")"},
+           {R"({"num_bits":8,"strategy":"channel","group_size":128})",
+            R"(weights: "group_size" is 128)"},
+           {R"({"num_bits":8,"strategy":"channel","symmetric":false})",
+            R"(weights: "symmetric" is false)"},
+           {R"({"num_bits":8,"strategy":"channel","dynamic":true})",
+            R"(weights: "dynamic" is true)"},
+           {R"({"num_bits":8,"strategy":"channel","actorder":"group"})",
+            R"(weights: "actorder" is "group")"},
            {"7", R"("weights" is 7; expected an object)"}}) {
     EXPECT_THAT(error(weights, kByteInputs), HasSubstr(expected));
   }
   for (const auto& [inputs, expected] : std::vector<std::pair<std::string, std::string>>{
            {"null", R"("input_activations" is null)"},
            {R"({"num_bits":8,"strategy":"tensor"})", R"(input_activations: "strategy" is)"},
-           {R"({"num_bits":8,"symmetric":false})", R"(input_activations: "symmetric" is false)"},
-           {R"({"num_bits":8,"dynamic":false})", R"(input_activations: "dynamic" is false)"},
-           {R"({"num_bits":8,"dynamic":"local"})", R"(input_activations: "dynamic" is "local")"}}) {
+           {R"({"num_bits":8,"dynamic":true})", R"(input_activations: "strategy" is missing)"},
+           {R"({"num_bits":8,"strategy":"token","symmetric":false})",
+            R"(input_activations: "symmetric" is false)"},
+           {R"({"num_bits":8,"strategy":"token","dynamic":false})",
+            R"(input_activations: "dynamic" is false)"},
+           {R"({"num_bits":8,"strategy":"token","dynamic":"local"})",
+            R"(input_activations: "dynamic" is "local")"}}) {
     EXPECT_THAT(error(kByteWeights, inputs), HasSubstr(expected));
   }
 }

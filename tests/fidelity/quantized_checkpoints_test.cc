@@ -1,4 +1,4 @@
-// Checkpoints of four bits answer as the numbers do that they stand for: what is between them is
+// Quantized checkpoints answer as the numbers do that they stand for: what is between them is
 // that activations are rounded to bytes.
 
 #include <filesystem>

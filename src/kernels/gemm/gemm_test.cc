@@ -262,6 +262,35 @@ TEST(GemmInt8, OfACheckpointIsTheProductOfItsBytesButForTheRoundingOfX) {
   }
 }
 
+// x of whole numbers whose factor is 1: nothing is rounded but the sum, once it is scaled.
+TEST(GemmInt8, OfACheckpointIsExactForWholeNumbers) {
+  std::mt19937_64 random(kGemmSeed);
+  constexpr int64_t kN = 37, kK = 261;
+  const auto whole = [&] { return static_cast<int>(random() % 256) - 128; };
+  std::vector<int8_t> levels(kN * kK);
+  for (int8_t& level : levels) level = static_cast<int8_t>(whole());
+  const std::vector<float> scales(kN, 0.5f);
+  const Int8View view = {
+      .levels = {reinterpret_cast<const std::byte*>(levels.data()), DType::kI8, {kN, kK}},
+      .scales = {reinterpret_cast<const std::byte*>(scales.data()), DType::kF32, {kN, 1}}};
+  std::vector<float> x(kK);
+  for (float& value : x) value = static_cast<float>(std::max(whole(), -127));
+  x[5] = 127;
+  ThreadPool threads(1);
+  for (const Isa isa : AvailableIsas()) {
+    CpuContext context(threads, isa);
+    const PackedMatrix packed = Pack(context, {view}, WeightFormat::kInt8);
+    std::vector<float> y(kN);
+    Gemm(context, {reinterpret_cast<const std::byte*>(x.data()), DType::kF32, 1, kK, kK}, packed,
+         nullptr, {y.data(), 1, kN, kN});
+    for (int64_t n = 0; n < kN; ++n) {
+      float sum = 0;  // of integers below 2^24
+      for (size_t k = 0; k < x.size(); ++k) sum += x[k] * static_cast<float>(view.Row(n)[k]);
+      ASSERT_EQ(y[static_cast<size_t>(n)], sum / 2) << isa << " col " << n;
+    }
+  }
+}
+
 TEST(Gemm, OfRoundedRowsZerosAreZeroAndWhatIsNotFiniteStaysSo) {
   ThreadPool threads(1);
   std::mt19937_64 random(kGemmSeed);
