@@ -42,12 +42,6 @@ std::string_view WithoutAttribution(std::string_view text) {
   return end == std::string_view::npos ? "" : text.substr(end + 1);
 }
 
-// Of a system that speaks later than at the beginning, which most templates refuse, or leave out.
-// It keeps its place, and with it what is cached before it.
-std::string Reminder(std::string_view text) {
-  return StrCat("<system-reminder>\n", text, "\n</system-reminder>");
-}
-
 void AddText(Role role, std::string_view text, MessageBuilder* messages) {
   switch (role) {
     case Role::kUser:
@@ -56,9 +50,7 @@ void AddText(Role role, std::string_view text, MessageBuilder* messages) {
       return messages->Say(text);
     case Role::kSystem:
       text = WithoutAttribution(text);
-      if (text.empty()) return;
-      if (messages->has_only_system()) return messages->AddSystem("system", text);
-      return messages->AppendUser(Reminder(text));
+      if (!text.empty()) messages->AddSystem("system", text);
   }
 }
 

@@ -16,8 +16,7 @@ struct AnthropicInput {
 // What an array of messages stands for whose contents are texts, or blocks of text, thinking, uses
 // of tools and their results; behind `system`, a text or blocks of it, if that is not null.
 // Messages in a row that have one role are one, as in Anthropic's API; a tool's result is one of
-// its own; what the system says between others is a part of a user's. 400 names the block.
-// Thread-safe.
+// its own. 400 names the block. Thread-safe.
 ApiResult<AnthropicInput> ReadAnthropicInput(const Json& messages, const Json* system);
 
 }  // namespace aril::gateway

@@ -57,15 +57,13 @@ TEST(AnthropicInput, PutsTheSystemsTextInFront) {
       R"([{"role":"system","content":"a\n\nb"},{"role":"user","content":"Hi"}])");
 }
 
-// As Claude Code sends it. Most templates refuse a system that speaks later.
-TEST(AnthropicInput, PutsWhatTheSystemSaysLaterInItsPlace) {
+// As Claude Code sends it (gateway/system_turns.h).
+TEST(AnthropicInput, KeepsThePlaceOfWhatTheSystemSaysLater) {
   EXPECT_EQ(Messages(R"([{"role":"user","content":"Hi"},{"role":"system","content":"s"},
-                         {"role":"assistant","content":"So"},
                          {"role":"system","content":[{"type":"text","text":"t"}]},
                          {"role":"user","content":"And?"}])"),
-            R"([{"role":"user","content":"Hi\n<system-reminder>\ns\n</system-reminder>"},)"
-            R"({"role":"assistant","content":"So"},)"
-            R"({"role":"user","content":"<system-reminder>\nt\n</system-reminder>\nAnd?"}])");
+            R"([{"role":"user","content":"Hi"},{"role":"system","content":"s\n\nt"},)"
+            R"({"role":"user","content":"And?"}])");
 }
 
 TEST(AnthropicInput, LeavesOutWhoAsks) {

@@ -74,7 +74,8 @@ void ReadEffort(JsonFields& fields, ReasoningFields* reasoning) {
 }
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
-  Conversation conversation = {.field = "messages", .messages = {}, .may_fill_context = true};
+  Conversation conversation = {
+      .field = "messages", .messages = {}, .may_fill_context = true, .folds_system = true};
   RefuseOthers(fields);
   conversation.tools = ReadTools(fields, ToolStyle::kAnthropic);
   conversation.reasoning = ReadReasoning(fields);

@@ -1,5 +1,6 @@
 #include "gateway/chat_dialect.h"
 
+#include "gateway/system_turns.h"
 #include "gateway/tool_call_syntax.h"
 
 namespace aril::gateway {
@@ -14,6 +15,12 @@ const StatusOr<grammar::ToolCallSyntax>& ChatDialect::ToolCalls(
 const std::optional<ReasoningSyntax>& ChatDialect::Reasoning() const {
   std::call_once(reasoning_once_, [&] { reasoning_ = LearnReasoningSyntax(chat_template_); });
   return reasoning_;
+}
+
+bool ChatDialect::ShowsLaterSystem() const {
+  std::call_once(later_system_once_,
+                 [&] { shows_later_system_ = gateway::ShowsLaterSystem(chat_template_); });
+  return shows_later_system_;
 }
 
 }  // namespace aril::gateway

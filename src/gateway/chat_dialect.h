@@ -28,6 +28,8 @@ class ChatDialect {
                                                      std::span<const int32_t> end_tokens) const;
   // As LearnReasoningSyntax.
   const std::optional<ReasoningSyntax>& Reasoning() const;
+  // As ShowsLaterSystem of its template.
+  bool ShowsLaterSystem() const;
 
  private:
   const ChatTemplate chat_template_;
@@ -35,6 +37,8 @@ class ChatDialect {
   mutable StatusOr<grammar::ToolCallSyntax> tool_calls_ = grammar::ToolCallSyntax();
   mutable std::once_flag reasoning_once_;
   mutable std::optional<ReasoningSyntax> reasoning_;
+  mutable std::once_flag later_system_once_;
+  mutable bool shows_later_system_ = false;
 };
 
 }  // namespace aril::gateway

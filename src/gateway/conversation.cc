@@ -8,6 +8,7 @@
 #include "gateway/generation_fields.h"
 #include "gateway/output_format_fields.h"
 #include "gateway/prompt_tokens.h"
+#include "gateway/system_turns.h"
 #include "gateway/text.h"
 #include "gateway/tool_call_syntax.h"
 #include "grammar/tool_calls.h"
@@ -120,6 +121,10 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   if (!dialect.ok()) return InvalidField("model", Message(dialect.status()));
   const ChatTemplate& chat_template = (*dialect)->chat_template();
   NameDevelopers(chat_template, &prompt.messages);
+  if (conversation.folds_system && HasLaterSystem(prompt.messages) &&
+      !(*dialect)->ShowsLaterSystem()) {
+    FoldLaterSystem(&prompt.messages);
+  }
   auto text = chat_template.Render(prompt);
   if (!text.ok()) return InvalidField(conversation.field, Message(text.status()));
   auto tokens = EncodeText(context.model, *text, add_special_tokens, conversation.field);

@@ -26,6 +26,9 @@ struct Conversation {
   ReasoningFields reasoning = {};
   std::optional<int64_t> max_tokens = {};  // of the answer; nullopt: as many as fit
   bool may_fill_context = false;           // if no more than that fit, there may be fewer
+  // What the system says between others is a part of a user's turn, if the template does not show
+  // it.
+  bool folds_system = false;
   // The answer is the rest of the last message, unless the request says otherwise.
   bool is_begun = false;
 };

@@ -33,10 +33,6 @@ class MessageBuilder {
   // What a tool gave for a call; false: there was none with this id.
   [[nodiscard]] bool AddResult(const std::string& call_id, std::string text);
 
-  // Nobody but the system has said anything.
-  bool has_only_system() const {
-    return messages_.empty() || (messages_.size() == 1 && messages_.back().is_system());
-  }
   // The last message is the assistant's; and it is text that could go on.
   bool ends_with_assistant() const { return !messages_.empty() && messages_.back().is_assistant(); }
   bool ends_with_beginning() const {

@@ -118,7 +118,7 @@ void ReadReasoningOptions(JsonFields& fields, ReasoningFields* reasoning) {
 }
 
 ApiResult<Conversation> ReadConversation(JsonFields& fields) {
-  Conversation conversation = {.field = "input", .messages = {}};
+  Conversation conversation = {.field = "input", .messages = {}, .folds_system = true};
   RefuseOthers(fields);
   // The answer repeats them also where the choice is "none".
   const Json* tools = fields.Find("tools");
