@@ -1,7 +1,11 @@
 #include "gateway/system_turns.h"
 
+#include <fstream>
+#include <sstream>
 #include <string>
 
+#include "base/file.h"
+#include "base/test_paths.h"
 #include "gateway/anthropic_messages.h"
 #include "gateway/auth.h"
 #include "gateway/responses.h"
@@ -15,7 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 ChatTemplate Template(const std::string& source) {
-  auto parsed = ChatTemplate::Parse(source, {});
+  auto parsed = ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   EXPECT_TRUE(parsed.ok()) << parsed.status();
   return *std::move(parsed);
 }
@@ -43,6 +47,30 @@ TEST(SystemTurns, AreShownByTemplatesThatShowThemInTheirPlace) {
   EXPECT_TRUE(ShowsLaterSystem(Template(kAnywhere)));
   for (const char* source : {kRefusing, kAlternating, kDropping, kInFront}) {
     EXPECT_FALSE(ShowsLaterSystem(Template(source))) << source;
+  }
+}
+
+// Of models that are served.
+TEST(SystemTurns, AreShownBySomeRealTemplates) {
+  const std::string folder = SharedPath("data/chat_templates/");
+  if (!FileExists(folder)) GTEST_SKIP() << folder << " is absent";
+  const auto shows = [&](const std::string& name) {
+    std::stringstream source;
+    source << std::ifstream(folder + name + ".jinja").rdbuf();
+    return ShowsLaterSystem(Template(source.str()));
+  };
+  for (const char* name :
+       {"templates/Qwen-Qwen3-0.6B", "templates/Qwen-Qwen2.5-7B-Instruct",
+        "templates/meta-llama-Llama-3.1-8B-Instruct", "templates/microsoft-Phi-3.5-mini-instruct",
+        "templates/ibm-granite-granite-3.3-2B-Instruct",
+        "from_tokenizer_configs/tinyllama-zephyr"}) {
+    EXPECT_TRUE(shows(name)) << name;
+  }
+  for (const char* name :
+       {"templates/mistralai-Mistral-Nemo-Instruct-2407", "templates/google-gemma-2-2b-it",
+        "templates/HuggingFaceTB-SmolLM3-3B", "templates/deepseek-ai-DeepSeek-V3.1",
+        "templates/openai-gpt-oss-120b", "from_tokenizer_configs/llama2-chat"}) {
+    EXPECT_FALSE(shows(name)) << name;
   }
 }
 
