@@ -194,7 +194,7 @@ TEST(AnthropicMessages, ErrorsNameTheField) {
     EXPECT_THAT(ErrorOf(StrCat('"', field, R"(":["x"])")), HasSubstr(StrCat(field, " `", field)));
     EXPECT_EQ(ErrorOf(StrCat('"', field, R"(":null)")), "");
   }
-  EXPECT_THAT(ErrorOf(R"("n":2)"), HasSubstr("n "));
+  EXPECT_THAT(ErrorOf(R"("n":2)"), HasSubstr("n `n` must be 1"));
   EXPECT_THAT(ErrorOf(R"("parallel_tool_calls":false)"), HasSubstr("parallel_tool_calls "));
   EXPECT_THAT(Parse(R"({"model":"base"})").error().param, "messages");
   EXPECT_THAT(Parse(R"({"messages":[{"role":"user","content":"Hi"}]})").error().param, "model");
