@@ -202,6 +202,33 @@ ARIL_DEVICE uint32_t PackF16(float first, float second) {
 #endif
 }
 
+// Both halves of a plus those of b, in BF16 (F16), to nearest with ties to even.
+ARIL_DEVICE uint32_t AddPairsBf16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  // Adding as such comes with sm_90 only.
+  constexpr uint32_t kOnes = 0x3F803F80;
+  uint32_t sum;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(kOnes), "r"(b));
+  return sum;
+#else
+  return PackBf16(emulator::Bf16ToFloat(static_cast<uint16_t>(a)) +
+                      emulator::Bf16ToFloat(static_cast<uint16_t>(b)),
+                  emulator::Bf16ToFloat(static_cast<uint16_t>(a >> 16)) +
+                      emulator::Bf16ToFloat(static_cast<uint16_t>(b >> 16)));
+#endif
+}
+ARIL_DEVICE uint32_t AddPairsF16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  uint32_t sum;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+#else
+  return PackF16(
+      F16ToFloat(static_cast<uint16_t>(a)) + F16ToFloat(static_cast<uint16_t>(b)),
+      F16ToFloat(static_cast<uint16_t>(a >> 16)) + F16ToFloat(static_cast<uint16_t>(b >> 16)));
+#endif
+}
+
 ARIL_DEVICE float MultiplyAdd(float a, float b, float c) {
 #ifdef __CUDACC__
   return __fmaf_rn(a, b, c);

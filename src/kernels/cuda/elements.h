@@ -30,7 +30,10 @@ struct Bf16 {
     MmaBf16(c, a, b);
   }
   static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackBf16(first, second); }
+  static ARIL_DEVICE uint32_t AddPairs(uint32_t a, uint32_t b) { return AddPairsBf16(a, b); }
   static constexpr uint32_t kOnes = 0x3F803F80;  // two of them
+  // Two times the power of two whose last bit stands for 1: 128.
+  static constexpr uint32_t kUnitPower = 0x43004300;
 };
 
 struct F16 {
@@ -41,8 +44,23 @@ struct F16 {
     MmaF16(c, a, b);
   }
   static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackF16(first, second); }
+  static ARIL_DEVICE uint32_t AddPairs(uint32_t a, uint32_t b) { return AddPairsF16(a, b); }
   static constexpr uint32_t kOnes = 0x3C003C00;
+  static constexpr uint32_t kUnitPower = 0x64006400;  // 1024
 };
+
+// Two instructions' products: 8 neighbours of k of each row in 16 bytes of a lane, of which the
+// first four are for the first. `low` has row g of A, `high` row g + 8, `x` column g of B.
+template <typename T>
+ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, const Vector16& x,
+                                 float (&sum)[4]) {
+  const uint32_t a0[4] = {low.words[0], high.words[0], low.words[1], high.words[1]};
+  const uint32_t b0[2] = {x.words[0], x.words[1]};
+  T::Mma(sum, a0, b0);
+  const uint32_t a1[4] = {low.words[2], high.words[2], low.words[3], high.words[3]};
+  const uint32_t b1[2] = {x.words[2], x.words[3]};
+  T::Mma(sum, a1, b1);
+}
 
 // Elements first, first + kStride, … of a row of `size`, zeros behind its end. All are on their way
 // before one is used: loads that stand behind a store of a loop's last step wait for it, as the

@@ -11,6 +11,7 @@
 #include "kernels/experts/experts_cuda.h"
 #include "kernels/gemm/grouped_gemm_cuda.h"
 #include "kernels/gemm/paged_gemm_cuda.h"
+#include "kernels/gemm/quantized_gemm_cuda.h"
 #include "kernels/lora/expert_lora_cuda.h"
 #include "kernels/lora/lora_cuda.h"
 #include "kernels/norm/norm_cuda.h"
@@ -38,6 +39,7 @@ struct CudaKernels {
   int (*expert_lora_shrink)(const CudaContext&, DType dtype, const ExpertLoraShrinkArgs&);
   int (*expert_lora_expand)(const CudaContext&, DType dtype, const ExpertLoraExpandArgs&);
   int (*grouped_gemm)(const CudaContext&, DType dtype, const GroupedGemmArgs&);
+  int (*quantized_gemm)(const CudaContext&, DType dtype, const QuantizedGemmArgs&);
   int (*choose_experts)(const CudaContext&, const ChooseExpertsArgs&);
   int (*place_rows)(const CudaContext&, const PlaceRowsArgs&);
   int (*add_experts)(const CudaContext&, const AddExpertsArgs&);
@@ -52,8 +54,8 @@ struct CudaKernels {
     .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                           \
     .expert_lora_tiles = target::ExpertLoraTiles, .expert_lora_shrink = target::ExpertLoraShrink, \
     .expert_lora_expand = target::ExpertLoraExpand, .grouped_gemm = target::GroupedGemm,          \
-    .choose_experts = target::ChooseExperts, .place_rows = target::PlaceRows,                     \
-    .add_experts = target::AddExperts,                                                            \
+    .quantized_gemm = target::QuantizedGemm, .choose_experts = target::ChooseExperts,             \
+    .place_rows = target::PlaceRows, .add_experts = target::AddExperts,                           \
   }
 
 }  // namespace aril::kernels

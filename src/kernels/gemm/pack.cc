@@ -1,7 +1,6 @@
 // Of gemm.h: packing W.
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -13,15 +12,10 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_layout.h"
 #include "kernels/gemm/int4_weights.h"
+#include "kernels/gemm/weight_rows.h"
 
 namespace aril::kernels {
 namespace {
-
-// Rows of W as the packer walks them.
-struct SourceRow {
-  const WeightView* part;
-  int64_t row;
-};
 
 // What packing a block of columns writes, of the columns from its first on.
 struct BlockOut {
@@ -29,26 +23,6 @@ struct BlockOut {
   float* scales;  // of bytes and of four bits
   int32_t* sums;  // of bytes
 };
-
-constexpr float kLargestByte = 127;
-
-// The factor that makes bytes of a row of W: its largest magnitude over 127. 0 for a row of zeros.
-float ByteScale(const SourceRow& row, int64_t k, std::span<float> scratch) {
-  CopyAsFloat(*row.part, row.row * k, k, scratch.data());
-  float largest = 0;
-  for (const float value : scratch) largest = std::max(largest, std::fabs(value));
-  return largest / kLargestByte;
-}
-
-// Adds the bytes to `*sum`.
-void QuantizeWeights(std::span<const float> values, float scale, int8_t* out, int32_t* sum) {
-  const float inverse = scale > 0 ? 1 / scale : 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float q = std::clamp(std::nearbyint(values[i] * inverse), -kLargestByte, kLargestByte);
-    out[i] = static_cast<int8_t>(q);
-    *sum += out[i];
-  }
-}
 
 // Where a k group of a column lies in a block of W.
 int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
@@ -58,25 +32,14 @@ int64_t OffsetInBlock(const GemmKernel& kernel, int64_t group, int64_t col) {
   return (tile * kGemmAmxGroups + row) * kGemmAmxCols + col % kGemmAmxCols;
 }
 
-// The bytes that a row has already, and their scale.
-void CopyBytes(const Int8View& from, int64_t row, int64_t first, int64_t count, int8_t* out,
-               int32_t* sum) {
-  std::copy_n(from.Row(row) + first, count, out);
-  *sum = std::accumulate(out, out + count, *sum);
-}
-
 // Packs `rows` as the columns of one block, a stretch of K at a time, so that what is written stays
 // in the cache from row to row.
-void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
+void PackBlock(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
                WeightFormat format, const BlockOut& out) {
   constexpr int64_t kStretchGroups = 64;
   const int64_t group = format == WeightFormat::kInt8 ? 4 : format == WeightFormat::kBF16 ? 2 : 1;
   if (format == WeightFormat::kInt8) {
-    std::vector<float> values(static_cast<size_t>(k));
-    for (size_t c = 0; c < rows.size(); ++c) {
-      const auto* const int8 = std::get_if<Int8View>(rows[c].part);
-      out.scales[c] = int8 != nullptr ? int8->Scale(rows[c].row) : ByteScale(rows[c], k, values);
-    }
+    for (size_t c = 0; c < rows.size(); ++c) out.scales[c] = Int8Scale(rows[c]);
   }
   for (int64_t first = 0; first < k; first += kStretchGroups * group) {
     const int64_t count = std::min(kStretchGroups * group, k - first);
@@ -87,14 +50,10 @@ void PackBlock(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_
         CopyAsFloat(*rows[c].part, element, count, reinterpret_cast<float*>(groups));
       } else if (format == WeightFormat::kBF16) {
         CopyAsBF16(*rows[c].part, element, count, reinterpret_cast<BF16*>(groups));
-      } else if (const auto* const int8 = std::get_if<Int8View>(rows[c].part); int8 != nullptr) {
-        CopyBytes(*int8, rows[c].row, first, count, reinterpret_cast<int8_t*>(groups),
-                  &out.sums[c]);
       } else {
-        float values[4 * kStretchGroups];
-        CopyAsFloat(*rows[c].part, element, count, values);
-        QuantizeWeights({values, static_cast<size_t>(count)}, out.scales[c],
-                        reinterpret_cast<int8_t*>(groups), &out.sums[c]);
+        auto* const bytes = reinterpret_cast<int8_t*>(groups);
+        CopyAsInt8(rows[c], out.scales[c], first, count, bytes);
+        out.sums[c] = std::accumulate(bytes, bytes + count, out.sums[c]);
       }
       for (int64_t g = 0; g < CeilDiv(count, group); ++g) {
         out.words[OffsetInBlock(kernel, first / group + g, static_cast<int64_t>(c))] = groups[g];
@@ -123,18 +82,11 @@ void WriteInt4Column(std::span<const Int4Group> groups, int64_t block_cols, int6
 }
 
 // `order`: the columns' (PackedMatrix).
-void PackInt4Block(const GemmKernel& kernel, std::span<const SourceRow> rows, int64_t k,
+void PackInt4Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
                    std::span<const int32_t> order, const BlockOut& out) {
-  std::vector<float> values(static_cast<size_t>(k));
   std::vector<Int4Group> groups(static_cast<size_t>(CeilDiv(k, kInt4GroupSize)));
   for (size_t c = 0; c < rows.size(); ++c) {
-    if (const auto* const int4 = std::get_if<Int4View>(rows[c].part); int4 != nullptr) {
-      CHECK(!order.empty() || int4->order.data == nullptr);
-      out.scales[c] = CopyInt4(*int4, rows[c].row, order, groups);
-    } else {
-      CopyAsFloat(*rows[c].part, rows[c].row * k, k, values.data());
-      out.scales[c] = QuantizeToInt4(values, groups);
-    }
+    out.scales[c] = ToInt4(rows[c], order, groups);
     WriteInt4Column(groups, kernel.block_cols, static_cast<int64_t>(c), out.words);
   }
 }
@@ -160,12 +112,11 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
   CHECK(!parts.empty());
   const GemmKernel& kernel = KernelFor(context, format);
   PackedMatrix packed{.isa = context.isa(), .format = format, .k = ShapeOf(parts[0]).at(1)};
-  std::vector<SourceRow> rows;
   for (const WeightView& part : parts) {
     const Shape shape = ShapeOf(part);
     CHECK_EQ(shape.at(1), packed.k);
-    for (int64_t r = 0; r < shape[0]; ++r) rows.push_back({&part, r});
   }
+  const std::vector<WeightRow> rows = RowsOf(parts);
   packed.n = static_cast<int64_t>(rows.size());
   const int64_t block_cols = kernel.block_cols;
   const int64_t block_words = BlockWords(kernel, XWords(packed.k, format, kernel));

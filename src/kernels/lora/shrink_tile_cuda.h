@@ -55,17 +55,6 @@ struct Slice {
   ARIL_DEVICE const Element* Row(int row) const { return row < num_rows ? x.Row(row) : nullptr; }
 };
 
-template <typename T>
-ARIL_DEVICE void TwoInstructions(const Vector16& low, const Vector16& high, const Vector16& x,
-                                 float (&sum)[4]) {
-  const uint32_t a0[4] = {low.words[0], high.words[0], low.words[1], high.words[1]};
-  const uint32_t b0[2] = {x.words[0], x.words[1]};
-  T::Mma(sum, a0, b0);
-  const uint32_t a1[4] = {low.words[2], high.words[2], low.words[3], high.words[3]};
-  const uint32_t b1[2] = {x.words[2], x.words[3]};
-  T::Mma(sum, a1, b1);
-}
-
 // All of A is on its way before the first product. The same arithmetic as below.
 template <typename T, typename Rows>
 ARIL_DEVICE void MultiplyWholeSlice(const Slice<Rows>& slice, float (&sums)[kSlots][4]) {

@@ -1,0 +1,271 @@
+// Products with matrices of four bits and of bytes, in the emulator and on a GPU, against sums in
+// double of what their levels stand for.
+
+#include "kernels/gemm/quantized_gemm_cuda.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "gtest/gtest.h"
+#include "kernels/cuda/test_support.h"
+#include "kernels/gemm/gemm_test_support.h"
+#include "kernels/gemm/int4_test_support.h"
+#include "kernels/gemm/weight_rows.h"
+
+namespace aril::kernels {
+namespace {
+
+constexpr uint64_t kSeed = 47;
+constexpr float kUntouched = 12345;
+
+// A group's matrix, as the kernel reads it, and what it stands for.
+struct Matrix {
+  Matrix(const WeightView& w, WeightFormat format, int64_t group_size) {
+    const std::vector<WeightView> parts = {w};
+    const Shape shape = ShapeOf(w);
+    layout = MakeQuantizedLayout(format, shape[0], shape[1], group_size);
+    if (const auto* const int4 = std::get_if<Int4View>(&w)) inputs = int4->InputsByGroup();
+    tiles.resize(static_cast<size_t>(layout.size_bytes()));
+    const std::vector<WeightRow> rows = RowsOf(parts);
+    for (int32_t tile = 0; tile < layout.tiles(); ++tile) {
+      const size_t first = static_cast<size_t>(tile) * kQuantizedCols;
+      const size_t count = std::min<size_t>(kQuantizedCols, rows.size() - first);
+      WriteQuantizedTile(layout, std::span(rows).subspan(first, count), inputs,
+                         tiles.data() + static_cast<size_t>(tile) * layout.tile_bytes);
+    }
+    for (const WeightRow& row : rows) values.push_back(ValuesOf(row));
+  }
+
+  // Of a row, in the order of the columns of x.
+  std::vector<double> ValuesOf(const WeightRow& row) const {
+    const auto k = static_cast<size_t>(layout.k);
+    std::vector<double> of_inputs;
+    if (layout.format == WeightFormat::kInt4) {
+      std::vector<Int4Group> groups(static_cast<size_t>(layout.chunks));
+      const float scale = ToInt4(row, inputs, groups);
+      of_inputs = Int4Row(scale, groups, k).Values();
+    } else {
+      std::vector<int8_t> levels(k);
+      const float scale = Int8Scale(row);
+      CopyAsInt8(row, scale, 0, layout.k, levels.data());
+      for (const int8_t level : levels) of_inputs.push_back(double{scale} * level);
+    }
+    if (inputs.empty()) return of_inputs;
+    std::vector<double> in_order(k);
+    for (size_t i = 0; i < k; ++i) in_order[static_cast<size_t>(inputs[i])] = of_inputs[i];
+    return in_order;
+  }
+
+  QuantizedLayout layout;
+  std::vector<int32_t> inputs;  // empty: in order
+  std::vector<std::byte> tiles;
+  std::vector<std::vector<double>> values;  // [n][k]
+};
+
+struct Call {
+  std::vector<int32_t> sizes;  // of groups, one for each matrix; empty: all rows of x, one matrix
+  std::vector<int32_t> x_rows;
+  std::vector<float> bias;
+
+  int32_t num_rows(const TestMatrix& x) const {
+    if (sizes.empty()) return static_cast<int32_t>(x.view().rows);
+    return std::accumulate(sizes.begin(), sizes.end(), 0);
+  }
+};
+
+// y [rows + 1, n], of which the last row is in no group.
+std::vector<float> Product(CudaDevice& device, const TestMatrix& x, TestDType dtype,
+                           const std::vector<Matrix>& matrices, const Call& call) {
+  const QuantizedLayout& layout = matrices.front().layout;
+  const int32_t rows = call.num_rows(x);
+  std::vector<std::byte> w;
+  std::vector<int32_t> inputs, first_rows = {0};
+  for (const Matrix& matrix : matrices) {
+    w.insert(w.end(), matrix.tiles.begin(), matrix.tiles.end());
+    inputs.insert(inputs.end(), matrix.inputs.begin(), matrix.inputs.end());
+  }
+  for (const int32_t size : call.sizes) first_rows.push_back(first_rows.back() + size);
+  const auto elements = static_cast<size_t>(x.view().rows * x.view().cols);
+  const DeviceBuffer device_x =
+      Upload(device, ToDeviceDType(x.view().data, elements * SizeOf(dtype.host), dtype));
+  const DeviceBuffer device_w = Upload(device, w);
+  const auto upload = [&](const auto& values) {
+    return values.empty() ? DeviceBuffer() : Upload(device, values);
+  };
+  const DeviceBuffer device_inputs = upload(inputs), x_rows = upload(call.x_rows),
+                     bias = upload(call.bias), groups = Upload(device, first_rows);
+  const DeviceBuffer y =
+      Upload(device, std::vector<float>(static_cast<size_t>((rows + 1) * layout.n), kUntouched));
+  Require(device.Check(device.kernels().quantized_gemm(
+                           device.context(), dtype.device,
+                           {.rows = rows,
+                            .first_rows = call.sizes.empty() ? nullptr : groups.as<int32_t>(),
+                            .x_rows = x_rows.as<int32_t>(),
+                            .x = device_x.data(),
+                            .x_stride = x.view().cols,
+                            .inputs = device_inputs.as<int32_t>(),
+                            .w = device_w.data(),
+                            .layout = layout,
+                            .groups = static_cast<int32_t>(matrices.size()),
+                            .bias = bias.as<float>(),
+                            .y = y.as<float>(),
+                            .y_stride = layout.n}),
+                       "product"));
+  return Download<float>(device, y);
+}
+
+TestMatrix RandomInput(int64_t rows, int64_t k, TestDType dtype, std::mt19937_64& random) {
+  TestMatrix x(dtype.host, rows, k, 1.0, random, 0);
+  RoundTo(dtype.device, x);
+  return x;
+}
+
+class CudaQuantizedGemm : public CudaTest {
+ protected:
+  void ExpectSums(const TestMatrix& x, TestDType dtype, const std::vector<Matrix>& matrices,
+                  const Call& call) {
+    std::vector<float> result;
+    for (const auto& device : devices()) {
+      const std::vector<float> y = Product(*device, x, dtype, matrices, call);
+      if (result.empty()) result = y;
+      ASSERT_TRUE(BitwiseEqual(y.data(), result.data(), y.size() * sizeof(float)))
+          << "two runs differ, seed " << kSeed;
+    }
+    const QuantizedLayout& layout = matrices.front().layout;
+    const std::vector<int32_t> sizes =
+        call.sizes.empty() ? std::vector<int32_t>{call.num_rows(x)} : call.sizes;
+    size_t at = 0;
+    int32_t row = 0;
+    for (size_t group = 0; group < matrices.size(); ++group) {
+      for (int32_t i = 0; i < sizes[group]; ++i, ++row) {
+        const int64_t x_row = call.x_rows.empty() ? row : call.x_rows[static_cast<size_t>(row)];
+        for (int32_t col = 0; col < layout.n; ++col) {
+          const auto& values = matrices[group].values[static_cast<size_t>(col)];
+          const double bias = call.bias.empty() ? 0 : call.bias[static_cast<size_t>(col)];
+          double sum = bias, magnitude = std::abs(bias);
+          for (int32_t k = 0; k < layout.k; ++k) {
+            const double product = double{x.view().At(x_row, k)} * values[static_cast<size_t>(k)];
+            sum += product;
+            magnitude += std::abs(product);
+          }
+          // An error for each addition of products, of which a tensor core's is twice a rounding;
+          // and for those of groups and slices, of which there are fewer than 2 k / 32 + 9.
+          const double additions = 2.0 * layout.k + layout.k / 16.0 + 9;
+          ASSERT_NEAR(result[at++], sum, additions * kFloatEps * magnitude)
+              << dtype.device << ' ' << layout.format << " n " << layout.n << " k " << layout.k
+              << " at " << row << ',' << col << " seed " << kSeed;
+        }
+      }
+    }
+    for (; at < result.size(); ++at) ASSERT_EQ(result[at], kUntouched);
+  }
+};
+
+// Columns of part of a tile and of several, of few and of many rows at once; k of part of a chunk,
+// of fewer chunks than slices, and of many; groups of all sizes; few rows and many.
+TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
+  std::mt19937_64 random(kSeed);
+  struct Case {
+    int64_t n, k, group_size;
+  };
+  for (const TestDType dtype : kDTypes) {
+    for (const auto& [n, k, group_size] :
+         {Case{8, 24, 32}, {40, 64, 64}, {104, 360, 32}, {72, 640, 128}, {32, 320, 320}}) {
+      for (const int64_t rows : {1, 9, 33, 130}) {
+        const TestMatrix x = RandomInput(rows, k, dtype, random);
+        Call call;
+        for (int64_t i = 0; i < n; ++i) call.bias.push_back(static_cast<float>(random() % 7) - 3);
+        const RandomInt4 int4(Int4View::Layout::kGptq, n, k, group_size, DType::kBF16, random);
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectSums(x, dtype, {{int4.view(), WeightFormat::kInt4, group_size}}, call));
+        const TestMatrix numbers(DType::kF32, n, k, 1.0, random, 0);
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt8, 0}}, call));
+      }
+    }
+  }
+}
+
+TEST_P(CudaQuantizedGemm, RoundsNumbersToFourBits) {
+  std::mt19937_64 random(kSeed);
+  for (const TestDType dtype : kDTypes) {
+    const TestMatrix x = RandomInput(3, 100, dtype, random);
+    const TestMatrix numbers(DType::kF32, 70, 100, 1.0, random, 0);
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt4, kInt4GroupSize}}, {}));
+  }
+}
+
+// Experts: groups of no rows, of few and of many, whose rows of x are listed; some orders of
+// inputs.
+TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kRows = 17, kCols = 72, kDepth = 192, kGroupSize = 64;
+  Call call{.sizes = {0, 1, 40, 9, 0, 130}};
+  for (int32_t row = 0; row < std::accumulate(call.sizes.begin(), call.sizes.end(), 0); ++row) {
+    call.x_rows.push_back(static_cast<int32_t>(random() % kRows));
+  }
+  for (const TestDType dtype : kDTypes) {
+    for (const bool has_order : {false, true}) {
+      const TestMatrix x = RandomInput(kRows, kDepth, dtype, random);
+      std::vector<Matrix> of_four_bits, of_bytes;
+      for (size_t i = 0; i < call.sizes.size(); ++i) {
+        const RandomInt4 int4(Int4View::Layout::kGptq, kCols, kDepth, kGroupSize, DType::kF16,
+                              random);
+        Int4View view = int4.view();
+        const std::vector<int32_t> order = RandomOrder(kDepth, kGroupSize, random);
+        if (has_order) {
+          view.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {kDepth}};
+        }
+        of_four_bits.emplace_back(view, WeightFormat::kInt4, kGroupSize);
+        const TestMatrix numbers(DType::kF32, kCols, kDepth, 1.0, random, 0);
+        of_bytes.emplace_back(DenseView(numbers), WeightFormat::kInt8, 0);
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_four_bits, call));
+      if (!has_order) ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_bytes, call));
+    }
+  }
+}
+
+// In the way of few rows and in that of many, at any place of a tile.
+TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kRows = 150, kCols = 40;
+  for (const TestDType dtype : kDTypes) {
+    // Fewer chunks than slices, slices that end within a group, and groups that end within a slice.
+    for (const auto& [k, group_size] :
+         {std::pair<int64_t, int64_t>{96, 96}, {672, 128}, {416, 32}}) {
+      const TestMatrix x = RandomInput(kRows, k, dtype, random);
+      const RandomInt4 int4(Int4View::Layout::kGptq, kCols, k, group_size, DType::kF16, random);
+      const TestMatrix numbers(DType::kF32, kCols, k, 1.0, random, 0);
+      for (const Matrix& matrix : {Matrix(int4.view(), WeightFormat::kInt4, group_size),
+                                   Matrix(DenseView(numbers), WeightFormat::kInt8, 0)}) {
+        const std::vector<float> all = Product(*devices()[0], x, dtype, {matrix}, {});
+        const std::vector<Matrix> four(4, matrix);
+        const std::vector<float> apart =
+            Product(*devices()[0], x, dtype, four, {.sizes = {1, 32, 34, 83}});
+        ASSERT_TRUE(BitwiseEqual(all.data(), apart.data(), apart.size() * sizeof(float)))
+            << dtype.device << ' ' << matrix.layout.format << " k " << k << " seed " << kSeed;
+      }
+    }
+  }
+}
+
+TEST_P(CudaQuantizedGemm, RowsNeedNotBeAligned) {
+  std::mt19937_64 random(kSeed);
+  for (const TestDType dtype : kDTypes) {
+    for (const int64_t rows : {2, 40}) {
+      const TestMatrix x = RandomInput(rows, 45, dtype, random);
+      const TestMatrix numbers(DType::kF32, 33, 45, 1.0, random, 0);
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt8, 0}}, {}));
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt4, kInt4GroupSize}}, {}));
+    }
+  }
+}
+
+ARIL_INSTANTIATE_CUDA_TEST(CudaQuantizedGemm);
+
+}  // namespace
+}  // namespace aril::kernels

@@ -1,0 +1,125 @@
+#include "kernels/gemm/quantized_layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "kernels/gemm/weight_rows.h"
+
+namespace aril::kernels {
+namespace {
+
+static_assert(kQuantizedDepth == kInt4GroupSize);
+
+constexpr int64_t kLanes = 32;
+constexpr int64_t kOutputsOfLane = 4;
+constexpr int64_t kInputsOfLane = 8;
+constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kHalfChunkBytes = kLanes * kVectorBytes;
+
+int64_t ChunkBytes(WeightFormat format) {
+  return (format == WeightFormat::kInt4 ? 1 : 2) * kHalfChunkBytes;
+}
+
+// An output's place among those of a tile.
+struct Place {
+  explicit Place(size_t col)
+      : g(static_cast<int64_t>(col) % 8), of_lane(static_cast<int64_t>(col) / 8) {}
+  int64_t Lane(int64_t t) const { return 4 * g + t; }
+  int64_t index() const { return g * kOutputsOfLane + of_lane; }
+
+  int64_t g, of_lane;
+};
+
+template <typename T>
+void Store(std::byte* to, const T& value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+void WriteLevels(std::span<const Int4Group> groups, const Place& place, std::byte* to) {
+  for (const Int4Group& group : groups) {
+    for (int64_t t = 0; t < kQuantizedDepth / kInputsOfLane; ++t) {
+      const uint8_t* const q = group.q.data() + kInputsOfLane * t;
+      uint32_t word = 0;
+      for (int i = 0; i < 4; ++i) {
+        word |= static_cast<uint32_t>(q[2 * i] | q[2 * i + 1] << 16) << 4 * i;
+      }
+      Store(to + place.Lane(t) * kVectorBytes + place.of_lane * 4, word);
+    }
+    to += kHalfChunkBytes;
+  }
+}
+
+void WriteBytes(std::span<const int8_t> levels, const Place& place, std::byte* to) {
+  for (size_t k = 0; k < levels.size(); ++k) {
+    const auto in_chunk = static_cast<int64_t>(k) % kQuantizedDepth;
+    const int64_t chunk = static_cast<int64_t>(k) / kQuantizedDepth;
+    const int64_t half = 2 * chunk + place.of_lane / 2;
+    const int64_t lane = place.Lane(in_chunk / kInputsOfLane);
+    to[half * kHalfChunkBytes + lane * kVectorBytes + place.of_lane % 2 * kInputsOfLane +
+       in_chunk % kInputsOfLane] = std::byte(levels[k] + 128);
+  }
+}
+
+float WriteInt4(const QuantizedLayout& layout, const WeightRow& row,
+                std::span<const int32_t> inputs, const Place& place, std::byte* to) {
+  std::vector<Int4Group> groups(static_cast<size_t>(layout.chunks));
+  const float scale = ToInt4(row, inputs, groups);
+  WriteLevels(groups, place, to);
+  for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
+    const Int4Group& group = groups[static_cast<size_t>(i * layout.group_chunks)];
+    const int64_t index = i * kQuantizedCols + place.index();
+    Store(to + layout.factors_offset + index * static_cast<int64_t>(sizeof(F16)), group.factor);
+    to[layout.zeros_offset + index] = std::byte{group.zero};
+  }
+  return scale;
+}
+
+}  // namespace
+
+QuantizedLayout MakeQuantizedLayout(WeightFormat format, int64_t n, int64_t k, int64_t group_size) {
+  CHECK(RoundsActivations(format));
+  const int64_t chunks = CeilDiv<int64_t>(k, kQuantizedDepth);
+  QuantizedLayout layout{.format = format,
+                         .n = static_cast<int32_t>(n),
+                         .k = static_cast<int32_t>(k),
+                         .chunks = static_cast<int32_t>(chunks)};
+  int64_t end = chunks * ChunkBytes(format);
+  if (format == WeightFormat::kInt4) {
+    CHECK(group_size >= k || group_size % kQuantizedDepth == 0);
+    const int64_t group_chunks = std::min(CeilDiv<int64_t>(group_size, kQuantizedDepth), chunks);
+    const int64_t outputs = CeilDiv(chunks, group_chunks) * kQuantizedCols;
+    layout.group_chunks = static_cast<int32_t>(group_chunks);
+    layout.factors_offset = static_cast<int32_t>(end);
+    layout.zeros_offset = static_cast<int32_t>(end + outputs * static_cast<int64_t>(sizeof(F16)));
+    end = layout.zeros_offset + outputs;
+  }
+  layout.scales_offset = static_cast<int32_t>(end);
+  layout.tile_bytes =
+      static_cast<int32_t>(end + kQuantizedCols * static_cast<int64_t>(sizeof(float)));
+  return layout;
+}
+
+void WriteQuantizedTile(const QuantizedLayout& layout, std::span<const WeightRow> rows,
+                        std::span<const int32_t> inputs, std::byte* to) {
+  CHECK_LE(rows.size(), static_cast<size_t>(kQuantizedCols));
+  const bool is_int4 = layout.format == WeightFormat::kInt4;
+  std::memset(to, 0, static_cast<size_t>(layout.tile_bytes));
+  if (!is_int4) std::memset(to, 128, static_cast<size_t>(layout.scales_offset));
+  std::vector<int8_t> levels(is_int4 ? 0 : static_cast<size_t>(layout.k));
+  for (size_t col = 0; col < rows.size(); ++col) {
+    const Place place(col);
+    float scale = 0;
+    if (is_int4) {
+      scale = WriteInt4(layout, rows[col], inputs, place, to);
+    } else {
+      scale = Int8Scale(rows[col]);
+      CopyAsInt8(rows[col], scale, 0, layout.k, levels.data());
+      WriteBytes(levels, place, to);
+    }
+    Store(to + layout.scales_offset + col * sizeof(float), scale);
+  }
+}
+
+}  // namespace aril::kernels

@@ -1,0 +1,35 @@
+// Rows of the matrices that a checkpoint has, one below the other, in four bits or in bytes.
+
+#ifndef ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
+#define ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/gemm/int4_weights.h"
+#include "tensor/weight_view.h"
+
+namespace aril::kernels {
+
+struct WeightRow {
+  const WeightView* part;
+  int64_t row;
+};
+
+// Of `parts` [n_i, k], which must outlive the result.
+std::vector<WeightRow> RowsOf(const std::vector<WeightView>& parts);
+
+// A row in four bits, and its scale (int4_weights.h): as it is if it has them, else rounded.
+// `inputs`: the view's InputsByGroup, or nothing.
+float ToInt4(const WeightRow& row, std::span<const int32_t> inputs, std::span<Int4Group> groups);
+
+// What a row's bytes are multiplied by: its scale if it has bytes; else the largest magnitude over
+// 127, which is 0 for a row of zeros.
+float Int8Scale(const WeightRow& row);
+// Elements [first, first + count): the bytes that it has, or rounded to nearest, from −127 to 127.
+void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count, int8_t* to);
+
+}  // namespace aril::kernels
+
+#endif  // ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
