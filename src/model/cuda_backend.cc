@@ -298,7 +298,8 @@ Status CudaBackend::AddNorm(int64_t layer, LayerNorm norm) {
 
 Status CudaBackend::Experts(int64_t layer) {
   const kernels::LoraExpandTarget all_cols;
-  RETURN_IF_ERROR(Multiply(RouterProduct(layer, shape_.rows), layer, kRouterPlan, {&all_cols, 1}));
+  RETURN_IF_ERROR(Multiply(WeightsOf(layer).router, RouterProduct(layer, shape_.rows), layer,
+                           kRouterPlan, {&all_cols, 1}));
   CudaExperts::Args args = {.layer = layer,
                             .x = input_.data(),
                             .rows = shape_.rows,

@@ -113,9 +113,11 @@ class CudaBackend final : public Backend {
     return reinterpret_cast<const T*>(memory_->table.data() + offset);
   }
 
+  // A product with `w`, of whichever kind that is.
+  Status RunProduct(const DeviceMatrix& w, const kernels::CudaGemmArgs& product);
   // The product, and what a plan's adapters add to it.
-  Status Multiply(const kernels::CudaGemmArgs& product, int64_t layer, size_t plan,
-                  std::span<const kernels::LoraExpandTarget> targets);
+  Status Multiply(const DeviceMatrix& w, const kernels::CudaGemmArgs& product, int64_t layer,
+                  size_t plan, std::span<const kernels::LoraExpandTarget> targets);
   Status AddAdaptersToEmbedding();
   CudaHead PlanHead(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) const;
   // Leaves the logits on the device, and its table.
@@ -123,7 +125,7 @@ class CudaBackend final : public Backend {
   Status UploadHead(const CudaHead& head);
   Status AddAdaptersToLogits(const CudaHead& head, int32_t rows);
   const DeviceMatrix& lm_head() const {
-    return spec_.tie_word_embeddings ? weights_.embedding : weights_.lm_head;
+    return weights_.lm_head.n == 0 ? weights_.embedding : weights_.lm_head;
   }
   const DeviceWeights::Layer& WeightsOf(int64_t layer) const {
     return weights_.layers[static_cast<size_t>(layer)];

@@ -46,7 +46,7 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
   norm.add_weight = weights_.layers.back().mlp_out_norm.as<float>();
   RETURN_IF_ERROR(device_.Check(
       device_.kernels().add_rms_norm(device_.context(), layout_.dtype, norm), "final norm"));
-  RETURN_IF_ERROR(gemm_->Run(LogitProduct(count)));
+  RETURN_IF_ERROR(RunProduct(lm_head(), LogitProduct(count)));
   RETURN_IF_ERROR(AddAdaptersToLogits(head, count));
   if (!spec_.logit_softcap) return OkStatus();
   return device_.Check(device_.kernels().softcap(device_.context(),

@@ -25,17 +25,28 @@ void StoreAs(DType dtype, float value, std::byte* to, size_t index) {
 Status CudaBackend::PrepareProducts() {
   RETURN_IF_ERROR(FillInput());
   const int64_t rows = CudaStep::MaxLaunchedRows(max_rows_);
-  const auto prepare = [&](const auto& product_of) {
+  // Those of the library: what is quantized has a kernel of its own.
+  const auto prepare = [&](const auto& matrix_of, const auto& product_of) {
     std::vector<kernels::CudaGemmArgs> calls;
-    for (int64_t layer = 0; layer < spec_.num_layers; ++layer) calls.push_back(product_of(layer));
-    return gemm_->Prepare(calls);
+    for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
+      if (!matrix_of(WeightsOf(layer)).quantized) calls.push_back(product_of(layer));
+    }
+    return calls.empty() ? OkStatus() : gemm_->Prepare(calls);
   };
   for (const ProjectionGroup group : ProjectionGroupsOf(spec_)) {
-    RETURN_IF_ERROR(prepare([&](int64_t layer) { return ProductOf(layer, group, rows); }));
+    const auto matrix_of = [&](const DeviceWeights::Layer& layer) -> const DeviceMatrix& {
+      return layer.groups[static_cast<size_t>(group)].w;
+    };
+    RETURN_IF_ERROR(
+        prepare(matrix_of, [&](int64_t layer) { return ProductOf(layer, group, rows); }));
   }
   if (spec_.experts) {
-    RETURN_IF_ERROR(prepare([&](int64_t layer) { return RouterProduct(layer, rows); }));
+    const auto router_of = [](const DeviceWeights::Layer& layer) -> const DeviceMatrix& {
+      return layer.router;
+    };
+    RETURN_IF_ERROR(prepare(router_of, [&](int64_t layer) { return RouterProduct(layer, rows); }));
   }
+  if (lm_head().quantized) return OkStatus();
   const kernels::CudaGemmArgs logits = LogitProduct(std::min(rows, kMaxLogitRows));
   return gemm_->Prepare({&logits, 1});
 }
@@ -91,11 +102,25 @@ kernels::CudaGemmArgs CudaBackend::RouterProduct(int64_t layer, int64_t rows) co
           .y_stride = w.n};
 }
 
+Status CudaBackend::RunProduct(const DeviceMatrix& w, const kernels::CudaGemmArgs& product) {
+  if (!w.quantized) return gemm_->Run(product);
+  kernels::QuantizedGemmArgs args = w.quantized_args();
+  args.rows = static_cast<int32_t>(product.rows);
+  args.x = product.x;
+  args.x_stride = product.x_stride;
+  args.bias = product.bias;
+  args.y = product.y;
+  args.y_stride = product.y_stride;
+  return device_.Check(device_.kernels().quantized_gemm(device_.context(), product.dtype, args),
+                       "a product with quantized weights");
+}
+
 // The shrink, which needs what the product needs, comes before it: the first weights of adapters
 // are under way while the kernel before runs, and the library's kernels let none begin early.
-Status CudaBackend::Multiply(const kernels::CudaGemmArgs& product, int64_t layer, size_t plan,
+Status CudaBackend::Multiply(const DeviceMatrix& w, const kernels::CudaGemmArgs& product,
+                             int64_t layer, size_t plan,
                              std::span<const kernels::LoraExpandTarget> targets) {
-  if (!shape_.Touches(plan)) return gemm_->Run(product);
+  if (!shape_.Touches(plan)) return RunProduct(w, product);
   const auto* const tables = InTable<kernels::LoraTables>(step_.lora[plan]);
   const auto weights_offset =
       static_cast<int32_t>(layer * static_cast<int64_t>(CudaAdapters::SitesOf(spec_)));
@@ -108,7 +133,7 @@ Status CudaBackend::Multiply(const kernels::CudaGemmArgs& product, int64_t layer
                                                    .in = static_cast<int32_t>(product.k),
                                                    .v = memory_->lora_v.as<float>()}),
                     "LoRA shrink"));
-  RETURN_IF_ERROR(gemm_->Run(product));
+  RETURN_IF_ERROR(RunProduct(w, product));
   kernels::LoraExpandArgs expand{.tables = tables,
                                  .weights_offset = weights_offset,
                                  .max_rank = shape_.max_rank,
@@ -128,7 +153,8 @@ Status CudaBackend::Project(int64_t layer, ProjectionGroup group) {
     targets.push_back({first_col, product.bias == nullptr ? nullptr : product.bias + first_col});
     first_col += spec_.OutFeatures(projection);
   }
-  return Multiply(product, layer, static_cast<size_t>(group), targets);
+  return Multiply(WeightsOf(layer).groups[static_cast<size_t>(group)].w, product, layer,
+                  static_cast<size_t>(group), targets);
 }
 
 }  // namespace aril

@@ -124,6 +124,62 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
   }
 }
 
+// What four bits and bytes stand for is not rounded, so that the CPU's side has these numbers.
+TEST_P(CudaBackendTest, QuantizedCheckpointsComputeWhatTheirNumbersDo) {
+  for (Golden& golden : QuantizedGoldens()) {
+    Golden numbers(std::filesystem::path(golden.path) / "dequantized");
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      if (dtype != DType::kF32) {
+        LeaveNoTies(golden.spec);
+        LeaveNoTies(numbers.spec);
+      }
+      SCOPED_TRACE(testing::Message() << golden.name << " in " << dtype << ", seed " << kSeed);
+      std::mt19937_64 random(kSeed);
+      Side cpu(numbers, DType::kF32, nullptr);
+      std::vector<std::unique_ptr<Side>> sides;
+      for (const auto& device : devices()) {
+        sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));
+      }
+      for (const std::vector<Piece>& step : Steps(golden, random)) {
+        ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, dtype)));
+      }
+      EXPECT_GE(sides.front()->num_replays(), 2);
+    }
+  }
+}
+
+double RootMeanSquare(const std::vector<float>& values) {
+  double squares = 0;
+  for (const float value : values) squares += double{value} * value;
+  return std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+// Both sides round weights alike, and the CPU rounds inputs of products to bytes, too, which
+// changes logits by some hundredths. Were weights others, logits would have nothing in common.
+TEST_P(CudaBackendTest, RoundsWeightsAsTheCpuDoes) {
+  for (const char* const name : {"llama-f32-sharded", "gemma3-f32", "qwen3-moe-f32"}) {
+    Golden golden(SourcePath("tests/goldens") + "/" + name);
+    LeaveNoTies(golden.spec);
+    for (const Quantization quantization : {Quantization::kInt8, Quantization::kInt4}) {
+      SCOPED_TRACE(testing::Message()
+                   << golden.name << " in " << Name(quantization) << ", seed " << kSeed);
+      std::mt19937_64 random(kSeed);
+      Side cpu(golden, DType::kF32, nullptr, quantization);
+      std::vector<std::unique_ptr<Side>> sides;
+      for (const auto& device : devices()) {
+        sides.push_back(std::make_unique<Side>(golden, DType::kF32, device.get(), quantization));
+      }
+      for (const std::vector<Piece>& step : Steps(golden, random)) {
+        const std::vector<float> expected = cpu.Run(step), first = sides.front()->Run(step);
+        std::vector<float> differences = first;
+        for (size_t i = 0; i < first.size(); ++i) differences[i] -= expected[i];
+        EXPECT_LT(RootMeanSquare(differences), 0.1 * RootMeanSquare(expected));
+        for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+      }
+    }
+  }
+}
+
 // Alone, as steps of one row, which are captured and replayed.
 TEST_P(CudaBackendTest, ARowWithTwoAdaptersOfExpertsComputesWhatTheCpuDoes) {
   const Golden golden(SourcePath("tests/goldens/qwen3-moe-f32"));
@@ -168,11 +224,16 @@ TEST_P(CudaBackendTest, BeyondASplitLayersOfBothKindsComputeWhatTheCpuDoes) {
 
 // Alone, in chunks of other sizes: the same bits as in a batch.
 TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
-  for (const Golden& golden : Goldens()) {
-    SCOPED_TRACE(testing::Message() << golden.name << ", seed " << kSeed);
+  std::vector<std::pair<Golden, Quantization>> models;
+  for (Golden& golden : Goldens()) models.emplace_back(std::move(golden), Quantization::kNone);
+  models.emplace_back(SourcePath("tests/goldens/llama-f32-sharded"), Quantization::kInt8);
+  models.emplace_back(SourcePath("tests/goldens/qwen3-moe-f32"), Quantization::kInt4);
+  for (const auto& [golden, quantization] : models) {
+    SCOPED_TRACE(testing::Message()
+                 << golden.name << ", " << Name(quantization) << ", seed " << kSeed);
     std::mt19937_64 random(kSeed);
     const std::vector<std::vector<Piece>> steps = Steps(golden, random);
-    Side together(golden, DType::kBF16, devices().front().get());
+    Side together(golden, DType::kBF16, devices().front().get(), quantization);
     const auto vocab = static_cast<size_t>(golden.spec.vocab_size);
     std::map<int, std::vector<float>> expected;  // by sequence
     for (const std::vector<Piece>& step : steps) {
@@ -185,7 +246,7 @@ TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
         from = to;
       }
     }
-    Side alone(golden, DType::kBF16, devices().front().get());
+    Side alone(golden, DType::kBF16, devices().front().get(), quantization);
     for (const auto& [sequence, logits] : expected) {
       Piece all = steps[0][static_cast<size_t>(sequence)];
       all.tokens.clear();

@@ -47,6 +47,7 @@ struct Golden {
     kernels::CpuContext context(threads, kernels::AvailableIsas().back());
     const Checkpoint checkpoint = Value(OpenBaseCheckpoint(dir, spec));
     const BaseWeights base{&checkpoint, context.isa()};
+    if (!std::filesystem::exists(dir / "adapters")) return;
     for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
       adapters.push_back(Value(
           Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, base)));
@@ -66,13 +67,16 @@ struct Golden {
   std::vector<Adapter> adapters;
 };
 
-inline std::vector<Golden> Goldens() {
+inline std::vector<Golden> GoldensIn(const std::string& folder) {
   std::set<std::string> dirs;  // in their order: the first one is the same everywhere
-  for (const auto& dir : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
+  for (const auto& dir : std::filesystem::directory_iterator(SourcePath(folder))) {
     dirs.insert(dir.path());
   }
   return {dirs.begin(), dirs.end()};
 }
+inline std::vector<Golden> Goldens() { return GoldensIn("tests/goldens"); }
+// Without adapters; each has a folder `dequantized` of the numbers that it stands for, in F32.
+inline std::vector<Golden> QuantizedGoldens() { return GoldensIn("tests/goldens-quantized"); }
 
 // Anything outside of the layers.
 inline bool ChangesOuter(const Adapter& adapter) {
@@ -107,7 +111,8 @@ struct Piece {
 // A model with its pool and adapters in one place.
 class Side {
  public:
-  Side(const Golden& golden, DType dtype, kernels::CudaDevice* device)
+  Side(const Golden& golden, DType dtype, kernels::CudaDevice* device,
+       Quantization quantization = Quantization::kNone)
       : layout_(SmallPages(golden.spec, dtype)) {
     Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
     std::unique_ptr<Backend> backend;
@@ -116,12 +121,12 @@ class Side {
       backend =
           std::make_unique<CpuBackend>(golden.spec, layout_,
                                        Value(LoadWeights(std::move(checkpoint), golden.spec, dtype,
-                                                         Quantization::kNone, context_, nullptr)),
+                                                         quantization, context_, nullptr)),
                                        kMaxRows, kMaxPositions, context_);
     } else {
       arena_ = Value(CudaArena::Create(*device, kNumPages, layout_.page_bytes()));
-      auto weights = Value(
-          LoadDeviceWeights(std::move(checkpoint), golden.spec, dtype, *device, threads_, nullptr));
+      auto weights = Value(LoadDeviceWeights(std::move(checkpoint), golden.spec, dtype,
+                                             quantization, *device, threads_, nullptr));
       auto cuda = Value(CudaBackend::Create(*device, MakeGemm(*device), golden.spec, layout_,
                                             std::move(weights), kMaxRows, kMaxPositions));
       cuda_ = cuda.get();

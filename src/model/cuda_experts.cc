@@ -13,6 +13,7 @@ namespace aril {
 namespace {
 
 static_assert(kernels::kMaxDeviceExperts <= kernels::kGroupedGemmMaxGroups);
+static_assert(kernels::kMaxDeviceExperts <= kernels::kQuantizedGemmMaxGroups);
 
 // Fewer rows go at a time where V would have more floats: of Qwen3-30B-A3B 512 where one row has
 // eight adapters, and one adapter rank 512.
@@ -176,10 +177,39 @@ Status CudaExperts::FindTiles(const Args& args, const Chunk& chunk) {
                        "the adapters of experts");
 }
 
+Status CudaExperts::RunProduct(const Chunk& chunk, const Product& product) {
+  const int64_t in = product.w.k, out = product.w.n / spec_.experts->count;
+  const int32_t* const x_rows = product.x_of_rows ? place_rows_.as<int32_t>() : nullptr;
+  if (product.w.quantized) {
+    kernels::QuantizedGemmArgs args = product.w.quantized_args();
+    args.rows = chunk.rows;
+    args.first_rows = first_places_.as<int32_t>();
+    args.x_rows = x_rows;
+    args.x = product.x;
+    args.x_stride = in;
+    args.y = output_.as<float>();
+    args.y_stride = out;
+    return device_.Check(device_.kernels().quantized_gemm(device_.context(), dtype_, args),
+                         "the experts' products with quantized weights");
+  }
+  return device_.Check(
+      device_.kernels().grouped_gemm(device_.context(), dtype_,
+                                     {.first_rows = first_places_.as<int32_t>(),
+                                      .x_rows = x_rows,
+                                      .x = product.x,
+                                      .x_stride = in,
+                                      .w = product.w.data.data(),
+                                      .groups = static_cast<int32_t>(spec_.experts->count),
+                                      .n = static_cast<int32_t>(out),
+                                      .k = static_cast<int32_t>(in),
+                                      .y = output_.as<float>(),
+                                      .y_stride = out}),
+      "the experts' products");
+}
+
 // The shrink comes before the product, as in CudaBackend.
 Status CudaExperts::Multiply(const Args& args, const Chunk& chunk, const Product& product) {
-  const auto experts = static_cast<int32_t>(spec_.experts->count);
-  const int64_t in = product.w.k, out = product.w.n / experts;
+  const int64_t in = product.w.k, out = product.w.n / spec_.experts->count;
   const bool has_adapters = args.adapters.tables != nullptr;
   const kernels::ExpertLoraCall call = {
       .tables = args.adapters.tables,
@@ -201,20 +231,7 @@ Status CudaExperts::Multiply(const Args& args, const Chunk& chunk, const Product
                                                             .v = args.adapters.v}),
                       "LoRA shrink of experts"));
   }
-  RETURN_IF_ERROR(
-      device_.Check(device_.kernels().grouped_gemm(
-                        device_.context(), dtype_,
-                        {.first_rows = first_places_.as<int32_t>(),
-                         .x_rows = product.x_of_rows ? place_rows_.as<int32_t>() : nullptr,
-                         .x = product.x,
-                         .x_stride = in,
-                         .w = product.w.data.data(),
-                         .groups = experts,
-                         .n = static_cast<int32_t>(out),
-                         .k = static_cast<int32_t>(in),
-                         .y = output_.as<float>(),
-                         .y_stride = out}),
-                    "the experts' products"));
+  RETURN_IF_ERROR(RunProduct(chunk, product));
   if (!has_adapters) return OkStatus();
   return device_.Check(
       device_.kernels().expert_lora_expand(device_.context(), dtype_,

@@ -83,6 +83,8 @@ class CudaExperts {
   };
   Status RunChunk(const DeviceWeights::Layer& weights, const Args& args, const Chunk& chunk);
   Status FindTiles(const Args& args, const Chunk& chunk);
+  // Into output_, without what adapters add.
+  Status RunProduct(const Chunk& chunk, const Product& product);
   // Into output_, with what adapters add.
   Status Multiply(const Args& args, const Chunk& chunk, const Product& product);
   kernels::ExpertPlaces PlacesOf(const Chunk& chunk) const;

@@ -27,8 +27,9 @@ TEST_P(CudaExpertsTest, ChunksOfRowsChangeNoBit) {
   constexpr DType kDType = DType::kBF16;
   for (const auto& device : devices()) {
     ThreadPool threads(1);
-    const DeviceWeights weights = Value(LoadDeviceWeights(
-        Value(OpenBaseCheckpoint(golden.path, spec)), spec, kDType, *device, threads, nullptr));
+    const DeviceWeights weights =
+        Value(LoadDeviceWeights(Value(OpenBaseCheckpoint(golden.path, spec)), spec, kDType,
+                                Quantization::kNone, *device, threads, nullptr));
     const kernels::KvLayout layout = SmallPages(spec, kDType);
     const auto arena = Value(CudaArena::Create(*device, kNumPages, layout.page_bytes()));
     PagePool pool(kNumPages);

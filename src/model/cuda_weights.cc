@@ -1,11 +1,15 @@
 #include "model/cuda_weights.h"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
-#include "base/check.h"
 #include "base/checked.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/weight_rows.h"
 
 namespace aril {
 namespace {
@@ -18,30 +22,140 @@ using kernels::PinnedBuffer;
 constexpr int64_t kStagingElements = int64_t{1} << 22;
 constexpr int64_t kElementsAtOnce = int64_t{1} << 16;  // of one thread
 
+// Inputs that share a factor in all of four bits, a multiple of 32 or no fewer than there are.
+int64_t GroupSizeOf(const std::vector<std::vector<WeightView>>& matrices) {
+  int64_t size = 0;
+  for (const std::vector<WeightView>& parts : matrices) {
+    for (const WeightView& part : parts) {
+      const auto* const int4 = std::get_if<Int4View>(&part);
+      const int64_t of_part = int4 == nullptr       ? kernels::kInt4GroupSize
+                              : int4->groups() == 1 ? RoundUp(int4->cols, kernels::kInt4GroupSize)
+                                                    : int4->group_size;
+      size = std::gcd(size, of_part);
+    }
+  }
+  return size;
+}
+
+// The inputs of each matrix in its order; nothing if all are in that of their columns.
+std::vector<int32_t> InputsOf(const std::vector<std::vector<WeightView>>& matrices) {
+  std::vector<int32_t> all;
+  bool in_order = true;
+  for (const std::vector<WeightView>& parts : matrices) {
+    if (!kernels::AreInt4(parts)) return {};
+    const auto& first = std::get<Int4View>(parts.front());
+    std::vector<int32_t> inputs = first.InputsByGroup();
+    in_order = in_order && inputs.empty();
+    if (inputs.empty()) {
+      inputs.resize(static_cast<size_t>(first.cols));
+      std::iota(inputs.begin(), inputs.end(), 0);
+    }
+    all.insert(all.end(), inputs.begin(), inputs.end());
+  }
+  return in_order ? std::vector<int32_t>() : all;
+}
+
 class Uploader {
  public:
-  Uploader(CudaDevice& device, DType dtype, ThreadPool& threads, PinnedBuffer staging)
-      : device_(device), dtype_(dtype), threads_(threads), staging_(std::move(staging)) {}
+  Uploader(CudaDevice& device, DType dtype, Quantization quantization, ThreadPool& threads)
+      : device_(device), dtype_(dtype), quantization_(quantization), threads_(threads) {}
 
-  StatusOr<DeviceMatrix> Matrix(const std::vector<TensorView>& parts) {
-    DeviceMatrix matrix{.data = {}, .n = 0, .k = parts.front().shape.back()};
-    for (const TensorView& part : parts) matrix.n += part.shape.front();
+  // Matrices of the same shape, one below the other.
+  StatusOr<DeviceMatrix> Stack(MatrixRole role,
+                               const std::vector<std::vector<WeightView>>& matrices) {
+    if (const auto format = QuantizedFormatOf(role, matrices, quantization_); format) {
+      return Quantized(*format, matrices);
+    }
+    std::vector<WeightView> all;
+    for (const std::vector<WeightView>& parts : matrices) {
+      if (std::ranges::any_of(parts, IsQuantized)) ++num_widened_;
+      all.insert(all.end(), parts.begin(), parts.end());
+    }
+    return Numbers(all);
+  }
+
+  StatusOr<DeviceMatrix> Numbers(const std::vector<WeightView>& parts) {
+    DeviceMatrix matrix = Describe(parts);
     ASSIGN_OR_RETURN(matrix.data, DeviceBuffer::Allocate(
                                       device_, static_cast<size_t>(matrix.n) * RowBytes(matrix.k)));
     std::byte* to = matrix.data.data();
-    for (const TensorView& part : parts) {
-      RETURN_IF_ERROR(Copy(part, to));
-      to += RowBytes(part.num_elements());
+    for (const WeightView& part : parts) {
+      const int64_t elements = ShapeOf(part).at(0) * matrix.k;
+      RETURN_IF_ERROR(Copy(part, elements, to));
+      to += RowBytes(elements);
     }
     return matrix;
   }
 
+  // Of matrices that have quantized parts.
+  int64_t num_widened() const { return num_widened_; }
+
  private:
+  static DeviceMatrix Describe(const std::vector<WeightView>& parts) {
+    DeviceMatrix matrix;
+    for (const WeightView& part : parts) {
+      const Shape shape = ShapeOf(part);
+      matrix.n += shape.at(0);
+      matrix.k = shape.at(1);
+    }
+    return matrix;
+  }
   size_t RowBytes(int64_t elements) const { return static_cast<size_t>(elements) * SizeOf(dtype_); }
 
-  Status Copy(const TensorView& part, std::byte* to) {
-    for (int64_t first = 0; first < part.num_elements(); first += kStagingElements) {
-      const int64_t count = std::min(kStagingElements, part.num_elements() - first);
+  StatusOr<DeviceMatrix> Quantized(kernels::WeightFormat format,
+                                   const std::vector<std::vector<WeightView>>& matrices) {
+    DeviceMatrix matrix = Describe(matrices.front());
+    const kernels::QuantizedLayout layout =
+        kernels::MakeQuantizedLayout(format, matrix.n, matrix.k, GroupSizeOf(matrices));
+    const std::vector<int32_t> inputs =
+        format == kernels::WeightFormat::kInt4 ? InputsOf(matrices) : std::vector<int32_t>();
+    const auto each_bytes = static_cast<size_t>(layout.size_bytes());
+    matrix.quantized = layout;
+    matrix.n *= std::ssize(matrices);
+    ASSIGN_OR_RETURN(matrix.data, DeviceBuffer::Allocate(device_, each_bytes * matrices.size()));
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      std::span<const int32_t> of_matrix = inputs;
+      if (!inputs.empty()) {
+        const auto k = static_cast<size_t>(matrix.k);
+        of_matrix = of_matrix.subspan(i * k, k);
+      }
+      RETURN_IF_ERROR(
+          WriteTiles(layout, matrices[i], of_matrix, matrix.data.data() + i * each_bytes));
+    }
+    if (inputs.empty()) return matrix;
+    ASSIGN_OR_RETURN(matrix.inputs,
+                     DeviceBuffer::Allocate(device_, std::span(inputs).size_bytes()));
+    RETURN_IF_ERROR(
+        device_.CopyAside(matrix.inputs.data(), inputs.data(), std::span(inputs).size_bytes()));
+    return matrix;
+  }
+
+  Status WriteTiles(const kernels::QuantizedLayout& layout, const std::vector<WeightView>& parts,
+                    std::span<const int32_t> inputs, std::byte* to) {
+    constexpr size_t kCols = kernels::kQuantizedCols;
+    const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
+    const auto tile_bytes = static_cast<size_t>(layout.tile_bytes);
+    const auto at_once =
+        std::clamp<int64_t>(RowBytes(kStagingElements) / tile_bytes, 1, layout.tiles());
+    RETURN_IF_ERROR(Reserve(static_cast<size_t>(at_once) * tile_bytes));
+    for (int64_t first = 0; first < layout.tiles(); first += at_once) {
+      const int64_t count = std::min(at_once, layout.tiles() - first);
+      threads_.ParallelFor(count, [&](int64_t i) {
+        const size_t row = static_cast<size_t>(first + i) * kCols;
+        kernels::WriteQuantizedTile(
+            layout, std::span(rows).subspan(row, std::min(kCols, rows.size() - row)), inputs,
+            staging_.data() + static_cast<size_t>(i) * tile_bytes);
+      });
+      RETURN_IF_ERROR(device_.CopyAside(to + static_cast<size_t>(first) * tile_bytes,
+                                        staging_.data(), static_cast<size_t>(count) * tile_bytes));
+    }
+    return OkStatus();
+  }
+
+  Status Copy(const WeightView& part, int64_t elements, std::byte* to) {
+    RETURN_IF_ERROR(Reserve(RowBytes(std::min(elements, kStagingElements))));
+    for (int64_t first = 0; first < elements; first += kStagingElements) {
+      const int64_t count = std::min(kStagingElements, elements - first);
       const int64_t pieces = CeilDiv(count, kElementsAtOnce);
       threads_.ParallelFor(pieces, [&](int64_t piece) {
         const int64_t begin = piece * kElementsAtOnce;
@@ -53,18 +167,21 @@ class Uploader {
     return OkStatus();
   }
 
+  // What is converted lies there until it is copied.
+  Status Reserve(size_t size_bytes) {
+    if (staging_.size_bytes() >= size_bytes) return OkStatus();
+    staging_ = {};
+    ASSIGN_OR_RETURN(staging_, PinnedBuffer::Allocate(device_, size_bytes));
+    return OkStatus();
+  }
+
   CudaDevice& device_;
   DType dtype_;
+  Quantization quantization_;
   ThreadPool& threads_;
-  PinnedBuffer staging_;  // [kStagingElements], or the largest tensor
+  PinnedBuffer staging_;
+  int64_t num_widened_ = 0;
 };
-
-// A spec that is not quantized has no others.
-std::vector<TensorView> Numbers(const std::vector<WeightView>& parts) {
-  std::vector<TensorView> numbers;
-  for (const WeightView& part : parts) numbers.push_back(std::get<TensorView>(part));
-  return numbers;
-}
 
 StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
                                       LayerWeights<DeviceMatrix, DeviceMatrix> from) {
@@ -95,44 +212,70 @@ StatusOr<DeviceBuffer> UploadFloats(CudaDevice& device, const std::vector<float>
   return buffer;
 }
 
-int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype) {
-  int64_t elements = 0;
+kernels::QuantizedGemmArgs DeviceMatrix::quantized_args() const {
+  return {.inputs = inputs.as<int32_t>(),
+          .w = data.data(),
+          .layout = *quantized,
+          .groups = static_cast<int32_t>(n / quantized->n)};
+}
+
+int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
+                          Quantization quantization) {
+  constexpr std::string_view kLayers = "model.layers.";
+  const auto bytes_of = [&](MatrixRole role, const WeightView& matrix) {
+    const Shape shape = ShapeOf(matrix);
+    const auto format = QuantizedFormatOf(role, {{matrix}}, quantization);
+    if (!format) return shape.at(0) * shape.at(1) * static_cast<int64_t>(SizeOf(dtype));
+    return kernels::MakeQuantizedLayout(*format, shape[0], shape[1], GroupSizeOf({{matrix}}))
+        .size_bytes();
+  };
+  const std::string router = Site::Router().Path() + ".weight";
+  int64_t bytes = 0;
+  const auto add = [&](std::string_view name, const WeightView& matrix) {
+    const bool is_head = name == "lm_head.weight";
+    if (is_head && spec.tie_word_embeddings) return;
+    const bool is_of_layer = name.starts_with(kLayers) && !name.ends_with(router);
+    bytes += bytes_of(is_of_layer ? MatrixRole::kLayer
+                      : is_head   ? MatrixRole::kLmHead
+                                  : MatrixRole::kRouter,
+                      matrix);
+  };
+  for (const auto& [name, matrix] : checkpoint.quantized()) add(name, matrix);
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const bool is_taken = !spec.tie_word_embeddings || name != "lm_head.weight";
-    if (is_taken) elements += tensor.num_elements();
+    if (tensor.shape.size() == 2) {
+      add(name, tensor);
+    } else {
+      bytes += tensor.num_elements() * int64_t{sizeof(float)};
+    }
   }
-  return elements * static_cast<int64_t>(SizeOf(dtype));
+  const auto embedding = checkpoint.tensors().find("model.embed_tokens.weight");
+  const bool has_head_of_embedding =
+      spec.tie_word_embeddings && embedding != checkpoint.tensors().end() &&
+      QuantizedFormatOf(MatrixRole::kLmHead, {{embedding->second}}, quantization);
+  if (has_head_of_embedding) bytes += bytes_of(MatrixRole::kLmHead, embedding->second);
+  return bytes;
 }
 
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                          CudaDevice& device, ThreadPool& threads,
-                                          const LoadProgress& progress) {
-  CHECK(!spec.quantized);
-  int64_t largest = 1;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    largest = std::max(largest, tensor.num_elements());
-  }
-  const auto staged = static_cast<size_t>(std::min(largest, kStagingElements));
-  ASSIGN_OR_RETURN(PinnedBuffer staging, PinnedBuffer::Allocate(device, staged * SizeOf(dtype)));
-  Uploader uploader(device, dtype, threads, std::move(staging));
+                                          Quantization quantization, CudaDevice& device,
+                                          ThreadPool& threads, const LoadProgress& progress) {
+  Uploader uploader(device, dtype, quantization, threads);
   const auto make = [&](MatrixRole role,
                         const std::vector<WeightView>& parts) -> StatusOr<DeviceMatrix> {
-    if (role == MatrixRole::kLmHead && spec.tie_word_embeddings) return DeviceMatrix();
-    return uploader.Matrix(Numbers(parts));
+    const bool is_embedding = role == MatrixRole::kLmHead && spec.tie_word_embeddings &&
+                              !QuantizedFormatOf(role, {parts}, quantization);
+    if (is_embedding) return DeviceMatrix();
+    return uploader.Stack(role, {parts});
   };
   const auto make_stack = [&](const std::vector<std::vector<WeightView>>& experts) {
-    std::vector<TensorView> parts;
-    for (const auto& of_expert : experts) {
-      const std::vector<TensorView> numbers = Numbers(of_expert);
-      parts.insert(parts.end(), numbers.begin(), numbers.end());
-    }
-    return uploader.Matrix(parts);
+    return uploader.Stack(MatrixRole::kLayer, experts);
   };
   ASSIGN_OR_RETURN(auto taken,
                    (TakeWeights<DeviceMatrix, DeviceMatrix>(std::move(checkpoint), spec, threads,
                                                             progress, make, make_stack)));
+  LogWidened(uploader.num_widened(), dtype);
   DeviceWeights weights;
-  ASSIGN_OR_RETURN(weights.embedding, uploader.Matrix({taken.embedding}));
+  ASSIGN_OR_RETURN(weights.embedding, uploader.Numbers({taken.embedding}));
   for (auto& layer : taken.layers) {
     ASSIGN_OR_RETURN(weights.layers.emplace_back(), Upload(device, std::move(layer)));
   }

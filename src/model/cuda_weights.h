@@ -4,20 +4,28 @@
 #define ARIL_MODEL_CUDA_WEIGHTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/gemm/quantized_gemm_cuda.h"
 #include "model/weights.h"
 
 namespace aril {
 
-// [n, k] in the model's dtype, one row behind the other.
+// [n, k] in the model's dtype, one row behind the other; or of four bits or bytes.
 struct DeviceMatrix {
   kernels::DeviceBuffer data;
   int64_t n = 0;
   int64_t k = 0;
+  // Of each of the matrices that are one below the other: one, or those of a mixture's experts.
+  std::optional<kernels::QuantizedLayout> quantized;
+  kernels::DeviceBuffer inputs;  // of these, if any is in another order (QuantizedGemmArgs)
+
+  // Of one that is quantized: what a product with it says of it.
+  kernels::QuantizedGemmArgs quantized_args() const;
 };
 
 struct DeviceWeights {
@@ -37,17 +45,18 @@ struct DeviceWeights {
   };
   std::vector<Layer> layers;
   kernels::DeviceBuffer final_norm;  // fp32 [hidden]
-  DeviceMatrix lm_head;              // [vocab, hidden]; nothing if it is the embedding
+  DeviceMatrix lm_head;              // [vocab, hidden]; nothing if it is the embedding as it is
 };
 
 // As LoadWeights, in `dtype` (F32, BF16 or F16). ResourceExhausted if the device, which must
 // outlive the weights, has no room for them.
 StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
-                                          kernels::CudaDevice& device, ThreadPool& threads,
-                                          const LoadProgress& progress);
+                                          Quantization quantization, kernels::CudaDevice& device,
+                                          ThreadPool& threads, const LoadProgress& progress);
 
-// What they take there.
-int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype);
+// About what they take there: more, if quantized matrices must be kept in `dtype`.
+int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
+                          Quantization quantization);
 
 // A copy on the device; nothing of nothing.
 StatusOr<kernels::DeviceBuffer> UploadFloats(kernels::CudaDevice& device,

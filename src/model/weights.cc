@@ -315,12 +315,12 @@ class Packer {
   // All in one format.
   std::vector<PackedMatrix> Pack(MatrixRole role,
                                  const std::vector<std::vector<WeightView>>& matrices) {
-    const kernels::WeightFormat format = Format(role, matrices);
+    const auto quantized = QuantizedFormatOf(role, matrices, quantization_);
+    const kernels::WeightFormat format = quantized.value_or(kernels::FormatOf(dtype_));
     std::vector<PackedMatrix> packed;
     for (const std::vector<WeightView>& parts : matrices) {
       packed.push_back(kernels::Pack(context_, parts, format));
-      const bool is_quantized = std::ranges::any_of(parts, IsQuantized);
-      if (is_quantized && format == kernels::FormatOf(dtype_)) ++num_widened_;
+      if (!quantized && std::ranges::any_of(parts, IsQuantized)) ++num_widened_;
     }
     return packed;
   }
@@ -329,26 +329,6 @@ class Packer {
   int64_t num_widened() const { return num_widened_; }
 
  private:
-  kernels::WeightFormat Format(MatrixRole role,
-                               const std::vector<std::vector<WeightView>>& matrices) const {
-    using kernels::WeightFormat;
-    const bool rounds_to_bytes = role == MatrixRole::kLayer && quantization_ == Quantization::kInt8;
-    if (!rounds_to_bytes && std::ranges::all_of(matrices, kernels::AreInt4)) {
-      return WeightFormat::kInt4;
-    }
-    if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
-    const WeightFormat format = FormatFor(role, dtype_, quantization_);
-    // What is quantized is not rounded to four bits once more.
-    const bool cannot_be_int4 = std::ranges::any_of(matrices, [](const auto& parts) {
-      return std::ranges::any_of(parts, [](const WeightView& part) {
-        const auto* const int4 = std::get_if<Int4View>(&part);
-        return std::holds_alternative<Int8View>(part) ||
-               (int4 != nullptr && int4->order.data != nullptr);
-      });
-    });
-    return format == WeightFormat::kInt4 && cannot_be_int4 ? kernels::FormatOf(dtype_) : format;
-  }
-
   CpuContext& context_;
   DType dtype_;
   Quantization quantization_;
@@ -369,12 +349,7 @@ StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec
       [&](const std::vector<std::vector<WeightView>>& experts) {
         return StatusOr<std::vector<PackedMatrix>>(packer.Pack(MatrixRole::kLayer, experts));
       });
-  if (packer.num_widened() > 0) {
-    LogInfo(StrCat("keeping ", packer.num_widened(), " quantized matrices in ", dtype,
-                   ", which takes more memory: what is multiplied together with them is not "
-                   "quantized, has its inputs in other groups, or has more of them than bytes can "
-                   "be added up"));
-  }
+  LogWidened(packer.num_widened(), dtype);
   return weights;
 }
 
@@ -390,13 +365,52 @@ std::string_view Name(Quantization quantization) {
   return "";
 }
 
-kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization) {
+namespace {
+
+// What has numbers is rounded to, if anything.
+std::optional<kernels::WeightFormat> RoundedFormat(MatrixRole role, Quantization quantization) {
   using kernels::WeightFormat;
   if (role == MatrixRole::kLayer && quantization == Quantization::kInt8) return WeightFormat::kInt8;
   if (role == MatrixRole::kLayer && quantization == Quantization::kInt4) return WeightFormat::kInt4;
   const bool is_head_in_bytes = quantization == Quantization::kInt4;
   if (role == MatrixRole::kLmHead && is_head_in_bytes) return WeightFormat::kInt8;
-  return kernels::FormatOf(dtype);
+  return std::nullopt;
+}
+
+}  // namespace
+
+kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization) {
+  return RoundedFormat(role, quantization).value_or(kernels::FormatOf(dtype));
+}
+
+std::optional<kernels::WeightFormat> QuantizedFormatOf(
+    MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
+    Quantization quantization) {
+  using kernels::WeightFormat;
+  const bool rounds_to_bytes = role == MatrixRole::kLayer && quantization == Quantization::kInt8;
+  if (!rounds_to_bytes && std::ranges::all_of(matrices, kernels::AreInt4)) {
+    return WeightFormat::kInt4;
+  }
+  if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
+  const std::optional<WeightFormat> format = RoundedFormat(role, quantization);
+  // What is quantized is not rounded to four bits once more.
+  const bool cannot_be_int4 = std::ranges::any_of(matrices, [](const auto& parts) {
+    return std::ranges::any_of(parts, [](const WeightView& part) {
+      const auto* const int4 = std::get_if<Int4View>(&part);
+      return std::holds_alternative<Int8View>(part) ||
+             (int4 != nullptr && int4->order.data != nullptr);
+    });
+  });
+  if (format == WeightFormat::kInt4 && cannot_be_int4) return std::nullopt;
+  return format;
+}
+
+void LogWidened(int64_t num_widened, DType dtype) {
+  if (num_widened == 0) return;
+  LogInfo(StrCat("keeping ", num_widened, " quantized matrices in ", dtype,
+                 ", which takes more memory: what is multiplied together with them is not "
+                 "quantized, has its inputs in other groups, or has more of them than bytes can "
+                 "be added up"));
 }
 
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {

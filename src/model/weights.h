@@ -5,6 +5,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,15 @@ std::string_view Name(Quantization quantization);
 // bits; a router as it is; lm_head too, but in bytes where the layers have four bits, of which it
 // would be half of what a small model reads.
 kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization);
+
+// The format of a product's `matrices`, each of its parts, all of them in one: what is quantized
+// stays what it is as far as it can (LoadWeights), and what has numbers is rounded as FormatFor
+// says. Nothing: they are kept in the model's dtype.
+std::optional<kernels::WeightFormat> QuantizedFormatOf(
+    MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
+    Quantization quantization);
+// Logs how many matrices that have quantized parts are kept in `dtype`, if any are.
+void LogWidened(int64_t num_widened, DType dtype);
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 

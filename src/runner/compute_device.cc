@@ -106,7 +106,8 @@ class CudaGpu final : public ComputeDevice {
   StatusOr<PoolMemory> MemoryForPool(const Checkpoint& checkpoint, const ModelSpec& spec,
                                      const BackendOptions& options) const override {
     ASSIGN_OR_RETURN(const int64_t free, gpu_.device->FreeBytes());
-    const int64_t weights = DeviceWeightBytes(checkpoint, spec, options.dtype);
+    const int64_t weights =
+        DeviceWeightBytes(checkpoint, spec, options.dtype, options.quantization);
     const int64_t activations =
         CudaBackend::ActivationBytes(spec, options.layout, options.max_rows, options.max_positions);
     const int64_t rest = free - weights - activations;
@@ -122,9 +123,10 @@ class CudaGpu final : public ComputeDevice {
   }
   StatusOr<std::unique_ptr<Backend>> LoadBackend(Checkpoint checkpoint, const ModelSpec& spec,
                                                  const BackendOptions& options) override {
-    ASSIGN_OR_RETURN(DeviceWeights weights,
-                     LoadDeviceWeights(std::move(checkpoint), spec, options.dtype, *gpu_.device,
-                                       threads_, options.progress));
+    ASSIGN_OR_RETURN(
+        DeviceWeights weights,
+        LoadDeviceWeights(std::move(checkpoint), spec, options.dtype, options.quantization,
+                          *gpu_.device, threads_, options.progress));
     LogInfo("trying algorithms of matrix products");
     ASSIGN_OR_RETURN(
         std::unique_ptr<CudaBackend> backend,
@@ -154,24 +156,13 @@ StatusOr<Gpu> OpenGpu() {
 }
 
 StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
-    const std::string& option, const ModelSpec& spec, Quantization quantization,
-    kernels::CpuContext& context, const std::function<StatusOr<Gpu>()>& open_gpu) {
+    const std::string& option, kernels::CpuContext& context,
+    const std::function<StatusOr<Gpu>()>& open_gpu) {
   if (option != "auto" && option != "cpu" && option != "cuda") {
     return InvalidArgument(StrCat("--device ", option, " is unknown; use auto, cpu or cuda"));
   }
-  const auto open = [&]() -> StatusOr<Gpu> {
-    if (quantization != Quantization::kNone) {
-      return InvalidArgument(StrCat("--quantization ", Name(quantization),
-                                    " is for the CPU; use none, or --device cpu"));
-    }
-    if (spec.quantized) {
-      return InvalidArgument(
-          "the checkpoint is quantized, and those are served on the CPU; use --device cpu");
-    }
-    return open_gpu();
-  };
   if (option != "cpu") {
-    StatusOr<Gpu> gpu = open();
+    StatusOr<Gpu> gpu = open_gpu();
     if (gpu.ok()) {
       return std::unique_ptr<ComputeDevice>(
           std::make_unique<CudaGpu>(*std::move(gpu), context.threads()));

@@ -72,12 +72,12 @@ class ComputeDevice {
   virtual StatusOr<std::unique_ptr<Arena>> MakeArena(int32_t num_pages, int64_t page_bytes) = 0;
 };
 
-// That of `--device` ("auto", "cpu", "cuda"), for a model and `--quantization`. auto: the GPU if
+// That of `--device` ("auto", "cpu", "cuda"). auto: the GPU if
 // there is one that can be used, else the CPU, and why is logged. `open_gpu`: as OpenGpu.
 // InvalidArgument for another name, and for a GPU that cannot be used. The context must outlive it.
 StatusOr<std::unique_ptr<ComputeDevice>> ChooseDevice(
-    const std::string& option, const ModelSpec& spec, Quantization quantization,
-    kernels::CpuContext& context, const std::function<StatusOr<Gpu>()>& open_gpu);
+    const std::string& option, kernels::CpuContext& context,
+    const std::function<StatusOr<Gpu>()>& open_gpu);
 
 }  // namespace aril
 

@@ -142,16 +142,33 @@ TEST(ComputeDevice, AutoIsTheGpuIfThereIsOne) {
   const auto fallen_back = Create(options);
   ASSERT_TRUE(fallen_back.ok()) << fallen_back.status();
   EXPECT_THAT((*fallen_back)->Description(), Not(HasSubstr("emulator")));
-  options.open_gpu = OpenEmulated;
-  options.quantization = "int8";
-  const auto quantized = Create(options);
-  ASSERT_TRUE(quantized.ok()) << quantized.status();
-  EXPECT_THAT((*quantized)->Description(), Not(HasSubstr("emulator")));
-  const auto checkpoint = Create(QuantizedOptions("auto"));
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  EXPECT_THAT(
-      (*checkpoint)->Description(),
-      AllOf(Not(HasSubstr("emulator")), HasSubstr("with the checkpoint's quantized weights")));
+}
+
+TEST(ComputeDevice, AnEmulatedGpuHasQuantizedWeights) {
+  LocalRunnerOptions options = QuantizedOptions("cuda");
+  options.dtype = "float32";
+  const auto gpu = Create(options);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  EXPECT_THAT((*gpu)->Description(),
+              AllOf(HasSubstr("emulator"), HasSubstr("with the checkpoint's quantized weights")));
+  options.device = "cpu";
+  options.model_dir += "/dequantized";
+  const auto numbers = Create(options);
+  ASSERT_TRUE(numbers.ok()) << numbers.status();
+  EXPECT_EQ(Generate(**gpu, {{}, {}}), Generate(**numbers, {{}, {}}));
+}
+
+TEST(ComputeDevice, AnEmulatedGpuRoundsWeights) {
+  LocalRunnerOptions options = Options("auto");
+  for (const char* const quantization : {"int8", "int4"}) {
+    options.quantization = quantization;
+    const auto gpu = Create(options);
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    EXPECT_THAT(
+        (*gpu)->Description(),
+        AllOf(HasSubstr("emulator"), HasSubstr(std::string("with ") + quantization + " weights")));
+    EXPECT_EQ(Generate(**gpu, Mixes(7, 6, 3)).size(), 9U);
+  }
 }
 
 // A large GPU keeps a tenth for all else, a smaller one two gigabytes, a tiny one half.
@@ -161,8 +178,7 @@ TEST(ComputeDevice, LeavesMemoryBesideThePool) {
     ThreadPool threads(1);
     kernels::CpuContext context(threads, kernels::AvailableIsas().front());
     const auto spec = LoadModelSpec(kModel);
-    const auto device = ChooseDevice("cuda", *spec, Quantization::kNone, context,
-                                     [bytes] { return OpenEmulatedOf(bytes); });
+    const auto device = ChooseDevice("cuda", context, [bytes] { return OpenEmulatedOf(bytes); });
     return *(*device)->MemoryForPool(
         *Checkpoint::Open(kModel), *spec,
         {.layout = *ChooseKvLayout(*spec, DType::kF32), .max_rows = 16, .max_positions = 64});
@@ -189,12 +205,6 @@ TEST(ComputeDevice, RefusesWhatTheGpuCannotDo) {
   EXPECT_THAT(error_with([](auto& o) { o.open_gpu = OpenNone; }),
               AllOf(HasSubstr("--device cuda"), HasSubstr("the driver lists none")));
   EXPECT_THAT(error_with([](auto& o) { o.device = "rocm"; }), HasSubstr("auto, cpu or cuda"));
-  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int8"; }),
-              AllOf(HasSubstr("--quantization int8"), HasSubstr("--device cpu")));
-  EXPECT_THAT(error_with([](auto& o) { o.quantization = "int4"; }),
-              AllOf(HasSubstr("--quantization int4"), HasSubstr("--device cpu")));
-  EXPECT_THAT(error_with([](auto& o) { o.model_dir = QuantizedOptions("cuda").model_dir; }),
-              AllOf(HasSubstr("the checkpoint is quantized"), HasSubstr("--device cpu")));
   EXPECT_THAT(error_with([](auto& o) { o.pool_bytes = int64_t{1} << 30; }),
               AllOf(HasSubstr("--pool-bytes"), HasSubstr("the GPU has")));
   EXPECT_THAT(error_with([](auto& o) { o.max_num_batched_tokens = 65536; }),

@@ -80,9 +80,8 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   const ModelSpec& spec = runner->spec_;
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(options.model_dir, spec));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
-  ASSIGN_OR_RETURN(runner->device_,
-                   ChooseDevice(options.device, spec, runner->quantization_, runner->context_,
-                                options.open_gpu ? options.open_gpu : OpenGpu));
+  ASSIGN_OR_RETURN(runner->device_, ChooseDevice(options.device, runner->context_,
+                                                 options.open_gpu ? options.open_gpu : OpenGpu));
   RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));
   BackendOptions backend_options = {.quantization = runner->quantization_,
                                     .max_rows = options.max_num_batched_tokens,

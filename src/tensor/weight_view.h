@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "tensor/int4_view.h"
 #include "tensor/int8_view.h"
@@ -54,6 +55,19 @@ inline void CopyAsFloat(const WeightView& from, int64_t first, int64_t count, fl
 
 inline void CopyAsBF16(const WeightView& from, int64_t first, int64_t count, BF16* to) {
   std::visit([&](const auto& matrix) { CopyAsBF16(matrix, first, count, to); }, from);
+}
+
+// As CopyElements of a TensorView: what float32 does not hold exactly is rounded twice.
+inline void CopyElements(const WeightView& from, int64_t first, int64_t count, DType dtype,
+                         std::byte* to) {
+  if (const auto* const numbers = std::get_if<TensorView>(&from); numbers != nullptr) {
+    CopyElements(*numbers, first, count, dtype, to);
+    return;
+  }
+  std::vector<float> values(static_cast<size_t>(count));
+  CopyAsFloat(from, first, count, values.data());
+  CopyElements(TensorView{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {count}},
+               0, count, dtype, to);
 }
 
 }  // namespace aril
