@@ -41,6 +41,12 @@ StatusOr<std::vector<CudaKernelCase>> CudaGemmCases(kernels::CudaDevice& device,
                                                     const std::vector<int64_t>& rows,
                                                     size_t cold_bytes);
 
+// Products of BF16 with matrices of bytes, and of four bits in groups of 32.
+StatusOr<std::vector<CudaKernelCase>> CudaQuantizedCases(kernels::CudaDevice& device,
+                                                         const MatrixSize& size,
+                                                         const std::vector<int64_t>& rows,
+                                                         size_t cold_bytes);
+
 // Products of BF16 of the rows of each expert with its matrix, of that size: in one launch, and by
 // the library for one expert after the other, for which the host has to know who has which rows.
 // Rows choose experts evenly. Their bytes are those of the experts that some row goes to, x, and y.

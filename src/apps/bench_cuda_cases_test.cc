@@ -50,6 +50,15 @@ TEST_F(BenchCudaCases, ProductsAreRight) {
   EXPECT_EQ((*cases)[3].work.compared_to, 2u) << "the fastest, of as many rows";
 }
 
+TEST_F(BenchCudaCases, ProductsWithQuantizedWeightsAreRight) {
+  const MatrixSize size = LayerProducts(spec_)[0];
+  const auto cases = CudaQuantizedCases(*device_, size, {1, 40}, kColdBytes);
+  ExpectRight(cases);
+  ASSERT_EQ(cases->size(), 2u * 2);
+  EXPECT_EQ((*cases)[3].work.kernel, "gemm int4");
+  EXPECT_EQ((*cases)[3].work.bytes, static_cast<double>(size.in * size.out) * 19 / 32);
+}
+
 TEST_F(BenchCudaCases, ExpertsAreRight) {
   const auto gemm = kernels::MakeEmulatedGemm(*device_);
   const ModelSpec spec = *SpecOfShape("tiny-moe");

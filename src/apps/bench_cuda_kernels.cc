@@ -1,5 +1,7 @@
 #include "apps/bench_cuda_kernels.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -83,9 +85,17 @@ class CudaBench {
       return OkStatus();
     }
     for (const MatrixSize& size : LayerProducts(spec)) {
-      ASSIGN_OR_RETURN(const std::vector<CudaKernelCase> cases,
+      ASSIGN_OR_RETURN(std::vector<CudaKernelCase> cases,
                        CudaGemmCases(*device_, {.fastest = *fastest_, .invariant = *invariant_},
                                      size, options_.rows, options_.cold_bytes));
+      ASSIGN_OR_RETURN(std::vector<CudaKernelCase> quantized,
+                       CudaQuantizedCases(*device_, size, options_.rows, options_.cold_bytes));
+      for (CudaKernelCase& each : quantized) {
+        const auto same = std::ranges::find_if(
+            cases, [&](const CudaKernelCase& other) { return other.work.rows == each.work.rows; });
+        each.work.compared_to = static_cast<size_t>(same - cases.begin());
+      }
+      std::ranges::move(quantized, std::back_inserter(cases));
       RETURN_IF_ERROR(RunGroup(shape, cases));
     }
     return OkStatus();
