@@ -222,7 +222,8 @@ TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
         of_bytes.emplace_back(DenseView(numbers), WeightFormat::kInt8, 0);
       }
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_four_bits, call));
-      if (!has_order) ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_bytes, call));
+      if (has_order) continue;
+      ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_bytes, call));
     }
   }
 }
