@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "base/checked.h"
+#include "base/strings.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/weight_rows.h"
 
@@ -55,6 +55,24 @@ std::vector<int32_t> InputsOf(const std::vector<std::vector<WeightView>>& matric
   return in_order ? std::vector<int32_t>() : all;
 }
 
+// A matrix that is not there yet.
+DeviceMatrix Describe(const std::vector<WeightView>& parts) {
+  DeviceMatrix matrix;
+  for (const WeightView& part : parts) {
+    const Shape shape = ShapeOf(part);
+    matrix.n += shape.at(0);
+    matrix.k = shape.at(1);
+  }
+  return matrix;
+}
+
+// Of each of them.
+kernels::QuantizedLayout LayoutOf(kernels::WeightFormat format,
+                                  const std::vector<std::vector<WeightView>>& matrices) {
+  const DeviceMatrix each = Describe(matrices.front());
+  return kernels::MakeQuantizedLayout(format, each.n, each.k, GroupSizeOf(matrices));
+}
+
 class Uploader {
  public:
   Uploader(CudaDevice& device, DType dtype, Quantization quantization, ThreadPool& threads)
@@ -91,22 +109,12 @@ class Uploader {
   int64_t num_widened() const { return num_widened_; }
 
  private:
-  static DeviceMatrix Describe(const std::vector<WeightView>& parts) {
-    DeviceMatrix matrix;
-    for (const WeightView& part : parts) {
-      const Shape shape = ShapeOf(part);
-      matrix.n += shape.at(0);
-      matrix.k = shape.at(1);
-    }
-    return matrix;
-  }
   size_t RowBytes(int64_t elements) const { return static_cast<size_t>(elements) * SizeOf(dtype_); }
 
   StatusOr<DeviceMatrix> Quantized(kernels::WeightFormat format,
                                    const std::vector<std::vector<WeightView>>& matrices) {
     DeviceMatrix matrix = Describe(matrices.front());
-    const kernels::QuantizedLayout layout =
-        kernels::MakeQuantizedLayout(format, matrix.n, matrix.k, GroupSizeOf(matrices));
+    const kernels::QuantizedLayout layout = LayoutOf(format, matrices);
     const std::vector<int32_t> inputs =
         format == kernels::WeightFormat::kInt4 ? InputsOf(matrices) : std::vector<int32_t>();
     const auto each_bytes = static_cast<size_t>(layout.size_bytes());
@@ -135,8 +143,11 @@ class Uploader {
     constexpr size_t kCols = kernels::kQuantizedCols;
     const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
     const auto tile_bytes = static_cast<size_t>(layout.tile_bytes);
-    const auto at_once =
-        std::clamp<int64_t>(RowBytes(kStagingElements) / tile_bytes, 1, layout.tiles());
+    // As many as are no more than numbers would take, but some for each thread.
+    const auto at_once = std::min<int64_t>(
+        std::max<int64_t>(static_cast<int64_t>(RowBytes(kStagingElements) / tile_bytes),
+                          2 * threads_.num_threads()),
+        layout.tiles());
     RETURN_IF_ERROR(Reserve(static_cast<size_t>(at_once) * tile_bytes));
     for (int64_t first = 0; first < layout.tiles(); first += at_once) {
       const int64_t count = std::min(at_once, layout.tiles() - first);
@@ -219,40 +230,107 @@ kernels::QuantizedGemmArgs DeviceMatrix::quantized_args() const {
           .groups = static_cast<int32_t>(n / quantized->n)};
 }
 
-int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
-                          Quantization quantization) {
-  constexpr std::string_view kLayers = "model.layers.";
-  const auto bytes_of = [&](MatrixRole role, const WeightView& matrix) {
-    const Shape shape = ShapeOf(matrix);
-    const auto format = QuantizedFormatOf(role, {{matrix}}, quantization);
-    if (!format) return shape.at(0) * shape.at(1) * static_cast<int64_t>(SizeOf(dtype));
-    return kernels::MakeQuantizedLayout(*format, shape[0], shape[1], GroupSizeOf({{matrix}}))
-        .size_bytes();
-  };
-  const std::string router = Site::Router().Path() + ".weight";
-  int64_t bytes = 0;
-  const auto add = [&](std::string_view name, const WeightView& matrix) {
-    const bool is_head = name == "lm_head.weight";
-    if (is_head && spec.tie_word_embeddings) return;
-    const bool is_of_layer = name.starts_with(kLayers) && !name.ends_with(router);
-    bytes += bytes_of(is_of_layer ? MatrixRole::kLayer
-                      : is_head   ? MatrixRole::kLmHead
-                                  : MatrixRole::kRouter,
-                      matrix);
-  };
-  for (const auto& [name, matrix] : checkpoint.quantized()) add(name, matrix);
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (tensor.shape.size() == 2) {
-      add(name, tensor);
-    } else {
-      bytes += tensor.num_elements() * int64_t{sizeof(float)};
+namespace {
+
+// Of matrices of the same shape, one below the other.
+int64_t BytesOf(MatrixRole role, const std::vector<std::vector<WeightView>>& matrices, DType dtype,
+                Quantization quantization) {
+  const DeviceMatrix each = Describe(matrices.front());
+  const int64_t count = std::ssize(matrices);
+  const auto format = QuantizedFormatOf(role, matrices, quantization);
+  if (!format) return count * each.n * each.k * static_cast<int64_t>(SizeOf(dtype));
+  const bool has_order = *format == kernels::WeightFormat::kInt4;
+  const int64_t inputs = has_order ? std::ssize(InputsOf(matrices)) : 0;
+  return count * LayoutOf(*format, matrices).size_bytes() + inputs * int64_t{sizeof(int32_t)};
+}
+
+// The matrices of a checkpoint by what is multiplied together.
+class Measure {
+ public:
+  Measure(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
+          Quantization quantization)
+      : checkpoint_(checkpoint), spec_(spec), dtype_(dtype), quantization_(quantization) {}
+
+  void AddLayer(int64_t layer) {
+    const std::string prefix = StrCat("model.layers.", layer, ".");
+    for (const ProjectionGroup group : ProjectionGroupsOf(spec_)) {
+      Add(MatrixRole::kLayer,
+          {Parts(group, [&](Projection projection) { return prefix + Site(projection).Path(); })});
+    }
+    if (!spec_.experts) return;
+    const int64_t count = spec_.experts->count;
+    Add(MatrixRole::kRouter, {{{prefix + Site::Router().Path(), count, spec_.hidden_size}}});
+    for (const ProjectionGroup group : {ProjectionGroup::kGateUp, ProjectionGroup::kDown}) {
+      std::vector<std::vector<Part>> experts;
+      for (int64_t expert = 0; expert < count; ++expert) {
+        experts.push_back(Parts(group, [&](Projection projection) {
+          return prefix + Site::OfExpert(expert, projection).Path();
+        }));
+      }
+      Add(MatrixRole::kLayer, experts);
     }
   }
-  const auto embedding = checkpoint.tensors().find("model.embed_tokens.weight");
-  const bool has_head_of_embedding =
-      spec.tie_word_embeddings && embedding != checkpoint.tensors().end() &&
-      QuantizedFormatOf(MatrixRole::kLmHead, {{embedding->second}}, quantization);
-  if (has_head_of_embedding) bytes += bytes_of(MatrixRole::kLmHead, embedding->second);
+  void AddOuter() {
+    const Part embedding = {"model.embed_tokens", spec_.vocab_size, spec_.hidden_size};
+    Add(MatrixRole::kRouter, {{embedding}});
+    if (!spec_.tie_word_embeddings) {
+      Add(MatrixRole::kLmHead, {{{"lm_head", spec_.vocab_size, spec_.hidden_size}}});
+      return;
+    }
+    const int64_t before = bytes_;
+    const bool is_embedding = !Add(MatrixRole::kLmHead, {{embedding}});
+    if (is_embedding) bytes_ = before;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Part {
+    std::string name;
+    int64_t out, in;
+  };
+
+  template <typename NameOf>
+  std::vector<Part> Parts(ProjectionGroup group, const NameOf& name_of) const {
+    std::vector<Part> parts;
+    for (const Projection projection : ProjectionsOf(group)) {
+      parts.push_back(
+          {name_of(projection), spec_.OutFeatures(projection), InFeatures(spec_, group)});
+    }
+    return parts;
+  }
+  // Whether it is in four bits or bytes. What is not as it must be is for loading to say.
+  bool Add(MatrixRole role, const std::vector<std::vector<Part>>& matrices) {
+    std::vector<std::vector<WeightView>> views;
+    for (const std::vector<Part>& parts : matrices) {
+      views.emplace_back();
+      for (const Part& part : parts) {
+        auto view = checkpoint_.GetMatrix(part.name + ".weight", {part.out, part.in});
+        if (!view.ok()) return false;
+        views.back().push_back(*std::move(view));
+      }
+    }
+    bytes_ += BytesOf(role, views, dtype_, quantization_);
+    return QuantizedFormatOf(role, views, quantization_).has_value();
+  }
+
+  const Checkpoint& checkpoint_;
+  const ModelSpec& spec_;
+  DType dtype_;
+  Quantization quantization_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
+                          Quantization quantization) {
+  Measure measure(checkpoint, spec, dtype, quantization);
+  measure.AddOuter();
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) measure.AddLayer(layer);
+  int64_t bytes = measure.bytes();
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (tensor.shape.size() == 1) bytes += tensor.num_elements() * int64_t{sizeof(float)};
+  }
   return bytes;
 }
 

@@ -54,7 +54,7 @@ StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec
                                           Quantization quantization, kernels::CudaDevice& device,
                                           ThreadPool& threads, const LoadProgress& progress);
 
-// About what they take there: more, if quantized matrices must be kept in `dtype`.
+// What they take there. What a checkpoint lacks is nothing.
 int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, DType dtype,
                           Quantization quantization);
 

@@ -18,10 +18,9 @@ void ExpectBytesAsSaid(const Golden& golden, DType dtype, Quantization quantizat
   const DeviceWeights weights = Value(LoadDeviceWeights(std::move(checkpoint), golden.spec, dtype,
                                                         quantization, *device, threads, nullptr));
   const auto taken = static_cast<double>(before - Value(device->FreeBytes()));
-  // What is said fills the tiles of each projection up, where those of a product share tiles: of
-  // matrices as small as these that is a part of them. What must be kept in the model's dtype, of
-  // which the goldens have a matrix or two, is not foreseen.
-  EXPECT_NEAR(taken / said, 1, 0.15) << golden.name << ' ' << dtype << ' ' << Name(quantization);
+  // Biases of zeros, as AutoGPTQ wrote them, are counted and left out: in models as small as these
+  // that is some hundredths.
+  EXPECT_NEAR(taken / said, 1, 0.05) << golden.name << ' ' << dtype << ' ' << Name(quantization);
 }
 
 TEST(DeviceWeights, TakeWhatIsSaidOfThem) {
@@ -32,7 +31,9 @@ TEST(DeviceWeights, TakeWhatIsSaidOfThem) {
     }
   }
   for (const Golden& golden : QuantizedGoldens()) {
-    ExpectBytesAsSaid(golden, DType::kBF16, Quantization::kNone);
+    for (const auto quantization : {Quantization::kNone, Quantization::kInt4}) {
+      ExpectBytesAsSaid(golden, DType::kBF16, quantization);
+    }
   }
 }
 

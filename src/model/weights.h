@@ -81,7 +81,7 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
                                                   const MatrixMaker<Matrix>& make,
                                                   const StackMaker<Stack>& make_stack);
 
-// How many bits the weights of the layers have, of matrices on the CPU.
+// How many bits the weights of the layers have that a checkpoint has as numbers.
 enum class Quantization { kNone, kInt8, kInt4 };
 
 // "none", "int8", "int4".

@@ -589,6 +589,7 @@ template <typename T, typename W>
 ARIL_DEVICE void MultiplyWith(const QuantizedGemmArgs& args, const Tile& tile, std::byte* shared) {
   auto* const floats = reinterpret_cast<float*>(shared);
   const int rows = RowsOf(args, tile.group);
+  TrapUnless(rows <= args.rows, "a group of more rows than the launch has memory for");
   if (rows <= 8) {
     MultiplyFew<T, W, 1>(args, tile, floats);
   } else if (rows <= kFewRows) {
@@ -624,6 +625,7 @@ QuantizedGemmKernel(ARIL_PARAMETER QuantizedGemmArgs args) {
   }
 }
 
+static_assert(kStageVectors<Int8> >= kStageVectors<Int4>);
 // Sums of slices, or of threads, are as many.
 constexpr size_t kSumsBytes = sizeof(float) * kManySums * kThreads;
 static_assert(kSlices * kWarpSize == kThreads);
@@ -631,11 +633,12 @@ static_assert(kSlices * kWarpSize == kThreads);
 size_t SharedBytes(DType dtype, const QuantizedGemmArgs& args) {
   const auto groups = static_cast<size_t>((args.groups + 3) / 4 * 4);
   const size_t counts = sizeof(int) * (kThreads + groups);
+  constexpr size_t kMostCounts = sizeof(int) * (kThreads + kQuantizedGemmMaxGroups);
   if (dtype == DType::kF32) return counts;
   if (args.rows <= kFewRows) return counts + kSumsBytes;
-  const int vectors =
-      args.layout.format == WeightFormat::kInt4 ? kStageVectors<Int4> : kStageVectors<Int8>;
-  return counts + kSumsBytes + sizeof(Vector16) * kStages * static_cast<size_t>(vectors);
+  // Always as many: what a launch asks for is all that the kernel may have until the next one, and
+  // graphs have launches of several layouts.
+  return kMostCounts + kSumsBytes + sizeof(Vector16) * kStages * size_t{kStageVectors<Int8>};
 }
 
 }  // namespace

@@ -169,8 +169,12 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
     int64_t n, k, group_size;
   };
   for (const TestDType dtype : kDTypes) {
-    for (const auto& [n, k, group_size] :
-         {Case{8, 24, 32}, {40, 64, 64}, {104, 360, 32}, {72, 640, 128}, {32, 320, 320}}) {
+    for (const auto& [n, k, group_size] : {Case{8, 24, 32},
+                                           {40, 64, 64},
+                                           {104, 360, 32},
+                                           {72, 640, 128},
+                                           {32, 320, 320},
+                                           {8, 2624, 128}}) {
       for (const int64_t rows : {1, 9, 33, 130}) {
         const TestMatrix x = RandomInput(rows, k, dtype, random);
         Call call;
@@ -235,7 +239,7 @@ TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
   for (const TestDType dtype : kDTypes) {
     // Fewer chunks than slices, slices that end within a group, and groups that end within a slice.
     for (const auto& [k, group_size] :
-         {std::pair<int64_t, int64_t>{96, 96}, {672, 128}, {416, 32}}) {
+         {std::pair<int64_t, int64_t>{96, 96}, {2624, 128}, {416, 32}}) {
       const TestMatrix x = RandomInput(kRows, k, dtype, random);
       const RandomInt4 int4(Int4View::Layout::kGptq, kCols, k, group_size, DType::kF16, random);
       const TestMatrix numbers(DType::kF32, kCols, k, 1.0, random, 0);

@@ -1,4 +1,4 @@
-// How the weights of a matrix are kept for products on the CPU.
+// How the weights of a matrix are kept for products.
 
 #ifndef ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
 #define ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
@@ -27,8 +27,8 @@ WeightFormat FormatOf(DType dtype);
 // Of a large matrix: what lies beside each row is not counted.
 double BytesPerWeight(WeightFormat format);
 
-// Whether rows of x are rounded to bytes when they are multiplied, and may be F32 or BF16; else x
-// has the type of W.
+// Of bytes or four bits: on the CPU rows of x are rounded to bytes when they are multiplied, and
+// may be F32 or BF16; else x has the type of W.
 bool RoundsActivations(WeightFormat format);
 
 }  // namespace aril::kernels
