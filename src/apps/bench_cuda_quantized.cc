@@ -91,28 +91,9 @@ class QuantizedCalls {
     const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
     tile_ = Buffer(static_cast<size_t>(layout_.tile_bytes));
     kernels::WriteQuantizedTile(layout_, rows, {}, tile_.data());
-    for (const kernels::WeightRow& row : rows) values_.push_back(ValuesOf(row));
-  }
-
-  // What a row stands for.
-  std::vector<double> ValuesOf(const kernels::WeightRow& row) const {
-    const auto k = static_cast<size_t>(layout_.k);
-    std::vector<double> values;
-    if (layout_.format == WeightFormat::kInt8) {
-      std::vector<int8_t> levels(k);
-      const float scale = kernels::Int8Scale(row);
-      kernels::CopyAsInt8(row, scale, 0, layout_.k, levels.data());
-      for (const int8_t level : levels) values.push_back(double{scale} * level);
-      return values;
+    for (const kernels::WeightRow& row : rows) {
+      values_.push_back(kernels::ValuesIn(layout_.format, row, {}));
     }
-    std::vector<kernels::Int4Group> groups(static_cast<size_t>(layout_.chunks));
-    const float scale = kernels::ToInt4(row, {}, groups);
-    for (size_t i = 0; i < k; ++i) {
-      const kernels::Int4Group& group = groups[i / kernels::kInt4GroupSize];
-      const int level = group.q[i % kernels::kInt4GroupSize] - group.zero;
-      values.push_back(double{scale} * ToFloat(group.factor) * level);
-    }
-    return values;
   }
 
   CudaDevice& device_;

@@ -252,59 +252,41 @@ class Measure {
       : checkpoint_(checkpoint), spec_(spec), dtype_(dtype), quantization_(quantization) {}
 
   void AddLayer(int64_t layer) {
-    const std::string prefix = StrCat("model.layers.", layer, ".");
     for (const ProjectionGroup group : ProjectionGroupsOf(spec_)) {
-      Add(MatrixRole::kLayer,
-          {Parts(group, [&](Projection projection) { return prefix + Site(projection).Path(); })});
+      Add(MatrixRole::kLayer, {PartsOf(spec_, layer, group)}, InFeatures(spec_, group));
     }
     if (!spec_.experts) return;
-    const int64_t count = spec_.experts->count;
-    Add(MatrixRole::kRouter, {{{prefix + Site::Router().Path(), count, spec_.hidden_size}}});
+    Add(MatrixRole::kRouter, {{RouterOf(spec_, layer)}}, spec_.hidden_size);
     for (const ProjectionGroup group : {ProjectionGroup::kGateUp, ProjectionGroup::kDown}) {
-      std::vector<std::vector<Part>> experts;
-      for (int64_t expert = 0; expert < count; ++expert) {
-        experts.push_back(Parts(group, [&](Projection projection) {
-          return prefix + Site::OfExpert(expert, projection).Path();
-        }));
+      std::vector<std::vector<MatrixPart>> experts;
+      for (int64_t expert = 0; expert < spec_.experts->count; ++expert) {
+        experts.push_back(PartsOfExpert(spec_, layer, expert, group));
       }
-      Add(MatrixRole::kLayer, experts);
+      Add(MatrixRole::kLayer, experts, InFeatures(spec_, group));
     }
   }
   void AddOuter() {
-    const Part embedding = {"model.embed_tokens", spec_.vocab_size, spec_.hidden_size};
-    Add(MatrixRole::kRouter, {{embedding}});
+    const MatrixPart embedding = {"model.embed_tokens", spec_.vocab_size};
+    // As it is, like a router.
+    Add(MatrixRole::kRouter, {{embedding}}, spec_.hidden_size);
     if (!spec_.tie_word_embeddings) {
-      Add(MatrixRole::kLmHead, {{{"lm_head", spec_.vocab_size, spec_.hidden_size}}});
+      Add(MatrixRole::kLmHead, {{{"lm_head", spec_.vocab_size}}}, spec_.hidden_size);
       return;
     }
     const int64_t before = bytes_;
-    const bool is_embedding = !Add(MatrixRole::kLmHead, {{embedding}});
+    const bool is_embedding = !Add(MatrixRole::kLmHead, {{embedding}}, spec_.hidden_size);
     if (is_embedding) bytes_ = before;
   }
   int64_t bytes() const { return bytes_; }
 
  private:
-  struct Part {
-    std::string name;
-    int64_t out, in;
-  };
-
-  template <typename NameOf>
-  std::vector<Part> Parts(ProjectionGroup group, const NameOf& name_of) const {
-    std::vector<Part> parts;
-    for (const Projection projection : ProjectionsOf(group)) {
-      parts.push_back(
-          {name_of(projection), spec_.OutFeatures(projection), InFeatures(spec_, group)});
-    }
-    return parts;
-  }
   // Whether it is in four bits or bytes. What is not as it must be is for loading to say.
-  bool Add(MatrixRole role, const std::vector<std::vector<Part>>& matrices) {
+  bool Add(MatrixRole role, const std::vector<std::vector<MatrixPart>>& matrices, int64_t in) {
     std::vector<std::vector<WeightView>> views;
-    for (const std::vector<Part>& parts : matrices) {
+    for (const std::vector<MatrixPart>& parts : matrices) {
       views.emplace_back();
-      for (const Part& part : parts) {
-        auto view = checkpoint_.GetMatrix(part.name + ".weight", {part.out, part.in});
+      for (const MatrixPart& part : parts) {
+        auto view = checkpoint_.GetMatrix(part.module + ".weight", {part.out, in});
         if (!view.ok()) return false;
         views.back().push_back(*std::move(view));
       }

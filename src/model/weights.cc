@@ -27,6 +27,8 @@ constexpr size_t kMaxShownName = 120;
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kLmHead = "lm_head.weight";
 
+std::string LayerPrefix(int64_t layer) { return StrCat("model.layers.", layer, "."); }
+
 bool HaveEqualBytes(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          std::memcmp(a.data, b.data, a.size_bytes()) == 0;
@@ -88,24 +90,19 @@ class Loader {
     return weight;
   }
 
-  struct Part {
-    std::string name;
-    int64_t out;
-  };
-
   // Matrices [out_i, in].
-  StatusOr<std::vector<WeightView>> Matrices(const std::vector<Part>& parts, int64_t in) {
+  StatusOr<std::vector<WeightView>> Matrices(const std::vector<MatrixPart>& parts, int64_t in) {
     std::vector<WeightView> views;
-    for (const Part& part : parts) {
-      ASSIGN_OR_RETURN(views.emplace_back(), TakeMatrix(part.name + ".weight", {part.out, in}));
+    for (const MatrixPart& part : parts) {
+      ASSIGN_OR_RETURN(views.emplace_back(), TakeMatrix(part.module + ".weight", {part.out, in}));
     }
     return views;
   }
 
-  StatusOr<std::vector<float>> Bias(const std::vector<Part>& parts) {
+  StatusOr<std::vector<float>> Bias(const std::vector<MatrixPart>& parts) {
     std::vector<float> bias;
-    for (const Part& part : parts) {
-      ASSIGN_OR_RETURN(const std::vector<float> values, Vector(part.name + ".bias", part.out));
+    for (const MatrixPart& part : parts) {
+      ASSIGN_OR_RETURN(const std::vector<float> values, Vector(part.module + ".bias", part.out));
       bias.insert(bias.end(), values.begin(), values.end());
     }
     return bias;
@@ -215,33 +212,20 @@ Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefi
   return OkStatus();
 }
 
-// The projections of a group, by their names.
-template <typename NameOf>
-std::vector<Loader::Part> PartsOf(const ModelSpec& spec, ProjectionGroup group,
-                                  const NameOf& name_of) {
-  std::vector<Loader::Part> parts;
-  for (const Projection projection : ProjectionsOf(group)) {
-    parts.push_back({name_of(projection), spec.OutFeatures(projection)});
-  }
-  return parts;
-}
-
 template <typename Matrix, typename Stack>
-Status TakeExperts(Loader& loader, const ModelSpec& spec, const std::string& prefix,
+Status TakeExperts(Loader& loader, const ModelSpec& spec, int64_t layer,
                    const MatrixMaker<Matrix>& make, const StackMaker<Stack>& make_stack,
                    LayerWeights<Matrix, Stack>& weights) {
-  const int64_t count = spec.experts->count;
   ASSIGN_OR_RETURN(const std::vector<WeightView> router,
-                   loader.Matrices({{prefix + Site::Router().Path(), count}}, spec.hidden_size));
+                   loader.Matrices({RouterOf(spec, layer)}, spec.hidden_size));
   ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
   for (const auto& [group, stack] : {std::pair(ProjectionGroup::kGateUp, &weights.experts.gate_up),
                                      {ProjectionGroup::kDown, &weights.experts.down}}) {
     std::vector<std::vector<WeightView>> experts;
-    for (int64_t expert = 0; expert < count; ++expert) {
-      const auto parts = PartsOf(spec, group, [&](Projection projection) {
-        return prefix + Site::OfExpert(expert, projection).Path();
-      });
-      ASSIGN_OR_RETURN(experts.emplace_back(), loader.Matrices(parts, InFeatures(spec, group)));
+    for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
+      ASSIGN_OR_RETURN(
+          experts.emplace_back(),
+          loader.Matrices(PartsOfExpert(spec, layer, expert, group), InFeatures(spec, group)));
     }
     ASSIGN_OR_RETURN(*stack, make_stack(experts));
   }
@@ -252,12 +236,11 @@ template <typename Matrix, typename Stack>
 StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec& spec,
                                                 int64_t layer, const MatrixMaker<Matrix>& make,
                                                 const StackMaker<Stack>& make_stack) {
-  const std::string prefix = StrCat("model.layers.", layer, ".");
+  const std::string prefix = LayerPrefix(layer);
   LayerWeights<Matrix, Stack> weights;
   RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
   for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
-    const auto parts = PartsOf(
-        spec, group, [&](Projection projection) { return prefix + Site(projection).Path(); });
+    const std::vector<MatrixPart> parts = PartsOf(spec, layer, group);
     ASSIGN_OR_RETURN(const std::vector<WeightView> matrices,
                      loader.Matrices(parts, InFeatures(spec, group)));
     ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
@@ -266,12 +249,34 @@ StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec&
     }
   }
   if (spec.experts) {
-    RETURN_IF_ERROR(TakeExperts(loader, spec, prefix, make, make_stack, weights));
+    RETURN_IF_ERROR(TakeExperts(loader, spec, layer, make, make_stack, weights));
   }
   return weights;
 }
 
 }  // namespace
+
+std::vector<MatrixPart> PartsOf(const ModelSpec& spec, int64_t layer, ProjectionGroup group) {
+  std::vector<MatrixPart> parts;
+  for (const Projection projection : ProjectionsOf(group)) {
+    parts.push_back({LayerPrefix(layer) + Site(projection).Path(), spec.OutFeatures(projection)});
+  }
+  return parts;
+}
+
+std::vector<MatrixPart> PartsOfExpert(const ModelSpec& spec, int64_t layer, int64_t expert,
+                                      ProjectionGroup group) {
+  std::vector<MatrixPart> parts;
+  for (const Projection projection : ProjectionsOf(group)) {
+    parts.push_back({LayerPrefix(layer) + Site::OfExpert(expert, projection).Path(),
+                     spec.OutFeatures(projection)});
+  }
+  return parts;
+}
+
+MatrixPart RouterOf(const ModelSpec& spec, int64_t layer) {
+  return {LayerPrefix(layer) + Site::Router().Path(), spec.experts->count};
+}
 
 template <typename Matrix, typename Stack>
 StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,

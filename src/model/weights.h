@@ -59,6 +59,17 @@ struct ModelWeights {
   Matrix lm_head;                 // [vocab, hidden]
 };
 
+// A matrix [out, in] of a checkpoint, by its module.
+struct MatrixPart {
+  std::string module;
+  int64_t out;
+};
+// The projections of a group of a layer, or of one of its experts; and its router.
+std::vector<MatrixPart> PartsOf(const ModelSpec& spec, int64_t layer, ProjectionGroup group);
+std::vector<MatrixPart> PartsOfExpert(const ModelSpec& spec, int64_t layer, int64_t expert,
+                                      ProjectionGroup group);
+MatrixPart RouterOf(const ModelSpec& spec, int64_t layer);
+
 // Told how many of all bytes are done, from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t total_bytes)>;
 

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/groups.h"
+#include "kernels/gemm/stage_cuda.h"
 #include "kernels/lora/shrink_tile_cuda.h"
 
 namespace aril::kernels::ARIL_CUDA_TARGET {
@@ -18,7 +19,8 @@ namespace {
 constexpr int kCols = 64;   // of a block
 constexpr int kRows = 128;  // likewise, at most
 constexpr int kDepth = 64;  // of a stage: elements of k
-constexpr int kUnits = kDepth / 8;
+constexpr int kUnits = kStageUnits;
+static_assert(kDepth == 8 * kStageUnits);
 constexpr int kStages = 3;
 // Of a stage in shared memory: rows of 64 elements, first the columns', then the rows'.
 constexpr int kStageVectors = (kCols + kRows) * kUnits;
@@ -65,10 +67,6 @@ ARIL_DEVICE Tile TileAt(const GroupedGemmArgs& args, const PieceOfGroup& rows, i
   return {rows.group, args.first_rows[rows.group] + before, num_rows, first_col,
           num_cols < kCols ? num_cols : kCols};
 }
-
-// Where a stage has unit `unit` of a row: such that no two of the eight lanes that read at once,
-// four units of two rows, share a bank.
-ARIL_DEVICE int VectorAt(int row, int unit) { return row * kUnits + (unit ^ (row & 1) << 2); }
 
 // What a thread copies of a tile: one unit of some columns and rows.
 struct Copier {

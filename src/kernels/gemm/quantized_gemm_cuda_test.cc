@@ -38,21 +38,11 @@ struct Matrix {
 
   // Of a row, in the order of the columns of x.
   std::vector<double> ValuesOf(const WeightRow& row) const {
-    const auto k = static_cast<size_t>(layout.k);
-    std::vector<double> of_inputs;
-    if (layout.format == WeightFormat::kInt4) {
-      std::vector<Int4Group> groups(static_cast<size_t>(layout.chunks));
-      const float scale = ToInt4(row, inputs, groups);
-      of_inputs = Int4Row(scale, groups, k).Values();
-    } else {
-      std::vector<int8_t> levels(k);
-      const float scale = Int8Scale(row);
-      CopyAsInt8(row, scale, 0, layout.k, levels.data());
-      for (const int8_t level : levels) of_inputs.push_back(double{scale} * level);
-    }
+    std::vector<double> of_inputs = ValuesIn(layout.format, row, inputs);
     if (inputs.empty()) return of_inputs;
-    std::vector<double> in_order(k);
-    for (size_t i = 0; i < k; ++i) in_order[static_cast<size_t>(inputs[i])] = of_inputs[i];
+    std::vector<double> in_order(of_inputs.size());
+    for (size_t i = 0; i < of_inputs.size(); ++i)
+      in_order[static_cast<size_t>(inputs[i])] = of_inputs[i];
     return in_order;
   }
 
@@ -243,7 +233,11 @@ TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
       const TestMatrix x = RandomInput(kRows, k, dtype, random);
       const RandomInt4 int4(Int4View::Layout::kGptq, kCols, k, group_size, DType::kF16, random);
       const TestMatrix numbers(DType::kF32, kCols, k, 1.0, random, 0);
+      Int4View in_other_order = int4.view();
+      const std::vector<int32_t> order = RandomOrder(k, group_size, random);
+      in_other_order.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {k}};
       for (const Matrix& matrix : {Matrix(int4.view(), WeightFormat::kInt4, group_size),
+                                   Matrix(in_other_order, WeightFormat::kInt4, group_size),
                                    Matrix(DenseView(numbers), WeightFormat::kInt8, 0)}) {
         const std::vector<float> all = Product(*devices()[0], x, dtype, {matrix}, {});
         const std::vector<Matrix> four(4, matrix);

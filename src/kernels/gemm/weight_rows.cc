@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace aril::kernels {
 namespace {
@@ -62,6 +63,28 @@ void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count,
       to[done + i] = static_cast<int8_t>(std::clamp(q, -kLargestByte, kLargestByte));
     }
   }
+}
+
+std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
+                             std::span<const int32_t> inputs) {
+  const auto k = static_cast<size_t>(ShapeOf(*row.part).at(1));
+  std::vector<double> values;
+  if (format == WeightFormat::kInt8) {
+    std::vector<int8_t> levels(k);
+    const float scale = Int8Scale(row);
+    CopyAsInt8(row, scale, 0, std::ssize(levels), levels.data());
+    for (const int8_t level : levels) values.push_back(double{scale} * level);
+    return values;
+  }
+  CHECK(format == WeightFormat::kInt4);
+  constexpr auto kGroup = static_cast<size_t>(kInt4GroupSize);
+  std::vector<Int4Group> groups(CeilDiv(k, kGroup));
+  const float scale = ToInt4(row, inputs, groups);
+  for (size_t i = 0; i < k; ++i) {
+    const Int4Group& group = groups[i / kGroup];
+    values.push_back(double{scale} * ToFloat(group.factor) * (group.q[i % kGroup] - group.zero));
+  }
+  return values;
 }
 
 }  // namespace aril::kernels

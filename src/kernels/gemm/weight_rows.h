@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/gemm/int4_weights.h"
+#include "kernels/gemm/weight_format.h"
 #include "tensor/weight_view.h"
 
 namespace aril::kernels {
@@ -29,6 +30,11 @@ float ToInt4(const WeightRow& row, std::span<const int32_t> inputs, std::span<In
 float Int8Scale(const WeightRow& row);
 // Elements [first, first + count): the bytes that it has, or rounded to nearest, from −127 to 127.
 void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count, int8_t* to);
+
+// What a row stands for in kInt4 (groups of 32) or kInt8: of each of `inputs`, or of k in order.
+// For who compares products with their definition.
+std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
+                             std::span<const int32_t> inputs);
 
 }  // namespace aril::kernels
 

@@ -1,0 +1,175 @@
+// A warp's products with quantized weights: chunks of W in registers, as elements that tensor cores
+// multiply, and sums of a slice of k. Only .cu files include this.
+
+#ifndef ARIL_KERNELS_GEMM_QUANTIZED_SUMS_CUDA_H_
+#define ARIL_KERNELS_GEMM_QUANTIZED_SUMS_CUDA_H_
+
+#include "kernels/cuda/elements.h"
+#include "kernels/gemm/quantized_layout.h"
+
+namespace aril::kernels::ARIL_CUDA_TARGET {
+
+constexpr int kSlices = 8;  // of k
+
+// Of a warp: 32 outputs, which are a tile of W, and up to 32 rows.
+constexpr int kColOperands = 2;
+constexpr int kMaxSlots = 4;  // instructions of 8 rows
+template <int kSlots>
+using WarpSums = float[kColOperands][kSlots][4];
+template <int kSlots>
+constexpr int kSumsOfLane = kColOperands* kSlots * 4;
+
+template <int kSlots>
+ARIL_DEVICE float& SumAt(WarpSums<kSlots>& sums, int i) {
+  return sums[i / 4 / kSlots][i / 4 % kSlots][i % 4];
+}
+
+// What lies in a warp's sums where: outputs and rows of its tile.
+ARIL_DEVICE int ColOf(int operand, int i) {
+  return operand * 16 + ThreadIdx() % kWarpSize / 4 + i / 2 * 8;
+}
+ARIL_DEVICE int RowInSlot(int i) { return ThreadIdx() % 4 * 2 + i % 2; }
+
+struct Int4Chunk {
+  static constexpr int kChunkVectors = kWarpSize;  // of 16 bytes
+  Vector16 words;
+
+  // `chunk`: its first vector, in shared or in global memory.
+  ARIL_DEVICE static Int4Chunk FromShared(const Vector16* chunk) {
+    return {chunk[ThreadIdx() % kWarpSize]};
+  }
+  ARIL_DEVICE static Int4Chunk FromGlobal(const Vector16* chunk) {
+    return {LoadWeights16(chunk + ThreadIdx() % kWarpSize)};
+  }
+  // Eight elements of the lane's output `i`: levels less their zero point. Both are below 16, so
+  // that beside T's first power of two whose unit is one they are the last bits of a number.
+  template <typename T>
+  ARIL_DEVICE Vector16 Elements(int i, uint32_t zeros) const {
+    const uint32_t zero = zeros >> 8 * i & 0xFF;
+    const uint32_t minus = (T::kUnitPower | zero | zero << 16) ^ 0x80008000u;
+    Vector16 elements;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t levels = words.words[i] >> 4 * pair & 0x000F000Fu;
+      elements.words[pair] = T::AddPairs(levels | T::kUnitPower, minus);
+    }
+    return elements;
+  }
+};
+
+struct Int8Chunk {
+  static constexpr int kChunkVectors = 2 * kWarpSize;
+  Vector16 halves[2];
+
+  ARIL_DEVICE static Int8Chunk FromShared(const Vector16* chunk) {
+    const int lane = ThreadIdx() % kWarpSize;
+    return {{chunk[lane], chunk[kWarpSize + lane]}};
+  }
+  ARIL_DEVICE static Int8Chunk FromGlobal(const Vector16* chunk) {
+    const int lane = ThreadIdx() % kWarpSize;
+    return {{LoadWeights16(chunk + lane), LoadWeights16(chunk + kWarpSize + lane)}};
+  }
+  // The same by way of fp32, where a byte is the end of 2^23.
+  template <typename T>
+  ARIL_DEVICE Vector16 Elements(int i, uint32_t) const {
+    const auto level = [](uint32_t byte) {
+      return BitCast<float>(0x4B000000u | byte) - static_cast<float>((1 << 23) + 128);
+    };
+    Vector16 elements;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t bytes = halves[i / 2].words[i % 2 * 2 + pair / 2] >> pair % 2 * 16;
+      elements.words[pair] = T::Pack(level(bytes & 0xFF), level(bytes >> 8 & 0xFF));
+    }
+    return elements;
+  }
+};
+
+ARIL_DEVICE int FirstChunk(const QuantizedLayout& layout, int slice) {
+  return static_cast<int>(static_cast<int64_t>(layout.chunks) * slice / kSlices);
+}
+
+// A warp's sums of a slice, of products with one tile of W.
+template <typename W, int kSlots>
+struct SliceSums;
+
+template <int kSlots>
+struct SliceSums<Int8Chunk, kSlots> {
+  WarpSums<kSlots> slice = {};
+
+  ARIL_DEVICE SliceSums(const QuantizedLayout&, const std::byte*) {}
+  ARIL_DEVICE void Begin(int) {}
+  ARIL_DEVICE uint32_t zeros() const { return 0; }
+  ARIL_DEVICE WarpSums<kSlots>& sums() { return slice; }
+  ARIL_DEVICE void EndChunk(int, bool) {}
+};
+
+template <int kSlots>
+struct SliceSums<Int4Chunk, kSlots> {
+  WarpSums<kSlots> slice = {};
+  WarpSums<kSlots> group = {};
+  const std::byte* tile;
+  const QuantizedLayout& layout;
+  int index = 0, end = 0;  // the group, and the chunk behind its last one
+  uint32_t group_zeros = 0;
+  uint64_t factors = 0;
+
+  ARIL_DEVICE SliceSums(const QuantizedLayout& of, const std::byte* at) : tile(at), layout(of) {}
+  ARIL_DEVICE void Begin(int chunk) {
+    index = chunk / layout.group_chunks;
+    Load();
+  }
+  ARIL_DEVICE void Load() {
+    end = (index + 1) * layout.group_chunks;
+    if (index * layout.group_chunks >= layout.chunks) return;
+    const int place = index * 8 + ThreadIdx() % kWarpSize / 4;
+    group_zeros = reinterpret_cast<const uint32_t*>(tile + layout.zeros_offset)[place];
+    factors = reinterpret_cast<const uint64_t*>(tile + layout.factors_offset)[place];
+  }
+  ARIL_DEVICE uint32_t zeros() const { return group_zeros; }
+  ARIL_DEVICE WarpSums<kSlots>& sums() { return group; }
+  // Of the chunk that was multiplied last.
+  ARIL_DEVICE void EndChunk(int chunk, bool ends_slice) {
+    if (chunk + 1 < end && !ends_slice) return;
+#pragma unroll
+    for (int c = 0; c < kColOperands; ++c) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int output = 2 * c + i / 2;
+        const float factor = F16ToFloat(static_cast<uint16_t>(factors >> 16 * output));
+#pragma unroll
+        for (int slot = 0; slot < kSlots; ++slot) {
+          slice[c][slot][i] = MultiplyAdd(factor, group[c][slot][i], slice[c][slot][i]);
+          group[c][slot][i] = 0;
+        }
+      }
+    }
+    if (chunk + 1 < end) return;
+    ++index;
+    Load();
+  }
+};
+
+// A chunk's products. `x_of(slot)`: 16 bytes of the lane's row of x.
+template <typename T, typename W, int kSlots, typename XOf>
+ARIL_DEVICE void MultiplyChunk(const W& w, const XOf& x_of, int num_slots,
+                               SliceSums<W, kSlots>& sums) {
+  Vector16 elements[2 * kColOperands];
+#pragma unroll
+  for (int i = 0; i < 2 * kColOperands; ++i) {
+    elements[i] = w.template Elements<T>(i, sums.zeros());
+  }
+#pragma unroll
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (slot >= num_slots) break;
+    const Vector16 x = x_of(slot);
+#pragma unroll
+    for (int c = 0; c < kColOperands; ++c) {
+      TwoInstructions<T>(elements[2 * c], elements[2 * c + 1], x, sums.sums()[c][slot]);
+    }
+  }
+}
+
+}  // namespace aril::kernels::ARIL_CUDA_TARGET
+
+#endif  // ARIL_KERNELS_GEMM_QUANTIZED_SUMS_CUDA_H_
