@@ -1,10 +1,11 @@
-// TakeInt4Matrices and TakeInt8Matrices on any tensors: what they accept can be read to the last
-// value.
+// TakeInt4Matrices, TakeInt8Matrices and TakeFloat8Matrices on any tensors: what they accept can be
+// read to the last value.
 
 #include <span>
 #include <vector>
 
 #include "base/check.h"
+#include "spec/float8_checkpoint.h"
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
 
@@ -34,6 +35,15 @@ void ReadAll(const aril::Int4View& view) {
   }
 }
 
+void ReadAll(const aril::Float8View& view) {
+  CHECK(view.rows() > 0 && view.cols() > 0 && view.rows() * view.cols() < kMaxValues);
+  std::vector<float> values(static_cast<size_t>(view.rows() * view.cols()));
+  aril::CopyAsFloat(view, 0, view.rows() * view.cols(), values.data());
+  const float last = view.Rows(view.rows() - 1, 1).Scale(0, view.blocks() - 1);
+  const float same = view.Scale(view.rows() - 1, view.blocks() - 1);
+  CHECK(last == same || last != last);
+}
+
 void ReadAll(const aril::Int8View& view) {
   CHECK(view.rows() > 0 && view.cols() > 0 && view.rows() * view.cols() < kMaxValues);
   std::vector<float> values(static_cast<size_t>(view.rows() * view.cols()));
@@ -55,6 +65,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         aril::Int4Spec{.layout = Layout::kCompressed}}) {
     aril::TensorMap tensors = parsed->tensors;
     const auto matrices = aril::TakeInt4Matrices(spec, &tensors);
+    if (!matrices.ok()) continue;
+    for (const auto& [name, view] : *matrices) ReadAll(view);
+  }
+  for (const aril::Float8Spec& spec :
+       {aril::Float8Spec{}, aril::Float8Spec{.block = {{.outputs = 2, .inputs = 3}}}}) {
+    aril::TensorMap tensors = parsed->tensors;
+    const auto matrices = aril::TakeFloat8Matrices(spec, &tensors);
     if (!matrices.ok()) continue;
     for (const auto& [name, view] : *matrices) ReadAll(view);
   }

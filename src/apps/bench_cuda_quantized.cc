@@ -1,4 +1,4 @@
-// Products with a matrix of four bits or of bytes.
+// Products with a matrix of four bits, of bytes or of FP8.
 
 #include <algorithm>
 #include <memory>
@@ -82,12 +82,17 @@ class QuantizedCalls {
  private:
   QuantizedCalls(CudaDevice& device, const MatrixSize& size, WeightFormat format)
       : device_(device),
-        layout_(kernels::MakeQuantizedLayout(format, size.out, size.in, kernels::kInt4GroupSize)) {}
+        layout_(kernels::MakeQuantizedLayout(format, size.out, size.in,
+                                             format == WeightFormat::kFloat8
+                                                 ? kernels::kFloat8GroupSize
+                                                 : kernels::kInt4GroupSize)) {}
 
   void MakeTile() {
     const Buffer numbers = SmallValues(kQuantizedCols * layout_.k * kElement);
-    const std::vector<WeightView> parts = {
+    const SmallFloat8 float8(kQuantizedCols, layout_.k);
+    std::vector<WeightView> parts = {
         TensorView{numbers.data(), DType::kBF16, {kQuantizedCols, layout_.k}}};
+    if (layout_.format == WeightFormat::kFloat8) parts = {float8.view()};
     const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
     tile_ = Buffer(static_cast<size_t>(layout_.tile_bytes));
     kernels::WriteQuantizedTile(layout_, rows, {}, tile_.data());
@@ -110,7 +115,8 @@ StatusOr<std::vector<CudaKernelCase>> CudaQuantizedCases(CudaDevice& device, con
                                                          const std::vector<int64_t>& rows,
                                                          size_t cold_bytes) {
   std::vector<CudaKernelCase> cases;
-  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+  for (const WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kFloat8}) {
     ASSIGN_OR_RETURN(
         const std::shared_ptr<QuantizedCalls> calls,
         QuantizedCalls::Make(device, size, format, std::ranges::max(rows), cold_bytes));

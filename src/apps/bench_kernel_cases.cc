@@ -46,7 +46,9 @@ std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize
   auto weights = std::make_shared<Weights>();
   {
     const Buffer values = SmallValues(size.out * size.in * kElement);
-    const TensorView view{values.data(), DType::kBF16, {size.out, size.in}};
+    WeightView view = TensorView{values.data(), DType::kBF16, {size.out, size.in}};
+    const SmallFloat8 float8(size.out, size.in);
+    if (format == kernels::WeightFormat::kFloat8) view = float8.view();
     for (size_t bytes = 0; bytes < cold_bytes; bytes += weights->copies.back().data.size_bytes()) {
       weights->copies.push_back(kernels::Pack(context, {view}, format));
     }

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/strings.h"
 
 namespace aril {
@@ -54,7 +55,7 @@ MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name) {
 
 KernelWork GemmWork(const MatrixSize& size, kernels::WeightFormat format, int64_t rows) {
   const double elements = static_cast<double>(size.in) * static_cast<double>(size.out);
-  return {.kernel = kernels::RoundsActivations(format) ? StrCat("gemm ", format) : "gemm",
+  return {.kernel = kernels::IsQuantized(format) ? StrCat("gemm ", format) : "gemm",
           .operands = StrCat(size.name, " ", size.in, " to ", size.out),
           .rows = rows,
           .format = format,
@@ -122,6 +123,28 @@ Buffer SmallValues(int64_t size_bytes) {
     values[i] = static_cast<uint16_t>(0x3C00 | (state >> 16 & 0x80FF));
   }
   return buffer;
+}
+
+namespace {
+
+constexpr int64_t kBlock = 128;
+
+}  // namespace
+
+SmallFloat8::SmallFloat8(int64_t out, int64_t in)
+    : out_(out),
+      in_(in),
+      levels_(SmallValues(RoundUp(out * in, kElement))),
+      scales_(SmallValues(CeilDiv(out, kBlock) * CeilDiv(in, kBlock) * kElement)) {
+  auto* const levels = levels_.as<uint8_t>();
+  for (size_t i = 0; i < levels_.size_bytes(); ++i) levels[i] &= 0xBF;  // at most 1.875: no NaN
+}
+
+Float8View SmallFloat8::view() const {
+  return {.levels = {levels_.data(), DType::kF8E4M3, {out_, in_}},
+          .scales = {scales_.data(), DType::kBF16, {CeilDiv(out_, kBlock), CeilDiv(in_, kBlock)}},
+          .block_rows = kBlock,
+          .block_cols = kBlock};
 }
 
 }  // namespace aril

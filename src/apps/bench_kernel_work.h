@@ -13,6 +13,7 @@
 #include "kernels/gemm/weight_format.h"
 #include "spec/model_spec.h"
 #include "tensor/buffer.h"
+#include "tensor/float8_view.h"
 
 namespace aril {
 
@@ -88,6 +89,17 @@ KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch
 
 // Small finite values of either sign in BF16.
 Buffer SmallValues(int64_t size_bytes);
+
+// Weights of FP8, with scales of blocks of 128 by 128.
+class SmallFloat8 {
+ public:
+  SmallFloat8(int64_t out, int64_t in);
+  Float8View view() const;
+
+ private:
+  int64_t out_, in_;
+  Buffer levels_, scales_;
+};
 
 }  // namespace aril
 

@@ -20,13 +20,14 @@ constexpr char kCuda[] = "cuda";
 
 // On the CPU, experts are calls of gemm.
 bool Has(const std::string& device, const std::string& kernel) {
-  return device == kCuda ? kernel != "gemm-int8" && kernel != "gemm-int4" : kernel != "experts";
+  return device == kCuda ? !kernel.starts_with("gemm-") : kernel != "experts";
 }
 
 // Of products on the CPU.
 kernels::WeightFormat ProductFormat(const std::string& kernel) {
   if (kernel == "gemm-int8") return kernels::WeightFormat::kInt8;
   if (kernel == "gemm-int4") return kernels::WeightFormat::kInt4;
+  if (kernel == "gemm-fp8") return kernels::WeightFormat::kFloat8;
   return kernels::WeightFormat::kBF16;
 }
 
@@ -131,7 +132,7 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
-  static const std::vector<std::string> names = {"gemm", "gemm-int8", "gemm-int4",
+  static const std::vector<std::string> names = {"gemm", "gemm-int8", "gemm-int4", "gemm-fp8",
                                                  "lora", "attention", "experts"};
   return names;
 }

@@ -94,9 +94,9 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   std::ostringstream out;
   BenchKernelsOptions options = SmallOptions();
   options.kernels = {"conv"};
-  EXPECT_THAT(
-      Message(BenchKernels(options, out, RealClock())),
-      HasSubstr("--kernel conv: kernels are gemm, gemm-int8, gemm-int4, lora, attention, experts"));
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, lora, "
+                        "attention, experts"));
   options = SmallOptions();
   options.device = "cuda";
   options.kernels = {"gemm-int8"};

@@ -22,16 +22,26 @@ using kernels::PinnedBuffer;
 constexpr int64_t kStagingElements = int64_t{1} << 22;
 constexpr int64_t kElementsAtOnce = int64_t{1} << 16;  // of one thread
 
-// Inputs that share a factor in all of four bits, a multiple of 32 or no fewer than there are.
+int64_t GroupSizeOf(const WeightView& part) {
+  const auto size_of = [](int64_t groups, int64_t size, int64_t cols) {
+    return groups == 1 ? RoundUp(cols, kernels::kInt4GroupSize) : size;
+  };
+  if (const auto* const int4 = std::get_if<Int4View>(&part); int4 != nullptr) {
+    return size_of(int4->groups(), int4->group_size, int4->cols);
+  }
+  if (const auto* const float8 = std::get_if<Float8View>(&part); float8 != nullptr) {
+    return size_of(float8->blocks(), float8->block_cols, float8->cols());
+  }
+  return kernels::kInt4GroupSize;
+}
+
+// Inputs that share a factor in all of four bits and of FP8, a multiple of 32 or no fewer than
+// there are.
 int64_t GroupSizeOf(const std::vector<std::vector<WeightView>>& matrices) {
   int64_t size = 0;
   for (const std::vector<WeightView>& parts : matrices) {
     for (const WeightView& part : parts) {
-      const auto* const int4 = std::get_if<Int4View>(&part);
-      const int64_t of_part = int4 == nullptr       ? kernels::kInt4GroupSize
-                              : int4->groups() == 1 ? RoundUp(int4->cols, kernels::kInt4GroupSize)
-                                                    : int4->group_size;
-      size = std::gcd(size, of_part);
+      size = std::gcd(size, GroupSizeOf(part));
     }
   }
   return size;

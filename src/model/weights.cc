@@ -56,6 +56,8 @@ class Loader {
   StatusOr<WeightView> TakeMatrix(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(WeightView matrix, checkpoint_.GetMatrix(name, shape));
     RETURN_IF_ERROR(MarkTaken(name, NumbersOf(matrix), SizeBytes(matrix)));
+    const auto* const float8 = std::get_if<Float8View>(&matrix);
+    if (float8 != nullptr && !Finite(float8->levels)) return HoldsNan(name);
     if (IsQuantized(matrix)) RETURN_IF_ERROR(CheckIsFinite(name, NumbersOf(matrix)));
     const auto* const int4 = std::get_if<Int4View>(&matrix);
     if (int4 != nullptr && !kernels::HasExactFactors(*int4)) {
@@ -66,11 +68,11 @@ class Loader {
     return matrix;
   }
 
-  // Of what scales are of, of which the largest is −128.
+  // Of what scales are of, of which the largest is an F8E4M3.
   static Status CheckIsFinite(const std::string& name, const TensorView& scales) {
     std::vector<float> values(static_cast<size_t>(scales.num_elements()));
     CopyAsFloat(scales, 0, scales.num_elements(), values.data());
-    const auto is_too_large = [](float scale) { return !std::isfinite(scale * 128); };
+    const auto is_too_large = [](float scale) { return !std::isfinite(scale * kMaxF8E4M3); };
     if (std::ranges::none_of(values, is_too_large)) return OkStatus();
     return InvalidArgument(StrCat("tensor ", name, " has scales that make infinite values"));
   }
@@ -152,10 +154,13 @@ class Loader {
                                           [](std::byte byte) { return byte == std::byte{0}; });
   }
 
+  static Status HoldsNan(const std::string& name) {
+    return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
+  }
+
   // `numbers`: what must be finite of it.
   Status MarkTaken(const std::string& name, const TensorView& numbers, size_t size_bytes) {
-    if (!Finite(numbers))
-      return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
+    if (!Finite(numbers)) return HoldsNan(name);
     taken_.insert(name);
     done_bytes_ += size_bytes;
     if (progress_) progress_(done_bytes_, total_bytes_);
@@ -393,8 +398,9 @@ std::optional<kernels::WeightFormat> QuantizedFormatOf(
     Quantization quantization) {
   using kernels::WeightFormat;
   const bool rounds_to_bytes = role == MatrixRole::kLayer && quantization == Quantization::kInt8;
-  if (!rounds_to_bytes && std::ranges::all_of(matrices, kernels::AreInt4)) {
-    return WeightFormat::kInt4;
+  if (!rounds_to_bytes) {
+    if (std::ranges::all_of(matrices, kernels::AreInt4)) return WeightFormat::kInt4;
+    if (std::ranges::all_of(matrices, kernels::AreFloat8)) return WeightFormat::kFloat8;
   }
   if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
   const std::optional<WeightFormat> format = RoundedFormat(role, quantization);
@@ -402,8 +408,7 @@ std::optional<kernels::WeightFormat> QuantizedFormatOf(
   const bool cannot_be_int4 = std::ranges::any_of(matrices, [](const auto& parts) {
     return std::ranges::any_of(parts, [](const WeightView& part) {
       const auto* const int4 = std::get_if<Int4View>(&part);
-      return std::holds_alternative<Int8View>(part) ||
-             (int4 != nullptr && int4->order.data != nullptr);
+      return int4 != nullptr ? int4->order.data != nullptr : IsQuantized(part);
     });
   });
   if (format == WeightFormat::kInt4 && cannot_be_int4) return std::nullopt;

@@ -114,12 +114,12 @@ void LogWidened(int64_t num_widened, DType dtype);
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
-// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits or of bytes
-// stays what it is, unless it is a layer's of four bits and `quantization` is kInt8, or what is
-// multiplied together with it is not quantized alike: then all of that is kept in `dtype`, which is
-// logged; or, with kInt8, in bytes, and with kInt4, beside four bits, what has numbers is rounded.
-// InvalidArgument names the one whose scales FP16 does not hold, as four bits want it, or make
-// infinite values.
+// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits, of bytes
+// or of FP8 stays what it is, unless it is a layer's, not of bytes, and `quantization` is kInt8, or
+// what is multiplied together with it is not quantized alike: then all of that is kept in `dtype`,
+// which is logged; or, with kInt8, in bytes, and with kInt4, beside four bits, what has numbers is
+// rounded. InvalidArgument names the one whose scales FP16 does not hold, as four bits want it, or
+// make infinite values.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "spec/float8_checkpoint.h"
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
 #include "spec/module_naming.h"
@@ -40,6 +41,10 @@ Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
 StatusOr<QuantizedMap> TakeQuantized(const QuantizedSpec& spec, TensorMap* tensors) {
   if (const auto* const int4 = std::get_if<Int4Spec>(&spec); int4 != nullptr) {
     ASSIGN_OR_RETURN(const Int4Map matrices, TakeInt4Matrices(*int4, tensors));
+    return QuantizedMap(matrices.begin(), matrices.end());
+  }
+  if (const auto* const float8 = std::get_if<Float8Spec>(&spec); float8 != nullptr) {
+    ASSIGN_OR_RETURN(const Float8Map matrices, TakeFloat8Matrices(*float8, tensors));
     return QuantizedMap(matrices.begin(), matrices.end());
   }
   ASSIGN_OR_RETURN(const Int8Map matrices, TakeInt8Matrices(tensors));

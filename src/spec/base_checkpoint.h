@@ -15,8 +15,8 @@ namespace aril {
 // text model's tensors are there, called as those of a text model. Modules that are several
 // projections are those, as views of parts. Experts are called as those of Qwen3-MoE, and each has
 // matrices of its own. What is quantized is in quantized(). InvalidArgument names the tensor
-// that cannot be parted, or is there by two names; errors of TakeInt4Matrices and
-// TakeInt8Matrices are passed on.
+// that cannot be parted, or is there by two names; errors of TakeInt4Matrices,
+// TakeInt8Matrices and TakeFloat8Matrices are passed on.
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec);
 
 }  // namespace aril

@@ -316,7 +316,7 @@ TEST(BaseCheckpoint, IfQuantizedStandsForTheGoldensNumbers) {
     }
     ++num_models;
   }
-  EXPECT_EQ(num_models, 14);
+  EXPECT_EQ(num_models, 17);
 }
 
 }  // namespace

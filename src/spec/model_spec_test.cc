@@ -340,7 +340,7 @@ TEST(ModelSpec, RefusesWhatWouldChangeTheResult) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"hidden_act":"gelu"})", R"("hidden_act" is "gelu")"},
       {R"({"mlp_bias":true})", R"("mlp_bias" is true)"},
-      {R"({"quantization_config":{"quant_method":"fp8"}})", R"("quant_method" is "fp8")"},
+      {R"({"quantization_config":{"quant_method":"mxfp4"}})", R"("quant_method" is "mxfp4")"},
       {R"({"compression_config":{"quant_method":"awq","bits":8}})", "--quantization int8 or int4"},
       {R"({"partial_rotary_factor":0.5})", R"("partial_rotary_factor" is 0.5)"},
       {R"({"rope_scaling":{"rope_type":"dynamic","factor":4}})", R"("rope_type" is "dynamic")"},

@@ -18,8 +18,9 @@ constexpr std::string_view kKeys[] = {"quantization_config", "compression_config
 
 constexpr int64_t kBits = 4;
 constexpr int64_t kByteBits = 8;
-// Kernels take so many inputs at a time.
+// Kernels take so many inputs at a time, of four bits and of FP8.
 constexpr int64_t kGroupMultiple = 32;
+constexpr int64_t kFloat8Multiple = 128;
 constexpr int64_t kMaxGroupSize = int64_t{1} << 20;
 constexpr int64_t kAllInputs = -1;
 
@@ -37,6 +38,28 @@ std::string_view NameOf(const Json& config, std::initializer_list<std::string_vi
 Status CheckBits(const Json& config, std::string_view key, int64_t expected = kBits) {
   ASSIGN_OR_RETURN(const int64_t bits, ReadInt(config, {key, 1, 64}));
   return bits == expected ? OkStatus() : UnsupportedField(config, key, StrCat(expected, kInstead));
+}
+
+// What blocks or groups of FP8 have of inputs.
+Status CheckFloat8Inputs(const Json& config, std::string_view key, int64_t inputs) {
+  if (inputs > 0 && inputs % kFloat8Multiple == 0) return OkStatus();
+  return UnsupportedField(config, key,
+                          StrCat("blocks of a multiple of ", kFloat8Multiple, " inputs", kInstead));
+}
+
+// [outputs, inputs], of which all may be one block.
+StatusOr<std::optional<Float8Spec::Block>> ReadBlock(const Json& config, std::string_view key) {
+  if (IsOff(config, key)) return std::optional<Float8Spec::Block>();
+  const Json::Array* const sizes = FindField(config, key)->AsArray();
+  const auto size_at = [&](size_t i) -> int64_t {
+    const auto size = (*sizes)[i].AsInt();
+    return size && *size > 0 && *size <= kMaxGroupSize ? *size : 0;
+  };
+  if (sizes == nullptr || sizes->size() != 2 || size_at(0) == 0 || size_at(1) == 0) {
+    return BadField(config, key, "two sizes, of outputs and of inputs");
+  }
+  RETURN_IF_ERROR(CheckFloat8Inputs(config, key, size_at(1)));
+  return std::optional(Float8Spec::Block{size_at(0), size_at(1)});
 }
 
 StatusOr<std::optional<int64_t>> ReadGroupSize(const Json& config, std::string_view key,
@@ -196,6 +219,41 @@ Status CheckAreBytes(const Json& numbers, std::string_view strategy) {
                       : UnsupportedField(numbers, "symmetric", StrCat("true for bytes", kInstead));
 }
 
+// transformers' FineGrainedFP8Config, DeepSeek's files and AutoFP8's. How activations are rounded
+// is all the same to who does not round them.
+StatusOr<QuantizedSpec> ReadFp8(const Json& config) {
+  RETURN_IF_ERROR(CheckIsOneOf(config, "fmt", {"e4m3"}));
+  RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme"}));
+  Float8Spec spec;
+  ASSIGN_OR_RETURN(spec.block, ReadBlock(config, "weight_block_size"));
+  return spec;
+}
+
+StatusOr<QuantizedSpec> ReadFbgemmFp8(const Json&) { return Float8Spec{}; }
+
+// How the weights of a group of modules are quantized.
+StatusOr<Float8Spec> ReadFloatWeights(const Json& weights) {
+  constexpr std::string_view kTensor = "tensor", kChannel = "channel", kGroup = "group",
+                             kBlock = "block", kStrategy = "strategy", kGroupSize = "group_size";
+  RETURN_IF_ERROR(CheckBits(weights, "num_bits", kByteBits));
+  RETURN_IF_ERROR(CheckIsOneOf(weights, "type", {"float"}));
+  RETURN_IF_ERROR(CheckIsOff(weights, {"dynamic"}));
+  ASSIGN_OR_RETURN(const bool is_symmetric, ReadBool(weights, "symmetric", true));
+  if (!is_symmetric) return UnsupportedField(weights, "symmetric", StrCat("true", kInstead));
+  RETURN_IF_ERROR(CheckIsOneOf(weights, kStrategy, {kTensor, kChannel, kGroup, kBlock}));
+  ASSIGN_OR_RETURN(const std::string strategy, ReadString(weights, kStrategy, kTensor));
+  Float8Spec spec;
+  if (strategy == kBlock) {
+    ASSIGN_OR_RETURN(spec.block, ReadBlock(weights, "block_structure"));
+    if (!spec.block) return BadField(weights, "block_structure", "two sizes, as of blocks");
+  } else if (strategy == kGroup) {
+    ASSIGN_OR_RETURN(const int64_t size, ReadInt(weights, {kGroupSize, 1, kMaxGroupSize}));
+    RETURN_IF_ERROR(CheckFloat8Inputs(weights, kGroupSize, size));
+    spec.block = Float8Spec::Block{.outputs = 1, .inputs = size};
+  }
+  return spec;
+}
+
 // An object within one, which must be there.
 StatusOr<const Json*> ReadObject(const Json& config, std::string_view key) {
   const Json* object = FindField(config, key);
@@ -236,6 +294,20 @@ StatusOr<QuantizedSpec> ReadByteGroup(const Json& group) {
   return Int8Spec{};
 }
 
+// Of weights in FP8; inputs are as they are, or meant to be rounded to it.
+StatusOr<QuantizedSpec> ReadFloatGroup(const Json& group) {
+  constexpr std::string_view kWeights = "weights", kInputs = "input_activations";
+  ASSIGN_OR_RETURN(const Json* const weights, ReadObject(group, kWeights));
+  const StatusOr<Float8Spec> spec = ReadFloatWeights(*weights);
+  if (!spec.ok()) return Annotate(spec.status(), std::string(kWeights));
+  if (IsOff(group, kInputs)) return *spec;
+  ASSIGN_OR_RETURN(const Json* const inputs, ReadObject(group, kInputs));
+  Status of_inputs = CheckBits(*inputs, "num_bits", kByteBits);
+  if (of_inputs.ok()) of_inputs = CheckIsOneOf(*inputs, "type", {"float"});
+  if (!of_inputs.ok()) return Annotate(of_inputs, std::string(kInputs));
+  return *spec;
+}
+
 StatusOr<QuantizedSpec> ReadPackedGroup(const Json& group) {
   RETURN_IF_ERROR(CheckIsOff(group, {"input_activations"}));
   constexpr std::string_view kWeights = "weights";
@@ -246,8 +318,11 @@ StatusOr<QuantizedSpec> ReadPackedGroup(const Json& group) {
 }
 
 StatusOr<QuantizedSpec> ReadCompressed(const Json& config) {
-  constexpr std::string_view kPacked = "pack-quantized", kBytes = "int-quantized";
-  ASSIGN_OR_RETURN(const std::string format, ReadFormat(config, {"format"}, {kPacked, kBytes}));
+  // The last of them is any kind of numbers in tensors of their own, of which FP8 is read.
+  constexpr std::string_view kPacked = "pack-quantized", kBytes = "int-quantized",
+                             kFloats = "float-quantized", kNaive = "naive-quantized";
+  ASSIGN_OR_RETURN(const std::string format,
+                   ReadFormat(config, {"format"}, {kPacked, kBytes, kFloats, kNaive}));
   RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme", "transform_config"}));
   constexpr std::string_view kSparsity = "sparsity_config", kGroups = "config_groups";
   if (const Json* sparsity = FindField(config, kSparsity); sparsity != nullptr) {
@@ -262,7 +337,8 @@ StatusOr<QuantizedSpec> ReadCompressed(const Json& config) {
   const auto read_group = [&](const Json& group) -> StatusOr<QuantizedSpec> {
     RETURN_IF_ERROR(CheckIsOneOf(group, "format", {format}));
     RETURN_IF_ERROR(CheckIsOff(group, {"output_activations"}));
-    return format == kBytes ? ReadByteGroup(group) : ReadPackedGroup(group);
+    if (format == kPacked) return ReadPackedGroup(group);
+    return format == kBytes ? ReadByteGroup(group) : ReadFloatGroup(group);
   };
   std::optional<QuantizedSpec> all;
   for (const auto& [name, group] : *groups->AsObject()) {
@@ -282,8 +358,11 @@ struct Method {
   std::string_view name;
   StatusOr<QuantizedSpec> (*read)(const Json&);
 };
-constexpr Method kMethods[] = {
-    {"gptq", ReadGptq}, {"awq", ReadAwq}, {"compressed-tensors", ReadCompressed}};
+constexpr Method kMethods[] = {{"gptq", ReadGptq},
+                               {"awq", ReadAwq},
+                               {"fp8", ReadFp8},
+                               {"fbgemm_fp8", ReadFbgemmFp8},
+                               {"compressed-tensors", ReadCompressed}};
 
 StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   constexpr std::string_view kMethod = "quant_method";
@@ -293,8 +372,8 @@ StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   }
   return UnsupportedField(
       config, kMethod,
-      StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, and "compressed-tensors" of )", kBits,
-             " bits or W8A8", kInstead));
+      StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, "fp8", "fbgemm_fp8", and )",
+             R"("compressed-tensors" of )", kBits, " bits, W8A8 or FP8", kInstead));
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ TEST(QuantizedSpec, RefusesWhatIsNeitherFourBitsNorBytes) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true})",
        R"(quantization_config: "quant_method" is "bitsandbytes", which is not supported; supported: "gptq" and "awq" of 4)"},
+      {R"({"quant_method":"bitsandbytes"})", R"("fp8", "fbgemm_fp8", and "compressed-tensors" of)"},
       {R"({"bits":4})", R"("quant_method" is missing)"},
       {R"({"quant_method":"gptq","bits":8})", R"("bits" is 8, which is not supported)"},
       {R"({"quant_method":"gptq","bits":8})", "--quantization int8 or int4 rounds"},
@@ -156,9 +157,9 @@ TEST(QuantizedSpec, RefusesWhatIsNeitherFourBitsNorBytes) {
        R"("transform_config" is)"},
       {Compressed(R"({"num_bits":4})", R"("sparsity_config":{"format":"sparse-24-bitmask"},)"),
        R"(sparsity_config: "format" is "sparse-24-bitmask", which is not supported)"},
-      {R"({"quant_method":"compressed-tensors","format":"float-quantized"})",
-       R"("format" is "float-quantized", which is not supported; supported: "pack-quantized", )"
-       R"("int-quantized")"},
+      {R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized"})",
+       R"("format" is "nvfp4-pack-quantized", which is not supported; supported: "pack-quantized", )"
+       R"("int-quantized", "float-quantized", "naive-quantized")"},
       {R"({"quant_method":"compressed-tensors","config_groups":{}})",
        R"("config_groups" is {}; expected an object with at least one group)"},
       {R"({"quant_method":"compressed-tensors","config_groups":{"a":
@@ -239,6 +240,88 @@ TEST(QuantizedSpec, OfBytesRefusesWhatWouldBeOtherNumbers) {
            {R"({"num_bits":8,"strategy":"token","dynamic":"local"})",
             R"(input_activations: "dynamic" is "local")"}}) {
     EXPECT_THAT(error(kByteWeights, inputs), HasSubstr(expected));
+  }
+}
+
+Float8Spec Float8SpecOf(const std::string& text) {
+  const auto spec = Read(text);
+  CHECK(spec.ok() && spec->has_value());
+  CHECK(std::holds_alternative<Float8Spec>(**spec));
+  return std::get<Float8Spec>(**spec);
+}
+
+// As Qwen3-8B-FP8 has it, AutoFP8 and FBGEMM.
+TEST(QuantizedSpec, OfFp8) {
+  const Float8Spec spec = Float8SpecOf(
+      R"({"activation_scheme":"dynamic","fmt":"e4m3","modules_to_not_convert":["lm_head"],
+          "quant_method":"fp8","weight_block_size":[128,256]})");
+  EXPECT_EQ(spec.block, (Float8Spec::Block{.outputs = 128, .inputs = 256}));
+  EXPECT_EQ(Float8SpecOf(R"({"quant_method":"fp8","activation_scheme":"static",
+                             "ignored_layers":["lm_head"]})"),
+            Float8Spec{});
+  EXPECT_EQ(Float8SpecOf(R"({"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0,
+                             "modules_to_not_convert":["model.layers.0.mlp.up_proj"]})"),
+            Float8Spec{});
+}
+
+// As llm-compressor writes it.
+std::string Floats(const std::string& weights, const std::string& inputs,
+                   const std::string& format = "float-quantized") {
+  return R"({"quant_method":"compressed-tensors","format":")" + format +
+         R"(","config_groups":{"group_0":{"targets":["Linear"],"output_activations":null,"weights":)" +
+         weights + R"(,"input_activations":)" + inputs + "}}}";
+}
+constexpr char kFloatInputs[] =
+    R"({"actorder":null,"block_structure":null,"dynamic":true,"group_size":null,"num_bits":8,
+        "observer":null,"observer_kwargs":{},"strategy":"token","symmetric":true,"type":"float"})";
+
+TEST(QuantizedSpec, OfCompressedFp8) {
+  const std::string alike =
+      R"({"actorder":null,"dynamic":false,"num_bits":8,"symmetric":true,"type":"float",)";
+  for (const char* strategy : {R"("strategy":"channel"})", R"("strategy":"tensor"})",
+                               R"("group_size":null,"block_structure":null})"}) {
+    EXPECT_EQ(Float8SpecOf(Floats(alike + strategy, kFloatInputs)), Float8Spec{}) << strategy;
+  }
+  EXPECT_EQ(Float8SpecOf(Floats(alike + R"("strategy":"block","block_structure":[64,128]})",
+                                R"({"num_bits":8,"type":"float","strategy":"group","group_size":128,
+                                    "dynamic":true})"))
+                .block,
+            (Float8Spec::Block{.outputs = 64, .inputs = 128}));
+  // Of weights alone, by the name that its library has for this.
+  EXPECT_EQ(Float8SpecOf(Floats(alike + R"("strategy":"group","group_size":128})", "null",
+                                "naive-quantized"))
+                .block,
+            (Float8Spec::Block{.outputs = 1, .inputs = 128}));
+}
+
+TEST(QuantizedSpec, OfFp8RefusesWhatItCannotKeep) {
+  const auto error = [](const std::string& text) { return Message(Read(text).status()); };
+  const std::string alike = R"({"num_bits":8,"type":"float",)";
+  for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"quant_method":"fp8","fmt":"e5m2"})", R"("fmt" is "e5m2", which is not supported)"},
+           {R"({"quant_method":"fp8","kv_cache_scheme":"static"})", R"("kv_cache_scheme" is)"},
+           {R"({"quant_method":"fp8","weight_block_size":[128,64]})",
+            "supported: blocks of a multiple of 128 inputs"},
+           {R"({"quant_method":"fp8","weight_block_size":128})",
+            R"("weight_block_size" is 128; expected two sizes)"},
+           {R"({"quant_method":"fp8","weight_block_size":[128]})", "expected two sizes"},
+           {R"({"quant_method":"fp8","weight_block_size":[0,128]})", "expected two sizes"},
+           {R"({"quant_method":"fp8","weight_block_size":["a",128]})", "expected two sizes"},
+           {Floats(R"({"num_bits":8,"type":"int"})", "null"), R"(weights: "type" is "int")"},
+           {Floats(R"({"num_bits":4,"type":"float"})", "null"), R"(weights: "num_bits" is 4)"},
+           {Floats(alike + R"("dynamic":true})", "null"), R"(weights: "dynamic" is true)"},
+           {Floats(alike + R"("symmetric":false})", "null"), R"(weights: "symmetric" is false)"},
+           {Floats(alike + R"("strategy":"token"})", "null"), R"(weights: "strategy" is "token")"},
+           {Floats(alike + R"("strategy":"block"})", "null"),
+            R"(weights: "block_structure" is missing; expected two sizes)"},
+           {Floats(alike + R"("strategy":"group"})", "null"), R"("group_size" is missing)"},
+           {Floats(alike + R"("strategy":"group","group_size":64})", "null"),
+            "supported: blocks of a multiple of 128 inputs"},
+           {Floats(alike + R"("strategy":"tensor"})", R"({"num_bits":8,"type":"int"})"),
+            R"(input_activations: "type" is "int")"},
+           {Floats(alike + R"("strategy":"tensor"})", R"({"num_bits":4,"type":"float"})"),
+            R"(input_activations: "num_bits" is 4)"}}) {
+    EXPECT_THAT(error(text), HasSubstr(expected)) << text;
   }
 }
 

@@ -12,8 +12,8 @@
 
 namespace aril {
 
-// Only kF32, kBF16 and kF16 can hold weights; the others may stand in a file that has more than
-// weights in it.
+// Only kF32, kBF16 and kF16 can hold weights; of the others, some hold what quantized weights
+// consist of, and any may stand in a file that has more than weights in it.
 enum class DType : uint8_t {
   kF64,
   kF32,
@@ -49,6 +49,13 @@ struct F16 {
   uint16_t bits = 0;
 };
 
+// Eight bits: a sign, an exponent of four with a bias of 7, three of a mantissa; no infinities, and
+// NaN is all bits but the sign's (OCP 8-bit Floating Point, "E4M3"). Magnitudes are at most 448.
+struct F8E4M3 {
+  uint8_t bits = 0;
+};
+inline constexpr float kMaxF8E4M3 = 448;
+
 inline float ToFloat(BF16 value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
 
 // Round to nearest, ties to even; NaN stays NaN.
@@ -70,6 +77,15 @@ inline float ToFloat(F16 value) {
   const uint32_t normal = (magnitude << 13) + rebias;
   return std::bit_cast<float>(sign | (magnitude < 0x400u ? subnormal : normal));
 }
+
+// Exact: the same bits in the places of FP16's, which has a bias of 15, stand for 2^-8 of it.
+inline float ToFloat(F8E4M3 value) {
+  const uint32_t magnitude = value.bits & 0x7Fu;
+  if (magnitude == 0x7F) return std::bit_cast<float>(0x7FC00000u);
+  const uint32_t bits = (value.bits & 0x80u) << 8 | magnitude << 7;
+  return 256 * ToFloat(F16{static_cast<uint16_t>(bits)});
+}
+
 // Round to nearest, ties to even; overflow gives infinity.
 F16 ToF16(float value);
 

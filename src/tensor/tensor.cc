@@ -142,6 +142,8 @@ bool AllFinite(const TensorView& tensor) {
       return NoneHasExponent<uint16_t>(tensor.data, count, 0x7F80u);
     case DType::kF16:
       return NoneHasExponent<uint16_t>(tensor.data, count, 0x7C00u);
+    case DType::kF8E4M3:  // has NaN only, of which all bits are set
+      return NoneHasExponent<uint8_t>(tensor.data, count, 0x7Fu);
     default:
       CHECK_EQ(tensor.dtype, DType::kF32);
       return false;

@@ -44,7 +44,7 @@ void CopyElements(const TensorView& from, int64_t first, int64_t count, DType dt
 // An element of an I64 or I32 tensor.
 int64_t IntegerAt(const TensorView& tensor, int64_t index);
 
-// True if every element of an F32, BF16 or F16 tensor is finite.
+// True if every element of an F32, BF16, F16 or F8_E4M3 tensor is finite.
 bool AllFinite(const TensorView& tensor);
 
 // A matrix whose rows may lie apart: element (r, c) is data[r * stride + c]. What kernels take.

@@ -8,14 +8,15 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/float8_view.h"
 #include "tensor/int4_view.h"
 #include "tensor/int8_view.h"
 #include "tensor/tensor.h"
 
 namespace aril {
 
-// Numbers, or four bits or bytes and what they stand for.
-using WeightView = std::variant<TensorView, Int4View, Int8View>;
+// Numbers; or four bits, bytes or floats of eight bits, and what they stand for.
+using WeightView = std::variant<TensorView, Int4View, Int8View, Float8View>;
 
 inline bool IsQuantized(const WeightView& view) {
   return !std::holds_alternative<TensorView>(view);
@@ -24,6 +25,7 @@ inline bool IsQuantized(const WeightView& view) {
 inline Shape ShapeOf(const TensorView& view) { return view.shape; }
 inline Shape ShapeOf(const Int4View& view) { return view.shape(); }
 inline Shape ShapeOf(const Int8View& view) { return view.shape(); }
+inline Shape ShapeOf(const Float8View& view) { return view.shape(); }
 inline Shape ShapeOf(const WeightView& view) {
   return std::visit([](const auto& matrix) { return ShapeOf(matrix); }, view);
 }
@@ -32,6 +34,7 @@ inline Shape ShapeOf(const WeightView& view) {
 inline const TensorView& NumbersOf(const TensorView& view) { return view; }
 inline const TensorView& NumbersOf(const Int4View& view) { return view.scales; }
 inline const TensorView& NumbersOf(const Int8View& view) { return view.scales; }
+inline const TensorView& NumbersOf(const Float8View& view) { return view.scales; }
 inline const TensorView& NumbersOf(const WeightView& view) {
   return std::visit([](const auto& matrix) -> const TensorView& { return NumbersOf(matrix); },
                     view);

@@ -1,14 +1,16 @@
-"""Makes tests/goldens-quantized: tiny checkpoints of four bits or bytes, and the same weights as numbers.
+"""Makes tests/goldens-quantized: tiny checkpoints of four bits, bytes or FP8, and the same weights as numbers.
 
   make_quantized.py             rewrites it
   make_quantized.py --check     makes it anew elsewhere and compares
 
-Each folder holds a model as GPTQ's, AWQ's or compressed-tensors' programs save it, and in
-`dequantized/` an ordinary one whose weights are what these stand for, exactly.
+Each folder holds a model as GPTQ's, AWQ's, compressed-tensors' or FP8's programs save it, and in
+`dequantized/` an ordinary one whose weights are what these stand for, exactly (but for scales in
+float32: to nearest).
 
 How the first two pack, written from their own dequantization (AutoGPTQ 0.7.1,
 nn_modules/qlinear/qlinear_cuda.py; AutoAWQ 0.2.9, utils/packing_utils.py: dequantize_gemm); the third
-is packed by its library, which must also unpack it to the same.
+is packed by its library, which must also unpack it to the same. Of FP8 there is nothing to pack: names
+and shapes are those of transformers (integrations/finegrained_fp8.py), AutoFP8 and compressed-tensors.
 """
 
 import argparse
@@ -19,7 +21,8 @@ import shutil
 import tempfile
 
 import torch
-from compressed_tensors.compressors.naive_quantized.base import IntQuantizationCompressor
+from compressed_tensors.compressors.naive_quantized.base import (
+    FloatQuantizationCompressor, IntQuantizationCompressor)
 from compressed_tensors.compressors.pack_quantized.base import PackedQuantizationCompressor
 from compressed_tensors.quantization import QuantizationConfig
 from safetensors.torch import load_file, save_file
@@ -46,6 +49,8 @@ class Quantized:
     ignore: tuple = ("lm_head", ".gate.")  # parts of names
     zero_biases: bool = False  # of every module, as AutoGPTQ has them
     ordered: bool = False  # groups are of inputs that are no neighbours
+    block: tuple | None = None  # of FP8, outputs by inputs that share a scale; None: a whole matrix
+    scale_dtype: torch.dtype | None = None  # of FP8, and that it is FP8
 
 
 def gptq(**more):
@@ -72,6 +77,16 @@ def compressed_bytes(*ignore):
                   symmetric=True)
     return compressed(ignore, format="int-quantized", inputs=inputs, bits=8, symmetric=True,
                       strategy="channel", group_size=None)
+
+
+def compressed_floats(*ignore):
+    inputs = dict(num_bits=8, type="float", dynamic=True, actorder=None, block_structure=None,
+                  group_size=None, observer=None, observer_kwargs={}, strategy="token",
+                  symmetric=True)
+    config = compressed(ignore, format="float-quantized", inputs=inputs, bits=8, symmetric=True,
+                        strategy="channel", group_size=None)
+    config["config_groups"]["group_0"]["weights"]["type"] = "float"
+    return config
 
 
 def base(name, architecture, dtype=torch.float16, **more):
@@ -129,6 +144,21 @@ QUANTIZED = (
     # All experts, as which are chosen may depend on how inputs are rounded.
     Quantized(base("bytes-mixtral", "Mixtral", num_local_experts=4, num_experts_per_tok=4),
               compressed_bytes("re:.*lm_head", "re:.*gate"), None, symmetric=True, bits=8),
+    # FP8: experts in blocks that are not whole, of more than one along k.
+    Quantized(base("fp8-blocks-qwen3-moe", "Qwen3Moe", torch.bfloat16, hidden_size=160,
+                   moe_intermediate_size=32, head_dim=16, num_experts=3, num_experts_per_tok=3),
+              dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3",
+                   weight_block_size=[128, 128], modules_to_not_convert=["lm_head"]),
+              None, block=(128, 128), scale_dtype=torch.bfloat16),
+    # A scale for each output, and modules that are left alone.
+    Quantized(base("fp8-channels-llama", "Llama", torch.bfloat16, num_hidden_layers=2),
+              compressed_floats("lm_head", "model.layers.1.self_attn.k_proj"),
+              None, block=(1, None), scale_dtype=torch.bfloat16,
+              ignore=("lm_head", "layers.1.self_attn.k_proj")),
+    # One scale for each of modules of several projections, and one for inputs, which nobody needs.
+    Quantized(base("fp8-tensors-phi3", "Phi3", pad_token_id=0),
+              dict(quant_method="fp8", activation_scheme="static", ignored_layers=["lm_head"]),
+              None, block=(None, None), scale_dtype=torch.float32),
 )
 
 
@@ -152,6 +182,35 @@ def quantize(weight, group_size, symmetric, bits):
         levels[:, g * size:(g + 1) * size] = (
             (part / scale.double()[:, None]).round() + zero[:, None]).clamp(0, most)
     return levels, scales, zeros
+
+
+def quantize_floats(quantized, weight):
+    """Levels [n, k] in FP8, scales of blocks, and the numbers that both stand for."""
+    rows, cols = (size or most for size, most in zip(quantized.block, weight.shape))
+    n, k = weight.shape
+    scales = torch.empty(-(-n // rows), -(-k // cols), dtype=quantized.scale_dtype)
+    levels = torch.empty(n, k, dtype=torch.float8_e4m3fn)
+    numbers = torch.empty(n, k)
+    for r, c in ((r, c) for r in range(scales.shape[0]) for c in range(scales.shape[1])):
+        block = slice(r * rows, (r + 1) * rows), slice(c * cols, (c + 1) * cols)
+        part = weight[block].double()
+        scales[r, c] = part.abs().amax() / 448
+        scale = scales[r, c].double()
+        levels[block] = (part / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+        numbers[block] = (levels[block].double() * scale).float()
+    return levels, scales, numbers
+
+
+def of_fp8(quantized, levels, scales, numbers):
+    if quantized.config["quant_method"] == "compressed-tensors":
+        (scheme,) = QuantizationConfig.model_validate(quantized.config).config_groups.values()
+        packed = FloatQuantizationCompressor.compress(
+            {"weight": numbers.double(), "weight_scale": scales.double()}, scheme)
+        assert torch.equal(packed["weight"].float(), levels.float())
+        return {"weight": levels, "weight_scale": scales}
+    if quantized.block[1]:
+        return {"weight": levels, "weight_scale_inv": scales}
+    return {"weight": levels, "weight_scale": scales.reshape(()), "input_scale": torch.tensor(0.01)}
 
 
 def pack(values, order=range(8)):
@@ -210,6 +269,11 @@ def make_model(quantized, root):
             packed[name], numbers[name] = weight, weight.float()
             continue
         module = name.removesuffix(".weight")
+        if quantized.scale_dtype:
+            levels, scales, numbers[name] = quantize_floats(quantized, weight)
+            for part, tensor in of_fp8(quantized, levels, scales, numbers[name]).items():
+                packed[f"{module}.{part}"] = tensor
+            continue
         order = order_of(quantized, module, weight.shape[1])
         by_group = order.argsort(stable=True)
         levels, scales, zeros = quantize(weight[:, by_group], quantized.group_size,

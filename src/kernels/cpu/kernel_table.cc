@@ -28,6 +28,15 @@ GemmKernel NibbleGemm(GemmBlockFunction run, int64_t block_cols) {
           .layout = GemmKernel::Layout::kNibblePanels};
 }
 
+GemmKernel Float8Gemm(GemmBlockFunction run, int64_t block_cols, int64_t lanes,
+                      int64_t group_words) {
+  return {.run = run,
+          .block_cols = block_cols,
+          .x_multiple = group_words,
+          .layout = GemmKernel::Layout::kFloat8Panels,
+          .lanes = lanes};
+}
+
 // The functions of one namespace: the same names in each.
 #define ARIL_KERNEL_TABLE(id, ns)                                                                 \
   CpuKernels {                                                                                    \
@@ -35,6 +44,10 @@ GemmKernel NibbleGemm(GemmBlockFunction run, int64_t block_cols) {
     .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                                \
     .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                                \
     .gemm_int4 = NibbleGemm(ns::GemmBlockInt4, ns::kGemmInt4BlockCols),                           \
+    .gemm_float8_f32 = Float8Gemm(ns::GemmBlockFloat8F32, ns::kGemmBlockCols,                     \
+                                  ns::kGemmFloat8Lanes, kFloat8GroupSize),                        \
+    .gemm_float8_bf16 = Float8Gemm(ns::GemmBlockFloat8BF16, ns::kGemmBlockCols,                   \
+                                   ns::kGemmFloat8Lanes, kFloat8GroupSize / 2),                   \
     .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,             \
     .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16, \
     .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                 \

@@ -258,6 +258,69 @@ ARIL_INLINE Vf LoadF16(const uint16_t* p) {
 #endif
 }
 
+// Two vectors of pairs.
+struct TwoPairs {
+  Vu first, second;
+};
+
+#if defined(__AVX2__)
+// Of an F8E4M3 whose exponent is 0, by its mantissa: the upper and the lower byte of the BF16.
+inline constexpr long long kFloat8SubnormalHigh = 0x3C3C3C3C3B3B3B00;
+inline constexpr long long kFloat8SubnormalLow = 0x60402000C0800000;
+#endif
+
+// 4 · kLanes finite F8E4M3 (tensor/dtype.h) as BF16, which hold them exactly. Of each eight, the
+// first four are in the first vector, the others in the second.
+ARIL_INLINE TwoPairs LoadFloat8(const uint8_t* p) {
+  // Of s eeee mmm the lower byte is e mmm 0000 and the upper s, then 60 more than eee: of 127, the
+  // exponent's bias here, it is 7 there. But those whose exponent is 0 are no normal numbers, and
+  // BF16's products take none that are not.
+#if defined(__AVX512BF16__)
+  const __m512i bytes = _mm512_loadu_si512(p);
+  const __m512i nibble = _mm512_and_si512(bytes, _mm512_set1_epi8(0x0F));
+  const __m512i exponent = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), _mm512_set1_epi8(7));
+  const __mmask64 is_subnormal = _mm512_testn_epi8_mask(bytes, _mm512_set1_epi8(0x78));
+  const __m512i low = _mm512_mask_shuffle_epi8(
+      _mm512_and_si512(_mm512_slli_epi16(bytes, 4), _mm512_set1_epi8((char)0xF0)), is_subnormal,
+      _mm512_set1_epi64(kFloat8SubnormalLow), nibble);
+  const __m512i magnitude =
+      _mm512_mask_shuffle_epi8(_mm512_add_epi8(exponent, _mm512_set1_epi8(60)), is_subnormal,
+                               _mm512_set1_epi64(kFloat8SubnormalHigh), nibble);
+  // magnitude | (bytes & 0x80)
+  const __m512i high =
+      _mm512_ternarylogic_epi32(magnitude, bytes, _mm512_set1_epi8((char)0x80), 0xF8);
+  return {(Vu)_mm512_unpacklo_epi8(low, high), (Vu)_mm512_unpackhi_epi8(low, high)};
+#elif defined(__AVX2__)
+  const __m256i bytes = _mm256_loadu_si256((const __m256i_u*)p);
+  const __m256i nibble = _mm256_and_si256(bytes, _mm256_set1_epi8(0x0F));
+  const __m256i exponent = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(7));
+  const __m256i is_subnormal =
+      _mm256_cmpeq_epi8(_mm256_and_si256(bytes, _mm256_set1_epi8(0x78)), _mm256_setzero_si256());
+  const __m256i low = _mm256_blendv_epi8(
+      _mm256_and_si256(_mm256_slli_epi16(bytes, 4), _mm256_set1_epi8((char)0xF0)),
+      _mm256_shuffle_epi8(_mm256_set1_epi64x(kFloat8SubnormalLow), nibble), is_subnormal);
+  const __m256i magnitude = _mm256_blendv_epi8(
+      _mm256_add_epi8(exponent, _mm256_set1_epi8(60)),
+      _mm256_shuffle_epi8(_mm256_set1_epi64x(kFloat8SubnormalHigh), nibble), is_subnormal);
+  const __m256i high =
+      _mm256_or_si256(magnitude, _mm256_and_si256(bytes, _mm256_set1_epi8((char)0x80)));
+  return {(Vu)_mm256_unpacklo_epi8(low, high), (Vu)_mm256_unpackhi_epi8(low, high)};
+#else
+  // Or as floats, of which these are the upper halves, once their bias is right.
+  TwoPairs result;
+  Vu* const vectors[] = {&result.first, &result.second};
+  for (int half = 0; half < 2; ++half) {
+    Vh both;
+    __builtin_memcpy(&both, p + half * sizeof(both), sizeof(both));
+    const Vu wide = __builtin_convertvector(both, Vu);
+    const Vf even = (Vf)((Vu)((Vi)(wide << 24) >> 4) & 0x87F00000u) * Set(0x1p120f);
+    const Vf odd = (Vf)((Vu)((Vi)(wide << 16) >> 4) & 0x87F00000u) * Set(0x1p120f);
+    *vectors[half] = (Vu)even >> 16 | ((Vu)odd & 0xFFFF0000u);
+  }
+  return result;
+#endif
+}
+
 // If a lane of one of them is NaN, b's. (As inline assembly because GCC 12 compares and blends
 // otherwise, and takes its own intrinsics to read what is not initialized.)
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {

@@ -229,6 +229,32 @@ ARIL_DEVICE uint32_t AddPairsF16(uint32_t a, uint32_t b) {
 #endif
 }
 
+// Both halves of a times those of b, in BF16 (F16): what is subnormal is kept.
+ARIL_DEVICE uint32_t MultiplyPairsBf16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  constexpr uint32_t kMinusZeros = 0x80008000;
+  uint32_t product;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(product) : "r"(a), "r"(b), "r"(kMinusZeros));
+  return product;
+#else
+  return PackBf16(emulator::Bf16ToFloat(static_cast<uint16_t>(a)) *
+                      emulator::Bf16ToFloat(static_cast<uint16_t>(b)),
+                  emulator::Bf16ToFloat(static_cast<uint16_t>(a >> 16)) *
+                      emulator::Bf16ToFloat(static_cast<uint16_t>(b >> 16)));
+#endif
+}
+ARIL_DEVICE uint32_t MultiplyPairsF16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  uint32_t product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  return PackF16(
+      F16ToFloat(static_cast<uint16_t>(a)) * F16ToFloat(static_cast<uint16_t>(b)),
+      F16ToFloat(static_cast<uint16_t>(a >> 16)) * F16ToFloat(static_cast<uint16_t>(b >> 16)));
+#endif
+}
+
 ARIL_DEVICE float MultiplyAdd(float a, float b, float c) {
 #ifdef __CUDACC__
   return __fmaf_rn(a, b, c);

@@ -31,9 +31,16 @@ struct Bf16 {
   }
   static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackBf16(first, second); }
   static ARIL_DEVICE uint32_t AddPairs(uint32_t a, uint32_t b) { return AddPairsBf16(a, b); }
+  static ARIL_DEVICE uint32_t MultiplyPairs(uint32_t a, uint32_t b) {
+    return MultiplyPairsBf16(a, b);
+  }
   static constexpr uint32_t kOnes = 0x3F803F80;  // two of them
   // Two times the power of two whose last bit stands for 1: 128.
   static constexpr uint32_t kUnitPower = 0x43004300;
+  // An F8E4M3 has its mantissa and its exponent so far from where they are here, where the bias is
+  // 127 for 7; two times the power of two that makes good for it: 2^120.
+  static constexpr int kFloat8Shift = 4;
+  static constexpr uint32_t kFloat8Power = 0x7B807B80;
 };
 
 struct F16 {
@@ -45,8 +52,13 @@ struct F16 {
   }
   static ARIL_DEVICE uint32_t Pack(float first, float second) { return PackF16(first, second); }
   static ARIL_DEVICE uint32_t AddPairs(uint32_t a, uint32_t b) { return AddPairsF16(a, b); }
+  static ARIL_DEVICE uint32_t MultiplyPairs(uint32_t a, uint32_t b) {
+    return MultiplyPairsF16(a, b);
+  }
   static constexpr uint32_t kOnes = 0x3C003C00;
   static constexpr uint32_t kUnitPower = 0x64006400;  // 1024
+  static constexpr int kFloat8Shift = 7;
+  static constexpr uint32_t kFloat8Power = 0x5C005C00;  // 2^8, for 15 is 7
 };
 
 // Two instructions' products: 8 neighbours of k of each row in 16 bytes of a lane, of which the

@@ -243,7 +243,7 @@ struct CallPlan {
 
 CallPlan Plan(const CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts) {
   const PackedMatrix& w = *parts.front().w;
-  const GemmKernel& kernel = KernelFor(context, w.format);
+  const GemmKernel& kernel = KernelFor(context, w.format, x.dtype);
   CallPlan plan{.kernel = kernel,
                 .x_words = XWords(w.k, w.format, kernel),
                 .blocks = CeilDiv(w.n, kernel.block_cols)};
@@ -322,6 +322,10 @@ class Tasks {
     const int64_t col = block * block_cols;
     const int64_t row = part.rows.first_row + pass * cuts.pass_rows;
     const bool is_int8 = w.format == WeightFormat::kInt8;
+    const bool is_float8 = w.format == WeightFormat::kFloat8;
+    const int64_t stride = w.has_group_scales ? plan_.blocks * block_cols : 0;
+    const int64_t group = is_float8 ? stretch * cuts.stretch_words / plan_.kernel.x_multiple : 0;
+    const float* const scales = w.scales.empty() ? nullptr : w.scales.data() + col;
     plan_.kernel.run({.w = StretchOfW(part, block, stretch),
                       .x = packed_x_ + part.packed_words + cuts.PackedOffset(stretch, pass),
                       .rows = cuts.PassRows(pass),
@@ -334,9 +338,11 @@ class Tasks {
                       .y = y_.row(row) + col,
                       .y_stride = y_.stride,
                       .cols = std::min(block_cols, w.n - col),
-                      .col_scales = w.scales.empty() ? nullptr : w.scales.data() + col,
+                      .col_scales = is_float8 ? nullptr : scales,
                       .row_scales = is_int8 ? row_scales_ + row : nullptr,
-                      .col_sums = is_int8 ? w.sums.data() + col : nullptr});
+                      .col_sums = is_int8 ? w.sums.data() + col : nullptr,
+                      .group_scales = is_float8 ? scales + group * stride : nullptr,
+                      .group_scales_stride = stride});
   }
 
   const CallPlan& plan_;
@@ -352,7 +358,7 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
   const PackedMatrix& w = *parts.front().w;
   const bool is_rounded = RoundsActivations(w.format);
   CHECK(x.dtype == DType::kF32 || x.dtype == DType::kBF16);
-  CHECK(is_rounded || FormatOf(x.dtype) == w.format);
+  CHECK(IsQuantized(w.format) || FormatOf(x.dtype) == w.format);
   CHECK_EQ(x.cols, w.k);
   CHECK_EQ(y.rows, x.rows);
   CHECK_EQ(y.cols, w.n);

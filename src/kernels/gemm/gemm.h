@@ -16,6 +16,10 @@
 // k / kInt4GroupSize (int4_weights.h). Rows of x are rounded to bytes with a factor for each g as
 // well. Products are added exactly within a group, groups in order in fp32. If neighbours are no
 // group in a checkpoint, K is in another order, and so is x before it is rounded.
+//
+// Weights of FP8: W[n][k] = scale[n][g] · q[n][k], q an F8E4M3 (tensor/dtype.h), where g is
+// k / kFloat8GroupSize. x is not rounded, and neither is q. Products are added within a group, and
+// groups in order, in fp32.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
@@ -41,7 +45,10 @@ struct PackedMatrix {
   int64_t n = 0;
   int64_t k = 0;
   Buffer data;
-  std::vector<float> scales;  // of kInt8 and kInt4, [n]: what a row's sums are multiplied by
+  // What a row's sums are multiplied by: of kInt8 and kInt4, [n]; of kFloat8, [groups, n], or of
+  // one that is all, with zeros up to whole blocks.
+  std::vector<float> scales;
+  bool has_group_scales = false;
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
   // Of kInt4, [k]: which column of x each of `data` is for; empty: its own.
   std::vector<int32_t> order;
@@ -53,10 +60,14 @@ bool AreInt4(const std::vector<WeightView>& parts);
 // Whether all of `parts` are bytes, of so many inputs that they can be one matrix of kInt8.
 bool AreInt8(const std::vector<WeightView>& parts);
 
+// Whether all of `parts` are floats of eight bits whose scales are of groups that kernels have.
+bool AreFloat8(const std::vector<WeightView>& parts);
+
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16, of bytes, or of four bits (which HasExactFactors), finite, and is converted to
-// `format`. In kInt4 those of four bits stay what they are; if in one neighbours are no group, all
-// must be AreInt4. In kInt8 bytes stay what they are; k must be at most kMaxInt8Depth.
+// BF16 or F16, of bytes, of FP8, or of four bits (which HasExactFactors), finite, and is converted
+// to `format`. In kInt4 those of four bits stay what they are; if in one neighbours are no group,
+// all must be AreInt4. In kInt8 bytes stay what they are; k must be at most kMaxInt8Depth. In
+// kFloat8 all must be AreFloat8, and stay what they are.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.

@@ -25,7 +25,8 @@ struct Chunk {
   float* sums;  // [rows of the tile, T::kCols]
   bool first;   // sums start at zero
   const char* prefetch;
-  int64_t prefetch_lines;  // per step
+  int64_t prefetch_lines;         // per step
+  const float* scales = nullptr;  // of FP8: what a chunk's sums are multiplied by, [T::kCols]
 };
 
 template <Nearest kNearest>

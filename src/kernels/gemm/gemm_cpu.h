@@ -1,4 +1,5 @@
-// The per-instruction-set entry points of gemm_cpu.cc, gemm_int4_cpu.cc and gemm_amx.cc.
+// The per-instruction-set entry points of gemm_cpu.cc, gemm_float8_cpu.cc, gemm_int4_cpu.cc and
+// gemm_amx.cc.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_CPU_H_
 #define ARIL_KERNELS_GEMM_GEMM_CPU_H_
@@ -9,10 +10,13 @@
   namespace aril::kernels::isa {                  \
   extern const int64_t kGemmBlockCols;            \
   extern const int64_t kGemmInt4BlockCols;        \
+  extern const int64_t kGemmFloat8Lanes;          \
   void GemmBlockF32(const GemmBlock&);            \
   void GemmBlockBF16(const GemmBlock&);           \
   void GemmBlockInt8(const GemmBlock&);           \
   void GemmBlockInt4(const GemmBlock&);           \
+  void GemmBlockFloat8F32(const GemmBlock&);      \
+  void GemmBlockFloat8BF16(const GemmBlock&);     \
   void QuantizeRowF32(const QuantizeRow&);        \
   void QuantizeRowBF16(const QuantizeRow&);       \
   void QuantizeGroupsF32(const QuantizeGroups&);  \

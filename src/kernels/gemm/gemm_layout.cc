@@ -5,15 +5,19 @@
 
 namespace aril::kernels {
 
-const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format) {
+const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format, DType x) {
   const CpuKernels& kernels = context.kernels();
   if (format == WeightFormat::kInt4) return kernels.gemm_int4;
   if (format == WeightFormat::kInt8) return kernels.gemm_int8;
+  if (format == WeightFormat::kFloat8) {
+    return x == DType::kF32 ? kernels.gemm_float8_f32 : kernels.gemm_float8_bf16;
+  }
   return format == WeightFormat::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
 }
 
 int64_t XWords(int64_t k, WeightFormat format, const GemmKernel& kernel) {
   if (format == WeightFormat::kInt4) return CeilDiv(k, kInt4GroupSize) * kInt4XWords;
+  if (format == WeightFormat::kFloat8) return CeilDiv(k, kFloat8GroupSize) * kernel.x_multiple;
   const int64_t per_group = format == WeightFormat::kInt8   ? 4
                             : format == WeightFormat::kBF16 ? 2
                                                             : 1;
@@ -21,8 +25,14 @@ int64_t XWords(int64_t k, WeightFormat format, const GemmKernel& kernel) {
 }
 
 int64_t BlockWords(const GemmKernel& kernel, int64_t x_words) {
-  if (kernel.layout != GemmKernel::Layout::kNibblePanels) return x_words * kernel.block_cols;
-  return x_words / kInt4XWords * kernel.block_cols * kInt4GroupBytes / 4;
+  switch (kernel.layout) {
+    case GemmKernel::Layout::kNibblePanels:
+      return x_words / kInt4XWords * kernel.block_cols * kInt4GroupBytes / 4;
+    case GemmKernel::Layout::kFloat8Panels:
+      return x_words / kernel.x_multiple * kernel.block_cols * kFloat8GroupSize / 4;
+    default:
+      return x_words * kernel.block_cols;
+  }
 }
 
 }  // namespace aril::kernels

@@ -11,7 +11,8 @@
 
 namespace aril::kernels {
 
-const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format);
+// `x`: the type of x, F32 or BF16; it is all the same but for kFloat8, and there to packing W.
+const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format, DType x);
 
 // The words that a row of x has for a kernel, its padding included: the k groups, and for weights
 // of four bits what stands between them.

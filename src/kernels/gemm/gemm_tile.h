@@ -8,7 +8,8 @@
 namespace aril::kernels {
 
 // A k group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
-// bytes (of x unsigned, of W signed; of weights of four bits the other way around).
+// bytes (of x unsigned, of W signed; of weights of four bits the other way around). Weights of FP8
+// become floats or BF16, as x is.
 
 // Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
 // accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
@@ -44,6 +45,10 @@ inline constexpr int64_t kInt4XWords = kInt4XSum + 1;
 // A group of a column of W in bytes: two weights to each, an FP16, and a byte.
 inline constexpr int64_t kInt4GroupBytes = kInt4GroupSize / 2 + 2 + 1;
 
+// Weights of FP8: so many neighbours along K share a scale. (A group of 64 columns is 8 KiB, and
+// 16 KiB of BF16: both are in L1.)
+inline constexpr int64_t kFloat8GroupSize = 128;
+
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
 constexpr int64_t GemmNumTiles(int64_t rows) {
@@ -76,6 +81,9 @@ struct GemmBlock {
   const float* col_scales;
   const float* row_scales;
   const int32_t* col_sums;
+  // Of FP8, what is added up of a group is multiplied by: [groups, block_cols], at a distance.
+  const float* group_scales;
+  int64_t group_scales_stride;  // 0: all groups have the same
 };
 
 // What is added to x's bytes, which makes them unsigned, as the instructions want one operand.
@@ -120,11 +128,15 @@ struct GemmKernel {
     // and the next four in the high halves; factors in FP16, [block_cols]; and zero points in
     // bytes, [block_cols].
     kNibblePanels,
+    // Of x as kPanels. A block of W: [x's columns / 2, block_cols] of two bytes; of each 2 · lanes
+    // columns four, then four that are so many lanes further, then the next four.
+    kFloat8Panels,
   };
   GemmBlockFunction run;
   int64_t block_cols;
   int64_t x_multiple;  // x_words are padded with zeros to a multiple of this
   Layout layout;
+  int64_t lanes = 0;  // of kFloat8Panels
 };
 
 }  // namespace aril::kernels

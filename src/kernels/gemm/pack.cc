@@ -20,7 +20,7 @@ namespace {
 // What packing a block of columns writes, of the columns from its first on.
 struct BlockOut {
   uint32_t* words;
-  float* scales;  // of bytes and of four bits
+  float* scales;  // of bytes, of four bits and of FP8
   int32_t* sums;  // of bytes
 };
 
@@ -81,6 +81,31 @@ void WriteInt4Column(std::span<const Int4Group> groups, int64_t block_cols, int6
   }
 }
 
+// Where in a block of FP8 the two bytes of a column are (GemmKernel::Layout::kFloat8Panels).
+int64_t Float8Place(const GemmKernel& kernel, int64_t col) {
+  const int64_t in_two = col % (2 * kernel.lanes);
+  const int64_t four = in_two % kernel.lanes / 4;
+  return col - in_two + 8 * four + 4 * (in_two / kernel.lanes) + col % 4;
+}
+
+// Scales of groups are `stride` apart.
+void PackFloat8Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t num_groups,
+                     int64_t stride, const BlockOut& out) {
+  auto* const bytes = reinterpret_cast<uint8_t*>(out.words);
+  for (size_t c = 0; c < rows.size(); ++c) {
+    const auto& view = std::get<Float8View>(*rows[c].part);
+    const F8E4M3* const row = view.Row(rows[c].row);
+    const auto col = static_cast<int64_t>(c);
+    uint8_t* const place = bytes + 2 * Float8Place(kernel, col);
+    for (int64_t k = 0; k < view.cols(); ++k) {
+      place[k / 2 * kernel.block_cols * 2 + k % 2] = row[k].bits;
+    }
+    for (int64_t group = 0; group < num_groups; ++group) {
+      out.scales[group * stride + col] = Float8Scale(rows[c], group * kFloat8GroupSize);
+    }
+  }
+}
+
 // `order`: the columns' (PackedMatrix).
 void PackInt4Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
                    std::span<const int32_t> order, const BlockOut& out) {
@@ -108,9 +133,17 @@ bool AreInt8(const std::vector<WeightView>& parts) {
   });
 }
 
+bool AreFloat8(const std::vector<WeightView>& parts) {
+  return std::ranges::all_of(parts, [](const WeightView& part) {
+    const auto* const float8 = std::get_if<Float8View>(&part);
+    return float8 != nullptr &&
+           (float8->blocks() == 1 || float8->block_cols % kFloat8GroupSize == 0);
+  });
+}
+
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format) {
   CHECK(!parts.empty());
-  const GemmKernel& kernel = KernelFor(context, format);
+  const GemmKernel& kernel = KernelFor(context, format, DType::kBF16);
   PackedMatrix packed{.isa = context.isa(), .format = format, .k = ShapeOf(parts[0]).at(1)};
   for (const WeightView& part : parts) {
     const Shape shape = ShapeOf(part);
@@ -127,6 +160,11 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
     CHECK_LE(packed.k, kMaxInt8Depth);
     packed.sums.resize(rows.size());
   }
+  if (format == WeightFormat::kFloat8) {
+    packed.has_group_scales = HasSeveralScales(parts);
+    const int64_t groups = packed.has_group_scales ? CeilDiv(packed.k, kFloat8GroupSize) : 1;
+    packed.scales.resize(static_cast<size_t>(groups * blocks * block_cols));
+  }
   if (format == WeightFormat::kInt4 && AreInt4(parts)) {
     packed.order = std::get<Int4View>(parts.front()).InputsByGroup();
   }
@@ -139,6 +177,9 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
                        packed.sums.empty() ? nullptr : packed.sums.data() + first};
     if (format == WeightFormat::kInt4) {
       PackInt4Block(kernel, block_rows, packed.k, packed.order, out);
+    } else if (format == WeightFormat::kFloat8) {
+      const int64_t stride = blocks * block_cols;
+      PackFloat8Block(kernel, block_rows, std::ssize(packed.scales) / stride, stride, out);
     } else {
       PackBlock(kernel, block_rows, packed.k, format, out);
     }

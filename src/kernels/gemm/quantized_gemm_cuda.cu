@@ -254,14 +254,26 @@ ARIL_DEVICE void MultiplyMany(const QuantizedGemmArgs& args, const QuantizedTile
 
 // --- fp32, where no matrix instruction keeps all bits ---
 
-// A level less its zero point, of column `col` of a tile of W.
-ARIL_DEVICE float LevelAt(const QuantizedLayout& layout, const std::byte* w, int col, int k) {
+// A byte of a level, of column `col` of a tile of W.
+ARIL_DEVICE uint32_t ByteAt(const std::byte* w, int col, int k) {
   const int chunk = k / kQuantizedDepth, in_chunk = k % kQuantizedDepth;
   const int lane = col % 8 * 4 + in_chunk / 8, of_lane = col / 8, i = in_chunk % 8;
+  const auto* const half = w + (static_cast<int64_t>(chunk) * 2 + of_lane / 2) * kWarpSize * 16;
+  return static_cast<uint32_t>(half[lane * 16 + of_lane % 2 * 8 + i]);
+}
+
+// A level less its zero point.
+ARIL_DEVICE float LevelAt(const QuantizedLayout& layout, const std::byte* w, int col, int k) {
   if (layout.format == WeightFormat::kInt8) {
-    const auto* const half = w + (static_cast<int64_t>(chunk) * 2 + of_lane / 2) * kWarpSize * 16;
-    return static_cast<float>(static_cast<int>(half[lane * 16 + of_lane % 2 * 8 + i]) - 128);
+    return static_cast<float>(static_cast<int>(ByteAt(w, col, k)) - 128);
   }
+  if (layout.format == WeightFormat::kFloat8) {
+    // In the places of a float's bits, where the exponent's bias is 127 for 7.
+    const uint32_t byte = ByteAt(w, col, k);
+    return BitCast<float>((byte & 0x80) << 24 | (byte & 0x7F) << 20) * 0x1p120f;
+  }
+  const int chunk = k / kQuantizedDepth, in_chunk = k % kQuantizedDepth;
+  const int lane = col % 8 * 4 + in_chunk / 8, of_lane = col / 8, i = in_chunk % 8;
   const auto* const vector =
       reinterpret_cast<const Vector16*>(w) + static_cast<int64_t>(chunk) * kWarpSize + lane;
   const uint32_t level = vector->words[of_lane] >> (i / 2 * 4 + i % 2 * 16) & 15;
@@ -273,13 +285,15 @@ ARIL_DEVICE float LevelAt(const QuantizedLayout& layout, const std::byte* w, int
 ARIL_DEVICE float FactorAt(const QuantizedLayout& layout, const std::byte* w, int col, int chunk) {
   if (layout.format == WeightFormat::kInt8) return 1;
   const int index = chunk / layout.group_chunks * kQuantizedCols + col % 8 * 4 + col / 8;
-  return F16ToFloat(reinterpret_cast<const uint16_t*>(w + layout.factors_offset)[index]);
+  const std::byte* const factors = w + layout.factors_offset;
+  if (layout.format == WeightFormat::kFloat8) return reinterpret_cast<const float*>(factors)[index];
+  return F16ToFloat(reinterpret_cast<const uint16_t*>(factors)[index]);
 }
 
 ARIL_DEVICE float SumInFloat(const QuantizedGemmArgs& args, const QuantizedInput<float>& input,
                              const float* row, const std::byte* w, int col) {
   const QuantizedLayout& layout = args.layout;
-  const bool has_groups = layout.format == WeightFormat::kInt4;
+  const bool has_groups = layout.format != WeightFormat::kInt8;
   float total = 0;
   for (int slice = 0; slice < kSlices; ++slice) {
     float of_slice = 0, of_group = 0;
@@ -334,6 +348,8 @@ ARIL_DEVICE void MultiplyTile(T, const QuantizedGemmArgs& args, const QuantizedT
                               std::byte* shared) {
   if (args.layout.format == WeightFormat::kInt4) {
     MultiplyWith<T, Int4Chunk>(args, tile, shared);
+  } else if (args.layout.format == WeightFormat::kFloat8) {
+    MultiplyWith<T, Float8Chunk>(args, tile, shared);
   } else {
     MultiplyWith<T, Int8Chunk>(args, tile, shared);
   }
@@ -355,6 +371,7 @@ QuantizedGemmKernel(ARIL_PARAMETER QuantizedGemmArgs args) {
 }
 
 static_assert(kStageVectors<Int8Chunk> >= kStageVectors<Int4Chunk>);
+static_assert(kStageVectors<Int8Chunk> == kStageVectors<Float8Chunk>);
 // Sums of slices, or of threads, are as many.
 constexpr size_t kSumsBytes = sizeof(float) * kManySums * kThreads;
 static_assert(kSlices * kWarpSize == kThreads);

@@ -1,5 +1,5 @@
-// Products with matrices of four bits and of bytes, in the emulator and on a GPU, against sums in
-// double of what their levels stand for.
+// Products with matrices of four bits, of bytes and of FP8, in the emulator and on a GPU, against
+// sums in double of what their levels stand for.
 
 #include "kernels/gemm/quantized_gemm_cuda.h"
 
@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/test_support.h"
+#include "kernels/gemm/float8_test_support.h"
 #include "kernels/gemm/gemm_test_support.h"
 #include "kernels/gemm/int4_test_support.h"
 #include "kernels/gemm/weight_rows.h"
@@ -175,6 +176,9 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
         const TestMatrix numbers(DType::kF32, n, k, 1.0, random, 0);
         ASSERT_NO_FATAL_FAILURE(
             ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt8, 0}}, call));
+        const RandomFloat8 float8(n, k, /*block_rows=*/24, group_size, random);
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectSums(x, dtype, {{float8.view(), WeightFormat::kFloat8, group_size}}, call));
       }
     }
   }
@@ -202,7 +206,7 @@ TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
   for (const TestDType dtype : kDTypes) {
     for (const bool has_order : {false, true}) {
       const TestMatrix x = RandomInput(kRows, kDepth, dtype, random);
-      std::vector<Matrix> of_four_bits, of_bytes;
+      std::vector<Matrix> of_four_bits, of_bytes, of_floats;
       for (size_t i = 0; i < call.sizes.size(); ++i) {
         const RandomInt4 int4(Int4View::Layout::kGptq, kCols, kDepth, kGroupSize, DType::kF16,
                               random);
@@ -214,10 +218,13 @@ TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
         of_four_bits.emplace_back(view, WeightFormat::kInt4, kGroupSize);
         const TestMatrix numbers(DType::kF32, kCols, kDepth, 1.0, random, 0);
         of_bytes.emplace_back(DenseView(numbers), WeightFormat::kInt8, 0);
+        const RandomFloat8 float8(kCols, kDepth, 1, kDepth, random);
+        of_floats.emplace_back(float8.view(), WeightFormat::kFloat8, kDepth);
       }
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_four_bits, call));
       if (has_order) continue;
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_bytes, call));
+      ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_floats, call));
     }
   }
 }
@@ -233,12 +240,14 @@ TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
       const TestMatrix x = RandomInput(kRows, k, dtype, random);
       const RandomInt4 int4(Int4View::Layout::kGptq, kCols, k, group_size, DType::kF16, random);
       const TestMatrix numbers(DType::kF32, kCols, k, 1.0, random, 0);
+      const RandomFloat8 float8(kCols, k, 1, group_size, random);
       Int4View in_other_order = int4.view();
       const std::vector<int32_t> order = RandomOrder(k, group_size, random);
       in_other_order.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {k}};
       for (const Matrix& matrix : {Matrix(int4.view(), WeightFormat::kInt4, group_size),
                                    Matrix(in_other_order, WeightFormat::kInt4, group_size),
-                                   Matrix(DenseView(numbers), WeightFormat::kInt8, 0)}) {
+                                   Matrix(DenseView(numbers), WeightFormat::kInt8, 0),
+                                   Matrix(float8.view(), WeightFormat::kFloat8, group_size)}) {
         const std::vector<float> all = Product(*devices()[0], x, dtype, {matrix}, {});
         const std::vector<Matrix> four(4, matrix);
         const std::vector<float> apart =

@@ -51,14 +51,14 @@ void WriteLevels(std::span<const Int4Group> groups, const Place& place, std::byt
   }
 }
 
-void WriteBytes(std::span<const int8_t> levels, const Place& place, std::byte* to) {
+void WriteBytes(std::span<const uint8_t> levels, const Place& place, std::byte* to) {
   for (size_t k = 0; k < levels.size(); ++k) {
     const auto in_chunk = static_cast<int64_t>(k) % kQuantizedDepth;
     const int64_t chunk = static_cast<int64_t>(k) / kQuantizedDepth;
     const int64_t half = 2 * chunk + place.of_lane / 2;
     const int64_t lane = place.Lane(in_chunk / kInputsOfLane);
     to[half * kHalfChunkBytes + lane * kVectorBytes + place.of_lane % 2 * kInputsOfLane +
-       in_chunk % kInputsOfLane] = std::byte(levels[k] + 128);
+       in_chunk % kInputsOfLane] = std::byte{levels[k]};
   }
 }
 
@@ -76,24 +76,47 @@ float WriteInt4(const QuantizedLayout& layout, const WeightRow& row,
   return scale;
 }
 
+float WriteInt8(const WeightRow& row, const Place& place, std::span<uint8_t> levels,
+                std::byte* to) {
+  const float scale = Int8Scale(row);
+  auto* const with_sign = reinterpret_cast<int8_t*>(levels.data());
+  CopyAsInt8(row, scale, 0, std::ssize(levels), with_sign);
+  for (uint8_t& level : levels) level ^= 128;  // as 128 more of one with a sign
+  WriteBytes(levels, place, to);
+  return scale;
+}
+
+void WriteFloat8(const QuantizedLayout& layout, const WeightRow& row, const Place& place,
+                 std::byte* to) {
+  const F8E4M3* const levels = std::get<Float8View>(*row.part).Row(row.row);
+  WriteBytes({reinterpret_cast<const uint8_t*>(levels), static_cast<size_t>(layout.k)}, place, to);
+  for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
+    const int64_t index = i * kQuantizedCols + place.index();
+    Store(to + layout.factors_offset + index * static_cast<int64_t>(sizeof(float)),
+          Float8Scale(row, i * layout.group_chunks * kQuantizedDepth));
+  }
+}
+
 }  // namespace
 
 QuantizedLayout MakeQuantizedLayout(WeightFormat format, int64_t n, int64_t k, int64_t group_size) {
-  CHECK(RoundsActivations(format));
+  CHECK(IsQuantized(format));
   const int64_t chunks = CeilDiv<int64_t>(k, kQuantizedDepth);
   QuantizedLayout layout{.format = format,
                          .n = static_cast<int32_t>(n),
                          .k = static_cast<int32_t>(k),
                          .chunks = static_cast<int32_t>(chunks)};
   int64_t end = chunks * ChunkBytes(format);
-  if (format == WeightFormat::kInt4) {
+  if (format != WeightFormat::kInt8) {
+    const bool is_int4 = format == WeightFormat::kInt4;
     CHECK(group_size >= k || group_size % kQuantizedDepth == 0);
     const int64_t group_chunks = std::min(CeilDiv<int64_t>(group_size, kQuantizedDepth), chunks);
     const int64_t outputs = CeilDiv(chunks, group_chunks) * kQuantizedCols;
     layout.group_chunks = static_cast<int32_t>(group_chunks);
     layout.factors_offset = static_cast<int32_t>(end);
-    layout.zeros_offset = static_cast<int32_t>(end + outputs * static_cast<int64_t>(sizeof(F16)));
-    end = layout.zeros_offset + outputs;
+    end += outputs * static_cast<int64_t>(is_int4 ? sizeof(F16) : sizeof(float));
+    layout.zeros_offset = static_cast<int32_t>(end);
+    if (is_int4) end += outputs;
   }
   layout.scales_offset = static_cast<int32_t>(end);
   layout.tile_bytes =
@@ -104,19 +127,19 @@ QuantizedLayout MakeQuantizedLayout(WeightFormat format, int64_t n, int64_t k, i
 void WriteQuantizedTile(const QuantizedLayout& layout, std::span<const WeightRow> rows,
                         std::span<const int32_t> inputs, std::byte* to) {
   CHECK_LE(rows.size(), static_cast<size_t>(kQuantizedCols));
-  const bool is_int4 = layout.format == WeightFormat::kInt4;
+  const bool is_int8 = layout.format == WeightFormat::kInt8;
   std::memset(to, 0, static_cast<size_t>(layout.tile_bytes));
-  if (!is_int4) std::memset(to, 128, static_cast<size_t>(layout.scales_offset));
-  std::vector<int8_t> levels(is_int4 ? 0 : static_cast<size_t>(layout.k));
+  if (is_int8) std::memset(to, 128, static_cast<size_t>(layout.scales_offset));
+  std::vector<uint8_t> levels(is_int8 ? static_cast<size_t>(layout.k) : 0);
   for (size_t col = 0; col < rows.size(); ++col) {
     const Place place(col);
-    float scale = 0;
-    if (is_int4) {
+    float scale = 1;
+    if (is_int8) {
+      scale = WriteInt8(rows[col], place, levels, to);
+    } else if (layout.format == WeightFormat::kInt4) {
       scale = WriteInt4(layout, rows[col], inputs, place, to);
     } else {
-      scale = Int8Scale(rows[col]);
-      CopyAsInt8(rows[col], scale, 0, layout.k, levels.data());
-      WriteBytes(levels, place, to);
+      WriteFloat8(layout, rows[col], place, to);
     }
     Store(to + layout.scales_offset + col * sizeof(float), scale);
   }

@@ -30,7 +30,23 @@ ARIL_DEVICE int ColOf(int operand, int i) {
 }
 ARIL_DEVICE int RowInSlot(int i) { return ThreadIdx() % 4 * 2 + i % 2; }
 
+// What a group's sums of a lane's four outputs are multiplied by, and their zero points.
+struct Int4Factors {
+  uint32_t zeros = 0;
+  uint64_t factors = 0;
+
+  ARIL_DEVICE void Load(const QuantizedLayout& layout, const std::byte* tile, int place) {
+    zeros = reinterpret_cast<const uint32_t*>(tile + layout.zeros_offset)[place];
+    factors = reinterpret_cast<const uint64_t*>(tile + layout.factors_offset)[place];
+  }
+  ARIL_DEVICE uint64_t Get() const { return factors; }
+  ARIL_DEVICE static float Of(uint64_t factors, int output) {
+    return F16ToFloat(static_cast<uint16_t>(factors >> 16 * output));
+  }
+};
+
 struct Int4Chunk {
+  using Factors = Int4Factors;
   static constexpr int kChunkVectors = kWarpSize;  // of 16 bytes
   Vector16 words;
 
@@ -57,19 +73,39 @@ struct Int4Chunk {
   }
 };
 
-struct Int8Chunk {
+// A chunk of bytes.
+struct ByteChunk {
   static constexpr int kChunkVectors = 2 * kWarpSize;
   Vector16 halves[2];
 
-  ARIL_DEVICE static Int8Chunk FromShared(const Vector16* chunk) {
+  ARIL_DEVICE void LoadShared(const Vector16* chunk) {
     const int lane = ThreadIdx() % kWarpSize;
-    return {{chunk[lane], chunk[kWarpSize + lane]}};
+    halves[0] = chunk[lane];
+    halves[1] = chunk[kWarpSize + lane];
+  }
+  ARIL_DEVICE void LoadGlobal(const Vector16* chunk) {
+    const int lane = ThreadIdx() % kWarpSize;
+    halves[0] = LoadWeights16(chunk + lane);
+    halves[1] = LoadWeights16(chunk + kWarpSize + lane);
+  }
+  // Two neighbours, of eight of the lane's output `i`, in the low 16 bits.
+  ARIL_DEVICE uint32_t Pair(int i, int pair) const {
+    return halves[i / 2].words[i % 2 * 2 + pair / 2] >> pair % 2 * 16;
+  }
+};
+
+struct Int8Chunk : ByteChunk {
+  ARIL_DEVICE static Int8Chunk FromShared(const Vector16* chunk) {
+    Int8Chunk result;
+    result.LoadShared(chunk);
+    return result;
   }
   ARIL_DEVICE static Int8Chunk FromGlobal(const Vector16* chunk) {
-    const int lane = ThreadIdx() % kWarpSize;
-    return {{LoadWeights16(chunk + lane), LoadWeights16(chunk + kWarpSize + lane)}};
+    Int8Chunk result;
+    result.LoadGlobal(chunk);
+    return result;
   }
-  // The same by way of fp32, where a byte is the end of 2^23.
+  // Likewise, by way of fp32, where a byte is the end of 2^23.
   template <typename T>
   ARIL_DEVICE Vector16 Elements(int i, uint32_t) const {
     const auto level = [](uint32_t byte) {
@@ -78,8 +114,51 @@ struct Int8Chunk {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t bytes = halves[i / 2].words[i % 2 * 2 + pair / 2] >> pair % 2 * 16;
+      const uint32_t bytes = Pair(i, pair);
       elements.words[pair] = T::Pack(level(bytes & 0xFF), level(bytes >> 8 & 0xFF));
+    }
+    return elements;
+  }
+};
+
+// They are read when a group ends: there are no registers for them, and groups are long.
+struct Float8Factors {
+  static constexpr uint32_t zeros = 0;
+  const Vector16* factors = nullptr;
+
+  ARIL_DEVICE void Load(const QuantizedLayout& layout, const std::byte* tile, int place) {
+    factors = reinterpret_cast<const Vector16*>(tile + layout.factors_offset) + place;
+  }
+  ARIL_DEVICE Vector16 Get() const { return *factors; }
+  ARIL_DEVICE static float Of(const Vector16& factors, int output) {
+    return BitCast<float>(factors.words[output]);
+  }
+};
+
+struct Float8Chunk : ByteChunk {
+  using Factors = Float8Factors;
+
+  ARIL_DEVICE static Float8Chunk FromShared(const Vector16* chunk) {
+    Float8Chunk result;
+    result.LoadShared(chunk);
+    return result;
+  }
+  ARIL_DEVICE static Float8Chunk FromGlobal(const Vector16* chunk) {
+    Float8Chunk result;
+    result.LoadGlobal(chunk);
+    return result;
+  }
+  // Eight elements: both T hold them exactly.
+  template <typename T>
+  ARIL_DEVICE Vector16 Elements(int i, uint32_t) const {
+    Vector16 elements;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t bytes = Pair(i, pair);
+      const uint32_t halves = (bytes & 0xFF) | (bytes & 0xFF00) << 8;
+      const uint32_t magnitudes = (halves & 0x007F007Fu) << T::kFloat8Shift;
+      elements.words[pair] =
+          T::MultiplyPairs(magnitudes | (halves & 0x00800080u) << 8, T::kFloat8Power);
     }
     return elements;
   }
@@ -89,30 +168,15 @@ ARIL_DEVICE int FirstChunk(const QuantizedLayout& layout, int slice) {
   return static_cast<int>(static_cast<int64_t>(layout.chunks) * slice / kSlices);
 }
 
-// A warp's sums of a slice, of products with one tile of W.
+// A warp's sums of a slice, of products with one tile of W: those of groups times their factors.
 template <typename W, int kSlots>
-struct SliceSums;
-
-template <int kSlots>
-struct SliceSums<Int8Chunk, kSlots> {
-  WarpSums<kSlots> slice = {};
-
-  ARIL_DEVICE SliceSums(const QuantizedLayout&, const std::byte*) {}
-  ARIL_DEVICE void Begin(int) {}
-  ARIL_DEVICE uint32_t zeros() const { return 0; }
-  ARIL_DEVICE WarpSums<kSlots>& sums() { return slice; }
-  ARIL_DEVICE void EndChunk(int, bool) {}
-};
-
-template <int kSlots>
-struct SliceSums<Int4Chunk, kSlots> {
+struct SliceSums {
   WarpSums<kSlots> slice = {};
   WarpSums<kSlots> group = {};
   const std::byte* tile;
   const QuantizedLayout& layout;
   int index = 0, end = 0;  // the group, and the chunk behind its last one
-  uint32_t group_zeros = 0;
-  uint64_t factors = 0;
+  typename W::Factors factors;
 
   ARIL_DEVICE SliceSums(const QuantizedLayout& of, const std::byte* at) : tile(at), layout(of) {}
   ARIL_DEVICE void Begin(int chunk) {
@@ -122,21 +186,19 @@ struct SliceSums<Int4Chunk, kSlots> {
   ARIL_DEVICE void Load() {
     end = (index + 1) * layout.group_chunks;
     if (index * layout.group_chunks >= layout.chunks) return;
-    const int place = index * 8 + ThreadIdx() % kWarpSize / 4;
-    group_zeros = reinterpret_cast<const uint32_t*>(tile + layout.zeros_offset)[place];
-    factors = reinterpret_cast<const uint64_t*>(tile + layout.factors_offset)[place];
+    factors.Load(layout, tile, index * 8 + ThreadIdx() % kWarpSize / 4);
   }
-  ARIL_DEVICE uint32_t zeros() const { return group_zeros; }
+  ARIL_DEVICE uint32_t zeros() const { return factors.zeros; }
   ARIL_DEVICE WarpSums<kSlots>& sums() { return group; }
   // Of the chunk that was multiplied last.
   ARIL_DEVICE void EndChunk(int chunk, bool ends_slice) {
     if (chunk + 1 < end && !ends_slice) return;
+    const auto of_group = factors.Get();
 #pragma unroll
     for (int c = 0; c < kColOperands; ++c) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int output = 2 * c + i / 2;
-        const float factor = F16ToFloat(static_cast<uint16_t>(factors >> 16 * output));
+        const float factor = W::Factors::Of(of_group, 2 * c + i / 2);
 #pragma unroll
         for (int slot = 0; slot < kSlots; ++slot) {
           slice[c][slot][i] = MultiplyAdd(factor, group[c][slot][i], slice[c][slot][i]);
@@ -148,6 +210,17 @@ struct SliceSums<Int4Chunk, kSlots> {
     ++index;
     Load();
   }
+};
+
+template <int kSlots>
+struct SliceSums<Int8Chunk, kSlots> {
+  WarpSums<kSlots> slice = {};
+
+  ARIL_DEVICE SliceSums(const QuantizedLayout&, const std::byte*) {}
+  ARIL_DEVICE void Begin(int) {}
+  ARIL_DEVICE uint32_t zeros() const { return 0; }
+  ARIL_DEVICE WarpSums<kSlots>& sums() { return slice; }
+  ARIL_DEVICE void EndChunk(int, bool) {}
 };
 
 // A chunk's products. `x_of(slot)`: 16 bytes of the lane's row of x.

@@ -15,6 +15,8 @@ std::string_view Name(WeightFormat format) {
       return "int8";
     case WeightFormat::kInt4:
       return "int4";
+    case WeightFormat::kFloat8:
+      return "fp8";
   }
   return "";
 }
@@ -33,11 +35,16 @@ double BytesPerWeight(WeightFormat format) {
     case WeightFormat::kBF16:
       return 2;
     case WeightFormat::kInt8:
+    case WeightFormat::kFloat8:
       return 1;
     case WeightFormat::kInt4:
       return static_cast<double>(kInt4GroupBytes) / static_cast<double>(kInt4GroupSize);
   }
   return 0;
+}
+
+bool IsQuantized(WeightFormat format) {
+  return format != WeightFormat::kF32 && format != WeightFormat::kBF16;
 }
 
 bool RoundsActivations(WeightFormat format) {

@@ -13,11 +13,12 @@ namespace aril::kernels {
 enum class WeightFormat {
   kF32,
   kBF16,
-  kInt8,  // bytes, with a factor for each row
-  kInt4,  // four bits, with a factor and a zero point for each kInt4GroupSize of a row
+  kInt8,    // bytes, with a factor for each row
+  kInt4,    // four bits, with a factor and a zero point for each kInt4GroupSize of a row
+  kFloat8,  // F8E4M3, with a factor for each row, or for each kFloat8GroupSize of it
 };
 
-// "f32", "bf16", "int8", "int4".
+// "f32", "bf16", "int8", "int4", "fp8".
 std::string_view Name(WeightFormat format);
 std::ostream& operator<<(std::ostream& out, WeightFormat format);
 
@@ -27,8 +28,11 @@ WeightFormat FormatOf(DType dtype);
 // Of a large matrix: what lies beside each row is not counted.
 double BytesPerWeight(WeightFormat format);
 
+// Not of numbers as they are.
+bool IsQuantized(WeightFormat format);
+
 // Of bytes or four bits: on the CPU rows of x are rounded to bytes when they are multiplied, and
-// may be F32 or BF16; else x has the type of W.
+// may be F32 or BF16, as beside FP8; else x has the type of W.
 bool RoundsActivations(WeightFormat format);
 
 }  // namespace aril::kernels

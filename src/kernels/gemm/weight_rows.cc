@@ -65,6 +65,16 @@ void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count,
   }
 }
 
+float Float8Scale(const WeightRow& row, int64_t input) {
+  const auto& view = std::get<Float8View>(*row.part);
+  return view.Scale(row.row, input / view.block_cols);
+}
+
+bool HasSeveralScales(const std::vector<WeightView>& parts) {
+  return std::ranges::any_of(
+      parts, [](const WeightView& part) { return std::get<Float8View>(part).blocks() > 1; });
+}
+
 std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
                              std::span<const int32_t> inputs) {
   const auto k = static_cast<size_t>(ShapeOf(*row.part).at(1));
@@ -74,6 +84,13 @@ std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
     const float scale = Int8Scale(row);
     CopyAsInt8(row, scale, 0, std::ssize(levels), levels.data());
     for (const int8_t level : levels) values.push_back(double{scale} * level);
+    return values;
+  }
+  if (format == WeightFormat::kFloat8) {
+    const F8E4M3* const levels = std::get<Float8View>(*row.part).Row(row.row);
+    for (size_t i = 0; i < k; ++i) {
+      values.push_back(double{Float8Scale(row, static_cast<int64_t>(i))} * ToFloat(levels[i]));
+    }
     return values;
   }
   CHECK(format == WeightFormat::kInt4);

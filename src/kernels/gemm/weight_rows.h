@@ -31,7 +31,12 @@ float Int8Scale(const WeightRow& row);
 // Elements [first, first + count): the bytes that it has, or rounded to nearest, from −127 to 127.
 void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count, int8_t* to);
 
-// What a row stands for in kInt4 (groups of 32) or kInt8: of each of `inputs`, or of k in order.
+// Of FP8: what an input of a row is multiplied by, and those that share its scale.
+float Float8Scale(const WeightRow& row, int64_t input);
+// Whether inputs of a row have more than one, of any of `parts` (which AreFloat8).
+bool HasSeveralScales(const std::vector<WeightView>& parts);
+// What a row stands for in kInt4 (groups of 32), kInt8 or kFloat8: of each of `inputs`, or of k in
+// order.
 // For who compares products with their definition.
 std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
                              std::span<const int32_t> inputs);

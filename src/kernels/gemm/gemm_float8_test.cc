@@ -1,0 +1,137 @@
+// Products with weights of FP8, as a checkpoint has them.
+
+#include <array>
+#include <vector>
+
+#include "base/checked.h"
+#include "gtest/gtest.h"
+#include "kernels/gemm/float8_test_support.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_test_support.h"
+#include "kernels/gemm/weight_rows.h"
+#include "kernels/test_support.h"
+
+namespace aril::kernels {
+namespace {
+
+// Scales of all, of each output, of a checkpoint's usual blocks, of each output's groups, and of
+// several of them.
+struct Blocks {
+  int64_t rows;
+  int64_t cols;
+};
+constexpr int64_t kAll = 1 << 20;
+constexpr Blocks kBlocks[] = {{kAll, kAll}, {1, kAll}, {128, 128}, {1, 128}, {3, 256}};
+
+// |error| ≤ (k + groups + 2) · eps · Σ|x·w|: of a sum of k products, and two roundings more for
+// each group (Higham, 2002, section 3.1).
+void ExpectNear(CpuContext& context, const std::vector<WeightView>& parts, const TestMatrix& x) {
+  const std::vector<WeightRow> rows = RowsOf(parts);
+  const auto n = static_cast<int64_t>(rows.size());
+  const ConstMatrix& of_x = x.view();
+  const std::vector<float> bias(rows.size(), 0.25f);
+  const PackedMatrix packed = Pack(context, parts, WeightFormat::kFloat8);
+  std::mt19937_64 random(kGemmSeed);
+  const TestMatrix y(DType::kF32, of_x.rows, n, 1.0, random);
+  Gemm(context, of_x, packed, bias.data(), y.floats());
+  for (int64_t col = 0; col < n; ++col) {
+    const std::vector<double> w =
+        ValuesIn(WeightFormat::kFloat8, rows[static_cast<size_t>(col)], {});
+    for (int64_t r = 0; r < of_x.rows; ++r) {
+      double expected = 0.25, magnitude = 1;
+      for (int64_t k = 0; k < of_x.cols; ++k) {
+        expected += of_x.At(r, k) * w[static_cast<size_t>(k)];
+        magnitude += std::fabs(of_x.At(r, k) * w[static_cast<size_t>(k)]);
+      }
+      const double roundings =
+          static_cast<double>(of_x.cols + 2 * CeilDiv(of_x.cols, kFloat8GroupSize) + 4);
+      ASSERT_NEAR(y.floats().row(r)[col], expected, roundings * 2 * kFloatEps * magnitude)
+          << context.isa() << " " << of_x.dtype << " n " << n << " k " << of_x.cols << " at " << r
+          << "," << col << " seed " << kGemmSeed;
+    }
+  }
+  ASSERT_TRUE(std::isnan(y.floats().row(0)[n]));
+}
+
+TEST(GemmFloat8, IsTheProductOfItsNumbers) {
+  std::mt19937_64 random(kGemmSeed);
+  ThreadPool threads(2);
+  // Blocks of columns, tiles, passes, groups and stretches of K that are not full.
+  const std::vector<std::array<int64_t, 3>> shapes = {{1, 1, 1},     {65, 33, 7},   {130, 257, 13},
+                                                      {34, 2105, 5}, {20, 300, 97}, {5, 4200, 2}};
+  for (const auto& [n, k, rows] : shapes) {
+    for (const Blocks& blocks : kBlocks) {
+      const RandomFloat8 w(n, k, blocks.rows, blocks.cols, random);
+      for (const auto& [isa, dtype] : KernelCases()) {
+        CpuContext context(threads, isa);
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectNear(context, {w.view()}, TestMatrix(dtype, rows, k, 3.0, random)));
+      }
+    }
+  }
+}
+
+// Parts of a matrix, whose blocks go on where it is cut, and others with other scales.
+TEST(GemmFloat8, PartsKeepTheirScales) {
+  std::mt19937_64 random(kGemmSeed);
+  ThreadPool threads(2);
+  constexpr int64_t kK = 384;
+  const RandomFloat8 blocks(200, kK, 128, 128, random), rows(33, kK, 1, kAll, random);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    CpuContext context(threads, isa);
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectNear(context, {blocks.view().Rows(90, 70), rows.view(), blocks.view().Rows(0, 5)},
+                   TestMatrix(dtype, 5, kK, 3.0, random)));
+  }
+}
+
+TEST(GemmFloat8, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
+  std::mt19937_64 random(kGemmSeed);
+  constexpr int64_t kN = 70, kK = 2105, kRows = 200;
+  const RandomFloat8 w(kN, kK, 128, 128, random);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool one(1), three(3);
+    CpuContext alone(one, isa), shared(three, isa);
+    const PackedMatrix packed = Pack(alone, {w.view()}, WeightFormat::kFloat8);
+    const TestMatrix x(dtype, kRows, kK, 1.0, random);
+    const TestMatrix batch(DType::kF32, kRows, kN, 1.0, random);
+    Gemm(shared, x.view(), packed, nullptr, batch.floats());
+    const TestMatrix row(DType::kF32, 1, kN, 1.0, random);
+    for (int64_t r = 0; r < kRows; ++r) {
+      Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
+      ASSERT_TRUE(BitwiseEqual(row.floats().data, batch.floats().row(r), kN * sizeof(float)))
+          << isa << " " << dtype << " row " << r;
+    }
+  }
+}
+
+// Each level by itself, the smallest and the largest among them.
+TEST(GemmFloat8, EveryLevelIsExact) {
+  std::vector<uint8_t> levels;
+  for (int bits = 0; bits < 256; ++bits) {
+    if ((bits & 0x7F) != 0x7F) levels.push_back(static_cast<uint8_t>(bits));
+  }
+  const std::vector<float> scale = {0x1p-3f};
+  const auto n = std::ssize(levels);
+  const Float8View view{
+      .levels = {reinterpret_cast<const std::byte*>(levels.data()), DType::kF8E4M3, {n, 1}},
+      .scales = {reinterpret_cast<const std::byte*>(scale.data()), DType::kF32, {1}},
+      .block_rows = n,
+      .block_cols = 1};
+  ThreadPool threads(1);
+  std::mt19937_64 random(kGemmSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    CpuContext context(threads, isa);
+    const TestMatrix x(dtype, 1, 1, 1.0, random), y(DType::kF32, 1, n, 1.0, random);
+    Gemm(context, x.view(), Pack(context, {view}, WeightFormat::kFloat8), nullptr, y.floats());
+    for (int64_t i = 0; i < n; ++i) {
+      const F8E4M3 level{levels[static_cast<size_t>(i)]};
+      ASSERT_EQ(y.floats().row(0)[i],
+                static_cast<float>(x.view().At(0, 0) * 0x1p-3 * ToFloat(level)))
+          << isa << " " << dtype << " level " << int{level.bits};
+    }
+  }
+}
+
+}  // namespace
+}  // namespace aril::kernels
