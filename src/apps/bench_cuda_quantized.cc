@@ -88,11 +88,8 @@ class QuantizedCalls {
                                                  : kernels::kInt4GroupSize)) {}
 
   void MakeTile() {
-    const Buffer numbers = SmallValues(kQuantizedCols * layout_.k * kElement);
-    const SmallFloat8 float8(kQuantizedCols, layout_.k);
-    std::vector<WeightView> parts = {
-        TensorView{numbers.data(), DType::kBF16, {kQuantizedCols, layout_.k}}};
-    if (layout_.format == WeightFormat::kFloat8) parts = {float8.view()};
+    const SmallWeights values(kQuantizedCols, layout_.k, layout_.format);
+    const std::vector<WeightView> parts = {values.view()};
     const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
     tile_ = Buffer(static_cast<size_t>(layout_.tile_bytes));
     kernels::WriteQuantizedTile(layout_, rows, {}, tile_.data());

@@ -45,10 +45,8 @@ std::vector<KernelCase> GemmCases(kernels::CpuContext& context, const MatrixSize
   };
   auto weights = std::make_shared<Weights>();
   {
-    const Buffer values = SmallValues(size.out * size.in * kElement);
-    WeightView view = TensorView{values.data(), DType::kBF16, {size.out, size.in}};
-    const SmallFloat8 float8(size.out, size.in);
-    if (format == kernels::WeightFormat::kFloat8) view = float8.view();
+    const SmallWeights values(size.out, size.in, format);
+    const WeightView view = values.view();
     for (size_t bytes = 0; bytes < cold_bytes; bytes += weights->copies.back().data.size_bytes()) {
       weights->copies.push_back(kernels::Pack(context, {view}, format));
     }

@@ -11,6 +11,7 @@ namespace aril {
 namespace {
 
 constexpr int64_t kElement = 2;  // bytes of a BF16
+constexpr int64_t kFloat8Block = 128;
 
 // Segments of `each` rows, the last of what is left.
 std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
@@ -125,26 +126,25 @@ Buffer SmallValues(int64_t size_bytes) {
   return buffer;
 }
 
-namespace {
-
-constexpr int64_t kBlock = 128;
-
-}  // namespace
-
-SmallFloat8::SmallFloat8(int64_t out, int64_t in)
-    : out_(out),
-      in_(in),
-      levels_(SmallValues(RoundUp(out * in, kElement))),
-      scales_(SmallValues(CeilDiv(out, kBlock) * CeilDiv(in, kBlock) * kElement)) {
-  auto* const levels = levels_.as<uint8_t>();
-  for (size_t i = 0; i < levels_.size_bytes(); ++i) levels[i] &= 0xBF;  // at most 1.875: no NaN
+SmallWeights::SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format)
+    : out_(out), in_(in) {
+  if (format != kernels::WeightFormat::kFloat8) {
+    values_ = SmallValues(out * in * kElement);
+    return;
+  }
+  values_ = SmallValues(RoundUp(out * in, kElement));
+  auto* const levels = values_.as<uint8_t>();
+  for (size_t i = 0; i < values_.size_bytes(); ++i) levels[i] &= 0xBF;  // at most 1.875: no NaN
+  scales_ = SmallValues(CeilDiv(out, kFloat8Block) * CeilDiv(in, kFloat8Block) * kElement);
 }
 
-Float8View SmallFloat8::view() const {
-  return {.levels = {levels_.data(), DType::kF8E4M3, {out_, in_}},
-          .scales = {scales_.data(), DType::kBF16, {CeilDiv(out_, kBlock), CeilDiv(in_, kBlock)}},
-          .block_rows = kBlock,
-          .block_cols = kBlock};
+WeightView SmallWeights::view() const {
+  if (scales_.size_bytes() == 0) return TensorView{values_.data(), DType::kBF16, {out_, in_}};
+  const Shape blocks = {CeilDiv(out_, kFloat8Block), CeilDiv(in_, kFloat8Block)};
+  return Float8View{.levels = {values_.data(), DType::kF8E4M3, {out_, in_}},
+                    .scales = {scales_.data(), DType::kBF16, blocks},
+                    .block_rows = kFloat8Block,
+                    .block_cols = kFloat8Block};
 }
 
 }  // namespace aril

@@ -13,7 +13,7 @@
 #include "kernels/gemm/weight_format.h"
 #include "spec/model_spec.h"
 #include "tensor/buffer.h"
-#include "tensor/float8_view.h"
+#include "tensor/weight_view.h"
 
 namespace aril {
 
@@ -90,15 +90,16 @@ KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch
 // Small finite values of either sign in BF16.
 Buffer SmallValues(int64_t size_bytes);
 
-// Weights of FP8, with scales of blocks of 128 by 128.
-class SmallFloat8 {
+// What weights of a format are made of: such values, but of kFloat8 itself, with scales of blocks
+// of 128 by 128.
+class SmallWeights {
  public:
-  SmallFloat8(int64_t out, int64_t in);
-  Float8View view() const;
+  SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format);
+  WeightView view() const;
 
  private:
   int64_t out_, in_;
-  Buffer levels_, scales_;
+  Buffer values_, scales_;  // no scales: values are BF16
 };
 
 }  // namespace aril

@@ -22,17 +22,15 @@ using kernels::PinnedBuffer;
 constexpr int64_t kStagingElements = int64_t{1} << 22;
 constexpr int64_t kElementsAtOnce = int64_t{1} << 16;  // of one thread
 
+// 0: all of an output share one.
 int64_t GroupSizeOf(const WeightView& part) {
-  const auto size_of = [](int64_t groups, int64_t size, int64_t cols) {
-    return groups == 1 ? RoundUp(cols, kernels::kInt4GroupSize) : size;
-  };
   if (const auto* const int4 = std::get_if<Int4View>(&part); int4 != nullptr) {
-    return size_of(int4->groups(), int4->group_size, int4->cols);
+    return int4->groups() == 1 ? 0 : int4->group_size;
   }
   if (const auto* const float8 = std::get_if<Float8View>(&part); float8 != nullptr) {
-    return size_of(float8->blocks(), float8->block_cols, float8->cols());
+    return float8->blocks() == 1 ? 0 : float8->block_cols;
   }
-  return kernels::kInt4GroupSize;
+  return kernels::kInt4GroupSize;  // to which numbers are rounded
 }
 
 // Inputs that share a factor in all of four bits and of FP8, a multiple of 32 or no fewer than
@@ -40,11 +38,9 @@ int64_t GroupSizeOf(const WeightView& part) {
 int64_t GroupSizeOf(const std::vector<std::vector<WeightView>>& matrices) {
   int64_t size = 0;
   for (const std::vector<WeightView>& parts : matrices) {
-    for (const WeightView& part : parts) {
-      size = std::gcd(size, GroupSizeOf(part));
-    }
+    for (const WeightView& part : parts) size = std::gcd(size, GroupSizeOf(part));
   }
-  return size;
+  return size > 0 ? size : ShapeOf(matrices.front().front()).at(1);
 }
 
 // The inputs of each matrix in its order; nothing if all are in that of their columns.
@@ -290,7 +286,7 @@ class Measure {
   int64_t bytes() const { return bytes_; }
 
  private:
-  // Whether it is in four bits or bytes. What is not as it must be is for loading to say.
+  // Whether it is quantized there. What is not as it must be is for loading to say.
   bool Add(MatrixRole role, const std::vector<std::vector<MatrixPart>>& matrices, int64_t in) {
     std::vector<std::vector<WeightView>> views;
     for (const std::vector<MatrixPart>& parts : matrices) {

@@ -68,7 +68,7 @@ class Loader {
     return matrix;
   }
 
-  // Of what scales are of, of which the largest is an F8E4M3.
+  // The largest number that a scale is multiplied with is an F8E4M3's.
   static Status CheckIsFinite(const std::string& name, const TensorView& scales) {
     std::vector<float> values(static_cast<size_t>(scales.num_elements()));
     CopyAsFloat(scales, 0, scales.num_elements(), values.data());

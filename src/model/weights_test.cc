@@ -314,6 +314,43 @@ TEST(LoadWeights, KeepsBytesAsTheyAre) {
   }
 }
 
+TEST(LoadWeights, KeepsFp8AsItIs) {
+  using enum WeightFormat;
+  for (const Quantization quantization :
+       {Quantization::kNone, Quantization::kInt8, Quantization::kInt4}) {
+    const bool is_bytes = quantization == Quantization::kInt8;
+    const WeightFormat of_layers = is_bytes ? kInt8 : kFloat8;
+    const auto load = [&](const char* name) {
+      auto weights = Load(kQuantizedGoldens + name, DType::kBF16, nullptr, quantization);
+      CHECK(weights.ok());
+      return *std::move(weights);
+    };
+    const PackedWeights experts = load("fp8-blocks-qwen3-moe");
+    EXPECT_EQ(experts.layers[0][ProjectionGroup::kQkv].w.format, of_layers);
+    EXPECT_EQ(experts.layers[0].router.format, kBF16);
+    for (const auto& matrix : experts.layers[0].experts.gate_up) {
+      EXPECT_EQ(matrix.format, of_layers);
+      EXPECT_EQ(matrix.has_group_scales, !is_bytes);
+    }
+    const PackedWeights fused = load("fp8-tensors-phi3");
+    EXPECT_EQ(fused.layers[0][ProjectionGroup::kGateUp].w.format, of_layers);
+    EXPECT_FALSE(fused.layers[0][ProjectionGroup::kGateUp].w.has_group_scales);
+    EXPECT_EQ(fused.lm_head.format, quantization == Quantization::kInt4 ? kInt8 : kBF16);
+    // A product of which one part is not quantized.
+    const PackedWeights mixed = load("fp8-channels-llama");
+    EXPECT_EQ(mixed.layers[0][ProjectionGroup::kQkv].w.format, of_layers);
+    EXPECT_EQ(mixed.layers[1][ProjectionGroup::kQkv].w.format, is_bytes ? kInt8 : kBF16);
+  }
+}
+
+TEST(LoadWeights, RefusesNanAmongLevels) {
+  const TestDir dir(kQuantizedGoldens + "fp8-channels-llama");
+  const std::string module = "model.layers.0.mlp.up_proj.weight";
+  EditTensors(dir / kFile,
+              [&](Tensors& tensors) { tensors[module].bytes.back() = std::byte{0xFF}; });
+  EXPECT_THAT(Message(Load(dir.path()).status()), HasSubstr("tensor " + module + " holds NaN"));
+}
+
 TEST(LoadWeights, RefusesScalesThatMakeInfiniteValues) {
   const TestDir dir(kQuantizedGoldens + "bytes-llama");
   const std::string module = "model.layers.0.mlp.up_proj.weight";

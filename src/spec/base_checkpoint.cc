@@ -115,6 +115,12 @@ Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t 
   const std::string name = kTextNaming.InLayer(layer, stack.path);
   const int64_t rows = stack.num_projections * spec.OutFeatures(stack.first);
   const int64_t cols = spec.InFeatures(stack.first);
+  if (tensors->at(name).dtype == DType::kF8E4M3) {
+    return Unimplemented(
+        StrCat("tensor ", JsonQuote(name),
+               " has all experts in FP8, which is read only if each has tensors of "
+               "its own: save the model with save_original_format=True"));
+  }
   ASSIGN_OR_RETURN(const TensorView all, checkpoint.Get(name, {spec.experts->count, rows, cols}));
   std::vector<NamedRows> parts;
   for (int64_t expert = 0; expert < spec.experts->count; ++expert) {

@@ -39,16 +39,17 @@ bool HasBytesOf(const TensorView& expected, const TensorView& tensor) {
          std::memcmp(tensor.data, expected.data, expected.size_bytes()) == 0;
 }
 
-// What opening a file of such F32 tensors, all zero, as the golden's gives.
+// What opening a file of such tensors, all zero, as the golden's gives.
 StatusOr<Checkpoint> OpenMade(const std::string& golden,
-                              const std::map<std::string, Shape>& tensors) {
+                              const std::map<std::string, Shape>& tensors,
+                              DType dtype = DType::kF32) {
   const TestDir dir;
   std::vector<SafetensorsWriter::Declaration> declarations;
-  for (const auto& [name, shape] : tensors) declarations.push_back({name, DType::kF32, shape});
+  for (const auto& [name, shape] : tensors) declarations.push_back({name, dtype, shape});
   auto writer = SafetensorsWriter::Create(dir / "model.safetensors", declarations, {});
   CHECK(writer.ok());
   for (const auto& [name, shape] : tensors) {
-    const TensorView view{nullptr, DType::kF32, shape};
+    const TensorView view{nullptr, dtype, shape};
     CHECK(writer->Append(std::vector<std::byte>(view.size_bytes())).ok());
   }
   CHECK(writer->Finish().ok());
@@ -189,6 +190,8 @@ TEST(BaseCheckpoint, ExpertsOfOneTensorAreParted) {
   const auto matrix_bytes = static_cast<int64_t>(up.size_bytes());
   EXPECT_EQ(data_of(3, Projection::kUp) - data_of(0, Projection::kGate), 7 * matrix_bytes);
   EXPECT_EQ(data_of(3, Projection::kDown) - data_of(0, Projection::kDown), 3 * matrix_bytes);
+  EXPECT_THAT(Message(OpenMade("mixtral-bf16", tensors, DType::kF8E4M3).status()),
+              AllOf(HasSubstr(gate_up), HasSubstr("save_original_format=True")));
   tensors[gate_up][1] -= 1;
   EXPECT_THAT(Message(OpenMade("mixtral-bf16", tensors).status()),
               AllOf(HasSubstr(gate_up), HasSubstr("has shape [5, 87, 48], expected [5, 88, 48]")));

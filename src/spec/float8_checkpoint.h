@@ -16,8 +16,8 @@ using Float8Map = std::map<std::string, Float8View, std::less<>>;
 
 // Takes what quantized modules consist of out of `tensors`, and gives them as matrices: of
 // "a.weight", of dtype F8_E4M3, and "a.weight_scale_inv" or "a.weight_scale" one called "a.weight".
-// Scales of inputs are taken and forgotten. InvalidArgument names the tensor that is missing, or
-// has another shape or type.
+// Scales of inputs and of KV are taken and forgotten. InvalidArgument names the tensor that is
+// missing, or has another shape or type.
 StatusOr<Float8Map> TakeFloat8Matrices(const Float8Spec& spec, TensorMap* tensors);
 
 }  // namespace aril

@@ -48,11 +48,49 @@ class Float8CheckpointTest : public ::testing::Test {
 };
 
 TEST_F(Float8CheckpointTest, ScalesAreOfOutputs) {
-  tensors_["a.input_scale"] = View(scales_, DType::kF32, {1});
   EXPECT_THAT(Values(kNoBlocks), ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3));
   std::vector<std::string> left;
   for (const auto& [name, tensor] : tensors_) left.push_back(name);
   EXPECT_THAT(left, ElementsAre("a.bias", "b.weight"));
+}
+
+TEST_F(Float8CheckpointTest, ScalesMayBeOf16BitsAndAVector) {
+  const std::vector<BF16> scales = {ToBF16(1), ToBF16(2), ToBF16(3)};
+  tensors_["a.weight_scale"] = View(scales, DType::kBF16, {3});
+  EXPECT_THAT(Values(kNoBlocks), ElementsAre(1, 1, 1, 2, 2, 2, 3, 3, 3));
+}
+
+TEST_F(Float8CheckpointTest, ScalesOfInputsAndOfKvAreForgotten) {
+  for (const char* name :
+       {"a.input_scale", "a.activation_scale", "a.act_scale", "self_attn.k_scale",
+        "self_attn.v_scale", "self_attn.q_scale", "self_attn.kv_scale",
+        "self_attn.k_proj.output_scale", "self_attn.v_proj.output_scale"}) {
+    tensors_[name] = View(scales_, DType::kF32, {1});
+  }
+  tensors_["a.other_scale"] = View(scales_, DType::kF32, {1});
+  EXPECT_EQ(Values(kNoBlocks).size(), 9u);
+  std::vector<std::string> left;
+  for (const auto& [name, tensor] : tensors_) left.push_back(name);
+  EXPECT_THAT(left, ElementsAre("a.bias", "a.other_scale", "b.weight"));
+}
+
+// As transformers has it without "weight_block_size".
+TEST_F(Float8CheckpointTest, BlocksAreOf128WhereNothingElseIsSaid) {
+  const std::vector<uint8_t> levels(130, 0x38);
+  tensors_["a.weight"] = View(levels, DType::kF8E4M3, {1, 130});
+  tensors_["a.weight_scale"] = View(scales_, DType::kF32, {1, 2});
+  const auto matrices = TakeFloat8Matrices(kNoBlocks, &tensors_);
+  ASSERT_TRUE(matrices.ok()) << matrices.status();
+  float values[2];
+  CopyAsFloat(matrices->at("a.weight"), 127, 2, values);
+  EXPECT_THAT(values, ElementsAre(1, 2));
+}
+
+// Who loads the weights says that it is not of the architecture.
+TEST_F(Float8CheckpointTest, OfTwoKindsOfScalesOneIsLeft) {
+  tensors_["a.weight_scale_inv"] = View(scales_, DType::kF32, {1});
+  EXPECT_THAT(Values(kNoBlocks), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1));
+  EXPECT_TRUE(tensors_.contains("a.weight_scale"));
 }
 
 TEST_F(Float8CheckpointTest, ScalesAreOfAll) {
@@ -75,14 +113,20 @@ TEST_F(Float8CheckpointTest, ErrorsNameTheTensor) {
                                         R"(of "a.weight" in blocks of 2 by 2)"));
   tensors_["a.weight_scale"].shape = {2, 2};
   EXPECT_THAT(Error(kNoBlocks),
-              HasSubstr(R"("a.weight_scale" has shape [2, 2], expected [3, 1] or [1])"));
+              HasSubstr(R"("a.weight_scale" has shape [2, 2], expected [3, 1] or [1], as of )"
+                        R"("a.weight", or quantization_config to say the size of blocks)"));
   tensors_.erase("a.weight_scale");
-  EXPECT_THAT(Error(kNoBlocks), HasSubstr(R"("a.weight_scale" is missing beside "a.weight")"));
+  EXPECT_THAT(Error(kNoBlocks),
+              HasSubstr(R"(neither tensor "a.weight_scale" nor "a.weight_scale_inv" )"
+                        R"(is there beside "a.weight")"));
   tensors_["a.weight_scale"] = View(levels_, DType::kU8, {3, 1});
   EXPECT_THAT(Error(kNoBlocks), HasSubstr(R"("a.weight_scale" has dtype U8)"));
   tensors_ = good;
   tensors_["a.input_scale"] = View(levels_, DType::kU8, {1});
   EXPECT_THAT(Error(kNoBlocks), HasSubstr(R"("a.input_scale" has dtype U8)"));
+  tensors_ = good;
+  tensors_["a.weight"].dtype = DType::kF8E5M2;
+  EXPECT_THAT(Error(kNoBlocks), HasSubstr(R"("a.weight" has dtype F8_E5M2, expected F8_E4M3)"));
   for (const Shape& shape : {Shape{9}, Shape{0, 3}, Shape{3, 3, 1}}) {
     tensors_ = good;
     tensors_["a.weight"].shape = shape;

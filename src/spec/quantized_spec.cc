@@ -40,26 +40,34 @@ Status CheckBits(const Json& config, std::string_view key, int64_t expected = kB
   return bits == expected ? OkStatus() : UnsupportedField(config, key, StrCat(expected, kInstead));
 }
 
-// What blocks or groups of FP8 have of inputs.
+// Of blocks or groups of FP8.
 Status CheckFloat8Inputs(const Json& config, std::string_view key, int64_t inputs) {
-  if (inputs > 0 && inputs % kFloat8Multiple == 0) return OkStatus();
+  if (inputs % kFloat8Multiple == 0) return OkStatus();
   return UnsupportedField(config, key,
-                          StrCat("blocks of a multiple of ", kFloat8Multiple, " inputs", kInstead));
+                          StrCat("a multiple of ", kFloat8Multiple, " inputs", kInstead));
 }
 
-// [outputs, inputs], of which all may be one block.
+// [128, 128], of outputs and of inputs.
+std::optional<Float8Spec::Block> BlockOf(const Json& value) {
+  const auto is_size = [](const Json& size) {
+    return size.AsInt() != nullptr && *size.AsInt() > 0 && *size.AsInt() <= kMaxGroupSize;
+  };
+  const Json::Array* const sizes = value.AsArray();
+  if (sizes == nullptr || sizes->size() != 2 || !std::ranges::all_of(*sizes, is_size)) {
+    return std::nullopt;
+  }
+  return Float8Spec::Block{.outputs = *(*sizes)[0].AsInt(), .inputs = *(*sizes)[1].AsInt()};
+}
+
+// Absent: there are no blocks.
 StatusOr<std::optional<Float8Spec::Block>> ReadBlock(const Json& config, std::string_view key) {
   if (IsOff(config, key)) return std::optional<Float8Spec::Block>();
-  const Json::Array* const sizes = FindField(config, key)->AsArray();
-  const auto size_at = [&](size_t i) -> int64_t {
-    const auto size = (*sizes)[i].AsInt();
-    return size && *size > 0 && *size <= kMaxGroupSize ? *size : 0;
-  };
-  if (sizes == nullptr || sizes->size() != 2 || size_at(0) == 0 || size_at(1) == 0) {
-    return BadField(config, key, "two sizes, of outputs and of inputs");
+  const std::optional<Float8Spec::Block> block = BlockOf(*FindField(config, key));
+  if (!block) {
+    return BadField(config, key, StrCat("two sizes up to ", kMaxGroupSize, ", as [128, 128]"));
   }
-  RETURN_IF_ERROR(CheckFloat8Inputs(config, key, size_at(1)));
-  return std::optional(Float8Spec::Block{size_at(0), size_at(1)});
+  RETURN_IF_ERROR(CheckFloat8Inputs(config, key, block->inputs));
+  return block;
 }
 
 StatusOr<std::optional<int64_t>> ReadGroupSize(const Json& config, std::string_view key,
@@ -219,11 +227,10 @@ Status CheckAreBytes(const Json& numbers, std::string_view strategy) {
                       : UnsupportedField(numbers, "symmetric", StrCat("true for bytes", kInstead));
 }
 
-// transformers' FineGrainedFP8Config, DeepSeek's files and AutoFP8's. How activations are rounded
-// is all the same to who does not round them.
+// transformers' FineGrainedFP8Config, DeepSeek's files and AutoFP8's. How activations and KV are
+// rounded is all the same to who does not round them.
 StatusOr<QuantizedSpec> ReadFp8(const Json& config) {
-  RETURN_IF_ERROR(CheckIsOneOf(config, "fmt", {"e4m3"}));
-  RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme"}));
+  RETURN_IF_ERROR(CheckIsOneOf(config, "fmt", {"e4m3", "float8_e4m3fn"}));
   Float8Spec spec;
   ASSIGN_OR_RETURN(spec.block, ReadBlock(config, "weight_block_size"));
   return spec;
@@ -231,25 +238,32 @@ StatusOr<QuantizedSpec> ReadFp8(const Json& config) {
 
 StatusOr<QuantizedSpec> ReadFbgemmFp8(const Json&) { return Float8Spec{}; }
 
+Status CheckAreFloats(const Json& numbers) {
+  RETURN_IF_ERROR(CheckBits(numbers, "num_bits", kByteBits));
+  return CheckIsOneOf(numbers, "type", {"float"});
+}
+
 // How the weights of a group of modules are quantized.
 StatusOr<Float8Spec> ReadFloatWeights(const Json& weights) {
   constexpr std::string_view kTensor = "tensor", kChannel = "channel", kGroup = "group",
                              kBlock = "block", kStrategy = "strategy", kGroupSize = "group_size";
-  RETURN_IF_ERROR(CheckBits(weights, "num_bits", kByteBits));
-  RETURN_IF_ERROR(CheckIsOneOf(weights, "type", {"float"}));
+  RETURN_IF_ERROR(CheckAreFloats(weights));
   RETURN_IF_ERROR(CheckIsOff(weights, {"dynamic"}));
   ASSIGN_OR_RETURN(const bool is_symmetric, ReadBool(weights, "symmetric", true));
   if (!is_symmetric) return UnsupportedField(weights, "symmetric", StrCat("true", kInstead));
   RETURN_IF_ERROR(CheckIsOneOf(weights, kStrategy, {kTensor, kChannel, kGroup, kBlock}));
-  ASSIGN_OR_RETURN(const std::string strategy, ReadString(weights, kStrategy, kTensor));
+  ASSIGN_OR_RETURN(const int64_t group_size,
+                   ReadInt(weights, {kGroupSize, kAllInputs, kMaxGroupSize, kAllInputs}));
+  ASSIGN_OR_RETURN(const std::string strategy,
+                   ReadString(weights, kStrategy, group_size > 0 ? kGroup : kTensor));
   Float8Spec spec;
   if (strategy == kBlock) {
     ASSIGN_OR_RETURN(spec.block, ReadBlock(weights, "block_structure"));
     if (!spec.block) return BadField(weights, "block_structure", "two sizes, as of blocks");
   } else if (strategy == kGroup) {
-    ASSIGN_OR_RETURN(const int64_t size, ReadInt(weights, {kGroupSize, 1, kMaxGroupSize}));
-    RETURN_IF_ERROR(CheckFloat8Inputs(weights, kGroupSize, size));
-    spec.block = Float8Spec::Block{.outputs = 1, .inputs = size};
+    if (group_size <= 0) return BadField(weights, kGroupSize, "a size, as of groups");
+    RETURN_IF_ERROR(CheckFloat8Inputs(weights, kGroupSize, group_size));
+    spec.block = Float8Spec::Block{.outputs = 1, .inputs = group_size};
   }
   return spec;
 }
@@ -302,8 +316,7 @@ StatusOr<QuantizedSpec> ReadFloatGroup(const Json& group) {
   if (!spec.ok()) return Annotate(spec.status(), std::string(kWeights));
   if (IsOff(group, kInputs)) return *spec;
   ASSIGN_OR_RETURN(const Json* const inputs, ReadObject(group, kInputs));
-  Status of_inputs = CheckBits(*inputs, "num_bits", kByteBits);
-  if (of_inputs.ok()) of_inputs = CheckIsOneOf(*inputs, "type", {"float"});
+  const Status of_inputs = CheckAreFloats(*inputs);
   if (!of_inputs.ok()) return Annotate(of_inputs, std::string(kInputs));
   return *spec;
 }
@@ -323,7 +336,16 @@ StatusOr<QuantizedSpec> ReadCompressed(const Json& config) {
                              kFloats = "float-quantized", kNaive = "naive-quantized";
   ASSIGN_OR_RETURN(const std::string format,
                    ReadFormat(config, {"format"}, {kPacked, kBytes, kFloats, kNaive}));
-  RETURN_IF_ERROR(CheckIsOff(config, {"kv_cache_scheme", "transform_config"}));
+  RETURN_IF_ERROR(CheckIsOff(config, {"transform_config"}));
+  // That of FP8 is as what it says of activations.
+  constexpr std::string_view kKv = "kv_cache_scheme";
+  if ((format == kFloats || format == kNaive) && !IsOff(config, kKv)) {
+    ASSIGN_OR_RETURN(const Json* const kv, ReadObject(config, kKv));
+    const Status status = CheckAreFloats(*kv);
+    if (!status.ok()) return Annotate(status, std::string(kKv));
+  } else {
+    RETURN_IF_ERROR(CheckIsOff(config, {kKv}));
+  }
   constexpr std::string_view kSparsity = "sparsity_config", kGroups = "config_groups";
   if (const Json* sparsity = FindField(config, kSparsity); sparsity != nullptr) {
     if (sparsity->AsObject() == nullptr) return BadField(config, kSparsity, "an object");

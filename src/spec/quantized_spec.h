@@ -35,11 +35,11 @@ struct Int8Spec {
   bool operator==(const Int8Spec&) const = default;
 };
 
-// The same of those that are quantized to floats of eight bits. What activations are to be rounded
-// to is not said: they are as good as weights without it, and never are (docs/decisions/048).
+// The same of those that are quantized to floats of eight bits. How activations and KV are meant to
+// be rounded is not kept: they are not (docs/decisions/048).
 struct Float8Spec {
-  // Of neighbours that share a scale; absent: each output has one, or all have the same, as the
-  // shape of a module's scales says.
+  // Of neighbours that share a scale; absent: each output has one, or all have the same, or blocks
+  // are of transformers' size, as the shape of a module's scales says.
   struct Block {
     int64_t outputs = 0;
     int64_t inputs = 0;
@@ -57,7 +57,8 @@ namespace internal {
 
 // Of "quantization_config", or "compression_config" as compressed-tensors called it; nullopt if
 // both are absent. Unimplemented for every method, format and width that is not one of Int4View's,
-// Int8View's or Float8View's, and for whatever rounds more weights than these, or keeps KV rounded.
+// Int8View's or Float8View's, and for whatever rounds more than these, but for activations and KV
+// beside FP8, or changes what they are multiplied with.
 // Sources: transformers, utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; GPTQModel,
 // quantization/config.py; AutoAWQ, AwqConfig; AutoFP8, BaseQuantizeConfig; compressed-tensors,
 // quantization/quant_config.py.

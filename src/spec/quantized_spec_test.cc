@@ -114,7 +114,7 @@ TEST(QuantizedSpec, OfCompressedTensors) {
   ASSERT_TRUE(older.ok() && older->has_value()) << older.status();
 }
 
-TEST(QuantizedSpec, RefusesWhatIsNeitherFourBitsNorBytes) {
+TEST(QuantizedSpec, RefusesWhatIsNotOneOfThese) {
   const std::string kInt8 = R"({"num_bits":8,"type":"int","strategy":"channel"})";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"quant_method":"bitsandbytes","load_in_4bit":true})",
@@ -259,6 +259,10 @@ TEST(QuantizedSpec, OfFp8) {
   EXPECT_EQ(Float8SpecOf(R"({"quant_method":"fp8","activation_scheme":"static",
                              "ignored_layers":["lm_head"]})"),
             Float8Spec{});
+  // What says how activations and KV are rounded.
+  EXPECT_EQ(Float8SpecOf(R"({"quant_method":"fp8","fmt":"float8_e4m3fn","weight_block_size":null,
+                             "kv_cache_scheme":"static","scale_fmt":"ue8m0"})"),
+            Float8Spec{});
   EXPECT_EQ(Float8SpecOf(R"({"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0,
                              "modules_to_not_convert":["model.layers.0.mlp.up_proj"]})"),
             Float8Spec{});
@@ -294,16 +298,31 @@ TEST(QuantizedSpec, OfCompressedFp8) {
             (Float8Spec::Block{.outputs = 1, .inputs = 128}));
 }
 
+TEST(QuantizedSpec, KvIsNotRoundedBesideFp8) {
+  const auto config = [](const std::string& kv) {
+    return R"({"quant_method":"compressed-tensors","format":"float-quantized","kv_cache_scheme":)" +
+           kv +
+           R"(,"config_groups":{"a":{"weights":{"num_bits":8,"type":"float"}},
+                                "b":{"weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
+  };
+  EXPECT_EQ(Float8SpecOf(config(R"({"num_bits":8,"type":"float","strategy":"tensor"})")),
+            Float8Spec{});
+  EXPECT_THAT(Message(Read(config(R"({"num_bits":8,"type":"int"})")).status()),
+              HasSubstr(R"(kv_cache_scheme: "type" is "int")"));
+  EXPECT_THAT(Message(Read(config("7")).status()), HasSubstr(R"("kv_cache_scheme" is 7)"));
+}
+
 TEST(QuantizedSpec, OfFp8RefusesWhatItCannotKeep) {
   const auto error = [](const std::string& text) { return Message(Read(text).status()); };
   const std::string alike = R"({"num_bits":8,"type":"float",)";
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
            {R"({"quant_method":"fp8","fmt":"e5m2"})", R"("fmt" is "e5m2", which is not supported)"},
-           {R"({"quant_method":"fp8","kv_cache_scheme":"static"})", R"("kv_cache_scheme" is)"},
+           {R"({"quant_method":"modelopt"})",
+            R"("quant_method" is "modelopt", which is not supported)"},
            {R"({"quant_method":"fp8","weight_block_size":[128,64]})",
-            "supported: blocks of a multiple of 128 inputs"},
+            "supported: a multiple of 128 inputs"},
            {R"({"quant_method":"fp8","weight_block_size":128})",
-            R"("weight_block_size" is 128; expected two sizes)"},
+            R"("weight_block_size" is 128; expected two sizes up to 1048576, as [128, 128])"},
            {R"({"quant_method":"fp8","weight_block_size":[128]})", "expected two sizes"},
            {R"({"quant_method":"fp8","weight_block_size":[0,128]})", "expected two sizes"},
            {R"({"quant_method":"fp8","weight_block_size":["a",128]})", "expected two sizes"},
@@ -314,9 +333,14 @@ TEST(QuantizedSpec, OfFp8RefusesWhatItCannotKeep) {
            {Floats(alike + R"("strategy":"token"})", "null"), R"(weights: "strategy" is "token")"},
            {Floats(alike + R"("strategy":"block"})", "null"),
             R"(weights: "block_structure" is missing; expected two sizes)"},
-           {Floats(alike + R"("strategy":"group"})", "null"), R"("group_size" is missing)"},
+           {Floats(alike + R"("strategy":"group"})", "null"),
+            R"("group_size" is missing; expected a size)"},
            {Floats(alike + R"("strategy":"group","group_size":64})", "null"),
-            "supported: blocks of a multiple of 128 inputs"},
+            "supported: a multiple of 128 inputs"},
+           {Floats(alike + R"("group_size":64})", "null"), "supported: a multiple of 128 inputs"},
+           {Floats(alike + R"("strategy":"block","block_structure":"128x128"})", "null"),
+            R"("block_structure" is "128x128"; expected two sizes)"},
+           {Floats("null", "null"), R"("weights" is null; expected an object)"},
            {Floats(alike + R"("strategy":"tensor"})", R"({"num_bits":8,"type":"int"})"),
             R"(input_activations: "type" is "int")"},
            {Floats(alike + R"("strategy":"tensor"})", R"({"num_bits":4,"type":"float"})"),

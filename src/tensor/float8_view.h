@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/checked.h"
 #include "tensor/tensor.h"
 
 namespace aril {
@@ -25,7 +26,7 @@ struct Float8View {
   const Shape& shape() const { return levels.shape; }
   size_t size_bytes() const { return levels.size_bytes(); }
   // Of a row.
-  int64_t blocks() const { return (cols() + block_cols - 1) / block_cols; }
+  int64_t blocks() const { return CeilDiv(cols(), block_cols); }
   Float8View Rows(int64_t first, int64_t count) const;
 
   const F8E4M3* Row(int64_t row) const {

@@ -258,8 +258,7 @@ ARIL_INLINE Vf LoadF16(const uint16_t* p) {
 #endif
 }
 
-// Two vectors of pairs.
-struct TwoPairs {
+struct TwoVectors {
   Vu first, second;
 };
 
@@ -269,9 +268,9 @@ inline constexpr long long kFloat8SubnormalHigh = 0x3C3C3C3C3B3B3B00;
 inline constexpr long long kFloat8SubnormalLow = 0x60402000C0800000;
 #endif
 
-// 4 · kLanes finite F8E4M3 (tensor/dtype.h) as BF16, which hold them exactly. Of each eight, the
-// first four are in the first vector, the others in the second.
-ARIL_INLINE TwoPairs LoadFloat8(const uint8_t* p) {
+// 4 · kLanes finite F8E4M3 (tensor/dtype.h) as pairs of BF16, which hold them exactly. Of each
+// eight pairs the first four are in the first vector, the others in the second.
+ARIL_INLINE TwoVectors LoadFloat8(const uint8_t* p) {
   // Of s eeee mmm the lower byte is e mmm 0000 and the upper s, then 60 more than eee: of 127, the
   // exponent's bias here, it is 7 there. But those whose exponent is 0 are no normal numbers, and
   // BF16's products take none that are not.
@@ -307,7 +306,7 @@ ARIL_INLINE TwoPairs LoadFloat8(const uint8_t* p) {
   return {(Vu)_mm256_unpacklo_epi8(low, high), (Vu)_mm256_unpackhi_epi8(low, high)};
 #else
   // Or as floats, of which these are the upper halves, once their bias is right.
-  TwoPairs result;
+  TwoVectors result;
   Vu* const vectors[] = {&result.first, &result.second};
   for (int half = 0; half < 2; ++half) {
     Vh both;

@@ -45,8 +45,8 @@ struct PackedMatrix {
   int64_t n = 0;
   int64_t k = 0;
   Buffer data;
-  // What a row's sums are multiplied by: of kInt8 and kInt4, [n]; of kFloat8, [groups, n], or of
-  // one that is all, with zeros up to whole blocks.
+  // What a row's sums are multiplied by: of kInt8 and kInt4, [n]; of kFloat8, [groups, n], with
+  // zeros up to whole blocks, where one group is all of K if no row has several scales.
   std::vector<float> scales;
   bool has_group_scales = false;
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers

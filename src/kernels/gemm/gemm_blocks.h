@@ -1,5 +1,5 @@
-// How a block of columns is walked, whatever its weights are: for the *_cpu.cc files that say how a
-// register tile of up to 6 rows is computed.
+// How a block of columns is walked, whatever its weights are but FP8: for the *_cpu.cc files that
+// say how a register tile of up to 6 rows is computed.
 //
 // K is walked in chunks so that a chunk of W stays near while all row tiles pass over it; the
 // accumulators of the other tiles wait in `sums`. Meanwhile the next chunk is prefetched, a few

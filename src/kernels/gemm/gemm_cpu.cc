@@ -41,16 +41,16 @@ void RunBlock(const GemmBlock& b) {
   SumBlock<Groups<T>>(b);
   for (int64_t r = 0; b.ends && r < b.rows; ++r) {
     if constexpr (T::kIsInteger) {
-      WriteByteRow(b, b.sums + r * kGroupCols, r);
+      WriteByteRow(b, b.sums + r * kTileCols, r);
     } else {
-      WriteRow(b, b.sums + r * kGroupCols, r);
+      WriteRow(b, b.sums + r * kTileCols, r);
     }
   }
 }
 
 }  // namespace
 
-extern const int64_t kGemmBlockCols = kGroupCols;
+extern const int64_t kGemmBlockCols = kTileCols;
 void GemmBlockF32(const GemmBlock& block) { RunBlock<Float32>(block); }
 void GemmBlockBF16(const GemmBlock& block) { RunBlock<Bfloat16>(block); }
 void GemmBlockInt8(const GemmBlock& block) { RunBlock<Bytes>(block); }

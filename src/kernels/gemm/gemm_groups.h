@@ -1,4 +1,4 @@
-// Register tiles of up to 6 rows × kGroupVectors vectors of columns, where a step is a k group: in
+// Register tiles of up to 6 rows × kTileVectors vectors of columns, where a step is a k group: in
 // order, as many loads of W meet one broadcast of x per row. Each output therefore sums its
 // products in the order of k, with one accumulator, whatever the number of rows: results do not
 // depend on the batch.
@@ -12,11 +12,11 @@
 namespace aril::kernels::ARIL_ISA {
 
 #if defined(__AVX512BF16__)
-inline constexpr int kGroupVectors = 4;
+inline constexpr int kTileVectors = 4;
 #else
-inline constexpr int kGroupVectors = 2;
+inline constexpr int kTileVectors = 2;
 #endif
-inline constexpr int kGroupCols = kGroupVectors * kLanes;
+inline constexpr int kTileCols = kTileVectors * kLanes;
 // 16 KiB with AVX-512 are in L1 for a few tiles; for many it costs more that sums are stored and
 // loaded again with each chunk than that W comes from L2 (512 rows on a Zen 4: 0.97 of the time).
 inline constexpr int64_t kManyTiles = 7;
@@ -42,21 +42,21 @@ struct Bfloat16 {
 // A step is a k group.
 template <typename T>
 struct Groups {
-  static constexpr int64_t kCols = kGroupCols;
+  static constexpr int64_t kCols = kTileCols;
   static constexpr int64_t kXWords = 1;
-  static constexpr int64_t kWWords = kGroupCols;
+  static constexpr int64_t kWWords = kTileCols;
   static constexpr int64_t kAheadSteps = 16;  // 4 KiB with AVX-512
   ARIL_INLINE bool LooksAhead(int64_t) { return true; }
   ARIL_INLINE int64_t ChunkSteps(int64_t tiles) { return tiles < kManyTiles ? 64 : 128; }
 
   template <Nearest kNearest, int kRows>
   ARIL_INLINE void RunTile(const Chunk& c) {
-    Vf acc[kRows][kGroupVectors];
+    Vf acc[kRows][kTileVectors];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kGroupVectors; ++v) {
-        acc[r][v] = c.first ? Zero() : Load(c.sums + r * kGroupCols + v * kLanes);
+      for (int v = 0; v < kTileVectors; ++v) {
+        acc[r][v] = c.first ? Zero() : Load(c.sums + r * kTileCols + v * kLanes);
       }
     }
     const uint32_t* w = c.w;
@@ -64,23 +64,21 @@ struct Groups {
     const char* prefetch = c.prefetch;
     for (int64_t step = 0; step < c.steps; ++step) {
       prefetch = Prefetch<kNearest>(prefetch, c.prefetch_lines);
-      Vu weights[kGroupVectors];
+      Vu weights[kTileVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kGroupVectors; ++v) weights[v] = LoadWords(w + v * kLanes);
+      for (int v = 0; v < kTileVectors; ++v) weights[v] = LoadWords(w + v * kLanes);
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kGroupVectors; ++v)
-          acc[r][v] = T::Multiply(weights[v], x[r], acc[r][v]);
+        for (int v = 0; v < kTileVectors; ++v) acc[r][v] = T::Multiply(weights[v], x[r], acc[r][v]);
       }
-      w += kGroupCols;
+      w += kTileCols;
       x += kRows;
     }
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kGroupVectors; ++v)
-        Store(c.sums + r * kGroupCols + v * kLanes, acc[r][v]);
+      for (int v = 0; v < kTileVectors; ++v) Store(c.sums + r * kTileCols + v * kLanes, acc[r][v]);
     }
   }
 };

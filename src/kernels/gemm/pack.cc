@@ -89,19 +89,19 @@ int64_t Float8Place(const GemmKernel& kernel, int64_t col) {
 }
 
 // Scales of groups are `stride` apart.
-void PackFloat8Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t num_groups,
-                     int64_t stride, const BlockOut& out) {
+void PackFloat8Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
+                     int64_t num_groups, int64_t stride, const BlockOut& out) {
   auto* const bytes = reinterpret_cast<uint8_t*>(out.words);
-  for (size_t c = 0; c < rows.size(); ++c) {
-    const auto& view = std::get<Float8View>(*rows[c].part);
-    const F8E4M3* const row = view.Row(rows[c].row);
-    const auto col = static_cast<int64_t>(c);
-    uint8_t* const place = bytes + 2 * Float8Place(kernel, col);
-    for (int64_t k = 0; k < view.cols(); ++k) {
-      place[k / 2 * kernel.block_cols * 2 + k % 2] = row[k].bits;
-    }
-    for (int64_t group = 0; group < num_groups; ++group) {
-      out.scales[group * stride + col] = Float8Scale(rows[c], group * kFloat8GroupSize);
+  for (int64_t first = 0; first < k; first += kFloat8GroupSize) {
+    const int64_t end = std::min(k, first + kFloat8GroupSize), group = first / kFloat8GroupSize;
+    for (size_t c = 0; c < rows.size(); ++c) {
+      const auto col = static_cast<int64_t>(c);
+      const F8E4M3* const row = std::get<Float8View>(*rows[c].part).Row(rows[c].row);
+      uint8_t* const place = bytes + 2 * Float8Place(kernel, col);
+      for (int64_t i = first; i < end; ++i) {
+        place[i / 2 * kernel.block_cols * 2 + i % 2] = row[i].bits;
+      }
+      if (group < num_groups) out.scales[group * stride + col] = Float8Scale(rows[c], first);
     }
   }
 }
@@ -161,6 +161,7 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
     packed.sums.resize(rows.size());
   }
   if (format == WeightFormat::kFloat8) {
+    CHECK(AreFloat8(parts));
     packed.has_group_scales = HasSeveralScales(parts);
     const int64_t groups = packed.has_group_scales ? CeilDiv(packed.k, kFloat8GroupSize) : 1;
     packed.scales.resize(static_cast<size_t>(groups * blocks * block_cols));
@@ -179,7 +180,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
       PackInt4Block(kernel, block_rows, packed.k, packed.order, out);
     } else if (format == WeightFormat::kFloat8) {
       const int64_t stride = blocks * block_cols;
-      PackFloat8Block(kernel, block_rows, std::ssize(packed.scales) / stride, stride, out);
+      PackFloat8Block(kernel, block_rows, packed.k, std::ssize(packed.scales) / stride, stride,
+                      out);
     } else {
       PackBlock(kernel, block_rows, packed.k, format, out);
     }

@@ -184,6 +184,52 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
   }
 }
 
+// A layout's groups, of which a matrix has some together.
+TEST_P(CudaQuantizedGemm, BlocksOfFp8MayBeLongerThanGroups) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kCols = 40, kDepth = 600, kGroupSize = 128;
+  for (const TestDType dtype : kDTypes) {
+    const TestMatrix x = RandomInput(42, kDepth, dtype, random);
+    std::vector<Matrix> matrices;
+    for (const int64_t block_cols : {kGroupSize, 2 * kGroupSize, kDepth}) {
+      const RandomFloat8 float8(kCols, kDepth, /*block_rows=*/16, block_cols, random);
+      matrices.emplace_back(float8.view(), WeightFormat::kFloat8, kGroupSize);
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, matrices, {.sizes = {2, 3, 37}}));
+  }
+}
+
+// Each by itself: of them, the smallest are subnormal in FP16's and BF16's places.
+TEST_P(CudaQuantizedGemm, EveryLevelOfFp8IsExact) {
+  std::mt19937_64 random(kSeed);
+  std::vector<uint8_t> levels;
+  for (int bits = 0; bits < 256; ++bits) {
+    if ((bits & 0x7F) != 0x7F) levels.push_back(static_cast<uint8_t>(bits));
+  }
+  const std::vector<float> one = {1};
+  const auto n = std::ssize(levels);
+  const Float8View view{
+      .levels = {reinterpret_cast<const std::byte*>(levels.data()), DType::kF8E4M3, {n, 1}},
+      .scales = {reinterpret_cast<const std::byte*>(one.data()), DType::kF32, {1}},
+      .block_rows = n,
+      .block_cols = 1};
+  for (const TestDType dtype : kDTypes) {
+    for (const int64_t rows : {1, 9, 33}) {
+      const TestMatrix x = RandomInput(rows, 1, dtype, random);
+      for (const auto& device : devices()) {
+        const std::vector<float> y =
+            Product(*device, x, dtype, {{view, WeightFormat::kFloat8, 1}}, {});
+        for (int64_t i = 0; i < rows * n; ++i) {
+          const F8E4M3 level{levels[static_cast<size_t>(i % n)]};
+          ASSERT_EQ(y[static_cast<size_t>(i)],
+                    static_cast<float>(x.view().At(i / n, 0) * ToFloat(level)))
+              << dtype.device << " level " << int{level.bits} << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(CudaQuantizedGemm, RoundsNumbersToFourBits) {
   std::mt19937_64 random(kSeed);
   for (const TestDType dtype : kDTypes) {
@@ -269,6 +315,9 @@ TEST_P(CudaQuantizedGemm, RowsNeedNotBeAligned) {
           ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt8, 0}}, {}));
       ASSERT_NO_FATAL_FAILURE(
           ExpectSums(x, dtype, {{DenseView(numbers), WeightFormat::kInt4, kInt4GroupSize}}, {}));
+      const RandomFloat8 float8(33, 45, 1, 45, random);
+      ASSERT_NO_FATAL_FAILURE(
+          ExpectSums(x, dtype, {{float8.view(), WeightFormat::kFloat8, 45}}, {}));
     }
   }
 }

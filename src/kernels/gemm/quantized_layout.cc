@@ -88,7 +88,9 @@ float WriteInt8(const WeightRow& row, const Place& place, std::span<uint8_t> lev
 
 void WriteFloat8(const QuantizedLayout& layout, const WeightRow& row, const Place& place,
                  std::byte* to) {
-  const F8E4M3* const levels = std::get<Float8View>(*row.part).Row(row.row);
+  const auto& view = std::get<Float8View>(*row.part);
+  CHECK(view.blocks() == 1 || view.block_cols % (layout.group_chunks * kQuantizedDepth) == 0);
+  const F8E4M3* const levels = view.Row(row.row);
   WriteBytes({reinterpret_cast<const uint8_t*>(levels), static_cast<size_t>(layout.k)}, place, to);
   for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
     const int64_t index = i * kQuantizedCols + place.index();

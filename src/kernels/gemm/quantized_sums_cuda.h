@@ -78,15 +78,13 @@ struct ByteChunk {
   static constexpr int kChunkVectors = 2 * kWarpSize;
   Vector16 halves[2];
 
-  ARIL_DEVICE void LoadShared(const Vector16* chunk) {
+  ARIL_DEVICE static ByteChunk FromShared(const Vector16* chunk) {
     const int lane = ThreadIdx() % kWarpSize;
-    halves[0] = chunk[lane];
-    halves[1] = chunk[kWarpSize + lane];
+    return {{chunk[lane], chunk[kWarpSize + lane]}};
   }
-  ARIL_DEVICE void LoadGlobal(const Vector16* chunk) {
+  ARIL_DEVICE static ByteChunk FromGlobal(const Vector16* chunk) {
     const int lane = ThreadIdx() % kWarpSize;
-    halves[0] = LoadWeights16(chunk + lane);
-    halves[1] = LoadWeights16(chunk + kWarpSize + lane);
+    return {{LoadWeights16(chunk + lane), LoadWeights16(chunk + kWarpSize + lane)}};
   }
   // Two neighbours, of eight of the lane's output `i`, in the low 16 bits.
   ARIL_DEVICE uint32_t Pair(int i, int pair) const {
@@ -94,16 +92,15 @@ struct ByteChunk {
   }
 };
 
-struct Int8Chunk : ByteChunk {
+struct Int8Chunk {
+  static constexpr int kChunkVectors = ByteChunk::kChunkVectors;
+  ByteChunk bytes;
+
   ARIL_DEVICE static Int8Chunk FromShared(const Vector16* chunk) {
-    Int8Chunk result;
-    result.LoadShared(chunk);
-    return result;
+    return {ByteChunk::FromShared(chunk)};
   }
   ARIL_DEVICE static Int8Chunk FromGlobal(const Vector16* chunk) {
-    Int8Chunk result;
-    result.LoadGlobal(chunk);
-    return result;
+    return {ByteChunk::FromGlobal(chunk)};
   }
   // Likewise, by way of fp32, where a byte is the end of 2^23.
   template <typename T>
@@ -114,8 +111,8 @@ struct Int8Chunk : ByteChunk {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t bytes = Pair(i, pair);
-      elements.words[pair] = T::Pack(level(bytes & 0xFF), level(bytes >> 8 & 0xFF));
+      const uint32_t two = bytes.Pair(i, pair);
+      elements.words[pair] = T::Pack(level(two & 0xFF), level(two >> 8 & 0xFF));
     }
     return elements;
   }
@@ -135,18 +132,16 @@ struct Float8Factors {
   }
 };
 
-struct Float8Chunk : ByteChunk {
+struct Float8Chunk {
   using Factors = Float8Factors;
+  static constexpr int kChunkVectors = ByteChunk::kChunkVectors;
+  ByteChunk bytes;
 
   ARIL_DEVICE static Float8Chunk FromShared(const Vector16* chunk) {
-    Float8Chunk result;
-    result.LoadShared(chunk);
-    return result;
+    return {ByteChunk::FromShared(chunk)};
   }
   ARIL_DEVICE static Float8Chunk FromGlobal(const Vector16* chunk) {
-    Float8Chunk result;
-    result.LoadGlobal(chunk);
-    return result;
+    return {ByteChunk::FromGlobal(chunk)};
   }
   // Eight elements: both T hold them exactly.
   template <typename T>
@@ -154,8 +149,8 @@ struct Float8Chunk : ByteChunk {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t bytes = Pair(i, pair);
-      const uint32_t halves = (bytes & 0xFF) | (bytes & 0xFF00) << 8;
+      const uint32_t two = bytes.Pair(i, pair);
+      const uint32_t halves = (two & 0xFF) | (two & 0xFF00) << 8;
       const uint32_t magnitudes = (halves & 0x007F007Fu) << T::kFloat8Shift;
       elements.words[pair] =
           T::MultiplyPairs(magnitudes | (halves & 0x00800080u) << 8, T::kFloat8Power);

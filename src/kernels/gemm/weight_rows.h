@@ -1,4 +1,5 @@
-// Rows of the matrices that a checkpoint has, one below the other, in four bits or in bytes.
+// Rows of the matrices that a checkpoint has, one below the other, in four bits, in bytes or in
+// FP8.
 
 #ifndef ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
 #define ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
