@@ -60,7 +60,8 @@ TEST(GemmFloat8, IsTheProductOfItsNumbers) {
   // Blocks of columns, tiles of each size, passes, groups and stretches of K that are not full.
   const std::vector<std::array<int64_t, 3>> shapes = {
       {1, 1, 1},     {65, 33, 7},  {130, 257, 13}, {34, 2105, 4}, {20, 300, 97},
-      {5, 4200, 98}, {40, 130, 2}, {33, 300, 3},   {70, 140, 5},  {65, 260, 6}};
+      {5, 4200, 98}, {40, 130, 2}, {33, 300, 3},   {70, 140, 5},  {65, 260, 6},
+      {66, 130, 8},  {70, 140, 9}, {33, 260, 10},  {40, 300, 11}, {65, 150, 12}};
   for (const auto& [n, k, rows] : shapes) {
     for (const Blocks& blocks : kBlocks) {
       const RandomFloat8 w(n, k, blocks.rows, blocks.cols, random);
@@ -130,6 +131,15 @@ TEST(GemmFloat8, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
     const TestMatrix x(dtype, kRows, kK, 1.0, random);
     const TestMatrix batch(DType::kF32, kRows, kN, 1.0, random);
     Gemm(shared, x.view(), packed, nullptr, batch.floats());
+    // A tile of rows at most, two, and several.
+    for (int64_t count = 1; count <= 14; ++count) {
+      const TestMatrix some(DType::kF32, count, kN, 1.0, random);
+      Gemm(alone, x.view().Rows(0, count), packed, nullptr, some.floats());
+      for (int64_t r = 0; r < count; ++r) {
+        ASSERT_TRUE(BitwiseEqual(some.floats().row(r), batch.floats().row(r), kN * sizeof(float)))
+            << isa << " " << dtype << " row " << r << " of " << count;
+      }
+    }
     const TestMatrix row(DType::kF32, 1, kN, 1.0, random);
     for (int64_t r = 0; r < kRows; ++r) {
       Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
