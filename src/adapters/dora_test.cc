@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/gemm/float8_test_support.h"
 #include "kernels/gemm/int4_test_support.h"
 
 namespace aril {
@@ -61,20 +62,23 @@ TEST(Dora, GainsAreTheLearnedLengthOverTheOneThatIs) {
   }
 }
 
-TEST(Dora, GainsOfFourBitsAreThoseOfTheNumbersThatTheyStandFor) {
+TEST(Dora, GainsOfQuantizedWeightsAreThoseOfTheNumbersThatTheyStandFor) {
   constexpr uint64_t kSeed = 4;
   constexpr int64_t kOut = 136, kIn = 200, kRank = 3;
   std::mt19937_64 random(kSeed);
-  const kernels::RandomInt4 quantized(Int4View::Layout::kAwq, kOut, kIn, 64, DType::kF16, random);
-  std::vector<float> values(kOut * kIn);
-  CopyAsFloat(quantized.view(), 0, kOut * kIn, values.data());
-  const TensorView w{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {kOut, kIn}};
+  const kernels::RandomInt4 int4(Int4View::Layout::kAwq, kOut, kIn, 64, DType::kF16, random);
+  const kernels::RandomFloat8 float8(kOut, kIn, 16, 128, random);
   const Numbers a({kRank, kIn}, random), b({kOut, kRank}, random), magnitude({kOut}, random);
   const kernels::Isa isa = kernels::AvailableIsas().back();
-  const auto expected = DoraGains({w, a.view, b.view, magnitude.view, 0.3}, isa);
-  const auto gains = DoraGains({quantized.view(), a.view, b.view, magnitude.view, 0.3}, isa);
-  ASSERT_TRUE(expected.ok() && gains.ok());
-  EXPECT_EQ(*gains, *expected) << "seed " << kSeed;
+  for (const WeightView& quantized : {WeightView(int4.view()), WeightView(float8.view())}) {
+    std::vector<float> values(kOut * kIn);
+    CopyAsFloat(quantized, 0, kOut * kIn, values.data());
+    const TensorView w{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {kOut, kIn}};
+    const auto expected = DoraGains({w, a.view, b.view, magnitude.view, 0.3}, isa);
+    const auto gains = DoraGains({quantized, a.view, b.view, magnitude.view, 0.3}, isa);
+    ASSERT_TRUE(expected.ok() && gains.ok());
+    EXPECT_EQ(*gains, *expected) << "seed " << kSeed;
+  }
 }
 
 // The embedding's outputs are the columns of its matrix. 600 tokens: more than two blocks; the

@@ -1,4 +1,5 @@
-// Odd and broken checkpoints and adapters for tests, made by rewriting the goldens.
+// Odd and broken checkpoints and adapters for tests, made by rewriting the goldens, and adapters of
+// random weights.
 
 #ifndef ARIL_ADAPTERS_TEST_SUPPORT_H_
 #define ARIL_ADAPTERS_TEST_SUPPORT_H_
@@ -6,12 +7,16 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "base/json.h"
+#include "base/strings.h"
 #include "base/test_dir.h"
+#include "spec/model_spec.h"
 #include "tensor/safetensors.h"
 
 namespace aril {
@@ -66,6 +71,41 @@ void EditTensors(const std::string& path, const Edit& edit) {
   EditableTensors file = EditableTensors::Read(path);
   edit(file.tensors);
   file.Write(path);
+}
+
+// An adapter in an existing folder, of rank 4: of all modules of each layer, but for experts. It is
+// as large as to change what the model says.
+inline void WriteRandomAdapter(const std::string& dir, const ModelSpec& spec, bool use_dora,
+                               uint64_t seed) {
+  constexpr int64_t kRank = 4;
+  std::mt19937_64 random(seed);
+  EditableTensors file;
+  const auto add = [&](const std::string& name, const Shape& shape, float low, float high) {
+    std::uniform_real_distribution<float> values(low, high);
+    auto tensor = EditableTensors::Tensor::Filled(shape, 0);
+    for (size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) tensor.Set(i, values(random));
+    file.tensors[name] = std::move(tensor);
+  };
+  Json::Array targets;
+  for (const LinearModule& module : spec.LinearModules()) {
+    if (spec.experts && !module.path.starts_with("self_attn.")) continue;
+    targets.push_back(std::string(Name(module)));
+    for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+      const std::string prefix =
+          StrCat("base_model.model.model.layers.", layer, ".", module.path, ".lora_");
+      add(prefix + "A.weight", {kRank, spec.InFeatures(module)}, -0.3f, 0.3f);
+      add(prefix + "B.weight", {spec.OutFeatures(module), kRank}, -0.3f, 0.3f);
+      if (use_dora) add(prefix + "magnitude_vector", {spec.OutFeatures(module)}, 0.5f, 2);
+    }
+  }
+  file.Write(dir + "/adapter_model.safetensors");
+  std::ofstream(dir + "/adapter_config.json")
+      << Json(Json::Object{{"peft_type", "LORA"},
+                           {"r", kRank},
+                           {"lora_alpha", kRank},
+                           {"use_dora", use_dora},
+                           {"target_modules", std::move(targets)}})
+             .Dump();
 }
 
 // Replaces text in a file; it must be there.

@@ -45,25 +45,25 @@ TEST(BenchKernels, ComparesEachWithItsLimit) {
   const Status status = BenchKernels(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(out.str(), AllOf(HasSubstr("gemm int8"), HasSubstr("gemm int4"),
-                               HasSubstr("gate_up 256 to 1408"),
+                               HasSubstr("gemm fp8"), HasSubstr("gate_up 256 to 1408"),
                                HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
   const auto text = ReadFile(options.json_path, 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto json = Json::Parse(*text);
   ASSERT_TRUE(json.ok()) << json.status();
   const Json::Array& results = *json->Find("results")->AsArray();
-  // Four products of three kinds at two numbers of rows; three operators at four popularities; two
+  // Four products of four kinds at two numbers of rows; three operators at four popularities; two
   // of attention.
-  ASSERT_EQ(results.size(), 4u * 3 * 2 + 3 * 4 + 2);
+  ASSERT_EQ(results.size(), 4u * 4 * 2 + 3 * 4 + 2);
   for (const Json& result : results) {
     EXPECT_GT(Number(result, "seconds"), 0);
     EXPECT_GT(Number(result, "of_limit"), 0);
   }
   EXPECT_EQ(Number(results[0], "bytes"), 2 * 256 * (256 + 2 * 128)) << "of qkv";
   // The four rows of `distinct` have four adapters, of ranks 8 and 3 in turns.
-  EXPECT_EQ(Number(results[24], "bytes"), 4 * 5.5 * (256 + 256) * 2);
-  EXPECT_EQ(Number(results[24], "operations"), 4 * 5.5 * 2 * (256 + 256));
-  EXPECT_EQ(Number(results[36], "bytes"), 2 * 33 * 2 * 128 * 2) << "K and V of two sequences";
+  EXPECT_EQ(Number(results[32], "bytes"), 4 * 5.5 * (256 + 256) * 2);
+  EXPECT_EQ(Number(results[32], "operations"), 4 * 5.5 * 2 * (256 + 256));
+  EXPECT_EQ(Number(results[44], "bytes"), 2 * 33 * 2 * 128 * 2) << "K and V of two sequences";
 }
 
 TEST(BenchKernels, CutsBatchesOfAdaptersAsAsked) {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/test_support.h"
+#include "base/test_dir.h"
 #include "gtest/gtest.h"
 #include "model/cuda_backend_test_fixture.h"
 
@@ -126,8 +128,15 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
 
 // What four bits and bytes stand for is not rounded, so that the CPU's side has these numbers.
 TEST_P(CudaBackendTest, QuantizedCheckpointsComputeWhatTheirNumbersDo) {
-  for (Golden& golden : QuantizedGoldens()) {
-    Golden numbers(std::filesystem::path(golden.path) / "dequantized");
+  for (const Golden& plain : QuantizedGoldens()) {
+    const TestDir adapters;
+    for (const bool use_dora : {false, true}) {
+      const std::string dir = adapters / (use_dora ? "dora" : "lora");
+      std::filesystem::create_directory(dir);
+      WriteRandomAdapter(dir, plain.spec, use_dora, kSeed);
+    }
+    Golden golden(plain.path, adapters.path());
+    Golden numbers(std::filesystem::path(plain.path) / "dequantized", adapters.path());
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       if (dtype != DType::kF32) {
         LeaveNoTies(golden.spec);

@@ -41,14 +41,16 @@ T Value(StatusOr<T> value) {
 
 // Files of a golden model, and its adapters.
 struct Golden {
-  explicit Golden(const std::filesystem::path& dir)
+  explicit Golden(const std::filesystem::path& dir) : Golden(dir, dir / "adapters") {}
+  // With the adapters in another folder's folders.
+  Golden(const std::filesystem::path& dir, const std::filesystem::path& adapters_dir)
       : name(dir.filename()), path(dir), spec(Value(LoadModelSpec(dir))) {
     ThreadPool threads(1);
     kernels::CpuContext context(threads, kernels::AvailableIsas().back());
     const Checkpoint checkpoint = Value(OpenBaseCheckpoint(dir, spec));
     const BaseWeights base{&checkpoint, context.isa()};
-    if (!std::filesystem::exists(dir / "adapters")) return;
-    for (const auto& adapter : std::filesystem::directory_iterator(dir / "adapters")) {
+    if (!std::filesystem::exists(adapters_dir)) return;
+    for (const auto& adapter : std::filesystem::directory_iterator(adapters_dir)) {
       adapters.push_back(Value(
           Adapter::Open(adapter.path().string(), spec, 512, Adapter::Values::kUnknown, base)));
     }

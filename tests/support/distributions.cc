@@ -36,12 +36,12 @@ std::ostream& operator<<(std::ostream& out, const Comparison& c) {
              << " of " << c.positions;
 }
 
-Logits LogitsOf(Engine& engine, const Texts& texts) {
+Logits LogitsOf(Engine& engine, const Texts& texts, const AdapterMix& adapters) {
   Logits logits;
   for (const std::vector<int32_t>& text : texts) {
     std::vector<int64_t> all(text.size());
     std::iota(all.begin(), all.end(), 0);
-    for (auto& of_position : TeacherForcedLogits(engine, text, all, {})) {
+    for (auto& of_position : TeacherForcedLogits(engine, text, all, adapters)) {
       logits.push_back(std::move(of_position));
     }
   }

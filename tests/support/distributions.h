@@ -14,7 +14,7 @@ namespace aril {
 using Texts = std::vector<std::vector<int32_t>>;
 using Logits = std::vector<std::vector<float>>;  // of each position of each text
 
-Logits LogitsOf(Engine& engine, const Texts& texts);
+Logits LogitsOf(Engine& engine, const Texts& texts, const AdapterMix& adapters = {});
 
 // What one engine makes of texts, beside another.
 struct Comparison {
