@@ -59,7 +59,7 @@ Status ReadScales(const Float8Spec& spec, ModuleTensors& parts, Float8View* view
   const int64_t rows = of_levels[0], cols = of_levels[1];
   if (shape == Shape{rows, 1} || shape == Shape{rows}) {
     SetBlocks({.outputs = 1, .inputs = cols}, view);
-  } else if (shape == Shape{} || shape == Shape{1} || shape == Shape{1, 1}) {
+  } else if (view->scales.num_elements() == 1) {
     SetBlocks({.outputs = rows, .inputs = cols}, view);
   } else if (shape == BlocksOf(of_levels, kUsualBlock)) {
     SetBlocks(kUsualBlock, view);

@@ -202,6 +202,24 @@ ARIL_DEVICE uint32_t PackF16(float first, float second) {
 #endif
 }
 
+#ifndef __CUDACC__
+// What `op` makes of the halves of a and b, in BF16 (F16), to nearest with ties to even.
+template <typename Op>
+uint32_t OnPairsBf16(uint32_t a, uint32_t b, const Op& op) {
+  const auto at = [](uint32_t pair, int shift) {
+    return emulator::Bf16ToFloat(static_cast<uint16_t>(pair >> shift));
+  };
+  return PackBf16(op(at(a, 0), at(b, 0)), op(at(a, 16), at(b, 16)));
+}
+template <typename Op>
+uint32_t OnPairsF16(uint32_t a, uint32_t b, const Op& op) {
+  const auto at = [](uint32_t pair, int shift) {
+    return F16ToFloat(static_cast<uint16_t>(pair >> shift));
+  };
+  return PackF16(op(at(a, 0), at(b, 0)), op(at(a, 16), at(b, 16)));
+}
+#endif
+
 // Both halves of a plus those of b, in BF16 (F16), to nearest with ties to even.
 ARIL_DEVICE uint32_t AddPairsBf16(uint32_t a, uint32_t b) {
 #ifdef __CUDACC__
@@ -211,10 +229,7 @@ ARIL_DEVICE uint32_t AddPairsBf16(uint32_t a, uint32_t b) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(kOnes), "r"(b));
   return sum;
 #else
-  return PackBf16(emulator::Bf16ToFloat(static_cast<uint16_t>(a)) +
-                      emulator::Bf16ToFloat(static_cast<uint16_t>(b)),
-                  emulator::Bf16ToFloat(static_cast<uint16_t>(a >> 16)) +
-                      emulator::Bf16ToFloat(static_cast<uint16_t>(b >> 16)));
+  return OnPairsBf16(a, b, [](float x, float y) { return x + y; });
 #endif
 }
 ARIL_DEVICE uint32_t AddPairsF16(uint32_t a, uint32_t b) {
@@ -223,13 +238,11 @@ ARIL_DEVICE uint32_t AddPairsF16(uint32_t a, uint32_t b) {
   asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
   return sum;
 #else
-  return PackF16(
-      F16ToFloat(static_cast<uint16_t>(a)) + F16ToFloat(static_cast<uint16_t>(b)),
-      F16ToFloat(static_cast<uint16_t>(a >> 16)) + F16ToFloat(static_cast<uint16_t>(b >> 16)));
+  return OnPairsF16(a, b, [](float x, float y) { return x + y; });
 #endif
 }
 
-// Both halves of a times those of b, in BF16 (F16): what is subnormal is kept.
+// Both halves of a times those of b, likewise: what is subnormal is kept.
 ARIL_DEVICE uint32_t MultiplyPairsBf16(uint32_t a, uint32_t b) {
 #ifdef __CUDACC__
   constexpr uint32_t kMinusZeros = 0x80008000;
@@ -237,10 +250,7 @@ ARIL_DEVICE uint32_t MultiplyPairsBf16(uint32_t a, uint32_t b) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(product) : "r"(a), "r"(b), "r"(kMinusZeros));
   return product;
 #else
-  return PackBf16(emulator::Bf16ToFloat(static_cast<uint16_t>(a)) *
-                      emulator::Bf16ToFloat(static_cast<uint16_t>(b)),
-                  emulator::Bf16ToFloat(static_cast<uint16_t>(a >> 16)) *
-                      emulator::Bf16ToFloat(static_cast<uint16_t>(b >> 16)));
+  return OnPairsBf16(a, b, [](float x, float y) { return x * y; });
 #endif
 }
 ARIL_DEVICE uint32_t MultiplyPairsF16(uint32_t a, uint32_t b) {
@@ -249,9 +259,7 @@ ARIL_DEVICE uint32_t MultiplyPairsF16(uint32_t a, uint32_t b) {
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
   return product;
 #else
-  return PackF16(
-      F16ToFloat(static_cast<uint16_t>(a)) * F16ToFloat(static_cast<uint16_t>(b)),
-      F16ToFloat(static_cast<uint16_t>(a >> 16)) * F16ToFloat(static_cast<uint16_t>(b >> 16)));
+  return OnPairsF16(a, b, [](float x, float y) { return x * y; });
 #endif
 }
 
