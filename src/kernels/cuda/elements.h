@@ -9,6 +9,67 @@
 
 namespace aril::kernels::ARIL_CUDA_TARGET {
 
+#ifndef __CUDACC__
+// What `op` makes of the halves of a and b, in BF16 (F16), to nearest with ties to even.
+template <typename Op>
+uint32_t OnPairsBf16(uint32_t a, uint32_t b, const Op& op) {
+  const auto at = [](uint32_t pair, int shift) {
+    return emulator::Bf16ToFloat(static_cast<uint16_t>(pair >> shift));
+  };
+  return PackBf16(op(at(a, 0), at(b, 0)), op(at(a, 16), at(b, 16)));
+}
+template <typename Op>
+uint32_t OnPairsF16(uint32_t a, uint32_t b, const Op& op) {
+  const auto at = [](uint32_t pair, int shift) {
+    return F16ToFloat(static_cast<uint16_t>(pair >> shift));
+  };
+  return PackF16(op(at(a, 0), at(b, 0)), op(at(a, 16), at(b, 16)));
+}
+#endif
+
+// Both halves of a plus those of b, in BF16 (F16), to nearest with ties to even.
+ARIL_DEVICE uint32_t AddPairsBf16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  // Adding as such comes with sm_90 only.
+  constexpr uint32_t kOnes = 0x3F803F80;
+  uint32_t sum;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(kOnes), "r"(b));
+  return sum;
+#else
+  return OnPairsBf16(a, b, [](float x, float y) { return x + y; });
+#endif
+}
+ARIL_DEVICE uint32_t AddPairsF16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  uint32_t sum;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+#else
+  return OnPairsF16(a, b, [](float x, float y) { return x + y; });
+#endif
+}
+
+// Both halves of a times those of b, likewise: what is subnormal is kept.
+ARIL_DEVICE uint32_t MultiplyPairsBf16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  constexpr uint32_t kMinusZeros = 0x80008000;
+  uint32_t product;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(product) : "r"(a), "r"(b), "r"(kMinusZeros));
+  return product;
+#else
+  return OnPairsBf16(a, b, [](float x, float y) { return x * y; });
+#endif
+}
+ARIL_DEVICE uint32_t MultiplyPairsF16(uint32_t a, uint32_t b) {
+#ifdef __CUDACC__
+  uint32_t product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  return OnPairsF16(a, b, [](float x, float y) { return x * y; });
+#endif
+}
+
 struct F32 {
   using Element = float;
   static ARIL_DEVICE float Widen(float value) { return value; }
