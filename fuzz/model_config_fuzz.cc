@@ -1,17 +1,26 @@
 // ParseModelSpec on any JSON (its member "generation_config" stands for the other file): what it
-// accepts must be sane enough to allocate by.
+// accepts must be sane enough to allocate by. Its members "modules" and "pooling" are what
+// ParseEmbeddingSpec reads.
 
 #include <cmath>
 #include <iterator>
 #include <string_view>
 
 #include "base/check.h"
+#include "spec/embedding_spec.h"
 #include "spec/model_spec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto config =
       aril::Json::Parse(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!config.ok()) return 0;
+  if (const aril::Json* const modules = config->Find("modules")) {
+    (void)aril::ParseEmbeddingSpec(*modules, [&](const std::string&) -> aril::StatusOr<aril::Json> {
+      const aril::Json* const pooling = config->Find("pooling");
+      const bool is_object = pooling != nullptr && pooling->AsObject() != nullptr;
+      return is_object ? aril::StatusOr<aril::Json>(*pooling) : aril::NotFound("no object");
+    });
+  }
   const auto spec = aril::ParseModelSpec(*config, config->Find("generation_config"));
   if (!spec.ok()) return 0;
   CHECK_GE(spec->num_layers, 1);

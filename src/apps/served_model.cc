@@ -58,11 +58,20 @@ StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextSources& sources) 
   return config.defaults;
 }
 
+Status RefuseEmbeddings(const Status& why) {
+  LogWarning(StrCat("Requests for embeddings of this model will be refused: ", Message(why)));
+  // The reason names files of the server, which are no business of its clients.
+  return Unimplemented(
+      "The embeddings of this model are not made as this server makes them; its log says why.");
+}
+
 }  // namespace
 
 StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
   gateway::ServedModel model;
   ASSIGN_OR_RETURN(model.generation_defaults, ReadGenerationDefaults(sources));
+  model.embedding = LoadEmbeddingSpec(sources.model_dir);
+  if (!model.embedding.ok()) model.embedding = RefuseEmbeddings(model.embedding.status());
   ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(sources.model_dir));
   ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
   ASSIGN_OR_RETURN(model.chat_dialect, ReadBaseTemplate(sources, special_tokens));

@@ -168,6 +168,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   Write(request.sampling, out.mutable_sampling());
   if (request.format != wire::OutputFormat()) Write(request.format, out.mutable_format());
   out.mutable_prediction()->Assign(request.prediction.begin(), request.prediction.end());
+  out.set_wants_embedding(request.wants_embedding);
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
   Write(start.shared, out.mutable_shared());
@@ -199,6 +200,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   if (reader.Count("prediction", in.prediction_size(), wire::kMaxPredictionTokens)) {
     request.prediction = ToVector(in.prediction());
   }
+  request.wants_embedding = in.wants_embedding();
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);
@@ -310,6 +312,7 @@ void Write(const TokenEvents& events, TimePoint, v1::Frame* frame) {
     for (const wire::Logprobs& logprobs : event.prompt_logprobs) {
       Write(logprobs, entry.add_prompt_logprobs());
     }
+    entry.mutable_embedding()->Assign(event.embedding.begin(), event.embedding.end());
     entry.set_finish(FinishOf(event.finish));
     if (event.stop_token) entry.set_stop_token(*event.stop_token);
     entry.set_num_cached(event.num_cached);
@@ -332,6 +335,9 @@ wire::TokenEvent Read(const v1::TokenEvents::Event& in, FieldReader& reader) {
   if (in.has_logprobs()) out.logprobs = Read(in.logprobs(), reader);
   for (const v1::Logprobs& logprobs : in.prompt_logprobs()) {
     out.prompt_logprobs.push_back(Read(logprobs, reader));
+  }
+  if (reader.Count("embedding", in.embedding_size(), wire::kMaxEmbeddingSize)) {
+    out.embedding.assign(in.embedding().begin(), in.embedding().end());
   }
   out.finish = FinishOf(in.finish(), reader);
   if (!out.token && !out.finish) reader.Fail("an event has neither a token nor an end");

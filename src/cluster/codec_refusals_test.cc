@@ -135,6 +135,8 @@ TEST(Codec, NamesWhatIsOutOfRange) {
   EXPECT_THAT(
       Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].prediction_use.num_rejected = -1; }),
       HasSubstr("num_rejected_prediction is -1"));
+  EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].embedding.resize(131073); }),
+              HasSubstr("embedding has 131073 entries; 131072 may be"));
   EXPECT_THAT(Complaint<T>({{{.sequence = SequenceId(1)}}}, [](T&) {}),
               HasSubstr("neither a token nor an end"));
 }

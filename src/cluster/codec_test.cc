@@ -144,6 +144,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.stop_token_ids, sent.request.stop_token_ids);
   EXPECT_EQ(got.request.format, sent.request.format);
   EXPECT_EQ(got.request.prediction, sent.request.prediction);
+  EXPECT_TRUE(got.request.wants_embedding);
   EXPECT_EQ(got.request.attempt, sent.request.attempt);
   EXPECT_EQ(got.request.arrival, kThere - milliseconds(10));
   const wire::SamplingParams& params = got.request.sampling;
@@ -211,6 +212,7 @@ TEST(Codec, KeepsTokens) {
   EXPECT_EQ(got[0].finish, wire::FinishReason::kStop);
   EXPECT_EQ(got[0].stop_token, 0);
   EXPECT_EQ(got[0].num_cached, 16);
+  EXPECT_EQ(got[0].embedding, sent.embedding);
   EXPECT_TRUE(got[0].error.ok());
   EXPECT_EQ(got[1].token, std::nullopt);
   EXPECT_EQ(got[1].error, failed.error);

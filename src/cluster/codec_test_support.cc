@@ -80,6 +80,7 @@ delivery::StartAttempt SomeStart() {
   request.format = {.kind = wire::OutputFormat::Kind::kJsonSchema,
                     .source = R"({"const":"\u20AC"})"};
   request.prediction = {7, 0, 7};
+  request.wants_embedding = true;
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
   start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};
@@ -98,6 +99,7 @@ wire::TokenEvent SomeEvent() {
   event.stop_token = 0;
   event.num_cached = 16;
   event.prediction_use = {.num_accepted = 3, .num_rejected = 1};
+  event.embedding = {0.5f, -0.0f, 1e-30f};
   return event;
 }
 

@@ -167,6 +167,7 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
       .first_token = first,
       .num_rows = num_rows,
       .chooses_token = num_rows >= num_left && num_output < sequence.request.max_tokens,
+      .embeds = num_rows >= num_left && sequence.request.wants_embedding,
       .draft = std::move(draft),
   };
 }
@@ -325,16 +326,17 @@ bool Engine::Advance(const StepItem& item, ItemResult result,
             std::back_inserter(sequence.prompt_logprobs));
   const size_t num_events = events.size();
   if (sequence.num_computed == sequence.num_tokens()) {
-    TakeSamples(item, std::move(result.samples), events);
+    TakeResult(item, std::move(result), events);
   }
   CachePages(sequence);
   if (item.draft.size() > 0) GiveBackPages(sequence);
   return events.size() > num_events && events.back().finish.has_value();
 }
 
-void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
-                         std::vector<wire::TokenEvent>& events) {
+void Engine::TakeResult(const StepItem& item, ItemResult result,
+                        std::vector<wire::TokenEvent>& events) {
   Sequence& sequence = *item.sequence;
+  auto& samples = result.samples;
   const auto next_event = [&sequence] {
     wire::TokenEvent event = EventOf(sequence);
     event.prompt_logprobs = std::exchange(sequence.prompt_logprobs, {});
@@ -343,6 +345,7 @@ void Engine::TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::Sam
   if (samples.empty()) {
     wire::TokenEvent& end = events.emplace_back(next_event());
     end.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
+    end.embedding = std::move(result.embedding);
     return;
   }
   const auto draft = std::span(item.draft.tokens).first(samples.size() - 1);

@@ -198,8 +198,8 @@ class Engine {
                std::vector<wire::TokenEvent>& events);
   // Whether the sequence has ended.
   bool Advance(const StepItem& item, ItemResult result, std::vector<wire::TokenEvent>& events);
-  void TakeSamples(const StepItem& item, std::vector<StatusOr<kernels::SampleResult>> samples,
-                   std::vector<wire::TokenEvent>& events);
+  // Of an item whose rows reach the sequence's last token.
+  void TakeResult(const StepItem& item, ItemResult result, std::vector<wire::TokenEvent>& events);
   void CountDraft(Sequence& sequence, const Draft& draft, int64_t num_right, bool one_was_wrong);
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);

@@ -15,6 +15,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
+  if (request.wants_embedding && request.max_tokens > 0) {
+    return InvalidArgument("an embedding is of a prompt alone: max_tokens must be 0");
+  }
   RETURN_IF_ERROR(CheckOutput(request));
   if (const Status checked = CheckTokens(request.prediction); !checked.ok()) {
     return Annotate(checked, "the prediction");

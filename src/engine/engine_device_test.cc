@@ -23,6 +23,9 @@ class LostDevice final : public Backend {
   Status Glu() override { return Lost(); }
   Status Experts(int64_t /*layer*/) override { return Lost(); }
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t>) override { return Lost(); }
+  StatusOr<MatrixView<const float>> HiddenStates(std::span<const int32_t>) override {
+    return Lost();
+  }
   Status End() override { return Lost(); }
   StatusOr<std::span<const int32_t>> Wait() override { return Lost(); }
 

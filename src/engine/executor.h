@@ -34,6 +34,7 @@ struct StepItem {
   int64_t first_token = 0;       // its next_num_computed()
   int64_t num_rows = 0;
   bool chooses_token = false;  // the rows reach its last token, and it wants another one
+  bool embeds = false;         // likewise, and it wants its embedding
   // If it does: of the rows, the last ones are of these tokens, guessed to follow the last one.
   Draft draft = {};
 
@@ -49,6 +50,7 @@ struct ItemResult {
   bool waits_for_format = false;
   // About prompt tokens first_token + 1 …, if asked for and not known yet.
   std::vector<wire::Logprobs> prompt_logprobs;
+  std::vector<float> embedding;  // [hidden_size] of an item that embeds
 };
 
 // What a step's rows use.
@@ -98,6 +100,12 @@ class Executor {
     StatusOr<grammar::TokenSet> allowed = grammar::TokenSet();
   };
 
+  // Of an item that embeds.
+  struct EmbeddingRow {
+    int32_t row;
+    size_t item;
+  };
+
   // A step that has been submitted and not collected.
   struct Pending {
     // Of the device.
@@ -126,6 +134,7 @@ class Executor {
   StatusOr<kernels::SampleResult>& SampleOf(const LogitRow& row) {
     return last().results[row.item].samples[static_cast<size_t>(row.num_drafted)];
   }
+  void TakeEmbeddings(std::span<const EmbeddingRow> rows);
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
                    kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs);
@@ -142,6 +151,7 @@ class Executor {
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<BatchSegment> segments_;
   std::vector<LogitRow> logit_rows_;
+  std::vector<EmbeddingRow> embedding_rows_;
   std::vector<kernels::SamplingScratch> scratch_;
   FormatTurns turns_;
   // Of the step last submitted: which of the device's choices is each sequence's token.

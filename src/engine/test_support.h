@@ -115,6 +115,7 @@ struct Stream {
   std::vector<int32_t> tokens;
   std::vector<std::optional<wire::Logprobs>> logprobs;  // of each token
   std::vector<wire::Logprobs> prompt_logprobs;
+  std::vector<float> embedding;
   std::optional<wire::FinishReason> finish;
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;
@@ -156,6 +157,7 @@ class Streams {
       stream.logprobs.push_back(event.logprobs);
     }
     if (!event.prompt_logprobs.empty()) stream.prompt_logprobs = event.prompt_logprobs;
+    stream.embedding = event.embedding;
     stream.finish = event.finish;
     stream.stop_token = event.stop_token;
     stream.num_cached = event.num_cached;

@@ -1,5 +1,5 @@
-// The answers of /v1/completions, /v1/chat/completions, /v1/responses and /v1/messages as JSON
-// text.
+// The answers of /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages and
+// /v1/embeddings as JSON text.
 
 #ifndef ARIL_GATEWAY_ANSWER_FORMAT_H_
 #define ARIL_GATEWAY_ANSWER_FORMAT_H_
@@ -65,7 +65,7 @@ class AnswerFormat {
 };
 
 struct AnswerHead {
-  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…", "embd-…"
   int64_t created = 0;  // Unix seconds
   std::string model;    // as the client named it
 };
@@ -81,6 +81,10 @@ std::unique_ptr<const AnswerFormat> MakeResponsesFormat(const AnswerHead& head,
 // Anthropic's messages format, of an answer to this request.
 std::unique_ptr<const AnswerFormat> MakeMessagesFormat(const AnswerHead& head,
                                                        const CompletionRequest& request);
+
+// OpenAI's format of embeddings, which are no streams.
+std::unique_ptr<const AnswerFormat> MakeEmbeddingsFormat(const AnswerHead& head,
+                                                         const EmbeddingForm& form);
 
 namespace internal {
 

@@ -57,6 +57,10 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   if (!std::exchange(started_, true)) AppendPrompt(event, &delta);
   if (request_.prompt_only(prompt_)) {
     if (event.finish) delta.finish = wire::FinishReason::kLength;
+    if (request_.embedding) {
+      event.embedding.resize(static_cast<size_t>(request_.embedding->dimensions));
+      delta.embedding = std::move(event.embedding);
+    }
     return delta;
   }
   if (event.token) AppendToken(event, &delta);

@@ -1,5 +1,5 @@
-// A checked request to /v1/completions, /v1/chat/completions, /v1/responses or /v1/messages: the
-// sequences that answer it, and how their answer is to look.
+// A checked request to /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages or
+// /v1/embeddings: the sequences that answer it, and how their answer is to look.
 
 #ifndef ARIL_GATEWAY_COMPLETION_REQUEST_H_
 #define ARIL_GATEWAY_COMPLETION_REQUEST_H_
@@ -20,11 +20,11 @@ namespace aril::gateway {
 
 class AdapterLoads;
 
-enum class Endpoint { kCompletions, kChat, kResponses, kMessages };
+enum class Endpoint { kCompletions, kChat, kResponses, kMessages, kEmbeddings };
 
 struct CompletionLimits {
   size_t max_body_bytes = 16 << 20;
-  // Prompts × candidates of one request.
+  // Prompts × candidates of one request; of embeddings, those that are computed at a time.
   int64_t max_sequences = 128;
 };
 
@@ -61,6 +61,13 @@ struct ToolCallReading {
   bool is_named = false;  // the request named the tool: the answer does not end for its call
 };
 
+// What is made of the hidden state of a prompt's last token.
+struct EmbeddingForm {
+  int64_t dimensions = 0;  // the first ones
+  bool normalize = true;   // what is left of it
+  bool as_base64 = false;  // of its floats, little-endian; else numbers
+};
+
 // Candidate i is candidate i % best_of of prompt i / best_of, a sequence of its own. The answer has
 // the best n candidates of each prompt as its choices.
 struct CompletionRequest {
@@ -83,6 +90,7 @@ struct CompletionRequest {
   std::string format_field;                   // what asks for the format of the output
   std::optional<ReasoningReading> reasoning;  // there may be some, and it is told apart
   std::optional<ToolCallReading> tool_calls;  // tools may be called
+  std::optional<EmbeddingForm> embedding;     // of the prompts, which are all that is computed
   // The client gave a seed; else one is to be drawn for each sequence.
   bool has_seed = false;
   // What the answer says of the request itself, the text of a JSON object; of /v1/responses.

@@ -12,6 +12,7 @@
 #include "gateway/anthropic_messages.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
+#include "gateway/embeddings.h"
 #include "gateway/rate_limit_fields.h"
 #include "gateway/responses.h"
 
@@ -29,6 +30,8 @@ ApiResult<CompletionRequest> ParseRequest(Endpoint endpoint, const std::string& 
       return ParseResponsesRequest(body, context);
     case Endpoint::kMessages:
       return ParseMessagesRequest(body, context);
+    case Endpoint::kEmbeddings:
+      return ParseEmbeddingsRequest(body, context);
   }
   CHECK(false);
 }
@@ -66,6 +69,8 @@ const char* IdPrefix(Endpoint endpoint) {
       return "resp_";
     case Endpoint::kMessages:
       return "msg_";
+    case Endpoint::kEmbeddings:
+      return "embd-";
   }
   CHECK(false);
 }
@@ -212,7 +217,7 @@ void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionReques
                                                       .arrival = pending->arrival,
                                                       .clock = options_.clock,
                                                       .metrics = options_.metrics});
-  if (const Status status = SubmitAll(live, pending->arrival); !status.ok()) {
+  if (const Status status = SubmitMore(live); !status.ok()) {
     live->session.Fail(FromStatus(status));
     return Release(live);
   }
@@ -222,9 +227,11 @@ void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionReques
   live->session.Start();
 }
 
-Status CompletionService::SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival) {
+Status CompletionService::SubmitMore(const std::shared_ptr<Live>& live) {
   const CompletionRequest& request = live->session.request();
-  for (int64_t i = 0; i < request.num_candidates(); ++i) {
+  const TimePoint arrival = live->session.arrival();
+  for (auto i = std::ssize(live->sequences);
+       i < request.num_candidates() && live->num_running < options_.limits.max_sequences; ++i) {
     const SequenceId sequence(next_sequence_++);
     // Before the submission: its events may be on their way when Submit returns.
     targets_[sequence] = {live, i};
@@ -234,6 +241,7 @@ Status CompletionService::SubmitAll(const std::shared_ptr<Live>& live, TimePoint
       targets_.erase(sequence);
       return status;
     }
+    ++live->num_running;
   }
   return OkStatus();
 }
@@ -271,7 +279,12 @@ void CompletionService::OnEvent(const Target& target, wire::TokenEvent event) {
     rates_.TakeOutput(session.request().common.tenant, 1, options_.clock->Now());
   }
   if (session.OnEvent(target.choice_idx, std::move(event))) port_->Cancel(sequence);
-  if (ended || session.choice_ended(target.choice_idx)) targets_.erase(sequence);
+  if (ended || session.choice_ended(target.choice_idx)) {
+    targets_.erase(sequence);
+    --target.live->num_running;
+    const Status status = session.done() ? OkStatus() : SubmitMore(target.live);
+    if (!status.ok()) session.Fail(FromStatus(status));
+  }
   if (!session.done()) return;
   if (session.owes_answer()) return AnswerLater(target.live);
   Release(target.live);

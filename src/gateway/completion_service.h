@@ -81,7 +81,8 @@ class CompletionService {
   struct Live {
     explicit Live(CompletionSessionOptions options) : session(std::move(options)) {}
     CompletionSession session;
-    std::vector<SequenceId> sequences;  // by choice
+    std::vector<SequenceId> sequences;  // by choice: of those that have been submitted
+    int64_t num_running = 0;            // those of them that have not ended
     bool released = false;
   };
   struct Target {
@@ -101,7 +102,8 @@ class CompletionService {
                 LoadWaiters::Outcome outcome);
   void Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error);
   void Begin(std::shared_ptr<Pending> pending, CompletionRequest request);
-  Status SubmitAll(const std::shared_ptr<Live>& live, TimePoint arrival);
+  // Those that are still to come, as many as one request may have at a time.
+  Status SubmitMore(const std::shared_ptr<Live>& live);
   void OnEvents(std::vector<wire::TokenEvent> events);
   void OnEvent(const Target& target, wire::TokenEvent event);
   // What a library threw ends this request alone.

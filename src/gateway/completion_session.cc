@@ -1,6 +1,7 @@
 #include "gateway/completion_session.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <numeric>
@@ -36,6 +37,7 @@ void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
   if (delta.stop_string) whole->stop_string = std::move(delta.stop_string);
   MoveAppend(std::move(delta.logprobs), &whole->logprobs);
   MoveAppend(std::move(delta.token_ids), &whole->token_ids);
+  MoveAppend(std::move(delta.embedding), &whole->embedding);
   if (delta.finish) whole->finish = delta.finish;
 }
 
@@ -58,6 +60,8 @@ std::unique_ptr<const AnswerFormat> MakeFormat(const CompletionRequest& request,
       return MakeResponsesFormat(head, request.repeated);
     case Endpoint::kMessages:
       return MakeMessagesFormat(head, request);
+    case Endpoint::kEmbeddings:
+      return MakeEmbeddingsFormat(head, *request.embedding);
   }
   CHECK(false);
 }
@@ -117,7 +121,7 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
     Fail(RunnerError(event));
     return false;
   }
-  if (!AcceptIndex(choice, event)) return false;
+  if (!AcceptIndex(choice, event) || !AcceptEmbedding(event)) return false;
   // Of the attempt that began with the prompt: a later one finds tokens of the answer, too.
   if (event.index == 0) choice.num_cached = event.num_cached;
   choice.prediction.num_accepted += event.prediction_use.num_accepted;
@@ -146,6 +150,19 @@ bool CompletionSession::AcceptIndex(Choice& choice, const wire::TokenEvent& even
   }
   Fail(FromStatus(Internal(StrCat("The token stream is broken: expected token ", choice.next_index,
                                   ", got token ", event.index, "."))));
+  return false;
+}
+
+// A runner of an older release knows of no embeddings.
+bool CompletionSession::AcceptEmbedding(const wire::TokenEvent& event) {
+  if (!request_.embedding) return true;
+  const bool is_whole = std::ssize(event.embedding) == model_->spec.hidden_size;
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (is_whole && std::ranges::all_of(event.embedding, is_finite)) return true;
+  Fail(FromStatus(Internal(is_whole
+                               ? "An embedding is not finite."
+                               : StrCat("The runner gave an embedding of ", event.embedding.size(),
+                                        " numbers, not ", model_->spec.hidden_size, "."))));
   return false;
 }
 
@@ -193,7 +210,7 @@ bool CompletionSession::IsLong() const {
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
     num_bytes += choice.whole.reasoning.size() + choice.whole.text.size();
-    num_numbers += choice.whole.tool_calls.size();
+    num_numbers += choice.whole.tool_calls.size() + choice.whole.embedding.size();
     for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }
   return num_numbers > kMaxNumbersAtOnce || num_bytes > kMaxTextAtOnce;

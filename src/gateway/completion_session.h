@@ -23,7 +23,7 @@ struct CompletionSessionOptions {
   CompletionRequest request;
   std::shared_ptr<const ServedModel> model;
   std::shared_ptr<HttpResponder> responder;
-  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…"
+  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…", "embd-…"
   HttpHeaders headers;  // of the answer, besides its own
   ErrorStyle error_style = ErrorStyle::kOpenAi;
   TimePoint arrival;
@@ -69,6 +69,7 @@ class CompletionSession {
   HttpResponse MakeError(const ApiError& error) const;
 
   const CompletionRequest& request() const { return request_; }
+  TimePoint arrival() const { return arrival_; }
   const std::shared_ptr<HttpResponder>& responder() const { return responder_; }
 
  private:
@@ -87,6 +88,7 @@ class CompletionSession {
   // Of an answer that is no error.
   HttpHeaders Headers() const;
   bool AcceptIndex(Choice& choice, const wire::TokenEvent& event);
+  bool AcceptEmbedding(const wire::TokenEvent& event);
   void RecordToken(Choice& choice);
   void Deliver(int64_t choice_idx, ChoiceDelta delta);
   void WriteEvents(const std::string& events);

@@ -22,36 +22,17 @@ struct PromptReader {
   bool skip_special_tokens;
 
   ApiResult<CompletionPrompt> FromItem(const Json& item) const {
-    CompletionPrompt prompt;
-    if (const std::string* text = item.AsString()) {
-      auto tokens = EncodeText(model, *text, add_special_tokens, "prompt");
-      if (!tokens.ok()) return tokens.error();
-      prompt.tokens = std::move(tokens.value());
-      if (echo) prompt.text = *text;
-      return prompt;
+    auto tokens = ReadPromptItem(model, item, add_special_tokens, "prompt");
+    if (!tokens.ok()) return tokens.error();
+    CompletionPrompt prompt = {.tokens = std::move(tokens.value())};
+    if (echo) {
+      prompt.text = item.AsString() != nullptr
+                        ? *item.AsString()
+                        : model.tokenizer->Decode(prompt.tokens, skip_special_tokens);
     }
-    if (const Json::Array* ids = item.AsArray()) {
-      auto tokens = ReadTokenIds(model, *ids, "prompt");
-      if (!tokens.ok()) return tokens.error();
-      prompt.tokens = std::move(tokens.value());
-      if (echo) prompt.text = model.tokenizer->Decode(prompt.tokens, skip_special_tokens);
-      return prompt;
-    }
-    return InvalidField("prompt",
-                        "`prompt` must be a string, an array of token ids, an array of strings, or "
-                        "an array of arrays of token ids.");
+    return prompt;
   }
 };
-
-// The prompts as items that are each a string or an array of ids. Empty if there are none.
-std::vector<const Json*> PromptItems(const Json& prompt) {
-  const Json::Array* array = prompt.AsArray();
-  if (array == nullptr) return {&prompt};
-  if (!array->empty() && array->front().AsInt() != nullptr) return {&prompt};
-  std::vector<const Json*> items;
-  for (const Json& item : *array) items.push_back(&item);
-  return items;
-}
 
 std::optional<ApiError> ReadPrompts(const JsonFields& fields, const PromptReader& reader,
                                     const CompletionLimits& limits,
@@ -66,9 +47,6 @@ std::optional<ApiError> ReadPrompts(const JsonFields& fields, const PromptReader
   for (const Json* item : items) {
     auto read = reader.FromItem(*item);
     if (!read.ok()) return read.error();
-    if (read.value().tokens.empty()) {
-      return InvalidField("prompt", "`prompt` must have at least one token.");
-    }
     // Before the next one is read: a list of long ones ends with the first that is too long.
     auto resolved = ResolveMaxTokens(static_cast<int64_t>(read.value().tokens.size()), max_tokens,
                                      kDefaultMaxTokens, reader.model.max_model_len, "prompt");

@@ -122,6 +122,7 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/v1/responses/input_tokens", "POST", &Gateway::HandleInputTokens},
       {"/v1/messages", "POST", &Gateway::HandleMessages},
       {"/v1/messages/count_tokens", "POST", &Gateway::HandleMessagesTokens},
+      {"/v1/embeddings", "POST", &Gateway::HandleEmbeddings},
       {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},
@@ -442,6 +443,10 @@ void Gateway::HandleResponses(ApiCall call) {
 
 void Gateway::HandleMessages(ApiCall call) {
   completions_.Handle(Endpoint::kMessages, std::move(call));
+}
+
+void Gateway::HandleEmbeddings(ApiCall call) {
+  completions_.Handle(Endpoint::kEmbeddings, std::move(call));
 }
 
 void Gateway::HandleMessagesTokens(ApiCall call) {

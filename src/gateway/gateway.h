@@ -127,6 +127,7 @@ class Gateway {
   void HandleKeptResponse(ApiCall call);
   void HandleMessages(ApiCall call);
   void HandleMessagesTokens(ApiCall call);
+  void HandleEmbeddings(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
   void HandlePutAdapter(ApiCall call);

@@ -286,6 +286,7 @@ LogprobFields LogprobFieldsOf(Endpoint endpoint) {
     case Endpoint::kResponses:
       return {"top_logprobs", "`max_output_tokens`"};
     case Endpoint::kMessages:  // which have none
+    case Endpoint::kEmbeddings:
       return {"top_logprobs", "`max_tokens`"};
   }
   CHECK(false);

@@ -252,6 +252,7 @@ std::span<const NamedReader> ReadersOf(Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::kCompletions:
     case Endpoint::kChat:
+    case Endpoint::kEmbeddings:  // which have none
       return kOfCompletions;
     case Endpoint::kResponses:
       return kOfResponses;

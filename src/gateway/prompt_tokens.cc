@@ -43,6 +43,32 @@ ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string
   return tokens;
 }
 
+std::vector<const Json*> PromptItems(const Json& prompts) {
+  const Json::Array* array = prompts.AsArray();
+  if (array == nullptr) return {&prompts};
+  if (!array->empty() && array->front().AsInt() != nullptr) return {&prompts};
+  std::vector<const Json*> items;
+  for (const Json& item : *array) items.push_back(&item);
+  return items;
+}
+
+ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Json& item,
+                                               bool add_special_tokens, const std::string& param) {
+  ApiResult<std::vector<int32_t>> tokens = InvalidField(
+      param, StrCat("`", param,
+                    "` must be a string, an array of token ids, an array of strings, or an array "
+                    "of arrays of token ids."));
+  if (const std::string* text = item.AsString()) {
+    tokens = EncodeText(model, *text, add_special_tokens, param);
+  } else if (const Json::Array* ids = item.AsArray()) {
+    tokens = ReadTokenIds(model, *ids, param);
+  }
+  if (tokens.ok() && tokens.value().empty()) {
+    return InvalidField(param, StrCat("`", param, "` must have at least one token."));
+  }
+  return tokens;
+}
+
 std::vector<int32_t> EncodeHint(const ServedModel& model, std::string_view text,
                                 int64_t max_tokens) {
   text = text.substr(0, static_cast<size_t>(max_tokens * kHintBytesPerToken));

@@ -17,6 +17,7 @@
 #include "catalog/catalog.h"
 #include "gateway/chat_dialect.h"
 #include "grammar/compile.h"
+#include "spec/embedding_spec.h"
 #include "spec/generation_config.h"
 #include "spec/model_spec.h"
 #include "tokenizer/tokenizer.h"
@@ -52,6 +53,8 @@ class AdapterChatDialects {
 struct ServedModel {
   ModelSpec spec;
   GenerationDefaults generation_defaults;  // of requests
+  // An error is what a request for embeddings is answered with.
+  StatusOr<EmbeddingSpec> embedding = EmbeddingSpec();
   std::unique_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<Catalog> catalog;
   // Of the base model; an error is what a chat request is answered with.

@@ -42,6 +42,7 @@ std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catal
   CHECK(catalog.ok());
   ModelSpec spec;
   spec.vocab_size = 258;
+  spec.hidden_size = 8;
   const auto parse = [](const char* source) -> ChatDialectOr {
     auto parsed = ChatTemplate::Parse(source, {{"bos_token", "<s>"}});
     CHECK(parsed.ok());

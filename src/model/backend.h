@@ -83,6 +83,9 @@ class Backend {
   // kMaxLogitRows, with the adapters' parts, capped where the model does. The view is valid until
   // the next call.
   virtual StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) = 0;
+  // What Logits multiplies by lm_head, before it is rounded: [rows.size(), hidden], of rows as
+  // there, and as long valid. Divided by ModelSpec::logits_scaling.
+  virtual StatusOr<MatrixView<const float>> HiddenStates(std::span<const int32_t> rows) = 0;
 
   // Whether it chooses tokens by itself, with Choose: for each of `rows`, as above, as `how` says
   // of it. Of all calls in a step together, these are the choices 0, 1, …

@@ -51,6 +51,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       expert_output_(Rows(spec.experts ? max_rows : 0, WidestOutput(spec), sizeof(float))),
       logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
+      hidden_states_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
   if (spec.other_rope) {
     other_rope_ = MakeRopeTable(*spec.other_rope, spec.head_dim, max_positions);
@@ -318,7 +319,7 @@ void CpuBackend::ApplyLora(std::span<const kernels::LoraTarget> targets, const C
   kernels::LoraExpand(context_, lora_intermediate_, call, y);
 }
 
-StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {
+void CpuBackend::FinalNorm(std::span<const int32_t> rows, const Matrix& out) {
   const auto count = static_cast<int64_t>(rows.size());
   CHECK_LE(count, std::min(rows_, kMaxLogitRows));
   const MatrixView<float> residual{logit_residual_.as<float>(), count, spec_.hidden_size,
@@ -331,12 +332,25 @@ StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> ro
     std::copy_n(Residual().row(row), spec_.hidden_size, residual.row(i));
     std::copy_n(Output(spec_.hidden_size).row(row), spec_.hidden_size, output.row(i));
   }
-  const Matrix normed = Activation(input_, count, spec_.hidden_size);
   kernels::AddRmsNorm(context_, residual, output,
                       {.weight = weights_.final_norm.data(),
                        .add_weight = DataOrNull(weights_.layers.back().mlp_out_norm),
                        .eps = NormEps(spec_)},
-                      normed);
+                      out);
+}
+
+StatusOr<MatrixView<const float>> CpuBackend::HiddenStates(std::span<const int32_t> rows) {
+  const Matrix states{hidden_states_.data(), DType::kF32, static_cast<int64_t>(rows.size()),
+                      spec_.hidden_size, spec_.hidden_size};
+  FinalNorm(rows, states);
+  return MatrixView<const float>{hidden_states_.as<float>(), states.rows, states.cols,
+                                 states.stride};
+}
+
+StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  const Matrix normed = Activation(input_, count, spec_.hidden_size);
+  FinalNorm(rows, normed);
   const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
   kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);
   if (!head_segments_.empty()) AddAdaptersToLogits(rows, normed, logits);

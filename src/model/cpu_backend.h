@@ -38,6 +38,7 @@ class CpuBackend final : public Backend {
   Status Glu() override;
   Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
+  StatusOr<MatrixView<const float>> HiddenStates(std::span<const int32_t> rows) override;
   Status End() override { return OkStatus(); }
   StatusOr<std::span<const int32_t>> Wait() override { return std::span<const int32_t>(); }
 
@@ -63,7 +64,9 @@ class CpuBackend final : public Backend {
   // y += the parts of lora_segments_.
   void ApplyLora(std::span<const kernels::LoraTarget> targets, const kernels::ConstMatrix& x,
                  MatrixView<float> y);
-  // Likewise of lm_head; x [rows.size(), hidden] is its input.
+  // out [rows.size(), hidden] = the last norm of residual + output at `rows`.
+  void FinalNorm(std::span<const int32_t> rows, const kernels::Matrix& out);
+  // As AddAdapters, of lm_head; x [rows.size(), hidden] is its input.
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
                            MatrixView<float> logits);
 
@@ -94,6 +97,7 @@ class CpuBackend final : public Backend {
   Buffer input_, query_;                  // [max_rows, widest input of a projection] in the dtype
   Buffer expert_output_;                  // as output_, of experts; nothing without them
   Buffer logit_residual_, logit_output_;  // [kMaxLogitRows, hidden] fp32
+  Buffer hidden_states_;                  // likewise
   Buffer logits_;                         // [kMaxLogitRows, vocab] fp32
   kernels::ExpertRows expert_rows_;       // of the layer at hand
   std::vector<kernels::GemmPart> expert_parts_;

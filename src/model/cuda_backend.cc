@@ -122,13 +122,15 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   RETURN_IF_ERROR(ReserveBuffer(device_, head_table_, sizes.head_table));
   RETURN_IF_ERROR(ReserveBuffer(device_, logit_residual_, sizes.logit_hidden));
   RETURN_IF_ERROR(ReserveBuffer(device_, logit_output_, sizes.logit_hidden));
+  RETURN_IF_ERROR(ReserveBuffer(device_, hidden_states_, sizes.logit_hidden));
   RETURN_IF_ERROR(ReserveBuffer(device_, logits_, sizes.logits));
   RETURN_IF_ERROR(ReserveBuffer(device_, chosen_, sizes.chosen));
   for (HostStep& step : host_steps_) {
     RETURN_IF_ERROR(ReserveBuffer(device_, step.chosen, sizes.chosen));
     ASSIGN_OR_RETURN(step.ended, device_.MakeEvent());
   }
-  return ReserveBuffer(device_, host_logits_, sizes.logits);
+  RETURN_IF_ERROR(ReserveBuffer(device_, host_logits_, sizes.logits));
+  return ReserveBuffer(device_, host_hidden_states_, sizes.logit_hidden);
 }
 
 int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLayout& layout,
@@ -136,7 +138,7 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
   return static_cast<int64_t>(
       2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input + sizes.partials +
-      sizes.chosen + sizes.head_table + 2 * sizes.logit_hidden + sizes.logits +
+      sizes.chosen + sizes.head_table + 3 * sizes.logit_hidden + sizes.logits +
       sizes.rounded.table_bytes + static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float) +
       CudaExperts::SizeBytes(spec, layout.dtype, CudaStep::MaxLaunchedRows(max_rows)));
 }

@@ -62,6 +62,7 @@ class CudaBackend final : public Backend {
   Status Glu() override;
   Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
+  StatusOr<MatrixView<const float>> HiddenStates(std::span<const int32_t> rows) override;
   bool chooses_tokens() const override { return true; }
   Status Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) override;
   Status End() override;
@@ -120,6 +121,8 @@ class CudaBackend final : public Backend {
                   size_t plan, std::span<const kernels::LoraExpandTarget> targets);
   Status AddAdaptersToEmbedding();
   CudaHead PlanHead(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) const;
+  // Leaves the last norm of the head's rows at `out`, [rows, hidden] in `dtype`, and its table.
+  Status FinalNorm(const CudaHead& head, DType dtype, std::byte* out);
   // Leaves the logits on the device, and its table.
   Status ComputeLogits(const CudaHead& head);
   Status UploadHead(const CudaHead& head);
@@ -163,8 +166,9 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer head_v_;          // fp32, of adapters of lm_head
   kernels::DeviceBuffer logit_residual_;  // fp32 [kMaxLogitRows, hidden]
   kernels::DeviceBuffer logit_output_;    // likewise
+  kernels::DeviceBuffer hidden_states_;   // likewise
   kernels::DeviceBuffer logits_;          // fp32 [kMaxLogitRows, vocab]
-  kernels::PinnedBuffer host_logits_;
+  kernels::PinnedBuffer host_logits_, host_hidden_states_;
 };
 
 }  // namespace aril

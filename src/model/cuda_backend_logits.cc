@@ -1,4 +1,4 @@
-// CudaBackend: from the last hidden state to logits and to tokens.
+// CudaBackend: from the last layer's output to hidden states, to logits and to tokens.
 
 #include "base/check.h"
 #include "model/cuda_backend.h"
@@ -23,7 +23,7 @@ kernels::CudaGemmArgs CudaBackend::LogitProduct(int64_t rows) const {
           .y_stride = spec_.vocab_size};
 }
 
-Status CudaBackend::ComputeLogits(const CudaHead& head) {
+Status CudaBackend::FinalNorm(const CudaHead& head, DType dtype, std::byte* out) {
   const auto count = static_cast<int32_t>(head.rows().size());
   CHECK(count <= batch_rows_ && count <= kMaxLogitRows);
   for (const int32_t row : head.rows()) CHECK(row >= 0 && row < batch_rows_);
@@ -44,8 +44,14 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
   kernels::AddRmsNormArgs norm = NormArgs(logit_residual_, logit_output_, count);
   norm.weight = weights_.final_norm.as<float>();
   norm.add_weight = weights_.layers.back().mlp_out_norm.as<float>();
-  RETURN_IF_ERROR(device_.Check(
-      device_.kernels().add_rms_norm(device_.context(), layout_.dtype, norm), "final norm"));
+  norm.out = out;
+  return device_.Check(device_.kernels().add_rms_norm(device_.context(), dtype, norm),
+                       "final norm");
+}
+
+Status CudaBackend::ComputeLogits(const CudaHead& head) {
+  RETURN_IF_ERROR(FinalNorm(head, layout_.dtype, input_.data()));
+  const auto count = static_cast<int32_t>(head.rows().size());
   RETURN_IF_ERROR(RunProduct(lm_head(), LogitProduct(count)));
   RETURN_IF_ERROR(AddAdaptersToLogits(head, count));
   if (!spec_.logit_softcap) return OkStatus();
@@ -115,6 +121,17 @@ StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> r
   RETURN_IF_ERROR(device_.Synchronize());
   return MatrixView<const float>{host_logits_.as<float>(), static_cast<int64_t>(rows.size()),
                                  spec_.vocab_size, spec_.vocab_size};
+}
+
+StatusOr<MatrixView<const float>> CudaBackend::HiddenStates(std::span<const int32_t> rows) {
+  const CudaHead head(spec_, device_.context().num_multiprocessors, rows, {}, {});
+  RETURN_IF_ERROR(FinalNorm(head, DType::kF32, hidden_states_.data()));
+  const size_t size_bytes = rows.size() * static_cast<size_t>(spec_.hidden_size) * sizeof(float);
+  RETURN_IF_ERROR(
+      device_.CopyToHost(host_hidden_states_.data(), hidden_states_.data(), size_bytes));
+  RETURN_IF_ERROR(device_.Synchronize());
+  return MatrixView<const float>{host_hidden_states_.as<float>(), static_cast<int64_t>(rows.size()),
+                                 spec_.hidden_size, spec_.hidden_size};
 }
 
 Status CudaBackend::Choose(std::span<const int32_t> rows, std::span<const kernels::SampleRow> how) {

@@ -85,16 +85,27 @@ double Tolerance(const ModelSpec& spec, DType dtype) {
   return dtype == DType::kF32 ? f32 : f32 + 2 * kernels::EpsOf(dtype) * sums;
 }
 
-// Runs a step on the CPU and on all devices: these agree bit by bit, and with it within `tolerance`
-// of the largest logit.
+// Within `tolerance` of the largest magnitude.
+void ExpectNear(const std::vector<float>& found, const std::vector<float>& expected,
+                double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  const double bound = tolerance * LargestMagnitude(expected);
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], bound);
+}
+
+// Runs a step on the CPU and on all devices: these agree bit by bit, and with it within
+// `tolerance`, in logits and in hidden states.
 void ExpectAlike(const std::vector<Piece>& step, Side& cpu,
                  const std::vector<std::unique_ptr<Side>>& sides, double tolerance) {
   const std::vector<float> expected = cpu.Run(step);
-  const std::vector<float> first = sides.front()->Run(step);
-  ASSERT_EQ(first.size(), expected.size());
-  const double bound = tolerance * LargestMagnitude(expected);
-  for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], expected[i], bound);
-  for (size_t i = 1; i < sides.size(); ++i) EXPECT_EQ(sides[i]->Run(step), first);
+  Side& device = *sides.front();
+  const std::vector<float> first = device.Run(step);
+  ASSERT_NO_FATAL_FAILURE(ExpectNear(first, expected, tolerance));
+  ASSERT_NO_FATAL_FAILURE(ExpectNear(device.hidden_states(), cpu.hidden_states(), tolerance));
+  for (size_t i = 1; i < sides.size(); ++i) {
+    EXPECT_EQ(sides[i]->Run(step), first);
+    EXPECT_EQ(sides[i]->hidden_states(), device.hidden_states());
+  }
 }
 
 class CudaBackendTest : public CudaTest {};

@@ -145,6 +145,9 @@ class Side {
   // Of a device.
   int64_t num_replays() const { return cuda_->num_replays(); }
 
+  // Of all rows of the last Run, one behind the other.
+  const std::vector<float>& hidden_states() const { return hidden_states_; }
+
   // Logits of all rows, one behind the other.
   std::vector<float> Run(const std::vector<Piece>& pieces) {
     std::vector<int32_t> tokens, rows;
@@ -171,15 +174,19 @@ class Side {
     }
     kernels::Require(model_->Forward({tokens, sequences, segments}));
     std::vector<float> all;
+    hidden_states_.clear();
+    const auto append = [](const MatrixView<const float>& rows, std::vector<float>& to) {
+      for (int64_t r = 0; r < rows.rows; ++r) {
+        to.insert(to.end(), rows.row(r), rows.row(r) + rows.cols);
+      }
+    };
     for (size_t first = 0; first < tokens.size(); first += Model::kMaxLogitRows) {
       rows.clear();
       for (size_t r = first; r < std::min(tokens.size(), first + Model::kMaxLogitRows); ++r) {
         rows.push_back(static_cast<int32_t>(r));
       }
-      const MatrixView<const float> logits = Value(model_->Logits(rows));
-      for (int64_t r = 0; r < logits.rows; ++r) {
-        all.insert(all.end(), logits.row(r), logits.row(r) + logits.cols);
-      }
+      append(Value(model_->HiddenStates(rows)), hidden_states_);
+      append(Value(model_->Logits(rows)), all);
       if (cuda_ != nullptr)
         kernels::Require(model_->Choose(rows, std::vector<kernels::SampleRow>(rows.size())));
     }
@@ -220,6 +227,7 @@ class Side {
   const CudaBackend* cuda_ = nullptr;
   std::vector<ResidentAdapter> adapters_;
   std::map<int, Sequence> sequences_;
+  std::vector<float> hidden_states_;
 };
 
 }  // namespace aril

@@ -40,6 +40,11 @@ class Model {
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) {
     return backend_->Logits(rows);
   }
+  // Likewise their hidden states behind the last norm [rows.size(), hidden_size], divided by
+  // spec().logits_scaling.
+  StatusOr<MatrixView<const float>> HiddenStates(std::span<const int32_t> rows) {
+    return backend_->HiddenStates(rows);
+  }
 
   // As Logits, of rows whose tokens the device chooses; and the end of a step, and the wait for it
   // (model/backend.h): pages and adapters of its Forward may go then.

@@ -2,14 +2,19 @@
 // transformers + peft in double precision. The goldens and the derivation of their tolerances:
 // tools/goldens/README.md.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
+#include "adapters/adapter.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/strings.h"
 #include "base/test_paths.h"
 #include "gtest/gtest.h"
+#include "spec/base_checkpoint.h"
 #include "support/engine_fixture.h"
 #include "tensor/safetensors.h"
 
@@ -110,27 +115,78 @@ class Goldens : public ::testing::TestWithParam<Parameters> {
 
   void CheckLogits(const Case& c) {
     const auto got = TeacherForcedLogits(runner_->engine(), c.prompt, c.positions, Mix(c));
+    std::vector<double> all;
+    for (const std::vector<float>& row : got) all.insert(all.end(), row.begin(), row.end());
+    ExpectGolden(c, all);
+  }
+
+  // The last of the golden's logits, or all of them.
+  void ExpectGolden(const Case& c, const std::vector<double>& got) {
     const TensorView& golden = logits_.tensors().at(c.logits_key);
-    std::vector<float> want(static_cast<size_t>(golden.num_elements()));
-    CopyAsFloat(golden, 0, golden.num_elements(), want.data());
-    ASSERT_EQ(want.size(), got.size() * got[0].size());
+    const auto size = static_cast<int64_t>(got.size());
+    ASSERT_TRUE(size == golden.num_elements() || size == golden.shape[1]);
+    std::vector<float> want(got.size());
+    CopyAsFloat(golden, golden.num_elements() - size, size, want.data());
     double max = 0;
     double squares = 0;
     for (size_t i = 0; i < want.size(); ++i) {
-      const double error =
-          std::fabs(static_cast<double>(got[i / got[0].size()][i % got[0].size()]) - want[i]);
+      const double error = std::fabs(got[i] - double{want[i]});
       max = std::max(max, error);
       squares += error * error;
     }
     EXPECT_LE(max, c.max_tolerance) << c.logits_key;
-    EXPECT_LE(std::sqrt(squares / static_cast<double>(want.size())), c.rms_tolerance)
-        << c.logits_key;
+    EXPECT_LE(std::sqrt(squares / static_cast<double>(size)), c.rms_tolerance) << c.logits_key;
   }
+
+  // The embedding of each case's prompt, multiplied by the model's lm_head, gives its last logits;
+  // all of them are computed in shared batches.
+  void CheckEmbeddings(const std::vector<Case>& cases);
 
   std::unique_ptr<LocalRunner> runner_;
   SafetensorsFile logits_;
   std::map<std::string, AdapterId> adapter_ids_;
 };
+
+bool ChangesLmHead(const std::string& adapter_dir, const ModelSpec& spec) {
+  const auto adapter = Adapter::OpenWithoutBase(adapter_dir, spec, kMaxLoraRank);
+  EXPECT_TRUE(adapter.ok()) << adapter.status();
+  return adapter->spec().lm_head.rank > 0 || adapter->spec().replaces_lm_head;
+}
+
+void Goldens::CheckEmbeddings(const std::vector<Case>& cases) {
+  const ModelSpec& spec = runner_->spec();
+  const auto checkpoint = OpenBaseCheckpoint(Dir(), spec);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const TensorView& lm_head = checkpoint->tensors().at(
+      spec.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  std::vector<float> weights(static_cast<size_t>(lm_head.num_elements()));
+  CopyAsFloat(lm_head, 0, lm_head.num_elements(), weights.data());
+  std::vector<wire::SequenceRequest> requests;
+  for (const Case& c : cases) {
+    requests.push_back(GreedyRequest(static_cast<int64_t>(requests.size()), c.prompt, 0, Mix(c)));
+    requests.back().wants_embedding = true;
+  }
+  const auto generated = RunAll(runner_->engine(), requests);
+  size_t num_checked = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const std::vector<float>& embedding = generated[i].embedding;
+    ASSERT_EQ(std::ssize(embedding), spec.hidden_size);
+    if (std::ranges::any_of(cases[i].mix, [&](const auto& use) {
+          return ChangesLmHead(StrCat(Dir(), "/adapters/", use.first), spec);
+        }))
+      continue;
+    std::vector<double> logits;
+    for (auto row = weights.begin(); row != weights.end(); row += spec.hidden_size) {
+      double logit =
+          std::inner_product(embedding.begin(), embedding.end(), row, 0.0) / spec.logits_scaling;
+      if (spec.logit_softcap) logit = *spec.logit_softcap * std::tanh(logit / *spec.logit_softcap);
+      logits.push_back(logit);
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectGolden(cases[i], logits));
+    ++num_checked;
+  }
+  EXPECT_GE(num_checked, 4u);
+}
 
 TEST_P(Goldens, Float32LogitsAndGreedyTokens) {
   ASSERT_NO_FATAL_FAILURE(Open("float32"));
@@ -145,11 +201,14 @@ TEST_P(Goldens, Float32LogitsAndGreedyTokens) {
   const auto generated = RunAll(runner_->engine(), requests);
   for (size_t i = 0; i < cases.size(); ++i)
     EXPECT_EQ(generated[i].tokens, cases[i].greedy) << cases[i].logits_key;
+  CheckEmbeddings(cases);
 }
 
 TEST_P(Goldens, BFloat16Logits) {
   ASSERT_NO_FATAL_FAILURE(Open("bfloat16"));
-  for (const Case& c : ReadCases(Dir(), "bf16")) ASSERT_NO_FATAL_FAILURE(CheckLogits(c));
+  const std::vector<Case> cases = ReadCases(Dir(), "bf16");
+  for (const Case& c : cases) ASSERT_NO_FATAL_FAILURE(CheckLogits(c));
+  CheckEmbeddings(cases);
 }
 
 std::string TestName(const ::testing::TestParamInfo<Parameters>& test) {

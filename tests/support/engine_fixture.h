@@ -27,6 +27,7 @@ void Add(Engine& engine, wire::SequenceRequest request);
 
 struct Generated {
   std::vector<int32_t> tokens;
+  std::vector<float> embedding;
   std::optional<wire::FinishReason> finish;
   Status error;
 };
