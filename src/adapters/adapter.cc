@@ -111,6 +111,7 @@ class Adapter::Reader {
     return Table(naming_.Embedding(), kTextNaming.Embedding(), spec_.replaces_embedding);
   }
   StatusOr<std::optional<TensorView>> LmHeadTable() {
+    if (naming_.lm_head.empty()) return std::nullopt;
     return Table(std::string(naming_.lm_head), std::string(kTextNaming.lm_head),
                  spec_.replaces_lm_head);
   }

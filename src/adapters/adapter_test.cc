@@ -180,6 +180,9 @@ TEST(Adapter, TensorsAreCalledAsWhereItWasTrained) {
   const auto of_text = OpenRenamed("base_model.model.model.", "");
   ASSERT_TRUE(of_text.ok()) << of_text.status();
   EXPECT_EQ(of_text->spec().layers, expected->spec().layers);
+  const auto of_decoder = OpenRenamed("base_model.model.", "");
+  ASSERT_TRUE(of_decoder.ok()) << of_decoder.status();
+  EXPECT_EQ(of_decoder->spec().layers, expected->spec().layers);
 }
 
 // What is for vision says where it was trained, too: then the text model is not where this is.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
@@ -71,6 +72,38 @@ void EditTensors(const std::string& path, const Edit& edit) {
   EditableTensors file = EditableTensors::Read(path);
   edit(file.tensors);
   file.Write(path);
+}
+
+inline void CutPrefix(const std::string& prefix, const std::string& by, const std::string& path) {
+  EditTensors(path, [&](std::map<std::string, EditableTensors::Tensor>& tensors) {
+    std::map<std::string, EditableTensors::Tensor> renamed;
+    for (auto& [name, tensor] : tensors) {
+      CHECK(name.starts_with(prefix));
+      renamed[by + name.substr(prefix.size())] = std::move(tensor);
+    }
+    tensors = std::move(renamed);
+  });
+}
+
+// Makes a copy of a golden model, of one file, the model's decoder alone, as embedding models are
+// saved; and an adapter's folder one that was trained on such a model.
+inline void MakeDecoderAlone(const std::string& model_dir) {
+  const std::string weights = model_dir + "/model.safetensors";
+  EditTensors(weights, [](auto& tensors) { tensors.erase("lm_head.weight"); });
+  CutPrefix("model.", "", weights);
+  const std::string path = model_dir + "/config.json";
+  auto config = ReadFile(path, 1 << 20);
+  CHECK(config.ok());
+  const std::string with_head = "ForCausalLM";
+  const size_t at = config->find(with_head);
+  CHECK(at != std::string::npos);
+  const bool is_gemma3 = config->find("Gemma3ForCausalLM") != std::string::npos;
+  config->replace(at, with_head.size(), is_gemma3 ? "TextModel" : "Model");
+  std::ofstream(path) << *config;
+}
+inline void MakeAdapterOfDecoder(const std::string& adapter_dir) {
+  CutPrefix("base_model.model.model.", "base_model.model.",
+            adapter_dir + "/adapter_model.safetensors");
 }
 
 // An adapter in an existing folder, of rank 4: of all modules of each layer, but for experts. It is

@@ -15,6 +15,11 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
+  if (!request.wants_embedding && !model_.spec().has_lm_head) {
+    return InvalidArgument(
+        StrCat("this model makes embeddings, and no text: it has no lm_head, being a ",
+               model_.spec().architecture));
+  }
   if (request.wants_embedding && request.max_tokens > 0) {
     return InvalidArgument("an embedding is of a prompt alone: max_tokens must be 0");
   }

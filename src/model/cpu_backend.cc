@@ -348,6 +348,7 @@ StatusOr<MatrixView<const float>> CpuBackend::HiddenStates(std::span<const int32
 }
 
 StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> rows) {
+  CHECK(spec_.has_lm_head);
   const auto count = static_cast<int64_t>(rows.size());
   const Matrix normed = Activation(input_, count, spec_.hidden_size);
   FinalNorm(rows, normed);

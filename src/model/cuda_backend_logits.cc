@@ -50,6 +50,7 @@ Status CudaBackend::FinalNorm(const CudaHead& head, DType dtype, std::byte* out)
 }
 
 Status CudaBackend::ComputeLogits(const CudaHead& head) {
+  CHECK(spec_.has_lm_head);
   RETURN_IF_ERROR(FinalNorm(head, layout_.dtype, input_.data()));
   const auto count = static_cast<int32_t>(head.rows().size());
   RETURN_IF_ERROR(RunProduct(lm_head(), LogitProduct(count)));

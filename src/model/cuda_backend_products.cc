@@ -46,7 +46,7 @@ Status CudaBackend::PrepareProducts() {
     };
     RETURN_IF_ERROR(prepare(router_of, [&](int64_t layer) { return RouterProduct(layer, rows); }));
   }
-  if (lm_head().quantized) return OkStatus();
+  if (!spec_.has_lm_head || lm_head().quantized) return OkStatus();
   const kernels::CudaGemmArgs logits = LogitProduct(std::min(rows, kMaxLogitRows));
   return gemm_->Prepare({&logits, 1});
 }

@@ -138,6 +138,30 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
 }
 
 // What four bits and bytes stand for is not rounded, so that the CPU's side has these numbers.
+// Embedding models.
+TEST_P(CudaBackendTest, OfADecoderAloneHiddenStatesAreWhatTheCpuComputes) {
+  for (const char* name : {"mistral-f32", "gemma2-f32"}) {
+    const TestDir dir(SourcePath("tests/goldens/") + name);
+    MakeDecoderAlone(dir.path());
+    const Golden golden(dir.path(), SourcePath("tests/goldens/") + name + "/no-adapters");
+    ASSERT_FALSE(golden.spec.has_lm_head);
+    SCOPED_TRACE(testing::Message() << name << ", seed " << kSeed);
+    std::mt19937_64 random(kSeed);
+    Side cpu(golden, DType::kF32, nullptr);
+    std::vector<std::unique_ptr<Side>> sides;
+    for (const auto& device : devices()) {
+      sides.push_back(std::make_unique<Side>(golden, DType::kF32, device.get()));
+    }
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<Piece> pieces = {
+          {0, {}, RandomTokens(golden.spec, step == 0 ? 9 : 1, random)},
+          {1, {}, RandomTokens(golden.spec, 3, random)}};
+      ASSERT_NO_FATAL_FAILURE(ExpectAlike(pieces, cpu, sides, Tolerance(golden.spec, DType::kF32)));
+      ASSERT_FALSE(cpu.hidden_states().empty());
+    }
+  }
+}
+
 TEST_P(CudaBackendTest, QuantizedCheckpointsComputeWhatTheirNumbersDo) {
   for (const Golden& plain : QuantizedGoldens()) {
     const TestDir adapters;

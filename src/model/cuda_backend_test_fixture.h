@@ -186,13 +186,14 @@ class Side {
         rows.push_back(static_cast<int32_t>(r));
       }
       append(Value(model_->HiddenStates(rows)), hidden_states_);
+      if (!model_->spec().has_lm_head) continue;
       append(Value(model_->Logits(rows)), all);
       if (cuda_ != nullptr)
         kernels::Require(model_->Choose(rows, std::vector<kernels::SampleRow>(rows.size())));
     }
     kernels::Require(model_->End());
     const std::span<const int32_t> chosen = Value(model_->Wait());
-    if (cuda_ != nullptr) ExpectTheLargest(all, chosen);
+    if (cuda_ != nullptr && !all.empty()) ExpectTheLargest(all, chosen);
     return all;
   }
 

@@ -275,6 +275,7 @@ class Measure {
     const MatrixPart embedding = {"model.embed_tokens", spec_.vocab_size};
     // As it is, like a router.
     Add(MatrixRole::kRouter, {{embedding}}, spec_.hidden_size);
+    if (!spec_.has_lm_head) return;
     if (!spec_.tie_word_embeddings) {
       Add(MatrixRole::kLmHead, {{{"lm_head", spec_.vocab_size}}}, spec_.hidden_size);
       return;

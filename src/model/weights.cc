@@ -300,12 +300,14 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
   // lm_head and adapters to it are linear: what logits are divided by may be divided by here.
   for (float& weight : weights.final_norm) weight /= static_cast<float>(spec.logits_scaling);
   std::vector<WeightView> lm_head = {weights.embedding};
-  if (spec.tie_word_embeddings) {
-    RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));
-  } else {
+  if (spec.has_lm_head && !spec.tie_word_embeddings) {
     ASSIGN_OR_RETURN(lm_head, loader.Matrices({{"lm_head", spec.vocab_size}}, spec.hidden_size));
+  } else if (spec.has_lm_head) {
+    RETURN_IF_ERROR(loader.SkipTiedHead(weights.embedding));
   }
-  ASSIGN_OR_RETURN(weights.lm_head, make(MatrixRole::kLmHead, lm_head));
+  if (spec.has_lm_head) {
+    ASSIGN_OR_RETURN(weights.lm_head, make(MatrixRole::kLmHead, lm_head));
+  }
   RETURN_IF_ERROR(loader.CheckAllTaken());
   return weights;
 }

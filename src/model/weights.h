@@ -56,7 +56,7 @@ struct ModelWeights {
   TensorView embedding;   // [vocab, hidden]
   std::vector<LayerWeights<Matrix, Stack>> layers;
   std::vector<float> final_norm;  // [hidden]
-  Matrix lm_head;                 // [vocab, hidden]
+  Matrix lm_head;                 // [vocab, hidden]; nothing of a decoder alone
 };
 
 // A matrix [out, in] of a checkpoint, by its module.

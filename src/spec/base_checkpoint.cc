@@ -27,7 +27,9 @@ Status Add(const std::string& name, const View& view, const std::string& in_file
 Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   const TensorMap& tensors = checkpoint->tensors();
   ModuleNaming naming = FindModuleNaming(tensors, "");
-  if (!spec.is_multimodal) naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
+  if (naming.is_multimodal() && !spec.is_multimodal) {
+    naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
+  }
   if (!spec.experts) naming.experts = kTextNaming.experts;
   TensorMap text;
   for (const auto& [name, tensor] : tensors) {
@@ -147,7 +149,7 @@ Status PartAllExperts(const ModelSpec& spec, Checkpoint* checkpoint) {
 }
 
 Status ShowByKnownNames(const ModelSpec& spec, Checkpoint* checkpoint) {
-  if (spec.is_multimodal || spec.experts) RETURN_IF_ERROR(CallAsText(spec, checkpoint));
+  RETURN_IF_ERROR(CallAsText(spec, checkpoint));
   if (spec.quantized) RETURN_IF_ERROR(FindQuantized(spec, checkpoint));
   if (spec.fused_modules) RETURN_IF_ERROR(PartModules(spec, checkpoint));
   if (spec.experts) RETURN_IF_ERROR(PartAllExperts(spec, checkpoint));

@@ -12,11 +12,11 @@
 namespace aril {
 
 // Opens the files of `model_dir`, whose config.json is `spec`. Of a model that also sees, only the
-// text model's tensors are there, called as those of a text model. Modules that are several
-// projections are those, as views of parts. Experts are called as those of Qwen3-MoE, and each has
-// matrices of its own. What is quantized is in quantized(). InvalidArgument names the tensor
-// that cannot be parted, or is there by two names; errors of TakeInt4Matrices,
-// TakeInt8Matrices and TakeFloat8Matrices are passed on.
+// text model's tensors are there, called as those of a text model, and so are those of a decoder
+// alone. Modules that are several projections are those, as views of parts. Experts are called as
+// those of Qwen3-MoE, and each has matrices of its own. What is quantized is in quantized().
+// InvalidArgument names the tensor that cannot be parted, or is there by two names; errors of
+// TakeInt4Matrices, TakeInt8Matrices and TakeFloat8Matrices are passed on.
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec);
 
 }  // namespace aril

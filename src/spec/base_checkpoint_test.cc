@@ -56,6 +56,30 @@ StatusOr<Checkpoint> OpenMade(const std::string& golden,
   return OpenBaseCheckpoint(dir.path(), SpecOf(kGoldens + golden));
 }
 
+TEST(BaseCheckpoint, OfADecoderAloneIsCalledAsInTheWholeModel) {
+  const std::map<std::string, Shape> of_decoder = {{"embed_tokens.weight", {4, 2}},
+                                                   {"layers.0.self_attn.q_proj.weight", {2, 2}},
+                                                   {"norm.weight", {2}}};
+  const auto checkpoint = OpenMade("mistral-f32", of_decoder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_THAT(Names(checkpoint->tensors()),
+              ElementsAre("model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight",
+                          "model.norm.weight"));
+  // With lm_head, as one that was saved by itself and put beside it.
+  auto with_head = of_decoder;
+  with_head["lm_head.weight"] = {4, 2};
+  const auto headed = OpenMade("mistral-f32", with_head);
+  ASSERT_TRUE(headed.ok()) << headed.status();
+  EXPECT_TRUE(headed->tensors().contains("lm_head.weight"));
+  const auto experts =
+      OpenMade("mixtral-bf16", {{"layers.0.block_sparse_moe.gate.weight", {8, 2}},
+                                {"layers.0.block_sparse_moe.experts.0.w1.weight", {2, 2}}});
+  ASSERT_TRUE(experts.ok()) << experts.status();
+  EXPECT_THAT(Names(experts->tensors()),
+              ElementsAre("model.layers.0.mlp.experts.0.gate_proj.weight",
+                          "model.layers.0.mlp.gate.weight"));
+}
+
 TEST(BaseCheckpoint, OfATextModelIsWhatTheFileHas) {
   const std::string dir = kGoldens + "mistral-f32";
   const auto file = Checkpoint::Open(dir);

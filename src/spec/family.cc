@@ -214,7 +214,8 @@ std::string SupportedArchitectures() {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.architecture);
   for (const MultimodalModel& model : kMultimodalModels) names.push_back(model.architecture);
-  return Join(names, ", ");
+  return StrCat(Join(names, ", "),
+                ", or for embeddings a text model's decoder alone (MistralModel)");
 }
 
 // "architectures" has one element in every published model. Empty where it is absent.
@@ -228,13 +229,29 @@ StatusOr<std::string> SoleArchitecture(const Json& config) {
   return *names->front().AsString();
 }
 
+// The class of a family's decoder alone, which embedding models are saved as.
+std::string DecoderOf(const Family& family) {
+  constexpr std::string_view kWithHead = "ForCausalLM";
+  if (family.architecture == "Gemma3ForCausalLM") return "Gemma3TextModel";
+  CHECK(family.architecture.ends_with(kWithHead));
+  return StrCat(family.architecture.substr(0, family.architecture.size() - kWithHead.size()),
+                "Model");
+}
+
+bool IsCalled(const Family& family, std::string_view architecture) {
+  return family.architecture == architecture || DecoderOf(family) == architecture;
+}
+bool IsCalled(const MultimodalModel& model, std::string_view architecture) {
+  return model.architecture == architecture;
+}
+
 // Of the models (families, or those that also see), the one that is called so; null if none is.
 template <typename Model>
 StatusOr<const Model*> FindModel(const Json& config, std::span<const Model> models,
                                  std::string_view architecture, std::string_view model_type) {
   for (const Model& model : models) {
     const bool found =
-        architecture.empty() ? model.model_type == model_type : model.architecture == architecture;
+        architecture.empty() ? model.model_type == model_type : IsCalled(model, architecture);
     if (!found) continue;
     // transformers chooses the class by model_type, so the two must agree.
     if (!model_type.empty() && model.model_type != model_type) {
@@ -261,7 +278,7 @@ StatusOr<TextModel> FindInside(const Json& config, const MultimodalModel& model)
   }
   for (const Family& family : kFamilies) {
     if (family.model_type != model.text_model_type) continue;
-    return TextModel{&family, text, true, std::string(model.architecture)};
+    return TextModel{&family, text, true, true, std::string(model.architecture)};
   }
   CHECK(false);
 }
@@ -274,7 +291,9 @@ StatusOr<TextModel> FindTextModel(const Json& config) {
   ASSIGN_OR_RETURN(const Family* family,
                    FindModel<Family>(config, kFamilies, architecture, model_type));
   if (family != nullptr) {
-    return TextModel{family, &config, false, std::string(family->architecture)};
+    const bool is_decoder = architecture == DecoderOf(*family);
+    return TextModel{family, &config, false, !is_decoder,
+                     std::string(is_decoder ? architecture : family->architecture)};
   }
   ASSIGN_OR_RETURN(const MultimodalModel* model,
                    FindModel<MultimodalModel>(config, kMultimodalModels, architecture, model_type));

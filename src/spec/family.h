@@ -101,6 +101,7 @@ struct TextModel {
   const Family* family;
   const Json* config;  // config.json's object, or its "text_config" where the model also sees
   bool is_multimodal;
+  bool has_lm_head;  // else it is the decoder alone ("MistralModel")
   std::string architecture;
 };
 

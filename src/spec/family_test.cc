@@ -75,6 +75,47 @@ constexpr const char* kSmolLm3 = R"({
   "rope_scaling": null, "rope_theta": 5000000.0, "sliding_window": null, "torch_dtype": "bfloat16",
   "use_cache": false, "use_sliding_window": false, "vocab_size": 128256})";
 
+// What embedding models are saved as; e5-mistral-7b-instruct says MistralModel.
+TEST(Family, ADecoderAloneIsOfTheFamilyAndHasNoLmHead) {
+  const auto spec_of = [](const std::string& architecture, const std::string& model_type,
+                          const std::string& more = "") {
+    return ParseModelSpec(
+        *Json::Parse(StrCat(R"({"architectures":[")", architecture, R"("],"model_type":")",
+                            model_type, R"(","vocab_size":64,"hidden_size":64,)",
+                            R"("intermediate_size":64,"num_hidden_layers":4,)",
+                            R"("num_attention_heads":4,"num_key_value_heads":2,"head_dim":16)",
+                            more, "}")),
+        nullptr);
+  };
+  const std::pair<const char*, const char*> decoders[] = {
+      {"LlamaModel", "llama"},    {"MistralModel", "mistral"}, {"Qwen2Model", "qwen2"},
+      {"Qwen3Model", "qwen3"},    {"Gemma2Model", "gemma2"},   {"Gemma3TextModel", "gemma3_text"},
+      {"GraniteModel", "granite"}};
+  for (const auto& [architecture, model_type] : decoders) {
+    const auto spec = spec_of(architecture, model_type);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_FALSE(spec->has_lm_head) << architecture;
+    EXPECT_EQ(spec->architecture, architecture);
+  }
+  const auto whole = spec_of("MistralForCausalLM", "mistral");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole->has_lm_head);
+  EXPECT_THAT(std::string(Message(spec_of("MistralModel", "llama").status())),
+              HasSubstr("\"mistral\", as the architecture is MistralModel"));
+  EXPECT_THAT(std::string(Message(spec_of("BertModel", "bert").status())),
+              HasSubstr("a text model's decoder alone (MistralModel)"));
+  // The class that also sees.
+  EXPECT_FALSE(spec_of("Gemma3Model", "gemma3").ok());
+  // EmbeddingGemma; gte-Qwen2.
+  EXPECT_THAT(std::string(Message(spec_of("Gemma3TextModel", "gemma3_text",
+                                          R"(,"use_bidirectional_attention":true)")
+                                      .status())),
+              HasSubstr("use_bidirectional_attention"));
+  EXPECT_THAT(
+      std::string(Message(spec_of("Qwen2ForCausalLM", "qwen2", R"(,"is_causal":false)").status())),
+      HasSubstr(R"("is_causal" is false)"));
+}
+
 TEST(Family, ReadsGemma3ThatSees) {
   const auto spec = ParseModelSpec(Parse(kGemma3), nullptr);
   ASSERT_TRUE(spec.ok()) << spec.status();

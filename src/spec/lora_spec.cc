@@ -25,7 +25,7 @@ constexpr size_t kMaxShownName = 100;
 constexpr size_t kMaxShownNames = 8;
 
 // Modules that PEFT cannot adapt, and refuses when they are named: in the decoder, and in a layer.
-constexpr std::string_view kNotLinear[] = {"", ".layers", ".norm", ".rotary_emb"};
+constexpr std::string_view kNotLinear[] = {"", "layers", "norm", "rotary_emb"};
 constexpr std::string_view kNotLinearInLayers[] = {"", ".self_attn", ".mlp", ".input_layernorm",
                                                    ".post_attention_layernorm"};
 constexpr std::string_view kQkNorms[] = {".self_attn.q_norm", ".self_attn.k_norm"};
@@ -72,6 +72,12 @@ bool IsModule(const LinearModule& linear, const ModuleNaming& naming) {
          !(linear.first.is_router() || linear.first.is_of_expert());
 }
 
+// The modules outside of the layers.
+std::vector<std::string> OthersOf(const ModuleNaming& naming) {
+  if (naming.lm_head.empty()) return {naming.Embedding()};
+  return {naming.Embedding(), std::string(naming.lm_head)};
+}
+
 std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
   std::vector<std::string> names;
   const std::vector<LinearModule> modules = base.LinearModules();
@@ -83,7 +89,7 @@ std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
     if (module.first == Site::OfExpert(0, Projection::kDown)) break;
   }
   return StrCat(Join(names, ", "), ", e.g. ", naming.InLayer(0, modules.front().path), ", ",
-                naming.Embedding(), " and ", naming.lm_head);
+                Join(OthersOf(naming), " and "));
 }
 
 std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& naming) {
@@ -130,7 +136,7 @@ Status CheckLinear(const std::vector<std::string>& names, const ModelSpec& base,
                                   Supported(base, naming)));
   };
   for (const std::string_view module : kNotLinear) {
-    RETURN_IF_ERROR(check(StrCat(naming.decoder, module)));
+    RETURN_IF_ERROR(check(naming.InDecoder(module)));
   }
   const std::vector<std::string_view> in_layers = NotLinearInLayers(base, naming);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
@@ -243,7 +249,7 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
   const std::pair<const std::string&, LoraModule*> others[] = {{embedding, &spec->embedding},
                                                                {lm_head, &spec->lm_head}};
   for (const auto& [name, module] : others) {
-    if (!targets.TargetsOther(name)) continue;
+    if (name.empty() || !targets.TargetsOther(name)) continue;
     ASSIGN_OR_RETURN(*module, modules.Find(name));
   }
   // A row of the embedding's A is as long as the rank, and has to fit where rows of the layers do.
@@ -255,14 +261,18 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
   for (const std::string& saved : config.modules_to_save) {
     if (naming.is_multimodal() && IsOfVision(saved)) continue;
     const auto is = [&](std::string_view module) {
-      return module == saved || module.ends_with("." + saved);
+      return !module.empty() && (module == saved || module.ends_with("." + saved));
     };
     if (!is(embedding) && !is(lm_head)) {
       return Unimplemented(StrCat("\"modules_to_save\" names ",
                                   JsonQuote(saved.substr(0, kMaxShownName)), "; supported are ",
-                                  embedding, " and ", lm_head));
+                                  Join(OthersOf(naming), " and ")));
     }
     (is(embedding) ? spec->replaces_embedding : spec->replaces_lm_head) = true;
+  }
+  if (!base.has_lm_head && (spec->replaces_lm_head || spec->lm_head.rank > 0)) {
+    return InvalidArgument(
+        StrCat("it adapts or replaces ", lm_head, ", which this base model has not"));
   }
   if ((spec->replaces_embedding && spec->embedding.rank > 0) ||
       (spec->replaces_lm_head && spec->lm_head.rank > 0)) {

@@ -144,6 +144,32 @@ TEST(LoraSpec, FindsModulesByTheNamesThatTrainingHad) {
   EXPECT_EQ(head->lm_head.rank, 8);
 }
 
+// As AutoModel has them.
+TEST(LoraSpec, FindsTheModulesOfADecoderAlone) {
+  const auto resolve = [&](const std::string& fields) {
+    return Resolve(*Json::Parse(R"({"peft_type":"LORA",)" + fields + "}"), ModelOf(12),
+                   kDecoderNaming);
+  };
+  // Everything but embed_tokens, and no lm_head, which there is not.
+  const auto all = resolve(R"("target_modules":".*_proj|.*head|")");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(all->At(3, Projection::kDown).rank, 8);
+  EXPECT_EQ(all->lm_head.rank, 0);
+  const auto one = resolve(R"("target_modules":["layers.3.self_attn.q_proj","embed_tokens"])");
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->At(3, Projection::kQ).rank, 8);
+  EXPECT_EQ(one->At(4, Projection::kQ).rank, 0);
+  EXPECT_EQ(one->embedding.rank, 8);
+  EXPECT_THAT(Message(resolve(R"("target_modules":["norm"])").status()), HasSubstr("no module"));
+  EXPECT_THAT(Message(resolve(R"("target_modules":["q_proj","norm"])").status()),
+              HasSubstr("norm, which is not linear"));
+  EXPECT_THAT(Message(resolve(R"("target_modules":["a"])").status()),
+              HasSubstr("e.g. layers.0.self_attn.q_proj, embed_tokens"));
+  EXPECT_THAT(
+      Message(resolve(R"("target_modules":["q_proj"],"modules_to_save":["lm_head"])").status()),
+      HasSubstr(R"("lm_head"; supported are embed_tokens)"));
+}
+
 // What is saved of what sees does nothing for text; of a text model there is no such thing.
 TEST(LoraSpec, SavedModulesOfVisionAreLeftOut) {
   const auto json = Json::Parse(

@@ -62,7 +62,9 @@ Status CheckUnsupported(const Json& config, bool has_text_config) {
     if (has_text_config && key == kTextConfig) continue;
     if (!internal::IsOff(config, key)) return UnsupportedField(config, key, "null or absent");
   }
-  return OkStatus();
+  // Embedding models with code of their own (gte-Qwen2).
+  ASSIGN_OR_RETURN(const bool is_causal, internal::ReadBool(config, "is_causal", true));
+  return is_causal ? OkStatus() : UnsupportedField(config, "is_causal", "true or absent");
 }
 
 // Where a model says what may stand outside of its text model's object, too.
@@ -383,7 +385,9 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   }
   ASSIGN_OR_RETURN(const TextModel text, internal::FindTextModel(config));
   RETURN_IF_ERROR(CheckUnsupported(config, text.is_multimodal));
-  ModelSpec spec{.architecture = text.architecture, .is_multimodal = text.is_multimodal};
+  ModelSpec spec{.architecture = text.architecture,
+                 .has_lm_head = text.has_lm_head,
+                 .is_multimodal = text.is_multimodal};
   const Status read = ReadTextModel(*text.config, *text.family, &spec);
   if (!read.ok()) return text.is_multimodal ? Annotate(read, std::string(kTextConfig)) : read;
   if (text.is_multimodal) {

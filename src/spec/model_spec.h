@@ -54,6 +54,8 @@ struct RopeSpec {
 
 struct ModelSpec {
   std::string architecture;  // "LlamaForCausalLM", …
+  // Else it is a decoder alone, which makes embeddings and no text (MistralModel).
+  bool has_lm_head = true;
   // The model also sees: its text model is served (Gemma3ForConditionalGeneration).
   bool is_multimodal = false;
   int64_t vocab_size = 0;

@@ -96,14 +96,22 @@ const ModuleNaming& FindTextNaming(const TensorMap& tensors, std::string_view pr
       if (HasTensorIn(tensors, StrCat(prefix, vision_prefix, vision))) return text;
     }
   }
-  return kTextNaming;
+  if (HasTensorIn(tensors, StrCat(prefix, kTextNaming.decoder))) return kTextNaming;
+  const bool is_decoder =
+      HasTensorIn(tensors, StrCat(prefix, kDecoderNaming.InDecoder("layers"))) ||
+      HasTensorIn(tensors, StrCat(prefix, kDecoderNaming.Embedding()));
+  return is_decoder ? kDecoderNaming : kTextNaming;
 }
 
 }  // namespace
 
-std::string ModuleNaming::Embedding() const { return StrCat(decoder, ".embed_tokens"); }
+std::string ModuleNaming::InDecoder(std::string_view path) const {
+  return StrCat(decoder, decoder.empty() || path.empty() ? "" : ".", path);
+}
 
-std::string ModuleNaming::Layer(int64_t layer) const { return StrCat(decoder, ".layers.", layer); }
+std::string ModuleNaming::Embedding() const { return InDecoder("embed_tokens"); }
+
+std::string ModuleNaming::Layer(int64_t layer) const { return InDecoder(StrCat("layers.", layer)); }
 
 std::string ModuleNaming::InLayer(int64_t layer, std::string_view path) const {
   if (experts == ExpertsNaming::kMixtralModules) {
@@ -121,6 +129,10 @@ ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix)
 std::string TextName(std::string_view name, const ModuleNaming& naming) {
   if (naming.experts == ExpertsNaming::kMixtralModules) {
     return TextName(FromMixtral(name), {naming.decoder, naming.lm_head});
+  }
+  if (naming.decoder.empty()) {
+    const bool is_outside = IsIn(name, kTextNaming.lm_head);
+    return is_outside ? std::string(name) : kTextNaming.InDecoder(name);
   }
   if (IsIn(name, naming.decoder)) {
     return StrCat(kTextNaming.decoder, name.substr(naming.decoder.size()));

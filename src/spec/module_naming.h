@@ -1,7 +1,7 @@
 // How the modules of a text model are called. Where a model also sees, its text model lies inside
 // of it, under names that differ between versions of transformers, as do those of a mixture's
-// experts; an adapter has those of the class that it was trained with, whatever its base model is
-// served from.
+// experts; embedding models, and adapters of them, are those of a decoder alone. An adapter has the
+// names of the class that it was trained with, whatever its base model is served from.
 
 #ifndef ARIL_SPEC_MODULE_NAMING_H_
 #define ARIL_SPEC_MODULE_NAMING_H_
@@ -21,11 +21,14 @@ namespace aril {
 enum class ExpertsNaming { kModules, kMixtralModules, kParameters };
 
 struct ModuleNaming {
-  std::string_view decoder;  // "model", of "model.layers.0.self_attn.q_proj"
-  std::string_view lm_head;
+  std::string_view
+      decoder;  // "model", of "model.layers.0.self_attn.q_proj"; empty: there is no more
+  std::string_view lm_head;  // empty: there is none
   ExpertsNaming experts = ExpertsNaming::kModules;
 
-  bool is_multimodal() const { return decoder != "model"; }
+  bool is_multimodal() const { return !decoder.empty() && decoder != "model"; }
+  // `path`: inside the decoder, "norm"; empty: itself.
+  std::string InDecoder(std::string_view path) const;
   std::string Embedding() const;
   std::string Layer(int64_t layer) const;  // "model.layers.0"
   // `path`: inside the layer, as kTextNaming has it.
@@ -33,6 +36,7 @@ struct ModuleNaming {
 };
 
 inline constexpr ModuleNaming kTextNaming = {"model", "lm_head"};
+inline constexpr ModuleNaming kDecoderNaming = {"", ""};
 
 // By the names of a file's tensors, which stand behind `prefix`. Where none tells, that of a text
 // model; experts are parameters where no tensor is of one's own, or of the router alone.
