@@ -30,7 +30,6 @@ RANK = 16
 def make_model(arguments) -> list:
     """The flags of a server of a model and its adapters, with random weights."""
     model, adapters = arguments.work / "model", arguments.work / "adapters"
-
     def run(*command):
         subprocess.run([arguments.aril, "synth", *map(str, command)], check=True,
                        stdout=subprocess.DEVNULL)
@@ -84,6 +83,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench/embeddings")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    arguments.work /= arguments.shape
     arguments.work.mkdir(parents=True, exist_ok=True)
     flags = make_model(arguments)
     names = sorted(path.name for path in (arguments.work / "adapters").iterdir())

@@ -269,7 +269,7 @@ class Adapter::Reader {
       if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
       ASSIGN_OR_RETURN(const WeightView weight, BaseMatrix(base_module, shape));
       if (HaveEqualValues(table, weight)) return std::nullopt;
-      if (base_.tie_word_embeddings) {
+      if (base_.tie_word_embeddings && base_.has_lm_head) {
         return Unimplemented(StrCat(
             "tensor ", name,
             " would change both the embedding and lm_head, which are one matrix "

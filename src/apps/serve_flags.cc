@@ -211,7 +211,7 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
           "several tenants, half of them]")
       ->check(AtLeastOne());
   AddFlag(app, "--max-sequences-per-request", options.limits.max_sequences,
-          "Most prompts times n of one request")
+          "Most prompts times n of one request; of /v1/embeddings, texts computed at a time")
       ->check(AtLeastOne());
   AddSizeFlag(app, "--max-body-bytes", flags.max_body_bytes,
               "Largest request body; larger ones are answered with 413")

@@ -120,8 +120,10 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& fo
   if (adapter_elements > 0) {
     add("adapters", formats.others, adapter_elements, adapter_operations, layers);
   }
-  product("lm_head", formats.lm_head, spec.hidden_size, spec.vocab_size,
-          static_cast<double>(load.sequences.size()), 1);
+  if (spec.has_lm_head) {
+    product("lm_head", formats.lm_head, spec.hidden_size, spec.vocab_size,
+            static_cast<double>(load.sequences.size()), 1);
+  }
   return costs;
 }
 

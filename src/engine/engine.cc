@@ -151,7 +151,7 @@ void Engine::End(Sequence& sequence) {
 
 bool Engine::CanFollow(const Plan& plan) {
   return plan.evict.empty() && std::ranges::all_of(plan.items, [this](const Plan::Item& item) {
-           return executor_.CanFollow(Get(item.id));
+           return executor_.CanFollow(MakeItem(Get(item.id), item.num_rows));
          });
 }
 

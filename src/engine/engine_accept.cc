@@ -20,8 +20,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
         StrCat("this model makes embeddings, and no text: it has no lm_head, being a ",
                model_.spec().architecture));
   }
-  if (request.wants_embedding && request.max_tokens > 0) {
-    return InvalidArgument("an embedding is of a prompt alone: max_tokens must be 0");
+  if (request.wants_embedding && (request.max_tokens > 0 || request.sampling.prompt_logprobs)) {
+    return InvalidArgument(
+        "an embedding is of a prompt alone: max_tokens must be 0, and prompt_logprobs false");
   }
   RETURN_IF_ERROR(CheckOutput(request));
   if (const Status checked = CheckTokens(request.prediction); !checked.ok()) {

@@ -124,6 +124,37 @@ TEST(EngineEmbedding, OfMoreSequencesThanRowsOfLogitsFitAtOnce) {
   }
 }
 
+// Those that decode need the pages that the newest one's prompt has been computed into.
+TEST(EngineEmbedding, IsTheSameAfterAnEviction) {
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  constexpr int64_t kDecoding = 5;
+  TestEngine roomy({});
+  TestEngineOptions tight;
+  tight.adapter_dirs.clear();
+  tight.engine.max_num_seqs = tight.engine.max_num_batched_tokens = kDecoding + 3;
+  tight.engine.num_pages = static_cast<int32_t>(260 / roomy.page_tokens());
+  tight.engine.lists_sequences = true;
+  TestEngine engine(tight);
+  std::mt19937_64 random(kSeed);
+  std::vector<wire::SequenceRequest> requests;
+  for (int64_t id = 0; id < kDecoding; ++id) {
+    requests.push_back(GreedyRequest(id, RandomPrompt(random, 8), 100));
+  }
+  requests.push_back(EmbeddingRequest(kDecoding, RandomPrompt(random, 100)));
+  for (const auto& request : requests) Add(*engine, request);
+  Streams streams;
+  bool was_evicted = false;
+  while (engine->HasWork()) {
+    streams.Take(engine->Step());
+    for (const wire::SequenceState& state : engine->Stats().sequences) {
+      const bool waits_again = state.has_started && !state.is_running;
+      was_evicted |= waits_again && state.sequence == SequenceId(kDecoding);
+    }
+  }
+  EXPECT_TRUE(was_evicted);
+  EXPECT_EQ(streams[kDecoding].embedding, RunAlone(roomy, requests.back()).embedding);
+}
+
 TEST(EngineEmbedding, IsOfAPromptAlone) {
   TestEngine engine({});
   auto request = EmbeddingRequest(0, {1, 17});
@@ -131,6 +162,10 @@ TEST(EngineEmbedding, IsOfAPromptAlone) {
   const auto accepted = engine->Accept(request);
   ASSERT_EQ(accepted.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(Message(accepted.status())), HasSubstr("max_tokens must be 0"));
+  request.max_tokens = 0;
+  request.sampling.num_logprobs = 0;
+  request.sampling.prompt_logprobs = true;
+  EXPECT_EQ(engine->Accept(request).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -32,9 +32,10 @@ bool DeviceCanChoose(const Sequence& s) {
 
 }  // namespace
 
-bool Executor::CanFollow(const Sequence& s) const {
+bool Executor::CanFollow(const StepItem& item) const {
+  const Sequence& s = *item.sequence;
   const bool reports_prompt = s.request.sampling.prompt_logprobs && s.output.empty();
-  return DeviceChooses() && !reports_prompt && !s.request.wants_embedding && DeviceCanChoose(s);
+  return DeviceChooses() && !reports_prompt && !item.embeds && DeviceCanChoose(s);
 }
 
 SubmittedStep Executor::Submit(std::span<const StepItem> items,

@@ -70,9 +70,9 @@ class Executor {
   Executor(Model& model, const Arena& arena, kernels::CpuContext& context, int64_t format_work)
       : model_(model), arena_(arena), context_(context), turns_(format_work) {}
 
-  // Whether a step with rows of this sequence may be submitted before the one under way is
-  // collected: the device can do all of it.
-  bool CanFollow(const Sequence& sequence) const;
+  // Whether a step with this item may be submitted before the one under way is collected: the
+  // device can do all of it.
+  bool CanFollow(const StepItem& item) const;
 
   // At least one item, in the order of the batch. Their sequences must live, and keep their pages,
   // until Collect. Before that another step may be submitted if it can follow, and no third one.

@@ -217,7 +217,7 @@ void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionReques
                                                       .arrival = pending->arrival,
                                                       .clock = options_.clock,
                                                       .metrics = options_.metrics});
-  if (const Status status = SubmitMore(live); !status.ok()) {
+  if (const Status status = SubmitMore(live, pending->arrival); !status.ok()) {
     live->session.Fail(FromStatus(status));
     return Release(live);
   }
@@ -227,19 +227,21 @@ void CompletionService::Begin(std::shared_ptr<Pending> pending, CompletionReques
   live->session.Start();
 }
 
-Status CompletionService::SubmitMore(const std::shared_ptr<Live>& live) {
+Status CompletionService::SubmitMore(const std::shared_ptr<Live>& live, TimePoint arrival) {
   const CompletionRequest& request = live->session.request();
-  const TimePoint arrival = live->session.arrival();
   for (auto i = std::ssize(live->sequences);
        i < request.num_candidates() && live->num_running < options_.limits.max_sequences; ++i) {
     const SequenceId sequence(next_sequence_++);
     // Before the submission: its events may be on their way when Submit returns.
-    targets_[sequence] = {live, i};
     live->sequences.push_back(sequence);
+    targets_[sequence] = {live, i};
     Status status = port_->Submit(MakeSequence(request, i, sequence, options_.random(), arrival));
     if (!status.ok()) {
       targets_.erase(sequence);
-      return status;
+      live->sequences.pop_back();
+      const bool is_for_now = status.code() == StatusCode::kResourceExhausted ||
+                              status.code() == StatusCode::kUnavailable;
+      return is_for_now && request.embedding && live->num_running > 0 ? OkStatus() : status;
     }
     ++live->num_running;
   }
@@ -282,7 +284,9 @@ void CompletionService::OnEvent(const Target& target, wire::TokenEvent event) {
   if (ended || session.choice_ended(target.choice_idx)) {
     targets_.erase(sequence);
     --target.live->num_running;
-    const Status status = session.done() ? OkStatus() : SubmitMore(target.live);
+    // What comes later stands behind whoever has come meanwhile.
+    const Status status =
+        session.done() ? OkStatus() : SubmitMore(target.live, options_.clock->Now());
     if (!status.ok()) session.Fail(FromStatus(status));
   }
   if (!session.done()) return;

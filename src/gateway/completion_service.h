@@ -102,8 +102,9 @@ class CompletionService {
                 LoadWaiters::Outcome outcome);
   void Refuse(const std::shared_ptr<Pending>& pending, const ApiError& error);
   void Begin(std::shared_ptr<Pending> pending, CompletionRequest request);
-  // Those that are still to come, as many as one request may have at a time.
-  Status SubmitMore(const std::shared_ptr<Live>& live);
+  // Those that are still to come, as many as one request may have at a time; fewer, if the runner
+  // has no room for them and others of the request are to end, after which it is asked again.
+  Status SubmitMore(const std::shared_ptr<Live>& live, TimePoint arrival);
   void OnEvents(std::vector<wire::TokenEvent> events);
   void OnEvent(const Target& target, wire::TokenEvent event);
   // What a library threw ends this request alone.

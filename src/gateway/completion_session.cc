@@ -261,7 +261,9 @@ void CompletionSession::Abandon() {
 }
 
 bool CompletionSession::HasOutput() const {
-  return std::ranges::any_of(choices_, [](const Choice& choice) { return choice.next_index > 0; });
+  return std::ranges::any_of(choices_, [this](const Choice& choice) {
+    return choice.next_index > 0 || (request_.embedding && choice.ended);
+  });
 }
 
 void CompletionSession::RecordPartialUsage() {
@@ -270,10 +272,14 @@ void CompletionSession::RecordPartialUsage() {
   metrics_.OnUsage(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
 }
 
-// All candidates count. What later ones found cached is the first one's work.
+// All candidates count. What later ones found cached is the first one's work. Of texts to embed,
+// those do that have been.
 Usage CompletionSession::CountUsage() const {
   Usage usage;
-  usage.prompt_tokens = request_.num_prompt_tokens();
+  if (!request_.embedding) usage.prompt_tokens = request_.num_prompt_tokens();
+  for (size_t i = 0; request_.embedding && i < choices_.size(); ++i) {
+    if (choices_[i].ended) usage.prompt_tokens += std::ssize(request_.prompts[i].tokens);
+  }
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;
   }

@@ -57,7 +57,7 @@ class CompletionSession {
   }
   // The answer is complete, was ended by an error, or abandoned.
   bool done() const { return done_; }
-  // It was ended by an error before anything had been generated.
+  // It was ended by an error before anything had been generated, or embedded.
   bool came_to_nothing() const { return failed_ && !HasOutput(); }
 
   // The answer is complete but so long that whoever else the thread serves should not wait for it
@@ -69,7 +69,6 @@ class CompletionSession {
   HttpResponse MakeError(const ApiError& error) const;
 
   const CompletionRequest& request() const { return request_; }
-  TimePoint arrival() const { return arrival_; }
   const std::shared_ptr<HttpResponder>& responder() const { return responder_; }
 
  private:

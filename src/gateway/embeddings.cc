@@ -13,17 +13,29 @@
 namespace aril::gateway {
 namespace {
 
-// What vLLM has, or other endpoints, and would give other answers than without it.
-constexpr std::pair<std::string_view, const char*> kUnsupported[] = {
+// What vLLM has, or other endpoints, and would give other answers than without it; and what asks
+// for nothing else than there is.
+struct Unsupported {
+  std::string_view name;
+  const char* why;
+  std::string_view neutral = "";
+};
+constexpr Unsupported kUnsupported[] = {
     {"messages", "give texts in `input`"},
     {"stream", "an answer comes as a whole"},
-    {"truncate_prompt_tokens", "what is too long is refused"}};
+    {"embed_dtype", "numbers are float32", "float32"},
+    {"endianness", "numbers are little-endian", "little"},
+};
 
 void RefuseUnsupported(JsonFields& fields) {
-  for (const auto& [name, why] : kUnsupported) {
-    if (!AsksForNothing(fields.Find(name))) {
-      fields.Fail(name, StrCat("is not supported here: ", why));
-    }
+  for (const auto& [name, why, neutral] : kUnsupported) {
+    const Json* const value = fields.Find(name);
+    if (AsksForNothing(value) || (!neutral.empty() && IsText(value, neutral))) continue;
+    const bool is_native = name == "endianness" && IsText(value, "native");
+    if (!is_native) fields.Fail(name, StrCat("is not supported here: ", why));
+  }
+  if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
+    fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
 }
 
@@ -32,12 +44,21 @@ EmbeddingForm ReadForm(JsonFields& fields, const ServedModel& model) {
   const int64_t hidden_size = model.spec.hidden_size;
   form.dimensions = fields.GetInt("dimensions", hidden_size, 1, hidden_size);
   form.normalize = fields.GetBool("normalize", model.embedding->normalize);
+  form.normalize = fields.GetBool("use_activation", form.normalize);  // as newer vLLMs call it
   const std::string encoding = fields.GetString("encoding_format", "float");
   form.as_base64 = encoding == "base64";
   if (encoding != "float" && encoding != "base64") {
     fields.Fail("encoding_format", "must be \"float\" or \"base64\"");
   }
   return form;
+}
+
+// Cutting a text is not done. A bound that it keeps is fine; -1 is vLLM's word for the context.
+std::optional<ApiError> CheckIsWhole(int64_t num_tokens, std::optional<int64_t> max_tokens) {
+  if (!max_tokens || *max_tokens == -1 || num_tokens <= *max_tokens) return std::nullopt;
+  return InvalidField("truncate_prompt_tokens",
+                      StrCat("A text has ", num_tokens, " tokens, and is not cut to ", *max_tokens,
+                             " here: send a shorter one."));
 }
 
 std::optional<ApiError> CheckNumInputs(size_t num_inputs, int64_t dimensions) {
@@ -64,6 +85,7 @@ ApiResult<CompletionRequest> ParseEmbeddingsRequest(std::string_view body,
   request.embedding = ReadForm(fields, model);
   request.common.wants_embedding = true;
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
+  const auto cut_to = fields.FindInt("truncate_prompt_tokens", -1, INT32_MAX);
   RefuseUnsupported(fields);
   if (!fields.ok()) return *fields.error();
 
@@ -75,9 +97,10 @@ ApiResult<CompletionRequest> ParseEmbeddingsRequest(std::string_view body,
     auto tokens = ReadPromptItem(model, *item, add_special_tokens, "input");
     if (!tokens.ok()) return tokens.error();
     // Before the next one is read: a list of long ones ends with the first that is too long.
-    const auto resolved = ResolveMaxTokens(static_cast<int64_t>(tokens.value().size()), 0, 0,
-                                           model.max_model_len, "input");
+    const auto num_tokens = std::ssize(tokens.value());
+    const auto resolved = ResolveMaxTokens(num_tokens, 0, 0, model.max_model_len, "input");
     if (!resolved.ok()) return resolved.error();
+    if (auto error = CheckIsWhole(num_tokens, cut_to)) return *error;
     request.prompts.push_back({.tokens = std::move(tokens.value())});
   }
   return request;

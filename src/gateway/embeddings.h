@@ -1,6 +1,6 @@
-// POST /v1/embeddings: OpenAI's embeddings API, plus vLLM's `normalize` and `add_special_tokens`
-// (docs/api.md). Unknown fields are accepted; a known one of a wrong type or value is an error that
-// names it.
+// POST /v1/embeddings: OpenAI's embeddings API, plus vLLM's `normalize`, or `use_activation`, and
+// `add_special_tokens` (docs/api.md). Unknown fields are accepted; a known one of a wrong type or
+// value is an error that names it.
 
 #ifndef ARIL_GATEWAY_EMBEDDINGS_H_
 #define ARIL_GATEWAY_EMBEDDINGS_H_
@@ -16,8 +16,8 @@ namespace aril::gateway {
 
 // Most texts of one request, as with OpenAI.
 inline constexpr size_t kMaxEmbeddingInputs = 2048;
-// Most numbers of one answer: some 50 MB as text.
-inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{4} << 20;
+// Most numbers of one answer: 8 MB, and some 25 MB as text.
+inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{2} << 20;
 
 // Checks `body` and tokenizes its texts: takes time in proportion to the body. Thread-safe.
 ApiResult<CompletionRequest> ParseEmbeddingsRequest(std::string_view body,

@@ -19,6 +19,9 @@ static_assert(std::endian::native == std::endian::little);
 
 // Of a vector that is all zeros, its length would be none to divide by (torch's F.normalize).
 constexpr double kLeastLength = 1e-12;
+// Of an answer, about: most numbers have nine digits.
+constexpr size_t kBytesPerNumber = 13;
+constexpr size_t kBytesPerChoice = 64;
 
 std::vector<float> Normalized(std::vector<float> vector) {
   double squares = 0;
@@ -57,6 +60,9 @@ class EmbeddingsFormat final : public AnswerFormat {
 
   std::string Full(const std::vector<ChoiceView>& choices, const Usage& usage) const override {
     std::string text = R"({"object":"list","data":[)";
+    size_t num_numbers = 0;
+    for (const ChoiceView& choice : choices) num_numbers += choice.delta->embedding.size();
+    text.reserve(num_numbers * kBytesPerNumber + choices.size() * kBytesPerChoice);
     for (const ChoiceView& choice : choices) {
       if (choice.index > 0) text.push_back(',');
       text += StrCat(R"({"object":"embedding","index":)", choice.index, R"(,"embedding":)");
@@ -69,9 +75,10 @@ class EmbeddingsFormat final : public AnswerFormat {
       }
       text.push_back('}');
     }
-    return StrCat(text, R"(],"model":)", JsonQuote(head_.model), R"(,"usage":{"prompt_tokens":)",
-                  usage.prompt_tokens, R"(,"total_tokens":)", usage.prompt_tokens, R"(},"id":)",
-                  JsonQuote(head_.id), R"(,"created":)", head_.created, '}');
+    text += StrCat(R"(],"model":)", JsonQuote(head_.model), R"(,"usage":{"prompt_tokens":)",
+                   usage.prompt_tokens, R"(,"total_tokens":)", usage.prompt_tokens, R"(},"id":)",
+                   JsonQuote(head_.id), R"(,"created":)", head_.created, '}');
+    return text;
   }
 
   std::unique_ptr<AnswerStream> Stream(bool /*with_usage*/) const override { CHECK(false); }

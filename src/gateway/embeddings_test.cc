@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "gateway/completions.h"
 #include "gateway/gateway_test_fixture.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -82,6 +83,10 @@ TEST_F(EmbeddingsTest, HasTheFirstDimensionsAsTheyAreOrNormalized) {
       {R"("dimensions":2)", R"("embedding":[0.6,0.8]})"},
       {R"("dimensions":2,"normalize":false)", R"("embedding":[3,4]})"},
       {R"("dimensions":1,"normalize":null)", R"("embedding":[1]})"},
+      {R"("dimensions":2,"use_activation":false)", R"("embedding":[3,4]})"},
+      {R"("dimensions":1,"truncate_prompt_tokens":-1,"embed_dtype":"float32",)"
+       R"("endianness":"native","priority":0)",
+       R"("embedding":[1]})"},
       // The floats 3 and 4, which are 0x40400000 and 0x40800000.
       {R"("dimensions":2,"normalize":false,"encoding_format":"base64")",
        R"("embedding":"AABAQAAAgEA="})"},
@@ -143,14 +148,64 @@ TEST_F(EmbeddingsTest, ManyTextsAreComputedSomeAtATimeAndAnsweredInOrder) {
   EXPECT_THAT(response.body, HasSubstr(R"("prompt_tokens":10,"total_tokens":10)"));
 }
 
-TEST_F(EmbeddingsTest, ARunnerThatIsFullMidwayEndsTheRequestAndWhatRuns) {
+TEST_F(EmbeddingsTest, WhatTheRunnerHasNoRoomForWaitsForWhatRuns) {
+  Start({.limits = {.max_sequences = 2}});
+  port_.RefuseAfter(2, ResourceExhausted("full"));
+  auto answer = PostLater(R"({"model":"base","dimensions":1,"input":["a","b","c"]})");
+  const auto requests = port_.WaitForRequests(2);
+  Finish(requests[0], Vector({1}));
+  // Behind that event, as both are posted: the third text has been refused.
+  EXPECT_EQ(Send("GET", "/v1/models").status, 200);
+  port_.RefuseAfter(100, OkStatus());
+  clock_.Advance(std::chrono::seconds(3));
+  Finish(requests[1], Vector({1}));
+  const auto last = port_.WaitForRequests(3).back();
+  EXPECT_EQ(last.arrival - requests[0].arrival, std::chrono::seconds(3))
+      << "who has come meanwhile stands before it";
+  EXPECT_TRUE(last.is_sibling);
+  Finish(last, Vector({1}));
+  EXPECT_EQ(answer.get().status, 200);
+}
+
+TEST_F(EmbeddingsTest, ARunnerThatStaysFullEndsTheRequest) {
   Start({.limits = {.max_sequences = 2}});
   port_.RefuseAfter(2, ResourceExhausted("full"));
   auto answer = PostLater(R"({"model":"base","input":["a","b","c"]})");
+  for (const auto& request : port_.WaitForRequests(2)) Finish(request, Vector({1}));
+  EXPECT_EQ(answer.get().status, 503);
+}
+
+TEST_F(EmbeddingsTest, ATextThatCannotRunEndsTheRequestAndWhatRuns) {
+  Start({.limits = {.max_sequences = 2}});
+  port_.RefuseAfter(2, InvalidArgument("never"));
+  auto answer = PostLater(R"({"model":"base","input":["a","b","c"]})");
   const auto requests = port_.WaitForRequests(2);
   Finish(requests[0], Vector({1}));
-  EXPECT_EQ(answer.get().status, 503);
+  EXPECT_EQ(answer.get().status, 400);
   EXPECT_THAT(port_.WaitForCancels(1), ElementsAre(requests[1].sequence));
+}
+
+// Of five tokens, one text's two are used.
+TEST_F(EmbeddingsTest, WhatHasBeenEmbeddedCountsAlsoIfTheRequestFails) {
+  Start({.limits = {.max_sequences = 1},
+         .tenant_limits = {.of_tenant = {{"default", {.tokens_per_minute = 5}}}}});
+  port_.RefuseAfter(1, InvalidArgument("never"));
+  auto answer = PostLater(R"({"model":"base","input":["a","b"]})");
+  Finish(port_.WaitForRequests(1)[0], Vector({1}));
+  EXPECT_EQ(answer.get().status, 400);
+  EXPECT_EQ(Send("POST", kPath, R"({"model":"base","input":"ab"})").status, 429);
+  EXPECT_THAT(Send("GET", "/metrics").body,
+              HasSubstr(R"(aril_tokens_total{kind="prompt",tenant="default"} 2)"));
+}
+
+TEST_F(EmbeddingsTest, AClientThatGoesEndsAllOfIt) {
+  Start({.limits = {.max_sequences = 2}});
+  RawClient client(server_->port());
+  ASSERT_TRUE(client.Send(PostText(kPath, R"({"model":"base","input":["a","b","c"]})")));
+  const auto requests = port_.WaitForRequests(2);
+  client.Close();
+  EXPECT_THAT(port_.WaitForCancels(2),
+              testing::UnorderedElementsAre(requests[0].sequence, requests[1].sequence));
 }
 
 TEST_F(EmbeddingsTest, WhatARunnerMustNotGiveIsAnErrorAndNoAnswer) {
@@ -188,8 +243,13 @@ TEST_F(EmbeddingsTest, RefusesWhatItCannotDoAndNamesTheField) {
   EXPECT_THAT(Refused(R"("input":"a","stream":true)", "stream"), HasSubstr("as a whole"));
   EXPECT_THAT(Refused(R"("messages":[{"role":"user","content":"a"}])", "messages"),
               HasSubstr("`input`"));
-  EXPECT_THAT(Refused(R"("input":"a","truncate_prompt_tokens":3)", "truncate_prompt_tokens"),
-              HasSubstr("too long is refused"));
+  EXPECT_THAT(Refused(R"("input":"abcd","truncate_prompt_tokens":4)", "truncate_prompt_tokens"),
+              HasSubstr("has 5 tokens, and is not cut to 4"));
+  EXPECT_THAT(Refused(R"("input":"a","embed_dtype":"float16")", "embed_dtype"),
+              HasSubstr("float32"));
+  EXPECT_THAT(Refused(R"("input":"a","endianness":"big")", "endianness"),
+              HasSubstr("little-endian"));
+  EXPECT_THAT(Refused(R"("input":"a","priority":1)", "priority"), HasSubstr("must be 0"));
   std::string many = R"("a")";
   for (size_t i = 0; i < kMaxEmbeddingInputs; ++i) many += R"(,"a")";
   EXPECT_THAT(Refused(StrCat(R"("input":[)", many, "]"), "input"),
@@ -218,6 +278,23 @@ TEST_F(EmbeddingsTest, OfAModelThatMakesThemOtherwiseAreRefused) {
   ASSERT_FALSE(parsed.ok());
   EXPECT_EQ(parsed.error().status, 501);
   EXPECT_THAT(parsed.error().message, HasSubstr("made otherwise"));
+}
+
+TEST_F(EmbeddingsTest, AreAllThatADecoderAloneIsAskedFor) {
+  const auto model = MakeServedModel();
+  ModelSpec spec = model->spec;
+  spec.has_lm_head = false;
+  const ServedModel decoder = {.spec = spec,
+                               .tokenizer = std::make_unique<ByteTokenizer>(),
+                               .catalog = model->catalog,
+                               .max_model_len = 64};
+  const CompletionLimits limits;
+  const RequestContext context = {.model = decoder, .limits = limits, .tenant = "t"};
+  EXPECT_TRUE(ParseEmbeddingsRequest(R"({"model":"base","input":"a"})", context).ok());
+  const auto refused = ParseCompletionRequest(R"({"model":"base","prompt":"a"})", context);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().status, 400);
+  EXPECT_THAT(refused.error().message, HasSubstr("makes embeddings"));
 }
 
 }  // namespace

@@ -328,6 +328,12 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
   auto entry = FindModel(request->model, fields, context);
   if (!entry.ok()) return entry.error();
+  if (!context.model.spec.has_lm_head && request->endpoint != Endpoint::kEmbeddings) {
+    return InvalidField(
+        "model", StrCat("The base model is a decoder alone (", context.model.spec.architecture,
+                        "), without lm_head: it makes embeddings (/v1/embeddings), and no "
+                        "text."));
+  }
   request->common.tenant = context.tenant;
   request->common.adapters = MixOf(entry.value()->adapter());
   request->entries.push_back(std::move(entry.value()));

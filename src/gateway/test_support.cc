@@ -67,8 +67,9 @@ Status FakePort::Submit(wire::SequenceRequest request) {
   {
     const std::lock_guard lock(mutex_);
     if (num_accepted_-- <= 0) return refusal_;
-    CHECK_EQ(sequence.value(), static_cast<int64_t>(num_emitted_.size()));
-    num_emitted_.push_back(0);
+    // Others before it may have been refused.
+    CHECK_GE(sequence.value(), std::ssize(num_emitted_));
+    num_emitted_.resize(static_cast<size_t>(sequence.value()) + 1);
     requests_.push_back(std::move(request));
     if (answer_) events = MakeEvents(sequence, *answer_, wire::FinishReason::kLength);
   }

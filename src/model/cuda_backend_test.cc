@@ -137,7 +137,6 @@ TEST_P(CudaBackendTest, ComputesWhatTheCpuDoes) {
   }
 }
 
-// What four bits and bytes stand for is not rounded, so that the CPU's side has these numbers.
 // Embedding models.
 TEST_P(CudaBackendTest, OfADecoderAloneHiddenStatesAreWhatTheCpuComputes) {
   for (const char* name : {"mistral-f32", "gemma2-f32"}) {
@@ -162,6 +161,7 @@ TEST_P(CudaBackendTest, OfADecoderAloneHiddenStatesAreWhatTheCpuComputes) {
   }
 }
 
+// What four bits and bytes stand for is not rounded, so that the CPU's side has these numbers.
 TEST_P(CudaBackendTest, QuantizedCheckpointsComputeWhatTheirNumbersDo) {
   for (const Golden& plain : QuantizedGoldens()) {
     const TestDir adapters;

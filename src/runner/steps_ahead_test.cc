@@ -103,7 +103,7 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
   }
   for (int i = 0; i < 3; ++i)
     request.stop_token_ids.push_back(static_cast<int32_t>(random() % kVocab));
-  switch (random() % 24) {
+  switch (random() % 26) {
     case 0:
       request.sampling.num_logprobs = 2;
       request.sampling.prompt_logprobs = random() % 2 == 0;
@@ -119,6 +119,11 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
       request.format = {.kind = wire::OutputFormat::Kind::kRegex,
                         .source = StrCat("a{5,", 20 + id, "}")};
       break;
+    case 5:
+    case 6:
+      request.max_tokens = 0;
+      request.wants_embedding = true;
+      break;
     default:
       break;
   }
@@ -127,7 +132,7 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
 
 TEST_F(StepsAhead, DoNotShow) {
   constexpr int64_t kRequests = 24;
-  int64_t ahead = 0, evictions = 0, drops = 0, guessed = 0;
+  int64_t ahead = 0, evictions = 0, drops = 0, guessed = 0, embedded = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -178,6 +183,8 @@ TEST_F(StepsAhead, DoNotShow) {
         continue;
       }
       EXPECT_EQ(stream.tokens, alone.tokens) << "sequence " << id;
+      EXPECT_EQ(stream.embedding, alone.embedding) << "sequence " << id;
+      embedded += stream.embedding.empty() ? 0 : 1;
       EXPECT_EQ(stream.finish, alone.finish) << "sequence " << id;
       EXPECT_TRUE(Same(stream.prompt_logprobs, alone.prompt_logprobs)) << "sequence " << id;
     }
@@ -191,6 +198,7 @@ TEST_F(StepsAhead, DoNotShow) {
   EXPECT_GT(evictions, 0);
   EXPECT_GT(drops, 3);
   EXPECT_GT(guessed, 0);
+  EXPECT_GT(embedded, 3);
 }
 
 TEST_F(StepsAhead, AreNotHeldUpByPredictions) {

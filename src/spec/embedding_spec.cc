@@ -33,6 +33,17 @@ Status CheckPooling(const Json& config) {
   return takes_last ? OkStatus() : internal::UnsupportedField(config, last, "true");
 }
 
+// Its file need not be there.
+Status CheckTransformer(const ReadConfig& read) {
+  constexpr const char* kFile = "sentence_bert_config.json";
+  constexpr std::string_view kLower = "do_lower_case";
+  const auto config = read(kFile);
+  if (config.status().code() == StatusCode::kNotFound) return OkStatus();
+  if (!config.ok()) return config.status();
+  if (internal::IsOff(*config, kLower)) return OkStatus();
+  return Annotate(internal::UnsupportedField(*config, kLower, "false or absent"), kFile);
+}
+
 }  // namespace
 
 StatusOr<EmbeddingSpec> ParseEmbeddingSpec(const Json& modules, const ReadConfig& read) {
@@ -45,7 +56,10 @@ StatusOr<EmbeddingSpec> ParseEmbeddingSpec(const Json& modules, const ReadConfig
   for (const Json& module : *modules.AsArray()) {
     if (module.AsObject() == nullptr) return InvalidArgument("holds something that is no object");
     ASSIGN_OR_RETURN(const std::string type, internal::ReadString(module, "type", ""));
-    const std::string name = type.substr(type.rfind('.') + 1);  // without its package
+    // Without its package, of which there were several; one that is not theirs is code in the
+    // folder.
+    const bool is_theirs = type.starts_with("sentence_transformers.");
+    const std::string name = is_theirs ? type.substr(type.rfind('.') + 1) : "";
     if (name == "Pooling") {
       ASSIGN_OR_RETURN(const std::string path, internal::ReadString(module, "path", ""));
       const std::string file = StrCat(path, "/config.json");
@@ -56,9 +70,11 @@ StatusOr<EmbeddingSpec> ParseEmbeddingSpec(const Json& modules, const ReadConfig
       pools = true;
     } else if (name == "Normalize") {
       spec.normalize = true;
-    } else if (name != "Transformer") {
+    } else if (name == "Transformer") {
+      RETURN_IF_ERROR(CheckTransformer(read));
+    } else {
       return internal::UnsupportedField(module, "type",
-                                        "the classes Transformer, Pooling and Normalize");
+                                        "sentence_transformers' Transformer, Pooling, Normalize");
     }
   }
   if (!pools) return Unimplemented("has no module of the class Pooling");

@@ -21,8 +21,8 @@ struct EmbeddingSpec {
 // asks for something else (the mean of all tokens, a layer behind it, ...).
 StatusOr<EmbeddingSpec> LoadEmbeddingSpec(const std::string& model_dir);
 
-// The same of modules.json and the files that it names: the object in one, by its path in the
-// folder.
+// The same of modules.json and the files beside it: the object in one, by its path in the folder;
+// NotFound if there is none.
 using ReadConfig = std::function<StatusOr<Json>(const std::string& path)>;
 StatusOr<EmbeddingSpec> ParseEmbeddingSpec(const Json& modules, const ReadConfig& read);
 

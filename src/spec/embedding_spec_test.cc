@@ -58,6 +58,8 @@ TEST(EmbeddingSpec, RefusesWhatItDoesNotComputeAndNamesIt) {
        R"("pooling_mode_max_tokens" is true)"},
       {Modules(""), R"({"pooling_mode":"mean"})", R"("pooling_mode" is "mean")"},
       {Modules(""), R"({"word_embedding_dimension":8})", R"("pooling_mode_lasttoken" is)"},
+      {R"([{"path":"","type":"custom_st.Transformer"}])", kLastToken,
+       R"("type" is "custom_st.Transformer")"},
       {Modules(R"(,{"path":"2_Dense","type":"sentence_transformers.models.Dense"})"), kLastToken,
        R"("type" is "sentence_transformers.models.Dense")"},
       {R"([{"path":"","type":"sentence_transformers.models.Transformer"}])", kLastToken,

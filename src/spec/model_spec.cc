@@ -9,7 +9,9 @@
 #include "spec/family.h"
 #include "spec/fields.h"
 #include "spec/layer_windows.h"
+#include "spec/module_naming.h"
 #include "spec/rope_spec.h"
+#include "tensor/safetensors.h"
 
 namespace aril {
 namespace {
@@ -377,6 +379,17 @@ Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) 
   return ReadRope(config, family, spec);
 }
 
+// Whether the tensors in a model's folder, where it has any, are those of a decoder alone.
+bool HasDecoderAlone(const std::string& model_dir) {
+  const auto checkpoint = Checkpoint::Open(model_dir);  // what is wrong with it, its loading says
+  if (!checkpoint.ok()) return false;
+  const TensorMap& tensors = checkpoint->tensors();
+  const std::string head = StrCat(kTextNaming.lm_head, ".");
+  const auto first = tensors.lower_bound(head);
+  const bool has_head = first != tensors.end() && first->first.starts_with(head);
+  return !has_head && FindModuleNaming(tensors, "").decoder == kDecoderNaming.decoder;
+}
+
 }  // namespace
 
 StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config) {
@@ -420,6 +433,7 @@ StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir) {
   StatusOr<ModelSpec> spec =
       ParseModelSpec(config, generation_config ? &*generation_config : nullptr);
   if (!spec.ok()) return Annotate(spec.status(), config_path);
+  if (!spec->tie_word_embeddings && HasDecoderAlone(model_dir)) spec->has_lm_head = false;
   return spec;
 }
 

@@ -79,7 +79,7 @@ class EmbeddingsTest(unittest.TestCase):
             for future in answers:
                 self.assertIn("choices", json.loads(future.result()))
 
-    def test_a_cluster_gives_the_same_and_a_killed_runner_changes_nothing(self):
+    def test_a_cluster_gives_the_same_while_a_runner_is_killed_and_comes_back(self):
         cluster = aril_cluster.Cluster(ARIL, WORK / "cluster", gateways=1)
         self.addCleanup(cluster.kill_all)
         cluster.wait_until_linked(cluster.gateways[0])

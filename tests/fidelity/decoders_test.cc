@@ -90,6 +90,21 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// As Qwen3-Embedding-8B is saved; a tied model has an lm_head all the same.
+TEST(DecoderAlone, TheClassMayBeThatOfTheWholeModel) {
+  for (const char* name : {"mistral-f32", "gemma2-f32"}) {
+    const std::string golden = SourcePath("tests/goldens/") + name;
+    const TestDir dir(golden);
+    MakeDecoderAlone(dir.path());
+    std::filesystem::copy(golden + "/config.json", dir / "config.json",
+                          std::filesystem::copy_options::overwrite_existing);
+    const auto whole = OpenRunner({.model_dir = golden});
+    const auto alone = OpenRunner({.model_dir = dir.path()});
+    EXPECT_EQ(alone->spec().has_lm_head, whole->spec().tie_word_embeddings) << name;
+    EXPECT_EQ(Embeddings(*alone, 0), Embeddings(*whole, 0)) << name;
+  }
+}
+
 TEST(DecoderAlone, AnAdapterOfLmHeadIsRefused) {
   const std::string golden = SourcePath("tests/goldens/mistral-f32");
   const TestDir dir(golden);
