@@ -175,9 +175,9 @@ class Side {
     kernels::Require(model_->Forward({tokens, sequences, segments}));
     std::vector<float> all;
     hidden_states_.clear();
-    const auto append = [](const MatrixView<const float>& rows, std::vector<float>& to) {
-      for (int64_t r = 0; r < rows.rows; ++r) {
-        to.insert(to.end(), rows.row(r), rows.row(r) + rows.cols);
+    const auto append = [](const MatrixView<const float>& view, std::vector<float>& to) {
+      for (int64_t r = 0; r < view.rows; ++r) {
+        to.insert(to.end(), view.row(r), view.row(r) + view.cols);
       }
     };
     for (size_t first = 0; first < tokens.size(); first += Model::kMaxLogitRows) {
