@@ -25,6 +25,7 @@ void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   out.set_keeps_formats(hello.keeps_formats);
   out.set_keeps_tool_calls(hello.keeps_tool_calls);
   out.set_keeps_reasoning(hello.keeps_reasoning);
+  out.set_makes_embeddings(hello.makes_embeddings);
   if (hello.role != Role::kScheduler) {
     out.mutable_deployment()->set_base_digest(WireText(hello.deployment.base_digest));
     for (const Deployment::Adapter& adapter : hello.deployment.adapters) {
@@ -108,6 +109,7 @@ Frame Read(const v1::Hello& in, FieldReader& reader) {
   out.keeps_formats = in.keeps_formats();
   out.keeps_tool_calls = in.keeps_tool_calls();
   out.keeps_reasoning = in.keeps_reasoning();
+  out.makes_embeddings = in.makes_embeddings();
   if (out.role != Role::kScheduler) out.deployment = Read(in.deployment(), reader);
   if (out.role != Role::kRunner) return out;
   out.runner = Read(in.runner(), reader);

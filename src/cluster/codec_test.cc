@@ -36,7 +36,7 @@ TEST(Codec, KeepsHellos) {
   scheduler.features = {"later"};
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
   for (const auto flag : {&Hello::takes_hints, &Hello::keeps_formats, &Hello::keeps_tool_calls,
-                          &Hello::keeps_reasoning}) {
+                          &Hello::keeps_reasoning, &Hello::makes_embeddings}) {
     Hello old;
     old.role = Role::kScheduler;
     EXPECT_TRUE(RoundTrip(old).*flag);

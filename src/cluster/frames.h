@@ -70,6 +70,7 @@ struct Hello {
   bool keeps_formats = true;
   bool keeps_tool_calls = true;  // formats of that kind
   bool keeps_reasoning = true;   // formats behind reasoning
+  bool makes_embeddings = true;  // of runners; not of releases before there were any
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

@@ -205,6 +205,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.keeps_formats = hello.keeps_formats;
   runner.keeps_tool_calls = hello.keeps_tool_calls;
   runner.keeps_reasoning = hello.keeps_reasoning;
+  runner.makes_embeddings = hello.makes_embeddings;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -344,7 +345,7 @@ void GatewayNode::Start(const delivery::StartOn& start) {
 
 void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
   const wire::SequenceRequest& request = start.request;
-  const char* what = WhatItCannot(runner, request.format);
+  const char* what = WhatItCannot(runner, request);
   if (what == nullptr) return links_.Send(*runner.link, start);
   runner.unable.push_back(
       {.sequence = request.sequence,
@@ -353,7 +354,9 @@ void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
 }
 
 // Null: it can.
-const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::OutputFormat& format) {
+const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::SequenceRequest& request) {
+  if (request.wants_embedding && !runner.makes_embeddings) return "makes no embeddings";
+  const wire::OutputFormat& format = request.format;
   if (format.is_text()) return nullptr;
   const bool calls_tools = format.kind == wire::OutputFormat::Kind::kToolCalls;
   if (calls_tools && !runner.keeps_tool_calls) return "calls no tools";

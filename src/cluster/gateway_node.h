@@ -76,6 +76,7 @@ class GatewayNode final : public Node {
     bool keeps_formats = false;
     bool keeps_tool_calls = false;
     bool keeps_reasoning = false;
+    bool makes_embeddings = false;
     std::vector<delivery::StartAttempt> held;      // until it says Hello
     std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
     bool is_unreachable = false;                   // attempts were to begin there
@@ -105,7 +106,7 @@ class GatewayNode final : public Node {
   void Start(const delivery::StartOn& start);
   // On a runner with a link.
   void Send(Runner& runner, const delivery::StartAttempt& start);
-  static const char* WhatItCannot(const Runner& runner, const wire::OutputFormat& format);
+  static const char* WhatItCannot(const Runner& runner, const wire::SequenceRequest& request);
   std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;
   void Release(const delivery::ReleaseOn& release);

@@ -92,6 +92,25 @@ TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
               HasSubstr("behind reasoning"));
 }
 
+// Of an older release: it would end the prompt without one.
+TEST_F(NodesTest, EmbeddingsAreForRunnersThatMakeThem) {
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.makes_embeddings = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(0);
+  request.prompt = {3, 5};
+  request.max_tokens = 0;
+  request.wants_embedding = true;
+  gateway.node->Submit(request, network_.now());
+  network_.Run(seconds(60));
+  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("makes no embeddings"));
+}
+
 TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);

@@ -94,11 +94,14 @@ ApiResult<CompletionRequest> ParseEmbeddingsRequest(std::string_view body,
   const std::vector<const Json*> items = PromptItems(*input);
   if (auto error = CheckNumInputs(items.size(), request.embedding->dimensions)) return *error;
   for (const Json* item : items) {
-    auto tokens = ReadPromptItem(model, *item, add_special_tokens, "input");
+    const bool is_one_of_many = items.size() > 1;
+    const std::string name =
+        is_one_of_many ? StrCat("input[", request.prompts.size(), "]") : "input";
+    auto tokens = ReadPromptItem(model, *item, add_special_tokens, name);
     if (!tokens.ok()) return tokens.error();
     // Before the next one is read: a list of long ones ends with the first that is too long.
     const auto num_tokens = std::ssize(tokens.value());
-    const auto resolved = ResolveMaxTokens(num_tokens, 0, 0, model.max_model_len, "input");
+    const auto resolved = ResolveMaxTokens(num_tokens, 0, 0, model.max_model_len, name);
     if (!resolved.ok()) return resolved.error();
     if (auto error = CheckIsWhole(num_tokens, cut_to)) return *error;
     request.prompts.push_back({.tokens = std::move(tokens.value())});

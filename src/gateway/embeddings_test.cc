@@ -231,7 +231,8 @@ TEST_F(EmbeddingsTest, RefusesWhatItCannotDoAndNamesTheField) {
   EXPECT_THAT(Refused(R"("input":[])", "input"), HasSubstr("must not be empty"));
   EXPECT_THAT(Refused(R"("input":[[]])", "input"), HasSubstr("at least one token"));
   EXPECT_THAT(Refused(R"("input":{"a":1})", "input"), HasSubstr("must be a string"));
-  EXPECT_THAT(Refused(R"("input":["a",7])", "input"), HasSubstr("must be a string"));
+  EXPECT_THAT(Refused(R"("input":["a",7])", "input[1]"), HasSubstr("must be a string"));
+  EXPECT_THAT(Refused(R"("input":[[1],[2],[]])", "input[2]"), HasSubstr("at least one token"));
   EXPECT_THAT(Refused(R"("input":[100000])", "input"), HasSubstr("token ids between"));
   EXPECT_THAT(Refused(StrCat(R"("input":")", std::string(64, 'x'), '"'), "input"),
               HasSubstr("maximum context length"));
