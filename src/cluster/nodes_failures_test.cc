@@ -32,15 +32,20 @@ TEST_F(NodesTest, ADeadRunnersStreamsGoOnElsewhere) {
   }
 }
 
+wire::SequenceRequest RequestOf(const wire::OutputFormat& format, int64_t id = 0) {
+  wire::SequenceRequest request;
+  request.sequence = SequenceId(id);
+  request.prompt = {3, 5};
+  request.max_tokens = 9;
+  request.format = format;
+  return request;
+}
+
 // Of a release before there were formats, say: it would answer with any text.
 TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   const auto with_format = [&](Gateway& gateway, int64_t id) {
-    wire::SequenceRequest request;
-    request.sequence = SequenceId(id);
-    request.prompt = {3, 5};
-    request.max_tokens = 9;
-    request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a*"};
-    gateway.node->Submit(request, network_.now());
+    gateway.node->Submit(RequestOf({.kind = wire::OutputFormat::Kind::kRegex, .source = "a*"}, id),
+                         network_.now());
   };
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
@@ -76,12 +81,7 @@ TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
   const auto error_of = [&](int64_t id, const wire::OutputFormat& format) {
-    wire::SequenceRequest request;
-    request.sequence = SequenceId(id);
-    request.prompt = {3, 5};
-    request.max_tokens = 9;
-    request.format = format;
-    gateway.node->Submit(request, network_.now());
+    gateway.node->Submit(RequestOf(format, id), network_.now());
     network_.Run(seconds(60));
     EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
     return Message(gateway.client.streams[id].error);
@@ -100,9 +100,7 @@ TEST_F(NodesTest, EmbeddingsAreForRunnersThatMakeThem) {
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
-  wire::SequenceRequest request;
-  request.sequence = SequenceId(0);
-  request.prompt = {3, 5};
+  wire::SequenceRequest request = RequestOf({});
   request.max_tokens = 0;
   request.wants_embedding = true;
   gateway.node->Submit(request, network_.now());
@@ -118,13 +116,10 @@ TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
-  wire::SequenceRequest request;
-  request.sequence = SequenceId(0);
-  request.prompt = {3, 5};
-  request.max_tokens = 9;
-  request.format = {
-      .kind = wire::OutputFormat::Kind::kToolCalls, .source = "{}", .reasoning = {{"b", "c"}}};
-  gateway.node->Submit(request, network_.now());
+  gateway.node->Submit(RequestOf({.kind = wire::OutputFormat::Kind::kToolCalls,
+                                  .source = "{}",
+                                  .reasoning = {{"b", "c"}}}),
+                       network_.now());
   network_.Run(seconds(60));
   EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("behind reasoning"));
 }

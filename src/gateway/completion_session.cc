@@ -262,7 +262,7 @@ void CompletionSession::Abandon() {
 
 bool CompletionSession::HasOutput() const {
   return std::ranges::any_of(choices_, [this](const Choice& choice) {
-    return choice.next_index > 0 || (request_.embedding && choice.ended);
+    return choice.next_index > 0 || IsEmbedded(choice);
   });
 }
 
@@ -277,8 +277,8 @@ void CompletionSession::RecordPartialUsage() {
 Usage CompletionSession::CountUsage() const {
   Usage usage;
   if (!request_.embedding) usage.prompt_tokens = request_.num_prompt_tokens();
-  for (size_t i = 0; request_.embedding && i < choices_.size(); ++i) {
-    if (choices_[i].ended) usage.prompt_tokens += std::ssize(request_.prompts[i].tokens);
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (IsEmbedded(choices_[i])) usage.prompt_tokens += std::ssize(request_.prompts[i].tokens);
   }
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;

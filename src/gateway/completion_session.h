@@ -95,6 +95,9 @@ class CompletionSession {
   std::vector<ChoiceView> BestChoices() const;
   Usage CountUsage() const;
   bool HasOutput() const;
+  bool IsEmbedded(const Choice& choice) const {
+    return request_.embedding && choice.whole.finish.has_value();
+  }
   // Of an answer that was cut short: what its tenant has got of it, from the first token on.
   void RecordPartialUsage();
   bool IsLong() const;

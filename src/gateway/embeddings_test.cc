@@ -198,6 +198,16 @@ TEST_F(EmbeddingsTest, WhatHasBeenEmbeddedCountsAlsoIfTheRequestFails) {
               HasSubstr(R"(aril_tokens_total{kind="prompt",tenant="default"} 2)"));
 }
 
+TEST_F(EmbeddingsTest, WhatCameToNothingDoesNotCount) {
+  Start({.tenant_limits = {.of_tenant = {{"default", {.tokens_per_minute = 5}}}}});
+  auto failed = PostLater(R"({"model":"base","input":"ab"})");
+  port_.EmitError(port_.WaitForRequests(1)[0].sequence, Internal("broken"));
+  EXPECT_EQ(failed.get().status, 500);
+  auto answer = PostLater(R"({"model":"base","input":"abcd"})");
+  Finish(port_.WaitForRequests(2)[1], Vector({1}));
+  EXPECT_EQ(answer.get().status, 200);
+}
+
 TEST_F(EmbeddingsTest, AClientThatGoesEndsAllOfIt) {
   Start({.limits = {.max_sequences = 2}});
   RawClient client(server_->port());
