@@ -136,6 +136,8 @@ struct ModelSpec {
 // Refuses, naming the field, every setting that would change the result and that Aril does not
 // implement.
 StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_config);
+// The same of a model's folder. Where it has weights, their names say, too, whether there is an
+// lm_head: the class in an embedding model's config.json may have one all the same.
 StatusOr<ModelSpec> LoadModelSpec(const std::string& model_dir);
 
 }  // namespace aril
