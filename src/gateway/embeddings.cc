@@ -18,21 +18,21 @@ namespace {
 struct Unsupported {
   std::string_view name;
   const char* why;
-  std::string_view neutral = "";
+  std::string_view neutral = "", also_neutral = "";
 };
 constexpr Unsupported kUnsupported[] = {
     {"messages", "give texts in `input`"},
     {"stream", "an answer comes as a whole"},
     {"embed_dtype", "numbers are float32", "float32"},
-    {"endianness", "numbers are little-endian", "little"},
+    {"endianness", "numbers are little-endian", "little", "native"},
 };
 
 void RefuseUnsupported(JsonFields& fields) {
-  for (const auto& [name, why, neutral] : kUnsupported) {
-    const Json* const value = fields.Find(name);
-    if (AsksForNothing(value) || (!neutral.empty() && IsText(value, neutral))) continue;
-    const bool is_native = name == "endianness" && IsText(value, "native");
-    if (!is_native) fields.Fail(name, StrCat("is not supported here: ", why));
+  for (const Unsupported& field : kUnsupported) {
+    const Json* const value = fields.Find(field.name);
+    const bool is_neutral =
+        AsksForNothing(value) || IsText(value, field.neutral) || IsText(value, field.also_neutral);
+    if (!is_neutral) fields.Fail(field.name, StrCat("is not supported here: ", field.why));
   }
   if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
     fields.Fail("priority", "must be 0: requests are served first come, first served");

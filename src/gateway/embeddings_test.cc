@@ -133,9 +133,13 @@ TEST_F(EmbeddingsTest, TakesTextsAndTokensInEveryForm) {
 
 TEST_F(EmbeddingsTest, ManyTextsAreComputedSomeAtATimeAndAnsweredInOrder) {
   Start({.limits = {.max_sequences = 3}});
+  port_.RefuseAfter(3, InvalidArgument("a fourth"));
   auto answer = PostLater(
       R"({"model":"base","normalize":false,"dimensions":1,"input":["a","b","c","d","e"]})");
-  EXPECT_THAT(port_.WaitForRequests(3), SizeIs(3)) << "no more until one of them has ended";
+  port_.WaitForRequests(3);
+  // Behind the request, on the server's one thread: no more until one of them has ended.
+  EXPECT_EQ(Send("GET", "/v1/models").status, 200);
+  port_.RefuseAfter(100, OkStatus());
   Finish(port_.WaitForRequests(3)[1], Vector({11}));
   Finish(port_.WaitForRequests(4)[3], Vector({13}));
   const auto requests = port_.WaitForRequests(5);

@@ -116,13 +116,13 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/openapi.json", "GET", &Gateway::HandleOpenApi, false, false},
       {"/v1/models", "GET", &Gateway::HandleModels},
       {kModelPrefix, "GET", &Gateway::HandleModel},
-      {"/v1/completions", "POST", &Gateway::HandleCompletions},
-      {"/v1/chat/completions", "POST", &Gateway::HandleChatCompletions},
-      {"/v1/responses", "POST", &Gateway::HandleResponses},
-      {"/v1/responses/input_tokens", "POST", &Gateway::HandleInputTokens},
-      {"/v1/messages", "POST", &Gateway::HandleMessages},
-      {"/v1/messages/count_tokens", "POST", &Gateway::HandleMessagesTokens},
-      {"/v1/embeddings", "POST", &Gateway::HandleEmbeddings},
+      {"/v1/completions", "POST", &Gateway::HandleRequest<Endpoint::kCompletions>},
+      {"/v1/chat/completions", "POST", &Gateway::HandleRequest<Endpoint::kChat>},
+      {"/v1/responses", "POST", &Gateway::HandleRequest<Endpoint::kResponses>},
+      {"/v1/responses/input_tokens", "POST", &Gateway::HandleWithModel<CountInputTokens>},
+      {"/v1/messages", "POST", &Gateway::HandleRequest<Endpoint::kMessages>},
+      {"/v1/messages/count_tokens", "POST", &Gateway::HandleWithModel<CountMessagesTokens>},
+      {"/v1/embeddings", "POST", &Gateway::HandleRequest<Endpoint::kEmbeddings>},
       {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},
@@ -132,8 +132,8 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {kAdapterPrefix, "DELETE", &Gateway::HandleDeleteAdapter},
       {"/v1/load_lora_adapter", "POST", &Gateway::HandleLoadAdapter},
       {"/v1/unload_lora_adapter", "POST", &Gateway::HandleUnloadAdapter},
-      {"/tokenize", "POST", &Gateway::HandleTokenize},
-      {"/detokenize", "POST", &Gateway::HandleDetokenize},
+      {"/tokenize", "POST", &Gateway::HandleWithModel<Tokenize>},
+      {"/detokenize", "POST", &Gateway::HandleWithModel<Detokenize>},
   };
   // Else what is there would be taken for what lies beneath another path.
   static_assert(std::ranges::none_of(kRoutes, [](const Route& prefix) {
@@ -429,34 +429,6 @@ bool Gateway::ChangeAdapters(ApiCall call, BodyFunction function) {
                   /*may_open=*/true);
 }
 
-void Gateway::HandleCompletions(ApiCall call) {
-  completions_.Handle(Endpoint::kCompletions, std::move(call));
-}
-
-void Gateway::HandleChatCompletions(ApiCall call) {
-  completions_.Handle(Endpoint::kChat, std::move(call));
-}
-
-void Gateway::HandleResponses(ApiCall call) {
-  completions_.Handle(Endpoint::kResponses, std::move(call));
-}
-
-void Gateway::HandleMessages(ApiCall call) {
-  completions_.Handle(Endpoint::kMessages, std::move(call));
-}
-
-void Gateway::HandleEmbeddings(ApiCall call) {
-  completions_.Handle(Endpoint::kEmbeddings, std::move(call));
-}
-
-void Gateway::HandleMessagesTokens(ApiCall call) {
-  AnswerWithModel(std::move(call), CountMessagesTokens);
-}
-
-void Gateway::HandleInputTokens(ApiCall call) {
-  AnswerWithModel(std::move(call), CountInputTokens);
-}
-
 void Gateway::HandleKeptResponse(ApiCall call) {
   call.Fail(
       {.status = 404,
@@ -465,10 +437,6 @@ void Gateway::HandleKeptResponse(ApiCall call) {
        .param = "",
        .code = ""});
 }
-
-void Gateway::HandleTokenize(ApiCall call) { AnswerWithModel(std::move(call), Tokenize); }
-
-void Gateway::HandleDetokenize(ApiCall call) { AnswerWithModel(std::move(call), Detokenize); }
 
 void Gateway::AnswerWithModel(ApiCall call, ModelFunction function) {
   const auto shared = std::make_shared<const ApiCall>(std::move(call));

@@ -120,14 +120,15 @@ class Gateway {
   void HandleMetrics(ApiCall call);
   void HandleModels(ApiCall call);
   void HandleModel(ApiCall call);
-  void HandleCompletions(ApiCall call);
-  void HandleChatCompletions(ApiCall call);
-  void HandleResponses(ApiCall call);
-  void HandleInputTokens(ApiCall call);
+  template <Endpoint kEndpoint>
+  void HandleRequest(ApiCall call) {
+    completions_.Handle(kEndpoint, std::move(call));
+  }
+  template <ModelFunction kFunction>
+  void HandleWithModel(ApiCall call) {
+    AnswerWithModel(std::move(call), kFunction);
+  }
   void HandleKeptResponse(ApiCall call);
-  void HandleMessages(ApiCall call);
-  void HandleMessagesTokens(ApiCall call);
-  void HandleEmbeddings(ApiCall call);
   void HandleAdapters(ApiCall call);
   void HandleAdapter(ApiCall call);
   void HandlePutAdapter(ApiCall call);
@@ -136,8 +137,6 @@ class Gateway {
   void HandleLoadAdapter(ApiCall call);
   void HandleUnloadAdapter(ApiCall call);
   void HandleOpenApi(ApiCall call);
-  void HandleTokenize(ApiCall call);
-  void HandleDetokenize(ApiCall call);
 
   const GatewayOptions options_;
   ApiKeys api_keys_;
