@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,6 +24,17 @@ struct AdapterUse {
 // No adapter twice; empty: the base model alone. What a sequence computes depends on the order, in
 // which contributions are added.
 using AdapterMix = std::vector<AdapterUse>;
+
+// A use of an adapter that begins within a sequence: with that of its tokens. What is before is as
+// without it.
+struct AdapterSpan {
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  AdapterUse use;
+  int64_t first_token = 0;
+
+  friend auto operator<=>(const AdapterSpan&, const AdapterSpan&) = default;
+};
 
 // One adapter as it is; or the base model.
 inline AdapterMix MixOf(AdapterId id) {

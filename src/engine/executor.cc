@@ -106,23 +106,36 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     sequences_.push_back({first_row, num_rows, item.first_token, pages});
     AddLogitRows(item, i, first_row);
     if (item.embeds) embedding_rows_.push_back({.row = first_row + num_rows - 1, .item = i});
-    AddSegments(sequence, first_row, num_rows, i > 0 ? items[i - 1].sequence : nullptr);
+    AddSegments(item, first_row);
   }
 }
 
-// Rows with the mix of the sequence before them join its segments.
-void Executor::AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
-                           const Sequence* previous) {
-  const AdapterMix& mix = sequence.request.adapters;
-  if (previous != nullptr && previous->request.adapters == mix) {
-    for (size_t i = segments_.size() - mix.size(); i < segments_.size(); ++i) {
-      segments_[i].num_rows += num_rows;
+// Rows that use what the rows before them use, in the same order, join their segments.
+void Executor::AddSegments(const StepItem& item, int32_t first_row) {
+  const Sequence& sequence = *item.sequence;
+  const auto end = static_cast<int32_t>(first_row + item.num_rows);
+  std::vector<BatchSegment> added;
+  for (size_t i = 0; i < sequence.adapters.size(); ++i) {
+    const Sequence::Adapter& adapter = sequence.adapters[i];
+    const int64_t num_without =
+        std::clamp<int64_t>(adapter.first_token - item.first_token, 0, item.num_rows);
+    if (num_without == item.num_rows) continue;
+    const auto begin = static_cast<int32_t>(first_row + num_without);
+    added.push_back(
+        {begin, end - begin, adapter.pin.adapter(), sequence.request.adapters[i].weight});
+  }
+  const auto follows = [](const BatchSegment& segment, const BatchSegment& last) {
+    return last.first_row + last.num_rows == segment.first_row && last.adapter == segment.adapter &&
+           last.weight == segment.weight;
+  };
+  if (added.size() <= segments_.size() &&
+      std::ranges::equal(added, std::span(segments_).last(added.size()), follows)) {
+    for (BatchSegment& last : std::span(segments_).last(added.size())) {
+      last.num_rows = end - last.first_row;
     }
     return;
   }
-  for (size_t i = 0; i < mix.size(); ++i) {
-    segments_.push_back({first_row, num_rows, sequence.adapters[i].pin.adapter(), mix[i].weight});
-  }
+  segments_.insert(segments_.end(), added.begin(), added.end());
 }
 
 void Executor::AddLogitRows(const StepItem& item, size_t index, int32_t first_row) {

@@ -121,8 +121,7 @@ class Executor {
   Pending& last() { return pending_.back(); }
 
   void BuildBatch(std::span<const StepItem> items);
-  void AddSegments(const Sequence& sequence, int32_t first_row, int32_t num_rows,
-                   const Sequence* previous);
+  void AddSegments(const StepItem& item, int32_t first_row);
   void AddLogitRows(const StepItem& item, size_t index, int32_t first_row);
   // Takes the rows away whose tokens the device chooses.
   void ChooseOnDevice(std::span<const StepItem> items);

@@ -19,7 +19,7 @@ namespace {
 struct ToySequence {
   PlanSequence plan;  // num_own_pages is that of the last view
   uint64_t arrival = 0;
-  PrefixScope scope;
+  PrefixSource source;
   std::vector<int32_t> tokens;
   std::vector<uint64_t> history;  // of each token: a hash of what its K and V depend on
   int64_t num_wanted = 0;         // tokens at its end
@@ -71,7 +71,12 @@ class ToyWorld {
     s.plan.id = SequenceId(static_cast<int64_t>(arrival));
     s.plan.adapters = DrawMix();
     const bool is_of_a = Draw(0, 3) == 0;
-    s.scope = {is_of_a ? "a" : "b", s.plan.adapters};
+    s.source.tenant = is_of_a ? "a" : "b";
+    // Some apply from a token within the prompt on, or never.
+    for (const AdapterUse& use : s.plan.adapters) {
+      const int64_t firsts[] = {0, 0, Draw(0, kMaxTokens / 2), AdapterSpan::kNever};
+      s.source.adapters.push_back({use, firsts[Draw(0, 3)]});
+    }
     if (shares_rows_ && is_of_a) {
       s.plan.tenant = 1;
       s.plan.tenant_weight = weight_of_a_;
@@ -159,19 +164,20 @@ class ToyWorld {
   int64_t Pages(int64_t tokens) const {
     return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
   }
-  static uint64_t Extended(uint64_t history, int32_t token) {
+  // By the token at a position.
+  static uint64_t Extended(uint64_t history, const ToySequence& s, int64_t position,
+                           int32_t token) {
+    for (const auto& [use, first_token] : s.source.adapters) {
+      if (position < first_token) continue;
+      history = history * 31 + std::hash<AdapterId>()(use.id) + (use.weight == 1 ? 0 : 1000);
+    }
     return (history + static_cast<uint64_t>(token) + 1) * 6364136223846793005u;
   }
   static void Append(ToySequence& s, int32_t token) {
-    uint64_t before =
-        s.history.empty() ? std::hash<std::string>()(s.scope.tenant) : s.history.back();
-    if (s.history.empty()) {
-      for (const AdapterUse& use : s.scope.adapters) {
-        before = before * 31 + std::hash<AdapterId>()(use.id) + (use.weight == 1 ? 0 : 1000);
-      }
-    }
+    const uint64_t before =
+        s.history.empty() ? std::hash<std::string>()(s.source.tenant) : s.history.back();
+    s.history.push_back(Extended(before, s, s.plan.num_tokens, token));
     s.tokens.push_back(token);
-    s.history.push_back(Extended(before, token));
     ++s.plan.num_tokens;
   }
   ToyAdapter& Get(AdapterId id) { return adapters_[static_cast<size_t>(id.value())]; }
@@ -205,7 +211,7 @@ class ToyWorld {
       if (s.plan.running) {
         for (const PageRef& page : s.pages) pages.push_back(page.id());
       } else {
-        pages = cache_.Find(s.scope, Reusable(s));
+        pages = cache_.Find(s.source, Reusable(s));
         s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.page_tokens;
       }
       const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;
@@ -316,7 +322,7 @@ class ToyWorld {
         ++num_overtaken_;
       }
       s.plan.running = true;
-      s.prefix = cache_.Take(s.scope, Reusable(s), s.pages);
+      s.prefix = cache_.Take(s.source, Reusable(s), s.pages);
       ASSERT_EQ(s.prefix.num_pages(), s.plan.num_pages) << "not what was planned with";
       num_cached_ += s.prefix.num_pages();
       for (const AdapterUse& use : s.plan.adapters) Get(use.id).offer.Withdraw();
@@ -382,7 +388,7 @@ class ToyWorld {
     const int64_t end = s.plan.num_computed + num_rows;
     uint64_t guessed = s.history.back();
     for (int64_t i = s.plan.num_tokens; i < end; ++i) {
-      guessed = Extended(guessed, s.draft[static_cast<size_t>(i - s.plan.num_tokens)]);
+      guessed = Extended(guessed, s, i, s.draft[static_cast<size_t>(i - s.plan.num_tokens)]);
       Row(s, i) = guessed;
     }
     for (int64_t i = 0; i < std::min(end, s.plan.num_tokens); ++i) {
@@ -464,7 +470,7 @@ class ToyWorld {
     const int64_t page_tokens = limits_.page_tokens;
     while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
       const auto page = static_cast<size_t>(s.prefix.num_pages());
-      cache_.Extend(s.prefix,
+      cache_.Extend(s.prefix, s.source,
                     std::span(s.tokens).subspan(page * static_cast<size_t>(page_tokens),
                                                 static_cast<size_t>(page_tokens)),
                     s.pages[page]);

@@ -25,8 +25,9 @@ namespace aril {
 struct Sequence {
   struct Adapter {
     AdapterRef ref;
-    int64_t num_pages = 0;  // that it takes in the pool
-    AdapterPin pin = {};    // while the sequence is running
+    int64_t num_pages = 0;    // that it takes in the pool
+    int64_t first_token = 0;  // that it applies to, or AdapterSpan::kNever
+    AdapterPin pin = {};      // while the sequence is running
   };
 
   Sequence(wire::SequenceRequest r, std::vector<Adapter> used, StandingPins::Room its_room,
@@ -112,7 +113,13 @@ struct Sequence {
     for (int64_t i = first; i < first + count; ++i) tokens.push_back(token(i));
     return tokens;
   }
-  PrefixScope prefix_scope() const { return {request.tenant, request.adapters}; }
+  PrefixSource prefix_source() const {
+    PrefixSource source{request.tenant};
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      source.adapters.push_back({request.adapters[i], adapters[i].first_token});
+    }
+    return source;
+  }
   // The first row whose logits are wanted: it has to be computed, whatever is cached.
   int64_t first_logits_row() const {
     const bool wants_prompt = request.sampling.prompt_logprobs && output.empty();

@@ -7,6 +7,14 @@
 
 namespace aril {
 
+std::vector<AdapterSpan> PrefixSource::AdaptersBefore(int64_t token) const {
+  std::vector<AdapterSpan> result;
+  for (const AdapterSpan& span : adapters) {
+    if (span.first_token < token) result.push_back(span);
+  }
+  return result;
+}
+
 PrefixCache::Pin::Pin(Pin&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       last_(other.last_),
@@ -27,36 +35,38 @@ void PrefixCache::Pin::Reset() {
   num_pages_ = 0;
 }
 
-bool PrefixCache::TokensLess::operator()(std::span<const int32_t> a,
-                                         std::span<const int32_t> b) const {
-  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+bool PrefixCache::ContentLess::operator()(const ContentView& a, const ContentView& b) const {
+  const auto adapters = std::lexicographical_compare_three_way(
+      a.adapters.begin(), a.adapters.end(), b.adapters.begin(), b.adapters.end());
+  if (adapters != std::partial_ordering::equivalent) return adapters < 0;
+  return std::ranges::lexicographical_compare(a.tokens, b.tokens);
 }
 
 PrefixCache::~PrefixCache() {
-  for (const auto& [scope, root] : roots_) CHECK_EQ(root.num_users, 0);
+  for (const auto& [tenant, root] : roots_) CHECK_EQ(root.num_users, 0);
 }
 
-std::vector<PageId> PrefixCache::Find(const PrefixScope& scope,
+std::vector<PageId> PrefixCache::Find(const PrefixSource& source,
                                       std::span<const int32_t> tokens) const {
   std::vector<PageId> pages;
-  const auto root = roots_.find(scope);
+  const auto root = roots_.find(source.tenant);
   if (root == roots_.end()) return pages;
   const Node* node = &root->second;
-  while ((node = FindChild(*node, tokens)) != nullptr) {
+  while ((node = FindChild(*node, std::ssize(pages), source, tokens)) != nullptr) {
     pages.push_back(node->page.id());
     tokens = tokens.subspan(page_tokens_);
   }
   return pages;
 }
 
-PrefixCache::Pin PrefixCache::Take(const PrefixScope& scope, std::span<const int32_t> tokens,
+PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const int32_t> tokens,
                                    std::vector<PageRef>& pages) {
-  const auto root = roots_.try_emplace(scope).first;
-  root->second.scope = &root->first;
+  const auto root = roots_.try_emplace(source.tenant).first;
+  root->second.tenant = &root->first;
   Pin pin;
   pin.cache_ = this;
   pin.last_ = &root->second;
-  while (Node* const child = FindChild(*pin.last_, tokens)) {
+  while (Node* const child = FindChild(*pin.last_, pin.num_pages_, source, tokens)) {
     pages.push_back(child->page.Share());
     tokens = tokens.subspan(page_tokens_);
     pin.last_ = child;
@@ -66,12 +76,14 @@ PrefixCache::Pin PrefixCache::Take(const PrefixScope& scope, std::span<const int
   return pin;
 }
 
-void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page) {
+void PrefixCache::Extend(Pin& pin, const PrefixSource& source, std::span<const int32_t> tokens,
+                         PageRef& page) {
   CHECK(pin.cache_ == this);
   CHECK_EQ(tokens.size(), page_tokens_);
   Node* const parent = pin.last_;
   const auto [place, is_new] =
-      parent->children.try_emplace(std::vector<int32_t>(tokens.begin(), tokens.end()));
+      parent->children.try_emplace({.adapters = AdaptersOfPage(pin.num_pages_, source),
+                                    .tokens = {tokens.begin(), tokens.end()}});
   if (is_new) {
     Node& node = nodes_[page.id()];
     node.parent = parent;
@@ -87,9 +99,17 @@ void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& pag
   Release(parent);
 }
 
-PrefixCache::Node* PrefixCache::FindChild(const Node& node, std::span<const int32_t> tokens) const {
+std::vector<AdapterSpan> PrefixCache::AdaptersOfPage(int64_t index,
+                                                     const PrefixSource& source) const {
+  return source.AdaptersBefore((index + 1) * static_cast<int64_t>(page_tokens_));
+}
+
+PrefixCache::Node* PrefixCache::FindChild(const Node& node, int64_t num_pages,
+                                          const PrefixSource& source,
+                                          std::span<const int32_t> tokens) const {
   if (tokens.size() < page_tokens_) return nullptr;
-  const auto child = node.children.find(tokens.first(page_tokens_));
+  const std::vector<AdapterSpan> adapters = AdaptersOfPage(num_pages, source);
+  const auto child = node.children.find(ContentView(adapters, tokens.first(page_tokens_)));
   return child == node.children.end() ? nullptr : child->second;
 }
 
@@ -123,8 +143,8 @@ void PrefixCache::Remove(Node* node) {
 }
 
 void PrefixCache::RemoveIfUnused(Node* node) {
-  if (node->scope == nullptr || node->num_users > 0 || !node->children.empty()) return;
-  roots_.erase(roots_.find(*node->scope));
+  if (node->tenant == nullptr || node->num_users > 0 || !node->children.empty()) return;
+  roots_.erase(roots_.find(*node->tenant));
 }
 
 }  // namespace aril

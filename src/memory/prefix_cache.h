@@ -1,14 +1,14 @@
 // Which pages hold the K and V of which tokens, so that sequences that begin alike share them.
 //
-// Bookkeeping only. Per scope a trie whose edges are the tokens of one full page each: a page is
-// found by comparing all tokens up to its end, never by a hash alone. What a sequence uses is a
-// path from the root, which its pin keeps. A page that no pin keeps, and then neither the pages
-// after it, is idle: offered to the pool, later pages before earlier ones.
+// Bookkeeping only. Per tenant a trie whose edges are the tokens of one full page each, and the
+// adapters that they were computed with: a page is found by comparing all tokens up to its end,
+// never by a hash alone. What a sequence uses is a path from the root, which its pin keeps. A page
+// that no pin keeps, and then neither the pages after it, is idle: offered to the pool, later pages
+// before earlier ones.
 
 #ifndef ARIL_MEMORY_PREFIX_CACHE_H_
 #define ARIL_MEMORY_PREFIX_CACHE_H_
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -22,13 +22,16 @@
 
 namespace aril {
 
-// Who may share pages: the sequences of one tenant that use one mix of adapters. An adapter's id is
+// A sequence, as far as its K and V depend on it. Sequences of one tenant share the pages before
+// the first token that differs, or that one of them computes with other adapters: those of one that
+// an adapter applies to from some token on are, up to there, the base model's. An adapter's id is
 // never given twice, so that it stands for its weights.
-struct PrefixScope {
+struct PrefixSource {
   std::string tenant;
-  AdapterMix adapters = {};
+  std::vector<AdapterSpan> adapters = {};  // in the order in which they apply
 
-  friend auto operator<=>(const PrefixScope&, const PrefixScope&) = default;
+  // Those that apply to some token before this one.
+  std::vector<AdapterSpan> AdaptersBefore(int64_t token) const;
 };
 
 // Not thread-safe: belongs to the engine's thread. The pool must outlive this object, and this
@@ -62,39 +65,58 @@ class PrefixCache {
   ~PrefixCache();
 
   // The cached pages of the longest beginning of `tokens` that has any; full pages only.
-  std::vector<PageId> Find(const PrefixScope& scope, std::span<const int32_t> tokens) const;
+  std::vector<PageId> Find(const PrefixSource& source, std::span<const int32_t> tokens) const;
 
   // Pins what Find would find, and appends it to `pages`.
-  Pin Take(const PrefixScope& scope, std::span<const int32_t> tokens, std::vector<PageRef>& pages);
+  Pin Take(const PrefixSource& source, std::span<const int32_t> tokens,
+           std::vector<PageRef>& pages);
 
   // Caches a page that holds the `tokens` after the pin's and will not be written any more; the pin
-  // keeps it, too. If there is such a page already, `page` becomes that one.
-  void Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page);
+  // keeps it, too. If there is such a page already, `page` becomes that one. `source`: what the pin
+  // was taken with.
+  void Extend(Pin& pin, const PrefixSource& source, std::span<const int32_t> tokens, PageRef& page);
 
   int64_t num_pages() const { return static_cast<int64_t>(nodes_.size()); }
   int64_t num_idle_pages() const { return num_pages() - num_used_; }
-  int64_t num_scopes() const { return static_cast<int64_t>(roots_.size()); }
+  int64_t num_tenants() const { return static_cast<int64_t>(roots_.size()); }
 
  private:
-  struct TokensLess {
-    using is_transparent = void;  // NOLINT(readability-identifier-naming): std::map looks for it
-    bool operator()(std::span<const int32_t> a, std::span<const int32_t> b) const;
+  // What a page holds, beside the pages before it: its tokens, and the adapters that apply to any
+  // of them.
+  struct Content {
+    std::vector<AdapterSpan> adapters;
+    std::vector<int32_t> tokens;
   };
-  using Children = std::map<std::vector<int32_t>, Node*, TokensLess>;
+  struct ContentView {
+    std::span<const AdapterSpan> adapters;
+    std::span<const int32_t> tokens;
+
+    ContentView(std::span<const AdapterSpan> a, std::span<const int32_t> t)
+        : adapters(a), tokens(t) {}
+    ContentView(const Content& content) : adapters(content.adapters), tokens(content.tokens) {}
+  };
+  struct ContentLess {
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): std::map looks for it
+    bool operator()(const ContentView& a, const ContentView& b) const;
+  };
+  using Children = std::map<Content, Node*, ContentLess>;
 
   // A page in its place; or a root, which has none.
   struct Node {
     Node* parent = nullptr;
-    Children::iterator place;            // among the parent's children
-    const PrefixScope* scope = nullptr;  // of a root
-    Children children;                   // by their tokens
+    Children::iterator place;             // among the parent's children
+    const std::string* tenant = nullptr;  // of a root
+    Children children;
     PageRef page;
     int64_t num_users = 0;  // pins that end here, and children that have users
     PageOffer offer;        // open while there are no users
   };
 
-  // The page that begins `tokens` after those of `node`; nullptr if there is none.
-  Node* FindChild(const Node& node, std::span<const int32_t> tokens) const;
+  std::vector<AdapterSpan> AdaptersOfPage(int64_t index, const PrefixSource& source) const;
+  // The page behind `node`, which is the last of so many, that begins `tokens`; nullptr if there is
+  // none.
+  Node* FindChild(const Node& node, int64_t num_pages, const PrefixSource& source,
+                  std::span<const int32_t> tokens) const;
   void Use(Node* node);
   void Release(Node* node);
   // Of a page without users and children.
@@ -104,7 +126,7 @@ class PrefixCache {
 
   PagePool& pool_;
   const size_t page_tokens_;
-  std::map<PrefixScope, Node> roots_;  // of scopes with a pin or a page
+  std::map<std::string, Node> roots_;  // of tenants with a pin or a page
   // Flat, although they are trees: as deep as the longest sequence has pages.
   std::unordered_map<PageId, Node> nodes_;
   int64_t num_used_ = 0;  // pages that have users

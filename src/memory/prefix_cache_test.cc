@@ -19,6 +19,11 @@ constexpr int64_t kPageTokens = 2;
 
 using Tokens = std::vector<int32_t>;
 
+// One that applies to the tokens from some token on.
+AdapterSpan Span(int32_t adapter, int64_t first_token = 0) {
+  return {{.id = AdapterId(adapter)}, first_token};
+}
+
 // A sequence, as far as the cache is concerned.
 struct User {
   PrefixCache::Pin pin;
@@ -34,22 +39,22 @@ struct User {
 class PrefixCacheTest : public ::testing::Test {
  protected:
   // What an engine does: takes what is there, computes the rest, and caches the full pages.
-  User Run(const PrefixScope& scope, const Tokens& tokens) {
-    User user = Take(scope, tokens);
-    Extend(user, tokens);
+  User Run(const PrefixSource& source, const Tokens& tokens) {
+    User user = Take(source, tokens);
+    Extend(user, source, tokens);
     return user;
   }
-  User Take(const PrefixScope& scope, const Tokens& tokens) {
+  User Take(const PrefixSource& source, const Tokens& tokens) {
     User user;
-    user.pin = cache_.Take(scope, tokens, user.pages);
+    user.pin = cache_.Take(source, tokens, user.pages);
     return user;
   }
-  void Extend(User& user, const Tokens& tokens) {
+  void Extend(User& user, const PrefixSource& source, const Tokens& tokens) {
     const size_t num_pages = tokens.size() / kPageTokens;
     const auto missing = static_cast<int64_t>(num_pages - user.pages.size());
     ASSERT_TRUE(pool_.Allocate(missing, PageUse::kKv, user.pages));
     for (auto i = static_cast<size_t>(user.pin.num_pages()); i < num_pages; ++i) {
-      cache_.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+      cache_.Extend(user.pin, source, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
                     user.pages[i]);
     }
   }
@@ -58,39 +63,71 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
   }
 
-  const PrefixScope scope_{"tenant", MixOf(AdapterId(1))};
+  const PrefixSource source_{"tenant", {Span(1)}};
   PagePool pool_{20};
   PrefixCache cache_{pool_, kPageTokens};
   std::vector<PageRef> taken_;
 };
 
 TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
-  const User user = Run(scope_, {1, 2, 3, 4, 5});
+  const User user = Run(source_, {1, 2, 3, 4, 5});
   const PageId first = user.pages[0].id();
   const PageId second = user.pages[1].id();
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 2, 3, 5}), ElementsAre(first));
-  EXPECT_THAT(cache_.Find(scope_, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1}), IsEmpty());
-  EXPECT_THAT(cache_.Find(scope_, Tokens{}), IsEmpty());
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 5}), ElementsAre(first));
+  EXPECT_THAT(cache_.Find(source_, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
+  EXPECT_THAT(cache_.Find(source_, Tokens{1}), IsEmpty());
+  EXPECT_THAT(cache_.Find(source_, Tokens{}), IsEmpty());
 }
 
 TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
   const Tokens tokens = {1, 2, 3, 4};
-  const User user = Run(scope_, tokens);
-  EXPECT_THAT(cache_.Find({"other", MixOf(AdapterId(1))}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", MixOf(AdapterId(2))}, tokens), IsEmpty());
+  const User user = Run(source_, tokens);
+  EXPECT_THAT(cache_.Find({"other", {Span(1)}}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", {Span(2)}}, tokens), IsEmpty());
   EXPECT_THAT(cache_.Find({"tenant", {}}, tokens), IsEmpty());
-  const User other = Run({"other", MixOf(AdapterId(1))}, tokens);
+  const User other = Run({"other", {Span(1)}}, tokens);
   EXPECT_NE(other.ids(), user.ids());
-  EXPECT_EQ(cache_.num_scopes(), 2);
+  EXPECT_EQ(cache_.num_tenants(), 2);
+}
+
+TEST_F(PrefixCacheTest, SharesWhatIsBeforeTheFirstTokenOfAnAdapter) {
+  const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8};
+  const User base = Run({"tenant", {}}, tokens);
+  const auto num_found = [&](const std::vector<AdapterSpan>& adapters) {
+    return cache_.Find({"tenant", adapters}, tokens).size();
+  };
+  EXPECT_EQ(num_found({Span(1, AdapterSpan::kNever)}), 4);
+  EXPECT_EQ(num_found({Span(1, 8)}), 4) << "the first behind what is cached";
+  EXPECT_EQ(num_found({Span(1, 7)}), 3) << "a page of both is nobody else's";
+  EXPECT_EQ(num_found({Span(1, 6)}), 3);
+  EXPECT_EQ(num_found({Span(1, 5)}), 2);
+  EXPECT_EQ(num_found({Span(1, 1)}), 0);
+  EXPECT_EQ(num_found({Span(1, 6), Span(2, 4)}), 2)
+      << "of several adapters, the first that applies";
+  EXPECT_EQ(num_found({Span(1, 6), Span(2)}), 0);
+
+  const User invoked = Run({"tenant", {Span(1, 5)}}, tokens);
+  EXPECT_EQ(pool_.used(PageUse::kKv), 4 + 2);
+  EXPECT_EQ(num_found({Span(1, 5)}), 4);
+  EXPECT_EQ(num_found({Span(1, 4)}), 2) << "the same page, from another of its tokens on";
+  EXPECT_EQ(num_found({Span(2, 5)}), 2);
+  EXPECT_EQ(num_found({Span(1, 5), Span(2, 6)}), 3);
+  EXPECT_EQ(num_found({}), 4) << "the base model's own";
+}
+
+TEST_F(PrefixCacheTest, AnAdapterOfTheSameFirstTokenInOtherOrderIsAnother) {
+  const Tokens tokens = {1, 2, 3, 4};
+  const User user = Run({"tenant", {Span(1, 2), Span(2, 2)}}, tokens);
+  EXPECT_THAT(cache_.Find({"tenant", {Span(1, 2), Span(2, 2)}}, tokens), SizeIs(2));
+  EXPECT_THAT(cache_.Find({"tenant", {Span(2, 2), Span(1, 2)}}, tokens), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
-  const User first = Run(scope_, {1, 2, 3, 4});
-  const User second = Run(scope_, {1, 2, 3, 5});
+  const User first = Run(source_, {1, 2, 3, 4});
+  const User second = Run(source_, {1, 2, 3, 5});
   EXPECT_EQ(second.pages[0].id(), first.pages[0].id());
   EXPECT_NE(second.pages[1].id(), first.pages[1].id());
   EXPECT_EQ(pool_.used(PageUse::kKv), 3);
@@ -98,57 +135,57 @@ TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
 }
 
 TEST_F(PrefixCacheTest, TheFirstOfTwoEqualPagesIsKept) {
-  User first = Take(scope_, {1, 2, 3, 4});
-  User second = Take(scope_, {1, 2, 3, 4});
-  Extend(first, {1, 2, 3, 4});
-  Extend(second, {1, 2, 3, 4});
+  User first = Take(source_, {1, 2, 3, 4});
+  User second = Take(source_, {1, 2, 3, 4});
+  Extend(first, source_, {1, 2, 3, 4});
+  Extend(second, source_, {1, 2, 3, 4});
   EXPECT_EQ(second.ids(), first.ids());
   EXPECT_EQ(pool_.used(PageUse::kKv), 2) << "its own two are free again";
 }
 
 TEST_F(PrefixCacheTest, WhatNobodyUsesIsOfferedLastPagesFirst) {
   const Tokens tokens = {1, 2, 3, 4, 5, 6};
-  { const User gone = Run(scope_, tokens); }
+  { const User gone = Run(source_, tokens); }
   EXPECT_EQ(cache_.num_idle_pages(), 3);
   EXPECT_EQ(pool_.available(), pool_.total());
-  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(3)) << "still there";
+  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(3)) << "still there";
   LeaveAvailable(2);
-  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(2));
+  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(2));
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(scope_, tokens), SizeIs(1));
+  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(1));
   LeaveAvailable(0);
   EXPECT_EQ(cache_.num_pages(), 0);
-  EXPECT_EQ(cache_.num_scopes(), 0) << "nothing is left of a scope without pages";
+  EXPECT_EQ(cache_.num_tenants(), 0) << "nothing is left of a tenant without pages";
 }
 
 TEST_F(PrefixCacheTest, WhatIsUsedStays) {
-  const User user = Run(scope_, {1, 2, 3, 4});
-  { const User longer = Run(scope_, {1, 2, 3, 4, 5, 6}); }
-  { const User other = Run(scope_, {1, 2, 9, 9}); }
+  const User user = Run(source_, {1, 2, 3, 4});
+  { const User longer = Run(source_, {1, 2, 3, 4, 5, 6}); }
+  { const User other = Run(source_, {1, 2, 9, 9}); }
   EXPECT_EQ(cache_.num_idle_pages(), 2);
   EXPECT_EQ(pool_.available(), pool_.total() - 2);
   LeaveAvailable(0);
-  EXPECT_EQ(cache_.Find(scope_, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
+  EXPECT_EQ(cache_.Find(source_, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
 }
 
 TEST_F(PrefixCacheTest, UseMakesPagesYoung) {
-  { const User a = Run(scope_, {1, 1}); }
-  { const User b = Run(scope_, {2, 2}); }
-  { const User a = Run(scope_, {1, 1}); }
+  { const User a = Run(source_, {1, 1}); }
+  { const User b = Run(source_, {2, 2}); }
+  { const User a = Run(source_, {1, 1}); }
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(scope_, Tokens{2, 2}), IsEmpty());
-  EXPECT_THAT(cache_.Find(scope_, Tokens{1, 1}), SizeIs(1));
+  EXPECT_THAT(cache_.Find(source_, Tokens{2, 2}), IsEmpty());
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 1}), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, PinsMoveAndReleaseOnce) {
-  User a = Run(scope_, {1, 2});
+  User a = Run(source_, {1, 2});
   PrefixCache::Pin pin = std::move(a.pin);
   EXPECT_EQ(a.pin.num_pages(), 0);  // NOLINT(bugprone-use-after-move): what is tested
   PrefixCache::Pin& same = pin;
   pin = std::move(same);
   EXPECT_EQ(pin.num_pages(), 1);
   EXPECT_EQ(cache_.num_idle_pages(), 0);
-  pin = Run(scope_, {3, 4}).pin;
+  pin = Run(source_, {3, 4}).pin;
   EXPECT_EQ(cache_.num_idle_pages(), 1) << "the overwritten one's page";
   pin.Reset();
   pin.Reset();
@@ -167,7 +204,7 @@ TEST(PrefixCache, HoldsLongSequences) {
     EXPECT_EQ(user.pin.num_pages(), round == 0 ? 0 : kPages);
     ASSERT_TRUE(pool.Allocate(kPages - user.pin.num_pages(), PageUse::kKv, user.pages));
     for (auto i = static_cast<size_t>(user.pin.num_pages()); i < kPages; ++i) {
-      cache.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+      cache.Extend(user.pin, {}, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
                    user.pages[i]);
     }
   }
@@ -201,7 +238,7 @@ class Simulation {
       const std::vector<PageId> ids = live.user.ids();
       used.insert(ids.begin(), ids.end());
     }
-    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.first); });
+    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.second); });
     ASSERT_EQ(static_cast<int64_t>(held_.size()), cache_.num_pages());
     ASSERT_EQ(cache_.num_pages() - cache_.num_idle_pages(), NumCached(used));
     ASSERT_EQ(pool_.used(PageUse::kKv), cache_.num_pages());
@@ -213,43 +250,64 @@ class Simulation {
   }
 
  private:
-  using Key = std::pair<PrefixScope, Tokens>;  // all tokens up to the page's end
+  // All tokens up to the page's end, and what applies to each of them.
+  using Key = std::pair<std::string, std::vector<std::pair<int32_t, AdapterMix>>>;
+  // A page, and how to ask for it.
+  struct Held {
+    PageId page;
+    PrefixSource source;
+    Tokens tokens;
+  };
   struct Live {
-    PrefixScope scope;
+    PrefixSource source;
     Tokens tokens;
     User user;
   };
 
   uint64_t Draw(uint64_t count) { return random_() % count; }
 
-  bool IsCached(const Key& key) const {
-    return cache_.Find(key.first, key.second).size() == key.second.size() / kPageTokens;
+  static Key KeyOf(const PrefixSource& source, const Tokens& tokens, size_t end) {
+    Key key{source.tenant, {}};
+    for (size_t i = 0; i < end; ++i) {
+      AdapterMix mix;
+      for (const AdapterSpan& span : source.adapters) {
+        if (static_cast<int64_t>(i) >= span.first_token) mix.push_back(span.use);
+      }
+      key.second.emplace_back(tokens[i], mix);
+    }
+    return key;
+  }
+
+  bool IsCached(const Held& held) const {
+    return cache_.Find(held.source, held.tokens).size() == held.tokens.size() / kPageTokens;
   }
   int64_t NumCached(const std::set<PageId>& pages) const {
     return std::count_if(held_.begin(), held_.end(),
-                         [&](const auto& entry) { return pages.contains(entry.second); });
+                         [&](const auto& entry) { return pages.contains(entry.second.page); });
   }
 
   // What the cache must find: the longest run of held pages.
-  std::vector<PageId> Expected(const PrefixScope& scope, const Tokens& tokens) const {
+  std::vector<PageId> Expected(const PrefixSource& source, const Tokens& tokens) const {
     std::vector<PageId> pages;
     for (size_t end = kPageTokens; end <= tokens.size(); end += kPageTokens) {
-      const auto found =
-          held_.find({scope, {tokens.begin(), tokens.begin() + std::ptrdiff_t(end)}});
+      const auto found = held_.find(KeyOf(source, tokens, end));
       if (found == held_.end()) break;
-      pages.push_back(found->second);
+      pages.push_back(found->second.page);
     }
     return pages;
   }
 
   void Arrive() {
-    Live live{.scope = {Draw(2) == 0 ? "a" : "b", MixOf(AdapterId(static_cast<int32_t>(Draw(2))))},
-              .tokens = Tokens(Draw(9)),
-              .user = {}};
+    Live live{.source = {Draw(3) == 0 ? "a" : "b"}, .tokens = Tokens(Draw(9)), .user = {}};
+    // One adapter, or two, or none, from the first token on, from a later one, or never.
+    for (const int32_t adapter : {0, 1}) {
+      const int64_t firsts[] = {0, static_cast<int64_t>(Draw(9)), AdapterSpan::kNever};
+      if (Draw(2) == 0) live.source.adapters.push_back(Span(adapter, firsts[Draw(3)]));
+    }
     for (int32_t& token : live.tokens) token = static_cast<int32_t>(Draw(2));
-    const std::vector<PageId> expected = Expected(live.scope, live.tokens);
-    ASSERT_EQ(cache_.Find(live.scope, live.tokens), expected);
-    live.user.pin = cache_.Take(live.scope, live.tokens, live.user.pages);
+    const std::vector<PageId> expected = Expected(live.source, live.tokens);
+    ASSERT_EQ(cache_.Find(live.source, live.tokens), expected);
+    live.user.pin = cache_.Take(live.source, live.tokens, live.user.pages);
     ASSERT_EQ(live.user.ids(), expected);
     live.tokens.resize(expected.size() * kPageTokens);  // computed so far
     live_.push_back(std::move(live));
@@ -259,13 +317,14 @@ class Simulation {
     if (live_.empty()) return;
     Live& live = live_[Draw(live_.size())];
     if (!pool_.Allocate(1, PageUse::kKv, live.user.pages)) return;
-    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.first); });
+    std::erase_if(held_, [&](const auto& entry) { return !IsCached(entry.second); });
     const Tokens more = {static_cast<int32_t>(Draw(2)), static_cast<int32_t>(Draw(2))};
     live.tokens.insert(live.tokens.end(), more.begin(), more.end());
     const PageId own = live.user.pages.back().id();
-    const auto [held, is_new] = held_.emplace(Key{live.scope, live.tokens}, own);
-    cache_.Extend(live.user.pin, more, live.user.pages.back());
-    ASSERT_EQ(live.user.pages.back().id(), held->second);
+    const auto [held, is_new] = held_.emplace(KeyOf(live.source, live.tokens, live.tokens.size()),
+                                              Held{own, live.source, live.tokens});
+    cache_.Extend(live.user.pin, live.source, more, live.user.pages.back());
+    ASSERT_EQ(live.user.pages.back().id(), held->second.page);
     ASSERT_EQ(live.user.pin.num_pages(), static_cast<int64_t>(live.user.pages.size()));
   }
 
@@ -286,7 +345,7 @@ class Simulation {
   std::mt19937_64 random_;
   PagePool pool_{24};
   PrefixCache cache_{pool_, kPageTokens};
-  std::map<Key, PageId> held_;
+  std::map<Key, Held> held_;
   std::vector<Live> live_;
 };
 

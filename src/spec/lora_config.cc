@@ -3,6 +3,7 @@
 #include "spec/lora_config.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/strings.h"
 #include "spec/fields.h"
@@ -35,7 +36,7 @@ constexpr double kDefaultAlpha = 8;
 constexpr std::string_view kMustBeOff[] = {
     // Variants of the operator.
     "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config", "velora_config",
-    "arrow_config", "alora_invocation_tokens", "megatron_config",
+    "arrow_config", "megatron_config",
     // Which modules, layers and tokens it applies to.
     "layer_replication", "trainable_token_indices",
     // PEFT before 0.3: merged projections.
@@ -147,6 +148,31 @@ Status ReadLayers(const Json& config, LoraConfig* result) {
   return OkStatus();
 }
 
+// Whether they are of the base model's vocabulary, ResolveLora says.
+Status ReadInvocation(const Json& config, LoraConfig* result) {
+  constexpr std::string_view kField = "alora_invocation_tokens";
+  if (internal::IsOff(config, kField)) return OkStatus();
+  const Json::Array* tokens = FindField(config, kField)->AsArray();
+  if (tokens == nullptr || tokens->size() > kMaxInvocationTokens) {
+    return BadField(config, kField, StrCat("a list of at most ", kMaxInvocationTokens, " tokens"));
+  }
+  for (const Json& item : *tokens) {
+    const int64_t* token = item.AsInt();
+    if (token == nullptr || *token < 0 || *token > std::numeric_limits<int32_t>::max()) {
+      return BadField(config, kField, "a list of ids of tokens");
+    }
+    result->invocation_tokens.push_back(static_cast<int32_t>(*token));
+  }
+  // PEFT refuses the first two itself; modules that are saved are others for all tokens.
+  for (const auto& [is_given, field] : {std::pair(result->use_dora, "use_dora"),
+                                        {!result->target_parameters.empty(), "target_parameters"},
+                                        {!result->modules_to_save.empty(), "modules_to_save"}}) {
+    if (!is_given) continue;
+    return Unimplemented(StrCat('"', kField, "\" together with \"", field, "\" is not supported"));
+  }
+  return OkStatus();
+}
+
 // An object of values by pattern; `read` takes one of them.
 template <typename T, typename Read>
 StatusOr<LoraConfig::Pattern<T>> ReadPattern(const Json& config, std::string_view key,
@@ -188,6 +214,7 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
                    internal::ReadModuleSelection(config, "modules_to_save"));
   if (saved.regex.has_value()) return BadField(config, "modules_to_save", "a list of names");
   result.modules_to_save = saved.names;
+  RETURN_IF_ERROR(ReadInvocation(config, &result));
   RETURN_IF_ERROR(ReadLayers(config, &result));
   ASSIGN_OR_RETURN(result.rank_pattern,
                    ReadPattern<int64_t>(config, "rank_pattern", [](const Json& o, const auto& k) {

@@ -17,6 +17,8 @@
 namespace aril {
 
 inline constexpr int64_t kMaxLoraRank = 512;
+// Of "alora_invocation_tokens". Those published have some ten.
+inline constexpr size_t kMaxInvocationTokens = 256;
 
 struct LoraConfig {
   // The value of a "rank_pattern" or "alpha_pattern", by a regular expression over modules' names;
@@ -28,6 +30,8 @@ struct LoraConfig {
   double lora_alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
+  // Not empty: an activated LoRA (Greenewald et al. 2025), which applies from these tokens on.
+  std::vector<int32_t> invocation_tokens;
   bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty
   ModuleSelection target_modules;
   // Names of matrices, or ends of them after a "."; "experts.gate_up_proj" is all experts' of a

@@ -126,7 +126,6 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
       {"monteclora_config", R"({"a":1})"},
       {"velora_config", R"({"a":1})"},
       {"arrow_config", R"({"top_k":2})"},
-      {"alora_invocation_tokens", "[1]"},
       {"megatron_config", R"({"a":1})"},
       {"layer_replication", "[[0,4]]"},
       {"trainable_token_indices", "[3]"},

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <span>
 
+#include "base/adapter_mix.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "spec/lora_rules.h"
@@ -283,6 +284,34 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
   return OkStatus();
 }
 
+// An activated LoRA changes linear modules that see rows of a sequence: PEFT refuses embeddings,
+// and fails on experts and their routers, whose rows are of all sequences.
+Status CheckInvocation(const LoraSpec& spec, const ModelSpec& base) {
+  if (spec.invocation_tokens.empty()) return OkStatus();
+  for (const int32_t token : spec.invocation_tokens) {
+    if (token < base.vocab_size) continue;
+    return InvalidArgument(StrCat("\"alora_invocation_tokens\" has token ", token,
+                                  ", and the base model's vocabulary ", base.vocab_size,
+                                  " tokens"));
+  }
+  if (spec.embedding.rank > 0) {
+    return Unimplemented(
+        "\"alora_invocation_tokens\" is given, and \"target_modules\" names the embedding, which "
+        "cannot be activated within a sequence (as in PEFT)");
+  }
+  const std::vector<LinearModule> modules = base.LinearModules();
+  for (int64_t layer = 0; layer < base.num_layers; ++layer) {
+    for (const LinearModule& module : modules) {
+      const bool is_of_mixture = module.first.is_of_expert() || module.first.is_router();
+      if (!is_of_mixture || spec.At(layer, module.first).rank == 0) continue;
+      return Unimplemented(
+          "\"alora_invocation_tokens\" is given, and \"target_modules\" names experts or their "
+          "router, which cannot be activated within a sequence (as in PEFT)");
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 int64_t LoraSpec::MaxRank() const {
@@ -293,6 +322,12 @@ int64_t LoraSpec::MaxRank() const {
   return max;
 }
 
+int64_t LoraSpec::FirstToken(std::span<const int32_t> prompt) const {
+  if (invocation_tokens.empty()) return 0;
+  const auto found = std::ranges::find_end(prompt, invocation_tokens);
+  return found.empty() ? AdapterSpan::kNever : found.begin() - prompt.begin();
+}
+
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
                                const ModuleNaming& naming) {
   const auto num_modules = static_cast<size_t>(base.num_layers * base.num_sites());
@@ -300,7 +335,7 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
   ASSIGN_OR_RETURN(ModuleMatcher parameters,
                    ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
   ASSIGN_OR_RETURN(const LoraModuleRules modules, LoraModuleRules::Make(config, num_modules));
-  LoraSpec spec{.use_dora = config.use_dora};
+  LoraSpec spec{.use_dora = config.use_dora, .invocation_tokens = config.invocation_tokens};
   spec.stacks_may_be_turned = IsBefore(config.peft_version, kFirstWithStacks);
   RETURN_IF_ERROR(LayerResolver(base, naming, modules, targets, parameters, spec).Resolve());
   RETURN_IF_ERROR(ResolveOthers(config, base, naming, modules, targets, &spec));
@@ -308,6 +343,7 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
   const std::vector<std::string> parameters_in_vain = parameters.Unmatched();
   RETURN_IF_ERROR(CheckFound(config, unmatched.size(), parameters_in_vain.size(), base, naming));
   RETURN_IF_ERROR(CheckLinear(config.target_modules.names, base, naming));
+  RETURN_IF_ERROR(CheckInvocation(spec, base));
   unmatched.insert(unmatched.end(), parameters_in_vain.begin(), parameters_in_vain.end());
   spec.unmatched_targets = Quoted(unmatched);
   if (spec.MaxRank() == 0 && !spec.replaces_embedding && !spec.replaces_lm_head) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct LoraSpec {
   bool replaces_lm_head = false;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
+  // Not empty: it applies from the last place on where a prompt has these tokens (activated LoRA).
+  std::vector<int32_t> invocation_tokens;
   // For people: the names in target_modules and target_parameters that nothing in the base model
   // has, quoted and cut.
   std::string unmatched_targets;
@@ -53,6 +56,11 @@ struct LoraSpec {
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
   bool can_be_weighted() const { return !use_dora && !replaces_embedding && !replaces_lm_head; }
+  // The first token that the adapter applies to in a sequence that begins with this prompt:
+  // AdapterSpan::kNever if it is not invoked. As in PEFT, it is the prompt that is looked at, and
+  // what is generated behind it does not invoke it. Source: PEFT, tuners/lora/variants.py,
+  // calculate_alora_offsets.
+  int64_t FirstToken(std::span<const int32_t> prompt) const;
   // The largest rank of a module.
   int64_t MaxRank() const;
 };

@@ -27,6 +27,11 @@ class Adapter:
     rslora: bool = False
     # More of LoraConfig: rank_pattern, exclude_modules, use_dora, modules_to_save, …
     more: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def invocation(self):
+        """The tokens that it applies from; empty if it applies to all."""
+        return self.more.get("alora_invocation_tokens", [])
     # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
     # by default where it finds them among the targets.
     save_embedding_layers: bool = False
@@ -49,6 +54,8 @@ ADAPTERS = {
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
         Adapter("dora-embedding-r5", 5, 7, ("embed_tokens", "k_proj"), more={"use_dora": True}),
+        Adapter("activated-head-r4", 4, 8, ("lm_head", "v_proj", "down_proj"),
+                more={"alora_invocation_tokens": [150]}),
     ),
     "llama3-rope-bf16": (
         Adapter("all-r8-bf16", 8, 16, ALL_LINEAR, torch.bfloat16),
@@ -90,6 +97,7 @@ ADAPTERS = {
         Adapter("all-r4-bf16", 4, 6, ALL_LINEAR, torch.bfloat16),
         Adapter("qv-r16", 16, 4, ("q_proj", "v_proj")),
         Adapter("down-r64-rslora-f16", 64, 24, ("down_proj",), torch.float16, rslora=True),
+        Adapter("activated-r4", 4, 6, ALL_LINEAR, more={"alora_invocation_tokens": [7, 7, 9]}),
     ),
     "qwen3-window-f32": (
         Adapter("all-r5", 5, 7, ALL_LINEAR),
@@ -143,6 +151,8 @@ ADAPTERS = {
         Adapter("saved-r2", 2, 4, ("q_proj", "down_proj"),
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "o_proj"), more={"use_dora": True}),
+        Adapter("activated-r8-bf16", 8, 12, ATTENTION, torch.bfloat16,
+                more={"alora_invocation_tokens": [30, 31]}),
     ),
     "smollm3-f32": (
         Adapter("all-r4", 4, 6, ALL_LINEAR),

@@ -85,6 +85,17 @@ def rotate_part(x, angles, factor):
     return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
 
+def read_adapter(model_dir, name):
+    return json.loads((model_dir / "adapters" / name / "adapter_config.json").read_text())
+
+
+def invocation(model_dir, mix):
+    """The tokens from which the adapters apply; empty if they apply to all."""
+    found = [read_adapter(model_dir, name).get("alora_invocation_tokens") for name, _ in mix]
+    assert len(mix) == 1 or not any(found)
+    return found[0] or [] if found else []
+
+
 def lora_scale(config, module, rank):
     alphas = [alpha for pattern, alpha in config["alpha_pattern"].items()
               if re.fullmatch(rf"(.*\.)?({pattern})", module)]
@@ -107,6 +118,10 @@ class Model:
         for name, weight in mix:
             self.merge(model_dir / "adapters" / name, weight, base)
         self.split_fused()
+        # What comes before the last invocation is computed without the adapter.
+        self.invocation = invocation(model_dir, mix)
+        self.uninvoked = base
+        self.num_uninvoked = 0
         self.router_gaps = {}  # by layer, [tokens]: what the least expert chosen is ahead by
 
     def split_fused(self):
@@ -210,7 +225,11 @@ class Model:
 
     def project(self, x, module):
         bias = self.weights.get(f"{module}.bias", 0)
-        return x @ self.weights[f"{module}.weight"].T + bias
+        y = x @ self.weights[f"{module}.weight"].T
+        before = slice(self.num_uninvoked)
+        if self.invocation:
+            y[before] = x[before] @ self.uninvoked[f"{module}.weight"].T
+        return y + bias
 
     def heads(self, x, module, norm, head_dim):
         """[tokens, heads, head_dim], normed as Qwen3 and Gemma 3 do where there is such a norm."""
@@ -287,12 +306,16 @@ class Model:
 
     def logits(self, tokens):
         """[len(tokens), vocab_size], float64."""
+        size = len(self.invocation)
+        matches = [start for start in range(len(tokens)) if self.invocation and
+                   tokens[start:start + size] == self.invocation]
+        self.num_uninvoked = max(matches, default=len(tokens))
         x = self.weights["model.embed_tokens.weight"][tokens]
         if self.is_gemma:
             x = x * math.sqrt(self.config["hidden_size"])
         x = x * self.config.get("embedding_multiplier", 1)
         for layer in range(self.config["num_hidden_layers"]):
             x = self.layer(x, layer)
-        logits = self.norm(x, "model.norm") @ self.weights["lm_head.weight"].T
+        logits = self.project(self.norm(x, "model.norm"), "lm_head")
         return soft_cap(logits, self.config.get("final_logit_softcapping")) / self.config.get(
             "logits_scaling", 1)

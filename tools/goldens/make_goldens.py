@@ -54,6 +54,13 @@ def stored_positions(length):
     return list(range(length)) if length <= 8 else [round(i * (length - 1) / 3) for i in range(4)]
 
 
+def find_last(tokens, invocation):
+    """Where the invocation last begins among the tokens; None if it does not."""
+    starts = (start for start in reversed(range(len(tokens)))
+              if tokens[start:start + len(invocation)] == invocation)
+    return next(starts, None) if invocation else None
+
+
 def show(mix):
     """"a", or "0.5*a+b"; None without adapters."""
     return "+".join(name if weight == 1 else f"{weight}*{name}" for name, weight in mix) or None
@@ -65,6 +72,7 @@ class Variant:
     def __init__(self, model_dir, mix):
         self.mix = mix
         self.adapter = show(mix)
+        self.invocation = independent.invocation(model_dir, mix)
         self.exact = Float64Model(model_dir, mix)
         self.independent = independent.Model(model_dir, mix)
         self.native = {"f32": load(model_dir, mix, torch.float32),
@@ -74,22 +82,45 @@ class Variant:
             seed = checkpoints.generator(model_dir.name, self.adapter, key)
             self.noisy[key] = Float64Model(model_dir, mix, number_format, seed)
 
+    def invoke(self, prompt):
+        """The prompt with the adapter's invocation, if it has one, in two places, of which the last
+        counts; a prompt without room for that stays as it is, and the adapter does nothing."""
+        size, length = len(self.invocation), len(prompt)
+        starts = [length // 5, length * 3 // 5] if size > 0 and length >= 3 * size else []
+        prompt = list(prompt)
+        for start in starts:
+            prompt[start:start + size] = self.invocation
+        assert find_last(prompt, self.invocation) == (starts[-1] if starts else None)
+        return prompt
+
+    def positions(self, prompt):
+        """Those stored: of an adapter that is invoked, where the prompt up to there invokes it at
+        the same place."""
+        start = find_last(prompt, self.invocation)
+        first = 0 if start is None else start + len(self.invocation) - 1
+        return [position for position in stored_positions(len(prompt)) if position >= first]
+
     def router_gap(self, prompt):
         """The smallest at a stored position; none where there are no experts."""
         self.independent.logits(prompt)
-        positions = stored_positions(len(prompt))
+        positions = self.positions(prompt)
         gaps = self.independent.router_gaps.values()
         return min((float(gap[positions].min()) for gap in gaps), default=None)
 
     def case(self, prompt):
         """The case as it stands in cases.json, and its exact logits [len(positions), vocab_size]."""
-        positions = stored_positions(len(prompt))
+        prompt = self.invoke(prompt)
+        positions = self.positions(prompt)
         exact = self.exact.logits(prompt)[positions]
         assert measure(self.independent.logits(prompt)[positions] - exact)["max"] < 1e-10
         greedy, min_gap = self.exact.greedy(prompt, GREEDY_TOKENS)
         case = {"adapter": self.adapter, "prompt": prompt,
                 "logits_key": f"{self.adapter or 'base'}/{len(prompt)}", "positions": positions,
                 "greedy": greedy, "min_gap": min_gap}
+        if self.invocation:
+            case["first_token"] = find_last(prompt, self.invocation)
+            # Nothing that is generated invokes it again.
+            assert find_last(prompt + greedy, self.invocation) == case["first_token"]
         if (router_gap := self.router_gap(prompt)) is not None:
             case["min_router_gap"] = router_gap
         if self.adapter not in [None, *(name for name, _ in self.mix)]:
@@ -111,6 +142,9 @@ def problem(case, effect):
         return f"two tokens are only {case['min_gap']:.1e} apart"
     if not case["adapter"]:
         return None
+    if "first_token" in case and case["first_token"] is None:
+        assert effect["max"] == 0, case
+        return None
     if effect["max"] < MIN_EFFECT_TOLERANCES * case["tolerance_f32"]:
         return f"the adapter moves no logit by more than {effect['max']:.1e}"
     if effect["rms"] < MIN_EFFECT_TOLERANCES * case["rms_tolerance_bf16"]:
@@ -125,14 +159,13 @@ def check_calibration(case):
             assert native <= tolerance <= MAX_TOLERANCE_RATIO * native, (key, kind, case)
 
 
-def check_effects(cases, logits):
+def check_effects(cases, effects):
     """Every adapter moves some logit by many times the tolerance of bfloat16, too."""
     ratios = {}
-    for case in cases:
+    for case, effect in zip(cases, effects, strict=True):
         if case["adapter"]:
-            base = logits[f"base/{len(case['prompt'])}"]
-            effect = measure(logits[case["logits_key"]] - base)["max"] / case["tolerance_bf16"]
-            ratios[case["adapter"]] = max(effect, ratios.get(case["adapter"], 0))
+            ratio = effect["max"] / case["tolerance_bf16"]
+            ratios[case["adapter"]] = max(ratio, ratios.get(case["adapter"], 0))
     assert min(ratios.values()) >= MIN_EFFECT_TOLERANCES, ratios
 
 
@@ -167,8 +200,8 @@ def check_settings(model_dir, case, exact):
 
 
 def cases_of_length(variants, vocab_size, length, seed_name):
-    """The cases of one prompt, the same for every variant: the first random one that is usable for
-    all of them."""
+    """The cases of one prompt, the same for every variant but for invocations: the first random one
+    that is usable for all of them. With each its exact logits and the adapter's effect on them."""
     for attempt in range(5000):
         random = checkpoints.generator(seed_name, "prompt", length, attempt)
         prompt = torch.randint(vocab_size, (length,), generator=random).tolist()
@@ -178,12 +211,13 @@ def cases_of_length(variants, vocab_size, length, seed_name):
         results = []
         for variant in variants:
             case, exact = variant.case(prompt)
-            base = results[0][1] if results else exact
-            reason = problem(case, measure(exact - base))
+            base = variants[0].exact.logits(case["prompt"])[case["positions"]]
+            effect = measure(exact - base)
+            reason = problem(case, effect)
             if reason:
                 print(f"  {case['logits_key']}: attempt {attempt}: {reason}")
                 break
-            results.append((case, exact))
+            results.append((case, exact, effect))
         else:
             return results
     raise AssertionError(f"{seed_name}: no usable prompt of length {length}")
@@ -207,16 +241,17 @@ def make_model(checkpoint, root):
         mixes.append(((adapter.name, 1),))
     mixes += adapters.MIXES.get(checkpoint.name, ())
     variants = [Variant(model_dir, mix) for mix in mixes]
-    cases, logits = [], {}
+    cases, logits, effects = [], {}, []
     for length in PROMPT_LENGTHS:
-        for case, exact in cases_of_length(variants, checkpoint.vocab_size, length,
-                                           checkpoint.name):
+        for case, exact, effect in cases_of_length(variants, checkpoint.vocab_size, length,
+                                                   checkpoint.name):
             check_calibration(case)
             cases.append(case)
+            effects.append(effect)
             logits[case["logits_key"]] = exact.float()
             if length == PROMPT_LENGTHS[-1] and not case["adapter"]:
                 check_settings(model_dir, case, exact)
-    check_effects(cases, logits)
+    check_effects(cases, effects)
     save_file(logits, model_dir / "logits.safetensors")
     lines = ",\n".join(json.dumps(shorten(case)) for case in cases)
     (model_dir / "cases.json").write_text(f"[\n{lines}\n]\n")
