@@ -8,7 +8,7 @@ CLUSTER_KILLS ?= 200
 CLUSTER_GATEWAY_KILLS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo demo-eval bench bench-embeddings bench-policies bench-ramp check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench bench-activated bench-embeddings bench-policies bench-ramp check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -51,6 +51,9 @@ bench: build ## Kernels against the machine's limits, then the other benchmark p
 	cmake --build build/release -j $(JOBS) --target benchmarks
 	build/release/aril bench kernels
 	@tools/bench.sh
+
+bench-activated: build ## Adapters asked about a text that the base model has read: activated LoRA beside LoRA, over HTTP (ten minutes)
+	@tools/bench_activated.py --json build/bench/activated.json
 
 bench-embeddings: build ## Embeddings beside completions, and of adapters beside the base model, over HTTP (ten minutes)
 	@tools/bench_embeddings.py --json build/bench/embeddings.json

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "base/ids.h"
@@ -25,11 +24,9 @@ struct AdapterUse {
 // which contributions are added.
 using AdapterMix = std::vector<AdapterUse>;
 
-// A use of an adapter that begins within a sequence: with that of its tokens. What is before is as
+// A use of an adapter that begins within a sequence: with this of its tokens. What is before is as
 // without it.
 struct AdapterSpan {
-  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
   AdapterUse use;
   int64_t first_token = 0;
 

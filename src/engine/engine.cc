@@ -78,15 +78,9 @@ int64_t Engine::PagesFor(AdapterId adapter) const {
 }
 
 void Engine::Add(AcceptedSequence accepted) {
-  std::vector<Sequence::Adapter> adapters;
-  for (AdapterRef& ref : accepted.adapters) {
-    const int64_t num_pages = residency_.PagesFor(ref);
-    const int64_t first_token = ref.adapter->spec().FirstToken(accepted.request.prompt);
-    adapters.push_back({std::move(ref), num_pages, first_token});
-  }
-  auto sequence = std::make_unique<Sequence>(std::move(accepted.request), std::move(adapters),
-                                             std::move(accepted.room), std::move(accepted.format),
-                                             next_arrival_++);
+  auto sequence = std::make_unique<Sequence>(std::move(accepted.request),
+                                             std::move(accepted.adapters), std::move(accepted.room),
+                                             std::move(accepted.format), next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
   sequences_.emplace(arrival, std::move(sequence));

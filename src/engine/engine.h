@@ -64,7 +64,7 @@ struct EngineOptions {
 // A sequence that can run here, with the adapters that it will use whatever becomes of the set.
 struct AcceptedSequence {
   wire::SequenceRequest request;
-  std::vector<AdapterRef> adapters;  // of request.adapters, in that order
+  std::vector<Sequence::Adapter> adapters;  // of request.adapters, in that order
   StandingPins::Room room;
   std::shared_ptr<grammar::TokenAutomaton> format;  // null: any text
 };
@@ -141,7 +141,7 @@ class Engine {
   Status CheckOutput(const wire::SequenceRequest& request) const;
   // Null for any text.
   StatusOr<std::shared_ptr<grammar::TokenAutomaton>> FindFormat(const wire::OutputFormat& format);
-  StatusOr<std::vector<AdapterRef>> FindAdapters(const AdapterMix& mix) const;
+  StatusOr<std::vector<Sequence::Adapter>> FindAdapters(const wire::SequenceRequest& request) const;
   PlanView View();
   std::vector<const Sequence*> Running() const;  // by arrival
   bool IsReady(const Sequence& sequence) const;  // its adapters are in the pool

@@ -1,6 +1,7 @@
 // What a sequence must be so that it can run here.
 
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,20 @@
 #include "engine/engine.h"
 
 namespace aril {
+namespace {
+
+// PEFT computes what the base model does then, and asks that no prompt be without: who names an
+// adapter wants it, and would not see that it has done nothing.
+Status NotInvoked(const LoraSpec& spec) {
+  return InvalidArgument(StrCat(
+      "the prompt does not invoke an adapter of the request, which applies from its "
+      "invocation on: nowhere are the tokens [",
+      Join(spec.invocation_tokens, ", "),
+      "] (\"alora_invocation_tokens\" in its adapter_config.json). Let the prompt have them, "
+      "or the chat template; or ask the base model"));
+}
+
+}  // namespace
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
@@ -29,7 +44,7 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
     return Annotate(checked, "the prediction");
   }
   ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
-  ASSIGN_OR_RETURN(std::vector<AdapterRef> adapters, FindAdapters(request.adapters));
+  ASSIGN_OR_RETURN(std::vector<Sequence::Adapter> adapters, FindAdapters(request));
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
     return InvalidArgument(
@@ -39,8 +54,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
                " in the completion). Please reduce the length of the prompt or the completion."));
   }
   std::vector<StandingPins::AdapterPages> adapter_pages;
-  for (const AdapterRef& ref : adapters)
-    adapter_pages.push_back({ref.id, residency_.PagesFor(ref)});
+  for (const Sequence::Adapter& adapter : adapters) {
+    adapter_pages.push_back({adapter.ref.id, adapter.num_pages});
+  }
   ASSIGN_OR_RETURN(StandingPins::Room room,
                    standing_pins_.Reserve(std::move(adapter_pages),
                                           CeilDiv(tokens, limits_.page_tokens), request.tenant));
@@ -77,12 +93,13 @@ StatusOr<std::shared_ptr<grammar::TokenAutomaton>> Engine::FindFormat(
   return is_for_now ? Unavailable(what) : InvalidArgument(what);
 }
 
-StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) const {
-  std::vector<AdapterRef> found;
+StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
+    const wire::SequenceRequest& request) const {
+  std::vector<Sequence::Adapter> found;
   std::set<AdapterId> seen;
   bool replaces_embedding = false;
   bool replaces_lm_head = false;
-  for (const AdapterUse& use : mix) {
+  for (const AdapterUse& use : request.adapters) {
     if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
       return InvalidArgument(
           "the adapters of a sequence must be different ones with finite weights");
@@ -102,7 +119,10 @@ StatusOr<std::vector<AdapterRef>> Engine::FindAdapters(const AdapterMix& mix) co
     }
     replaces_embedding |= spec.replaces_embedding;
     replaces_lm_head |= spec.replaces_lm_head;
-    found.push_back(std::move(ref));
+    const std::optional<int64_t> first_token = spec.FirstToken(request.prompt);
+    if (!first_token.has_value()) return NotInvoked(spec);
+    const int64_t num_pages = residency_.PagesFor(ref);
+    found.push_back({std::move(ref), num_pages, *first_token});
   }
   return found;
 }

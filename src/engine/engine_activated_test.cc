@@ -12,6 +12,7 @@
 namespace aril {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int32_t kInvocation = 150;
@@ -95,37 +96,37 @@ TEST_F(EngineActivated, RowsBeforeTheInvocationAreTheBaseModels) {
   }
 }
 
-TEST_F(EngineActivated, WithoutAnInvocationItAnswersAsTheBaseModel) {
-  const std::vector<int32_t> prompt = Tokens(21);
-  ExpectSame(RunAlone(engine_, Request(prompt, {{kFirst}})), Alone(Request(prompt, {})));
+TEST_F(EngineActivated, RefusesAPromptThatDoesNotInvokeIt) {
+  for (const AdapterMix& mix : {AdapterMix{{kFirst}}, {{kPlain}, {kFirst}}}) {
+    auto request = Request(Tokens(21), mix);
+    request.output = {3, kInvocation};
+    const auto accepted = engine_->Accept(request);
+    EXPECT_EQ(accepted.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(accepted.status()), HasSubstr("nowhere are the tokens [150]"));
+  }
 }
 
-// Neither by the answer itself, nor by what an earlier attempt has answered.
 TEST_F(EngineActivated, WhatIsGeneratedInvokesNothing) {
-  const std::vector<int32_t> without = Tokens(10);
-  const std::vector<int32_t> with = InvokedAt(without, 6);
-  for (const auto& prompt : {without, with}) {
-    const auto request = Request(prompt, {{kFirst}}, 9);
-    const std::vector<int32_t> whole = Alone(request).tokens;
-    const Stream rest = GoOn(request, {whole.begin(), whole.begin() + 4});
-    EXPECT_EQ(rest.tokens, std::vector(whole.begin() + 4, whole.end()));
-  }
-  const std::vector<int32_t> before = {3, kInvocation, 4};
-  ExpectSame(GoOn(Request(without, {{kFirst}}, 9), before), GoOn(Request(without, {}, 9), before));
-  EXPECT_NE(GoOn(Request(with, {{kFirst}}, 9), before).logprobs[0]->logprob,
-            GoOn(Request(with, {}, 9), before).logprobs[0]->logprob);
+  const auto request = Request(InvokedAt(Tokens(10), 6), {{kFirst}}, 9);
+  const std::vector<int32_t> whole = Alone(request).tokens;
+  EXPECT_EQ(GoOn(request, {whole.begin(), whole.begin() + 4}).tokens,
+            std::vector(whole.begin() + 4, whole.end()));
+  // Were it invoked by this, what is before would be the base model's.
+  const std::vector<int32_t> answer = {3, kInvocation, 4};
+  auto prompt = request.prompt;
+  prompt.insert(prompt.end(), answer.begin(), answer.end());
+  EXPECT_NE(GoOn(request, answer).logprobs[0]->logprob,
+            Alone(Request(prompt, {{kFirst}})).logprobs[0]->logprob);
 }
 
 TEST_F(EngineActivated, ItsRowsMakeASegmentOfTheirOwn) {
   Add(*engine_, Request(InvokedAt(Tokens(12), 5), {{kFirst}}));
   Add(*engine_, Request(InvokedAt(Tokens(8), 0), {{kFirst}}));
-  Add(*engine_, Request(Tokens(8), {{kFirst}}));
   Add(*engine_, Request(InvokedAt(Tokens(9), 3), {{kPlain}, {kFirst}}));
   Streams streams;
   streams.Take(engine_->Step());
-  EXPECT_EQ(engine_->Stats().num_rows, 12 + 8 + 8 + 9);
-  EXPECT_EQ(engine_->Stats().num_segments, 1 + 2)
-      << "the first two stand beside each other, the third has none";
+  EXPECT_EQ(engine_->Stats().num_rows, 12 + 8 + 9);
+  EXPECT_EQ(engine_->Stats().num_segments, 1 + 2) << "the first two stand beside each other";
   while (engine_->HasWork()) streams.Take(engine_->Step());
   EXPECT_THAT(streams.problems(), IsEmpty());
   ExpectAllPagesBack(engine_);
@@ -169,9 +170,8 @@ TEST_F(EngineActivated, EmbedsBehindItsInvocation) {
     request.wants_embedding = true;
     return RunAlone(engine_, request).embedding;
   };
-  const std::vector<int32_t> text = Tokens(13);
-  EXPECT_EQ(embed(text, {{kFirst}}), embed(text, {}));
-  EXPECT_NE(embed(InvokedAt(text, 11), {{kFirst}}), embed(InvokedAt(text, 11), {}));
+  const std::vector<int32_t> text = InvokedAt(Tokens(13), 11);
+  EXPECT_NE(embed(text, {{kFirst}}), embed(text, {}));
 }
 
 // Random requests that share openings, with and without invocations, that come and are cancelled at
@@ -205,8 +205,10 @@ TEST_F(EngineActivated, RandomWorkAnswersAsAlone) {
         std::vector<int32_t> prompt = openings[draw(2)];
         const std::vector<int32_t> rest = Tokens(1 + draw(20));
         prompt.insert(prompt.end(), rest.begin(), rest.end());
-        if (draw(2) == 0) prompt = InvokedAt(prompt, draw(prompt.size()));
-        requests.push_back(Request(prompt, mixes[draw(6)], static_cast<int32_t>(draw(30))));
+        const AdapterMix& mix = mixes[draw(6)];
+        const bool is_invoked = Uses(mix, kFirst) || Uses(mix, kSecond);
+        if (is_invoked || draw(2) == 0) prompt = InvokedAt(prompt, draw(prompt.size()));
+        requests.push_back(Request(prompt, mix, static_cast<int32_t>(draw(30))));
         requests.back().sampling.prompt_logprobs = draw(6) == 0;
         Add(*engine, requests.back());
       }

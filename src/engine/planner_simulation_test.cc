@@ -72,10 +72,9 @@ class ToyWorld {
     s.plan.adapters = DrawMix();
     const bool is_of_a = Draw(0, 3) == 0;
     s.source.tenant = is_of_a ? "a" : "b";
-    // Some apply from a token within the prompt on, or never.
+    // Some apply from a later token on.
     for (const AdapterUse& use : s.plan.adapters) {
-      const int64_t firsts[] = {0, 0, Draw(0, kMaxTokens / 2), AdapterSpan::kNever};
-      s.source.adapters.push_back({use, firsts[Draw(0, 3)]});
+      s.source.adapters.push_back({use, Draw(0, 1) * Draw(0, kMaxTokens / 2)});
     }
     if (shares_rows_ && is_of_a) {
       s.plan.tenant = 1;

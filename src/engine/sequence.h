@@ -26,7 +26,7 @@ struct Sequence {
   struct Adapter {
     AdapterRef ref;
     int64_t num_pages = 0;    // that it takes in the pool
-    int64_t first_token = 0;  // that it applies to, or AdapterSpan::kNever
+    int64_t first_token = 0;  // that it applies to
     AdapterPin pin = {};      // while the sequence is running
   };
 

@@ -5,11 +5,20 @@
 #include <map>
 #include <utility>
 
-#include "adapters/resident_adapter.h"
 #include "base/check.h"
 #include "base/strings.h"
 
 namespace aril {
+namespace {
+
+// Of the pool, that its adapters take.
+int64_t AdapterPages(const AcceptedSequence& accepted) {
+  int64_t pages = 0;
+  for (const Sequence::Adapter& adapter : accepted.adapters) pages += adapter.num_pages;
+  return pages;
+}
+
+}  // namespace
 
 Runner::~Runner() { Stop(); }
 
@@ -55,15 +64,6 @@ Status Runner::Submit(wire::SequenceRequest request) {
   }
   wake_.notify_one();
   return result;
-}
-
-int64_t Runner::AdapterPages(const AcceptedSequence& accepted) const {
-  const kernels::KvLayout& layout = engine_.layout();
-  int64_t pages = 0;
-  for (const AdapterRef& ref : accepted.adapters) {
-    pages += PagesForAdapter(*ref.adapter, layout.dtype, layout.page_bytes());
-  }
-  return pages;
 }
 
 void Runner::Obey(const wire::AdmissionControl::Decisions& decisions) {

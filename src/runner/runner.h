@@ -50,8 +50,6 @@ class Runner final : public wire::SequencePort {
   void Loop(wire::EventSink& sink);
   // Waits for work, hands the mailbox to the engine. False when stopped.
   bool TakeMail();
-  // Of the pool, that its adapters take.
-  int64_t AdapterPages(const AcceptedSequence& accepted) const;
   void Obey(const wire::AdmissionControl::Decisions& decisions);
   // Of one that waited.
   void EndHeld(SequenceId sequence, wire::FinishReason reason, const Status& error);

@@ -1,8 +1,7 @@
 // Adapters that apply from their invocation on (PEFT's "alora_invocation_tokens").
 
-#include <numeric>
+#include <optional>
 
-#include "base/adapter_mix.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -58,7 +57,7 @@ TEST(ActivatedLora, RefusesWhatAreNoTokens) {
   std::vector<int64_t> tokens(kMaxInvocationTokens, 1);
   EXPECT_TRUE(Parse(TokensField(tokens)).ok());
   tokens.push_back(1);
-  EXPECT_THAT(Message(Parse(TokensField(tokens)).status()), HasSubstr("at most 256 tokens"));
+  EXPECT_THAT(Message(Parse(TokensField(tokens)).status()), HasSubstr("at most 64 tokens"));
   EXPECT_THAT(Message(Resolve(TokensField({1, 100})).status()),
               HasSubstr("has token 100, and the base model's vocabulary 100 tokens"));
 }
@@ -83,7 +82,6 @@ TEST(ActivatedLora, RefusesWhatCannotBeActivatedWithinASequence) {
 }
 
 TEST(ActivatedLora, AppliesFromTheLastInvocationInThePromptOn) {
-  constexpr int64_t kNever = AdapterSpan::kNever;
   LoraSpec spec;
   EXPECT_EQ(spec.FirstToken(std::vector<int32_t>{1, 2}), 0) << "another LoRA applies to all";
   spec.invocation_tokens = {5, 6};
@@ -93,9 +91,9 @@ TEST(ActivatedLora, AppliesFromTheLastInvocationInThePromptOn) {
   EXPECT_EQ(first({5, 6, 1, 5, 6}), 3);
   EXPECT_EQ(first({5, 6, 5}), 0);
   EXPECT_EQ(first({5, 5, 6}), 1);
-  EXPECT_EQ(first({6, 5}), kNever);
-  EXPECT_EQ(first({5}), kNever);
-  EXPECT_EQ(first({}), kNever);
+  EXPECT_EQ(first({6, 5}), std::nullopt);
+  EXPECT_EQ(first({5}), std::nullopt);
+  EXPECT_EQ(first({}), std::nullopt);
   spec.invocation_tokens = {5, 5};
   EXPECT_EQ(first({5, 5, 5}), 1) << "places may overlap";
 }

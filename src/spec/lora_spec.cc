@@ -6,7 +6,6 @@
 #include <charconv>
 #include <span>
 
-#include "base/adapter_mix.h"
 #include "base/json.h"
 #include "base/strings.h"
 #include "spec/lora_rules.h"
@@ -322,10 +321,11 @@ int64_t LoraSpec::MaxRank() const {
   return max;
 }
 
-int64_t LoraSpec::FirstToken(std::span<const int32_t> prompt) const {
+std::optional<int64_t> LoraSpec::FirstToken(std::span<const int32_t> prompt) const {
   if (invocation_tokens.empty()) return 0;
   const auto found = std::ranges::find_end(prompt, invocation_tokens);
-  return found.empty() ? AdapterSpan::kNever : found.begin() - prompt.begin();
+  if (found.empty()) return std::nullopt;
+  return found.begin() - prompt.begin();
 }
 
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,

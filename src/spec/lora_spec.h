@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,11 +57,10 @@ struct LoraSpec {
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
   bool can_be_weighted() const { return !use_dora && !replaces_embedding && !replaces_lm_head; }
-  // The first token that the adapter applies to in a sequence that begins with this prompt:
-  // AdapterSpan::kNever if it is not invoked. As in PEFT, it is the prompt that is looked at, and
-  // what is generated behind it does not invoke it. Source: PEFT, tuners/lora/variants.py,
-  // calculate_alora_offsets.
-  int64_t FirstToken(std::span<const int32_t> prompt) const;
+  // The first token that the adapter applies to in a sequence that begins with this prompt; none if
+  // the prompt does not invoke it. (Nothing that is generated behind it does, as in PEFT. Source:
+  // tuners/lora/variants.py, calculate_alora_offsets and get_alora_offsets_for_generate.)
+  std::optional<int64_t> FirstToken(std::span<const int32_t> prompt) const;
   // The largest rank of a module.
   int64_t MaxRank() const;
 };

@@ -103,7 +103,7 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
 
   std::vector<wire::SequenceRequest> RandomRequests(std::mt19937_64& random,
                                                     const LocalRunner& runner,
-                                                    size_t num_adapters) {
+                                                    const Invocations& invocations) {
     std::vector<wire::SequenceRequest> requests;
     for (int64_t id = 0; id < kRequests; ++id) {
       // Two openings, which sequences share, with an end of their own; or no opening.
@@ -115,7 +115,8 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
                                          static_cast<uint64_t>(runner.spec().vocab_size));
       }
       auto request = GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
-                                   RandomMix(random, num_adapters));
+                                   RandomMix(random, invocations.size()));
+      Invoke(invocations, random, request);
       if (random() % 2 == 0) {
         request.sampling = {
             .temperature = 0.9f, .top_p = 0.95f, .repetition_penalty = 1.1f, .seed = random()};
@@ -163,7 +164,8 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
     LocalRunnerOptions alone_options = options;
     alone_options.enable_prefix_caching = false;
     auto alone = OpenRunner(alone_options);
-    const auto requests = RandomRequests(random, *alone, options.adapter_dirs.size());
+    const Invocations invocations = ReadInvocations(options.adapter_dirs);
+    const auto requests = RandomRequests(random, *alone, invocations);
 
     Observations expected;
     std::map<int64_t, std::vector<int32_t>> expected_tokens;
@@ -183,8 +185,7 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
         mixed_options.max_num_seqs + static_cast<int64_t>(random() % 40);
     mixed_options.max_model_len = 90;
     std::vector<wire::SequenceRequest> all = requests;
-    for (wire::SequenceRequest& disturber :
-         RandomRequests(random, *alone, options.adapter_dirs.size())) {
+    for (wire::SequenceRequest& disturber : RandomRequests(random, *alone, invocations)) {
       disturber.sequence = SequenceId(1000 + disturber.sequence.value());
       all.push_back(std::move(disturber));
     }

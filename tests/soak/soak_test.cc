@@ -110,14 +110,15 @@ LocalRunnerOptions SoakOptions(const std::string& model) {
   return options;
 }
 
-wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, size_t num_adapters,
+wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, const Invocations& invocations,
                                     std::mt19937_64& random) {
   // Some begin alike.
   std::vector<int32_t> prompt(1 + random() % 50, static_cast<int32_t>(random() % 2));
   for (size_t i = random() % prompt.size(); i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
   auto request = GreedyRequest(id, std::move(prompt), static_cast<int32_t>(random() % 40),
-                               RandomMix(random, num_adapters));
+                               RandomMix(random, invocations.size()));
+  Invoke(invocations, random, request);
   request.stop_token_ids = {static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size))};
   if (random() % 2 == 0) request.sampling = {.temperature = 1.0f, .top_p = 0.9f, .seed = random()};
   if (random() % 8 == 0) {
@@ -128,12 +129,12 @@ wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, size_t num_a
 }
 
 // Submits requests one after the other, and cancels some, until all ids are used.
-void RunClient(LocalRunner& runner, size_t num_adapters, SoakSink& sink,
+void RunClient(LocalRunner& runner, const Invocations& invocations, SoakSink& sink,
                std::atomic<int64_t>& next_id, uint64_t seed) {
   std::mt19937_64 random(seed);
   const int64_t num_requests = NumRequests();
   for (int64_t id = next_id++; id < num_requests; id = next_id++) {
-    const auto request = RandomRequest(id, runner.spec().vocab_size, num_adapters, random);
+    const auto request = RandomRequest(id, runner.spec().vocab_size, invocations, random);
     for (size_t ended = sink.num_ended();; ended = sink.num_ended()) {
       const Status status = runner.port().Submit(request);
       if (status.ok()) break;
@@ -171,13 +172,13 @@ TEST_P(Soak, GivesEverythingBack) {
   const LocalRunnerOptions options = SoakOptions(GetParam());
   const auto runner = OpenRunner(options);
   ASSERT_NE(runner, nullptr);
+  const Invocations invocations = ReadInvocations(options.adapter_dirs);
   SoakSink sink;
   runner->Start(sink);
   std::atomic<int64_t> next_id = 0;
   std::vector<std::thread> clients;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    clients.emplace_back(
-        [&, seed] { RunClient(*runner, options.adapter_dirs.size(), sink, next_id, seed); });
+    clients.emplace_back([&, seed] { RunClient(*runner, invocations, sink, next_id, seed); });
   }
   for (std::thread& client : clients) client.join();
   const int64_t num_requests = NumRequests();

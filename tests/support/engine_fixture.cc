@@ -1,6 +1,9 @@
 #include "support/engine_fixture.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
+#include "spec/lora_config.h"
 
 namespace aril {
 
@@ -29,6 +32,27 @@ AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters) {
     if (!Uses(mix, id)) mix.push_back({id});
   }
   return mix;
+}
+
+Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs) {
+  Invocations invocations;
+  for (const std::string& dir : adapter_dirs) {
+    const auto config = LoadLoraConfig(dir);
+    EXPECT_TRUE(config.ok()) << config.status();
+    invocations.push_back(config.ok() ? config->invocation_tokens : std::vector<int32_t>());
+  }
+  return invocations;
+}
+
+void Invoke(const Invocations& invocations, std::mt19937_64& random,
+            wire::SequenceRequest& request) {
+  std::vector<int32_t>& prompt = request.prompt;
+  for (const AdapterUse& use : request.adapters) {
+    const std::vector<int32_t>& tokens = invocations[static_cast<size_t>(use.id.value())];
+    prompt.resize(std::max(prompt.size(), tokens.size()));
+    const auto first = static_cast<std::ptrdiff_t>(random() % (prompt.size() - tokens.size() + 1));
+    std::ranges::copy(tokens, prompt.begin() + first);
+  }
 }
 
 void Add(Engine& engine, wire::SequenceRequest request) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "runner/local_runner.h"
@@ -21,6 +22,13 @@ wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int
 
 // None, one or two of the adapters 0 … num_adapters - 1.
 AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters);
+
+// Of each adapter, what a prompt must have to invoke it; empty for those that apply to all tokens.
+using Invocations = std::vector<std::vector<int32_t>>;
+Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs);
+// Writes them over a part of the prompt, those of the adapters that the request uses.
+void Invoke(const Invocations& invocations, std::mt19937_64& random,
+            wire::SequenceRequest& request);
 
 // Adds a request; fails the test if it cannot run.
 void Add(Engine& engine, wire::SequenceRequest request);
