@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
 #include "spec/lora_spec.h"
@@ -11,6 +12,7 @@ namespace {
 aril::ModelSpec Model() {
   aril::ModelSpec model;
   model.num_layers = 12;  // two digits in some names
+  model.vocab_size = 1000;
   return model;
 }
 
@@ -20,6 +22,11 @@ void CheckResolved(const aril::LoraConfig& config, const aril::ModelSpec& model,
   if (!spec.ok()) return;
   CHECK(spec->MaxRank() >= 1 || spec->replaces_embedding || spec->replaces_lm_head);
   CHECK_LE(spec->MaxRank(), aril::kMaxLoraRank);
+  // What invokes an adapter does so wherever it stands last.
+  std::vector<int32_t> prompt = spec->invocation_tokens;
+  for (const int32_t token : prompt) CHECK(token >= 0 && token < model.vocab_size);
+  prompt.insert(prompt.end(), spec->invocation_tokens.begin(), spec->invocation_tokens.end());
+  CHECK(spec->FirstToken(prompt) == static_cast<int64_t>(spec->invocation_tokens.size()));
   for (const auto& layer : spec->layers) {
     for (const aril::LoraModule& module : layer) {
       CHECK(std::isfinite(static_cast<float>(module.scale)));

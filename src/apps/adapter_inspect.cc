@@ -6,6 +6,7 @@
 
 #include "adapters/adapter.h"
 #include "adapters/resident_adapter.h"
+#include "base/json.h"
 #include "base/strings.h"
 #include "model/pool_layout.h"
 #include "model/weights.h"
@@ -13,6 +14,7 @@
 #include "spec/lora_config.h"
 #include "spec/lora_spec.h"
 #include "tensor/safetensors.h"
+#include "tokenizer/tokenizer.h"
 
 namespace aril {
 namespace {
@@ -65,6 +67,10 @@ void DescribeConfig(const LoraConfig& config, Report& report) {
   if (config.layers_to_transform) report.Line("in layers", Join(*config.layers_to_transform, ", "));
   if (!config.rank_pattern.empty()) report.Line("ranks", ShowPattern(config.rank_pattern));
   if (!config.alpha_pattern.empty()) report.Line("alphas", ShowPattern(config.alpha_pattern));
+  if (!config.invocation_tokens.empty()) {
+    report.Line("invoked by", "the tokens ", Join(config.invocation_tokens, ", "),
+                ", from which it applies (activated LoRA)");
+  }
   if (!config.base_model_name.empty()) {
     report.Line("trained on", config.base_model_name, " (by its author's account)");
   }
@@ -127,6 +133,11 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
+  const std::vector<int32_t>& invocation = adapter->spec().invocation_tokens;
+  const auto tokenizer = LoadTokenizer(*options.model_dir);
+  if (!invocation.empty() && tokenizer.ok()) {
+    report.Line("in text", JsonQuote((*tokenizer)->Decode(invocation, false)));
+  }
   if (!adapter->spec().unmatched_targets.empty()) {
     report.Line("warning", "the config names ", adapter->spec().unmatched_targets,
                 ", which nothing in the base model is called: nothing is adapted there");

@@ -60,6 +60,17 @@ TEST(AdapterInspect, CountsExperts) {
   EXPECT_THAT(down.text, HasSubstr("2 layers × k_proj, down_proj of 7 experts\n"));
 }
 
+TEST(AdapterInspect, SaysWhatInvokesAnActivatedLora) {
+  const TestDir dir(SourcePath("models/demo/adapters/sql"));
+  EXPECT_THAT(Inspect({.adapter_dir = dir.path()}).text, Not(HasSubstr("invoked by")));
+  ReplaceInFile(dir / "adapter_config.json", R"("alora_invocation_tokens": null)",
+                R"("alora_invocation_tokens": [1, 3])");
+  const Outcome outcome = Inspect({dir.path(), SourcePath("models/demo/base")});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("invoked by  the tokens 1, 3, from which"),
+                                  HasSubstr("in text     \"<|end|><|assistant|>\"\n")));
+}
+
 TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {
   const TestDir dir(std::string(kModel) + "/adapters/one-layer-r4");
   ReplaceInFile(dir / "adapter_config.json", R"("k_proj",)", R"("k_proj", "c_attn",)");

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -81,9 +82,10 @@ std::vector<AdapterMix> Mixes(int32_t adapters, int32_t first, int32_t second) {
   return mixes;
 }
 
-// By sequence.
+// By sequence. `invocation`: a token within each prompt.
 std::map<int64_t, std::vector<int32_t>> Generate(LocalRunner& runner,
-                                                 const std::vector<AdapterMix>& mixes) {
+                                                 const std::vector<AdapterMix>& mixes,
+                                                 std::optional<int32_t> invocation = std::nullopt) {
   Engine& engine = runner.engine();
   for (int64_t id = 0; id < static_cast<int64_t>(mixes.size()); ++id) {
     wire::SequenceRequest request;
@@ -92,6 +94,7 @@ std::map<int64_t, std::vector<int32_t>> Generate(LocalRunner& runner,
     for (int32_t i = 0; i < 5 + 4 * id; ++i) {
       request.prompt.push_back(static_cast<int32_t>((7 * id + 13 * i) % 131));
     }
+    if (invocation) request.prompt[request.prompt.size() * 3 / 5] = *invocation;
     request.max_tokens = 6;
     // Two choose on the device, two on the host.
     request.sampling.temperature = id == 2 ? 0.7F : 0;
@@ -122,6 +125,28 @@ TEST(ComputeDevice, AnEmulatedGpuGeneratesWhatTheCpuDoes) {
   const auto expected = Generate(**cpu, mixes);
   ASSERT_EQ(expected.size(), mixes.size());
   EXPECT_EQ(Generate(**gpu, mixes), expected);
+}
+
+// Segments begin within sequences, and within those of other adapters of the same rows.
+TEST(ComputeDevice, AnEmulatedGpuGeneratesWhatTheCpuDoesOfActivatedAdapters) {
+  LocalRunnerOptions options = Options("cuda");
+  options.adapter_dirs = {kAdapters + "activated-head-r4", kAdapters + "all-r4",
+                          kAdapters + "dora-head-r3"};
+  const auto gpu = Create(options);
+  options.device = "cpu";
+  const auto cpu = Create(options);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  constexpr AdapterId kActivated(0), kPlain(1), kDora(2);
+  const std::vector<AdapterMix> mixes = {{},
+                                         {{kActivated}},
+                                         {{kPlain}},
+                                         {{kPlain}, {kActivated, 0.5F}},
+                                         {{kActivated}, {kPlain}},
+                                         {{kActivated}, {kDora}}};
+  const auto expected = Generate(**cpu, mixes, 150);
+  ASSERT_EQ(expected.size(), mixes.size());
+  EXPECT_EQ(Generate(**gpu, mixes, 150), expected);
 }
 
 TEST(ComputeDevice, AnEmulatedGpuGeneratesWhatTheCpuDoesOfAMixture) {

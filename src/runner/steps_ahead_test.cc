@@ -41,7 +41,8 @@ class StepsAhead : public ::testing::Test {
         {.model_dir = kEngineTestModel,
          .adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
                           kEngineTestModel + "/adapters/down-r1",
-                          kEngineTestModel + "/adapters/head-embedding-r6"},
+                          kEngineTestModel + "/adapters/head-embedding-r6",
+                          kEngineTestModel + "/adapters/activated-head-r4"},
          .device = "cuda",
          .threads = 1,
          .max_num_seqs = max_num_seqs,
@@ -96,6 +97,10 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
   auto request = GreedyRequest(id, prompt, static_cast<int32_t>(random() % 40), AdapterId(adapter));
   if (is_like_others) return request;
   if (random() % 8 == 0) request.adapters = {{AdapterId(0)}, {AdapterId(2), 0.5F}};
+  if (random() % 6 == 0) {  // an activated one, within the prompt
+    request.adapters = {{AdapterId(1)}, {AdapterId(3)}};
+    request.prompt[random() % request.prompt.size()] = 150;
+  }
   if (random() % 2 == 0) {
     request.sampling.temperature = 1.5F;
     request.sampling.top_p = random() % 2 == 0 ? 0.9F : 1.0F;
@@ -121,6 +126,7 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
       break;
     case 5:
     case 6:
+    case 7:
       request.max_tokens = 0;
       request.wants_embedding = true;
       break;
