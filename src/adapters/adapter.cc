@@ -364,6 +364,12 @@ Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values v
   ASSIGN_OR_RETURN(lm_head_table_, reader.LmHeadTable());
   spec_.replaces_embedding = embedding_table_.has_value();
   spec_.replaces_lm_head = lm_head_table_.has_value();
+  if (!spec_.invocation_tokens.empty() && (embedding_table_ || lm_head_table_)) {
+    return Unimplemented(
+        "\"alora_invocation_tokens\" together with an embedding or an lm_head of the adapter's "
+        "own, "
+        "which would apply to all tokens, is not supported");
+  }
   // Their lengths would be those of the adapter's own matrix.
   if (spec_.use_dora && lm_head_ && lm_head_table_) {
     return Unimplemented("DoRA on an lm_head of the adapter's own is not supported");

@@ -78,6 +78,21 @@ TEST_F(OuterModules, DoraOnAMatrixOfTheAdaptersOwnIsRefused) {
               HasSubstr("DoRA on an embedding of the adapter's own is not supported"));
 }
 
+TEST_F(OuterModules, AnActivatedLoraHasNoMatrixOfItsOwn) {
+  for (const char* module : {"lm_head", "model.embed_tokens"}) {
+    for (const bool is_changed : {false, true}) {
+      const auto adapter = OpenEdited("activated-head-r4", [&](Tensors& tensors) {
+        const TensorView& base = checkpoint_->tensors().at(StrCat(module, ".weight"));
+        auto& tensor = tensors[StrCat("base_model.model.", module, ".weight")];
+        tensor = {base.dtype, base.shape, {base.data, base.data + base.size_bytes()}};
+        if (is_changed) ChangeFirstValue(tensor);
+      });
+      EXPECT_EQ(adapter.ok(), !is_changed) << adapter.status();
+      if (is_changed) EXPECT_THAT(Message(adapter.status()), HasSubstr("of the adapter's own"));
+    }
+  }
+}
+
 TEST_F(OuterModules, AMatrixThatTrainingChangedIsTheAdaptersOwn) {
   const auto change = [](Tensors& tensors) { ChangeFirstValue(tensors.at(kHead)); };
   const auto adapter = OpenEdited("head-embedding-r6", change);

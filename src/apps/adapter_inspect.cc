@@ -134,9 +134,10 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
   const std::vector<int32_t>& invocation = adapter->spec().invocation_tokens;
-  const auto tokenizer = LoadTokenizer(*options.model_dir);
-  if (!invocation.empty() && tokenizer.ok()) {
-    report.Line("in text", JsonQuote((*tokenizer)->Decode(invocation, false)));
+  if (!invocation.empty()) {
+    const auto tokenizer = LoadTokenizer(*options.model_dir);
+    report.Line("by the text", tokenizer.ok() ? JsonQuote((*tokenizer)->Decode(invocation, false))
+                                              : Message(tokenizer.status()));
   }
   if (!adapter->spec().unmatched_targets.empty()) {
     report.Line("warning", "the config names ", adapter->spec().unmatched_targets,

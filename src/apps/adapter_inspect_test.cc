@@ -68,7 +68,7 @@ TEST(AdapterInspect, SaysWhatInvokesAnActivatedLora) {
   const Outcome outcome = Inspect({dir.path(), SourcePath("models/demo/base")});
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
   EXPECT_THAT(outcome.text, AllOf(HasSubstr("invoked by  the tokens 1, 3, from which"),
-                                  HasSubstr("in text     \"<|end|><|assistant|>\"\n")));
+                                  HasSubstr("by the text \"<|end|><|assistant|>\"\n")));
 }
 
 TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {

@@ -24,13 +24,13 @@ struct AdapterUse {
 // which contributions are added.
 using AdapterMix = std::vector<AdapterUse>;
 
-// A use of an adapter that begins within a sequence: with this of its tokens. What is before is as
-// without it.
-struct AdapterSpan {
+// A use of an adapter that may begin within a sequence: with this of its tokens. What is before is
+// as without it.
+struct AdapterFrom {
   AdapterUse use;
   int64_t first_token = 0;
 
-  friend auto operator<=>(const AdapterSpan&, const AdapterSpan&) = default;
+  friend auto operator<=>(const AdapterFrom&, const AdapterFrom&) = default;
 };
 
 // One adapter as it is; or the base model.

@@ -291,7 +291,7 @@ void Engine::Start(Sequence& sequence) {
     if (residency_.IsResident(adapter.ref.id)) adapter.pin = residency_.Pin(adapter.ref);
   }
   const std::vector<int32_t> reusable = ReusableTokens(sequence);
-  sequence.prefix = prefix_cache_.Take(sequence.prefix_source(), reusable, sequence.pages);
+  sequence.prefix = prefix_cache_.Take(sequence.prefix_source, reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
@@ -377,13 +377,10 @@ void Engine::CachePages(Sequence& sequence) {
   if (!options_.enable_prefix_caching) return;
   const int64_t page_tokens = limits_.page_tokens;
   const int64_t num_full = sequence.num_computed / page_tokens;
-  if (num_full == sequence.prefix.num_pages()) return;
-  const PrefixSource source = sequence.prefix_source();
   for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
     PageRef& page = sequence.pages[static_cast<size_t>(i)];
     PageRef own = page.Share();
-    prefix_cache_.Extend(sequence.prefix, source, sequence.Tokens(i * page_tokens, page_tokens),
-                         page);
+    prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens), page);
     if (sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
   }
 }

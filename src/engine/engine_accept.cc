@@ -1,8 +1,10 @@
 // What a sequence must be so that it can run here.
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/checked.h"
@@ -15,10 +17,13 @@ namespace {
 // PEFT computes what the base model does then, and asks that no prompt be without: who names an
 // adapter wants it, and would not see that it has done nothing.
 Status NotInvoked(const LoraSpec& spec) {
+  constexpr size_t kMaxShown = 16;
+  const size_t num_shown = std::min(kMaxShown, spec.invocation_tokens.size());
   return InvalidArgument(StrCat(
       "the prompt does not invoke an adapter of the request, which applies from its "
       "invocation on: nowhere are the tokens [",
-      Join(spec.invocation_tokens, ", "),
+      Join(std::span(spec.invocation_tokens).first(num_shown), ", "),
+      num_shown < spec.invocation_tokens.size() ? ", …" : "",
       "] (\"alora_invocation_tokens\" in its adapter_config.json). Let the prompt have them, "
       "or the chat template; or ask the base model"));
 }

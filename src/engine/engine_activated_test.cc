@@ -164,14 +164,18 @@ TEST_F(EngineActivated, LeavesThePagesBeforeItToTheBaseModel) {
 
 // Embeddings, too, of a text that invokes the adapter.
 TEST_F(EngineActivated, EmbedsBehindItsInvocation) {
-  const auto embed = [&](const std::vector<int32_t>& text, const AdapterMix& adapters) {
+  const auto embedding = [&](const std::vector<int32_t>& text, const AdapterMix& adapters) {
     auto request = Request(text, adapters, 0);
     request.sampling.num_logprobs = std::nullopt;
     request.wants_embedding = true;
-    return RunAlone(engine_, request).embedding;
+    return request;
   };
-  const std::vector<int32_t> text = InvokedAt(Tokens(13), 11);
-  EXPECT_NE(embed(text, {{kFirst}}), embed(text, {}));
+  const std::vector<int32_t> text = InvokedAt(InvokedAt(Tokens(23), 9), 21);
+  const Stream base = RunAlone(engine_, embedding(text, {}));
+  const Stream invoked = RunAlone(engine_, embedding(text, {{kFirst}}));
+  EXPECT_EQ(invoked.num_cached, 20);
+  EXPECT_EQ(invoked.embedding, Alone(embedding(text, {{kFirst}})).embedding);
+  EXPECT_NE(invoked.embedding, base.embedding);
 }
 
 // Random requests that share openings, with and without invocations, that come and are cancelled at
@@ -194,8 +198,13 @@ TEST_F(EngineActivated, RandomWorkAnswersAsAlone) {
     options.engine.drafts.max_rows = seed % 2 == 0 ? 0 : 12;
     TestEngine engine(options);
     const std::vector<int32_t> openings[] = {InvokedAt(Tokens(33), 25), Tokens(20)};
-    const AdapterMix mixes[] = {{},         {{kFirst}},       {{kSecond}},
-                                {{kPlain}}, {{kFirst, 0.5f}}, {{kPlain}, {kFirst}}};
+    const AdapterMix mixes[] = {{},
+                                {{kFirst}},
+                                {{kSecond}},
+                                {{kPlain}},
+                                {{kFirst, 0.5f}},
+                                {{kPlain}, {kFirst}},
+                                {{kFirst}, {kPlain}}};
     std::vector<wire::SequenceRequest> requests;
     std::set<int64_t> cancelled;
     next_id_ = 0;
@@ -205,7 +214,7 @@ TEST_F(EngineActivated, RandomWorkAnswersAsAlone) {
         std::vector<int32_t> prompt = openings[draw(2)];
         const std::vector<int32_t> rest = Tokens(1 + draw(20));
         prompt.insert(prompt.end(), rest.begin(), rest.end());
-        const AdapterMix& mix = mixes[draw(6)];
+        const AdapterMix& mix = mixes[draw(std::size(mixes))];
         const bool is_invoked = Uses(mix, kFirst) || Uses(mix, kSecond);
         if (is_invoked || draw(2) == 0) prompt = InvokedAt(prompt, draw(prompt.size()));
         requests.push_back(Request(prompt, mix, static_cast<int32_t>(draw(30))));

@@ -152,7 +152,7 @@ PlanView Engine::View() {
 
 PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
   const std::vector<PageId> pages =
-      s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_source(), ReusableTokens(s));
+      s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_source, ReusableTokens(s));
   const auto num_pages = static_cast<int64_t>(pages.size());
   return {.id = s.id(),
           .adapters = s.request.adapters,

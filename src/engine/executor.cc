@@ -110,11 +110,13 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
   }
 }
 
-// Rows that use what the rows before them use, in the same order, join their segments.
+// They join the last ones, where these end at the item and are of the same adapters, in the same
+// order.
 void Executor::AddSegments(const StepItem& item, int32_t first_row) {
   const Sequence& sequence = *item.sequence;
   const auto end = static_cast<int32_t>(first_row + item.num_rows);
-  std::vector<BatchSegment> added;
+  std::vector<BatchSegment>& added = item_segments_;
+  added.clear();
   for (size_t i = 0; i < sequence.adapters.size(); ++i) {
     const Sequence::Adapter& adapter = sequence.adapters[i];
     const int64_t num_without =

@@ -149,6 +149,7 @@ class Executor {
   std::vector<std::vector<std::byte*>> page_tables_;
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<BatchSegment> segments_;
+  std::vector<BatchSegment> item_segments_;  // of the item that is added
   std::vector<LogitRow> logit_rows_;
   std::vector<EmbeddingRow> embedding_rows_;
   std::vector<kernels::SamplingScratch> scratch_;

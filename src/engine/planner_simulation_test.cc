@@ -469,7 +469,7 @@ class ToyWorld {
     const int64_t page_tokens = limits_.page_tokens;
     while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
       const auto page = static_cast<size_t>(s.prefix.num_pages());
-      cache_.Extend(s.prefix, s.source,
+      cache_.Extend(s.prefix,
                     std::span(s.tokens).subspan(page * static_cast<size_t>(page_tokens),
                                                 static_cast<size_t>(page_tokens)),
                     s.pages[page]);

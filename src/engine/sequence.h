@@ -36,7 +36,11 @@ struct Sequence {
         adapters(std::move(used)),
         room(std::move(its_room)),
         arrival(arrival_number),
+        prefix_source{request.tenant},
         output(std::move(request.output)) {
+    for (size_t i = 0; i < adapters.size(); ++i) {
+      prefix_source.adapters.push_back({request.adapters[i], adapters[i].first_token});
+    }
     if (format != nullptr) matcher.emplace(std::move(format), output);
     // They go with the first token, which an earlier attempt has given.
     if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
@@ -47,6 +51,7 @@ struct Sequence {
   StandingPins::Room room;        // beside what is pinned
   // Place in the queue; kept over evictions, so that first come stays first served.
   uint64_t arrival;
+  PrefixSource prefix_source;  // of its tokens, generated ones included
   std::vector<int32_t> output;
   // Of a request with a format: behind `output`.
   std::optional<grammar::TokenMatcher> matcher;
@@ -112,13 +117,6 @@ struct Sequence {
     tokens.reserve(static_cast<size_t>(count));
     for (int64_t i = first; i < first + count; ++i) tokens.push_back(token(i));
     return tokens;
-  }
-  PrefixSource prefix_source() const {
-    PrefixSource source{request.tenant};
-    for (size_t i = 0; i < adapters.size(); ++i) {
-      source.adapters.push_back({request.adapters[i], adapters[i].first_token});
-    }
-    return source;
   }
   // The first row whose logits are wanted: it has to be computed, whatever is cached.
   int64_t first_logits_row() const {

@@ -1,24 +1,18 @@
 #include "memory/prefix_cache.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 
 namespace aril {
 
-std::vector<AdapterSpan> PrefixSource::AdaptersBefore(int64_t token) const {
-  std::vector<AdapterSpan> result;
-  for (const AdapterSpan& span : adapters) {
-    if (span.first_token < token) result.push_back(span);
-  }
-  return result;
-}
-
 PrefixCache::Pin::Pin(Pin&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       last_(other.last_),
-      num_pages_(std::exchange(other.num_pages_, 0)) {}
+      num_pages_(std::exchange(other.num_pages_, 0)),
+      adapters_(std::move(other.adapters_)) {}
 
 PrefixCache::Pin& PrefixCache::Pin::operator=(Pin&& other) noexcept {
   if (this != &other) {
@@ -26,6 +20,7 @@ PrefixCache::Pin& PrefixCache::Pin::operator=(Pin&& other) noexcept {
     cache_ = std::exchange(other.cache_, nullptr);
     last_ = other.last_;
     num_pages_ = std::exchange(other.num_pages_, 0);
+    adapters_ = std::move(other.adapters_);
   }
   return *this;
 }
@@ -52,7 +47,7 @@ std::vector<PageId> PrefixCache::Find(const PrefixSource& source,
   const auto root = roots_.find(source.tenant);
   if (root == roots_.end()) return pages;
   const Node* node = &root->second;
-  while ((node = FindChild(*node, std::ssize(pages), source, tokens)) != nullptr) {
+  while ((node = FindChild(*node, std::ssize(pages), source.adapters, tokens)) != nullptr) {
     pages.push_back(node->page.id());
     tokens = tokens.subspan(page_tokens_);
   }
@@ -66,7 +61,8 @@ PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const i
   Pin pin;
   pin.cache_ = this;
   pin.last_ = &root->second;
-  while (Node* const child = FindChild(*pin.last_, pin.num_pages_, source, tokens)) {
+  pin.adapters_ = source.adapters;
+  while (Node* const child = FindChild(*pin.last_, pin.num_pages_, pin.adapters_, tokens)) {
     pages.push_back(child->page.Share());
     tokens = tokens.subspan(page_tokens_);
     pin.last_ = child;
@@ -76,14 +72,14 @@ PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const i
   return pin;
 }
 
-void PrefixCache::Extend(Pin& pin, const PrefixSource& source, std::span<const int32_t> tokens,
-                         PageRef& page) {
+void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page) {
   CHECK(pin.cache_ == this);
   CHECK_EQ(tokens.size(), page_tokens_);
   Node* const parent = pin.last_;
-  const auto [place, is_new] =
-      parent->children.try_emplace({.adapters = AdaptersOfPage(pin.num_pages_, source),
-                                    .tokens = {tokens.begin(), tokens.end()}});
+  std::vector<AdapterFrom> some;
+  const std::span<const AdapterFrom> adapters = AdaptersOfPage(pin.num_pages_, pin.adapters_, some);
+  const auto [place, is_new] = parent->children.try_emplace(
+      {.adapters = {adapters.begin(), adapters.end()}, .tokens = {tokens.begin(), tokens.end()}});
   if (is_new) {
     Node& node = nodes_[page.id()];
     node.parent = parent;
@@ -99,17 +95,23 @@ void PrefixCache::Extend(Pin& pin, const PrefixSource& source, std::span<const i
   Release(parent);
 }
 
-std::vector<AdapterSpan> PrefixCache::AdaptersOfPage(int64_t index,
-                                                     const PrefixSource& source) const {
-  return source.AdaptersBefore((index + 1) * static_cast<int64_t>(page_tokens_));
+std::span<const AdapterFrom> PrefixCache::AdaptersOfPage(int64_t index,
+                                                         std::span<const AdapterFrom> adapters,
+                                                         std::vector<AdapterFrom>& some) const {
+  const int64_t end = (index + 1) * static_cast<int64_t>(page_tokens_);
+  const auto applies = [end](const AdapterFrom& adapter) { return adapter.first_token < end; };
+  if (std::ranges::all_of(adapters, applies)) return adapters;
+  std::ranges::copy_if(adapters, std::back_inserter(some), applies);
+  return some;
 }
 
 PrefixCache::Node* PrefixCache::FindChild(const Node& node, int64_t num_pages,
-                                          const PrefixSource& source,
+                                          std::span<const AdapterFrom> adapters,
                                           std::span<const int32_t> tokens) const {
   if (tokens.size() < page_tokens_) return nullptr;
-  const std::vector<AdapterSpan> adapters = AdaptersOfPage(num_pages, source);
-  const auto child = node.children.find(ContentView(adapters, tokens.first(page_tokens_)));
+  std::vector<AdapterFrom> some;
+  const auto child = node.children.find(
+      ContentView(AdaptersOfPage(num_pages, adapters, some), tokens.first(page_tokens_)));
   return child == node.children.end() ? nullptr : child->second;
 }
 

@@ -23,15 +23,12 @@
 namespace aril {
 
 // A sequence, as far as its K and V depend on it. Sequences of one tenant share the pages before
-// the first token that differs, or that one of them computes with other adapters: those of one that
-// an adapter applies to from some token on are, up to there, the base model's. An adapter's id is
-// never given twice, so that it stands for its weights.
+// the first token that differs, or that one of them computes with other adapters: where an adapter
+// applies from a later token on, those before are as without it. An adapter's id is never given
+// twice, so that it stands for its weights.
 struct PrefixSource {
   std::string tenant;
-  std::vector<AdapterSpan> adapters = {};  // in the order in which they apply
-
-  // Those that apply to some token before this one.
-  std::vector<AdapterSpan> AdaptersBefore(int64_t token) const;
+  std::vector<AdapterFrom> adapters = {};  // in the order in which they apply
 };
 
 // Not thread-safe: belongs to the engine's thread. The pool must outlive this object, and this
@@ -56,6 +53,7 @@ class PrefixCache {
     PrefixCache* cache_ = nullptr;
     Node* last_ = nullptr;
     int64_t num_pages_ = 0;
+    std::vector<AdapterFrom> adapters_;  // of the source
   };
 
   PrefixCache(PagePool& pool, int64_t page_tokens)
@@ -72,9 +70,8 @@ class PrefixCache {
            std::vector<PageRef>& pages);
 
   // Caches a page that holds the `tokens` after the pin's and will not be written any more; the pin
-  // keeps it, too. If there is such a page already, `page` becomes that one. `source`: what the pin
-  // was taken with.
-  void Extend(Pin& pin, const PrefixSource& source, std::span<const int32_t> tokens, PageRef& page);
+  // keeps it, too. If there is such a page already, `page` becomes that one.
+  void Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page);
 
   int64_t num_pages() const { return static_cast<int64_t>(nodes_.size()); }
   int64_t num_idle_pages() const { return num_pages() - num_used_; }
@@ -84,14 +81,14 @@ class PrefixCache {
   // What a page holds, beside the pages before it: its tokens, and the adapters that apply to any
   // of them.
   struct Content {
-    std::vector<AdapterSpan> adapters;
+    std::vector<AdapterFrom> adapters;
     std::vector<int32_t> tokens;
   };
   struct ContentView {
-    std::span<const AdapterSpan> adapters;
+    std::span<const AdapterFrom> adapters;
     std::span<const int32_t> tokens;
 
-    ContentView(std::span<const AdapterSpan> a, std::span<const int32_t> t)
+    ContentView(std::span<const AdapterFrom> a, std::span<const int32_t> t)
         : adapters(a), tokens(t) {}
     ContentView(const Content& content) : adapters(content.adapters), tokens(content.tokens) {}
   };
@@ -112,10 +109,12 @@ class PrefixCache {
     PageOffer offer;        // open while there are no users
   };
 
-  std::vector<AdapterSpan> AdaptersOfPage(int64_t index, const PrefixSource& source) const;
+  // Those that apply to a token of the page, or of one before it: all of them, or put into `some`.
+  std::span<const AdapterFrom> AdaptersOfPage(int64_t index, std::span<const AdapterFrom> adapters,
+                                              std::vector<AdapterFrom>& some) const;
   // The page behind `node`, which is the last of so many, that begins `tokens`; nullptr if there is
   // none.
-  Node* FindChild(const Node& node, int64_t num_pages, const PrefixSource& source,
+  Node* FindChild(const Node& node, int64_t num_pages, std::span<const AdapterFrom> adapters,
                   std::span<const int32_t> tokens) const;
   void Use(Node* node);
   void Release(Node* node);

@@ -20,7 +20,7 @@ constexpr int64_t kPageTokens = 2;
 using Tokens = std::vector<int32_t>;
 
 // One that applies to the tokens from some token on.
-AdapterSpan Span(int32_t adapter, int64_t first_token = 0) {
+AdapterFrom From(int32_t adapter, int64_t first_token = 0) {
   return {{.id = AdapterId(adapter)}, first_token};
 }
 
@@ -41,7 +41,7 @@ class PrefixCacheTest : public ::testing::Test {
   // What an engine does: takes what is there, computes the rest, and caches the full pages.
   User Run(const PrefixSource& source, const Tokens& tokens) {
     User user = Take(source, tokens);
-    Extend(user, source, tokens);
+    Extend(user, tokens);
     return user;
   }
   User Take(const PrefixSource& source, const Tokens& tokens) {
@@ -49,12 +49,12 @@ class PrefixCacheTest : public ::testing::Test {
     user.pin = cache_.Take(source, tokens, user.pages);
     return user;
   }
-  void Extend(User& user, const PrefixSource& source, const Tokens& tokens) {
+  void Extend(User& user, const Tokens& tokens) {
     const size_t num_pages = tokens.size() / kPageTokens;
     const auto missing = static_cast<int64_t>(num_pages - user.pages.size());
     ASSERT_TRUE(pool_.Allocate(missing, PageUse::kKv, user.pages));
     for (auto i = static_cast<size_t>(user.pin.num_pages()); i < num_pages; ++i) {
-      cache_.Extend(user.pin, source, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+      cache_.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
                     user.pages[i]);
     }
   }
@@ -63,7 +63,7 @@ class PrefixCacheTest : public ::testing::Test {
     ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
   }
 
-  const PrefixSource source_{"tenant", {Span(1)}};
+  const PrefixSource source_{"tenant", {From(1)}};
   PagePool pool_{20};
   PrefixCache cache_{pool_, kPageTokens};
   std::vector<PageRef> taken_;
@@ -85,10 +85,10 @@ TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
 TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
   const Tokens tokens = {1, 2, 3, 4};
   const User user = Run(source_, tokens);
-  EXPECT_THAT(cache_.Find({"other", {Span(1)}}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", {Span(2)}}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"other", {From(1)}}, tokens), IsEmpty());
+  EXPECT_THAT(cache_.Find({"tenant", {From(2)}}, tokens), IsEmpty());
   EXPECT_THAT(cache_.Find({"tenant", {}}, tokens), IsEmpty());
-  const User other = Run({"other", {Span(1)}}, tokens);
+  const User other = Run({"other", {From(1)}}, tokens);
   EXPECT_NE(other.ids(), user.ids());
   EXPECT_EQ(cache_.num_tenants(), 2);
 }
@@ -96,32 +96,32 @@ TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
 TEST_F(PrefixCacheTest, SharesWhatIsBeforeTheFirstTokenOfAnAdapter) {
   const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8};
   const User base = Run({"tenant", {}}, tokens);
-  const auto num_found = [&](const std::vector<AdapterSpan>& adapters) {
+  const auto num_found = [&](const std::vector<AdapterFrom>& adapters) {
     return cache_.Find({"tenant", adapters}, tokens).size();
   };
-  EXPECT_EQ(num_found({Span(1, 8)}), 4) << "the first behind what is cached";
-  EXPECT_EQ(num_found({Span(1, 7)}), 3) << "a page of both is nobody else's";
-  EXPECT_EQ(num_found({Span(1, 6)}), 3);
-  EXPECT_EQ(num_found({Span(1, 5)}), 2);
-  EXPECT_EQ(num_found({Span(1, 1)}), 0);
-  EXPECT_EQ(num_found({Span(1, 6), Span(2, 4)}), 2)
+  EXPECT_EQ(num_found({From(1, 8)}), 4) << "the first behind what is cached";
+  EXPECT_EQ(num_found({From(1, 7)}), 3) << "a page of both is nobody else's";
+  EXPECT_EQ(num_found({From(1, 6)}), 3);
+  EXPECT_EQ(num_found({From(1, 5)}), 2);
+  EXPECT_EQ(num_found({From(1, 1)}), 0);
+  EXPECT_EQ(num_found({From(1, 6), From(2, 4)}), 2)
       << "of several adapters, the first that applies";
-  EXPECT_EQ(num_found({Span(1, 6), Span(2)}), 0);
+  EXPECT_EQ(num_found({From(1, 6), From(2)}), 0);
 
-  const User invoked = Run({"tenant", {Span(1, 5)}}, tokens);
+  const User invoked = Run({"tenant", {From(1, 5)}}, tokens);
   EXPECT_EQ(pool_.used(PageUse::kKv), 4 + 2);
-  EXPECT_EQ(num_found({Span(1, 5)}), 4);
-  EXPECT_EQ(num_found({Span(1, 4)}), 2) << "the same page, from another of its tokens on";
-  EXPECT_EQ(num_found({Span(2, 5)}), 2);
-  EXPECT_EQ(num_found({Span(1, 5), Span(2, 6)}), 3);
+  EXPECT_EQ(num_found({From(1, 5)}), 4);
+  EXPECT_EQ(num_found({From(1, 4)}), 2) << "the same page, from another of its tokens on";
+  EXPECT_EQ(num_found({From(2, 5)}), 2);
+  EXPECT_EQ(num_found({From(1, 5), From(2, 6)}), 3);
   EXPECT_EQ(num_found({}), 4) << "the base model's own";
 }
 
 TEST_F(PrefixCacheTest, AnAdapterOfTheSameFirstTokenInOtherOrderIsAnother) {
   const Tokens tokens = {1, 2, 3, 4};
-  const User user = Run({"tenant", {Span(1, 2), Span(2, 2)}}, tokens);
-  EXPECT_THAT(cache_.Find({"tenant", {Span(1, 2), Span(2, 2)}}, tokens), SizeIs(2));
-  EXPECT_THAT(cache_.Find({"tenant", {Span(2, 2), Span(1, 2)}}, tokens), SizeIs(1));
+  const User user = Run({"tenant", {From(1, 2), From(2, 2)}}, tokens);
+  EXPECT_THAT(cache_.Find({"tenant", {From(1, 2), From(2, 2)}}, tokens), SizeIs(2));
+  EXPECT_THAT(cache_.Find({"tenant", {From(2, 2), From(1, 2)}}, tokens), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
@@ -136,8 +136,8 @@ TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
 TEST_F(PrefixCacheTest, TheFirstOfTwoEqualPagesIsKept) {
   User first = Take(source_, {1, 2, 3, 4});
   User second = Take(source_, {1, 2, 3, 4});
-  Extend(first, source_, {1, 2, 3, 4});
-  Extend(second, source_, {1, 2, 3, 4});
+  Extend(first, {1, 2, 3, 4});
+  Extend(second, {1, 2, 3, 4});
   EXPECT_EQ(second.ids(), first.ids());
   EXPECT_EQ(pool_.used(PageUse::kKv), 2) << "its own two are free again";
 }
@@ -199,11 +199,12 @@ TEST(PrefixCache, HoldsLongSequences) {
   const Tokens tokens(kPages * kPageTokens, 7);
   for (int round = 0; round < 2; ++round) {
     User user;
-    user.pin = cache.Take({}, tokens, user.pages);
+    user.pin = cache.Take({.tenant = "tenant", .adapters = {From(1), From(2, kPages)}}, tokens,
+                          user.pages);
     EXPECT_EQ(user.pin.num_pages(), round == 0 ? 0 : kPages);
     ASSERT_TRUE(pool.Allocate(kPages - user.pin.num_pages(), PageUse::kKv, user.pages));
     for (auto i = static_cast<size_t>(user.pin.num_pages()); i < kPages; ++i) {
-      cache.Extend(user.pin, {}, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
+      cache.Extend(user.pin, std::span(tokens).subspan(i * kPageTokens, kPageTokens),
                    user.pages[i]);
     }
   }
@@ -269,8 +270,8 @@ class Simulation {
     Key key{source.tenant, {}};
     for (size_t i = 0; i < end; ++i) {
       AdapterMix mix;
-      for (const AdapterSpan& span : source.adapters) {
-        if (static_cast<int64_t>(i) >= span.first_token) mix.push_back(span.use);
+      for (const AdapterFrom& from : source.adapters) {
+        if (static_cast<int64_t>(i) >= from.first_token) mix.push_back(from.use);
       }
       key.second.emplace_back(tokens[i], mix);
     }
@@ -298,11 +299,13 @@ class Simulation {
 
   void Arrive() {
     Live live{.source = {Draw(3) == 0 ? "a" : "b"}, .tokens = Tokens(Draw(9)), .user = {}};
-    // One adapter, or two, or none, from the first token on, or from a later one.
+    // One adapter, or two in either order, or none, from the first token on, or from a later one.
     for (const int32_t adapter : {0, 1}) {
-      const auto first = static_cast<int64_t>(Draw(2) * Draw(12));
-      if (Draw(2) == 0) live.source.adapters.push_back(Span(adapter, first));
+      AdapterFrom from = From(adapter, static_cast<int64_t>(Draw(2) * Draw(12)));
+      if (Draw(4) == 0) from.use.weight = 0.5f;
+      if (Draw(2) == 0) live.source.adapters.push_back(from);
     }
+    if (Draw(2) == 0) std::ranges::reverse(live.source.adapters);
     for (int32_t& token : live.tokens) token = static_cast<int32_t>(Draw(2));
     const std::vector<PageId> expected = Expected(live.source, live.tokens);
     ASSERT_EQ(cache_.Find(live.source, live.tokens), expected);
@@ -322,7 +325,7 @@ class Simulation {
     const PageId own = live.user.pages.back().id();
     const auto [held, is_new] = held_.emplace(KeyOf(live.source, live.tokens, live.tokens.size()),
                                               Held{own, live.source, live.tokens});
-    cache_.Extend(live.user.pin, live.source, more, live.user.pages.back());
+    cache_.Extend(live.user.pin, more, live.user.pages.back());
     ASSERT_EQ(live.user.pages.back().id(), held->second.page);
     ASSERT_EQ(live.user.pin.num_pages(), static_cast<int64_t>(live.user.pages.size()));
   }

@@ -28,7 +28,7 @@
 namespace aril {
 
 // Consecutive rows that use one adapter, weighted. Rows of no segment use the base model alone;
-// rows of several, all of them, in their order.
+// rows of several, all of them, in their order. In no order of rows: one may begin within another.
 struct BatchSegment {
   int32_t first_row = 0;
   int32_t num_rows = 0;

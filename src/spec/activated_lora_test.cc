@@ -21,16 +21,16 @@ StatusOr<LoraConfig> Parse(const std::string& members) {
   return ParseLoraConfig(*json);
 }
 
-StatusOr<LoraSpec> Resolve(const std::string& members, const std::string& targets = "q_proj",
-                           bool is_mixture = false) {
+StatusOr<LoraSpec> Resolve(const std::string& members, const std::string& targets = ".*q_proj",
+                           std::optional<ExpertsNaming> experts = std::nullopt) {
   ModelSpec base;
   base.num_layers = 2;
   base.hidden_size = 64;
   base.vocab_size = 100;
-  if (is_mixture) base.experts = ExpertsSpec{.count = 4, .per_token = 2};
+  if (experts) base.experts = ExpertsSpec{.count = 4, .per_token = 2};
   ASSIGN_OR_RETURN(const LoraConfig config,
-                   Parse(StrCat(R"("target_modules":[")", targets, "\"],", members)));
-  return ResolveLora(config, base);
+                   Parse(StrCat(R"("target_modules":")", targets, "\",", members)));
+  return ResolveLora(config, base, {"model", "lm_head", experts.value_or(ExpertsNaming::kModules)});
 }
 
 std::string TokensField(const std::vector<int64_t>& tokens) {
@@ -57,9 +57,19 @@ TEST(ActivatedLora, RefusesWhatAreNoTokens) {
   std::vector<int64_t> tokens(kMaxInvocationTokens, 1);
   EXPECT_TRUE(Parse(TokensField(tokens)).ok());
   tokens.push_back(1);
-  EXPECT_THAT(Message(Parse(TokensField(tokens)).status()), HasSubstr("at most 64 tokens"));
+  EXPECT_THAT(Message(Parse(TokensField(tokens)).status()), HasSubstr("at most 256 tokens"));
   EXPECT_THAT(Message(Resolve(TokensField({1, 100})).status()),
               HasSubstr("has token 100, and the base model's vocabulary 100 tokens"));
+}
+
+// As before PEFT had it: applied to all tokens, it would be another adapter.
+TEST(ActivatedLora, RefusesAnInvocationAsText) {
+  const std::string text =
+      R"("target_modules":["q_proj"],"invocation_string":"<|start|>judge<|end|>")";
+  const auto config = Parse(text);
+  EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(Message(config.status()), HasSubstr("\"invocation_string\" is \"<|start|>judge"));
+  EXPECT_TRUE(Parse(text + "," + TokensField({5})).ok()) << "the tokens say it";
 }
 
 TEST(ActivatedLora, RefusesWhatCannotBeActivatedWithinASequence) {
@@ -71,12 +81,16 @@ TEST(ActivatedLora, RefusesWhatCannotBeActivatedWithinASequence) {
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented) << field;
     EXPECT_THAT(Message(config.status()), HasSubstr(StrCat("together with \"", field, "\"")));
   }
-  EXPECT_TRUE(Resolve(TokensField({1}), "lm_head").ok());
-  EXPECT_THAT(Message(Resolve(TokensField({1}), "embed_tokens").status()),
+  EXPECT_TRUE(Resolve(TokensField({1}), "lm_head|.*q_proj").ok());
+  EXPECT_THAT(Message(Resolve(TokensField({1}), ".*embed_tokens").status()),
               HasSubstr("names the embedding"));
-  EXPECT_TRUE(Resolve(TokensField({1}), "q_proj", true).ok());
-  for (const char* target : {"up_proj", "gate"}) {
-    EXPECT_THAT(Message(Resolve(TokensField({1}), target, true).status()),
+  for (const ExpertsNaming experts : {ExpertsNaming::kModules, ExpertsNaming::kParameters}) {
+    EXPECT_TRUE(Resolve(TokensField({1}), ".*q_proj", experts).ok());
+  }
+  EXPECT_TRUE(Resolve(TokensField({1}), "all-linear", ExpertsNaming::kParameters).ok())
+      << "of which experts are no modules";
+  for (const char* target : {".*up_proj", R"(.*\\.gate)", "all-linear"}) {
+    EXPECT_THAT(Message(Resolve(TokensField({1}), target, ExpertsNaming::kModules).status()),
                 HasSubstr("names experts or their router"));
   }
 }

@@ -151,7 +151,13 @@ Status ReadLayers(const Json& config, LoraConfig* result) {
 // Whether they are of the base model's vocabulary, ResolveLora says.
 Status ReadInvocation(const Json& config, LoraConfig* result) {
   constexpr std::string_view kField = "alora_invocation_tokens";
-  if (internal::IsOff(config, kField)) return OkStatus();
+  if (internal::IsOff(config, kField)) {
+    if (internal::IsOff(config, "invocation_string")) return OkStatus();
+    // Of IBM's own program, before PEFT had it.
+    return UnsupportedField(config, "invocation_string",
+                            "\"alora_invocation_tokens\", as PEFT has it: the ids of the tokens "
+                            "of that string without the first, from which such adapters apply");
+  }
   const Json::Array* tokens = FindField(config, kField)->AsArray();
   if (tokens == nullptr || tokens->size() > kMaxInvocationTokens) {
     return BadField(config, kField, StrCat("a list of at most ", kMaxInvocationTokens, " tokens"));

@@ -17,9 +17,9 @@
 namespace aril {
 
 inline constexpr int64_t kMaxLoraRank = 512;
-// Of "alora_invocation_tokens". Those published have less than ten, and long prompts are searched
-// for them.
-inline constexpr size_t kMaxInvocationTokens = 64;
+// Of "alora_invocation_tokens", which long prompts are searched for. Of those published some are
+// sentences of 80 tokens.
+inline constexpr size_t kMaxInvocationTokens = 256;
 
 struct LoraConfig {
   // The value of a "rank_pattern" or "alpha_pattern", by a regular expression over modules' names;

@@ -323,9 +323,10 @@ int64_t LoraSpec::MaxRank() const {
 
 std::optional<int64_t> LoraSpec::FirstToken(std::span<const int32_t> prompt) const {
   if (invocation_tokens.empty()) return 0;
-  const auto found = std::ranges::find_end(prompt, invocation_tokens);
-  if (found.empty()) return std::nullopt;
-  return found.begin() - prompt.begin();
+  const auto found = std::find_end(prompt.begin(), prompt.end(), invocation_tokens.begin(),
+                                   invocation_tokens.end());
+  if (found == prompt.end()) return std::nullopt;
+  return found - prompt.begin();
 }
 
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,

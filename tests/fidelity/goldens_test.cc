@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "adapters/adapter.h"
 #include "base/file.h"
@@ -16,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "spec/base_checkpoint.h"
+#include "spec/lora_spec.h"
 #include "support/engine_fixture.h"
 #include "tensor/safetensors.h"
 
@@ -32,7 +34,8 @@ struct Case {
   std::vector<int32_t> greedy;
   double max_tolerance;
   double rms_tolerance;
-  bool is_invoked;  // or its adapter is an activated LoRA, and the prompt does not invoke it
+  // Of an activated LoRA: none if the prompt does not invoke it.
+  std::optional<int64_t> first_token;
 };
 
 double Number(const Json& object, const std::string& key) {
@@ -62,6 +65,12 @@ std::vector<std::pair<std::string, float>> ReadMix(const Json& json) {
   return mix;
 }
 
+std::optional<int64_t> FirstToken(const Json& c) {
+  const Json* const token = c.Find("first_token");
+  if (token == nullptr) return 0;
+  return token->is_null() ? std::nullopt : std::optional(*token->AsInt());
+}
+
 std::vector<Case> ReadCases(const std::string& dir, const std::string& dtype) {
   const auto text = ReadFile(dir + "/cases.json", 16 << 20);
   EXPECT_TRUE(text.ok()) << text.status();
@@ -69,15 +78,14 @@ std::vector<Case> ReadCases(const std::string& dir, const std::string& dtype) {
   EXPECT_TRUE(json.ok()) << json.status();
   std::vector<Case> cases;
   for (const Json& c : *json->AsArray()) {
-    cases.push_back(
-        {.mix = ReadMix(c),
-         .prompt = Ints<int32_t>(*c.Find("prompt")),
-         .logits_key = *c.Find("logits_key")->AsString(),
-         .positions = Ints<int64_t>(*c.Find("positions")),
-         .greedy = Ints<int32_t>(*c.Find("greedy")),
-         .max_tolerance = Number(c, "tolerance_" + dtype),
-         .rms_tolerance = Number(c, "rms_tolerance_" + dtype),
-         .is_invoked = c.Find("first_token") == nullptr || !c.Find("first_token")->is_null()});
+    cases.push_back({.mix = ReadMix(c),
+                     .prompt = Ints<int32_t>(*c.Find("prompt")),
+                     .logits_key = *c.Find("logits_key")->AsString(),
+                     .positions = Ints<int64_t>(*c.Find("positions")),
+                     .greedy = Ints<int32_t>(*c.Find("greedy")),
+                     .max_tolerance = Number(c, "tolerance_" + dtype),
+                     .rms_tolerance = Number(c, "rms_tolerance_" + dtype),
+                     .first_token = FirstToken(c)});
   }
   return cases;
 }
@@ -116,12 +124,23 @@ class Goldens : public ::testing::TestWithParam<Parameters> {
   std::vector<Case> Cases(const std::string& dtype) {
     std::vector<Case> cases = ReadCases(Dir(), dtype);
     std::erase_if(cases, [this](const Case& c) {
-      if (c.is_invoked) return false;
+      const auto invocations = ReadInvocations(AdapterDirs(c));
+      const LoraSpec spec{.invocation_tokens =
+                              invocations.size() == 1 ? invocations[0] : std::vector<int32_t>()};
+      EXPECT_EQ(spec.FirstToken(c.prompt), c.first_token) << c.logits_key;
+      if (c.first_token) return false;
       const auto accepted = runner_->engine().Accept(GreedyRequest(0, c.prompt, 1, Mix(c)));
       EXPECT_THAT(Message(accepted.status()), testing::HasSubstr("does not invoke an adapter"));
       return true;
     });
     return cases;
+  }
+
+  std::vector<std::string> AdapterDirs(const Case& c) const {
+    std::vector<std::string> dirs;
+    for (const auto& [adapter, weight] : c.mix)
+      dirs.push_back(StrCat(Dir(), "/adapters/", adapter));
+    return dirs;
   }
 
   AdapterMix Mix(const Case& c) const {

@@ -1,6 +1,7 @@
 #include "support/engine_fixture.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "spec/lora_config.h"
@@ -47,8 +48,11 @@ Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs) {
 void Invoke(const Invocations& invocations, std::mt19937_64& random,
             wire::SequenceRequest& request) {
   std::vector<int32_t>& prompt = request.prompt;
+  bool is_invoked = false;
   for (const AdapterUse& use : request.adapters) {
     const std::vector<int32_t>& tokens = invocations[static_cast<size_t>(use.id.value())];
+    if (tokens.empty()) continue;
+    ASSERT_FALSE(std::exchange(is_invoked, true));
     prompt.resize(std::max(prompt.size(), tokens.size()));
     const auto first = static_cast<std::ptrdiff_t>(random() % (prompt.size() - tokens.size() + 1));
     std::ranges::copy(tokens, prompt.begin() + first);

@@ -26,7 +26,8 @@ AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters);
 // Of each adapter, what a prompt must have to invoke it; empty for those that apply to all tokens.
 using Invocations = std::vector<std::vector<int32_t>>;
 Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs);
-// Writes them over a part of the prompt, those of the adapters that the request uses.
+// Writes it over a part of the prompt if the request uses an adapter that needs it, of which it may
+// use one.
 void Invoke(const Invocations& invocations, std::mt19937_64& random,
             wire::SequenceRequest& request);
 

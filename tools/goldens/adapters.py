@@ -27,11 +27,6 @@ class Adapter:
     rslora: bool = False
     # More of LoraConfig: rank_pattern, exclude_modules, use_dora, modules_to_save, …
     more: dict = dataclasses.field(default_factory=dict)
-
-    @property
-    def invocation(self):
-        """The tokens that it applies from; empty if it applies to all."""
-        return self.more.get("alora_invocation_tokens", [])
     # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
     # by default where it finds them among the targets.
     save_embedding_layers: bool = False
