@@ -367,8 +367,7 @@ Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values v
   if (!spec_.invocation_tokens.empty() && (embedding_table_ || lm_head_table_)) {
     return Unimplemented(
         "\"alora_invocation_tokens\" together with an embedding or an lm_head of the adapter's "
-        "own, "
-        "which would apply to all tokens, is not supported");
+        "own, which would apply to all tokens, is not supported");
   }
   // Their lengths would be those of the adapter's own matrix.
   if (spec_.use_dora && lm_head_ && lm_head_table_) {
