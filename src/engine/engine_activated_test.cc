@@ -162,6 +162,31 @@ TEST_F(EngineActivated, LeavesThePagesBeforeItToTheBaseModel) {
   ExpectSame(stream, Alone(judged));
 }
 
+// Of a text that takes several steps. Who joins the one in which it ends, finds what was computed
+// before that one.
+TEST_F(EngineActivated, ThoseThatAskAtOnceComputeATextOnce) {
+  constexpr int64_t kRows = 16;
+  TestEngineOptions options = WithActivated();
+  options.engine.max_num_batched_tokens = kRows;
+  TestEngine engine(options);
+  const std::vector<int32_t> prompt = InvokedAt(Tokens(60), 50);
+  std::vector<wire::SequenceRequest> requests;
+  for (const AdapterId id : {kFirst, kSecond, kFirst, kSecond}) {
+    requests.push_back(Request(prompt, {{id}}, 1));
+    Add(*engine, requests.back());
+  }
+  Streams streams;
+  int64_t num_rows = 0;
+  while (engine->HasWork()) {
+    streams.Take(engine->Step());
+    num_rows += engine->Stats().num_rows;
+  }
+  EXPECT_LE(num_rows, 60 + 3 * kRows);
+  for (const auto& request : requests) {
+    ExpectSame(streams[request.sequence.value()], Alone(request));
+  }
+}
+
 // Embeddings, too, of a text that invokes the adapter.
 TEST_F(EngineActivated, EmbedsBehindItsInvocation) {
   const auto embedding = [&](const std::vector<int32_t>& text, const AdapterMix& adapters) {
