@@ -15,13 +15,13 @@ import pathlib
 import random
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
+import bench_model
 import client
 
 RANK = 16
@@ -35,15 +35,10 @@ ORDERS = ["one after the other", "all at once"]
 def make_model(arguments) -> list:
     """The flags of a server of a model and its adapters, each in both kinds, with random weights."""
     model, adapters = arguments.work / "model", arguments.work / "adapters"
-    def run(*command):
-        subprocess.run([arguments.aril, "synth", *map(str, command)], check=True,
-                       stdout=subprocess.DEVNULL)
     if not adapters.is_dir():
-        run("model", "--shape", arguments.shape, "--tokenizer", ROOT / "models/demo/base", "--seed",
-            1, "--dtype", "bf16", "--out", model)
         plain = arguments.work / "plain"
-        run("adapters", "--model", model, "--count", arguments.adapters, "--ranks", RANK,
-            "--targets", "all-linear", "--seed", 1, "--out", plain)
+        bench_model.synthesize(arguments.aril, arguments.shape, model, plain, arguments.adapters,
+                               RANK)
         for i, folder in enumerate(sorted(plain.iterdir())):
             for kind in KINDS:
                 copy = adapters / name_of(kind, i)

@@ -14,13 +14,13 @@ import json
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
+import bench_model
 import client
 
 ADAPTERS = 16
@@ -30,14 +30,8 @@ RANK = 16
 def make_model(arguments) -> list:
     """The flags of a server of a model and its adapters, with random weights."""
     model, adapters = arguments.work / "model", arguments.work / "adapters"
-    def run(*command):
-        subprocess.run([arguments.aril, "synth", *map(str, command)], check=True,
-                       stdout=subprocess.DEVNULL)
     if not adapters.is_dir():
-        run("model", "--shape", arguments.shape, "--tokenizer", ROOT / "models/demo/base", "--seed",
-            1, "--dtype", "bf16", "--out", model)
-        run("adapters", "--model", model, "--count", ADAPTERS, "--ranks", RANK, "--targets",
-            "all-linear", "--seed", 1, "--out", adapters)
+        bench_model.synthesize(arguments.aril, arguments.shape, model, adapters, ADAPTERS, RANK)
     return ["--model", model, "--adapters", adapters, "--served-model-name", "base"]
 
 
