@@ -51,6 +51,7 @@ TEST_F(RemoteAdaptersApiTest, RequestsWaitForItsFirstGeneration) {
 TEST_F(RemoteAdaptersApiTest, RequestsDoNotWaitForever) {
   StartWithTimers();
   ASSERT_EQ(Put("sql", R"("source":"https://a/sql")").status, 202);
+  fake_.WaitUntilFetching("https://a/sql");
   auto answer = AskLater("sql");
   FireTimer(0);
   const HttpResponse late = answer.get();
