@@ -72,7 +72,8 @@ StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
                                           .source = source,
                                           .rank = adapter.spec().MaxRank(),
                                           .bytes = adapter.file_bytes(),
-                                          .pool_bytes = PoolBytes(adapter, options_.spec)};
+                                          .pool_bytes = PoolBytes(adapter, options_.spec),
+                                          .invocation_tokens = adapter.spec().invocation_tokens};
   ASSIGN_OR_RETURN(const std::optional<ChatTemplateText> text,
                    ChatTemplate::Read(dir, options_.special_tokens));
   if (text.has_value()) {
@@ -112,7 +113,8 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
   Held& held = held_[adapter];
   if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
   if (own) options_.templates->Set(adapter, *std::move(own));
-  held = {made, generation.digest, generation.source, generation.pool_bytes};
+  held = {made, generation.digest, generation.source, generation.pool_bytes,
+          generation.invocation_tokens};
   return made;
 }
 
@@ -137,7 +139,8 @@ std::optional<cluster::SharedAdapterUse> ClusterAdapters::Find(AdapterId adapter
   // the last one is nobody knows.
   if (sources.empty()) sources.emplace_back();
   if (std::ranges::find(sources, held.source) == sources.end()) sources.push_back(held.source);
-  return cluster::SharedAdapterUse{{adapter, held.digest, std::move(sources)}, held.pool_bytes};
+  return cluster::SharedAdapterUse{
+      {adapter, held.digest, std::move(sources)}, held.pool_bytes, held.invocation_tokens};
 }
 
 StatusOr<cluster::SharedGeneration> ClusterAdapters::DescribeFolder(

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "apps/adapter_roots.h"
 #include "apps/incoming_adapters.h"
@@ -74,6 +75,7 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
     std::string digest;
     std::string source;  // as it was registered when it was made known
     int64_t pool_bytes = 0;
+    std::vector<int32_t> invocation_tokens;
   };
   mutable std::mutex mutex_;
   std::unordered_map<AdapterId, Held> held_;

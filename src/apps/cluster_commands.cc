@@ -90,6 +90,9 @@ void AddSchedulerCommand(CLI::App& app) {
           "Tokens that a runner may have to compute before their sequences' first ones; beyond it, "
           "requests go to others, idle ones included, or wait")
       ->check(CLI::NonNegativeNumber);
+  AddOnOffSwitch(*command, "--prefix-affinity", options->scheduler.prefers_prefixes,
+                 "Send a request to the runner that has computed most of its prompt, if there is "
+                 "room");
   command->callback([options] { ExitUnlessOk("scheduler", RunScheduler(*options, RealClock())); });
 }
 

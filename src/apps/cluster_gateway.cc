@@ -48,10 +48,13 @@ class ClusterPort final : public wire::SequencePort {
   cluster::GatewayNode& node_;
 };
 
-// What the runners verify completely is described from its header here.
+using InvocationTokens = std::vector<std::vector<int32_t>>;
+
+// What the runners verify completely is described from its header here. `invocation_tokens`: by the
+// adapters' indices.
 StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
     const std::vector<NamedAdapter>& adapters, const cluster::Deployment& deployment,
-    const ModelSpec& spec, int64_t max_rank) {
+    const ModelSpec& spec, int64_t max_rank, InvocationTokens* invocation_tokens) {
   std::vector<std::shared_ptr<const Generation>> generations;
   std::vector<AdapterFailure> failures;
   for (size_t i = 0; i < adapters.size(); ++i) {
@@ -66,6 +69,7 @@ StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
                                 .digest = deployment.adapters[i].digest,
                                 .rank = adapter->spec().MaxRank(),
                                 .bytes = adapter->file_bytes()}));
+    invocation_tokens->push_back(adapter->spec().invocation_tokens);
   }
   if (!failures.empty()) return DescribeFailures(failures, adapters);
   return generations;
@@ -75,13 +79,15 @@ StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
 StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                                              const std::vector<NamedAdapter>& adapters,
                                              const cluster::Deployment& deployment,
-                                             SharedCatalog* shared, const Clock& clock) {
+                                             SharedCatalog* shared, const Clock& clock,
+                                             InvocationTokens* invocation_tokens) {
   const std::string& model_dir = options.text.model_dir;
   ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(model_dir));
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(model_dir));
   ASSIGN_OR_RETURN(const auto generations,
-                   DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank));
+                   DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank,
+                                    invocation_tokens));
   for (size_t i = 0; i < adapters.size(); ++i) {
     if (auto own = ReadAdapterTemplate(adapters[i].dir, special_tokens)) {
       model.adapter_chat_dialects->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
@@ -136,8 +142,9 @@ Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
     ASSIGN_OR_RETURN(shared, SharedCatalog::Open(options, hello.deployment.base_digest, clock));
   }
   Front front(std::move(server), serve, clock, Front::Place::kCluster);
-  ASSIGN_OR_RETURN(auto model,
-                   DescribeModel(serve, adapters, hello.deployment, shared.get(), clock));
+  InvocationTokens invocation_tokens;
+  ASSIGN_OR_RETURN(auto model, DescribeModel(serve, adapters, hello.deployment, shared.get(), clock,
+                                             &invocation_tokens));
 
   cluster::NodeLoop loop(clock);
   ASSIGN_OR_RETURN(const auto links,
@@ -145,7 +152,8 @@ Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
   LogInfo(StrCat("Gateway ", hello.id, " of ", options.cluster.schedulers.size(), " schedulers"));
   cluster::GatewayNodeOptions node_options = {.hello = std::move(hello),
                                               .schedulers = options.cluster.schedulers,
-                                              .max_model_len = model.max_model_len};
+                                              .max_model_len = model.max_model_len,
+                                              .invocation_tokens = std::move(invocation_tokens)};
   if (shared != nullptr) {
     node_options.find_shared = [&shared](AdapterId id, const std::string& tenant) {
       return shared->adapters().Find(id, tenant);

@@ -124,6 +124,8 @@ gateway::SchedulerCounts CountsOf(const cluster::SchedulerNode& node) {
   counts.migrations = reign->stats().migrations;
   counts.refusals = reign->stats().refusals;
   counts.aborts = reign->stats().aborts;
+  counts.prefix_placements = reign->stats().prefix_placements;
+  counts.prefix_tokens = reign->stats().prefix_tokens;
   return counts;
 }
 

@@ -51,6 +51,7 @@ void Write(const wire::Submission& submission, TimePoint now, v1::Frame* frame) 
   out.set_failed_on(submission.failed_on.value());
   out.set_numeric_class(WireText(submission.numeric_class));
   out.set_is_sibling(submission.is_sibling);
+  out.mutable_prefix()->Assign(submission.prefix.begin(), submission.prefix.end());
 }
 
 Frame Read(const v1::Submission& in, FieldReader& reader) {
@@ -69,6 +70,9 @@ Frame Read(const v1::Submission& in, FieldReader& reader) {
   out.failed_on = reader.Runner(in.failed_on(), -1);
   out.numeric_class = reader.Text("numeric_class", in.numeric_class(), kMaxName);
   out.is_sibling = in.is_sibling();
+  if (reader.Count("prefix", in.prefix_size(), wire::kMaxPrefixMarks)) {
+    out.prefix.assign(in.prefix().begin(), in.prefix().end());
+  }
   return out;
 }
 

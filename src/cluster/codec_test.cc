@@ -61,6 +61,7 @@ TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
   EXPECT_EQ(submission.arrival, kThere - milliseconds(1500));
   EXPECT_EQ(submission.failed_on, sent.failed_on);
   EXPECT_EQ(submission.is_sibling, sent.is_sibling);
+  EXPECT_EQ(submission.prefix, sent.prefix);
   EXPECT_EQ(submission.numeric_class, sent.numeric_class);
   EXPECT_EQ(RoundTrip(wire::Submission{.sequence = SequenceId(1), .gateway = GatewayId(0)}).adapter,
             kBaseModel);

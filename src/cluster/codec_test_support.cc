@@ -48,7 +48,8 @@ wire::Submission SomeSubmission() {
           .arrival = kNow - milliseconds(1500),
           .failed_on = RunnerId(8),
           .is_sibling = true,
-          .numeric_class = "x"};
+          .numeric_class = "x",
+          .prefix = {1, 0xFEDCBA9876543210}};
 }
 
 delivery::StartAttempt SomeStart() {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/retry_after.h"
 #include "base/strings.h"
+#include "spec/lora_spec.h"
 
 namespace aril::cluster {
 namespace {
@@ -43,8 +44,8 @@ void GatewayNode::Submit(wire::SequenceRequest request, TimePoint now) {
   request.sequence = id;
   in_cluster_[local] = id;
   in_process_[id] = local;
-  const int64_t pages = PagesFor(request);
-  auto effects = end_.Open(std::move(request), {.adapter_pages = pages, .priority = 0}, now);
+  delivery::SequenceCosts costs = CostsOf(request);
+  auto effects = end_.Open(std::move(request), std::move(costs), now);
   if (effects.ok()) {
     Perform(*effects);
   } else {
@@ -67,19 +68,30 @@ void GatewayNode::Cancel(SequenceId sequence) {
   Perform(end_.Cancel(id));
 }
 
-// What adapters take is known once a runner has said so. Before, nothing can be placed anyway.
-int64_t GatewayNode::PagesFor(const wire::SequenceRequest& request) const {
+// What adapters take is known once a runner has said so. Before, nothing can be placed anyway. A
+// prompt that does not invoke what it should is refused by whatever runner it comes to.
+delivery::SequenceCosts GatewayNode::CostsOf(const wire::SequenceRequest& request) const {
   int64_t pages = 0;
+  std::vector<AdapterFrom> adapters;
   for (const AdapterUse& use : request.adapters) {
     const auto index = static_cast<size_t>(use.id.value());
-    if (index < adapter_pages_.size()) pages += adapter_pages_[index];
-    if (use.id < delivery::kFirstSharedAdapter || !options_.find_shared || page_bytes_ == 0)
-      continue;
-    if (const auto shared = options_.find_shared(use.id, request.tenant)) {
-      pages += CeilDiv(shared->pool_bytes, page_bytes_);
+    std::vector<int32_t> invocation_tokens;
+    if (use.id >= delivery::kFirstSharedAdapter && options_.find_shared) {
+      if (auto shared = options_.find_shared(use.id, request.tenant)) {
+        if (page_bytes_ > 0) pages += CeilDiv(shared->pool_bytes, page_bytes_);
+        invocation_tokens = std::move(shared->invocation_tokens);
+      }
+    } else {
+      if (index < adapter_pages_.size()) pages += adapter_pages_[index];
+      if (index < options_.invocation_tokens.size()) {
+        invocation_tokens = options_.invocation_tokens[index];
+      }
     }
+    adapters.push_back(
+        {.use = use, .first_token = FindInvocation(invocation_tokens, request.prompt).value_or(0)});
   }
-  return pages;
+  return {.adapter_pages = pages,
+          .prefix = wire::MarkPrefixes(request.tenant, adapters, request.prompt)};
 }
 
 // Of an adapter that nobody knows any more nothing is said, and the runner says so.

@@ -27,6 +27,7 @@ namespace aril::cluster {
 struct SharedAdapterUse {
   delivery::SharedAdapter shared;
   int64_t pool_bytes = 0;  // of its weights in a runner's pool
+  std::vector<int32_t> invocation_tokens;
 };
 
 struct GatewayNodeOptions {
@@ -35,6 +36,9 @@ struct GatewayNodeOptions {
   // What clients are promised; runners that hold less are refused.
   int64_t max_model_len = 0;
   delivery::GatewayEndOptions end;  // `gateway` is filled in
+  // Of the deployment's adapters, by index: LoraSpec::invocation_tokens. Those that it ends before
+  // have none.
+  std::vector<std::vector<int32_t>> invocation_tokens;
   // What runners must be told of adapters from delivery::kFirstSharedAdapter on, while sequences
   // of a tenant use them; nullopt: nothing is known of it. The node's thread. May be empty.
   std::function<std::optional<SharedAdapterUse>(AdapterId, const std::string& tenant)> find_shared =
@@ -114,7 +118,7 @@ class GatewayNode final : public Node {
   void Deliver(wire::TokenEvent event);
   // Hands what has been delivered to the sink.
   void Flush(bool counts);
-  int64_t PagesFor(const wire::SequenceRequest& request) const;
+  delivery::SequenceCosts CostsOf(const wire::SequenceRequest& request) const;
   Hello OwnHello() const;
 
   const GatewayNodeOptions options_;

@@ -77,6 +77,41 @@ TEST_F(NodesTest, WhatHasBegunGoesOnWithTheSameArithmetic) {
   EXPECT_EQ(gateway.client.streams[0].tokens, Expected({0, 5}, 20));
 }
 
+TEST_F(NodesTest, APromptGoesWhereItsBeginningWasComputed) {
+  StartScheduler("scheduler:1");
+  for (int i = 0; i < 2; ++i) {
+    Hello hello = HelloOf(Role::kRunner);
+    hello.runner.max_running = 1;
+    StartRunner(hello).shared.there[StrCat("digest ", kInvoked)] = AdapterId(1);
+  }
+  Gateway& one = StartGateway();
+  Gateway& other = StartGateway();
+  network_.Run(seconds(1));
+  const std::vector<int32_t> text(100, 5);
+  Submit(one, 0, 3, {1, 2});
+  EXPECT_EQ(&Busy(), runners_[1].get()) << "of runners that are alike the last is taken";
+  Submit(one, 1, 2, text, {});
+  EXPECT_THAT(runners_[0]->engine.sequences, SizeIs(1)) << "the seat that is left";
+  StepToEnd(5);
+  // What each would be placed on the last runner for, else.
+  int64_t id = 2;
+  const auto where = [&](Gateway& gateway, const std::vector<int32_t>& more, AdapterMix adapters,
+                         const std::string& tenant = "default") {
+    std::vector<int32_t> prompt = text;
+    prompt.insert(prompt.end(), more.begin(), more.end());
+    Submit(gateway, id++, 1, std::move(prompt), std::move(adapters), tenant);
+    const Runner* const runner = &Busy();
+    StepToEnd(3);
+    return runner == runners_[0].get() ? 0 : 1;
+  };
+  EXPECT_EQ(where(one, {6}, {}), 0);
+  EXPECT_EQ(where(other, {7}, {}), 0) << "whichever gateway it comes through";
+  EXPECT_EQ(where(other, {7}, {}, "acme"), 1) << "caches are a tenant's";
+  EXPECT_EQ(where(one, {8}, MixOf(AdapterId(0))), 1) << "and an adapter's";
+  EXPECT_EQ(where(one, kInvocation, MixOf(kInvoked)), 0) << "but before where it is invoked";
+  EXPECT_EQ(where(one, {}, MixOf(kInvoked)), 1) << "it is not: the runner will say so";
+}
+
 TEST_F(NodesTest, ACancelledSequenceIsReleased) {
   StartScheduler("scheduler:1");
   StartRunner();

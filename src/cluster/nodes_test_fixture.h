@@ -181,8 +181,12 @@ class NodesTest : public ::testing::Test {
   // a source of its own.
   static std::optional<SharedAdapterUse> FindShared(AdapterId id, const std::string& tenant) {
     if (id == kUnknown) return std::nullopt;
-    return SharedAdapterUse{{id, StrCat("digest ", id), {StrCat(tenant, "'s")}}, 100};
+    return SharedAdapterUse{{id, StrCat("digest ", id), {StrCat(tenant, "'s")}},
+                            100,
+                            id == kInvoked ? kInvocation : std::vector<int32_t>()};
   }
+  static constexpr AdapterId kInvoked{delivery::kFirstSharedAdapter.value() + 2000};
+  static inline const std::vector<int32_t> kInvocation = {77, 78};
   static constexpr AdapterId kUnknown{delivery::kFirstSharedAdapter.value() + 1000};
 
   Gateway& StartGateway(Hello hello) {

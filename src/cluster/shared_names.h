@@ -36,10 +36,11 @@ namespace aril::cluster {
 // One version of an adapter, as every process of the cluster must know it.
 struct SharedGeneration {
   std::string digest;
-  std::string source;       // where who has registered it last got it from
-  int64_t rank = 0;         // the largest of a module
-  int64_t bytes = 0;        // of its weights' file
-  int64_t pool_bytes = 0;   // of its weights in a runner's pool
+  std::string source;                           // where who has registered it last got it from
+  int64_t rank = 0;                             // the largest of a module
+  int64_t bytes = 0;                            // of its weights' file
+  int64_t pool_bytes = 0;                       // of its weights in a runner's pool
+  std::vector<int32_t> invocation_tokens = {};  // LoraSpec's
   Json chat_template = {};  // how its folder says that chats are written, or null
 };
 

@@ -256,11 +256,18 @@ TEST(SharedRecords, AreReadAsTheyWereWritten) {
                                        .rank = 8,
                                        .bytes = 9,
                                        .pool_bytes = 10,
+                                       .invocation_tokens = {7, 8},
                                        .chat_template = Json::Object{{"main", "{{ x }}"}}};
   const auto again = ReadGeneration(ToText(generation));
   ASSERT_TRUE(again.ok()) << Message(again.status());
   EXPECT_EQ(ToText(*again), ToText(generation));
+  EXPECT_EQ(again->invocation_tokens, generation.invocation_tokens);
   EXPECT_FALSE(ReadGeneration("{}").ok());
+  for (const char* tokens : {R"("7")", "[-1]", "[4294967296]", R"(["a"])"}) {
+    const auto bad = ReadGeneration(StrCat(R"({"generation":")", Digest(3),
+                                           R"(","source":"x","invocation_tokens":)", tokens, "}"));
+    EXPECT_THAT(Message(bad.status()), HasSubstr("invocation_tokens ")) << tokens;
+  }
 }
 
 // Three gateways that change and forget at random, and lose answers, agree in the end; and whatever

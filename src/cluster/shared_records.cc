@@ -1,6 +1,7 @@
 #include "cluster/shared_records.h"
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "catalog/catalog.h"
 #include "catalog/generation_store.h"
 #include "catalog/split.h"
+#include "spec/lora_config.h"
 
 namespace aril::cluster {
 namespace {
@@ -130,11 +132,14 @@ std::string ToText(const RegisteredAdapter& row) {
 }
 
 std::string ToText(const SharedGeneration& generation) {
+  Json::Array invocation_tokens;
+  for (const int32_t token : generation.invocation_tokens) invocation_tokens.push_back(token);
   return Json(Json::Object{{"generation", generation.digest},
                            {"source", generation.source},
                            {"rank", generation.rank},
                            {"bytes", generation.bytes},
                            {"pool_bytes", generation.pool_bytes},
+                           {"invocation_tokens", std::move(invocation_tokens)},
                            {"chat_template", generation.chat_template}})
       .Dump();
 }
@@ -167,6 +172,14 @@ StatusOr<SharedGeneration> ReadGeneration(const std::string& text) {
                                  .bytes = reader.Int("bytes"),
                                  .pool_bytes = reader.Int("pool_bytes")};
   if (generation.source.empty()) reader.Fail("source", "is missing");
+  for (const Json& token : reader.Array("invocation_tokens", kMaxInvocationTokens)) {
+    const int64_t* id = token.AsInt();
+    if (id == nullptr || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
+      reader.Fail("invocation_tokens", "has what is no token");
+      break;
+    }
+    generation.invocation_tokens.push_back(static_cast<int32_t>(*id));
+  }
   if (const Json* chat_template = json.Find("chat_template")) {
     generation.chat_template = *chat_template;
   }

@@ -8,7 +8,7 @@
 
 namespace aril::delivery {
 
-StatusOr<Effects> GatewayEnd::Open(wire::SequenceRequest request, const SequenceCosts& costs,
+StatusOr<Effects> GatewayEnd::Open(wire::SequenceRequest request, SequenceCosts costs,
                                    TimePoint now) {
   if (live_.size() >= options_.max_live) {
     return ResourceExhausted(StrCat("the gateway has ", live_.size(),
@@ -20,7 +20,7 @@ StatusOr<Effects> GatewayEnd::Open(wire::SequenceRequest request, const Sequence
   CHECK(is_new);
   Live& live = it->second;
   live.request = std::move(request);
-  live.costs = costs;
+  live.costs = std::move(costs);
   Effects effects;
   Submit(live, now, effects);
   return effects;
@@ -60,7 +60,8 @@ wire::Submission GatewayEnd::SubmissionOf(const Live& live) const {
           .attempt = live.attempt,
           .arrival = live.request.arrival,
           .failed_on = live.failed_on,
-          .is_sibling = live.request.is_sibling};
+          .is_sibling = live.request.is_sibling,
+          .prefix = live.costs.prefix};
 }
 
 bool GatewayEnd::IsAbandoned(TimePoint now) const {

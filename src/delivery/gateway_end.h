@@ -66,6 +66,7 @@ using Effects = std::vector<Effect>;
 struct SequenceCosts {
   int64_t adapter_pages = 0;
   int32_t priority = 0;
+  std::vector<wire::PrefixMark> prefix;  // of the prompt
 };
 
 // Not thread-safe. `now` must not fall.
@@ -75,7 +76,7 @@ class GatewayEnd {
 
   // A new sequence: its id must be none that this gateway has live, its attempt 0.
   // ResourceExhausted when as many are live as may be.
-  StatusOr<Effects> Open(wire::SequenceRequest request, const SequenceCosts& costs, TimePoint now);
+  StatusOr<Effects> Open(wire::SequenceRequest request, SequenceCosts costs, TimePoint now);
   // Its client has gone. Unknown: no effect.
   Effects Cancel(SequenceId sequence);
 

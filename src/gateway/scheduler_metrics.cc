@@ -23,6 +23,12 @@ std::string SchedulerMetricsText(const SchedulerCounts& counts) {
       Counter("aril_scheduler_refusals_total", "Sequences refused", number(counts.refusals)),
       Counter("aril_scheduler_aborts_total", "Sequences that waited too long",
               number(counts.aborts)),
+      Counter("aril_scheduler_prefix_placements_total",
+              "Attempts placed where the prompt had probably been computed in part",
+              number(counts.prefix_placements)),
+      Counter("aril_scheduler_prefix_tokens_total",
+              "Tokens of their prompts that had probably been computed there",
+              number(counts.prefix_tokens)),
   });
 }
 

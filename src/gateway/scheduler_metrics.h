@@ -21,6 +21,8 @@ struct SchedulerCounts {
   int64_t migrations = 0;
   int64_t refusals = 0;
   int64_t aborts = 0;
+  int64_t prefix_placements = 0;
+  int64_t prefix_tokens = 0;
 };
 
 // In the Prometheus text format, version 0.0.4.

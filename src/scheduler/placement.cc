@@ -34,7 +34,29 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
     need.avoid = RunnerId();
     runner = index_.Find(need);
   }
-  return runner;
+  if (!runner) return std::nullopt;
+  return FindWithPrefix(record, std::move(need), *runner);
+}
+
+// Where most of the prompt has probably been computed; of several the largest working set, then the
+// one that was placed on last. What consolidation is to leave idle idles all the same: an idle
+// runner is preferred to another idle one at most.
+RunnerId Scheduler::FindWithPrefix(const Record& record, PlacementNeed need,
+                                   RunnerId otherwise) const {
+  if (need.prefers_smallest) return otherwise;
+  const bool consolidates = options_.flat_batch > 0;
+  if (consolidates && index_.Get(otherwise).num_sequences > 0) need.min_sequences = 1;
+  for (size_t i = record.prefix.size(); i-- > 0;) {
+    std::optional<std::pair<int64_t, RunnerId>> best;
+    for (const RunnerId id : prefixes_.HoldersOf(record.prefix[i])) {
+      if (!index_.HasRoom(id, need)) continue;
+      const RunnerLoad& load = index_.Get(id);
+      if (!need.numeric_class.empty() && load.info.numeric_class != need.numeric_class) continue;
+      if (!best || load.num_sequences >= best->first) best = {load.num_sequences, id};
+    }
+    if (best) return best->second;
+  }
+  return otherwise;
 }
 
 void Scheduler::PlaceWaiting() {
@@ -128,6 +150,8 @@ void Scheduler::Place(Record& record, RunnerId runner) {
     policies_.tenants->OnPrompt(record.tenant, record.num_tokens);
   }
   ++stats_.placements;
+  stats_.prefix_placements += record.cached_tokens > 0 ? 1 : 0;
+  stats_.prefix_tokens += record.cached_tokens;
   stats_.migrations += is_migration ? 1 : 0;
   actions_.emplace_back(
       wire::Placement{epoch_, record.sequence, record.gateway, record.attempt, runner});

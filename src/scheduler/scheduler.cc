@@ -15,6 +15,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Policies policies, Epoch e
       policies_(std::move(policies)),
       epoch_(epoch),
       index_(options.headroom_pages, options.max_backlog_tokens),
+      prefixes_(options.max_prefix_marks),
       queue_(*policies_.tenants),
       rates_(std::chrono::seconds(1)) {}
 
@@ -74,6 +75,7 @@ void Scheduler::Admit(const wire::Submission& submission) {
   record.arrival = submission.arrival;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;
+  record.prefix = submission.prefix;
   Enqueue(record);
 }
 
@@ -100,6 +102,7 @@ void Scheduler::Update(Record& record, const wire::Submission& submission) {
   record.max_tokens = submission.max_tokens;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;
+  record.prefix = submission.prefix;
   record.num_generated = 0;
   Enqueue(record);
 }
@@ -186,10 +189,7 @@ void Scheduler::On(const RunnerLost& event) {
     if (reservations_.at(sequence) == event.runner) Unreserve(sequence);
   }
   moving_.erase(event.runner);
-  if (!it->second.sequences.empty()) return;
-  index_.Remove(event.runner);
-  runners_.erase(it);
-  lost_.erase(event.runner);
+  if (it->second.sequences.empty()) Forget(event.runner);
 }
 
 void Scheduler::On(const RunnerLeaving& event) {
@@ -254,7 +254,7 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     record.has_started = true;
     if (record.tenant != kNoTenant) policies_.tenants->OnOutput(record.tenant, generated);
   }
-  SetBacklog(record, record.num_generated > 0 || is_loading ? 0 : record.num_tokens);
+  SetBacklog(record, record.num_generated > 0 || is_loading ? 0 : BacklogOf(record));
   const bool is_evicted = sequence.state == wire::RunnerSequenceState::kEvicted;
   if (is_evicted == record.is_queued) return;
   if (is_evicted) {
@@ -263,6 +263,11 @@ void Scheduler::OnReported(Runner& runner, const wire::RunnerSequence& sequence,
     Dequeue(record);
   }
   index_.Update(runner.id, [&](RunnerLoad& load) { load.num_evicted += is_evicted ? 1 : -1; });
+}
+
+// Also of one that is wholly in the cache a token is computed.
+int64_t Scheduler::BacklogOf(const Record& record) {
+  return std::max<int64_t>(1, record.num_tokens - record.cached_tokens);
 }
 
 void Scheduler::SetBacklog(Record& record, int64_t tokens) {
@@ -340,6 +345,9 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   record.runner = runner_id;
   record.promised_pages = promised_pages;
   record.is_reported = false;
+  record.cached_tokens = prefixes_.TokensOn(runner_id, record.prefix);
+  const int64_t pool_tokens = index_.Get(runner_id).info.pages_total * options_.page_tokens;
+  if (options_.prefers_prefixes) prefixes_.Add(runner_id, pool_tokens, record.prefix);
   ++tenant_loads_[record.tenant].num_sequences;
   ++num_placed_;
   index_.Update(runner_id, [&](RunnerLoad& load) {
@@ -347,7 +355,7 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
     load.promised_pages += promised_pages;
     if (record.adapter != kBaseModel) load.Use(record.adapter, record.adapter_pages);
   });
-  SetBacklog(record, record.num_generated == 0 ? record.num_tokens : 0);
+  SetBacklog(record, record.num_generated == 0 ? BacklogOf(record) : 0);
 }
 
 // Not any more in its runner's working set.
@@ -366,8 +374,12 @@ void Scheduler::Detach(Record& record) {
     if (record.is_queued) --load.num_evicted;
     if (record.adapter != kBaseModel) load.Unuse(record.adapter);
   });
-  if (!runner.is_lost || !runner.sequences.empty()) return;
+  if (runner.is_lost && runner.sequences.empty()) Forget(id);
+}
+
+void Scheduler::Forget(RunnerId id) {
   index_.Remove(id);
+  prefixes_.Forget(id);
   runners_.erase(id);
   lost_.erase(id);
 }

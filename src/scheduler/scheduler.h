@@ -2,12 +2,13 @@
 // actions). No clock, socket, thread or global state: the same code runs behind function calls,
 // gRPC and the simulator.
 //
-// The scheduler holds counts, never tokens, and nothing that it must not lose: a successor under a
-// higher epoch learns all of it from the runners' reports and the gateways' repeated submissions.
-// It commands nobody but gateways: a migration is a placement of a sequence that runs elsewhere,
-// and the gateway, which begins the new attempt with the tokens that it has accepted, releases the
-// old one. So decisions may rest on old news and be wrong, late, repeated or lost; then work is
-// wasted or delayed, never a token. See docs/decisions/015-who-places-a-sequence.md.
+// The scheduler holds counts and hashes, never tokens, and nothing that it must not lose: a
+// successor under a higher epoch learns all of it from the runners' reports and the gateways'
+// repeated submissions. It commands nobody but gateways: a migration is a placement of a sequence
+// that runs elsewhere, and the gateway, which begins the new attempt with the tokens that it has
+// accepted, releases the old one. So decisions may rest on old news and be wrong, late, repeated or
+// lost; then work is wasted or delayed, never a token. See
+// docs/decisions/015-who-places-a-sequence.md.
 
 #ifndef ARIL_SCHEDULER_SCHEDULER_H_
 #define ARIL_SCHEDULER_SCHEDULER_H_
@@ -27,6 +28,7 @@
 #include "scheduler/admission.h"
 #include "scheduler/events.h"
 #include "scheduler/policies.h"
+#include "scheduler/prefix_index.h"
 #include "scheduler/runner_index.h"
 #include "scheduler/step_curve.h"
 #include "scheduler/wait_queue.h"
@@ -61,6 +63,10 @@ struct SchedulerOptions {
   // long to come.
   Duration settle_time = std::chrono::seconds(5);
   size_t max_prefetches = 2;  // at a time
+  // Sequences go where most of their prompts has probably been computed, if there is room; and what
+  // is known for that, over all runners.
+  bool prefers_prefixes = true;
+  size_t max_prefix_marks = size_t{1} << 20;
   // What a lost runner ran is forgotten after this (should it come back, its report tells), and
   // what fits that one alone is refused.
   Duration forget_lost_after = std::chrono::seconds(30);
@@ -86,6 +92,9 @@ struct SchedulerStats {
   int64_t refusals = 0;
   int64_t aborts = 0;
   int64_t reservations = 0;
+  // Of the placements, those where some of the prompt had probably been computed; and how much.
+  int64_t prefix_placements = 0;
+  int64_t prefix_tokens = 0;
 };
 
 // Not thread-safe.
@@ -122,6 +131,7 @@ class Scheduler {
     int64_t adapter_pages = 0;
     int64_t promised_pages = 0;  // on `runner`, until a report shows it there
     int64_t backlog_tokens = 0;  // on `runner`, until a report shows a token
+    int64_t cached_tokens = 0;   // that `runner` probably had when it was placed there
     int64_t last_report = 0;
     TimePoint arrival;
     TimePoint placed_at;
@@ -130,6 +140,7 @@ class Scheduler {
     bool is_reported = false;  // by `runner`, in this attempt
     bool is_prefetched = false;
     std::string numeric_class;
+    std::vector<wire::PrefixMark> prefix;
   };
   // A runner's side of the records.
   struct Runner {
@@ -180,15 +191,20 @@ class Scheduler {
   void Attach(Record& record, RunnerId runner, int64_t promised_pages);
   void Detach(Record& record);
   void Drop(SequenceId sequence);
+  void Forget(RunnerId id);
   void ForgetLost();
   void Unreserve(SequenceId sequence);
   void SetAccepting(const Runner& runner);
 
   // Of an attached record, on its runner and of its tenant.
   void SetBacklog(Record& record, int64_t tokens);
+  // Of one without a token yet.
+  static int64_t BacklogOf(const Record& record);
   bool HasItsShare(const Record& record) const;
   PlacementNeed NeedOf(const Record& record) const;
   std::optional<RunnerId> FindRunner(const Record& record, const AdapterLimit& limit) const;
+  // Rather than on `otherwise`.
+  RunnerId FindWithPrefix(const Record& record, PlacementNeed need, RunnerId otherwise) const;
   void PlaceWaiting();
   void PlaceReserved();
   bool PlaceOne(const std::vector<SequenceId>& heads, const AdapterLimit& limit);
@@ -218,6 +234,7 @@ class Scheduler {
   Actions actions_;  // of the event at hand
 
   RunnerIndex index_;
+  PrefixIndex prefixes_;
   RunnerId last_prefetch_;  // for whom
   WaitQueue queue_;
   QueueRates rates_;

@@ -322,6 +322,11 @@ int64_t LoraSpec::MaxRank() const {
 }
 
 std::optional<int64_t> LoraSpec::FirstToken(std::span<const int32_t> prompt) const {
+  return FindInvocation(invocation_tokens, prompt);
+}
+
+std::optional<int64_t> FindInvocation(std::span<const int32_t> invocation_tokens,
+                                      std::span<const int32_t> prompt) {
   if (invocation_tokens.empty()) return 0;
   const auto found = std::find_end(prompt.begin(), prompt.end(), invocation_tokens.begin(),
                                    invocation_tokens.end());

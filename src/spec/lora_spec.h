@@ -65,6 +65,11 @@ struct LoraSpec {
   int64_t MaxRank() const;
 };
 
+// Where a prompt invokes an activated LoRA by these tokens (LoraSpec::invocation_tokens), as
+// LoraSpec::FirstToken.
+std::optional<int64_t> FindInvocation(std::span<const int32_t> invocation_tokens,
+                                      std::span<const int32_t> prompt);
+
 // Finds the modules that a configuration targets or replaces, as PEFT does. Like there, one of
 // several names may match nothing: nothing was trained there, and a file with tensors for it does
 // not fit. An error if none matches: the adapter belongs to another model.

@@ -1,5 +1,5 @@
 // Plain structs of a cluster: what gateways, scheduler and runners tell one another about placing
-// sequences. Counts and ids only; the tokens themselves go between gateway and runner.
+// sequences. Counts, hashes and ids only; the tokens themselves go between gateway and runner.
 //
 // An attempt is one placement of a sequence on a runner. Only the sequence's gateway begins one, so
 // numbers of attempts are unique whatever schedulers do: a placement names the attempt that it
@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "wire/prefix_marks.h"
 
 namespace aril {
 
@@ -87,6 +88,8 @@ struct Submission {
   bool is_sibling = false;
   // Of what has been sent to the client; empty: of any class.
   std::string numeric_class;
+  // Of the prompt, by MarkPrefixes.
+  std::vector<PrefixMark> prefix;
 };
 
 // Scheduler to gateway.

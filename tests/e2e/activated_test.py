@@ -24,6 +24,7 @@ except ImportError:
     openai = None
 import aril_cluster
 import aril_server
+import cluster_chaos
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 # Adapters of the demo that apply to the answer alone, which begins with the last of these; and one
@@ -131,6 +132,27 @@ class ActivatedTest(unittest.TestCase):
         status, answer = post(url, "/v1/completions", {"model": "activated-sql", "prompt": "Hello"})
         self.assertEqual(status, 400, answer)
         self.assertIn("does not invoke an adapter", answer["error"]["message"])
+
+    def test_a_cluster_asks_them_where_the_text_was_read(self):
+        cluster = aril_cluster.Cluster(ARIL, WORK / "affinity", flags=self.flags,
+                                       runner_flags=("--max-num-seqs", 1))
+        self.addCleanup(cluster.kill_all)
+        cluster.wait_until_linked(cluster.gateways[0])
+        url = cluster.urls[0]
+        read = []
+
+        def read_once():
+            if not read:
+                read.append(chat(url, "demo"))
+
+        # The runner that is taken first has no seat; what follows would all come to it again.
+        cluster_chaos.stream(url, {"model": "demo", "prompt": "Anna has 3 apples", "max_tokens": 400,
+                                   "ignore_eos": True, "temperature": 0}, read_once)
+        tokens = post(url, "/tokenize", {"model": "demo", "messages": STORY})[1]["count"]
+        for model in self.models:
+            answer, cached = chat(url, model)
+            self.assertEqual(answer, self.expected[model])
+            self.assertGreater(cached, 0.8 * tokens, model)
 
     @unittest.skipIf(openai is None, "the openai client is not installed (tools/venv.sh)")
     def test_the_openai_client_works_unmodified(self):

@@ -1,0 +1,188 @@
+// Who is placed where its prompt has been computed.
+
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/test_support.h"
+
+namespace aril::scheduler {
+namespace {
+
+using Marks = std::vector<wire::PrefixMark>;
+
+class PrefixPlacementTest : public ::testing::Test {
+ protected:
+  void Start(const SchedulerOptions& options = {}, int num_runners = 3) {
+    cluster_ = std::make_unique<TestCluster>(options);
+    for (int32_t id = 1; id <= num_runners; ++id) cluster_->Join(id, 200);
+  }
+  // A prompt of these marks, and of no more tokens than they are of.
+  wire::Submission Make(int64_t id, const Marks& prefix) {
+    const int64_t tokens = prefix.empty() ? 16 : wire::PrefixDepth(prefix.size() - 1);
+    wire::Submission submission = cluster_->Make(id, static_cast<int32_t>(tokens));
+    submission.prefix = prefix;
+    return submission;
+  }
+  RunnerId Place(int64_t id, const Marks& prefix) {
+    cluster_->Submit(Make(id, prefix));
+    return cluster_->Where(id);
+  }
+  const SchedulerStats& stats() const { return cluster_->scheduler.stats(); }
+  int64_t Backlog(int32_t runner) const {
+    return cluster_->scheduler.runners().Get(RunnerId(runner)).backlog_tokens;
+  }
+
+  std::unique_ptr<TestCluster> cluster_;
+};
+
+TEST_F(PrefixPlacementTest, APromptGoesWhereItsBeginningWasComputed) {
+  Start();
+  EXPECT_EQ(Place(1, {1, 2}), RunnerId(3)) << "the highest id of equals";
+  cluster_->Report(3);
+  cluster_->End(1);
+  EXPECT_EQ(stats().prefix_placements, 0);
+  // Another one is busy.
+  wire::Submission other = Make(2, {9});
+  other.failed_on = RunnerId(3);
+  cluster_->Submit(other);
+  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  EXPECT_EQ(Place(3, {}), RunnerId(2)) << "the largest working set, else";
+  EXPECT_EQ(Place(4, {1, 2, 3}), RunnerId(3));
+  EXPECT_EQ(stats().prefix_placements, 1);
+  EXPECT_EQ(stats().prefix_tokens, 128);
+  EXPECT_EQ(Place(5, {1, 7}), RunnerId(3)) << "as far as they are alike";
+  EXPECT_EQ(stats().prefix_tokens, 192);
+  EXPECT_EQ(Place(6, {7, 2}), RunnerId(3)) << "now the largest working set";
+}
+
+TEST_F(PrefixPlacementTest, TheLongestBeginningIsPreferredToAnyLoad) {
+  Start();
+  ASSERT_EQ(Place(1, {1}), RunnerId(3));
+  wire::Submission elsewhere = Make(2, {1, 2});
+  elsewhere.failed_on = RunnerId(3);
+  cluster_->Submit(elsewhere);
+  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  cluster_->End(2);
+  for (int64_t id = 10; id < 13; ++id) ASSERT_EQ(Place(id, {}), RunnerId(3));
+  EXPECT_EQ(Place(20, {1, 2, 3}), RunnerId(2));
+  EXPECT_EQ(Place(21, {1}), RunnerId(3)) << "the largest working set, of those that have as much";
+}
+
+TEST_F(PrefixPlacementTest, WhereThereIsNoRoomItIsComputedAgain) {
+  Start();
+  int64_t id = 0;
+  for (; id < 8; ++id) ASSERT_EQ(Place(id, {1, 2}), RunnerId(3));
+  EXPECT_EQ(Place(id++, {1, 2}), RunnerId(2)) << "all seats are taken";
+  EXPECT_EQ(stats().prefix_placements, 7);
+  EXPECT_EQ(Place(id++, {1, 2}), RunnerId(2));
+  EXPECT_EQ(stats().prefix_placements, 8);
+}
+
+TEST_F(PrefixPlacementTest, WhatIsThereIsNoBacklog) {
+  SchedulerOptions options;
+  options.max_backlog_tokens = 200;
+  Start(options);
+  EXPECT_EQ(Place(1, {1, 2, 3}), RunnerId(3));
+  EXPECT_EQ(Backlog(3), 192);
+  EXPECT_EQ(Place(2, {1, 2, 3}), RunnerId(3));
+  EXPECT_EQ(Backlog(3), 193) << "a token at least";
+  cluster_->Report(3);
+  EXPECT_EQ(Backlog(3), 193);
+  EXPECT_EQ(Place(3, {1, 2, 4}), RunnerId(3));
+  EXPECT_EQ(Backlog(3), 257);
+  EXPECT_EQ(Place(4, {1, 2, 4}), RunnerId(2)) << "too much is to be computed before it";
+  EXPECT_EQ(Backlog(2), 192);
+}
+
+TEST_F(PrefixPlacementTest, IdleRunnersAreLeftToIdleWhileOthersAreFilled) {
+  for (const int64_t flat_batch : {0, 4}) {
+    SchedulerOptions options;
+    options.flat_batch = flat_batch;
+    Start(options);
+    ASSERT_EQ(Place(1, {1}), RunnerId(3));
+    cluster_->End(1);
+    wire::Submission other = Make(2, {});
+    other.failed_on = RunnerId(3);
+    cluster_->Submit(other);
+    ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+    EXPECT_EQ(Place(3, {1}), flat_batch == 0 ? RunnerId(3) : RunnerId(2)) << flat_batch;
+  }
+  SchedulerOptions options;
+  options.flat_batch = 4;
+  Start(options);
+  ASSERT_EQ(Place(1, {}), RunnerId(3));
+  wire::Submission other = Make(2, {1});
+  other.failed_on = RunnerId(3);
+  cluster_->Submit(other);
+  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  cluster_->End(1);
+  cluster_->End(2);
+  EXPECT_EQ(Place(3, {1}), RunnerId(2)) << "of two that idle";
+}
+
+TEST_F(PrefixPlacementTest, TheNumericClassGoesFirst) {
+  Start({}, 0);
+  cluster_->Join(1, 200, 8, "a");
+  cluster_->Join(2, 200, 8, "b");
+  wire::Submission first = Make(1, {1, 2});
+  first.numeric_class = "b";
+  cluster_->Submit(first);
+  ASSERT_EQ(cluster_->Where(1), RunnerId(2));
+  wire::Submission second = Make(2, {1, 2});
+  second.numeric_class = "a";
+  cluster_->Submit(second);
+  EXPECT_EQ(cluster_->Where(2), RunnerId(1));
+}
+
+TEST_F(PrefixPlacementTest, WhatAGoneRunnerHadIsForgotten) {
+  Start({}, 2);
+  ASSERT_EQ(Place(1, {1, 2}), RunnerId(2));
+  cluster_->Do(RunnerLost{RunnerId(2)});
+  wire::Submission again = Make(1, {1, 2});
+  again.attempt = 1;
+  again.failed_on = RunnerId(2);
+  cluster_->Submit(again);
+  EXPECT_EQ(cluster_->Where(1), RunnerId(1));
+  EXPECT_EQ(stats().prefix_placements, 0);
+  cluster_->runners.erase(RunnerId(2));
+  cluster_->Join(2, 200);
+  EXPECT_EQ(Place(2, {1, 2}), RunnerId(1));
+}
+
+// A successor knows nothing of it, and learns it anew.
+TEST_F(PrefixPlacementTest, WhatWasBegunUnderAnotherIsKnownWhenItsGatewaySaysSo) {
+  Start({}, 2);
+  cluster_->Submit(Make(1, {1, 2}));
+  const wire::Submission submission = cluster_->submissions.at(SequenceId(1));
+  TestCluster successor({}, {}, 2);
+  successor.Join(1);
+  successor.Join(2);
+  successor.runners.at(RunnerId(1)).sequences[SequenceId(1)] = {.attempt = 1};
+  successor.submissions[SequenceId(1)] = submission;
+  successor.scheduler.Handle(submission, successor.now);
+  successor.Report(1);
+  successor.Report(2);
+  wire::Submission second = successor.Make(2, 128);
+  second.prefix = {1, 2};
+  successor.Submit(second);
+  EXPECT_EQ(successor.Where(2), RunnerId(1));
+}
+
+TEST_F(PrefixPlacementTest, ItCanBeTurnedOff) {
+  SchedulerOptions options;
+  options.prefers_prefixes = false;
+  Start(options);
+  ASSERT_EQ(Place(1, {1, 2}), RunnerId(3));
+  cluster_->End(1);
+  wire::Submission other = Make(2, {});
+  other.failed_on = RunnerId(3);
+  cluster_->Submit(other);
+  EXPECT_EQ(Place(3, {1, 2}), RunnerId(2));
+  EXPECT_EQ(stats().prefix_placements, 0);
+  EXPECT_EQ(Backlog(2), 128 + 16);
+}
+
+}  // namespace
+}  // namespace aril::scheduler
