@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "apps/bench_lengths.h"
 #include "apps/bench_trace_formats.h"
+#include "base/checked.h"
 #include "base/json.h"
 #include "base/strings.h"
 
@@ -35,6 +37,27 @@ StatusOr<int64_t> Tokens(const Json& line, const char* name) {
       StrCat("`", name, "`: expected a number of tokens up to ", kMaxRequestTokens));
 }
 
+// As many as the prompt has, the last one not full; or none.
+StatusOr<std::vector<int32_t>> Blocks(const Json& line, int64_t prompt_tokens) {
+  std::vector<int32_t> blocks;
+  const Json* value = line.Find("hash_ids");
+  if (value == nullptr) return blocks;
+  const Json::Array* ids = value->AsArray();
+  const int64_t expected = CeilDiv(prompt_tokens, kTraceBlockTokens);
+  if (ids == nullptr || std::ssize(*ids) != expected) {
+    return InvalidArgument(StrCat("`hash_ids`: expected a list of ", expected, " blocks of ",
+                                  kTraceBlockTokens, " tokens"));
+  }
+  for (const Json& item : *ids) {
+    const int64_t* id = item.AsInt();
+    if (id == nullptr || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
+      return InvalidArgument("`hash_ids`: expected integers from 0 to 2147483647");
+    }
+    blocks.push_back(static_cast<int32_t>(*id));
+  }
+  return blocks;
+}
+
 StatusOr<TraceRequest> ReadRequest(const Json& line, const JsonFormat& format) {
   TraceRequest request;
   double time = 0;
@@ -46,6 +69,7 @@ StatusOr<TraceRequest> ReadRequest(const Json& line, const JsonFormat& format) {
   request.arrival = Duration(std::llround(time * format.unit_ns));
   ASSIGN_OR_RETURN(request.prompt_tokens, Tokens(line, format.prompt));
   ASSIGN_OR_RETURN(request.output_tokens, Tokens(line, format.output));
+  ASSIGN_OR_RETURN(request.blocks, Blocks(line, request.prompt_tokens));
   return request;
 }
 

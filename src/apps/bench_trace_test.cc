@@ -98,6 +98,9 @@ TEST(BenchTrace, ReadsMooncake) {
   EXPECT_EQ(trace.requests[1].arrival, std::chrono::seconds(3));
   EXPECT_EQ(trace.requests[0].prompt_tokens, 6758);
   EXPECT_EQ(trace.requests[0].output_tokens, 500);
+  ASSERT_EQ(trace.requests[0].blocks.size(), 14u);
+  EXPECT_EQ(trace.requests[0].blocks[13], 13);
+  EXPECT_EQ(trace.requests[1].blocks, std::vector<int32_t>{0});
 }
 
 TEST(BenchTrace, ReadsShareGpt) {
@@ -146,6 +149,8 @@ TEST(BenchTrace, DropsLongRequests) {
 
 TEST(BenchTrace, SaysWhatIsWrongAndWhere) {
   const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  const std::string mooncake =
+      R"({"timestamp": 1, "input_length": 513, "output_length": 2, "hash_ids": )";
   const std::pair<std::string, const char*> kCases[] = {
       {"", "line 0: this is none of the known traces"},
       {"timestamp_anon,value\n1,2\n", "line 1: this is none of the known traces"},
@@ -161,6 +166,10 @@ TEST(BenchTrace, SaysWhatIsWrongAndWhere) {
       {"{\"time\": 1}", "expected `timestamp` (mooncake) or `arrival_time_ns`"},
       {"{\"timestamp\": -1}", "`timestamp`: expected a time of at least 0"},
       {"{\"timestamp\": 1, \"input_length\": 1.5}", "`input_length`: expected a number of tokens"},
+      {mooncake + "[1, 2, 3]}", "`hash_ids`: expected a list of 2 blocks of 512 tokens"},
+      {mooncake + "7}", "`hash_ids`: expected a list of 2 blocks of 512 tokens"},
+      {mooncake + "[1, -2]}", "`hash_ids`: expected integers from 0 to 2147483647"},
+      {mooncake + "[1, \"2\"]}", "`hash_ids`: expected integers from 0 to 2147483647"},
       {"0,1,1,Pareto,1,1\n", "the pattern `Pareto` is not Gamma, Weibull or empty"},
       {"0,1,1,Gamma,0,1\n", "the shape can be 0.01 to 1e+06"},
       {"0,-1,1,,0,0\n", "the rate can be 0 to 1e+06"},

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 #include "apps/bench_numbers.h"
@@ -13,6 +15,7 @@
 #include "base/checked.h"
 #include "base/json.h"
 #include "base/strings.h"
+#include "simulate/random.h"
 
 namespace aril {
 namespace {
@@ -28,10 +31,41 @@ struct Variant {
   const char* name;
   bool consolidates;
   bool places_on_smallest;
+  bool prefers_prefixes = true;
 };
 constexpr Variant kVariants[] = {{"consolidating", true, false},
                                  {"consolidation off", false, false},
                                  {"least loaded", false, true}};
+// Where it is known which prompts begin alike.
+constexpr Variant kWithoutAffinity[] = {{"consolidating, no affinity", true, false, false},
+                                        {"consolidation off, no affinity", false, false, false}};
+
+bool KnowsPrefixes(const std::vector<TraceRequest>& requests) {
+  return std::ranges::any_of(requests, [](const TraceRequest& r) { return !r.blocks.empty(); });
+}
+
+int64_t PromptTokens(const std::vector<TraceRequest>& requests) {
+  int64_t tokens = 0;
+  for (const TraceRequest& r : requests) tokens += r.prompt_tokens;
+  return tokens;
+}
+
+// For each, how many tokens of its prompt an earlier one of the same adapter began with: what a
+// cache without bounds would have.
+std::vector<int64_t> TokensSeenBefore(const std::vector<TraceRequest>& requests) {
+  std::unordered_set<uint64_t> seen;
+  std::vector<int64_t> tokens;
+  for (const TraceRequest& r : requests) {
+    auto beginning = static_cast<uint64_t>(r.adapter);
+    int64_t before = 0;
+    for (const int32_t block : r.blocks) {
+      beginning = simulate::Mix(beginning, static_cast<uint64_t>(block));
+      if (!seen.insert(beginning).second) before += simulate::kBlockTokens;
+    }
+    tokens.push_back(std::min(before, r.prompt_tokens - 1));
+  }
+  return tokens;
+}
 
 double Percentile(const std::vector<double>& ascending, double p) {
   if (ascending.empty()) return 0;
@@ -50,7 +84,8 @@ double MeanContext(const std::vector<TraceRequest>& requests) {
 }
 
 simulate::WorldOptions MakeOptions(const SimulateClusterOptions& options, const Variant& variant,
-                                   const simulate::StepModel& steps, int64_t flat_batch) {
+                                   const simulate::StepModel& steps, int64_t flat_batch,
+                                   bool knows_prefixes) {
   simulate::WorldOptions world;
   world.seed = options.seed;
   world.num_runners = static_cast<int>(options.num_gpus);
@@ -60,10 +95,12 @@ simulate::WorldOptions MakeOptions(const SimulateClusterOptions& options, const 
                   .pages_total = gpu.pool_bytes / gpu.page_bytes(),
                   .page_tokens = SimulatedGpu::kPageTokens,
                   .page_bytes = gpu.page_bytes(),
+                  .caches_prefixes = knows_prefixes,
                   .steps = steps};
   world.scheduler.page_tokens = SimulatedGpu::kPageTokens;
   world.scheduler.max_backlog_tokens = options.max_backlog_tokens;
   world.scheduler.drain_margin = options.drain_margin;
+  world.scheduler.prefers_prefixes = variant.prefers_prefixes;
   if (variant.consolidates) world.scheduler.flat_batch = flat_batch;
   const bool spreads = variant.places_on_smallest;
   world.policies = [spreads, chosen = options.policies] {
@@ -92,6 +129,8 @@ Json ToJson(const TraceResult& result) {
                       {"finished", result.num_finished},
                       {"failed", result.num_failed},
                       {"tokens", result.num_tokens},
+                      {"prompt_tokens_cached", result.num_cached},
+                      {"prompt_tokens_expected", result.scheduler.prefix_tokens},
                       {"peak_gpus", result.peak_runners},
                       {"activations", result.num_activations},
                       {"migrations", result.scheduler.migrations},
@@ -129,6 +168,7 @@ double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
                           const simulate::StepModel& steps, int64_t full_batch) {
   const auto batch = static_cast<double>(full_batch);
   double seconds = 0, prompts = 0, full_steps = 0;
+  for (const int64_t tokens : TokensSeenBefore(requests)) prompts -= static_cast<double>(tokens);
   for (const TraceRequest& r : requests) {
     const auto prompt = static_cast<double>(r.prompt_tokens);
     const auto output = static_cast<double>(r.output_tokens);
@@ -172,29 +212,37 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
   const double hours = ToSeconds(duration) / 3600;
   const double static_hours = static_cast<double>(options.num_gpus) * hours;
   const double context = MeanContext(requests);
+  const auto num_prompt_tokens = static_cast<double>(PromptTokens(requests));
   const int64_t flat_batch =
       steps.Curve(batch, static_cast<int64_t>(context)).FlatBatch(kSlack, batch);
-  std::vector<std::vector<std::string>> lines = {{"cluster", "GPU hours", "of bound", "peak GPUs",
-                                                  "activations", "migrations", "queue p99 s",
-                                                  "TTFT p99 s", "token p50 ms", "p99", "failed"}};
-  lines.push_back({"lower bound", Decimal(bound, 2), "1.00", "", "", "", "", "", "", "", ""});
+  std::vector<std::vector<std::string>> lines = {
+      {"cluster", "GPU hours", "of bound", "peak GPUs", "activations", "migrations", "cached",
+       "queue p99 s", "TTFT p50 s", "p99", "token p50 ms", "p99", "failed"}};
+  lines.push_back({"lower bound", Decimal(bound, 2), "1.00"});
   Json::Object variants;
   double gpu_hours = 0;
-  for (const Variant& variant : kVariants) {
-    const TraceResult result =
-        simulate::RunTrace(MakeOptions(options, variant, steps, flat_batch), requests, kInterval);
+  std::vector<Variant> compared(std::begin(kVariants), std::end(kVariants));
+  const bool knows_prefixes = KnowsPrefixes(requests);
+  if (knows_prefixes) {
+    compared.insert(compared.end(), std::begin(kWithoutAffinity), std::end(kWithoutAffinity));
+  }
+  for (const Variant& variant : compared) {
+    const TraceResult result = simulate::RunTrace(
+        MakeOptions(options, variant, steps, flat_batch, knows_prefixes), requests, kInterval);
     if (!result.violation.empty()) return Internal(StrCat(variant.name, ": ", result.violation));
     lines.push_back({variant.name, Decimal(result.gpu_hours, 2),
                      Decimal(result.gpu_hours / bound, 2), std::to_string(result.peak_runners),
                      std::to_string(result.num_activations),
                      std::to_string(result.scheduler.migrations),
+                     Decimal(static_cast<double>(result.num_cached) / num_prompt_tokens, 2),
                      Decimal(Percentile(result.queue_seconds, 0.99), 3),
+                     Decimal(Percentile(result.first_token_seconds, 0.5), 3),
                      Decimal(Percentile(result.first_token_seconds, 0.99), 3),
                      Decimal(Percentile(result.token_seconds, 0.5) * 1e3, 1),
                      Decimal(Percentile(result.token_seconds, 0.99) * 1e3, 1),
                      std::to_string(result.num_failed)});
     variants.emplace_back(variant.name, ToJson(result));
-    if (&variant == kVariants) {
+    if (variants.size() == 1) {
       gpu_hours = result.gpu_hours;
       if (!options.svg_path.empty()) {
         RETURN_IF_ERROR(WriteTextFile("--svg", options.svg_path, Svg(result)));
@@ -203,7 +251,8 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
     }
   }
   lines.push_back({"static", Decimal(static_hours, 2), Decimal(static_hours / bound, 2),
-                   std::to_string(options.num_gpus), "", "", "", "", "", "", ""});
+                   std::to_string(options.num_gpus)});
+  for (std::vector<std::string>& line : lines) line.resize(lines.front().size());
   out << requests.size() << " requests in " << Decimal(hours, 2) << " h on " << options.num_gpus
       << " GPUs, mean context " << Decimal(context, 0) << " tokens\n"
       << AlignColumns(lines, 1) << std::flush;

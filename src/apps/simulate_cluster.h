@@ -52,13 +52,15 @@ struct SimulateClusterOptions {
 Status GiveSkewedAdapters(const SimulateClusterOptions& options,
                           std::vector<simulate::TraceRequest>* requests);
 
-// What no scheduler can go below: each prompt computed once, each token in a step of a full batch
+// What no scheduler can go below: each prompt computed once, but for what is known to have been
+// computed before, each token in a step of a full batch
 // of sequences as long as its own is on average; no adapters, no recomputation.
 double GpuHoursLowerBound(const std::vector<simulate::TraceRequest>& requests,
                           const simulate::StepModel& steps, int64_t full_batch);
 
 // Runs them with consolidation, without, and with a least-loaded balancer, and prints how they
-// compare. `duration`: of the arrivals. `about`: more members of the JSON file.
+// compare; where the requests say what their prompts begin with, also without the scheduler's
+// affinity to it. `duration`: of the arrivals. `about`: more members of the JSON file.
 Status CompareClusters(const SimulateClusterOptions& options,
                        std::vector<simulate::TraceRequest> requests, Duration duration,
                        Json::Object about, std::ostream& out);

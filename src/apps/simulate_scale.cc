@@ -131,10 +131,24 @@ class ScaleRun {
     s.num_tokens = static_cast<int32_t>(random_.Int(16, 1024));
     s.max_tokens = s.num_tokens + 512;
     s.arrival = now_;
+    s.prefix = MarkPrompt(s);
     slots_[s.sequence] = slot;
     const wire::Submission submission = s;
     costs_.submit_us.push_back(Handle(submission));
     if (!sequences_[slot].runner.valid()) ++costs_.num_waited;
+  }
+
+  // The first half of a prompt is that of all of its tenant and adapter.
+  static std::vector<wire::PrefixMark> MarkPrompt(const wire::Submission& s) {
+    std::vector<wire::PrefixMark> marks;
+    uint64_t mark =
+        simulate::Mix(std::hash<std::string>()(s.tenant), static_cast<uint64_t>(s.adapter.value()));
+    for (size_t i = 0; wire::PrefixDepth(i) <= s.num_tokens; ++i) {
+      const bool is_its_own = wire::PrefixDepth(i) * 2 > s.num_tokens;
+      mark = simulate::Mix(mark, is_its_own ? static_cast<uint64_t>(s.sequence.value()) : 0);
+      marks.push_back(mark);
+    }
+    return marks;
   }
 
   void Close(size_t slot) {

@@ -9,6 +9,7 @@
 #include "apps/simulate_trace.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/strings.h"
 #include "base/test_dir.h"
 #include "gtest/gtest.h"
 
@@ -174,6 +175,38 @@ TEST_F(SimulateTraceTest, RecordedRequestsRun) {
   EXPECT_GT(Number(consolidating, "token_p50_s"), 0.011) << "a step's least";
   options_.duration = std::chrono::seconds(1);
   EXPECT_EQ(ReadTraceRequests(options_)->size(), 1u);
+}
+
+// Turns of six conversations, several at once: each begins with what all have, and then with the
+// one before. The first conversation pauses.
+TEST_F(SimulateTraceTest, PromptsThatBeginAlikeAreComputedOnce) {
+  std::string lines;
+  for (int turn = 1; turn <= 4; ++turn) {
+    for (int conversation = turn == 2 ? 2 : 1; conversation <= 6; ++conversation) {
+      std::string blocks = "0";
+      for (int i = 1; i <= turn; ++i) blocks += StrCat(", ", conversation * 10 + i);
+      const int time = (turn * 20 + conversation) * 100;
+      lines += StrCat(R"({"timestamp": )", time, R"(, "input_length": )", 512 * (turn + 1),
+                      R"(, "output_length": 100, "hash_ids": [)", blocks, "]}\n");
+    }
+  }
+  dir_.Write("mooncake.jsonl", lines);
+  options_.path = dir_ / "mooncake.jsonl";
+  options_.cluster.num_gpus = 6;
+  const auto requests = ReadTraceRequests(options_);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  for (size_t i = 11; i < requests->size(); ++i) {
+    EXPECT_EQ((*requests)[i].adapter, (*requests)[(i - 11) % 6].adapter) << "a conversation's";
+  }
+  EXPECT_EQ(Complaint(), "");
+  const Json json = ReadJson(options_.cluster.json_path);
+  const auto cached = [&](const char* variant) {
+    return Number(*json.Find("variants")->Find(variant), "prompt_tokens_cached");
+  };
+  // All blocks of the turn before, but for its last page.
+  EXPECT_GE(cached("consolidation off"), (5 * (2 + 3 + 4) + 2 + 4) * (512 - 16));
+  EXPECT_LT(cached("least loaded"), cached("consolidation off") * 0.7);
+  EXPECT_LE(cached("consolidation off, no affinity"), cached("consolidation off"));
 }
 
 TEST_F(SimulateTraceTest, SaysWhatATraceLacks) {

@@ -1,5 +1,6 @@
 #include "apps/simulate_trace.h"
 
+#include <map>
 #include <utility>
 
 #include "apps/bench_numbers.h"
@@ -32,6 +33,19 @@ StatusOr<Trace> ReadTraces(const SimulateTraceOptions& options) {
   return trace;
 }
 
+// All turns of a conversation are of the first one's adapter. What begins with the same two blocks
+// is one: the first alone may be what many have before their own.
+void KeepConversations(std::vector<simulate::TraceRequest>* requests) {
+  std::map<std::pair<int32_t, int32_t>, int64_t> adapters;
+  for (simulate::TraceRequest& request : *requests) {
+    if (request.blocks.size() < 2) continue;
+    const std::pair conversation(request.blocks[0], request.blocks[1]);
+    request.adapter = adapters.try_emplace(conversation, request.adapter).first->second;
+  }
+}
+
+static_assert(kTraceBlockTokens == simulate::kBlockTokens);
+
 }  // namespace
 
 StatusOr<std::vector<simulate::TraceRequest>> ReadTraceRequests(
@@ -44,9 +58,11 @@ StatusOr<std::vector<simulate::TraceRequest>> ReadTraceRequests(
     requests.push_back({.arrival = arrival,
                         .adapter = recorded.adapter,
                         .prompt_tokens = recorded.prompt_tokens,
-                        .output_tokens = recorded.output_tokens});
+                        .output_tokens = recorded.output_tokens,
+                        .blocks = recorded.blocks});
   }
   if (!trace.has_adapters) RETURN_IF_ERROR(GiveSkewedAdapters(options.cluster, &requests));
+  KeepConversations(&requests);
   return requests;
 }
 

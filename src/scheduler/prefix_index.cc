@@ -11,12 +11,20 @@ void PrefixIndex::Add(RunnerId id, int64_t max_tokens, std::span<const wire::Pre
   const auto [it, is_new] = runners_.try_emplace(id);
   Runner& runner = it->second;
   runner.max_tokens = max_tokens;
+  if (is_new) Reserve(runner);
   for (size_t i = marks.size(); i-- > 0;) {
     const int64_t before = i == 0 ? 0 : wire::PrefixDepth(i - 1);
     AddOne(id, runner, {.mark = marks[i], .num_tokens = wire::PrefixDepth(i) - before});
   }
   if (!is_new) return Trim(id, runner);
   for (auto& [each, its] : runners_) Trim(each, its);
+}
+
+// Whole tables are not to move within one decision.
+void PrefixIndex::Reserve(Runner& runner) {
+  holders_.reserve(max_marks_);
+  const auto most = static_cast<size_t>(runner.max_tokens / wire::PrefixDepth(0));
+  runner.by_mark.reserve(std::min(most, max_marks_ / runners_.size()) + wire::kMaxPrefixMarks);
 }
 
 void PrefixIndex::Trim(RunnerId id, Runner& runner) {
@@ -27,27 +35,33 @@ void PrefixIndex::Trim(RunnerId id, Runner& runner) {
 }
 
 void PrefixIndex::AddOne(RunnerId id, Runner& runner, const Entry& entry) {
-  std::vector<RunnerId>& holders = holders_[entry.mark];
+  Holders& holders = holders_[entry.mark];
   if (const auto known = runner.by_mark.find(entry.mark); known != runner.by_mark.end()) {
     runner.by_use.splice(runner.by_use.end(), runner.by_use, known->second);
-    const auto its = std::ranges::find(holders, id);
-    std::rotate(its, its + 1, holders.end());
+    holders.Remove(id);
+    holders.Append(id);
     return;
   }
-  if (holders.size() == kMaxHolders) {
-    Runner& oldest = runners_.at(holders.front());
-    Drop(holders.front(), oldest, oldest.by_mark.at(entry.mark));
+  if (holders.size == kMaxHolders) {
+    const RunnerId oldest = holders.ids.front();
+    Runner& its = runners_.at(oldest);
+    Drop(oldest, its, its.by_mark.at(entry.mark));
   }
-  holders.push_back(id);
+  holders.Append(id);
   runner.by_mark[entry.mark] = runner.by_use.insert(runner.by_use.end(), entry);
   runner.num_tokens += entry.num_tokens;
   ++num_marks_;
 }
 
+void PrefixIndex::Holders::Remove(RunnerId id) {
+  const auto end = std::remove(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(size), id);
+  size = static_cast<size_t>(end - ids.begin());
+}
+
 void PrefixIndex::Drop(RunnerId id, Runner& runner, Entries::iterator entry) {
   const auto holders = holders_.find(entry->mark);
-  std::erase(holders->second, id);
-  if (holders->second.empty()) holders_.erase(holders);
+  holders->second.Remove(id);
+  if (holders->second.size == 0) holders_.erase(holders);
   runner.num_tokens -= entry->num_tokens;
   runner.by_mark.erase(entry->mark);
   runner.by_use.erase(entry);
@@ -64,7 +78,8 @@ void PrefixIndex::Forget(RunnerId id) {
 
 std::span<const RunnerId> PrefixIndex::HoldersOf(wire::PrefixMark mark) const {
   const auto found = holders_.find(mark);
-  return found == holders_.end() ? std::span<const RunnerId>() : found->second;
+  if (found == holders_.end()) return {};
+  return std::span(found->second.ids).first(found->second.size);
 }
 
 int64_t PrefixIndex::TokensOn(RunnerId id, std::span<const wire::PrefixMark> marks) const {

@@ -5,12 +5,12 @@
 #ifndef ARIL_SCHEDULER_PREFIX_INDEX_H_
 #define ARIL_SCHEDULER_PREFIX_INDEX_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "wire/cluster.h"
 #include "wire/prefix_marks.h"
@@ -53,14 +53,23 @@ class PrefixIndex {
     int64_t max_tokens = 0;
   };
 
+  struct Holders {
+    std::array<RunnerId, kMaxHolders> ids;
+    size_t size = 0;
+
+    void Append(RunnerId id) { ids[size++] = id; }
+    void Remove(RunnerId id);
+  };
+
   void AddOne(RunnerId id, Runner& runner, const Entry& entry);
   void Drop(RunnerId id, Runner& runner, Entries::iterator entry);
+  void Reserve(Runner& runner);
   void Trim(RunnerId id, Runner& runner);
 
   const size_t max_marks_;
   size_t num_marks_ = 0;
   std::unordered_map<RunnerId, Runner> runners_;
-  std::unordered_map<wire::PrefixMark, std::vector<RunnerId>> holders_;
+  std::unordered_map<wire::PrefixMark, Holders> holders_;
 };
 
 }  // namespace aril::scheduler

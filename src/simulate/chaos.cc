@@ -41,6 +41,7 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   options.runner.pages_total = random.Int(36, 60);
   options.runner.page_tokens = 8;
   options.runner.page_bytes = 4 << 20;
+  options.runner.caches_prefixes = random.Chance(0.5);
   options.runner.steps.base = 0.03;  // some sequences last for seconds
   options.runner.steps.load_latency = 0.02;
   options.max_runner_live = 64;
@@ -118,6 +119,12 @@ class Chaos {
       request.adapter_pages = request.adapter == kBaseModel ? 0 : 1 + request.adapter.value() % 4;
       request.num_prompt = random_.Int(1, 60);
       request.num_output = random_.Int(1, 120);
+      if (options_.runner.caches_prefixes && random_.Chance(0.5)) {
+        // Of one of some conversations, long enough to have a mark.
+        request.num_prompt = random_.Int(64, 128);
+        request.num_output = random_.Int(1, 60);
+        request.blocks = {static_cast<int32_t>(random_.Int(1, 4))};
+      }
       const int gateway = static_cast<int>(random_.Int(0, options_.num_gateways - 1));
       world_.loop().At(at, [this, gateway, request] { world_.Open(gateway, request); });
       if (random_.Chance(0.15)) {

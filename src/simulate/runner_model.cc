@@ -1,6 +1,7 @@
 #include "simulate/runner_model.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "base/check.h"
 #include "base/checked.h"
@@ -29,7 +30,79 @@ void RunnerModel::Add(const delivery::StartAttempt& start) {
   sequence.start = start;
   sequence.place = {start.request.arrival, id};
   sequence.num_tokens = static_cast<int64_t>(start.request.prompt.size() + start.output.size());
+  if (options_.caches_prefixes) sequence.marks = MarkPages(start.request);
   waiting_.emplace(sequence.place, &sequence);
+}
+
+// Full pages: the last one is computed, for its token.
+std::vector<uint64_t> RunnerModel::MarkPages(const wire::SequenceRequest& request) const {
+  std::vector<uint64_t> marks;
+  uint64_t mark = std::hash<std::string>()(request.tenant);
+  for (const AdapterUse& use : request.adapters) {
+    mark = Mix(mark, static_cast<uint64_t>(use.id.value()));
+  }
+  const auto page = static_cast<size_t>(options_.page_tokens);
+  for (size_t i = 0; i + 1 < request.prompt.size(); ++i) {
+    mark = Mix(mark, static_cast<uint64_t>(request.prompt[i]));
+    if ((i + 1) % page == 0) marks.push_back(mark);
+  }
+  return marks;
+}
+
+size_t RunnerModel::CountCached(const Sequence& sequence) const {
+  size_t count = 0;
+  while (count < sequence.marks.size() && cached_.contains(sequence.marks[count])) ++count;
+  return count;
+}
+
+// Of those: what others use takes no more of what is free.
+int64_t RunnerModel::CountInUse(const Sequence& sequence, size_t num_cached) const {
+  return std::count_if(sequence.marks.begin(),
+                       sequence.marks.begin() + static_cast<std::ptrdiff_t>(num_cached),
+                       [this](uint64_t mark) { return cached_.at(mark).num_users > 0; });
+}
+
+void RunnerModel::UseCached(uint64_t mark) {
+  CachedPage& page = cached_.at(mark);
+  if (page.num_users == 0) {
+    idle_cached_.erase(page.last_used);
+    --idle_pages_;
+  }
+  ++page.num_users;
+}
+
+void RunnerModel::TakeCached(Sequence& sequence, size_t num_cached) {
+  for (size_t i = 0; i < num_cached; ++i) UseCached(sequence.marks[i]);
+  sequence.num_shared = num_cached;
+  sequence.num_pages = static_cast<int64_t>(num_cached);
+  sequence.num_computed = sequence.num_pages * options_.page_tokens;
+  num_cached_ += sequence.num_computed;
+}
+
+// What has been computed. Of two that compute the same, one keeps its page.
+void RunnerModel::Share(Sequence& sequence) {
+  const auto num_full = static_cast<size_t>(sequence.num_computed / options_.page_tokens);
+  for (size_t& i = sequence.num_shared; i < std::min(num_full, sequence.marks.size()); ++i) {
+    const auto [it, is_new] = cached_.try_emplace(sequence.marks[i]);
+    if (is_new) {
+      it->second.num_users = 1;
+    } else {
+      UseCached(sequence.marks[i]);
+      ++free_pages_;
+    }
+  }
+}
+
+// The first page is used last: the ends of prompts are dropped first.
+void RunnerModel::Unshare(Sequence& sequence) {
+  while (sequence.num_shared > 0) {
+    const uint64_t mark = sequence.marks[--sequence.num_shared];
+    CachedPage& page = cached_.at(mark);
+    if (--page.num_users > 0) continue;
+    page.last_used = ++num_uses_;
+    idle_cached_.emplace(page.last_used, mark);
+    ++idle_pages_;
+  }
 }
 
 void RunnerModel::Remove(SequenceId id) {
@@ -83,23 +156,35 @@ void RunnerModel::Unuse(AdapterId id) {
   if (--found->second.num_users == 0) idle_pages_ += found->second.pages;
 }
 
-// Idle adapters, the least recently used first, until so many pages are free.
+// Idle adapters and cached pages, the least recently used first, until so many pages are free.
 void RunnerModel::DropIdle(int64_t pages) {
   while (free_pages_ < pages) {
-    auto victim = adapters_.end();
-    for (auto it = adapters_.begin(); it != adapters_.end(); ++it) {
-      const bool may_go =
-          it->second.num_users == 0 || options_.bug == PlantedBug::kAdapterInUseDropped;
-      if (may_go &&
-          (victim == adapters_.end() || it->second.last_used < victim->second.last_used)) {
-        victim = it;
-      }
-    }
-    if (victim == adapters_.end()) return;
-    if (victim->second.num_users == 0) idle_pages_ -= victim->second.pages;
-    free_pages_ += victim->second.pages;
-    adapters_.erase(victim);
+    const bool has_cached = !idle_cached_.empty();
+    if (DropIdleAdapter(has_cached ? idle_cached_.begin()->first : num_uses_ + 1)) continue;
+    if (!has_cached) return;
+    cached_.erase(idle_cached_.begin()->second);
+    idle_cached_.erase(idle_cached_.begin());
+    --idle_pages_;
+    ++free_pages_;
   }
+}
+
+// The least recently used, if that was before this.
+bool RunnerModel::DropIdleAdapter(int64_t before) {
+  auto victim = adapters_.end();
+  for (auto it = adapters_.begin(); it != adapters_.end(); ++it) {
+    const bool may_go =
+        it->second.num_users == 0 || options_.bug == PlantedBug::kAdapterInUseDropped;
+    if (may_go && it->second.last_used < before) {
+      victim = it;
+      before = it->second.last_used;
+    }
+  }
+  if (victim == adapters_.end()) return false;
+  if (victim->second.num_users == 0) idle_pages_ -= victim->second.pages;
+  free_pages_ += victim->second.pages;
+  adapters_.erase(victim);
+  return true;
 }
 
 bool RunnerModel::Take(int64_t pages) {
@@ -117,7 +202,8 @@ bool RunnerModel::TakePages(Sequence& sequence, int64_t pages) {
 
 void RunnerModel::Stop(Sequence& sequence) {
   const bool leaks = options_.bug == PlantedBug::kPageLeak && sequence.num_pages > 1;
-  free_pages_ += sequence.num_pages - (leaks ? 1 : 0);
+  free_pages_ += sequence.num_pages - static_cast<int64_t>(sequence.num_shared) - (leaks ? 1 : 0);
+  Unshare(sequence);
   sequence.num_pages = 0;
   sequence.num_computed = 0;
   sequence.rows = 0;
@@ -168,9 +254,12 @@ void RunnerModel::Admit(int64_t rows, TimePoint now) {
     const bool is_used = is_resident && adapter->second.num_users > 0;
     const int64_t adapter_pages =
         sequence.adapter() == kBaseModel ? 0 : sequence.start.adapter_pages;
-    const int64_t need = PagesFor(sequence.num_tokens) + (is_used ? 0 : adapter_pages);
+    const size_t num_cached = CountCached(sequence);
+    const int64_t need = PagesFor(sequence.num_tokens) - CountInUse(sequence, num_cached) +
+                         (is_used ? 0 : adapter_pages);
     if (free_pages_ + idle_pages_ - promised < need + num_running_) return;
     waiting_.erase(waiting_.begin());
+    TakeCached(sequence, num_cached);
     Use(sequence.adapter(), adapter_pages, now);
     sequence.is_running = true;
     running_.emplace(sequence.place, &sequence);
@@ -178,7 +267,8 @@ void RunnerModel::Admit(int64_t rows, TimePoint now) {
     if (IsReady(sequence, now)) {
       sequence.rows = std::min(sequence.num_tokens - sequence.num_computed, rows);
       rows -= sequence.rows;
-      CHECK(TakePages(sequence, PagesFor(sequence.rows)));
+      const int64_t pages = PagesFor(sequence.num_computed + sequence.rows) - sequence.num_pages;
+      CHECK(TakePages(sequence, pages));
     }
     promised += PagesFor(sequence.num_tokens) - sequence.num_pages;
   }
@@ -253,6 +343,7 @@ std::vector<wire::TokenEvent> RunnerModel::EndStep(TimePoint) {
     Sequence& sequence = *pointer;
     if (sequence.rows == 0) continue;
     sequence.num_computed += std::exchange(sequence.rows, 0);
+    Share(sequence);
     if (sequence.num_computed < sequence.num_tokens) continue;
     const wire::SequenceRequest& request = sequence.start.request;
     const bool is_resumed = !sequence.start.output.empty() || sequence.was_evicted;
@@ -308,7 +399,7 @@ std::string RunnerModel::Audit() const {
   if (!violation_.empty()) return violation_;
   int64_t used = 0, idle = 0;
   for (const auto& [place, sequence] : running_) {
-    used += sequence->num_pages;
+    used += sequence->num_pages - static_cast<int64_t>(sequence->num_shared);
     if (sequence->adapter() != kBaseModel && !adapters_.contains(sequence->adapter())) {
       return StrCat("sequence ", place.second, " runs without its adapter");
     }
@@ -317,6 +408,8 @@ std::string RunnerModel::Audit() const {
     used += adapter.pages;
     if (adapter.num_users == 0) idle += adapter.pages;
   }
+  used += std::ssize(cached_);
+  idle += std::ssize(idle_cached_);
   if (free_pages_ + used != options_.pages_total || idle != idle_pages_ || free_pages_ < 0) {
     return StrCat("pages are not conserved: ", free_pages_, " free and ", used, " used of ",
                   options_.pages_total);

@@ -1,7 +1,8 @@
 // A model of an engine: sequences, pages and adapters as numbers, steps as times. It keeps to the
 // policy of engine/planner.h (first come, first served; the newest is evicted when pages run out
-// and resumes in its place; idle adapters give way, the least recently used first), and its tokens
-// are a function of the sequence and of how many tokens it has been given, as a real model's are.
+// and resumes in its place; idle adapters and cached pages give way, the least recently used
+// first), and its tokens are a function of the sequence and of how many tokens it has been given,
+// as a real model's are.
 
 #ifndef ARIL_SIMULATE_RUNNER_MODEL_H_
 #define ARIL_SIMULATE_RUNNER_MODEL_H_
@@ -32,6 +33,8 @@ struct RunnerModelOptions {
   int64_t pages_total = 1000;
   int64_t page_tokens = 16;
   int64_t page_bytes = 8 << 20;
+  // Prompts share the pages that they begin with (memory/prefix_cache.h).
+  bool caches_prefixes = false;
   StepModel steps;
   PlantedBug bug = PlantedBug::kNone;
 };
@@ -67,6 +70,7 @@ class RunnerModel {
   int64_t num_running() const { return num_running_; }
   int64_t last_batch() const { return last_batch_; }  // sequences in the last step
   int64_t num_evictions() const { return num_evictions_; }
+  int64_t num_cached() const { return num_cached_; }  // tokens that were not computed, so far
   // Loads take so many times as long: a slow store.
   void SetLoadSlowness(int64_t factor) { load_slowness_ = factor; }
 
@@ -81,6 +85,10 @@ class RunnerModel {
     int64_t num_tokens = 0;    // prompt and output so far
     int64_t num_computed = 0;  // of them
     int64_t num_pages = 0;
+    // Of the prompt's pages: what each and those before it hold. The first `num_shared` are in the
+    // cache.
+    std::vector<uint64_t> marks;
+    size_t num_shared = 0;
     int32_t num_generated = 0;  // in this attempt
     bool is_running = false;
     bool was_evicted = false;
@@ -98,6 +106,10 @@ class RunnerModel {
     TimePoint ready_at;
     int64_t last_used = 0;
   };
+  struct CachedPage {
+    int32_t num_users = 0;
+    int64_t last_used = 0;
+  };
   using ByPlace = std::map<std::pair<TimePoint, SequenceId>, Sequence*>;
 
   int64_t PagesFor(int64_t tokens) const;
@@ -109,21 +121,32 @@ class RunnerModel {
   void Unuse(AdapterId id);
   bool Take(int64_t pages);
   bool TakePages(Sequence& sequence, int64_t pages);
+  std::vector<uint64_t> MarkPages(const wire::SequenceRequest& request) const;
+  size_t CountCached(const Sequence& sequence) const;
+  int64_t CountInUse(const Sequence& sequence, size_t num_cached) const;
+  void UseCached(uint64_t mark);
+  void TakeCached(Sequence& sequence, size_t num_cached);
+  void Share(Sequence& sequence);
+  void Unshare(Sequence& sequence);
   void Evict(Sequence& sequence);
   Sequence& Victim();
   void Stop(Sequence& sequence);
   void DropIdle(int64_t pages);
+  bool DropIdleAdapter(int64_t before);
 
   const RunnerModelOptions options_;
   std::unordered_map<SequenceId, Sequence> sequences_;
   ByPlace running_, waiting_;
   std::map<AdapterId, Adapter> adapters_;  // resident or being loaded
+  std::unordered_map<uint64_t, CachedPage> cached_;
+  std::map<int64_t, uint64_t> idle_cached_;  // those without users, by their last use
   int64_t free_pages_;
   int64_t idle_pages_ = 0;
   int64_t num_running_ = 0;
   int64_t last_batch_ = 0;
   int64_t num_evictions_ = 0;
   int64_t num_uses_ = 0;
+  int64_t num_cached_ = 0;
   int64_t load_slowness_ = 1;
   TimePoint planned_at_;
   std::string violation_;

@@ -63,6 +63,58 @@ TEST(RunnerModelTest, ResumesAfterTheTokensSoFar) {
   EXPECT_EQ(events.at(1)[0].index, 3);
 }
 
+// Prompts of pages that are told apart by their numbers, and one token more.
+delivery::StartAttempt StartOf(int64_t id, const std::vector<int32_t>& pages,
+                               int32_t max_tokens = 1, int32_t adapter = -1) {
+  delivery::StartAttempt start = Start(id, pages.size() * 4 + 1, max_tokens, adapter, 1);
+  for (size_t i = 0; i < pages.size() * 4; ++i) start.request.prompt[i] = pages[i / 4];
+  return start;
+}
+
+TEST(RunnerModelTest, PromptsShareThePagesThatTheyBeginWith) {
+  for (const bool caches : {false, true}) {
+    RunnerModelOptions options = Small(20);
+    options.caches_prefixes = caches;
+    RunnerModel model(options);
+    const auto run = [&](const delivery::StartAttempt& start) {
+      const int64_t before = model.num_cached();
+      model.Add(start);
+      RunAll(model);
+      EXPECT_EQ(model.Report().available_pages, 20);
+      return model.num_cached() - before;
+    };
+    EXPECT_EQ(run(StartOf(1, {1, 2, 3})), 0);
+    EXPECT_EQ(run(StartOf(2, {1, 2, 3})), caches ? 12 : 0);
+    EXPECT_EQ(run(StartOf(3, {1, 2, 4, 5})), caches ? 8 : 0);
+    EXPECT_EQ(run(StartOf(4, {2, 1})), 0) << "the beginning counts";
+    EXPECT_EQ(run(StartOf(5, {1, 2, 3}, 1, 6)), 0) << "another adapter's";
+    EXPECT_EQ(run(Start(6, 12, 1)), caches ? 4 : 0);
+    EXPECT_EQ(run(Start(7, 12, 1)), caches ? 8 : 0) << "the last token is computed";
+  }
+}
+
+// Of two prompts that are computed at once one keeps its pages; and the ends of prompts that were
+// used longest ago are dropped first.
+TEST(RunnerModelTest, CachedPagesGiveWay) {
+  RunnerModelOptions options = Small(12);
+  options.caches_prefixes = true;
+  RunnerModel model(options);
+  model.Add(StartOf(1, {1, 2, 3}));
+  model.Add(StartOf(2, {1, 2, 3}));
+  RunAll(model);
+  EXPECT_EQ(model.num_cached(), 0);
+  const auto cached = [&](const delivery::StartAttempt& start) {
+    const int64_t before = model.num_cached();
+    model.Add(start);
+    EXPECT_EQ(RunAll(model).at(start.request.sequence.value()).size(), 1u);
+    return model.num_cached() - before;
+  };
+  cached(StartOf(3, {4, 5, 6, 7}));
+  EXPECT_EQ(cached(StartOf(4, {1, 2, 3})), 12);
+  EXPECT_EQ(cached(StartOf(5, {8, 9, 10, 11, 12, 13})), 0);
+  EXPECT_EQ(cached(StartOf(6, {4, 5, 6, 7})), 8) << "two pages had to go";
+}
+
 TEST(RunnerModelTest, EvictsTheNewestAndLosesNothing) {
   RunnerModel model(Small(12));
   for (int64_t id = 1; id <= 3; ++id) model.Add(Start(id, 8, 20));

@@ -53,7 +53,8 @@ class TraceRun {
                       .adapter = AdapterId(static_cast<int32_t>(request.adapter)),
                       .adapter_pages = request.adapter < 0 ? 0 : request.adapter_pages,
                       .num_prompt = request.prompt_tokens,
-                      .num_output = request.output_tokens});
+                      .num_output = request.output_tokens,
+                      .blocks = request.blocks});
       OpenNext();
     });
   }
@@ -90,6 +91,7 @@ class TraceRun {
     result_.num_finished = checker.Count(StreamEnd::kFinished);
     result_.num_failed = static_cast<int64_t>(checker.streams().size()) - result_.num_finished;
     result_.num_tokens = checker.num_tokens();
+    for (int i = 0; i < num_runners_; ++i) result_.num_cached += world_.Model(i)->num_cached();
     for (const auto& [id, stream] : checker.streams()) {
       result_.seconds = std::max(result_.seconds, Seconds(stream.ended - start_));
       if (stream.attempt == 0) continue;

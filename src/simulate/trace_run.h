@@ -19,6 +19,7 @@ struct TraceRequest {
   int64_t adapter_pages = 0;
   int64_t prompt_tokens = 1;
   int64_t output_tokens = 1;
+  std::vector<int32_t> blocks = {};  // as WorldRequest's
 };
 
 struct TraceSample {
@@ -33,8 +34,9 @@ struct TraceResult {
   int64_t num_finished = 0;
   int64_t num_failed = 0;  // refused, or ended with an error
   int64_t num_tokens = 0;
-  double seconds = 0;    // until the last one ended
-  double gpu_hours = 0;  // of runners that had sequences
+  int64_t num_cached = 0;  // of the prompts' tokens, those that were not computed
+  double seconds = 0;      // until the last one ended
+  double gpu_hours = 0;    // of runners that had sequences
   int64_t peak_runners = 0;
   int64_t num_activations = 0;              // times that a runner went from idle to busy
   std::vector<double> queue_seconds;        // from arrival to the first attempt, ascending

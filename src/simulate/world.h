@@ -57,7 +57,13 @@ struct WorldRequest {
   int64_t adapter_pages = 0;
   int64_t num_prompt = 1;
   int64_t num_output = 1;
+  // Of the prompt, each of kBlockTokens: equal numbers are equal tokens. Empty: nothing is said of
+  // what it begins with.
+  std::vector<int32_t> blocks = {};
 };
+
+// As Mooncake's traces have them.
+inline constexpr int64_t kBlockTokens = 512;
 
 // Not thread-safe.
 class World {

@@ -1,11 +1,24 @@
 // What the gateways of a World do: for clients, for their schedulers, and with their runners.
 
+#include <utility>
+#include <vector>
+
 #include "base/strings.h"
 #include "simulate/world.h"
 
 namespace aril::simulate {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+std::vector<wire::PrefixMark> MarkPrompt(const wire::SequenceRequest& request) {
+  std::vector<AdapterFrom> adapters;
+  for (const AdapterUse& use : request.adapters) adapters.push_back({.use = use});
+  return wire::MarkPrefixes(request.tenant, adapters, request.prompt);
+}
+
+}  // namespace
 
 void World::Open(int gateway_index, const WorldRequest& request) {
   const int node = GatewayNode(gateway_index);
@@ -14,12 +27,18 @@ void World::Open(int gateway_index, const WorldRequest& request) {
   sequence.tenant = request.tenant;
   sequence.adapters = MixOf(request.adapter);
   sequence.prompt.assign(static_cast<size_t>(request.num_prompt), 7);
+  for (size_t i = 0; i < sequence.prompt.size() && !request.blocks.empty(); ++i) {
+    const size_t block = i / static_cast<size_t>(kBlockTokens);
+    if (block < request.blocks.size()) sequence.prompt[i] = request.blocks[block];
+  }
   sequence.max_tokens = static_cast<int32_t>(request.num_output);
   sequence.arrival = now();
   checker_.OnOpen(sequence, request.adapter_pages, node, now());
   if (!At(node).is_alive) return checker_.OnEnd(request.sequence, StreamEnd::kBroken, now());
-  Run(node, [this, node, sequence, pages = request.adapter_pages] {
-    auto effects = At(node).gateway->Open(sequence, {.adapter_pages = pages, .priority = 0}, now());
+  delivery::SequenceCosts costs = {.adapter_pages = request.adapter_pages};
+  if (!request.blocks.empty()) costs.prefix = MarkPrompt(sequence);
+  Run(node, [this, node, sequence, costs = std::move(costs)] {
+    auto effects = At(node).gateway->Open(sequence, costs, now());
     if (!effects.ok()) return checker_.OnEnd(sequence.sequence, StreamEnd::kError, now());
     Perform(node, *effects);
   });
