@@ -54,7 +54,12 @@ class RunnerSharedAdaptersTest : public RemoteAdaptersTest {
     return promise->get_future();
   }
   StatusOr<Ready> LoadShared(const delivery::SharedAdapter& what) {
-    return BeginLoad(what, "t").get();
+    StatusOr<Ready> ready = BeginLoad(what, "t").get();
+    // The loop's own copy, which holds it open, has gone then.
+    std::promise<void> later;
+    loop_.Post([&later](TimePoint) { later.set_value(); });
+    later.get_future().wait();
+    return ready;
   }
 
   RealClock real_;

@@ -48,7 +48,8 @@ void NodeLoop::Run(Node& node) {
       if (stopping_) return;
       work.swap(posted_);
     }
-    for (const auto& run : work) run(node, clock_.Now());
+    // What each holds has gone before the next one runs.
+    for (; !work.empty(); work.pop_front()) work.front()(node, clock_.Now());
     if (const TimePoint now = clock_.Now(); now >= next_tick) {
       node.OnTick(now);
       next_tick = now + kTickInterval;
