@@ -8,7 +8,7 @@ CLUSTER_KILLS ?= 200
 CLUSTER_GATEWAY_KILLS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo demo-eval bench bench-activated bench-embeddings bench-policies bench-ramp check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench bench-activated bench-affinity bench-embeddings bench-policies bench-ramp check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -54,6 +54,9 @@ bench: build ## Kernels against the machine's limits, then the other benchmark p
 
 bench-activated: build ## Adapters asked about a text that the base model has read: activated LoRA beside LoRA, over HTTP (ten minutes)
 	@tools/bench_activated.py --json build/bench/activated.json
+
+bench-affinity: build ## Conversations with a cluster whose scheduler looks for who has read them, and without that (fifteen minutes)
+	@tools/bench_affinity.py --json build/bench/affinity.json
 
 bench-embeddings: build ## Embeddings beside completions, and of adapters beside the base model, over HTTP (ten minutes)
 	@tools/bench_embeddings.py --json build/bench/embeddings.json

@@ -62,6 +62,8 @@ cluster::RunnerCapacity CapacityOf(LocalRunner& runner, const ServeOptions& opti
       .page_tokens = engine.layout().page_tokens,
       .page_bytes = static_cast<int64_t>(engine.layout().page_bytes()),
       .max_model_len = runner.max_model_len(),
+      .adapter_pages = {},
+      .caches_prefixes = options.runner.enable_prefix_caching,
   };
   for (size_t i = 0; i < num_adapters; ++i) {
     capacity.adapter_pages.push_back(engine.PagesFor(AdapterId(static_cast<int32_t>(i))));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -135,12 +136,15 @@ Status RunScheduler(const SchedulerProcessOptions& options, const Clock& clock) 
   Termination termination;
   ASSIGN_OR_RETURN(auto status_server, ListenForStatus(options.cluster));
   const cluster::Hello hello = MakeHello(cluster::Role::kScheduler);
+  scheduler::SchedulerOptions scheduler_options = options.scheduler;
+  std::random_device random;
+  scheduler_options.prefix_secret = uint64_t{random()} << 32 | random();
   cluster::NodeLoop loop(clock);
   ASSIGN_OR_RETURN(const auto links,
                    cluster::GrpcLinks::Create(LinkOptions(options.cluster), loop, clock));
   cluster::SchedulerNode node(
       {.hello = hello,
-       .scheduler = options.scheduler,
+       .scheduler = scheduler_options,
        .policies = [policies = options.policies] { return scheduler::MakePolicies(policies); },
        .is_alone = options.etcd.members.empty()},
       *links);

@@ -14,8 +14,8 @@
 #include "apps/text_table.h"
 #include "base/checked.h"
 #include "base/json.h"
+#include "base/mix64.h"
 #include "base/strings.h"
-#include "simulate/random.h"
 
 namespace aril {
 namespace {
@@ -50,19 +50,19 @@ int64_t PromptTokens(const std::vector<TraceRequest>& requests) {
   return tokens;
 }
 
-// For each, how many tokens of its prompt an earlier one of the same adapter began with: what a
-// cache without bounds would have.
-std::vector<int64_t> TokensSeenBefore(const std::vector<TraceRequest>& requests) {
+// Of their prompts, what an earlier one of the same adapter began with: what a cache without bounds
+// would have.
+int64_t TokensSeenBefore(const std::vector<TraceRequest>& requests) {
   std::unordered_set<uint64_t> seen;
-  std::vector<int64_t> tokens;
+  int64_t tokens = 0;
   for (const TraceRequest& r : requests) {
     auto beginning = static_cast<uint64_t>(r.adapter);
     int64_t before = 0;
     for (const int32_t block : r.blocks) {
-      beginning = simulate::Mix(beginning, static_cast<uint64_t>(block));
+      beginning = Mix64(beginning, static_cast<uint64_t>(block));
       if (!seen.insert(beginning).second) before += simulate::kBlockTokens;
     }
-    tokens.push_back(std::min(before, r.prompt_tokens - 1));
+    tokens += std::min(before, r.prompt_tokens - 1);
   }
   return tokens;
 }
@@ -167,8 +167,8 @@ std::string Svg(const TraceResult& result) {
 double GpuHoursLowerBound(const std::vector<TraceRequest>& requests,
                           const simulate::StepModel& steps, int64_t full_batch) {
   const auto batch = static_cast<double>(full_batch);
-  double seconds = 0, prompts = 0, full_steps = 0;
-  for (const int64_t tokens : TokensSeenBefore(requests)) prompts -= static_cast<double>(tokens);
+  double seconds = 0, full_steps = 0;
+  double prompts = -static_cast<double>(TokensSeenBefore(requests));
   for (const TraceRequest& r : requests) {
     const auto prompt = static_cast<double>(r.prompt_tokens);
     const auto output = static_cast<double>(r.output_tokens);
@@ -213,12 +213,14 @@ Status CompareClusters(const SimulateClusterOptions& options, std::vector<TraceR
   const double static_hours = static_cast<double>(options.num_gpus) * hours;
   const double context = MeanContext(requests);
   const auto num_prompt_tokens = static_cast<double>(PromptTokens(requests));
+  const int64_t num_seen_before = TokensSeenBefore(requests);
   const int64_t flat_batch =
       steps.Curve(batch, static_cast<int64_t>(context)).FlatBatch(kSlack, batch);
   std::vector<std::vector<std::string>> lines = {
       {"cluster", "GPU hours", "of bound", "peak GPUs", "activations", "migrations", "cached",
        "queue p99 s", "TTFT p50 s", "p99", "token p50 ms", "p99", "failed"}};
-  lines.push_back({"lower bound", Decimal(bound, 2), "1.00"});
+  lines.push_back({"lower bound", Decimal(bound, 2), "1.00", "", "", "",
+                   Decimal(static_cast<double>(num_seen_before) / num_prompt_tokens, 2)});
   Json::Object variants;
   double gpu_hours = 0;
   std::vector<Variant> compared(std::begin(kVariants), std::end(kVariants));

@@ -8,6 +8,7 @@
 #include "apps/output_file.h"
 #include "apps/text_table.h"
 #include "base/json.h"
+#include "base/mix64.h"
 #include "base/strings.h"
 #include "scheduler/scheduler.h"
 #include "simulate/random.h"
@@ -142,10 +143,10 @@ class ScaleRun {
   static std::vector<wire::PrefixMark> MarkPrompt(const wire::Submission& s) {
     std::vector<wire::PrefixMark> marks;
     uint64_t mark =
-        simulate::Mix(std::hash<std::string>()(s.tenant), static_cast<uint64_t>(s.adapter.value()));
+        Mix64(std::hash<std::string>()(s.tenant), static_cast<uint64_t>(s.adapter.value()));
     for (size_t i = 0; wire::PrefixDepth(i) <= s.num_tokens; ++i) {
       const bool is_its_own = wire::PrefixDepth(i) * 2 > s.num_tokens;
-      mark = simulate::Mix(mark, is_its_own ? static_cast<uint64_t>(s.sequence.value()) : 0);
+      mark = Mix64(mark, is_its_own ? static_cast<uint64_t>(s.sequence.value()) : 0);
       marks.push_back(mark);
     }
     return marks;

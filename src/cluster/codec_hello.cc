@@ -43,6 +43,7 @@ void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   runner.set_page_bytes(hello.runner.page_bytes);
   runner.set_max_model_len(hello.runner.max_model_len);
   for (const int64_t pages : hello.runner.adapter_pages) runner.add_adapter_pages(pages);
+  runner.set_no_prefix_cache(!hello.runner.caches_prefixes);
 }
 
 namespace {
@@ -80,6 +81,7 @@ RunnerCapacity Read(const v1::RunnerInfo& in, FieldReader& reader) {
   out.page_tokens = reader.Int("page_tokens", in.page_tokens(), 1, kMaxTokens);
   out.page_bytes = reader.Int("page_bytes", in.page_bytes(), 1, kMaxBytes);
   out.max_model_len = reader.Int("max_model_len", in.max_model_len(), 1, kMaxTokens);
+  out.caches_prefixes = !in.no_prefix_cache();
   if (!reader.Count("adapter_pages", in.adapter_pages_size(), kMaxAdapters)) return out;
   for (const int64_t pages : in.adapter_pages()) {
     out.adapter_pages.push_back(reader.Pages("adapter_pages", pages));

@@ -1,5 +1,6 @@
 #include "cluster/codec_bodies.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "cluster/aril.pb.h"
@@ -70,9 +71,9 @@ Frame Read(const v1::Submission& in, FieldReader& reader) {
   out.failed_on = reader.Runner(in.failed_on(), -1);
   out.numeric_class = reader.Text("numeric_class", in.numeric_class(), kMaxName);
   out.is_sibling = in.is_sibling();
-  if (reader.Count("prefix", in.prefix_size(), wire::kMaxPrefixMarks)) {
-    out.prefix.assign(in.prefix().begin(), in.prefix().end());
-  }
+  // Of a release that has more, the first ones are as good.
+  const auto num_marks = std::min(in.prefix_size(), static_cast<int>(wire::kMaxPrefixMarks));
+  out.prefix.assign(in.prefix().begin(), in.prefix().begin() + num_marks);
   return out;
 }
 

@@ -31,6 +31,10 @@ TEST(Codec, KeepsHellos) {
   EXPECT_EQ(got.runner.page_bytes, 4096);
   EXPECT_EQ(got.runner.max_model_len, 2048);
   EXPECT_THAT(got.runner.adapter_pages, ElementsAre(3, 4));
+  EXPECT_TRUE(got.runner.caches_prefixes);
+  Hello uncached = sent;
+  uncached.runner.caches_prefixes = false;
+  EXPECT_FALSE(RoundTrip(uncached).runner.caches_prefixes);
   Hello scheduler;
   scheduler.role = Role::kScheduler;
   scheduler.features = {"later"};
@@ -62,6 +66,9 @@ TEST(Codec, KeepsWhatGoesToAndFromASchedulerWithTimesAsAges) {
   EXPECT_EQ(submission.failed_on, sent.failed_on);
   EXPECT_EQ(submission.is_sibling, sent.is_sibling);
   EXPECT_EQ(submission.prefix, sent.prefix);
+  wire::Submission longer = sent;
+  longer.prefix.assign(wire::kMaxPrefixMarks + 5, 7);
+  EXPECT_EQ(RoundTrip(longer).prefix.size(), wire::kMaxPrefixMarks);
   EXPECT_EQ(submission.numeric_class, sent.numeric_class);
   EXPECT_EQ(RoundTrip(wire::Submission{.sequence = SequenceId(1), .gateway = GatewayId(0)}).adapter,
             kBaseModel);

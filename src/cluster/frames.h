@@ -52,6 +52,7 @@ struct RunnerCapacity {
   int64_t page_bytes = 1;
   int64_t max_model_len = 1;
   std::vector<int64_t> adapter_pages;  // of the deployment's adapters, in their order
+  bool caches_prefixes = true;
 };
 
 struct Hello {

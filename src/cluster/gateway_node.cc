@@ -90,8 +90,12 @@ delivery::SequenceCosts GatewayNode::CostsOf(const wire::SequenceRequest& reques
     adapters.push_back(
         {.use = use, .first_token = FindInvocation(invocation_tokens, request.prompt).value_or(0)});
   }
-  return {.adapter_pages = pages,
-          .prefix = wire::MarkPrefixes(request.tenant, adapters, request.prompt)};
+  delivery::SequenceCosts costs = {.adapter_pages = pages};
+  // Who wants to know of each token of the prompt has all of it computed.
+  if (!request.sampling.prompt_logprobs) {
+    costs.prefix = wire::MarkPrefixes(adapters, request.prompt);
+  }
+  return costs;
 }
 
 // Of an adapter that nobody knows any more nothing is said, and the runner says so.

@@ -60,7 +60,8 @@ void SchedulerNode::Greet(LinkId link, const Hello& hello, TimePoint now) {
   Tell(scheduler::RunnerJoined{{.runner = RunnerId(hello.id),
                                 .numeric_class = hello.runner.numeric_class,
                                 .max_running = hello.runner.max_running,
-                                .pages_total = hello.runner.pages_total}},
+                                .pages_total = hello.runner.pages_total,
+                                .caches_prefixes = hello.runner.caches_prefixes}},
        now);
 }
 

@@ -105,11 +105,11 @@ void Scheduler::MoveAway(Runner& runner) {
   }
   for (const SequenceId id : newest) {
     Record& record = records_.at(id);
-    const std::optional<RunnerId> target =
-        index_.Find(is_leaving ? NeedOf(record) : NeedOfDrained(record));
+    const PlacementNeed need = is_leaving ? NeedOf(record) : NeedOfDrained(record);
+    const std::optional<RunnerId> target = index_.Find(need);
     if (!target) break;  // pages are short; at the next tick
     ++stats_.consolidations;
-    Place(record, *target);
+    Place(record, FindWithPrefix(record, need, *target));
   }
   if (!runner.sequences.empty() || is_leaving) return;
   runner.is_draining = false;

@@ -38,23 +38,27 @@ std::optional<RunnerId> Scheduler::FindRunner(const Record& record,
   return FindWithPrefix(record, std::move(need), *runner);
 }
 
-// Where most of the prompt has probably been computed; of several the largest working set, then the
-// one that was placed on last. What consolidation is to leave idle idles all the same: an idle
-// runner is preferred to another idle one at most.
+// Where most of the prompt has probably been computed; of several the largest working set, then one
+// that uses the adapter, then the one that was placed on last. What consolidation is to leave idle
+// idles all the same: an idle runner is preferred to another idle one at most.
 RunnerId Scheduler::FindWithPrefix(const Record& record, PlacementNeed need,
                                    RunnerId otherwise) const {
   if (need.prefers_smallest) return otherwise;
   const bool consolidates = options_.flat_batch > 0;
   if (consolidates && index_.Get(otherwise).num_sequences > 0) need.min_sequences = 1;
   for (size_t i = record.prefix.size(); i-- > 0;) {
-    std::optional<std::pair<int64_t, RunnerId>> best;
+    RunnerId best;
+    std::pair<int64_t, bool> best_rank;
     for (const RunnerId id : prefixes_.HoldersOf(record.prefix[i])) {
       if (!index_.HasRoom(id, need)) continue;
       const RunnerLoad& load = index_.Get(id);
       if (!need.numeric_class.empty() && load.info.numeric_class != need.numeric_class) continue;
-      if (!best || load.num_sequences >= best->first) best = {load.num_sequences, id};
+      const std::pair rank(load.num_sequences, load.Uses(need.adapter));
+      if (best.valid() && rank < best_rank) continue;
+      best = id;
+      best_rank = rank;
     }
-    if (best) return best->second;
+    if (best.valid()) return best;
   }
   return otherwise;
 }

@@ -2,7 +2,18 @@
 
 #include <algorithm>
 
+#include "base/mix64.h"
+
 namespace aril::scheduler {
+
+std::vector<wire::PrefixMark> PrefixIndex::KeysOf(int32_t tenant,
+                                                  std::span<const wire::PrefixMark> marks) const {
+  const uint64_t own = Mix64(secret_, static_cast<uint32_t>(tenant));
+  std::vector<wire::PrefixMark> keys;
+  keys.reserve(marks.size());
+  for (const wire::PrefixMark mark : marks) keys.push_back(Mix64(own, mark));
+  return keys;
+}
 
 // The shortest beginning is placed last: what is forgotten first of a prompt is its end, as it is
 // in a runner's cache.

@@ -11,6 +11,7 @@
 #include <list>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "wire/cluster.h"
 #include "wire/prefix_marks.h"
@@ -24,9 +25,16 @@ class PrefixIndex {
   static constexpr size_t kMaxHolders = 8;
 
   // `max_marks`: of all runners, of which each may have its even part. One takes about 200 bytes.
-  explicit PrefixIndex(size_t max_marks) : max_marks_(max_marks) {}
+  // `secret`: a random number, so that nobody can tell which marks have equal keys.
+  PrefixIndex(size_t max_marks, uint64_t secret) : max_marks_(max_marks), secret_(secret) {}
 
-  // A prompt of these marks (wire::MarkPrefixes) is computed there from now on. `max_tokens`: that
+  // What the marks of a tenant's prompt (wire::MarkPrefixes) are here: caches are a tenant's own,
+  // and another one could make marks that are equal to theirs, and learn from where its prompt goes
+  // whether it has guessed right.
+  std::vector<wire::PrefixMark> KeysOf(int32_t tenant,
+                                       std::span<const wire::PrefixMark> marks) const;
+
+  // A prompt of these marks, as KeysOf has them, is computed there from now on. `max_tokens`: that
   // the runner can keep.
   void Add(RunnerId runner, int64_t max_tokens, std::span<const wire::PrefixMark> marks);
   // The runner has gone. Unknown: no effect.
@@ -67,6 +75,7 @@ class PrefixIndex {
   void Trim(RunnerId id, Runner& runner);
 
   const size_t max_marks_;
+  const uint64_t secret_;
   size_t num_marks_ = 0;
   std::unordered_map<RunnerId, Runner> runners_;
   std::unordered_map<wire::PrefixMark, Holders> holders_;

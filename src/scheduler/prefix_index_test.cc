@@ -18,9 +18,10 @@ using wire::PrefixMark;
 using Marks = std::vector<PrefixMark>;
 
 const RunnerId kA(1), kB(2);
+constexpr uint64_t kSecret = 5;
 
 TEST(PrefixIndexTest, KnowsWhomAPromptWasPlacedOn) {
-  PrefixIndex index(100);
+  PrefixIndex index(100, kSecret);
   index.Add(kA, 1000, Marks{1, 2, 3});
   index.Add(kB, 1000, Marks{1, 2});
   EXPECT_THAT(index.HoldersOf(2), ElementsAre(kA, kB));
@@ -36,7 +37,7 @@ TEST(PrefixIndexTest, KnowsWhomAPromptWasPlacedOn) {
 }
 
 TEST(PrefixIndexTest, ForgetsTheEndsOfOldPromptsFirst) {
-  PrefixIndex index(100);
+  PrefixIndex index(100, kSecret);
   index.Add(kA, 6 * 64, Marks{1, 2, 3});
   index.Add(kA, 6 * 64, Marks{1, 4, 5});
   EXPECT_EQ(index.TokensOn(kA, Marks{1, 2, 3}), 192) << "what is alike is there once";
@@ -51,7 +52,7 @@ TEST(PrefixIndexTest, ForgetsTheEndsOfOldPromptsFirst) {
 }
 
 TEST(PrefixIndexTest, RunnersHaveEvenParts) {
-  PrefixIndex index(4);
+  PrefixIndex index(4, kSecret);
   index.Add(kA, 10'000, Marks{1, 2, 3, 4, 5});
   EXPECT_EQ(index.num_marks(), 4u);
   index.Add(kB, 10'000, Marks{6});
@@ -67,7 +68,7 @@ TEST(PrefixIndexTest, RunnersHaveEvenParts) {
 }
 
 TEST(PrefixIndexTest, TheOldestHolderIsForgotten) {
-  PrefixIndex index(100);
+  PrefixIndex index(100, kSecret);
   for (int32_t id = 0; id <= static_cast<int32_t>(PrefixIndex::kMaxHolders); ++id) {
     index.Add(RunnerId(id), 1000, Marks{1, static_cast<PrefixMark>(100 + id)});
   }
@@ -75,6 +76,17 @@ TEST(PrefixIndexTest, TheOldestHolderIsForgotten) {
   EXPECT_EQ(index.HoldersOf(1).front(), RunnerId(1));
   EXPECT_EQ(index.TokensOn(RunnerId(0), Marks{1}), 0);
   EXPECT_EQ(index.TokensOn(RunnerId(0), Marks{1, 100}), 128) << "that of it alone is there";
+}
+
+TEST(PrefixIndexTest, EqualMarksOfTwoTenantsAreTwo) {
+  const PrefixIndex index(100, kSecret), other(100, kSecret + 1);
+  const Marks marks = {1, 2, 3};
+  const Marks keys = index.KeysOf(0, marks);
+  EXPECT_EQ(keys, index.KeysOf(0, marks));
+  EXPECT_EQ(index.KeysOf(0, Marks{1, 2}), Marks(keys.begin(), keys.begin() + 2));
+  for (const Marks& others : {marks, index.KeysOf(1, marks), other.KeysOf(0, marks)}) {
+    for (size_t i = 0; i < marks.size(); ++i) EXPECT_NE(keys[i], others[i]);
+  }
 }
 
 // Against lists that are looked through.
@@ -105,7 +117,7 @@ TEST(PrefixIndexTest, DoesWhatListsWouldDo) {
       drop(id, lists.at(id).front().mark);
     }
   };
-  PrefixIndex index(kMaxMarks);
+  PrefixIndex index(kMaxMarks, kSecret);
   for (int step = 0; step < 3000; ++step) {
     const RunnerId id(static_cast<int32_t>(draw(12)));
     if (draw(20) == 0) {

@@ -1,6 +1,7 @@
 // Who is placed where its prompt has been computed.
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -151,23 +152,101 @@ TEST_F(PrefixPlacementTest, WhatAGoneRunnerHadIsForgotten) {
   EXPECT_EQ(Place(2, {1, 2}), RunnerId(1));
 }
 
-// A successor knows nothing of it, and learns it anew.
-TEST_F(PrefixPlacementTest, WhatWasBegunUnderAnotherIsKnownWhenItsGatewaySaysSo) {
-  Start({}, 2);
-  cluster_->Submit(Make(1, {1, 2}));
-  const wire::Submission submission = cluster_->submissions.at(SequenceId(1));
-  TestCluster successor({}, {}, 2);
-  successor.Join(1);
-  successor.Join(2);
-  successor.runners.at(RunnerId(1)).sequences[SequenceId(1)] = {.attempt = 1};
-  successor.submissions[SequenceId(1)] = submission;
-  successor.scheduler.Handle(submission, successor.now);
-  successor.Report(1);
-  successor.Report(2);
-  wire::Submission second = successor.Make(2, 128);
-  second.prefix = {1, 2};
-  successor.Submit(second);
-  EXPECT_EQ(successor.Where(2), RunnerId(1));
+TEST_F(PrefixPlacementTest, TheSameMarksOfAnotherTenantAreOthers) {
+  Start();
+  ASSERT_EQ(Place(1, {1, 2}), RunnerId(3));
+  cluster_->End(1);
+  wire::Submission busy = Make(2, {});
+  busy.failed_on = RunnerId(3);
+  cluster_->Submit(busy);
+  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  wire::Submission other = Make(3, {1, 2});
+  other.tenant = "acme";
+  cluster_->Submit(other);
+  EXPECT_EQ(cluster_->Where(3), RunnerId(2));
+  EXPECT_EQ(Place(4, {1, 2}), RunnerId(3));
+}
+
+// Of a runner without a cache nothing is expected, and its backlogs are what they are.
+TEST_F(PrefixPlacementTest, RunnersWithoutACacheHaveNothing) {
+  Start({}, 0);
+  cluster_->runners[RunnerId(1)].info = {.runner = RunnerId(1),
+                                         .numeric_class = "a",
+                                         .max_running = 8,
+                                         .pages_total = 200,
+                                         .caches_prefixes = false};
+  cluster_->Do(RunnerJoined{cluster_->runners[RunnerId(1)].info});
+  cluster_->Report(1);
+  EXPECT_EQ(Place(1, {1, 2}), RunnerId(1));
+  EXPECT_EQ(Place(2, {1, 2}), RunnerId(1));
+  EXPECT_EQ(Backlog(1), 256);
+  EXPECT_EQ(stats().prefix_placements, 0);
+}
+
+TEST_F(PrefixPlacementTest, OfEqualOnesThatWhichUsesTheAdapterIsTaken) {
+  Start();
+  ASSERT_EQ(Place(1, {1}), RunnerId(3));
+  wire::Submission with_adapter = Make(2, {1});
+  with_adapter.adapter = AdapterId(7);
+  with_adapter.failed_on = RunnerId(3);
+  cluster_->Submit(with_adapter);
+  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  wire::Submission latest = Make(3, {1});
+  latest.failed_on = RunnerId(2);
+  cluster_->Submit(latest);
+  ASSERT_EQ(cluster_->Where(3), RunnerId(3));
+  cluster_->End(3);
+  wire::Submission again = Make(4, {1});
+  again.adapter = AdapterId(7);
+  cluster_->Submit(again);
+  EXPECT_EQ(cluster_->Where(4), RunnerId(2));
+}
+
+TEST_F(PrefixPlacementTest, NobodyIsPlacedWhereNobodyIsToBe) {
+  Start();
+  ASSERT_EQ(Place(1, {1, 2}), RunnerId(3));
+  cluster_->ReportAll();
+  cluster_->Do(RunnerLeaving{RunnerId(3)});
+  EXPECT_EQ(cluster_->Where(1), RunnerId(2)) << "moved";
+  EXPECT_EQ(Place(2, {1, 2}), RunnerId(2)) << "and known to be there";
+  EXPECT_EQ(stats().prefix_tokens, 128);
+}
+
+TEST_F(PrefixPlacementTest, WhatMovesGoesWhereItsBeginningIs) {
+  Start();
+  const auto place = [&](wire::Submission submission) {
+    submission.failed_on = RunnerId(3);
+    cluster_->Submit(submission);
+    return cluster_->Where(submission.sequence.value());
+  };
+  ASSERT_EQ(Place(1, {1, 2, 3, 4}), RunnerId(3));
+  ASSERT_EQ(place(cluster_->Make(2, 16 * 190)), RunnerId(2));
+  ASSERT_EQ(place(Make(3, {1, 2, 3, 4})), RunnerId(1)) << "where it fits";
+  cluster_->End(2);
+  cluster_->End(3);
+  ASSERT_EQ(place(Make(4, {})), RunnerId(2)) << "which has the largest working set now";
+  cluster_->ReportAll();
+  cluster_->Do(RunnerLeaving{RunnerId(3)});
+  EXPECT_EQ(cluster_->Where(1), RunnerId(1));
+  EXPECT_EQ(stats().prefix_tokens, 256);
+}
+
+TEST_F(PrefixPlacementTest, APreferenceForFewAdaptersGoesFirst) {
+  Policies policies;
+  policies.preferred_adapters = {.number = 1};
+  cluster_ = std::make_unique<TestCluster>(SchedulerOptions(), std::move(policies));
+  for (int32_t id = 1; id <= 3; ++id) cluster_->Join(id, 200);
+  const auto place = [&](int64_t id, int32_t adapter, const Marks& prefix) {
+    wire::Submission submission = Make(id, prefix);
+    submission.adapter = AdapterId(adapter);
+    cluster_->Submit(submission);
+    return cluster_->Where(id);
+  };
+  // An activated LoRA's, which begins like the base model's.
+  ASSERT_EQ(place(1, -1, {1, 2}), RunnerId(3));
+  ASSERT_EQ(place(2, 5, {3}), RunnerId(3));
+  EXPECT_EQ(place(3, 6, {1, 2, 4}), RunnerId(2)) << "while somebody has none";
+  EXPECT_EQ(place(4, 5, {1, 2, 5}), RunnerId(3));
 }
 
 TEST_F(PrefixPlacementTest, ItCanBeTurnedOff) {

@@ -15,7 +15,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, Policies policies, Epoch e
       policies_(std::move(policies)),
       epoch_(epoch),
       index_(options.headroom_pages, options.max_backlog_tokens),
-      prefixes_(options.max_prefix_marks),
+      prefixes_(options.max_prefix_marks, options.prefix_secret),
       queue_(*policies_.tenants),
       rates_(std::chrono::seconds(1)) {}
 
@@ -75,7 +75,7 @@ void Scheduler::Admit(const wire::Submission& submission) {
   record.arrival = submission.arrival;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;
-  record.prefix = submission.prefix;
+  record.prefix = prefixes_.KeysOf(record.tenant, submission.prefix);
   Enqueue(record);
 }
 
@@ -102,7 +102,7 @@ void Scheduler::Update(Record& record, const wire::Submission& submission) {
   record.max_tokens = submission.max_tokens;
   record.has_started = submission.num_generated > 0;
   record.numeric_class = submission.numeric_class;
-  record.prefix = submission.prefix;
+  record.prefix = prefixes_.KeysOf(record.tenant, submission.prefix);
   record.num_generated = 0;
   Enqueue(record);
 }
@@ -346,8 +346,10 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   record.promised_pages = promised_pages;
   record.is_reported = false;
   record.cached_tokens = prefixes_.TokensOn(runner_id, record.prefix);
-  const int64_t pool_tokens = index_.Get(runner_id).info.pages_total * options_.page_tokens;
-  if (options_.prefers_prefixes) prefixes_.Add(runner_id, pool_tokens, record.prefix);
+  const wire::RunnerInfo& info = index_.Get(runner_id).info;
+  if (options_.prefers_prefixes && info.caches_prefixes) {
+    prefixes_.Add(runner_id, info.pages_total * options_.page_tokens, record.prefix);
+  }
   ++tenant_loads_[record.tenant].num_sequences;
   ++num_placed_;
   index_.Update(runner_id, [&](RunnerLoad& load) {

@@ -63,10 +63,11 @@ struct SchedulerOptions {
   // long to come.
   Duration settle_time = std::chrono::seconds(5);
   size_t max_prefetches = 2;  // at a time
-  // Sequences go where most of their prompts has probably been computed, if there is room; and what
-  // is known for that, over all runners.
+  // Sequences go where most of their prompts has probably been computed, if there is room; what is
+  // known for that, over all runners; and a random number (PrefixIndex).
   bool prefers_prefixes = true;
   size_t max_prefix_marks = size_t{1} << 20;
+  uint64_t prefix_secret = 0;
   // What a lost runner ran is forgotten after this (should it come back, its report tells), and
   // what fits that one alone is refused.
   Duration forget_lost_after = std::chrono::seconds(30);
@@ -140,7 +141,7 @@ class Scheduler {
     bool is_reported = false;  // by `runner`, in this attempt
     bool is_prefetched = false;
     std::string numeric_class;
-    std::vector<wire::PrefixMark> prefix;
+    std::vector<wire::PrefixMark> prefix;  // as PrefixIndex::KeysOf has them
   };
   // A runner's side of the records.
   struct Runner {

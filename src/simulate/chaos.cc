@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mix64.h"
 #include "simulate/world.h"
 
 namespace aril::simulate {
@@ -32,7 +33,7 @@ constexpr const char* kFaultNames[kNumFaultKinds] = {
 
 WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   WorldOptions options;
-  options.seed = Mix(seed, 1);
+  options.seed = Mix64(seed, 1);
   options.bug = bug;
   options.num_runners = static_cast<int>(random.Int(3, 5));
   options.runner.max_running = random.Int(4, 10);

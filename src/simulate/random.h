@@ -29,14 +29,6 @@ class SimRandom {
   std::mt19937_64 engine_;
 };
 
-// A well-mixed function of two numbers (the finalizer of SplitMix64).
-inline uint64_t Mix(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9e3779b97f4a7c15 + b + 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 }  // namespace aril::simulate
 
 #endif  // ARIL_SIMULATE_RANDOM_H_

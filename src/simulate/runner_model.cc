@@ -5,14 +5,14 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/mix64.h"
 #include "base/strings.h"
-#include "simulate/random.h"
 
 namespace aril::simulate {
 
 int32_t ModelToken(SequenceId sequence, int64_t num_tokens) {
   return static_cast<int32_t>(
-      Mix(static_cast<uint64_t>(sequence.value()), static_cast<uint64_t>(num_tokens)) >> 33);
+      Mix64(static_cast<uint64_t>(sequence.value()), static_cast<uint64_t>(num_tokens)) >> 33);
 }
 
 RunnerModel::RunnerModel(const RunnerModelOptions& options)
@@ -39,11 +39,11 @@ std::vector<uint64_t> RunnerModel::MarkPages(const wire::SequenceRequest& reques
   std::vector<uint64_t> marks;
   uint64_t mark = std::hash<std::string>()(request.tenant);
   for (const AdapterUse& use : request.adapters) {
-    mark = Mix(mark, static_cast<uint64_t>(use.id.value()));
+    mark = Mix64(mark, static_cast<uint64_t>(use.id.value()));
   }
   const auto page = static_cast<size_t>(options_.page_tokens);
   for (size_t i = 0; i + 1 < request.prompt.size(); ++i) {
-    mark = Mix(mark, static_cast<uint64_t>(request.prompt[i]));
+    mark = Mix64(mark, static_cast<uint64_t>(request.prompt[i]));
     if ((i + 1) % page == 0) marks.push_back(mark);
   }
   return marks;
@@ -76,7 +76,7 @@ void RunnerModel::TakeCached(Sequence& sequence, size_t num_cached) {
   sequence.num_shared = num_cached;
   sequence.num_pages = static_cast<int64_t>(num_cached);
   sequence.num_computed = sequence.num_pages * options_.page_tokens;
-  num_cached_ += sequence.num_computed;
+  if (!sequence.was_evicted) num_cached_ += sequence.num_computed;
 }
 
 // What has been computed. Of two that compute the same, one keeps its page.

@@ -33,7 +33,8 @@ struct RunnerModelOptions {
   int64_t pages_total = 1000;
   int64_t page_tokens = 16;
   int64_t page_bytes = 8 << 20;
-  // Prompts share the pages that they begin with (memory/prefix_cache.h).
+  // Prompts share the pages that they begin with (memory/prefix_cache.h; what is generated behind
+  // them is not kept).
   bool caches_prefixes = false;
   StepModel steps;
   PlantedBug bug = PlantedBug::kNone;
@@ -70,7 +71,8 @@ class RunnerModel {
   int64_t num_running() const { return num_running_; }
   int64_t last_batch() const { return last_batch_; }  // sequences in the last step
   int64_t num_evictions() const { return num_evictions_; }
-  int64_t num_cached() const { return num_cached_; }  // tokens that were not computed, so far
+  // Tokens of prompts that were not computed, so far; not what is computed again.
+  int64_t num_cached() const { return num_cached_; }
   // Loads take so many times as long: a slow store.
   void SetLoadSlowness(int64_t factor) { load_slowness_ = factor; }
 

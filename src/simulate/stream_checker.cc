@@ -1,7 +1,7 @@
 #include "simulate/stream_checker.h"
 
+#include "base/mix64.h"
 #include "base/strings.h"
-#include "simulate/random.h"
 #include "simulate/runner_model.h"
 
 namespace aril::simulate {
@@ -12,7 +12,7 @@ void StreamChecker::Violate(TimePoint now, const std::string& what) {
   violation_ = StrCat("at ", seconds, " s: ", what);
 }
 
-void StreamChecker::Fold(uint64_t value) { digest_ = Mix(digest_, value); }
+void StreamChecker::Fold(uint64_t value) { digest_ = Mix64(digest_, value); }
 
 void StreamChecker::OnOpen(const wire::SequenceRequest& request, int64_t adapter_pages,
                            int gateway_node, TimePoint now) {
@@ -54,7 +54,7 @@ void StreamChecker::OnSent(const wire::TokenEvent& event, TimePoint now) {
 void StreamChecker::OnDelivered(const wire::TokenEvent& event, uint32_t sent_attempt,
                                 TimePoint now) {
   ClientStream& stream = streams_.at(event.sequence);
-  Fold(Mix(static_cast<uint64_t>(event.sequence.value()), static_cast<uint64_t>(event.index)));
+  Fold(Mix64(static_cast<uint64_t>(event.sequence.value()), static_cast<uint64_t>(event.index)));
   if (stream.end != StreamEnd::kLive) {
     Violate(now, StrCat("sequence ", event.sequence, " got a token after its end"));
   }

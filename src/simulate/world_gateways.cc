@@ -15,7 +15,7 @@ namespace {
 std::vector<wire::PrefixMark> MarkPrompt(const wire::SequenceRequest& request) {
   std::vector<AdapterFrom> adapters;
   for (const AdapterUse& use : request.adapters) adapters.push_back({.use = use});
-  return wire::MarkPrefixes(request.tenant, adapters, request.prompt);
+  return wire::MarkPrefixes(adapters, request.prompt);
 }
 
 }  // namespace

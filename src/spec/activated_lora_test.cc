@@ -1,6 +1,9 @@
 // Adapters that apply from their invocation on (PEFT's "alora_invocation_tokens").
 
+#include <algorithm>
 #include <optional>
+#include <random>
+#include <vector>
 
 #include "base/strings.h"
 #include "gmock/gmock.h"
@@ -110,6 +113,29 @@ TEST(ActivatedLora, AppliesFromTheLastInvocationInThePromptOn) {
   EXPECT_EQ(first({}), std::nullopt);
   spec.invocation_tokens = {5, 5};
   EXPECT_EQ(first({5, 5, 5}), 1) << "places may overlap";
+}
+
+// Of few different tokens, which repeat themselves.
+TEST(ActivatedLora, FindsWhatComparingEverywhereFinds) {
+  constexpr uint64_t kSeed = 3;
+  SCOPED_TRACE(kSeed);
+  std::mt19937_64 random(kSeed);
+  const auto draw = [&](size_t most) {
+    std::vector<int32_t> tokens(1 + random() % most);
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 2);
+    return tokens;
+  };
+  int num_found = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::vector<int32_t> sought = draw(8), prompt = draw(40);
+    const auto last = std::find_end(prompt.begin(), prompt.end(), sought.begin(), sought.end());
+    const auto found = FindInvocation(sought, prompt);
+    ASSERT_EQ(found.has_value(), last != prompt.end());
+    if (!found) continue;
+    EXPECT_EQ(*found, last - prompt.begin());
+    ++num_found;
+  }
+  EXPECT_GT(num_found, 1000);
 }
 
 }  // namespace

@@ -325,13 +325,27 @@ std::optional<int64_t> LoraSpec::FirstToken(std::span<const int32_t> prompt) con
   return FindInvocation(invocation_tokens, prompt);
 }
 
+// Knuth's, Morris' and Pratt's search: linear, whatever a tenant's adapter and prompt repeat.
 std::optional<int64_t> FindInvocation(std::span<const int32_t> invocation_tokens,
                                       std::span<const int32_t> prompt) {
-  if (invocation_tokens.empty()) return 0;
-  const auto found = std::find_end(prompt.begin(), prompt.end(), invocation_tokens.begin(),
-                                   invocation_tokens.end());
-  if (found == prompt.end()) return std::nullopt;
-  return found - prompt.begin();
+  const std::span<const int32_t> sought = invocation_tokens;
+  if (sought.empty()) return 0;
+  // Of each beginning, how long the longest is that it ends with, itself left out.
+  std::vector<size_t> borders(sought.size());
+  const auto extend = [&](size_t matched, int32_t token) {
+    while (matched > 0 && sought[matched] != token) matched = borders[matched - 1];
+    return matched + (sought[matched] == token ? 1 : 0);
+  };
+  for (size_t i = 1; i < sought.size(); ++i) borders[i] = extend(borders[i - 1], sought[i]);
+  std::optional<int64_t> last;
+  size_t matched = 0;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    matched = extend(matched, prompt[i]);
+    if (matched < sought.size()) continue;
+    last = static_cast<int64_t>(i + 1 - matched);
+    matched = borders[matched - 1];
+  }
+  return last;
 }
 
 StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,

@@ -36,6 +36,7 @@ struct RunnerInfo {
   std::string numeric_class;
   int64_t max_running = 32;  // sequences in a batch (max_num_seqs)
   int64_t pages_total = 0;
+  bool caches_prefixes = true;  // prompts that begin alike are computed once
 };
 
 // Pending: accepted, never started. Evicted: gave way to older ones, resumes when there is room.

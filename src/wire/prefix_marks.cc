@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/mix64.h"
 
 namespace aril::wire {
 namespace {
@@ -11,15 +12,9 @@ constexpr size_t kFinest = 32;  // marks at every 64th token
 constexpr int64_t kStep = 64;
 constexpr size_t kPerOctave = 16;  // of those behind
 
-// One round of a multiplicative hash; the constant is 2^64 divided by the golden ratio.
-uint64_t Stir(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-  return hash ^ (hash >> 29);
-}
-
-uint64_t Stir(uint64_t hash, const AdapterUse& use) {
-  hash = Stir(hash, static_cast<uint32_t>(use.id.value()));
-  return Stir(hash, std::bit_cast<uint32_t>(use.weight));
+uint64_t Mix(uint64_t hash, const AdapterUse& use) {
+  hash = Mix64(hash, static_cast<uint32_t>(use.id.value()));
+  return Mix64(hash, std::bit_cast<uint32_t>(use.weight));
 }
 
 }  // namespace
@@ -33,11 +28,10 @@ int64_t PrefixDepth(size_t index) {
   return (first + within * first / static_cast<int64_t>(kPerOctave)) << octave;
 }
 
-std::vector<PrefixMark> MarkPrefixes(std::string_view tenant, std::span<const AdapterFrom> adapters,
+std::vector<PrefixMark> MarkPrefixes(std::span<const AdapterFrom> adapters,
                                      std::span<const int32_t> prompt) {
   std::vector<PrefixMark> marks;
-  uint64_t hash = Stir(0, tenant.size());
-  for (const char c : tenant) hash = Stir(hash, static_cast<unsigned char>(c));
+  uint64_t hash = 0;
   int64_t position = 0;
   for (size_t i = 0; i < kMaxPrefixMarks; ++i) {
     const int64_t depth = PrefixDepth(i);
@@ -45,9 +39,9 @@ std::vector<PrefixMark> MarkPrefixes(std::string_view tenant, std::span<const Ad
     for (; position < depth; ++position) {
       for (const AdapterFrom& adapter : adapters) {
         const int64_t begin = adapter.first_token > 0 ? adapter.first_token : 0;
-        if (position == begin) hash = Stir(hash, adapter.use);
+        if (position == begin) hash = Mix(hash, adapter.use);
       }
-      hash = Stir(hash, static_cast<uint32_t>(prompt[static_cast<size_t>(position)]));
+      hash = Mix64(hash, static_cast<uint32_t>(prompt[static_cast<size_t>(position)]));
     }
     marks.push_back(hash);
   }

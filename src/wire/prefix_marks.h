@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/adapter_mix.h"
@@ -15,9 +14,8 @@
 namespace aril::wire {
 
 // A hash of a prompt's first tokens, and of what else their K and V depend on: the adapters that
-// apply to them; and of the tenant, for caches are a tenant's. Two that differ have equal marks
-// with a probability of 2^-64, or because somebody made them so: then a sequence goes to a runner
-// that has nothing of it.
+// apply to them. Two that differ have equal marks with a probability of 2^-64, or because somebody
+// made them so, which is easy: marks of one tenant mean nothing for another.
 using PrefixMark = uint64_t;
 
 // So far reach marks: 131,072 tokens.
@@ -29,7 +27,7 @@ inline constexpr size_t kMaxPrefixMarks = 128;
 int64_t PrefixDepth(size_t index);
 
 // Those of `prompt`, from the shortest beginning to the longest that is no longer than it.
-std::vector<PrefixMark> MarkPrefixes(std::string_view tenant, std::span<const AdapterFrom> adapters,
+std::vector<PrefixMark> MarkPrefixes(std::span<const AdapterFrom> adapters,
                                      std::span<const int32_t> prompt);
 
 }  // namespace aril::wire

@@ -39,38 +39,35 @@ TEST(PrefixDepthTest, MarksAreOfSixtyFourTokensOrOfASixteenth) {
 }
 
 TEST(PrefixMarksTest, ThereIsOneForEachBeginningOfThePrompt) {
-  EXPECT_TRUE(MarkPrefixes("acme", {}, Prompt(63)).empty());
-  EXPECT_EQ(MarkPrefixes("acme", {}, Prompt(64)).size(), 1u);
-  EXPECT_EQ(MarkPrefixes("acme", {}, Prompt(2175)).size(), 32u);
-  EXPECT_EQ(MarkPrefixes("acme", {}, Prompt(2176)).size(), 33u);
-  const auto longest = MarkPrefixes("acme", {}, Prompt(200'000));
+  EXPECT_TRUE(MarkPrefixes({}, Prompt(63)).empty());
+  EXPECT_EQ(MarkPrefixes({}, Prompt(64)).size(), 1u);
+  EXPECT_EQ(MarkPrefixes({}, Prompt(2175)).size(), 32u);
+  EXPECT_EQ(MarkPrefixes({}, Prompt(2176)).size(), 33u);
+  const auto longest = MarkPrefixes({}, Prompt(200'000));
   EXPECT_EQ(longest.size(), kMaxPrefixMarks);
   EXPECT_EQ(std::set<PrefixMark>(longest.begin(), longest.end()).size(), kMaxPrefixMarks);
 }
 
 TEST(PrefixMarksTest, PromptsHaveThoseOfTheirCommonBeginning) {
   const std::vector<int32_t> prompt = Prompt(1000);
-  const auto marks = MarkPrefixes("acme", {}, prompt);
-  EXPECT_EQ(InCommon(marks, MarkPrefixes("acme", {}, Prompt(700))), 10u);
+  const auto marks = MarkPrefixes({}, prompt);
+  EXPECT_EQ(InCommon(marks, MarkPrefixes({}, Prompt(700))), 10u);
   for (const size_t at : {0u, 63u, 64u, 500u, 959u, 960u}) {
     std::vector<int32_t> other = prompt;
     other[at] += 1;
-    EXPECT_EQ(InCommon(marks, MarkPrefixes("acme", {}, other)), at / 64) << at;
+    EXPECT_EQ(InCommon(marks, MarkPrefixes({}, other)), at / 64) << at;
   }
   std::vector<int32_t> swapped = prompt;
   std::swap(swapped[70], swapped[71]);
-  EXPECT_EQ(InCommon(marks, MarkPrefixes("acme", {}, swapped)), 1u);
+  EXPECT_EQ(InCommon(marks, MarkPrefixes({}, swapped)), 1u);
 }
 
-TEST(PrefixMarksTest, ThoseOfOtherTenantsAndAdaptersAreOthers) {
+TEST(PrefixMarksTest, ThoseOfOtherAdaptersAreOthers) {
   const std::vector<int32_t> prompt = Prompt(640);
-  const auto marks_of = [&](const Adapters& adapters) {
-    return MarkPrefixes("acme", adapters, prompt);
-  };
+  const auto marks_of = [&](const Adapters& adapters) { return MarkPrefixes(adapters, prompt); };
   const AdapterUse one = {.id = AdapterId(1)};
   const AdapterUse two = {.id = AdapterId(2)};
   const auto base = marks_of({});
-  EXPECT_EQ(InCommon(base, MarkPrefixes("acm", {}, prompt)), 0u);
   EXPECT_EQ(InCommon(base, marks_of({{.use = one}})), 0u);
   EXPECT_EQ(InCommon(marks_of({{.use = one}}), marks_of({{.use = two}})), 0u);
   EXPECT_EQ(InCommon(marks_of({{.use = one}}), marks_of({{.use = {one.id, 0.5f}}})), 0u);
@@ -80,9 +77,9 @@ TEST(PrefixMarksTest, ThoseOfOtherTenantsAndAdaptersAreOthers) {
 
 TEST(PrefixMarksTest, WhatIsBeforeAnInvocationIsTheBaseModels) {
   const std::vector<int32_t> prompt = Prompt(640);
-  const auto base = MarkPrefixes("acme", {}, prompt);
+  const auto base = MarkPrefixes({}, prompt);
   const auto invoked = [&](int64_t first_token) {
-    return MarkPrefixes("acme", Adapters{{.use = {.id = AdapterId(1)}, .first_token = first_token}},
+    return MarkPrefixes(Adapters{{.use = {.id = AdapterId(1)}, .first_token = first_token}},
                         prompt);
   };
   EXPECT_EQ(InCommon(base, invoked(0)), 0u);
