@@ -183,6 +183,17 @@ TEST_F(PrefixPlacementTest, RunnersWithoutACacheHaveNothing) {
   EXPECT_EQ(stats().prefix_placements, 0);
 }
 
+// As much as a runner may say of itself.
+TEST_F(PrefixPlacementTest, APoolMayHaveAnyNumberOfTokens) {
+  SchedulerOptions options;
+  options.page_tokens = int64_t{1} << 30;
+  cluster_ = std::make_unique<TestCluster>(options);
+  cluster_->Join(1, int64_t{1} << 40);
+  EXPECT_EQ(Place(1, {1, 2}), RunnerId(1));
+  EXPECT_EQ(Place(2, {1, 2}), RunnerId(1));
+  EXPECT_EQ(stats().prefix_tokens, 128);
+}
+
 TEST_F(PrefixPlacementTest, OfEqualOnesThatWhichUsesTheAdapterIsTaken) {
   Start();
   ASSERT_EQ(Place(1, {1}), RunnerId(3));

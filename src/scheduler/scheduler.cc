@@ -348,7 +348,8 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   record.cached_tokens = prefixes_.TokensOn(runner_id, record.prefix);
   const wire::RunnerInfo& info = index_.Get(runner_id).info;
   if (options_.prefers_prefixes && info.caches_prefixes) {
-    prefixes_.Add(runner_id, info.pages_total * options_.page_tokens, record.prefix);
+    const auto pool_tokens = CheckedMul(info.pages_total, options_.page_tokens);
+    prefixes_.Add(runner_id, pool_tokens.value_or(INT64_MAX), record.prefix);
   }
   ++tenant_loads_[record.tenant].num_sequences;
   ++num_placed_;

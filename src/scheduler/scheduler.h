@@ -3,11 +3,11 @@
 // gRPC and the simulator.
 //
 // The scheduler holds counts and hashes, never tokens, and nothing that it must not lose: a
-// successor under a higher epoch learns all of it from the runners' reports and the gateways'
-// repeated submissions. It commands nobody but gateways: a migration is a placement of a sequence
-// that runs elsewhere, and the gateway, which begins the new attempt with the tokens that it has
-// accepted, releases the old one. So decisions may rest on old news and be wrong, late, repeated or
-// lost; then work is wasted or delayed, never a token. See
+// successor under a higher epoch learns the counts from the runners' reports and the gateways'
+// repeated submissions, and begins anew with the hashes. It commands nobody but gateways: a
+// migration is a placement of a sequence that runs elsewhere, and the gateway, which begins the new
+// attempt with the tokens that it has accepted, releases the old one. So decisions may rest on old
+// news and be wrong, late, repeated or lost; then work is wasted or delayed, never a token. See
 // docs/decisions/015-who-places-a-sequence.md.
 
 #ifndef ARIL_SCHEDULER_SCHEDULER_H_
