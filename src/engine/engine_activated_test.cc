@@ -2,7 +2,6 @@
 // pages sequences share then. That the numbers are PEFT's is tests/fidelity.
 
 #include <random>
-#include <set>
 
 #include "engine/engine.h"
 #include "engine/test_support.h"
@@ -60,15 +59,6 @@ class EngineActivated : public ::testing::Test {
     TestEngine engine(WithActivated());
     return RunToEnd(*engine, {request})[request.sequence.value()];
   }
-  static void ExpectSame(const Stream& stream, const Stream& expected) {
-    EXPECT_EQ(stream.tokens, expected.tokens);
-    EXPECT_TRUE(Same(stream.prompt_logprobs, expected.prompt_logprobs));
-    ASSERT_EQ(stream.logprobs.size(), expected.logprobs.size());
-    for (size_t i = 0; i < expected.logprobs.size(); ++i) {
-      EXPECT_TRUE(Same(*stream.logprobs[i], *expected.logprobs[i])) << "token " << i;
-    }
-  }
-
   std::mt19937_64 random_{17};
   int64_t next_id_ = 0;
   TestEngine engine_{WithActivated()};
@@ -230,34 +220,22 @@ TEST_F(EngineActivated, RandomWorkAnswersAsAlone) {
                                 {{kFirst, 0.5f}},
                                 {{kPlain}, {kFirst}},
                                 {{kFirst}, {kPlain}}};
-    std::vector<wire::SequenceRequest> requests;
-    std::set<int64_t> cancelled;
-    next_id_ = 0;
-    Streams streams(Streams::PerStep::kSeveral);
-    while (requests.size() < 40 || engine->HasWork()) {
-      while (requests.size() < 40 && draw(3) == 0) {
-        std::vector<int32_t> prompt = openings[draw(2)];
-        const std::vector<int32_t> rest = Tokens(1 + draw(20));
-        prompt.insert(prompt.end(), rest.begin(), rest.end());
-        const AdapterMix& mix = mixes[draw(std::size(mixes))];
-        const bool is_invoked = Uses(mix, kFirst) || Uses(mix, kSecond);
-        if (is_invoked || draw(2) == 0) prompt = InvokedAt(prompt, draw(prompt.size()));
-        requests.push_back(Request(prompt, mix, static_cast<int32_t>(draw(30))));
-        requests.back().sampling.prompt_logprobs = draw(6) == 0;
-        Add(*engine, requests.back());
-      }
-      if (!requests.empty() && draw(20) == 0) {
-        const int64_t victim = draw(requests.size());
-        cancelled.insert(victim);
-        engine->Cancel(SequenceId(victim));
-      }
-      streams.Take(engine->Step());
-    }
-    EXPECT_THAT(streams.problems(), IsEmpty());
-    for (const wire::SequenceRequest& request : requests) {
-      const int64_t id = request.sequence.value();
-      SCOPED_TRACE(testing::Message() << "sequence " << id);
-      if (!cancelled.contains(id)) ExpectSame(streams[id], RunAlone(alone, request));
+    const auto make = [&](int64_t id) {
+      std::vector<int32_t> prompt = openings[draw(2)];
+      const std::vector<int32_t> rest = Tokens(1 + draw(20));
+      prompt.insert(prompt.end(), rest.begin(), rest.end());
+      const AdapterMix& mix = mixes[draw(std::size(mixes))];
+      const bool is_invoked = Uses(mix, kFirst) || Uses(mix, kSecond);
+      if (is_invoked || draw(2) == 0) prompt = InvokedAt(prompt, draw(prompt.size()));
+      next_id_ = id;
+      auto request = Request(prompt, mix, static_cast<int32_t>(draw(30)));
+      request.sampling.prompt_logprobs = draw(6) == 0;
+      return request;
+    };
+    RandomWork work = RunAtRandom(engine, random_, 40, make, Streams::PerStep::kSeveral);
+    for (const wire::SequenceRequest& request : work.requests) {
+      SCOPED_TRACE(testing::Message() << "sequence " << request.sequence);
+      ExpectSame(work.streams[request.sequence.value()], RunAlone(alone, request));
     }
     ExpectAllPagesBack(engine);
     hits += engine->Stats().prefix_hits;

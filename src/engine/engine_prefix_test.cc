@@ -4,7 +4,6 @@
 
 #include <map>
 #include <random>
-#include <set>
 
 #include "engine/engine.h"
 #include "engine/test_support.h"
@@ -39,20 +38,10 @@ class EnginePrefix : public ::testing::Test {
   }
   std::vector<int32_t> Prompt(int64_t length) { return RandomPrompt(random_, length); }
 
-  static Stream Run(TestEngine& engine, const wire::SequenceRequest& request) {
-    Streams streams = RunToEnd(*engine, {request});
-    EXPECT_THAT(streams.problems(), IsEmpty());
-    return streams[request.sequence.value()];
-  }
   // What an engine answers that never shares a page.
   void ExpectUndisturbed(const Stream& stream, const wire::SequenceRequest& request) {
-    const Stream expected = Run(without_cache_, request);
-    EXPECT_EQ(stream.tokens, expected.tokens);
-    EXPECT_TRUE(Same(stream.prompt_logprobs, expected.prompt_logprobs));
-    ASSERT_EQ(stream.logprobs.size(), expected.logprobs.size());
-    for (size_t i = 0; i < expected.logprobs.size(); ++i) {
-      EXPECT_TRUE(Same(*stream.logprobs[i], *expected.logprobs[i])) << "token " << i;
-    }
+    const Stream expected = RunAlone(without_cache_, request);
+    ExpectSame(stream, expected);
     EXPECT_EQ(expected.num_cached, 0);
   }
 
@@ -63,9 +52,9 @@ class EnginePrefix : public ::testing::Test {
 
 TEST_F(EnginePrefix, ARepeatedPromptIsComputedFromItsLastFullPageOn) {
   const std::vector<int32_t> prompt = Prompt(23);
-  EXPECT_EQ(Run(engine_, Request(0, prompt)).num_cached, 0);
+  EXPECT_EQ(RunAlone(engine_, Request(0, prompt)).num_cached, 0);
   const auto request = Request(1, prompt);
-  const Stream stream = Run(engine_, request);
+  const Stream stream = RunAlone(engine_, request);
   EXPECT_EQ(stream.num_cached, 20);
   ExpectUndisturbed(stream, request);
   EXPECT_EQ(engine_->Stats().prefix_queries, 22 + 22) << "the last token is always computed";
@@ -74,19 +63,19 @@ TEST_F(EnginePrefix, ARepeatedPromptIsComputedFromItsLastFullPageOn) {
 
 TEST_F(EnginePrefix, TheLastTokenIsComputedEvenIfItsPageIsCached) {
   const std::vector<int32_t> prompt = Prompt(24);
-  Run(engine_, Request(0, prompt));
+  RunAlone(engine_, Request(0, prompt));
   const auto request = Request(1, prompt);
-  const Stream stream = Run(engine_, request);
+  const Stream stream = RunAlone(engine_, request);
   EXPECT_EQ(stream.num_cached, 20);
   ExpectUndisturbed(stream, request);
-  EXPECT_EQ(Run(engine_, Request(2, {prompt[0]})).num_cached, 0);
+  EXPECT_EQ(RunAlone(engine_, Request(2, {prompt[0]})).num_cached, 0);
 }
 
 TEST_F(EnginePrefix, AnswersAreCachedForTheNextTurn) {
   const std::vector<int32_t> prompt = Prompt(9);
-  const Stream first = Run(engine_, Request(0, prompt, 20));
+  const Stream first = RunAlone(engine_, Request(0, prompt, 20));
   const auto request = Request(1, Concat(Concat(prompt, first.tokens), Prompt(5)));
-  const Stream stream = Run(engine_, request);
+  const Stream stream = RunAlone(engine_, request);
   EXPECT_EQ(stream.num_cached, 28) << "of 29: the answer's last token was never computed";
   ExpectUndisturbed(stream, request);
 }
@@ -105,11 +94,11 @@ TEST_F(EnginePrefix, NothingIsSharedAcrossAdaptersAndTenants) {
       auto request = Request(id++, prompt, 6);
       request.adapters = mix;
       request.tenant = tenant;
-      const Stream stream = Run(engine_, request);
+      const Stream stream = RunAlone(engine_, request);
       EXPECT_EQ(stream.num_cached, 0) << tenant << " with " << mix.size() << " adapters";
       ExpectUndisturbed(stream, request);
       request.sequence = SequenceId(id++);
-      EXPECT_EQ(Run(engine_, request).num_cached, 28) << "its own";
+      EXPECT_EQ(RunAlone(engine_, request).num_cached, 28) << "its own";
     }
   }
 }
@@ -119,12 +108,12 @@ TEST_F(EnginePrefix, WhoWantsThePromptsLogprobsComputesItAll) {
   auto request = Request(0, prompt);
   request.sampling.prompt_logprobs = true;
   for (int round = 0; round < 2; ++round) {
-    const Stream stream = Run(engine_, request);
+    const Stream stream = RunAlone(engine_, request);
     EXPECT_EQ(stream.num_cached, 0);
     ExpectUndisturbed(stream, request);
   }
   EXPECT_EQ(engine_->Stats().prefix_queries, 0);
-  EXPECT_EQ(Run(engine_, Request(1, prompt)).num_cached, 16) << "others may have its pages";
+  EXPECT_EQ(RunAlone(engine_, Request(1, prompt)).num_cached, 16) << "others may have its pages";
 }
 
 TEST_F(EnginePrefix, ChunksAreCachedWhileTheRestOfThePromptIsComputed) {
@@ -193,7 +182,7 @@ TEST_F(EnginePrefix, AnEvictedSequenceFindsWhatItHadComputed) {
 TEST_F(EnginePrefix, OffMeansOff) {
   const std::vector<int32_t> prompt = Prompt(30);
   for (const int64_t id : {0, 1}) {
-    EXPECT_EQ(Run(without_cache_, Request(id, prompt)).num_cached, 0);
+    EXPECT_EQ(RunAlone(without_cache_, Request(id, prompt)).num_cached, 0);
   }
   const wire::StepStats stats = without_cache_->Stats();
   EXPECT_EQ(stats.pages_prefix, 0);
@@ -208,7 +197,7 @@ TEST_F(EnginePrefix, CachedPagesDoNotCountAgainstWhatSequencesMayTake) {
     options.engine.max_kv_pages = max_kv_pages;
     TestEngine engine(options);
     // Cached pages fill the pool.
-    for (int64_t id = 0; id < 4; ++id) Run(engine, Request(id, Prompt(33)));
+    for (int64_t id = 0; id < 4; ++id) RunAlone(engine, Request(id, Prompt(33)));
     ASSERT_LT(engine->Stats().pages_free, 4);
     Streams streams;
     EXPECT_EQ(engine->Stats().pages_available, max_kv_pages);
@@ -231,28 +220,28 @@ TEST_F(EnginePrefix, WhatWasNotUsedForLongestGivesWayFirst) {
     options.engine.num_pages = static_cast<int32_t>(adapter_pages) + 12;
     TestEngine engine(options);
     const std::vector<int32_t> prompt = Prompt(17);
-    const auto use_adapter = [&] { Run(engine, Request(1, {1, 2}, 1, kAdapter)); };
-    const auto use_prefix = [&] { Run(engine, Request(2, prompt, 1)); };
+    const auto use_adapter = [&] { RunAlone(engine, Request(1, {1, 2}, 1, kAdapter)); };
+    const auto use_prefix = [&] { RunAlone(engine, Request(2, prompt, 1)); };
     if (adapter_first) use_adapter();
     use_prefix();
     if (!adapter_first) use_adapter();
     ASSERT_EQ(engine->Stats().pages_free, 12 - 4);
-    Run(engine, Request(3, Prompt(40), 1));
+    RunAlone(engine, Request(3, Prompt(40), 1));
     EXPECT_EQ(engine->Stats().adapter_evictions, adapter_first ? 1 : 0);
-    EXPECT_EQ(Run(engine, Request(4, prompt, 1)).num_cached, adapter_first ? 16 : 8)
+    EXPECT_EQ(RunAlone(engine, Request(4, prompt, 1)).num_cached, adapter_first ? 16 : 8)
         << "no more pages than are needed";
   }
 }
 
 TEST_F(EnginePrefix, AnAdapterOfTheSameFilesUnderANewIdSharesNothing) {
   const std::vector<int32_t> prompt = Prompt(20);
-  Run(engine_, Request(0, prompt, 6, AdapterId(0)));
+  RunAlone(engine_, Request(0, prompt, 6, AdapterId(0)));
   auto again =
       Adapter::OpenWithoutBase(kEngineTestModel + "/adapters/all-r4", engine_.spec(), kMaxLoraRank);
   ASSERT_TRUE(again.ok()) << again.status();
   engine_.adapters().Remove(AdapterId(0));
   const AdapterId id = engine_.adapters().Add(*std::move(again));
-  EXPECT_EQ(Run(engine_, Request(1, prompt, 6, id)).num_cached, 0);
+  EXPECT_EQ(RunAlone(engine_, Request(1, prompt, 6, id)).num_cached, 0);
 }
 
 // Random requests of few openings, tenants and adapters, that come and are cancelled at any time,
@@ -274,36 +263,20 @@ TEST_F(EnginePrefix, RandomWorkAnswersAsWithoutTheCache) {
     options.engine.tenant_weights = {{"acme", 3}};
     TestEngine engine(options);
     const std::vector<int32_t> openings[] = {RandomPrompt(random, 33), RandomPrompt(random, 12)};
-    std::vector<wire::SequenceRequest> requests;
-    std::set<int64_t> cancelled;
-    Streams streams;
-    while (requests.size() < 40 || engine->HasWork()) {
-      while (requests.size() < 40 && draw(3) == 0) {
-        requests.push_back(Request(static_cast<int64_t>(requests.size()),
-                                   Concat(openings[draw(2)], RandomPrompt(random, 1 + draw(20))),
-                                   static_cast<int32_t>(draw(40)),
-                                   AdapterId(static_cast<int32_t>(draw(3)) - 1)));
-        requests.back().tenant = draw(4) == 0 ? "acme" : "default";
-        requests.back().sampling.prompt_logprobs = draw(6) == 0;
-        Add(*engine, requests.back());
-      }
-      if (!requests.empty() && draw(20) == 0) {
-        const int64_t victim = draw(requests.size());
-        cancelled.insert(victim);
-        engine->Cancel(SequenceId(victim));
-      }
-      streams.Take(engine->Step());
-      const wire::StepStats stats = engine->Stats();
-      ASSERT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter + stats.pages_prefix,
-                stats.pages_total);
+    const auto make = [&](int64_t id) {
+      auto request =
+          Request(id, Concat(openings[draw(2)], RandomPrompt(random, 1 + draw(20))),
+                  static_cast<int32_t>(draw(40)), AdapterId(static_cast<int32_t>(draw(3)) - 1));
+      request.tenant = draw(4) == 0 ? "acme" : "default";
+      request.sampling.prompt_logprobs = draw(6) == 0;
+      return request;
+    };
+    RandomWork work = RunAtRandom(engine, random, 40, make);
+    for (const wire::SequenceRequest& request : work.requests) {
+      SCOPED_TRACE(testing::Message() << "sequence " << request.sequence);
+      ExpectUndisturbed(work.streams[request.sequence.value()], request);
     }
-    EXPECT_THAT(streams.problems(), IsEmpty());
-    for (const wire::SequenceRequest& request : requests) {
-      const int64_t id = request.sequence.value();
-      SCOPED_TRACE(testing::Message() << "sequence " << id);
-      if (!cancelled.contains(id)) ExpectUndisturbed(streams[id], request);
-    }
-    EXPECT_EQ(engine->Stats().pages_kv, 0);
+    ExpectAllPagesBack(engine);
     hits += engine->Stats().prefix_hits;
     evictions += engine->Stats().evictions;
   }

@@ -4,10 +4,12 @@
 #define ARIL_ENGINE_TEST_SUPPORT_H_
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -198,6 +200,51 @@ inline Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request,
   Streams streams = RunToEnd(*engine, {request}, per_step);
   EXPECT_THAT(streams.problems(), ::testing::IsEmpty());
   return streams[request.sequence.value()];
+}
+
+// Bitwise.
+inline void ExpectSame(const Stream& stream, const Stream& expected) {
+  EXPECT_EQ(stream.tokens, expected.tokens);
+  EXPECT_TRUE(Same(stream.prompt_logprobs, expected.prompt_logprobs));
+  ASSERT_EQ(stream.logprobs.size(), expected.logprobs.size());
+  for (size_t i = 0; i < expected.logprobs.size(); ++i) {
+    EXPECT_TRUE(Same(*stream.logprobs[i], *expected.logprobs[i])) << "token " << i;
+  }
+}
+
+// Requests that come and are cancelled at any time, until nothing is left to do; and all pages are
+// somewhere after each step. `make(id)`: the request of this id; they are counted from 0. Returns
+// the requests that were not cancelled, and the streams of all.
+struct RandomWork {
+  std::vector<wire::SequenceRequest> requests;
+  Streams streams;
+};
+inline RandomWork RunAtRandom(TestEngine& engine, std::mt19937_64& random, int64_t count,
+                              const std::function<wire::SequenceRequest(int64_t id)>& make,
+                              Streams::PerStep per_step = Streams::PerStep::kOneEvent) {
+  RandomWork work = {.requests = {}, .streams = Streams(per_step)};
+  const auto num_come = [&] { return std::ssize(work.requests); };
+  std::set<int64_t> cancelled;
+  while (num_come() < count || engine->HasWork()) {
+    while (num_come() < count && random() % 3 == 0) {
+      work.requests.push_back(make(num_come()));
+      Add(*engine, work.requests.back());
+    }
+    if (num_come() > 0 && random() % 20 == 0) {
+      const auto victim = static_cast<int64_t>(random() % work.requests.size());
+      cancelled.insert(victim);
+      engine->Cancel(SequenceId(victim));
+    }
+    work.streams.Take(engine->Step());
+    const wire::StepStats stats = engine->Stats();
+    EXPECT_EQ(stats.pages_free + stats.pages_kv + stats.pages_adapter + stats.pages_prefix,
+              stats.pages_total);
+  }
+  EXPECT_THAT(work.streams.problems(), ::testing::IsEmpty());
+  std::erase_if(work.requests, [&](const wire::SequenceRequest& request) {
+    return cancelled.contains(request.sequence.value());
+  });
+  return work;
 }
 
 // When nothing is left to do.
