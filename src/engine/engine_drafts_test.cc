@@ -79,18 +79,7 @@ void ExpectSame(Streams& streams, Streams& expected) {
   EXPECT_THAT(streams.problems(), IsEmpty());
   for (int64_t id = 0; id < kRequests; ++id) {
     SCOPED_TRACE(testing::Message() << "sequence " << id);
-    const Stream& a = streams[id];
-    const Stream& b = expected[id];
-    EXPECT_EQ(a.tokens, b.tokens);
-    EXPECT_EQ(a.finish, b.finish);
-    EXPECT_EQ(a.stop_token, b.stop_token);
-    EXPECT_TRUE(Same(a.prompt_logprobs, b.prompt_logprobs));
-    ASSERT_EQ(a.logprobs.size(), b.logprobs.size());
-    for (size_t i = 0; i < a.logprobs.size(); ++i) {
-      ASSERT_EQ(a.logprobs[i].has_value(), b.logprobs[i].has_value());
-      if (!a.logprobs[i]) continue;
-      EXPECT_TRUE(Same(*a.logprobs[i], *b.logprobs[i])) << i;
-    }
+    ExpectSame(streams[id], expected[id]);
   }
 }
 

@@ -202,12 +202,16 @@ inline Stream RunAlone(TestEngine& engine, const wire::SequenceRequest& request,
   return streams[request.sequence.value()];
 }
 
-// Bitwise.
+// Bitwise; whatever of it was cached or guessed.
 inline void ExpectSame(const Stream& stream, const Stream& expected) {
   EXPECT_EQ(stream.tokens, expected.tokens);
+  EXPECT_EQ(stream.finish, expected.finish);
+  EXPECT_EQ(stream.stop_token, expected.stop_token);
   EXPECT_TRUE(Same(stream.prompt_logprobs, expected.prompt_logprobs));
   ASSERT_EQ(stream.logprobs.size(), expected.logprobs.size());
   for (size_t i = 0; i < expected.logprobs.size(); ++i) {
+    ASSERT_EQ(stream.logprobs[i].has_value(), expected.logprobs[i].has_value());
+    if (!expected.logprobs[i]) continue;
     EXPECT_TRUE(Same(*stream.logprobs[i], *expected.logprobs[i])) << "token " << i;
   }
 }
