@@ -7,9 +7,8 @@
 //                without lengths; a request that uses a LoRA counts as one for its tenant's adapter
 //   alibaba-lora GenTD26 data_trace_processed.csv: adapter ids (lora_args; the first of several)
 //                without times or lengths
-//   mooncake     JSON lines: timestamp (ms), input_length, output_length, hash_ids (of blocks of
-//   512
-//                tokens of the prompt, equal where these are)
+//   mooncake     JSON lines: timestamp (ms), input_length, output_length; if there, hash_ids: one
+//                of each 512 tokens of the prompt, equal where these and all before them are
 //   sharegpt     LLMServingSim's JSON lines: arrival_time_ns, input_toks, output_toks
 //   servegen     ServeGen's chunk-N-trace.csv: per window a rate and a distribution of the times
 //                between requests; lengths from chunk-N-dataset.json beside it, if that is there
@@ -36,8 +35,7 @@ struct TraceRequest {
   int64_t adapter = -1;       // adapters are numbered as they first appear; -1: the base model
   int64_t prompt_tokens = 1;  // a recorded 0 becomes 1: servers want a token
   int64_t output_tokens = 1;
-  // Of the prompt's tokens, kTraceBlockTokens each: equal numbers, equal tokens. Empty: not
-  // recorded.
+  // Of the prompt, kTraceBlockTokens each: equal numbers, equal tokens. Empty: not recorded.
   std::vector<int32_t> blocks = {};
 };
 inline constexpr int64_t kTraceBlockTokens = 512;

@@ -44,6 +44,7 @@ StatusOr<std::vector<int32_t>> Blocks(const Json& line, int64_t prompt_tokens) {
   if (value == nullptr) return blocks;
   const Json::Array* ids = value->AsArray();
   const int64_t expected = CeilDiv(prompt_tokens, kTraceBlockTokens);
+  if (ids != nullptr && ids->empty()) return blocks;
   if (ids == nullptr || std::ssize(*ids) != expected) {
     return InvalidArgument(StrCat("`hash_ids`: expected a list of ", expected, " blocks of ",
                                   kTraceBlockTokens, " tokens"));

@@ -100,7 +100,7 @@ TEST(BenchTrace, ReadsMooncake) {
   EXPECT_EQ(trace.requests[0].output_tokens, 500);
   ASSERT_EQ(trace.requests[0].blocks.size(), 14u);
   EXPECT_EQ(trace.requests[0].blocks[13], 13);
-  EXPECT_EQ(trace.requests[1].blocks, std::vector<int32_t>{0});
+  EXPECT_TRUE(trace.requests[1].blocks.empty());
 }
 
 TEST(BenchTrace, ReadsShareGpt) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adapters/test_support.h"
@@ -78,6 +79,17 @@ TEST_F(ClusterAdaptersTest, ANamesGenerationComesFromWhereTheNameHasIt) {
   EXPECT_THAT(SourcesFor(*generation, "a"), ElementsAre("", "first")) << "none of a's own";
   Give("b", "moved");
   EXPECT_THAT(SourcesFor(*generation, "b"), ElementsAre("moved", "first"));
+}
+
+// By which gateways know what of a prompt is the base model's.
+TEST_F(ClusterAdaptersTest, WhatInvokesAnAdapterIsKnownToAllGateways) {
+  Make(kGolden + "/adapters", *LoadModelSpec(kGolden));
+  for (const auto& [folder, tokens] : {std::pair("activated-head-r4", std::vector<int32_t>{150}),
+                                       std::pair("all-r4", std::vector<int32_t>())}) {
+    const auto generation = Give("a", folder);
+    EXPECT_EQ(adapters_->Find((*generation)->adapter, "a")->invocation_tokens, tokens);
+    EXPECT_EQ(names_->Find((*generation)->digest)->second.invocation_tokens, tokens);
+  }
 }
 
 // Rows of its down_proj take more than the 64 KiB in which small adapters are counted.

@@ -53,8 +53,8 @@ Status GiveSkewedAdapters(const SimulateClusterOptions& options,
                           std::vector<simulate::TraceRequest>* requests);
 
 // What no scheduler can go below: each prompt computed once, but for what is known to have been
-// computed before, each token in a step of a full batch
-// of sequences as long as its own is on average; no adapters, no recomputation.
+// computed before; each token in a step of a full batch of sequences as long as its own is on
+// average; no adapters, no recomputation.
 double GpuHoursLowerBound(const std::vector<simulate::TraceRequest>& requests,
                           const simulate::StepModel& steps, int64_t full_batch);
 

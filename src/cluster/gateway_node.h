@@ -36,8 +36,8 @@ struct GatewayNodeOptions {
   // What clients are promised; runners that hold less are refused.
   int64_t max_model_len = 0;
   delivery::GatewayEndOptions end;  // `gateway` is filled in
-  // Of the deployment's adapters, by index: LoraSpec::invocation_tokens. Those that it ends before
-  // have none.
+  // Of the deployment's adapters, by index: LoraSpec::invocation_tokens. Those beyond its end have
+  // none.
   std::vector<std::vector<int32_t>> invocation_tokens;
   // What runners must be told of adapters from delivery::kFirstSharedAdapter on, while sequences
   // of a tenant use them; nullopt: nothing is known of it. The node's thread. May be empty.

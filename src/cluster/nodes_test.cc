@@ -108,6 +108,12 @@ TEST_F(NodesTest, APromptGoesWhereItsBeginningWasComputed) {
   EXPECT_EQ(where(other, {7}, {}), 0) << "whichever gateway it comes through";
   EXPECT_EQ(where(other, {7}, {}, "acme"), 1) << "caches are a tenant's";
   EXPECT_EQ(where(one, {8}, MixOf(AdapterId(0))), 1) << "and an adapter's";
+  wire::SequenceRequest curious = {.sequence = SequenceId(id++), .prompt = text, .max_tokens = 1};
+  curious.sampling.prompt_logprobs = true;
+  one.node->Submit(curious, network_.now());
+  network_.Pump();
+  EXPECT_EQ(&Busy(), runners_[1].get()) << "all of it is computed, wherever it goes";
+  StepToEnd(3);
   EXPECT_EQ(where(one, kInvocation, MixOf(kInvoked)), 0) << "but before where it is invoked";
   EXPECT_EQ(where(one, {}, MixOf(kInvoked)), 1) << "it is not: the runner will say so";
 }

@@ -26,9 +26,15 @@ class PrefixPlacementTest : public ::testing::Test {
     submission.prefix = prefix;
     return submission;
   }
-  RunnerId Place(int64_t id, const Marks& prefix) {
-    cluster_->Submit(Make(id, prefix));
-    return cluster_->Where(id);
+  RunnerId Place(const wire::Submission& submission) {
+    cluster_->Submit(submission);
+    return cluster_->Where(submission.sequence.value());
+  }
+  RunnerId Place(int64_t id, const Marks& prefix) { return Place(Make(id, prefix)); }
+  // Runner 3, which is taken first of equals, is avoided.
+  RunnerId PlaceElsewhere(wire::Submission submission) {
+    submission.failed_on = RunnerId(3);
+    return Place(submission);
   }
   const SchedulerStats& stats() const { return cluster_->scheduler.stats(); }
   int64_t Backlog(int32_t runner) const {
@@ -45,10 +51,7 @@ TEST_F(PrefixPlacementTest, APromptGoesWhereItsBeginningWasComputed) {
   cluster_->End(1);
   EXPECT_EQ(stats().prefix_placements, 0);
   // Another one is busy.
-  wire::Submission other = Make(2, {9});
-  other.failed_on = RunnerId(3);
-  cluster_->Submit(other);
-  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(Make(2, {9})), RunnerId(2));
   EXPECT_EQ(Place(3, {}), RunnerId(2)) << "the largest working set, else";
   EXPECT_EQ(Place(4, {1, 2, 3}), RunnerId(3));
   EXPECT_EQ(stats().prefix_placements, 1);
@@ -61,10 +64,7 @@ TEST_F(PrefixPlacementTest, APromptGoesWhereItsBeginningWasComputed) {
 TEST_F(PrefixPlacementTest, TheLongestBeginningIsPreferredToAnyLoad) {
   Start();
   ASSERT_EQ(Place(1, {1}), RunnerId(3));
-  wire::Submission elsewhere = Make(2, {1, 2});
-  elsewhere.failed_on = RunnerId(3);
-  cluster_->Submit(elsewhere);
-  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(Make(2, {1, 2})), RunnerId(2));
   cluster_->End(2);
   for (int64_t id = 10; id < 13; ++id) ASSERT_EQ(Place(id, {}), RunnerId(3));
   EXPECT_EQ(Place(20, {1, 2, 3}), RunnerId(2));
@@ -104,20 +104,14 @@ TEST_F(PrefixPlacementTest, IdleRunnersAreLeftToIdleWhileOthersAreFilled) {
     Start(options);
     ASSERT_EQ(Place(1, {1}), RunnerId(3));
     cluster_->End(1);
-    wire::Submission other = Make(2, {});
-    other.failed_on = RunnerId(3);
-    cluster_->Submit(other);
-    ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+    ASSERT_EQ(PlaceElsewhere(Make(2, {})), RunnerId(2));
     EXPECT_EQ(Place(3, {1}), flat_batch == 0 ? RunnerId(3) : RunnerId(2)) << flat_batch;
   }
   SchedulerOptions options;
   options.flat_batch = 4;
   Start(options);
   ASSERT_EQ(Place(1, {}), RunnerId(3));
-  wire::Submission other = Make(2, {1});
-  other.failed_on = RunnerId(3);
-  cluster_->Submit(other);
-  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(Make(2, {1})), RunnerId(2));
   cluster_->End(1);
   cluster_->End(2);
   EXPECT_EQ(Place(3, {1}), RunnerId(2)) << "of two that idle";
@@ -129,41 +123,33 @@ TEST_F(PrefixPlacementTest, TheNumericClassGoesFirst) {
   cluster_->Join(2, 200, 8, "b");
   wire::Submission first = Make(1, {1, 2});
   first.numeric_class = "b";
-  cluster_->Submit(first);
-  ASSERT_EQ(cluster_->Where(1), RunnerId(2));
+  ASSERT_EQ(Place(first), RunnerId(2));
   wire::Submission second = Make(2, {1, 2});
   second.numeric_class = "a";
-  cluster_->Submit(second);
-  EXPECT_EQ(cluster_->Where(2), RunnerId(1));
+  EXPECT_EQ(Place(second), RunnerId(1));
 }
 
 TEST_F(PrefixPlacementTest, WhatAGoneRunnerHadIsForgotten) {
   Start({}, 2);
   ASSERT_EQ(Place(1, {1, 2}), RunnerId(2));
+  cluster_->End(1);
   cluster_->Do(RunnerLost{RunnerId(2)});
-  wire::Submission again = Make(1, {1, 2});
-  again.attempt = 1;
-  again.failed_on = RunnerId(2);
-  cluster_->Submit(again);
-  EXPECT_EQ(cluster_->Where(1), RunnerId(1));
-  EXPECT_EQ(stats().prefix_placements, 0);
   cluster_->runners.erase(RunnerId(2));
   cluster_->Join(2, 200);
-  EXPECT_EQ(Place(2, {1, 2}), RunnerId(1));
+  EXPECT_EQ(Place(2, {1, 2}), RunnerId(2)) << "the highest id";
+  EXPECT_EQ(stats().prefix_placements, 0);
+  EXPECT_EQ(Place(3, {1, 2}), RunnerId(2));
+  EXPECT_EQ(stats().prefix_placements, 1);
 }
 
 TEST_F(PrefixPlacementTest, TheSameMarksOfAnotherTenantAreOthers) {
   Start();
   ASSERT_EQ(Place(1, {1, 2}), RunnerId(3));
   cluster_->End(1);
-  wire::Submission busy = Make(2, {});
-  busy.failed_on = RunnerId(3);
-  cluster_->Submit(busy);
-  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(Make(2, {})), RunnerId(2));
   wire::Submission other = Make(3, {1, 2});
   other.tenant = "acme";
-  cluster_->Submit(other);
-  EXPECT_EQ(cluster_->Where(3), RunnerId(2));
+  EXPECT_EQ(Place(other), RunnerId(2));
   EXPECT_EQ(Place(4, {1, 2}), RunnerId(3));
 }
 
@@ -199,18 +185,13 @@ TEST_F(PrefixPlacementTest, OfEqualOnesThatWhichUsesTheAdapterIsTaken) {
   ASSERT_EQ(Place(1, {1}), RunnerId(3));
   wire::Submission with_adapter = Make(2, {1});
   with_adapter.adapter = AdapterId(7);
-  with_adapter.failed_on = RunnerId(3);
-  cluster_->Submit(with_adapter);
-  ASSERT_EQ(cluster_->Where(2), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(with_adapter), RunnerId(2));
   wire::Submission latest = Make(3, {1});
   latest.failed_on = RunnerId(2);
-  cluster_->Submit(latest);
-  ASSERT_EQ(cluster_->Where(3), RunnerId(3));
+  ASSERT_EQ(Place(latest), RunnerId(3));
   cluster_->End(3);
-  wire::Submission again = Make(4, {1});
-  again.adapter = AdapterId(7);
-  cluster_->Submit(again);
-  EXPECT_EQ(cluster_->Where(4), RunnerId(2));
+  with_adapter.sequence = SequenceId(4);
+  EXPECT_EQ(Place(with_adapter), RunnerId(2));
 }
 
 TEST_F(PrefixPlacementTest, NobodyIsPlacedWhereNobodyIsToBe) {
@@ -225,17 +206,12 @@ TEST_F(PrefixPlacementTest, NobodyIsPlacedWhereNobodyIsToBe) {
 
 TEST_F(PrefixPlacementTest, WhatMovesGoesWhereItsBeginningIs) {
   Start();
-  const auto place = [&](wire::Submission submission) {
-    submission.failed_on = RunnerId(3);
-    cluster_->Submit(submission);
-    return cluster_->Where(submission.sequence.value());
-  };
   ASSERT_EQ(Place(1, {1, 2, 3, 4}), RunnerId(3));
-  ASSERT_EQ(place(cluster_->Make(2, 16 * 190)), RunnerId(2));
-  ASSERT_EQ(place(Make(3, {1, 2, 3, 4})), RunnerId(1)) << "where it fits";
+  ASSERT_EQ(PlaceElsewhere(cluster_->Make(2, 16 * 190)), RunnerId(2));
+  ASSERT_EQ(PlaceElsewhere(Make(3, {1, 2, 3, 4})), RunnerId(1)) << "where it fits";
   cluster_->End(2);
   cluster_->End(3);
-  ASSERT_EQ(place(Make(4, {})), RunnerId(2)) << "which has the largest working set now";
+  ASSERT_EQ(PlaceElsewhere(Make(4, {})), RunnerId(2)) << "which has the largest working set now";
   cluster_->ReportAll();
   cluster_->Do(RunnerLeaving{RunnerId(3)});
   EXPECT_EQ(cluster_->Where(1), RunnerId(1));
@@ -250,8 +226,7 @@ TEST_F(PrefixPlacementTest, APreferenceForFewAdaptersGoesFirst) {
   const auto place = [&](int64_t id, int32_t adapter, const Marks& prefix) {
     wire::Submission submission = Make(id, prefix);
     submission.adapter = AdapterId(adapter);
-    cluster_->Submit(submission);
-    return cluster_->Where(id);
+    return Place(submission);
   };
   // An activated LoRA's, which begins like the base model's.
   ASSERT_EQ(place(1, -1, {1, 2}), RunnerId(3));
@@ -266,9 +241,7 @@ TEST_F(PrefixPlacementTest, ItCanBeTurnedOff) {
   Start(options);
   ASSERT_EQ(Place(1, {1, 2}), RunnerId(3));
   cluster_->End(1);
-  wire::Submission other = Make(2, {});
-  other.failed_on = RunnerId(3);
-  cluster_->Submit(other);
+  ASSERT_EQ(PlaceElsewhere(Make(2, {})), RunnerId(2));
   EXPECT_EQ(Place(3, {1, 2}), RunnerId(2));
   EXPECT_EQ(stats().prefix_placements, 0);
   EXPECT_EQ(Backlog(2), 128 + 16);
