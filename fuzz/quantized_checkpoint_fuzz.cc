@@ -1,10 +1,11 @@
-// TakeInt4Matrices, TakeInt8Matrices and TakeFloat8Matrices on any tensors: what they accept can be
-// read to the last value.
+// TakeInt4Matrices, TakeInt8Matrices, TakeFloat8Matrices and TakeCodebook4Matrices on any tensors:
+// what they accept can be read to the last value.
 
 #include <span>
 #include <vector>
 
 #include "base/check.h"
+#include "spec/codebook4_checkpoint.h"
 #include "spec/float8_checkpoint.h"
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
@@ -44,12 +45,26 @@ void ReadAll(const aril::Float8View& view) {
   CHECK(last == same || last != last);
 }
 
+void ReadAll(const aril::Codebook4View& view) {
+  CHECK(view.rows > 0 && view.cols > 0 && view.rows * view.cols < kMaxValues);
+  std::vector<float> values(static_cast<size_t>(view.rows * view.cols));
+  aril::CopyAsFloat(view, 0, view.rows * view.cols, values.data());
+  const aril::Codebook4View last = view.Rows(view.rows - 1, 1);
+  CHECK_EQ(last.BlockOf(0, view.cols - 1), view.BlockOf(view.rows - 1, view.cols - 1));
+}
+
 void ReadAll(const aril::Int8View& view) {
   CHECK(view.rows() > 0 && view.cols() > 0 && view.rows() * view.cols() < kMaxValues);
   std::vector<float> values(static_cast<size_t>(view.rows() * view.cols()));
   aril::CopyAsFloat(view, 0, view.rows() * view.cols(), values.data());
   const aril::Int8View last = view.Rows(view.rows() - 1, 1);
   CHECK_EQ(last.Row(0)[view.cols() - 1], view.Row(view.rows() - 1)[view.cols() - 1]);
+}
+
+template <typename Map>
+void ReadAll(const aril::StatusOr<Map>& matrices) {
+  if (!matrices.ok()) return;
+  for (const auto& [name, view] : *matrices) ReadAll(view);
 }
 
 }  // namespace
@@ -64,20 +79,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         aril::Int4Spec{.layout = Layout::kCompressed, .group_size = 32, .has_zeros = false},
         aril::Int4Spec{.layout = Layout::kCompressed}}) {
     aril::TensorMap tensors = parsed->tensors;
-    const auto matrices = aril::TakeInt4Matrices(spec, &tensors);
-    if (!matrices.ok()) continue;
-    for (const auto& [name, view] : *matrices) ReadAll(view);
+    ReadAll(aril::TakeInt4Matrices(spec, &tensors));
   }
   for (const aril::Float8Spec& spec :
        {aril::Float8Spec{}, aril::Float8Spec{.block = {{.outputs = 2, .inputs = 3}}}}) {
     aril::TensorMap tensors = parsed->tensors;
-    const auto matrices = aril::TakeFloat8Matrices(spec, &tensors);
-    if (!matrices.ok()) continue;
-    for (const auto& [name, view] : *matrices) ReadAll(view);
+    ReadAll(aril::TakeFloat8Matrices(spec, &tensors));
   }
   aril::TensorMap tensors = parsed->tensors;
-  const auto matrices = aril::TakeInt8Matrices(&tensors);
-  if (!matrices.ok()) return 0;
-  for (const auto& [name, view] : *matrices) ReadAll(view);
+  ReadAll(aril::TakeInt8Matrices(&tensors));
+  tensors = parsed->tensors;
+  ReadAll(aril::TakeCodebook4Matrices(&tensors));
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/gemm/codebook4_test_support.h"
 #include "kernels/gemm/float8_test_support.h"
 #include "kernels/gemm/int4_test_support.h"
 
@@ -68,9 +69,11 @@ TEST(Dora, GainsOfQuantizedWeightsAreThoseOfTheNumbersThatTheyStandFor) {
   std::mt19937_64 random(kSeed);
   const kernels::RandomInt4 int4(Int4View::Layout::kAwq, kOut, kIn, 64, DType::kF16, random);
   const kernels::RandomFloat8 float8(kOut, kIn, 16, 128, random);
+  const kernels::RandomCodebook4 codes(kOut, kIn, 64, true, random);
   const Numbers a({kRank, kIn}, random), b({kOut, kRank}, random), magnitude({kOut}, random);
   const kernels::Isa isa = kernels::AvailableIsas().back();
-  for (const WeightView& quantized : {WeightView(int4.view()), WeightView(float8.view())}) {
+  for (const WeightView& quantized :
+       {WeightView(int4.view()), WeightView(float8.view()), WeightView(codes.view())}) {
     std::vector<float> values(kOut * kIn);
     CopyAsFloat(quantized, 0, kOut * kIn, values.data());
     const TensorView w{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {kOut, kIn}};

@@ -104,7 +104,7 @@ void AddStep(CLI::App& bench) {
   AddFlag(*step, "--shape", options->shape,
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*step, "--dtype", options->dtype, "auto, float32 or bfloat16");
-  AddFlag(*step, "--quantization", options->quantization, "none, int8 or int4");
+  AddFlag(*step, "--quantization", options->quantization, "none, int8, int4 or nf4");
   AddDeviceFlag(*step, options->device);
   AddMachineFlags(*step, *options);
   AddFlag(*step, "--batch", options->batches, "Numbers of sequences that decode together")
@@ -146,7 +146,7 @@ void AddGrowth(CLI::App& bench) {
   AddFlag(*growth, "--shape", options->shape,
           "Whose sizes, with random weights: " + Join(SynthShapeNames(), ", "));
   AddFlag(*growth, "--dtype", options->dtype, "auto, float32 or bfloat16");
-  AddFlag(*growth, "--quantization", options->quantization, "none, int8 or int4");
+  AddFlag(*growth, "--quantization", options->quantization, "none, int8, int4 or nf4");
   AddMachineFlags(*growth, *options);
   const auto add_list = [&](const std::string& flag, std::vector<int64_t>& values, int most,
                             const std::string& text) {

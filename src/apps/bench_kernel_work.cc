@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kElement = 2;  // bytes of a BF16
 constexpr int64_t kFloat8Block = 128;
+constexpr int64_t kCodebook4Block = 64;
 
 // Segments of `each` rows, the last of what is left.
 std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
@@ -127,7 +128,12 @@ Buffer SmallValues(int64_t size_bytes) {
 }
 
 SmallWeights::SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format)
-    : out_(out), in_(in) {
+    : out_(out), in_(in), format_(format) {
+  if (format == kernels::WeightFormat::kCodebook4) {
+    values_ = SmallValues(CeilDiv(out * in, int64_t{2}));
+    scales_ = SmallValues(CeilDiv(out * in, kCodebook4Block) * int64_t{sizeof(float)});
+    return;
+  }
   if (format != kernels::WeightFormat::kFloat8) {
     values_ = SmallValues(out * in * kElement);
     return;
@@ -139,7 +145,18 @@ SmallWeights::SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format
 }
 
 WeightView SmallWeights::view() const {
-  if (scales_.size_bytes() == 0) return TensorView{values_.data(), DType::kBF16, {out_, in_}};
+  if (format_ == kernels::WeightFormat::kCodebook4) {
+    Codebook4View view{.codes = {values_.data(), DType::kU8, {CeilDiv(out_ * in_, int64_t{2})}},
+                       .scales = {scales_.data(), DType::kF32, {out_ * in_ / kCodebook4Block}},
+                       .block_size = kCodebook4Block,
+                       .rows = out_,
+                       .cols = in_};
+    std::iota(view.codebook.begin(), view.codebook.end(), -8.0f);
+    return view;
+  }
+  if (format_ != kernels::WeightFormat::kFloat8) {
+    return TensorView{values_.data(), DType::kBF16, {out_, in_}};
+  }
   const Shape blocks = {CeilDiv(out_, kFloat8Block), CeilDiv(in_, kFloat8Block)};
   return Float8View{.levels = {values_.data(), DType::kF8E4M3, {out_, in_}},
                     .scales = {scales_.data(), DType::kBF16, blocks},

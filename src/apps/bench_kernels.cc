@@ -11,6 +11,7 @@
 #include "apps/synth_shapes.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "kernels/gemm/gemm_tile.h"
 
 namespace aril {
 namespace {
@@ -28,7 +29,13 @@ kernels::WeightFormat ProductFormat(const std::string& kernel) {
   if (kernel == "gemm-int8") return kernels::WeightFormat::kInt8;
   if (kernel == "gemm-int4") return kernels::WeightFormat::kInt4;
   if (kernel == "gemm-fp8") return kernels::WeightFormat::kFloat8;
+  if (kernel == "gemm-codebook4") return kernels::WeightFormat::kCodebook4;
   return kernels::WeightFormat::kBF16;
+}
+
+// There are no groups of codes that are not whole.
+bool HasProductOf(kernels::WeightFormat format, const MatrixSize& size) {
+  return format != kernels::WeightFormat::kCodebook4 || size.in % kernels::kCodebook4GroupSize == 0;
 }
 
 // On the CPU.
@@ -72,9 +79,10 @@ class Bench {
                AttentionCases(context_, spec, AttentionBatchesOf(options_), options_.cold_bytes));
       return;
     }
+    const kernels::WeightFormat format = ProductFormat(kernel);
     for (const MatrixSize& size : LayerProducts(spec)) {
-      RunGroup(shape, GemmCases(context_, size, ProductFormat(kernel), options_.rows,
-                                options_.cold_bytes));
+      if (!HasProductOf(format, size)) continue;
+      RunGroup(shape, GemmCases(context_, size, format, options_.rows, options_.cold_bytes));
     }
   }
 
@@ -132,8 +140,9 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
-  static const std::vector<std::string> names = {"gemm", "gemm-int8", "gemm-int4", "gemm-fp8",
-                                                 "lora", "attention", "experts"};
+  static const std::vector<std::string> names = {"gemm",      "gemm-int8",      "gemm-int4",
+                                                 "gemm-fp8",  "gemm-codebook4", "lora",
+                                                 "attention", "experts"};
   return names;
 }
 

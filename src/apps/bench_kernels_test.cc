@@ -37,6 +37,18 @@ double Number(const Json& json, const char* key) {
   return value;
 }
 
+// Its experts' down has 176 inputs.
+TEST(BenchKernels, LeavesOutProductsThatHaveNoWholeGroups) {
+  BenchKernelsOptions options = SmallOptions();
+  options.shapes = {"tiny-moe"};
+  options.kernels = {"gemm-codebook4"};
+  std::ostringstream out;
+  const Status status = BenchKernels(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("gemm codebook4"), HasSubstr("gate_up"), Not(HasSubstr("down"))));
+}
+
 TEST(BenchKernels, ComparesEachWithItsLimit) {
   const TestDir dir;
   BenchKernelsOptions options = SmallOptions();
@@ -44,26 +56,29 @@ TEST(BenchKernels, ComparesEachWithItsLimit) {
   std::ostringstream out;
   const Status status = BenchKernels(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_THAT(out.str(), AllOf(HasSubstr("gemm int8"), HasSubstr("gemm int4"),
-                               HasSubstr("gemm fp8"), HasSubstr("gate_up 256 to 1408"),
-                               HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("gemm int8"), HasSubstr("gemm int4"), HasSubstr("gemm fp8"),
+                    HasSubstr("gemm codebook4"), HasSubstr("gate_up 256 to 1408"),
+                    HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
   const auto text = ReadFile(options.json_path, 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto json = Json::Parse(*text);
   ASSERT_TRUE(json.ok()) << json.status();
   const Json::Array& results = *json->Find("results")->AsArray();
-  // Four products of four kinds at two numbers of rows; three operators at four popularities; two
+  // Four products of five kinds at two numbers of rows; three operators at four popularities; two
   // of attention.
-  ASSERT_EQ(results.size(), 4u * 4 * 2 + 3 * 4 + 2);
+  constexpr size_t kProducts = 4 * 5 * 2, kWithAdapters = 3 * 4;
+  ASSERT_EQ(results.size(), kProducts + kWithAdapters + 2);
   for (const Json& result : results) {
     EXPECT_GT(Number(result, "seconds"), 0);
     EXPECT_GT(Number(result, "of_limit"), 0);
   }
   EXPECT_EQ(Number(results[0], "bytes"), 2 * 256 * (256 + 2 * 128)) << "of qkv";
   // The four rows of `distinct` have four adapters, of ranks 8 and 3 in turns.
-  EXPECT_EQ(Number(results[32], "bytes"), 4 * 5.5 * (256 + 256) * 2);
-  EXPECT_EQ(Number(results[32], "operations"), 4 * 5.5 * 2 * (256 + 256));
-  EXPECT_EQ(Number(results[44], "bytes"), 2 * 33 * 2 * 128 * 2) << "K and V of two sequences";
+  EXPECT_EQ(Number(results[kProducts], "bytes"), 4 * 5.5 * (256 + 256) * 2);
+  EXPECT_EQ(Number(results[kProducts], "operations"), 4 * 5.5 * 2 * (256 + 256));
+  EXPECT_EQ(Number(results[kProducts + kWithAdapters], "bytes"), 2 * 33 * 2 * 128 * 2)
+      << "K and V of two sequences";
 }
 
 TEST(BenchKernels, CutsBatchesOfAdaptersAsAsked) {
@@ -94,9 +109,11 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   std::ostringstream out;
   BenchKernelsOptions options = SmallOptions();
   options.kernels = {"conv"};
-  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
-              HasSubstr("--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, lora, "
-                        "attention, experts"));
+  EXPECT_THAT(
+      Message(BenchKernels(options, out, RealClock())),
+      HasSubstr(
+          "--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, gemm-codebook4, lora, "
+          "attention, experts"));
   options = SmallOptions();
   options.device = "cuda";
   options.kernels = {"gemm-int8"};

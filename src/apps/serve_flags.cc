@@ -142,9 +142,11 @@ void AddEngineFlags(CLI::App& app, ServeFlags& flags) {
   runner.device = "auto";
   AddFlag(app, "--device", runner.device, "auto (the GPU if there is one), cpu or cuda");
   AddFlag(app, "--dtype", runner.dtype, "auto, float32, bfloat16, or float16 on a GPU");
-  AddFlag(app, "--quantization", runner.quantization,
-          "Of the base model's matrices: none, int8 or int4 (less memory; not quite the same "
-          "answers); of a quantized checkpoint, none or int4 keep what is quantized as it is");
+  AddFlag(
+      app, "--quantization", runner.quantization,
+      "Of the base model's matrices: none, int8 or int4 (less memory; not quite the same "
+      "answers), or nf4 (as QLoRA trained adapters on them); of a quantized checkpoint, all but "
+      "int8 keep what is quantized as it is");
   AddFlag(app, "--isa", runner.isa, "Instruction set: auto, portable, avx2, avx512 or amx");
   AddSizeFlag(
       app, "--pool-bytes", runner.pool_bytes,

@@ -176,8 +176,11 @@ std::vector<OperatorCost> StepTimer::CostsOf(const StepLoad& load, double bytes_
   limits.read_bytes_per_s = bytes_per_s;
   // FP16, of a GPU, costs what BF16 does.
   const bool is_f32 = runner_->engine().layout().dtype == DType::kF32;
+  // On a GPU codes are the numbers that they stand for.
+  const bool are_numbers = gpu_probe_ != nullptr && runner_->quantization() == Quantization::kNf4;
+  const Quantization quantization = are_numbers ? Quantization::kNone : runner_->quantization();
   const auto format = [&](MatrixRole role) {
-    return FormatFor(role, is_f32 ? DType::kF32 : DType::kBF16, runner_->quantization());
+    return FormatFor(role, is_f32 ? DType::kF32 : DType::kBF16, quantization);
   };
   return StepCosts(runner_->spec(),
                    {.layers = format(MatrixRole::kLayer),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -79,6 +80,14 @@ kernels::QuantizedLayout LayoutOf(kernels::WeightFormat format,
   return kernels::MakeQuantizedLayout(format, each.n, each.k, GroupSizeOf(matrices));
 }
 
+// There is no kernel of codes here: they become the numbers that they stand for (decision 052).
+std::optional<kernels::WeightFormat> DeviceFormatOf(
+    MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
+    Quantization quantization) {
+  const auto format = QuantizedFormatOf(role, matrices, quantization);
+  return format == kernels::WeightFormat::kCodebook4 ? std::nullopt : format;
+}
+
 class Uploader {
  public:
   Uploader(CudaDevice& device, DType dtype, Quantization quantization, ThreadPool& threads)
@@ -87,7 +96,7 @@ class Uploader {
   // Matrices of the same shape, one below the other.
   StatusOr<DeviceMatrix> Stack(MatrixRole role,
                                const std::vector<std::vector<WeightView>>& matrices) {
-    if (const auto format = QuantizedFormatOf(role, matrices, quantization_); format) {
+    if (const auto format = DeviceFormatOf(role, matrices, quantization_); format) {
       return Quantized(*format, matrices);
     }
     std::vector<WeightView> all;
@@ -243,7 +252,7 @@ int64_t BytesOf(MatrixRole role, const std::vector<std::vector<WeightView>>& mat
                 Quantization quantization) {
   const DeviceMatrix each = Describe(matrices.front());
   const int64_t count = std::ssize(matrices);
-  const auto format = QuantizedFormatOf(role, matrices, quantization);
+  const auto format = DeviceFormatOf(role, matrices, quantization);
   if (!format) return count * each.n * each.k * static_cast<int64_t>(SizeOf(dtype));
   const bool has_order = *format == kernels::WeightFormat::kInt4;
   const int64_t inputs = has_order ? std::ssize(InputsOf(matrices)) : 0;
@@ -299,7 +308,7 @@ class Measure {
       }
     }
     bytes_ += BytesOf(role, views, dtype_, quantization_);
-    return QuantizedFormatOf(role, views, quantization_).has_value();
+    return DeviceFormatOf(role, views, quantization_).has_value();
   }
 
   const Checkpoint& checkpoint_;
@@ -330,7 +339,7 @@ StatusOr<DeviceWeights> LoadDeviceWeights(Checkpoint checkpoint, const ModelSpec
   const auto make = [&](MatrixRole role,
                         const std::vector<WeightView>& parts) -> StatusOr<DeviceMatrix> {
     const bool is_embedding = role == MatrixRole::kLmHead && spec.tie_word_embeddings &&
-                              !QuantizedFormatOf(role, {parts}, quantization);
+                              !DeviceFormatOf(role, {parts}, quantization);
     if (is_embedding) return DeviceMatrix();
     return uploader.Stack(role, {parts});
   };

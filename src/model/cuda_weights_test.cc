@@ -11,6 +11,7 @@ namespace {
 void ExpectBytesAsSaid(const Golden& golden, DType dtype, Quantization quantization) {
   const auto device = kernels::MakeEmulatedDevice(kernels::emulator::Order::kForward, 2);
   Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
+  RoundLayers(golden.spec, quantization, &checkpoint);
   const auto said =
       static_cast<double>(DeviceWeightBytes(checkpoint, golden.spec, dtype, quantization));
   ThreadPool threads(1);
@@ -26,7 +27,7 @@ void ExpectBytesAsSaid(const Golden& golden, DType dtype, Quantization quantizat
 TEST(DeviceWeights, TakeWhatIsSaidOfThem) {
   for (const Golden& golden : Goldens()) {
     for (const auto quantization :
-         {Quantization::kNone, Quantization::kInt8, Quantization::kInt4}) {
+         {Quantization::kNone, Quantization::kInt8, Quantization::kInt4, Quantization::kNf4}) {
       ExpectBytesAsSaid(golden, DType::kF16, quantization);
     }
   }

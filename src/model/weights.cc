@@ -9,11 +9,13 @@
 #include <utility>
 #include <variant>
 
+#include "base/checked.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "kernels/gemm/int4_weights.h"
 #include "model/cuda_weights.h"
+#include "tensor/nf4.h"
 
 namespace aril {
 namespace {
@@ -49,16 +51,15 @@ class Loader {
 
   StatusOr<TensorView> Take(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(TensorView tensor, checkpoint_.Get(name, shape));
-    RETURN_IF_ERROR(MarkTaken(name, tensor, tensor.size_bytes()));
+    RETURN_IF_ERROR(CheckFinite(name, tensor));
+    MarkTaken(name, tensor.size_bytes());
     return tensor;
   }
 
   StatusOr<WeightView> TakeMatrix(const std::string& name, const Shape& shape) {
     ASSIGN_OR_RETURN(WeightView matrix, checkpoint_.GetMatrix(name, shape));
-    RETURN_IF_ERROR(MarkTaken(name, NumbersOf(matrix), SizeBytes(matrix)));
-    const auto* const float8 = std::get_if<Float8View>(&matrix);
-    if (float8 != nullptr && !Finite(float8->levels)) return HoldsNan(name);
-    if (IsQuantized(matrix)) RETURN_IF_ERROR(CheckIsFinite(name, NumbersOf(matrix)));
+    RETURN_IF_ERROR(std::visit([&](const auto& view) { return CheckFinite(name, view); }, matrix));
+    MarkTaken(name, SizeBytes(matrix));
     const auto* const int4 = std::get_if<Int4View>(&matrix);
     if (int4 != nullptr && !kernels::HasExactFactors(*int4)) {
       return InvalidArgument(StrCat("tensor ", name, " has scales in ", int4->scales.dtype,
@@ -66,15 +67,6 @@ class Loader {
                                     "each output: save the quantized model in float16"));
     }
     return matrix;
-  }
-
-  // The largest number that a scale is multiplied with is an F8E4M3's.
-  static Status CheckIsFinite(const std::string& name, const TensorView& scales) {
-    std::vector<float> values(static_cast<size_t>(scales.num_elements()));
-    CopyAsFloat(scales, 0, scales.num_elements(), values.data());
-    const auto is_too_large = [](float scale) { return !std::isfinite(scale * kMaxF8E4M3); };
-    if (std::ranges::none_of(values, is_too_large)) return OkStatus();
-    return InvalidArgument(StrCat("tensor ", name, " has scales that make infinite values"));
   }
 
   // A vector as float32.
@@ -158,27 +150,72 @@ class Loader {
     return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
   }
 
-  // `numbers`: what must be finite of it.
-  Status MarkTaken(const std::string& name, const TensorView& numbers, size_t size_bytes) {
-    if (!Finite(numbers)) return HoldsNan(name);
+  Status CheckFinite(const std::string& name, const TensorView& tensor) const {
+    return Finite(tensor) ? OkStatus() : HoldsNan(name);
+  }
+  Status CheckFinite(const std::string& name, const Int4View& view) const {
+    return CheckScales(name, view.scales);
+  }
+  Status CheckFinite(const std::string& name, const Int8View& view) const {
+    return CheckScales(name, view.scales);
+  }
+  Status CheckFinite(const std::string& name, const Float8View& view) const {
+    RETURN_IF_ERROR(CheckFinite(name, view.levels));
+    return CheckScales(name, view.scales);
+  }
+  Status CheckFinite(const std::string& name, const Codebook4View& view) const {
+    if (view.numbers) return CheckFinite(name, *view.numbers);
+    float largest = 0;
+    for (const float value : view.codebook) {
+      if (!std::isfinite(value)) return HoldsNan(name);
+      largest = std::max(largest, std::fabs(value));
+    }
+    const int64_t begin = view.BlockOf(0, 0), end = view.BlockOf(view.rows - 1, view.cols - 1) + 1;
+    std::atomic<bool> finite = true;
+    ForEachChunk(end - begin, [&](int64_t first, int64_t count) {
+      for (int64_t block = first; block < first + count && finite; ++block) {
+        if (!std::isfinite(view.Scale(begin + block) * largest)) finite = false;
+      }
+    });
+    return finite ? OkStatus() : MakesInfinite(name);
+  }
+
+  // The largest number that a scale is multiplied with is an F8E4M3's.
+  Status CheckScales(const std::string& name, const TensorView& scales) const {
+    RETURN_IF_ERROR(CheckFinite(name, scales));
+    std::vector<float> values(static_cast<size_t>(scales.num_elements()));
+    CopyAsFloat(scales, 0, scales.num_elements(), values.data());
+    const auto is_too_large = [](float scale) { return !std::isfinite(scale * kMaxF8E4M3); };
+    return std::ranges::none_of(values, is_too_large) ? OkStatus() : MakesInfinite(name);
+  }
+  static Status MakesInfinite(const std::string& name) {
+    return InvalidArgument(StrCat("tensor ", name, " has scales that make infinite values"));
+  }
+
+  void MarkTaken(const std::string& name, size_t size_bytes) {
     taken_.insert(name);
     done_bytes_ += size_bytes;
     if (progress_) progress_(done_bytes_, total_bytes_);
-    return OkStatus();
   }
 
   bool Finite(const TensorView& tensor) const {
-    constexpr int64_t kChunkElements = 1 << 20;
-    const int64_t elements = tensor.num_elements();
     std::atomic<bool> finite = true;
-    threads_.ParallelFor((elements + kChunkElements - 1) / kChunkElements, [&](int64_t chunk) {
-      const int64_t first = chunk * kChunkElements;
-      const TensorView part{tensor.data + static_cast<size_t>(first) * SizeOf(tensor.dtype),
-                            tensor.dtype,
-                            {std::min(kChunkElements, elements - first)}};
+    ForEachChunk(tensor.num_elements(), [&](int64_t first, int64_t count) {
+      const TensorView part{
+          tensor.data + static_cast<size_t>(first) * SizeOf(tensor.dtype), tensor.dtype, {count}};
       if (!AllFinite(part)) finite = false;
     });
     return finite;
+  }
+
+  // look(first, count) of parts of `elements`, on all threads.
+  template <typename Look>
+  void ForEachChunk(int64_t elements, const Look& look) const {
+    constexpr int64_t kChunkElements = 1 << 20;
+    threads_.ParallelFor(CeilDiv(elements, kChunkElements), [&](int64_t chunk) {
+      const int64_t first = chunk * kChunkElements;
+      look(first, std::min(kChunkElements, elements - first));
+    });
   }
 
   const Checkpoint& checkpoint_;
@@ -373,8 +410,32 @@ std::string_view Name(Quantization quantization) {
       return "int8";
     case Quantization::kInt4:
       return "int4";
+    case Quantization::kNf4:
+      return "nf4";
   }
   return "";
+}
+
+void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint) {
+  if (quantization != Quantization::kNf4) return;
+  TensorMap tensors = checkpoint->tensors();
+  QuantizedMap quantized = checkpoint->quantized();
+  const auto round = [&](const std::vector<MatrixPart>& parts) {
+    for (const MatrixPart& part : parts) {
+      const std::string name = part.module + ".weight";
+      const auto numbers = tensors.find(name);
+      if (numbers == tensors.end() || !checkpoint->Get(name, numbers->second.shape).ok() ||
+          numbers->second.shape.size() != 2) {
+        continue;
+      }
+      quantized.emplace(name, Codebook4View::Nf4Of(numbers->second));
+      tensors.erase(numbers);
+    }
+  };
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    for (const ProjectionGroup group : ProjectionGroupsOf(spec)) round(PartsOf(spec, layer, group));
+  }
+  checkpoint->ShowAs(std::move(tensors), std::move(quantized));
 }
 
 namespace {
@@ -392,6 +453,9 @@ std::optional<kernels::WeightFormat> RoundedFormat(MatrixRole role, Quantization
 }  // namespace
 
 kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization) {
+  if (role == MatrixRole::kLayer && quantization == Quantization::kNf4) {
+    return kernels::WeightFormat::kCodebook4;
+  }
   return RoundedFormat(role, quantization).value_or(kernels::FormatOf(dtype));
 }
 
@@ -403,6 +467,7 @@ std::optional<kernels::WeightFormat> QuantizedFormatOf(
   if (!rounds_to_bytes) {
     if (std::ranges::all_of(matrices, kernels::AreInt4)) return WeightFormat::kInt4;
     if (std::ranges::all_of(matrices, kernels::AreFloat8)) return WeightFormat::kFloat8;
+    if (std::ranges::all_of(matrices, kernels::AreCodebook4)) return WeightFormat::kCodebook4;
   }
   if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
   const std::optional<WeightFormat> format = RoundedFormat(role, quantization);
@@ -422,16 +487,19 @@ void LogWidened(int64_t num_widened, DType dtype) {
   LogInfo(StrCat("keeping ", num_widened, " quantized matrices in ", dtype,
                  ", which takes more memory: what is multiplied together with them is not "
                  "quantized, has its inputs in other groups, or has more of them than bytes can "
-                 "be added up"));
+                 "be added up; or they are codes of four bits with no kernel for them, on a GPU or "
+                 "with inputs or blocks that are no multiple of ",
+                 kernels::kCodebook4GroupSize));
 }
 
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {
-  constexpr std::array kAll = {Quantization::kNone, Quantization::kInt8, Quantization::kInt4};
+  constexpr std::array kAll = {Quantization::kNone, Quantization::kInt8, Quantization::kInt4,
+                               Quantization::kNf4};
   const auto* const chosen =
       std::ranges::find(kAll, option, [](Quantization quantization) { return Name(quantization); });
   if (chosen == kAll.end()) {
     return InvalidArgument(
-        StrCat("--quantization ", option, " is unknown; use none, int8 or int4"));
+        StrCat("--quantization ", option, " is unknown; use none, int8, int4 or nf4"));
   }
   const auto check_depth = [&](std::string_view matrix, int64_t inputs) {
     if (inputs <= kernels::kMaxInt8Depth) return OkStatus();
@@ -445,6 +513,20 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
     }
   } else if (*chosen == Quantization::kInt4) {
     RETURN_IF_ERROR(check_depth("lm_head", spec.hidden_size));
+  } else if (*chosen == Quantization::kNf4 && spec.experts) {
+    return InvalidArgument(
+        "--quantization nf4 of a mixture of experts could be one of several models, as "
+        "bitsandbytes "
+        "rounds other parts of it with other versions of transformers: save the model with "
+        "bitsandbytes, or use int4");
+  } else if (*chosen == Quantization::kNf4) {
+    for (const Projection projection : kAllProjections) {
+      const int64_t inputs = spec.InFeatures(projection);
+      if (inputs % kNf4BlockSize == 0) continue;
+      return InvalidArgument(StrCat("--quantization nf4 takes matrices of a multiple of ",
+                                    kNf4BlockSize, " inputs, and ", Name(projection), " has ",
+                                    inputs, "; use int4"));
+    }
   }
   return *chosen;
 }

@@ -93,10 +93,15 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
                                                   const StackMaker<Stack>& make_stack);
 
 // How many bits the weights of the layers have that a checkpoint has as numbers.
-enum class Quantization { kNone, kInt8, kInt4 };
+enum class Quantization { kNone, kInt8, kInt4, kNf4 };
 
-// "none", "int8", "int4".
+// "none", "int8", "int4", "nf4".
 std::string_view Name(Quantization quantization);
+
+// With kNf4, has codes in place of the numbers of the layers' matrices, as if bitsandbytes had
+// saved them; else does nothing. Whoever reads the checkpoint later sees them so: it comes before
+// all else. Matrices that are not there, or have another shape, are left for who needs them.
+void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint);
 
 // How a matrix of numbers is kept beside activations of `dtype` (F32 or BF16): a layer's in so many
 // bits; a router as it is; lm_head too, but in bytes where the layers have four bits, of which it
@@ -105,7 +110,7 @@ kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quant
 
 // The format of a product's `matrices`, each of its parts, all of them in one: what is quantized
 // stays what it is as far as it can (LoadWeights), and what has numbers is rounded as FormatFor
-// says. Nothing: they are kept in the model's dtype.
+// says (of kNf4, RoundLayers has done it). Nothing: they are kept in the model's dtype.
 std::optional<kernels::WeightFormat> QuantizedFormatOf(
     MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
     Quantization quantization);
@@ -114,18 +119,19 @@ void LogWidened(int64_t num_widened, DType dtype);
 
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
-// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits, of bytes
-// or of FP8 stays what it is, unless it is a layer's, not of bytes, and `quantization` is kInt8, or
-// what is multiplied together with it is not quantized alike: then all of that is kept in `dtype`,
-// which is logged; or, with kInt8, in bytes, and with kInt4, beside four bits, what has numbers is
-// rounded. InvalidArgument names the one whose scales FP16 does not hold, as four bits want it, or
-// make infinite values.
+// Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits, of bytes,
+// of FP8 or of codes stays what it is, unless it is a layer's, not of bytes, and `quantization` is
+// kInt8, or what is multiplied together with it is not quantized alike: then all of that is kept in
+// `dtype`, which is logged; or, with kInt8, in bytes, and with kInt4, beside four bits, what has
+// numbers is rounded. InvalidArgument names the one whose scales FP16 does not hold, as four bits
+// want it, or make infinite values. With kNf4 it is for the caller to RoundLayers before.
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);
 
 // That of `--quantization`. InvalidArgument for what is no name of one, and for a matrix of `spec`
-// that is too large for bytes to be added in 32 bits.
+// that is too large for bytes to be added in 32 bits, or has no whole blocks of NF4; and of NF4 for
+// a mixture, of which bitsandbytes rounds what transformers' version has as modules.
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec);
 
 // The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16", and "float16" if the device

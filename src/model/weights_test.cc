@@ -34,6 +34,7 @@ StatusOr<PackedWeights> Load(const std::string& dir, DType dtype = DType::kF32,
   kernels::CpuContext context(threads, kernels::AvailableIsas().back());
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(dir));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(dir, spec));
+  RoundLayers(spec, quantization, &checkpoint);
   return LoadWeights(std::move(checkpoint), spec, dtype, quantization, context, progress);
 }
 
@@ -256,8 +257,18 @@ TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
   EXPECT_EQ(*ChooseQuantization("none", spec), Quantization::kNone);
   EXPECT_EQ(*ChooseQuantization("int8", spec), Quantization::kInt8);
   EXPECT_EQ(*ChooseQuantization("int4", spec), Quantization::kInt4);
+  EXPECT_EQ(*ChooseQuantization("nf4", spec), Quantization::kNf4);
   EXPECT_THAT(Message(ChooseQuantization("awq", spec).status()),
-              HasSubstr("use none, int8 or int4"));
+              HasSubstr("use none, int8, int4 or nf4"));
+  spec.intermediate_size = 96;
+  EXPECT_THAT(Message(ChooseQuantization("nf4", spec).status()),
+              HasSubstr("--quantization nf4 takes matrices of a multiple of 64 inputs, and "
+                        "down_proj has 96; use int4"));
+  const auto mixture = LoadModelSpec(kGoldens + "mixtral-bf16");
+  ASSERT_TRUE(mixture.ok());
+  EXPECT_THAT(Message(ChooseQuantization("nf4", *mixture).status()),
+              HasSubstr("--quantization nf4 of a mixture of experts could be one of several"));
+  spec = {};
   spec.intermediate_size = kernels::kMaxInt8Depth + 1;
   EXPECT_TRUE(ChooseQuantization("none", spec).ok());
   EXPECT_TRUE(ChooseQuantization("int4", spec).ok());
@@ -341,6 +352,80 @@ TEST(LoadWeights, KeepsFp8AsItIs) {
     EXPECT_EQ(mixed.layers[0][ProjectionGroup::kQkv].w.format, of_layers);
     EXPECT_EQ(mixed.layers[1][ProjectionGroup::kQkv].w.format, is_bytes ? kInt8 : kBF16);
   }
+}
+
+TEST(LoadWeights, KeepsCodesAsTheyAre) {
+  using enum WeightFormat;
+  for (const Quantization quantization :
+       {Quantization::kNone, Quantization::kInt8, Quantization::kInt4}) {
+    const bool is_bytes = quantization == Quantization::kInt8;
+    const WeightFormat of_layers = is_bytes ? kInt8 : kCodebook4;
+    const auto load = [&](const char* name) {
+      auto weights = Load(kQuantizedGoldens + name, DType::kBF16, nullptr, quantization);
+      CHECK(weights.ok());
+      return *std::move(weights);
+    };
+    const PackedWeights nested = load("bnb-nf4-llama");
+    for (const auto& group : nested.layers[0].groups) EXPECT_EQ(group.w.format, of_layers);
+    EXPECT_EQ(nested.lm_head.format, quantization == Quantization::kInt4 ? kInt8 : kBF16);
+    // A product of which one part is not quantized.
+    EXPECT_EQ(nested.layers[1][ProjectionGroup::kQkv].w.format, is_bytes ? kInt8 : kBF16);
+    // Modules of several projections; and one of 96 inputs.
+    const PackedWeights fused = load("bnb-fp4-phi3");
+    EXPECT_EQ(fused.layers[0][ProjectionGroup::kGateUp].w.format, of_layers);
+    EXPECT_EQ(fused.layers[0][ProjectionGroup::kDown].w.format, is_bytes ? kInt8 : kBF16);
+  }
+}
+
+// Numbers that codes stood for are rounded to those codes again.
+TEST(LoadWeights, RoundsNumbersAsBitsAndBytesDoes) {
+  const std::string golden = kQuantizedGoldens + "bnb-nf4-llama";
+  const auto load = [](const std::string& dir, Quantization quantization) {
+    auto weights = Load(dir, DType::kF32, nullptr, quantization);
+    CHECK(weights.ok());
+    return *std::move(weights);
+  };
+  const PackedWeights expected = load(golden, Quantization::kNone);
+  const PackedWeights found = load(golden + "/dequantized", Quantization::kNf4);
+  for (size_t i = 0; i < kNumProjectionGroups; ++i) {
+    const kernels::PackedMatrix& a = expected.layers[0].groups[i].w;
+    const kernels::PackedMatrix& b = found.layers[0].groups[i].w;
+    ASSERT_EQ(b.format, WeightFormat::kCodebook4);
+    ASSERT_EQ(a.data.size_bytes(), b.data.size_bytes());
+    EXPECT_EQ(std::memcmp(a.data.data(), b.data.data(), a.data.size_bytes()), 0);
+    EXPECT_EQ(a.codebook, b.codebook);
+  }
+  EXPECT_EQ(found.layers[1][ProjectionGroup::kQkv].w.format, WeightFormat::kCodebook4);
+  EXPECT_EQ(found.lm_head.format, WeightFormat::kF32);
+}
+
+TEST(LoadWeights, LeavesWhatIsQuantizedOtherwise) {
+  using enum WeightFormat;
+  const auto load = [](const char* name) {
+    auto weights = Load(kQuantizedGoldens + name, DType::kBF16, nullptr, Quantization::kNf4);
+    CHECK(weights.ok());
+    return *std::move(weights);
+  };
+  const PackedWeights quantized = load("awq-llama");
+  EXPECT_EQ(quantized.layers[0][ProjectionGroup::kQkv].w.format, kInt4);
+  const PackedWeights mixed = load("compressed-qwen3");
+  EXPECT_EQ(mixed.layers[0][ProjectionGroup::kGateUp].w.format, kInt4);
+  EXPECT_EQ(mixed.layers[1][ProjectionGroup::kQkv].w.format, kBF16);
+}
+
+TEST(LoadWeights, RefusesCodesThatMakeInfiniteValues) {
+  const std::string module = "model.layers.0.self_attn.o_proj.weight";
+  const auto error_after = [&](const std::string& name, const Shape& shape, float value) {
+    const TestDir dir(kQuantizedGoldens + "bnb-nf4-llama");
+    EditTensors(dir / kFile, [&](Tensors& tensors) {
+      tensors[module + name] = EditableTensors::Tensor::Filled(shape, value);
+    });
+    return Message(Load(dir.path()).status());
+  };
+  EXPECT_THAT(error_after(".nested_absmax", {1}, INFINITY),
+              HasSubstr("tensor " + module + " has scales that make infinite values"));
+  EXPECT_THAT(error_after(".quant_map", {16}, NAN),
+              HasSubstr("tensor " + module + " holds NaN or infinite values"));
 }
 
 TEST(LoadWeights, RefusesNanAmongLevels) {

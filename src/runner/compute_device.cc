@@ -112,11 +112,11 @@ class CudaGpu final : public ComputeDevice {
         CudaBackend::ActivationBytes(spec, options.layout, options.max_rows, options.max_positions);
     const int64_t rest = free - weights - activations;
     if (rest <= 0) {
-      return ResourceExhausted(StrCat("the model's weights in ", options.dtype, " take ",
-                                      weights >> 20, " MiB and a ", "step of ", options.max_rows,
-                                      " rows ", activations >> 20, " MiB, and the GPU has ",
-                                      free >> 20, " MiB free: use a smaller model or dtype, or ",
-                                      "--quantization, or lower ", "--max-num-batched-tokens"));
+      return ResourceExhausted(StrCat(
+          "the model's weights in ", options.dtype, " take ", weights >> 20, " MiB and a ",
+          "step of ", options.max_rows, " rows ", activations >> 20, " MiB, and the GPU has ",
+          free >> 20, " MiB free: use a smaller model or dtype, or ",
+          "--quantization int8 or int4, or lower ", "--max-num-batched-tokens"));
     }
     return PoolMemory{.most = PoolBeside(kSmallestReserve, rest),
                       .by_default = PoolBeside(kReserveByDefault, rest)};

@@ -196,6 +196,21 @@ TEST(ComputeDevice, AnEmulatedGpuRoundsWeights) {
   }
 }
 
+// It has no kernel for codes, and yet gives what they stand for.
+TEST(ComputeDevice, AnEmulatedGpuRoundsToNf4) {
+  LocalRunnerOptions options = Options("auto");
+  options.adapter_dirs.clear();
+  options.model_dir = SourcePath("tests/goldens-quantized/bnb-nf4-llama/dequantized");
+  options.quantization = "nf4";
+  const auto gpu = Create(options);
+  ASSERT_TRUE(gpu.ok()) << gpu.status();
+  EXPECT_THAT((*gpu)->Description(), AllOf(HasSubstr("emulator"), HasSubstr("with nf4 weights")));
+  options.device = "cpu";
+  const auto cpu = Create(options);
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  EXPECT_EQ(Generate(**gpu, {{}, {}}), Generate(**cpu, {{}, {}}));
+}
+
 // A large GPU keeps a tenth for all else, a smaller one two gigabytes, a tiny one half.
 TEST(ComputeDevice, LeavesMemoryBesideThePool) {
   constexpr int64_t kMiB = int64_t{1} << 20;

@@ -80,6 +80,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
   const ModelSpec& spec = runner->spec_;
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(options.model_dir, spec));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
+  RoundLayers(spec, runner->quantization_, &checkpoint);
   ASSIGN_OR_RETURN(runner->device_, ChooseDevice(options.device, runner->context_,
                                                  options.open_gpu ? options.open_gpu : OpenGpu));
   RETURN_IF_ERROR(runner->OpenAdapters(options, checkpoint, failures));

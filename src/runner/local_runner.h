@@ -36,7 +36,7 @@ struct LocalRunnerOptions {
   std::string model_dir;
   std::vector<std::string> adapter_dirs;  // adapter i becomes AdapterId(i)
   std::string dtype = "auto";             // auto, float32, bfloat16, float16
-  std::string quantization = "none";      // none, int8, int4
+  std::string quantization = "none";      // none, int8, int4, nf4
   std::string device = "cpu";             // auto, cpu, cuda
   std::string isa = "auto";               // auto, portable, avx2, avx512, amx
   int threads = 0;                        // 0: one per core

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "spec/codebook4_checkpoint.h"
 #include "spec/float8_checkpoint.h"
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
@@ -47,6 +48,10 @@ StatusOr<QuantizedMap> TakeQuantized(const QuantizedSpec& spec, TensorMap* tenso
   }
   if (const auto* const float8 = std::get_if<Float8Spec>(&spec); float8 != nullptr) {
     ASSIGN_OR_RETURN(const Float8Map matrices, TakeFloat8Matrices(*float8, tensors));
+    return QuantizedMap(matrices.begin(), matrices.end());
+  }
+  if (std::holds_alternative<Codebook4Spec>(spec)) {
+    ASSIGN_OR_RETURN(const Codebook4Map matrices, TakeCodebook4Matrices(tensors));
     return QuantizedMap(matrices.begin(), matrices.end());
   }
   ASSIGN_OR_RETURN(const Int8Map matrices, TakeInt8Matrices(tensors));

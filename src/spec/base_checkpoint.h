@@ -16,7 +16,7 @@ namespace aril {
 // alone. Modules that are several projections are those, as views of parts. Experts are called as
 // those of Qwen3-MoE, and each has matrices of its own. What is quantized is in quantized().
 // InvalidArgument names the tensor that cannot be parted, or is there by two names; errors of
-// TakeInt4Matrices, TakeInt8Matrices and TakeFloat8Matrices are passed on.
+// TakeInt4Matrices, TakeInt8Matrices, TakeFloat8Matrices and TakeCodebook4Matrices are passed on.
 StatusOr<Checkpoint> OpenBaseCheckpoint(const std::string& model_dir, const ModelSpec& spec);
 
 }  // namespace aril

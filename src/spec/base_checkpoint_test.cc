@@ -343,7 +343,7 @@ TEST(BaseCheckpoint, IfQuantizedStandsForTheGoldensNumbers) {
     }
     ++num_models;
   }
-  EXPECT_EQ(num_models, 17);
+  EXPECT_EQ(num_models, 19);
 }
 
 }  // namespace

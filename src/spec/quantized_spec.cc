@@ -376,6 +376,17 @@ StatusOr<QuantizedSpec> ReadCompressed(const Json& config) {
   return *all;
 }
 
+// transformers' BitsAndBytesConfig. What a product is computed in (bnb_4bit_compute_dtype) --dtype
+// says here; the rest of what it says of four bits is in each module's tensors.
+StatusOr<QuantizedSpec> ReadBitsAndBytes(const Json& config) {
+  constexpr std::string_view kInFourBits = "load_in_4bit", kInEight = "load_in_8bit";
+  RETURN_IF_ERROR(CheckIsOff(config, {kInEight}));
+  ASSIGN_OR_RETURN(const bool is_in_four_bits, ReadBool(config, kInFourBits, false));
+  if (!is_in_four_bits) return UnsupportedField(config, kInFourBits, StrCat("true", kInstead));
+  RETURN_IF_ERROR(CheckIsOneOf(config, "bnb_4bit_quant_type", {"nf4", "fp4"}));
+  return Codebook4Spec{};
+}
+
 struct Method {
   std::string_view name;
   StatusOr<QuantizedSpec> (*read)(const Json&);
@@ -384,6 +395,7 @@ constexpr Method kMethods[] = {{"gptq", ReadGptq},
                                {"awq", ReadAwq},
                                {"fp8", ReadFp8},
                                {"fbgemm_fp8", ReadFbgemmFp8},
+                               {"bitsandbytes", ReadBitsAndBytes},
                                {"compressed-tensors", ReadCompressed}};
 
 StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
@@ -394,8 +406,9 @@ StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   }
   return UnsupportedField(
       config, kMethod,
-      StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, "fp8", "fbgemm_fp8", and )",
-             R"("compressed-tensors" of )", kBits, " bits, W8A8 or FP8", kInstead));
+      StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, "fp8", "fbgemm_fp8", )",
+             R"("bitsandbytes" of )", kBits, R"( bits, and "compressed-tensors" of )", kBits,
+             " bits, W8A8 or FP8", kInstead));
 }
 
 }  // namespace

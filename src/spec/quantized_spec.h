@@ -51,16 +51,22 @@ struct Float8Spec {
   bool operator==(const Float8Spec&) const = default;
 };
 
-using QuantizedSpec = std::variant<Int4Spec, Int8Spec, Float8Spec>;
+// The same of those that are quantized to codes of four bits, whose tensors say what these stand
+// for.
+struct Codebook4Spec {
+  bool operator==(const Codebook4Spec&) const = default;
+};
+
+using QuantizedSpec = std::variant<Int4Spec, Int8Spec, Float8Spec, Codebook4Spec>;
 
 namespace internal {
 
 // Of "quantization_config", or "compression_config" as compressed-tensors called it; nullopt if
 // both are absent. Unimplemented for every method, format and width that is not one of Int4View's,
-// Int8View's or Float8View's, and for whatever rounds more than these, but for activations and KV
-// beside FP8, or changes what they are multiplied with.
-// Sources: transformers, utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; GPTQModel,
-// quantization/config.py; AutoAWQ, AwqConfig; AutoFP8, BaseQuantizeConfig; compressed-tensors,
+// Int8View's, Float8View's or Codebook4View's, and for whatever rounds more than these, but for
+// activations and KV beside FP8, or changes what they are multiplied with. Sources: transformers,
+// utils/quantization_config.py; AutoGPTQ, BaseQuantizeConfig; GPTQModel, quantization/config.py;
+// AutoAWQ, AwqConfig; AutoFP8, BaseQuantizeConfig; compressed-tensors,
 // quantization/quant_config.py.
 StatusOr<std::optional<QuantizedSpec>> ReadQuantized(const Json& config);
 

@@ -114,12 +114,35 @@ TEST(QuantizedSpec, OfCompressedTensors) {
   ASSERT_TRUE(older.ok() && older->has_value()) << older.status();
 }
 
+// As transformers writes it.
+TEST(QuantizedSpec, ReadsBitsAndBytes) {
+  for (const char* type : {"nf4", "fp4"}) {
+    const auto spec = ReadQuantized(*Json::Parse(
+        R"({"quantization_config":{"_load_in_4bit":true,"_load_in_8bit":false,
+            "bnb_4bit_compute_dtype":"bfloat16","bnb_4bit_quant_storage":"uint8",
+            "bnb_4bit_use_double_quant":true,"llm_int8_enable_fp32_cpu_offload":false,
+            "llm_int8_has_fp16_weight":false,"llm_int8_skip_modules":["lm_head"],
+            "llm_int8_threshold":6.0,"load_in_4bit":true,"load_in_8bit":false,
+            "quant_method":"bitsandbytes","bnb_4bit_quant_type":")" +
+        std::string(type) + R"("}})"));
+    ASSERT_TRUE(spec.ok() && spec->has_value()) << spec.status();
+    EXPECT_TRUE(std::holds_alternative<Codebook4Spec>(**spec));
+  }
+}
+
 TEST(QuantizedSpec, RefusesWhatIsNotOneOfThese) {
   const std::string kInt8 = R"({"num_bits":8,"type":"int","strategy":"channel"})";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"quant_method":"bitsandbytes","load_in_4bit":true})",
-       R"(quantization_config: "quant_method" is "bitsandbytes", which is not supported; supported: "gptq" and "awq" of 4)"},
-      {R"({"quant_method":"bitsandbytes"})", R"("fp8", "fbgemm_fp8", and "compressed-tensors" of)"},
+      {R"({"quant_method":"mxfp4"})",
+       R"(quantization_config: "quant_method" is "mxfp4", which is not supported; supported: "gptq" and "awq" of 4)"},
+      {R"({"quant_method":"mxfp4"})",
+       R"("fp8", "fbgemm_fp8", "bitsandbytes" of 4 bits, and "compressed-tensors" of)"},
+      {R"({"quant_method":"bitsandbytes","load_in_8bit":true})", R"("load_in_8bit" is true)"},
+      {R"({"quant_method":"bitsandbytes"})", R"("load_in_4bit" is missing)"},
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":false})", R"("load_in_4bit" is false)"},
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":1})", R"("load_in_4bit" is 1)"},
+      {R"({"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"int4"})",
+       R"("bnb_4bit_quant_type" is "int4", which is not supported; supported: "nf4", "fp4")"},
       {R"({"bits":4})", R"("quant_method" is missing)"},
       {R"({"quant_method":"gptq","bits":8})", R"("bits" is 8, which is not supported)"},
       {R"({"quant_method":"gptq","bits":8})", "--quantization int8 or int4 rounds"},

@@ -163,8 +163,9 @@ StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape
   if (it == tensors_.end()) return Missing(name);
   const TensorView& tensor = it->second;
   if (tensor.dtype != DType::kF32 && tensor.dtype != DType::kBF16 && tensor.dtype != DType::kF16) {
-    const bool has_scale =
-        tensors_.contains(name + "_scale") || tensors_.contains(name + "_scale_inv");
+    const bool has_scale = tensors_.contains(name + "_scale") ||
+                           tensors_.contains(name + "_scale_inv") ||
+                           tensors_.contains(name + ".absmax");
     return InvalidArgument(
         StrCat("tensor ", JsonQuote(name), " has dtype ", tensor.dtype,
                "; weights must be F32, BF16 or F16",

@@ -74,6 +74,21 @@ TEST_F(CheckpointTest, GetRefusesOtherDTypes) {
   EXPECT_THAT(Message(checkpoint->Get("q", {4}).status()), HasSubstr("dtype I8"));
 }
 
+// As of models whose config.json has lost what it said of them.
+TEST_F(CheckpointTest, GetSaysWhatQuantizedWeightsLack) {
+  for (const char* scales : {"q_scale", "q_scale_inv", "q.absmax", "other"}) {
+    auto writer = SafetensorsWriter::Create(
+        dir_ / "model.safetensors", {{"q", DType::kI8, {4}}, {scales, DType::kI8, {1}}}, {});
+    ASSERT_TRUE(writer->Append(std::vector<std::byte>(5)).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+    const auto checkpoint = Checkpoint::Open(dir_.path());
+    const std::string error = Message(checkpoint->Get("q", {4}).status());
+    EXPECT_EQ(error.ends_with(", or config.json have a quantization_config of their kind"),
+              scales != std::string("other"))
+        << error;
+  }
+}
+
 TEST_F(CheckpointTest, AbsentWeightsAreSaid) {
   EXPECT_THAT(ErrorOfOpen(), HasSubstr("neither model.safetensors nor"));
   WriteText("pytorch_model.bin", "x");

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "tensor/codebook4_view.h"
 #include "tensor/float8_view.h"
 #include "tensor/int4_view.h"
 #include "tensor/int8_view.h"
@@ -15,8 +16,8 @@
 
 namespace aril {
 
-// Numbers; or four bits, bytes or floats of eight bits, and what they stand for.
-using WeightView = std::variant<TensorView, Int4View, Int8View, Float8View>;
+// Numbers; or four bits, bytes, floats of eight bits or codes, and what they stand for.
+using WeightView = std::variant<TensorView, Int4View, Int8View, Float8View, Codebook4View>;
 
 inline bool IsQuantized(const WeightView& view) {
   return !std::holds_alternative<TensorView>(view);
@@ -26,18 +27,9 @@ inline Shape ShapeOf(const TensorView& view) { return view.shape; }
 inline Shape ShapeOf(const Int4View& view) { return view.shape(); }
 inline Shape ShapeOf(const Int8View& view) { return view.shape(); }
 inline Shape ShapeOf(const Float8View& view) { return view.shape(); }
+inline Shape ShapeOf(const Codebook4View& view) { return view.shape(); }
 inline Shape ShapeOf(const WeightView& view) {
   return std::visit([](const auto& matrix) { return ShapeOf(matrix); }, view);
-}
-
-// The numbers of it: itself, or the scales.
-inline const TensorView& NumbersOf(const TensorView& view) { return view; }
-inline const TensorView& NumbersOf(const Int4View& view) { return view.scales; }
-inline const TensorView& NumbersOf(const Int8View& view) { return view.scales; }
-inline const TensorView& NumbersOf(const Float8View& view) { return view.scales; }
-inline const TensorView& NumbersOf(const WeightView& view) {
-  return std::visit([](const auto& matrix) -> const TensorView& { return NumbersOf(matrix); },
-                    view);
 }
 
 inline size_t SizeBytes(const WeightView& view) {

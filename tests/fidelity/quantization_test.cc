@@ -1,4 +1,4 @@
-// How far weights of 8 and of 4 bits move real models' answers: Aril's own small one, and
+// How far weights of 8 bits, of 4, and of NF4 move real models' answers: Aril's own small one, and
 // stories260K.
 
 #include <iostream>
@@ -36,8 +36,8 @@ struct RealModel {
   std::string dir;
 };
 
-// Measured: see docs/benchmarks.md, "Weights of 8 bits" and "Weights of 4 bits"; a bug moves far
-// more than a rounding.
+// Measured: see docs/benchmarks.md, "Weights of 8 bits", "Weights of 4 bits" and "NF4"; a bug moves
+// far more than a rounding.
 struct Rounding {
   std::string quantization;
   double max_divergence;
@@ -101,15 +101,23 @@ TEST_P(Quantization, DiffersLessByInstructionSetThanFromTheUnquantizedModel) {
   }
 }
 
+std::string TestName(const ::testing::TestParamInfo<std::tuple<RealModel, Rounding>>& tested) {
+  return std::get<RealModel>(tested.param).name + "_" +
+         std::get<Rounding>(tested.param).quantization;
+}
+
 INSTANTIATE_TEST_SUITE_P(RealModels, Quantization,
                          ::testing::Combine(::testing::Values(RealModel{"demo", kDemo},
                                                               RealModel{"stories260k", kStories}),
                                             ::testing::Values(Rounding{"int8", 0.02, 0.9},
                                                               Rounding{"int4", 0.2, 0.8})),
-                         [](const auto& tested) {
-                           return std::get<RealModel>(tested.param).name + "_" +
-                                  std::get<Rounding>(tested.param).quantization;
-                         });
+                         TestName);
+
+// stories260K has no whole blocks.
+INSTANTIATE_TEST_SUITE_P(Nf4, Quantization,
+                         ::testing::Combine(::testing::Values(RealModel{"demo", kDemo}),
+                                            ::testing::Values(Rounding{"nf4", 0.2, 0.8})),
+                         TestName);
 
 }  // namespace
 }  // namespace aril

@@ -1,5 +1,5 @@
-// Quantized checkpoints answer as the numbers do that they stand for: what is between them is
-// that activations are rounded to bytes.
+// Quantized checkpoints answer as the numbers do that they stand for: what is between them, if
+// anything, is that activations are rounded to bytes.
 
 #include <filesystem>
 #include <iostream>
@@ -29,9 +29,10 @@ std::vector<std::string> Models() {
 
 class QuantizedCheckpoint : public ::testing::TestWithParam<std::string> {
  protected:
-  // Of FP8 nothing is rounded but sums.
+  // Of FP8 and of codes nothing is rounded but sums.
   double Bound(double where_activations_are_rounded) const {
-    return GetParam().starts_with("fp8-") ? 1e-9 : where_activations_are_rounded;
+    const bool is_exact = GetParam().starts_with("fp8-") || GetParam().starts_with("bnb-");
+    return is_exact ? 1e-9 : where_activations_are_rounded;
   }
 
   const std::string dir_ = SourcePath("tests/goldens-quantized/" + GetParam());

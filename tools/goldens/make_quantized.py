@@ -1,16 +1,18 @@
-"""Makes tests/goldens-quantized: tiny checkpoints of four bits, bytes or FP8, and the same weights as numbers.
+"""Makes tests/goldens-quantized: tiny checkpoints of four bits, bytes, FP8 or codes, and the same weights as numbers.
 
   make_quantized.py             rewrites it
   make_quantized.py --check     makes it anew elsewhere and compares
 
-Each folder holds a model as GPTQ's, AWQ's, compressed-tensors' or FP8's programs save it, and in
-`dequantized/` an ordinary one whose weights are what these stand for, exactly (but for scales in
-float32: to nearest).
+Each folder holds a model as GPTQ's, AWQ's, compressed-tensors', FP8's or bitsandbytes' programs save
+it, and in `dequantized/` an ordinary one whose weights are what these stand for, exactly (but for scales
+in float32: to nearest).
 
 How the first two pack, written from their own dequantization (AutoGPTQ 0.7.1,
 nn_modules/qlinear/qlinear_cuda.py; AutoAWQ 0.2.9, utils/packing_utils.py: dequantize_gemm); the third
 is packed by its library, which must also unpack it to the same. Of FP8 there is nothing to pack: names
 and shapes are those of transformers (integrations/finegrained_fp8.py), AutoFP8 and compressed-tensors.
+Codes are bitsandbytes' own, which must also make the same numbers of them where it can. (Of scales
+that are bytes it takes the mean in float32: another CPU may add in another order.)
 """
 
 import argparse
@@ -21,6 +23,7 @@ import shutil
 import tempfile
 
 import torch
+from bitsandbytes import functional as bnb
 from compressed_tensors.compressors.naive_quantized.base import (
     FloatQuantizationCompressor, IntQuantizationCompressor)
 from compressed_tensors.compressors.pack_quantized.base import PackedQuantizationCompressor
@@ -51,6 +54,7 @@ class Quantized:
     ordered: bool = False  # groups are of inputs that are no neighbours
     block: tuple | None = None  # of FP8, outputs by inputs that share a scale; None: a whole matrix
     scale_dtype: torch.dtype | None = None  # of FP8, and that it is FP8
+    codes_block: int | None = None  # of bitsandbytes, elements that share a scale, and that it is that
 
 
 def gptq(**more):
@@ -87,6 +91,15 @@ def compressed_floats(*ignore):
                         strategy="channel", group_size=None)
     config["config_groups"]["group_0"]["weights"]["type"] = "float"
     return config
+
+
+def bitsandbytes(quant_type, double_quant, skip=("lm_head",)):
+    return dict(quant_method="bitsandbytes", load_in_4bit=True, load_in_8bit=False,
+                _load_in_4bit=True, _load_in_8bit=False, bnb_4bit_compute_dtype="bfloat16",
+                bnb_4bit_quant_storage="uint8", bnb_4bit_quant_type=quant_type,
+                bnb_4bit_use_double_quant=double_quant, llm_int8_enable_fp32_cpu_offload=False,
+                llm_int8_has_fp16_weight=False, llm_int8_skip_modules=list(skip),
+                llm_int8_threshold=6.0)
 
 
 def base(name, architecture, dtype=torch.float16, **more):
@@ -159,6 +172,15 @@ QUANTIZED = (
     Quantized(base("fp8-tensors-phi3", "Phi3", pad_token_id=0),
               dict(quant_method="fp8", activation_scheme="static", ignored_layers=["lm_head"]),
               None, block=(None, None), scale_dtype=torch.float32),
+    # bitsandbytes: scales that are bytes, as QLoRA has them, some modules with more than a block of
+    # these, and one module that is left alone.
+    Quantized(base("bnb-nf4-llama", "Llama", torch.bfloat16, num_hidden_layers=2,
+                   intermediate_size=320),
+              bitsandbytes("nf4", True, ("lm_head", "model.layers.1.self_attn.k_proj")), None, codes_block=64,
+              ignore=("lm_head", "layers.1.self_attn.k_proj")),
+    # Modules of several projections; scales of two rows, or of inputs that are not whole groups.
+    Quantized(base("bnb-fp4-phi3", "Phi3", pad_token_id=0), bitsandbytes("fp4", False), None,
+              codes_block=128),
 )
 
 
@@ -211,6 +233,29 @@ def of_fp8(quantized, levels, scales, numbers):
     if quantized.block[1]:
         return {"weight": levels, "weight_scale_inv": scales}
     return {"weight": levels, "weight_scale": scales.reshape(()), "input_scale": torch.tensor(0.01)}
+
+
+def of_codes(quantized, weight):
+    """bitsandbytes' tensors, and the numbers that they stand for."""
+    config = quantized.config
+    codes, state = bnb.quantize_4bit(weight, blocksize=quantized.codes_block,
+                                     compress_statistics=config["bnb_4bit_use_double_quant"],
+                                     quant_type=config["bnb_4bit_quant_type"])
+    scales = state.absmax
+    if state.nested:
+        of_scales = state.state2.absmax.repeat_interleave(state.state2.blocksize)[:scales.numel()]
+        scales = state.state2.code[scales.long()] * of_scales + state.offset
+    levels = torch.stack((codes.flatten() >> 4, codes.flatten() & 15), dim=1).flatten().long()
+    by_block = state.code[levels].reshape(-1, quantized.codes_block)
+    numbers = (by_block * scales[:, None]).reshape(weight.shape)
+    # On a CPU bitsandbytes 0.50.2 takes blocks for whole parts of a row, and makes other numbers of
+    # codes that it made of blocks that are not.
+    if weight.shape[1] % quantized.codes_block == 0:
+        assert torch.equal(bnb.dequantize_4bit(codes, state), numbers.to(weight.dtype))
+    gaps = state.code.sort().values.diff()
+    assert ((numbers - weight).abs().amax() <= gaps.amax() / 2 * scales.amax() * 1.01)
+    parts = {f"weight.{name}": tensor for name, tensor in state.as_dict(packed=True).items()}
+    return {"weight": codes, **parts}, numbers
 
 
 def pack(values, order=range(8)):
@@ -273,6 +318,10 @@ def make_model(quantized, root):
             levels, scales, numbers[name] = quantize_floats(quantized, weight)
             for part, tensor in of_fp8(quantized, levels, scales, numbers[name]).items():
                 packed[f"{module}.{part}"] = tensor
+            continue
+        if quantized.codes_block:
+            parts, numbers[name] = of_codes(quantized, weight)
+            packed.update((f"{module}.{part}", tensor) for part, tensor in parts.items())
             continue
         order = order_of(quantized, module, weight.shape[1])
         by_group = order.argsort(stable=True)

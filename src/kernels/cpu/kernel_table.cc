@@ -37,6 +37,13 @@ GemmKernel Float8Gemm(GemmBlockFunction run, int64_t block_cols, int64_t lanes,
           .lanes = lanes};
 }
 
+GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols) {
+  return {.run = run,
+          .block_cols = block_cols,
+          .x_multiple = kCodebook4GroupSize,
+          .layout = GemmKernel::Layout::kCodebookPanels};
+}
+
 // The functions of one namespace: the same names in each.
 #define ARIL_KERNEL_TABLE(id, ns)                                                                 \
   CpuKernels {                                                                                    \
@@ -48,6 +55,7 @@ GemmKernel Float8Gemm(GemmBlockFunction run, int64_t block_cols, int64_t lanes,
                                   ns::kGemmFloat8Lanes, kFloat8GroupSize),                        \
     .gemm_float8_bf16 = Float8Gemm(ns::GemmBlockFloat8BF16, ns::kGemmBlockCols,                   \
                                    ns::kGemmFloat8Lanes, kFloat8GroupSize / 2),                   \
+    .gemm_codebook4 = CodebookGemm(ns::GemmBlockCodebook4, ns::kGemmBlockCols),                   \
     .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,             \
     .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16, \
     .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                 \

@@ -320,6 +320,44 @@ ARIL_INLINE TwoVectors LoadFloat8(const uint8_t* p) {
 #endif
 }
 
+// Sixteen floats to look up.
+struct Table {
+#if defined(__AVX512BF16__)
+  Vf all;
+#elif defined(__AVX2__)
+  Vf low, high;
+#else
+  const float* all;
+#endif
+};
+
+ARIL_INLINE Table LoadTable(const float* p) {
+#if defined(__AVX512BF16__)
+  return {Load(p)};
+#elif defined(__AVX2__)
+  return {Load(p), Load(p + kLanes)};
+#else
+  return {p};
+#endif
+}
+
+// Of each lane the float that its low four bits say; the other bits may be any.
+ARIL_INLINE Vf LookUp(const Table& table, Vu index) {
+#if defined(__AVX512BF16__)
+  Vf result;  // as MaxLanes
+  asm("vpermps %2, %1, %0" : "=v"(result) : "v"(index), "v"(table.all));
+  return result;
+#elif defined(__AVX2__)
+  const __m256 low = _mm256_permutevar8x32_ps((__m256)table.low, (__m256i)index);
+  const __m256 high = _mm256_permutevar8x32_ps((__m256)table.high, (__m256i)index);
+  return (Vf)_mm256_blendv_ps(low, high, (__m256)(index << 28));
+#else
+  Vf result;
+  for (int lane = 0; lane < kLanes; ++lane) result[lane] = table.all[index[lane] & 15];
+  return result;
+#endif
+}
+
 // If a lane of one of them is NaN, b's. (As inline assembly because GCC 12 compares and blends
 // otherwise, and takes its own intrinsics to read what is not initialized.)
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {

@@ -14,7 +14,16 @@
 namespace aril::kernels {
 namespace {
 
+// Beside codes x becomes floats.
+bool Widens(GemmKernel::Layout layout, DType dtype) {
+  return layout == GemmKernel::Layout::kCodebookPanels && dtype == DType::kBF16;
+}
+
+// Elements of x in a k group.
 int64_t GroupElements(DType dtype) { return 4 / static_cast<int64_t>(SizeOf(dtype)); }
+int64_t GroupElements(GemmKernel::Layout layout, DType dtype) {
+  return Widens(layout, dtype) ? 1 : GroupElements(dtype);
+}
 
 // x rounded to bytes, as weights of bytes or of four bits want it: words [rows, x_words], and for
 // the former the factors of its rows.
@@ -74,6 +83,14 @@ void PackXRow(const ConstMatrix& x, int64_t row, int64_t x_words, int64_t step, 
     std::memcpy(&last, data + full_groups * 4, static_cast<size_t>(left) * SizeOf(x.dtype));
     out[g++ * step] = last;
   }
+  for (; g < x_words; ++g) out[g * step] = 0;
+}
+
+// The same, of a row of BF16 as floats.
+void WidenXRow(const ConstMatrix& x, int64_t row, int64_t x_words, int64_t step, uint32_t* out) {
+  const auto* const elements = reinterpret_cast<const uint16_t*>(x.row(row));
+  int64_t g = 0;
+  for (; g < x.cols; ++g) out[g * step] = uint32_t{elements[g]} << 16;
   for (; g < x_words; ++g) out[g * step] = 0;
 }
 
@@ -166,7 +183,8 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t x_words, GemmKernel::L
   const int64_t begin = GemmTileFirstRow(x.rows, tile);
   const int64_t tile_rows = GemmTileFirstRow(x.rows, tile + 1) - begin;
   for (int64_t r = 0; r < tile_rows; ++r) {
-    PackXRow(x, begin + r, x_words, tile_rows, out + begin * x_words + r);
+    uint32_t* const packed = out + begin * x_words + r;
+    (Widens(layout, x.dtype) ? WidenXRow : PackXRow)(x, begin + r, x_words, tile_rows, packed);
   }
 }
 
@@ -187,7 +205,7 @@ void PackXTile(const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout
   const int64_t tile = index % pass_tiles, pass = index / pass_tiles % cuts.num_passes();
   const int64_t stretch = index / pass_tiles / cuts.num_passes();
   if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
-  const int64_t group = GroupElements(x.dtype);
+  const int64_t group = GroupElements(layout, x.dtype);
   const int64_t x_words = cuts.StretchWords(stretch);
   const int64_t col = stretch * cuts.stretch_words * group;
   const ConstMatrix columns = x.Columns(col, std::min(x_words * group, x.cols - col));
@@ -342,7 +360,8 @@ class Tasks {
                       .row_scales = is_int8 ? row_scales_ + row : nullptr,
                       .col_sums = is_int8 ? w.sums.data() + col : nullptr,
                       .group_scales = is_float8 ? scales + group * stride : nullptr,
-                      .group_scales_stride = stride});
+                      .group_scales_stride = stride,
+                      .codebook = w.codebook.data()});
   }
 
   const CallPlan& plan_;

@@ -20,6 +20,9 @@
 // Weights of FP8: W[n][k] = scale[n][g] · q[n][k], q an F8E4M3 (tensor/dtype.h), where g is
 // k / kFloat8GroupSize. x is not rounded, and neither is q. Products are added within a group, and
 // groups in order, in fp32.
+//
+// Weights of codes of four bits: W[n][k] = scale[n][g] · codebook[q[n][k]], where g is k /
+// kCodebook4GroupSize; likewise.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
@@ -50,6 +53,7 @@ struct PackedMatrix {
   std::vector<float> scales;
   bool has_group_scales = false;
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
+  Codebook4 codebook = {};    // of kCodebook4, whose scales lie in `data`
   // Of kInt4, [k]: which column of x each of `data` is for; empty: its own.
   std::vector<int32_t> order;
 };
@@ -63,11 +67,15 @@ bool AreInt8(const std::vector<WeightView>& parts);
 // Whether all of `parts` are floats of eight bits whose scales are of groups that kernels have.
 bool AreFloat8(const std::vector<WeightView>& parts);
 
+// Whether all of `parts` are codes of one codebook whose scales are of groups that kernels have.
+bool AreCodebook4(const std::vector<WeightView>& parts);
+
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
-// BF16 or F16, of bytes, of FP8, or of four bits (which HasExactFactors), finite, and is converted
-// to `format`. In kInt4 those of four bits stay what they are; if in one neighbours are no group,
-// all must be AreInt4. In kInt8 bytes stay what they are; k must be at most kMaxInt8Depth. In
-// kFloat8 all must be AreFloat8, and stay what they are.
+// BF16 or F16, of bytes, of FP8, of codes, or of four bits (which HasExactFactors), finite, and is
+// converted to `format`. In kInt4 those of four bits stay what they are; if in one neighbours are
+// no group, all must be AreInt4. In kInt8 bytes stay what they are; k must be at most
+// kMaxInt8Depth. In kFloat8 all must be AreFloat8, and stay what they are; in kCodebook4,
+// AreCodebook4.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.

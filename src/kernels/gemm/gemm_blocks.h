@@ -1,5 +1,5 @@
-// How a block of columns is walked, whatever its weights are but FP8: for the *_cpu.cc files that
-// say how a register tile of up to 6 rows is computed.
+// How a block of columns is walked, whatever its weights are but FP8 and codes: for the *_cpu.cc
+// files that say how a register tile of up to 6 rows is computed.
 //
 // K is walked in chunks so that a chunk of W stays near while all row tiles pass over it; the
 // accumulators of the other tiles wait in `sums`. Meanwhile the next chunk is prefetched, a few
@@ -25,8 +25,10 @@ struct Chunk {
   float* sums;  // [rows of the tile, T::kCols]
   bool first;   // sums start at zero
   const char* prefetch;
-  int64_t prefetch_lines;         // per step
-  const float* scales = nullptr;  // of FP8: what a chunk's sums are multiplied by, [T::kCols]
+  int64_t prefetch_lines;  // per step
+  // Of FP8 and codes: what a chunk's sums are multiplied by, [T::kCols]; and what codes stand for.
+  const float* scales = nullptr;
+  const float* codebook = nullptr;
 };
 
 template <Nearest kNearest>

@@ -1,5 +1,5 @@
-// The per-instruction-set entry points of gemm_cpu.cc, gemm_float8_cpu.cc, gemm_int4_cpu.cc and
-// gemm_amx.cc.
+// The per-instruction-set entry points of gemm_cpu.cc, gemm_codebook4_cpu.cc, gemm_float8_cpu.cc,
+// gemm_int4_cpu.cc and gemm_amx.cc.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_CPU_H_
 #define ARIL_KERNELS_GEMM_GEMM_CPU_H_
@@ -17,6 +17,7 @@
   void GemmBlockInt4(const GemmBlock&);           \
   void GemmBlockFloat8F32(const GemmBlock&);      \
   void GemmBlockFloat8BF16(const GemmBlock&);     \
+  void GemmBlockCodebook4(const GemmBlock&);      \
   void QuantizeRowF32(const QuantizeRow&);        \
   void QuantizeRowBF16(const QuantizeRow&);       \
   void QuantizeGroupsF32(const QuantizeGroups&);  \

@@ -3,12 +3,10 @@
 #include <array>
 #include <vector>
 
-#include "base/checked.h"
 #include "gtest/gtest.h"
 #include "kernels/gemm/float8_test_support.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_test_support.h"
-#include "kernels/gemm/weight_rows.h"
 #include "kernels/test_support.h"
 
 namespace aril::kernels {
@@ -23,35 +21,8 @@ struct Blocks {
 constexpr int64_t kAll = 1 << 20;
 constexpr Blocks kBlocks[] = {{kAll, kAll}, {1, kAll}, {128, 128}, {1, 128}, {3, 256}};
 
-// |error| ≤ (k + 2 · groups + 3) · eps · Σ|x·w|: of a sum of k products and a bias in any order, of
-// the sums of groups, which are multiplied and added (Higham, 2002, section 3.1); twice that, as
-// the portable multiply-add rounds twice.
 void ExpectNear(CpuContext& context, const std::vector<WeightView>& parts, const TestMatrix& x) {
-  const std::vector<WeightRow> rows = RowsOf(parts);
-  const auto n = static_cast<int64_t>(rows.size());
-  const ConstMatrix& of_x = x.view();
-  const std::vector<float> bias(rows.size(), 0.25f);
-  const PackedMatrix packed = Pack(context, parts, WeightFormat::kFloat8);
-  std::mt19937_64 random(kGemmSeed);
-  const TestMatrix y(DType::kF32, of_x.rows, n, 1.0, random);
-  Gemm(context, of_x, packed, bias.data(), y.floats());
-  for (int64_t col = 0; col < n; ++col) {
-    const std::vector<double> w =
-        ValuesIn(WeightFormat::kFloat8, rows[static_cast<size_t>(col)], {});
-    for (int64_t r = 0; r < of_x.rows; ++r) {
-      double expected = 0.25, magnitude = 0.25;
-      for (int64_t k = 0; k < of_x.cols; ++k) {
-        expected += of_x.At(r, k) * w[static_cast<size_t>(k)];
-        magnitude += std::fabs(of_x.At(r, k) * w[static_cast<size_t>(k)]);
-      }
-      const int64_t groups = CeilDiv(of_x.cols, kFloat8GroupSize);
-      const double roundings = static_cast<double>(of_x.cols + 2 * groups + 3);
-      ASSERT_NEAR(y.floats().row(r)[col], expected, roundings * 2 * kFloatEps * magnitude)
-          << context.isa() << " " << of_x.dtype << " n " << n << " k " << of_x.cols << " at " << r
-          << "," << col << " seed " << kGemmSeed;
-    }
-  }
-  ASSERT_TRUE(std::isnan(y.floats().row(0)[n]));
+  ExpectProductOfGroups(context, parts, WeightFormat::kFloat8, kFloat8GroupSize, x);
 }
 
 TEST(GemmFloat8, IsTheProductOfItsNumbers) {
@@ -122,31 +93,8 @@ TEST(GemmFloat8, EachPartHasItsMatrix) {
 
 TEST(GemmFloat8, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   std::mt19937_64 random(kGemmSeed);
-  constexpr int64_t kN = 70, kK = 2105, kRows = 200;
-  const RandomFloat8 w(kN, kK, 128, 128, random);
-  for (const auto& [isa, dtype] : KernelCases()) {
-    ThreadPool one(1), three(3);
-    CpuContext alone(one, isa), shared(three, isa);
-    const PackedMatrix packed = Pack(alone, {w.view()}, WeightFormat::kFloat8);
-    const TestMatrix x(dtype, kRows, kK, 1.0, random);
-    const TestMatrix batch(DType::kF32, kRows, kN, 1.0, random);
-    Gemm(shared, x.view(), packed, nullptr, batch.floats());
-    // A tile of rows at most, two, and several.
-    for (int64_t count = 1; count <= 14; ++count) {
-      const TestMatrix some(DType::kF32, count, kN, 1.0, random);
-      Gemm(alone, x.view().Rows(0, count), packed, nullptr, some.floats());
-      for (int64_t r = 0; r < count; ++r) {
-        ASSERT_TRUE(BitwiseEqual(some.floats().row(r), batch.floats().row(r), kN * sizeof(float)))
-            << isa << " " << dtype << " row " << r << " of " << count;
-      }
-    }
-    const TestMatrix row(DType::kF32, 1, kN, 1.0, random);
-    for (int64_t r = 0; r < kRows; ++r) {
-      Gemm(alone, x.view().Rows(r, 1), packed, nullptr, row.floats());
-      ASSERT_TRUE(BitwiseEqual(row.floats().data, batch.floats().row(r), kN * sizeof(float)))
-          << isa << " " << dtype << " row " << r;
-    }
-  }
+  const RandomFloat8 w(70, 2105, 128, 128, random);
+  ExpectRowsAreTheSameInEveryBatch(w.view(), WeightFormat::kFloat8, random);
 }
 
 // Each level by itself, the smallest and the largest among them.

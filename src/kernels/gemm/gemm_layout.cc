@@ -12,6 +12,7 @@ const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format, DTyp
   if (format == WeightFormat::kFloat8) {
     return x == DType::kF32 ? kernels.gemm_float8_f32 : kernels.gemm_float8_bf16;
   }
+  if (format == WeightFormat::kCodebook4) return kernels.gemm_codebook4;
   return format == WeightFormat::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
 }
 
@@ -30,6 +31,8 @@ int64_t BlockWords(const GemmKernel& kernel, int64_t x_words) {
       return x_words / kInt4XWords * kernel.block_cols * kInt4GroupBytes / 4;
     case GemmKernel::Layout::kFloat8Panels:
       return x_words / kernel.x_multiple * kernel.block_cols * kFloat8GroupSize / 4;
+    case GemmKernel::Layout::kCodebookPanels:
+      return x_words / kCodebook4GroupSize * kernel.block_cols * kCodebook4GroupBytes / 4;
     default:
       return x_words * kernel.block_cols;
   }

@@ -9,7 +9,7 @@ namespace aril::kernels {
 
 // A k group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
 // bytes (of x unsigned, of W signed; of weights of four bits the other way around). Weights of FP8
-// become floats or BF16, as x is.
+// become floats or BF16, as x is; codes become floats, and so does x beside them.
 
 // Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
 // accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
@@ -49,6 +49,12 @@ inline constexpr int64_t kInt4GroupBytes = kInt4GroupSize / 2 + 2 + 1;
 // 16 KiB of BF16: both are in L1.)
 inline constexpr int64_t kFloat8GroupSize = 128;
 
+// Weights of codes: so many neighbours along K share a scale, which lies beside them. (A group of
+// 64 columns is 2.25 KiB, and 16 KiB of floats: both are in L1.)
+inline constexpr int64_t kCodebook4GroupSize = 64;
+// A group of a column of W in bytes: two codes to each, and a float.
+inline constexpr int64_t kCodebook4GroupBytes = kCodebook4GroupSize / 2 + 4;
+
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
 constexpr int64_t GemmNumTiles(int64_t rows) {
@@ -84,6 +90,7 @@ struct GemmBlock {
   // Of FP8, what is added up of a group is multiplied by: [groups, block_cols], at a distance.
   const float* group_scales;
   int64_t group_scales_stride;  // 0: all groups have the same
+  const float* codebook;        // of codes: [16], what they stand for
 };
 
 // What is added to x's bytes, which makes them unsigned, as the instructions want one operand.
@@ -131,6 +138,10 @@ struct GemmKernel {
     // Of x as kPanels. A block of W: [x's columns / 2, block_cols] of two bytes; of each 2 · lanes
     // columns four, then four that are so many lanes further, then the next four.
     kFloat8Panels,
+    // Of x as kPanels, in floats. A block of W is group after group of kCodebook4GroupSize along K,
+    // each words [kCodebook4GroupSize / 8, block_cols], of eight codes from the lowest bits up, and
+    // scales [block_cols], which are floats.
+    kCodebookPanels,
   };
   GemmBlockFunction run;
   int64_t block_cols;

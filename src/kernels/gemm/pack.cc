@@ -106,6 +106,27 @@ void PackFloat8Block(const GemmKernel& kernel, std::span<const WeightRow> rows, 
   }
 }
 
+void PackCodebook4Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
+                        uint32_t* words) {
+  constexpr int64_t kPerWord = 8;
+  std::vector<uint8_t> codes(static_cast<size_t>(k));
+  const int64_t group_words = BlockWords(kernel, kCodebook4GroupSize);
+  for (size_t c = 0; c < rows.size(); ++c) {
+    const auto& view = std::get<Codebook4View>(*rows[c].part);
+    view.CopyCodes(rows[c].row, 0, k, codes.data());
+    const uint8_t* next = codes.data();
+    uint32_t* group = words + c;
+    for (int64_t first = 0; first < k; first += kCodebook4GroupSize, group += group_words) {
+      uint32_t* word = group;
+      for (int64_t i = 0; i < kCodebook4GroupSize; i += kPerWord, word += kernel.block_cols) {
+        for (int place = 0; place < kPerWord; ++place) *word |= uint32_t{*next++} << 4 * place;
+      }
+      const float scale = Codebook4Scale(rows[c], first);
+      std::memcpy(word, &scale, sizeof(scale));
+    }
+  }
+}
+
 // `order`: the columns' (PackedMatrix).
 void PackInt4Block(const GemmKernel& kernel, std::span<const WeightRow> rows, int64_t k,
                    std::span<const int32_t> order, const BlockOut& out) {
@@ -141,6 +162,16 @@ bool AreFloat8(const std::vector<WeightView>& parts) {
   });
 }
 
+bool AreCodebook4(const std::vector<WeightView>& parts) {
+  const auto* const first = std::get_if<Codebook4View>(&parts.front());
+  return first != nullptr && std::ranges::all_of(parts, [&](const WeightView& part) {
+           const auto* const view = std::get_if<Codebook4View>(&part);
+           return view != nullptr && view->codebook == first->codebook &&
+                  view->cols % kCodebook4GroupSize == 0 &&
+                  view->block_size % kCodebook4GroupSize == 0;
+         });
+}
+
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format) {
   CHECK(!parts.empty());
   const GemmKernel& kernel = KernelFor(context, format, DType::kBF16);
@@ -166,6 +197,10 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
     const int64_t groups = packed.has_group_scales ? CeilDiv(packed.k, kFloat8GroupSize) : 1;
     packed.scales.resize(static_cast<size_t>(groups * blocks * block_cols));
   }
+  if (format == WeightFormat::kCodebook4) {
+    CHECK(AreCodebook4(parts));
+    packed.codebook = std::get<Codebook4View>(parts.front()).codebook;
+  }
   if (format == WeightFormat::kInt4 && AreInt4(parts)) {
     packed.order = std::get<Int4View>(parts.front()).InputsByGroup();
   }
@@ -178,6 +213,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
                        packed.sums.empty() ? nullptr : packed.sums.data() + first};
     if (format == WeightFormat::kInt4) {
       PackInt4Block(kernel, block_rows, packed.k, packed.order, out);
+    } else if (format == WeightFormat::kCodebook4) {
+      PackCodebook4Block(kernel, block_rows, packed.k, out.words);
     } else if (format == WeightFormat::kFloat8) {
       const int64_t stride = blocks * block_cols;
       PackFloat8Block(kernel, block_rows, packed.k, std::ssize(packed.scales) / stride, stride,

@@ -17,6 +17,8 @@ std::string_view Name(WeightFormat format) {
       return "int4";
     case WeightFormat::kFloat8:
       return "fp8";
+    case WeightFormat::kCodebook4:
+      return "codebook4";
   }
   return "";
 }
@@ -39,12 +41,18 @@ double BytesPerWeight(WeightFormat format) {
       return 1;
     case WeightFormat::kInt4:
       return static_cast<double>(kInt4GroupBytes) / static_cast<double>(kInt4GroupSize);
+    case WeightFormat::kCodebook4:
+      return static_cast<double>(kCodebook4GroupBytes) / static_cast<double>(kCodebook4GroupSize);
   }
   return 0;
 }
 
 bool IsQuantized(WeightFormat format) {
   return format != WeightFormat::kF32 && format != WeightFormat::kBF16;
+}
+
+bool IsInFloats(WeightFormat format) {
+  return format == WeightFormat::kF32 || format == WeightFormat::kCodebook4;
 }
 
 bool RoundsActivations(WeightFormat format) {

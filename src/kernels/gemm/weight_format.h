@@ -13,12 +13,14 @@ namespace aril::kernels {
 enum class WeightFormat {
   kF32,
   kBF16,
-  kInt8,    // bytes, with a factor for each row
-  kInt4,    // four bits, with a factor and a zero point for each kInt4GroupSize of a row
-  kFloat8,  // F8E4M3, with a factor for each row, or for each kFloat8GroupSize of it
+  kInt8,       // bytes, with a factor for each row
+  kInt4,       // four bits, with a factor and a zero point for each kInt4GroupSize of a row
+  kFloat8,     // F8E4M3, with a factor for each row, or for each kFloat8GroupSize of it
+  kCodebook4,  // four bits that stand for numbers of a codebook (NF4), with a factor for each
+               // kCodebook4GroupSize of a row
 };
 
-// "f32", "bf16", "int8", "int4", "fp8".
+// "f32", "bf16", "int8", "int4", "fp8", "codebook4".
 std::string_view Name(WeightFormat format);
 std::ostream& operator<<(std::ostream& out, WeightFormat format);
 
@@ -32,8 +34,11 @@ double BytesPerWeight(WeightFormat format);
 bool IsQuantized(WeightFormat format);
 
 // Of bytes or four bits: on the CPU rows of x are rounded to bytes when they are multiplied, and
-// may be F32 or BF16, as beside FP8; else x has the type of W.
+// may be F32 or BF16, as beside FP8 and codes; else x has the type of W.
 bool RoundsActivations(WeightFormat format);
+
+// Of floats or codes: on the CPU products are of floats.
+bool IsInFloats(WeightFormat format);
 
 }  // namespace aril::kernels
 

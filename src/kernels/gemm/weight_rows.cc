@@ -75,6 +75,11 @@ bool HasSeveralScales(const std::vector<WeightView>& parts) {
       parts, [](const WeightView& part) { return std::get<Float8View>(part).blocks() > 1; });
 }
 
+float Codebook4Scale(const WeightRow& row, int64_t input) {
+  const auto& view = std::get<Codebook4View>(*row.part);
+  return view.Scale(view.BlockOf(row.row, input));
+}
+
 std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
                              std::span<const int32_t> inputs) {
   const auto k = static_cast<size_t>(ShapeOf(*row.part).at(1));
@@ -90,6 +95,16 @@ std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
     const F8E4M3* const levels = std::get<Float8View>(*row.part).Row(row.row);
     for (size_t i = 0; i < k; ++i) {
       values.push_back(double{Float8Scale(row, static_cast<int64_t>(i))} * ToFloat(levels[i]));
+    }
+    return values;
+  }
+  if (format == WeightFormat::kCodebook4) {
+    const auto& view = std::get<Codebook4View>(*row.part);
+    std::vector<uint8_t> codes(k);
+    view.CopyCodes(row.row, 0, std::ssize(codes), codes.data());
+    for (size_t i = 0; i < k; ++i) {
+      const double scale = Codebook4Scale(row, static_cast<int64_t>(i));
+      values.push_back(scale * view.codebook[codes[i]]);
     }
     return values;
   }

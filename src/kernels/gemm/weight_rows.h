@@ -1,5 +1,5 @@
-// Rows of the matrices that a checkpoint has, one below the other, in four bits, in bytes or in
-// FP8.
+// Rows of the matrices that a checkpoint has, one below the other, in four bits, in bytes, in
+// FP8 or in codes.
 
 #ifndef ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
 #define ARIL_KERNELS_GEMM_WEIGHT_ROWS_H_
@@ -36,9 +36,10 @@ void CopyAsInt8(const WeightRow& row, float scale, int64_t first, int64_t count,
 float Float8Scale(const WeightRow& row, int64_t input);
 // Whether inputs of a row have more than one, of any of `parts` (which AreFloat8).
 bool HasSeveralScales(const std::vector<WeightView>& parts);
-// What a row stands for in kInt4 (groups of 32), kInt8 or kFloat8: of each of `inputs`, or of k in
-// order.
-// For who compares products with their definition.
+// Of codes: what an input of a row is multiplied by.
+float Codebook4Scale(const WeightRow& row, int64_t input);
+// What a row stands for in kInt4 (groups of 32), kInt8, kFloat8 or kCodebook4: of each of `inputs`,
+// or of k in order. For who compares products with their definition.
 std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
                              std::span<const int32_t> inputs);
 
