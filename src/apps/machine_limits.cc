@@ -22,7 +22,7 @@ constexpr Duration kMaxIdle = std::chrono::seconds(5);
 
 double MachineLimits::product_per_s(kernels::WeightFormat format) const {
   if (kernels::RoundsActivations(format) && int8_per_s > 0) return int8_per_s;
-  return !kernels::IsInFloats(format) && bf16_per_s > 0 ? bf16_per_s : f32_per_s;
+  return format != kernels::WeightFormat::kF32 && bf16_per_s > 0 ? bf16_per_s : f32_per_s;
 }
 
 Json MachineLimits::ToJson() const {

@@ -22,7 +22,7 @@ struct MachineLimits {
   double bf16_per_s = 0;
   double int8_per_s = 0;
 
-  // Of a product with such weights on a CPU, those of four bits as of bytes, codes as floats. Where
+  // Of a product with such weights, those of four bits as of bytes, codes as BF16. Where
   // there is no instruction for it, it is done with the next wider one.
   double product_per_s(kernels::WeightFormat format) const;
   Json ToJson() const;

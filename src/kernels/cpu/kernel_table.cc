@@ -37,11 +37,12 @@ GemmKernel Float8Gemm(GemmBlockFunction run, int64_t block_cols, int64_t lanes,
           .lanes = lanes};
 }
 
-GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols) {
+GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols, bool has_pairs = false) {
   return {.run = run,
           .block_cols = block_cols,
-          .x_multiple = kCodebook4GroupSize,
-          .layout = GemmKernel::Layout::kCodebookPanels};
+          .x_multiple = has_pairs ? kCodebook4GroupSize / 2 : kCodebook4GroupSize,
+          .layout = GemmKernel::Layout::kCodebookPanels,
+          .widens_bf16 = !has_pairs};
 }
 
 // The functions of one namespace: the same names in each.
@@ -55,7 +56,9 @@ GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols) {
                                   ns::kGemmFloat8Lanes, kFloat8GroupSize),                        \
     .gemm_float8_bf16 = Float8Gemm(ns::GemmBlockFloat8BF16, ns::kGemmBlockCols,                   \
                                    ns::kGemmFloat8Lanes, kFloat8GroupSize / 2),                   \
-    .gemm_codebook4 = CodebookGemm(ns::GemmBlockCodebook4, ns::kGemmBlockCols),                   \
+    .gemm_codebook4_f32 = CodebookGemm(ns::GemmBlockCodebook4F32, ns::kGemmBlockCols),            \
+    .gemm_codebook4_bf16 =                                                                        \
+        CodebookGemm(ns::GemmBlockCodebook4BF16, ns::kGemmBlockCols, ns::kGemmCodebook4HasPairs), \
     .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,             \
     .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16, \
     .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                 \

@@ -358,6 +358,16 @@ ARIL_INLINE Vf LookUp(const Table& table, Vu index) {
 #endif
 }
 
+#if defined(__AVX512BF16__)
+// 32 BF16 to look up, of which the second half repeats the first. Of each lane two, as pairs: those
+// that the low four bits of its low half say, and of its high half.
+ARIL_INLINE Vu LookUpPairs(Vu table, Vu index) {
+  Vu result;
+  asm("vpermw %2, %1, %0" : "=v"(result) : "v"(index), "v"(table));
+  return result;
+}
+#endif
+
 // If a lane of one of them is NaN, b's. (As inline assembly because GCC 12 compares and blends
 // otherwise, and takes its own intrinsics to read what is not initialized.)
 ARIL_INLINE Vf MaxLanes(Vf a, Vf b) {

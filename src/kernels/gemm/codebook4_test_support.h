@@ -12,8 +12,8 @@
 
 namespace aril::kernels {
 
-// Random codes of n outputs by k inputs, of a random codebook, with scales of 2^-6 to 2^-4 for
-// blocks of so many; of bytes, if they are nested.
+// Random codes of n outputs by k inputs, of a random codebook that BF16 holds, with scales of 2^-6
+// to 2^-4 for blocks of so many; of bytes, if they are nested.
 class RandomCodebook4 {
  public:
   RandomCodebook4(int64_t n, int64_t k, int64_t block_size, bool is_nested, std::mt19937_64& random)
@@ -22,7 +22,7 @@ class RandomCodebook4 {
       codes_.push_back(static_cast<uint8_t>(random()));
     }
     std::uniform_real_distribution<float> ones(-1, 1), values(0x1p-6f, 0x1p-4f);
-    for (float& value : codebook_) value = ones(random);
+    for (float& value : codebook_) value = ToFloat(ToBF16(ones(random)));
     for (int64_t i = 0; i < CeilDiv(n * k, block_size); ++i) {
       scales_.push_back(values(random));
       bytes_.push_back(static_cast<uint8_t>(random()));

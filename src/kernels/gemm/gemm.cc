@@ -14,15 +14,12 @@
 namespace aril::kernels {
 namespace {
 
-// Beside codes x becomes floats.
-bool Widens(GemmKernel::Layout layout, DType dtype) {
-  return layout == GemmKernel::Layout::kCodebookPanels && dtype == DType::kBF16;
-}
+bool Widens(const GemmKernel& kernel, DType x) { return kernel.widens_bf16 && x == DType::kBF16; }
 
 // Elements of x in a k group.
 int64_t GroupElements(DType dtype) { return 4 / static_cast<int64_t>(SizeOf(dtype)); }
-int64_t GroupElements(GemmKernel::Layout layout, DType dtype) {
-  return Widens(layout, dtype) ? 1 : GroupElements(dtype);
+int64_t GroupElements(const GemmKernel& kernel, DType dtype) {
+  return Widens(kernel, dtype) ? 1 : GroupElements(dtype);
 }
 
 // x rounded to bytes, as weights of bytes or of four bits want it: words [rows, x_words], and for
@@ -166,9 +163,9 @@ int64_t NumTiles(GemmKernel::Layout layout, int64_t rows) {
 }
 
 // Packs tile `tile` of x, the rows of one pass and the columns of one stretch; `out`: the pass.
-void PackTile(const ConstMatrix& x, int64_t tile, int64_t x_words, GemmKernel::Layout layout,
+void PackTile(const ConstMatrix& x, int64_t tile, int64_t x_words, const GemmKernel& kernel,
               uint32_t* out) {
-  if (layout == GemmKernel::Layout::kAmxTiles) {
+  if (kernel.layout == GemmKernel::Layout::kAmxTiles) {
     const int64_t begin = tile * kGemmAmxRows;
     for (int64_t r = 0; r < kGemmAmxRows; ++r) {
       uint32_t* packed = out + begin * x_words + r * kGemmAmxGroups;
@@ -184,7 +181,7 @@ void PackTile(const ConstMatrix& x, int64_t tile, int64_t x_words, GemmKernel::L
   const int64_t tile_rows = GemmTileFirstRow(x.rows, tile + 1) - begin;
   for (int64_t r = 0; r < tile_rows; ++r) {
     uint32_t* const packed = out + begin * x_words + r;
-    (Widens(layout, x.dtype) ? WidenXRow : PackXRow)(x, begin + r, x_words, tile_rows, packed);
+    (Widens(kernel, x.dtype) ? WidenXRow : PackXRow)(x, begin + r, x_words, tile_rows, packed);
   }
 }
 
@@ -199,17 +196,17 @@ int64_t NumPackedTiles(const Cuts& cuts, GemmKernel::Layout layout) {
 }
 
 // Packs the `index`-th of these; `out`: where x begins.
-void PackXTile(const ConstMatrix& x, const Cuts& cuts, GemmKernel::Layout layout, int64_t index,
+void PackXTile(const ConstMatrix& x, const Cuts& cuts, const GemmKernel& kernel, int64_t index,
                uint32_t* out) {
-  const int64_t pass_tiles = PassTiles(cuts, layout);
+  const int64_t pass_tiles = PassTiles(cuts, kernel.layout);
   const int64_t tile = index % pass_tiles, pass = index / pass_tiles % cuts.num_passes();
   const int64_t stretch = index / pass_tiles / cuts.num_passes();
-  if (tile >= NumTiles(layout, cuts.PassRows(pass))) return;
-  const int64_t group = GroupElements(layout, x.dtype);
+  if (tile >= NumTiles(kernel.layout, cuts.PassRows(pass))) return;
+  const int64_t group = GroupElements(kernel, x.dtype);
   const int64_t x_words = cuts.StretchWords(stretch);
   const int64_t col = stretch * cuts.stretch_words * group;
   const ConstMatrix columns = x.Columns(col, std::min(x_words * group, x.cols - col));
-  PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, x_words, layout,
+  PackTile(columns.Rows(pass * cuts.pass_rows, cuts.PassRows(pass)), tile, x_words, kernel,
            out + cuts.PackedOffset(stretch, pass));
 }
 
@@ -361,7 +358,8 @@ class Tasks {
                       .col_sums = is_int8 ? w.sums.data() + col : nullptr,
                       .group_scales = is_float8 ? scales + group * stride : nullptr,
                       .group_scales_stride = stride,
-                      .codebook = w.codebook.data()});
+                      .codebook = w.codebook.data(),
+                      .codebook_bf16 = w.codebook_bf16.data()});
   }
 
   const CallPlan& plan_;
@@ -402,7 +400,7 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
   }
   context.threads().ParallelFor(plan.num_tiles, [&](int64_t tile) {
     const PartPlan& part = plan.PartOf(tile, &PartPlan::first_tile);
-    PackXTile(operand.Rows(part.rows.first_row, part.rows.num_rows), part.cuts, plan.kernel.layout,
+    PackXTile(operand.Rows(part.rows.first_row, part.rows.num_rows), part.cuts, plan.kernel,
               tile - part.first_tile, packed_x + part.packed_words);
   });
   // As many chunks as threads, each with its own sums; the tasks are handed out among them.

@@ -22,11 +22,13 @@
 // groups in order, in fp32.
 //
 // Weights of codes of four bits: W[n][k] = scale[n][g] · codebook[q[n][k]], where g is k /
-// kCodebook4GroupSize; likewise.
+// kCodebook4GroupSize; likewise, but that an instruction set with products of BF16 has the codebook
+// rounded to it beside an x in BF16.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
 #define ARIL_KERNELS_GEMM_GEMM_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -53,7 +55,9 @@ struct PackedMatrix {
   std::vector<float> scales;
   bool has_group_scales = false;
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
-  Codebook4 codebook = {};    // of kCodebook4, whose scales lie in `data`
+  // Of kCodebook4, whose scales lie in `data`: in floats, and rounded to BF16, twice.
+  Codebook4 codebook = {};
+  std::array<uint16_t, 32> codebook_bf16 = {};
   // Of kInt4, [k]: which column of x each of `data` is for; empty: its own.
   std::vector<int32_t> order;
 };

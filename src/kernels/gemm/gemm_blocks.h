@@ -29,6 +29,7 @@ struct Chunk {
   // Of FP8 and codes: what a chunk's sums are multiplied by, [T::kCols]; and what codes stand for.
   const float* scales = nullptr;
   const float* codebook = nullptr;
+  const uint16_t* codebook_bf16 = nullptr;
 };
 
 template <Nearest kNearest>

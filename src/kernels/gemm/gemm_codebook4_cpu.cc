@@ -1,6 +1,6 @@
-// One block of columns whose weights are codes of four bits: floats of a codebook, which a register
-// or two hold. A step is the eight neighbours along K whose codes are one word; x is floats.
-// (Products of BF16 would take two for each, as the codebook has more bits than it.)
+// One block of columns whose weights are codes of four bits, of which an instruction looks up those
+// of a vector of columns: floats beside x in floats, pairs of BF16 beside pairs. A step is the
+// eight neighbours along K whose codes are one word.
 
 #include "kernels/cpu/simd.h"
 #include "kernels/gemm/gemm_blocks.h"
@@ -14,49 +14,77 @@ namespace {
 constexpr int kPerWord = 8;
 constexpr int64_t kGroupSteps = kCodebook4GroupSize / kPerWord;
 
-template <int kRows, int kVectors>
-ARIL_INLINE void Multiply(const Vf (&w)[kVectors], const uint32_t* x, Vf (&acc)[kRows][kVectors]) {
-#pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) acc[r][v] = Float32::Multiply((Vu)w[v], x[r], acc[r][v]);
-  }
-}
+// One input's weights at a time, at as many places of a step.
+struct Singles {
+  using Product = Float32;
+  using Codebook = Table;
+  static constexpr int kPlaces = kPerWord;
 
-// The weights of the step's `place`, of columns from those of `words` on.
-template <int kVectors>
-ARIL_INLINE void LookUpPlace(const Table& table, const uint32_t* words, int place,
-                             Vf (&w)[kVectors]) {
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    w[v] = LookUp(table, LoadWords(words + v * kLanes) >> (4 * place));
+  ARIL_INLINE Table Load(const Chunk& c) { return LoadTable(c.codebook); }
+  ARIL_INLINE Vu At(const Table& codebook, Vu words, int place) {
+    return (Vu)LookUp(codebook, words >> (4 * (place / 2) + 16 * (place % 2)));
   }
-}
+};
+
+#if defined(__AVX512BF16__)
+// Two inputs' weights.
+struct Pairs {
+  using Product = Bfloat16;
+  using Codebook = Vu;
+  static constexpr int kPlaces = kPerWord / 2;
+
+  ARIL_INLINE Vu Load(const Chunk& c) { return LoadPairs(c.codebook_bf16); }
+  ARIL_INLINE Vu At(Vu codebook, Vu words, int place) {
+    return LookUpPairs(codebook, words >> (4 * place));
+  }
+};
+#endif
 
 // A chunk is a group.
+template <typename X>
 struct Codebook4Groups {
-  static constexpr int64_t kXWords = kCodebook4GroupSize;
+  static constexpr int64_t kXWords = kGroupSteps * X::kPlaces;
   static constexpr int64_t kWWords = kTileCols * kCodebook4GroupBytes / 4;
-  static constexpr int64_t kNumberWords = kCodebook4GroupSize * kTileCols;
+  static constexpr int64_t kNumberWords = kXWords * kTileCols;
   static constexpr int64_t kStepLines = (kTileCols * 4 + 63) / 64;
 
   ARIL_INLINE const float* ScalesOf(const GemmBlock& b, int64_t group) {
     return (const float*)(b.w + group * kWWords + kGroupSteps * kTileCols);
   }
 
+  template <int kRows, int kVectors>
+  ARIL_INLINE void Multiply(const Vu (&w)[kVectors], const uint32_t* x,
+                            Vf (&acc)[kRows][kVectors]) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = X::Product::Multiply(w[v], x[r], acc[r][v]);
+    }
+  }
+
+  // The weights at a step's place, of columns from those of `words` on.
+  template <int kVectors>
+  ARIL_INLINE void WeightsAt(const typename X::Codebook& codebook, const uint32_t* words, int place,
+                             Vu (&w)[kVectors]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      w[v] = X::At(codebook, LoadWords(words + v * kLanes), place);
+    }
+  }
+
   struct FromW {
     template <Nearest kNearest, int kRows>
     ARIL_INLINE void RunTile(const Chunk& c) {
-      const Table table = LoadTable(c.codebook);
+      const typename X::Codebook codebook = X::Load(c);
       Vf acc[kRows][kTileVectors] = {};
       const char* prefetch = c.prefetch;
       for (int64_t step = 0; step < kGroupSteps; ++step) {
         prefetch = Prefetch<kNearest>(prefetch, c.prefetch_lines);
 #pragma GCC unroll 8
-        for (int place = 0; place < kPerWord; ++place) {
-          Vf w[kTileVectors];
-          LookUpPlace(table, c.w + step * kTileCols, place, w);
-          Multiply(w, c.x + (step * kPerWord + place) * kRows, acc);
+        for (int place = 0; place < X::kPlaces; ++place) {
+          Vu w[kTileVectors];
+          WeightsAt(codebook, c.w + step * kTileCols, place, w);
+          Multiply(w, c.x + (step * X::kPlaces + place) * kRows, acc);
         }
       }
       Prefetch<kNearest>(prefetch, c.prefetch_lines);  // the scales
@@ -64,35 +92,34 @@ struct Codebook4Groups {
     }
   };
 
-  // `numbers` [kCodebook4GroupSize, kTileCols].
+  // Of what Unpack made.
   struct FromNumbers {
     template <Nearest kNearest, int kRows>
     ARIL_INLINE void RunTile(const Chunk& c) {
       Vf acc[kRows][kTileVectors] = {};
-      for (int64_t k = 0; k < kCodebook4GroupSize; ++k) {
-        Vf w[kTileVectors];
+      for (int64_t i = 0; i < kXWords; ++i) {
+        Vu w[kTileVectors];
 #pragma GCC unroll 4
-        for (int v = 0; v < kTileVectors; ++v) {
-          w[v] = (Vf)LoadWords(c.w + k * kTileCols + v * kLanes);
-        }
-        Multiply(w, c.x + k * kRows, acc);
+        for (int v = 0; v < kTileVectors; ++v) w[v] = LoadWords(c.w + i * kTileCols + v * kLanes);
+        Multiply(w, c.x + i * kRows, acc);
       }
       AddGroup(acc, c, 0);
     }
   };
 
+  // `numbers` [kXWords, kTileCols].
   ARIL_INLINE void Unpack(const Chunk& c, uint32_t* numbers) {
-    const Table table = LoadTable(c.codebook);
+    const typename X::Codebook codebook = X::Load(c);
     const char* prefetch = c.prefetch;
     for (int64_t step = 0; step < kGroupSteps; ++step) {
       prefetch = Prefetch<Nearest::kL2>(prefetch, c.prefetch_lines);
 #pragma GCC unroll 8
-      for (int place = 0; place < kPerWord; ++place) {
-        Vf w[kTileVectors];
-        LookUpPlace(table, c.w + step * kTileCols, place, w);
-        auto* const to = (float*)numbers + (step * kPerWord + place) * kTileCols;
+      for (int place = 0; place < X::kPlaces; ++place) {
+        Vu w[kTileVectors];
+        WeightsAt(codebook, c.w + step * kTileCols, place, w);
+        uint32_t* const to = numbers + (step * X::kPlaces + place) * kTileCols;
 #pragma GCC unroll 4
-        for (int v = 0; v < kTileVectors; ++v) Store(to + v * kLanes, w[v]);
+        for (int v = 0; v < kTileVectors; ++v) __builtin_memcpy(to + v * kLanes, &w[v], sizeof(Vu));
       }
     }
     Prefetch<Nearest::kL2>(prefetch, c.prefetch_lines);
@@ -100,18 +127,18 @@ struct Codebook4Groups {
 
   template <int kRows, int kMoreRows>
   ARIL_INLINE void RunTwoTiles(const Chunk& c, const Chunk& more) {
-    const Table table = LoadTable(c.codebook);
+    const typename X::Codebook codebook = X::Load(c);
     for (int64_t col = 0; col < kTileCols; col += 2 * kLanes) {
       const char* prefetch = c.prefetch + col * 4;
       Vf acc[kRows][2] = {}, more_acc[kMoreRows][2] = {};
       for (int64_t step = 0; step < kGroupSteps; ++step) {
         Prefetch<Nearest::kL1>(prefetch + step * kTileCols * 4, 2);
 #pragma GCC unroll 8
-        for (int place = 0; place < kPerWord; ++place) {
-          Vf w[2];
-          LookUpPlace(table, c.w + step * kTileCols + col, place, w);
-          Multiply(w, c.x + (step * kPerWord + place) * kRows, acc);
-          Multiply(w, more.x + (step * kPerWord + place) * kMoreRows, more_acc);
+        for (int place = 0; place < X::kPlaces; ++place) {
+          Vu w[2];
+          WeightsAt(codebook, c.w + step * kTileCols + col, place, w);
+          Multiply(w, c.x + (step * X::kPlaces + place) * kRows, acc);
+          Multiply(w, more.x + (step * X::kPlaces + place) * kMoreRows, more_acc);
         }
       }
       Prefetch<Nearest::kL1>(prefetch + kGroupSteps * kTileCols * 4, 2);
@@ -123,6 +150,18 @@ struct Codebook4Groups {
 
 }  // namespace
 
-void GemmBlockCodebook4(const GemmBlock& block) { RunScaledGroups<Codebook4Groups>(block); }
+void GemmBlockCodebook4F32(const GemmBlock& block) {
+  RunScaledGroups<Codebook4Groups<Singles>>(block);
+}
+
+#if defined(__AVX512BF16__)
+extern const bool kGemmCodebook4HasPairs = true;
+void GemmBlockCodebook4BF16(const GemmBlock& block) {
+  RunScaledGroups<Codebook4Groups<Pairs>>(block);
+}
+#else
+extern const bool kGemmCodebook4HasPairs = false;
+void GemmBlockCodebook4BF16(const GemmBlock& block) { GemmBlockCodebook4F32(block); }
+#endif
 
 }  // namespace aril::kernels::ARIL_ISA

@@ -17,7 +17,9 @@
   void GemmBlockInt4(const GemmBlock&);           \
   void GemmBlockFloat8F32(const GemmBlock&);      \
   void GemmBlockFloat8BF16(const GemmBlock&);     \
-  void GemmBlockCodebook4(const GemmBlock&);      \
+  extern const bool kGemmCodebook4HasPairs;       \
+  void GemmBlockCodebook4F32(const GemmBlock&);   \
+  void GemmBlockCodebook4BF16(const GemmBlock&);  \
   void QuantizeRowF32(const QuantizeRow&);        \
   void QuantizeRowBF16(const QuantizeRow&);       \
   void QuantizeGroupsF32(const QuantizeGroups&);  \

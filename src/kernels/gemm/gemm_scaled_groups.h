@@ -75,7 +75,8 @@ ARIL_INLINE void RunScaledGroups(const GemmBlock& b) {
                    .prefetch = (const char*)(w + T::kWWords),
                    .prefetch_lines = T::kStepLines,
                    .scales = T::ScalesOf(b, group),
-                   .codebook = b.codebook};
+                   .codebook = b.codebook,
+                   .codebook_bf16 = b.codebook_bf16};
     };
     if (tiles == 1) {
       RunTileOf<typename T::FromW, Nearest::kL1>(b.rows, chunk_of(0));

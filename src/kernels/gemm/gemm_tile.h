@@ -9,7 +9,8 @@ namespace aril::kernels {
 
 // A k group is the 4 bytes along K that one multiply-add step takes: one float, two BF16, or four
 // bytes (of x unsigned, of W signed; of weights of four bits the other way around). Weights of FP8
-// become floats or BF16, as x is; codes become floats, and so does x beside them.
+// become floats or BF16, as x is, and so do codes; but where products of BF16 are no instruction, x
+// becomes floats beside codes.
 
 // Rows of x are packed in tiles of at most this many rows. 6 rows × 4 vectors of columns are 24
 // accumulators of AVX-512's 32 registers; 6 × 2 are 12 of 16 elsewhere.
@@ -90,7 +91,9 @@ struct GemmBlock {
   // Of FP8, what is added up of a group is multiplied by: [groups, block_cols], at a distance.
   const float* group_scales;
   int64_t group_scales_stride;  // 0: all groups have the same
-  const float* codebook;        // of codes: [16], what they stand for
+  // Of codes: [16], what they stand for; and [32], the same rounded to BF16, twice.
+  const float* codebook;
+  const uint16_t* codebook_bf16;
 };
 
 // What is added to x's bytes, which makes them unsigned, as the instructions want one operand.
@@ -138,16 +141,18 @@ struct GemmKernel {
     // Of x as kPanels. A block of W: [x's columns / 2, block_cols] of two bytes; of each 2 · lanes
     // columns four, then four that are so many lanes further, then the next four.
     kFloat8Panels,
-    // Of x as kPanels, in floats. A block of W is group after group of kCodebook4GroupSize along K,
-    // each words [kCodebook4GroupSize / 8, block_cols], of eight codes from the lowest bits up, and
-    // scales [block_cols], which are floats.
+    // Of x as kPanels. A block of W is group after group of kCodebook4GroupSize along K, each words
+    // [kCodebook4GroupSize / 8, block_cols], of eight codes, those of even inputs in the low half
+    // from the lowest bits up, the others likewise in the high half; and scales [block_cols], which
+    // are floats.
     kCodebookPanels,
   };
   GemmBlockFunction run;
   int64_t block_cols;
   int64_t x_multiple;  // x_words are padded with zeros to a multiple of this
   Layout layout;
-  int64_t lanes = 0;  // of kFloat8Panels
+  int64_t lanes = 0;         // of kFloat8Panels
+  bool widens_bf16 = false;  // x of BF16 becomes floats
 };
 
 }  // namespace aril::kernels

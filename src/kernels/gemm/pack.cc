@@ -110,7 +110,7 @@ void PackCodebook4Block(const GemmKernel& kernel, std::span<const WeightRow> row
                         uint32_t* words) {
   constexpr int64_t kPerWord = 8;
   std::vector<uint8_t> codes(static_cast<size_t>(k));
-  const int64_t group_words = BlockWords(kernel, kCodebook4GroupSize);
+  const int64_t group_words = BlockWords(kernel, kernel.x_multiple);
   for (size_t c = 0; c < rows.size(); ++c) {
     const auto& view = std::get<Codebook4View>(*rows[c].part);
     view.CopyCodes(rows[c].row, 0, k, codes.data());
@@ -119,7 +119,9 @@ void PackCodebook4Block(const GemmKernel& kernel, std::span<const WeightRow> row
     for (int64_t first = 0; first < k; first += kCodebook4GroupSize, group += group_words) {
       uint32_t* word = group;
       for (int64_t i = 0; i < kCodebook4GroupSize; i += kPerWord, word += kernel.block_cols) {
-        for (int place = 0; place < kPerWord; ++place) *word |= uint32_t{*next++} << 4 * place;
+        for (int place = 0; place < kPerWord; ++place) {
+          *word |= uint32_t{*next++} << (4 * (place / 2) + 16 * (place % 2));
+        }
       }
       const float scale = Codebook4Scale(rows[c], first);
       std::memcpy(word, &scale, sizeof(scale));
@@ -200,6 +202,9 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
   if (format == WeightFormat::kCodebook4) {
     CHECK(AreCodebook4(parts));
     packed.codebook = std::get<Codebook4View>(parts.front()).codebook;
+    for (size_t i = 0; i < packed.codebook_bf16.size(); ++i) {
+      packed.codebook_bf16[i] = ToBF16(packed.codebook[i % packed.codebook.size()]).bits;
+    }
   }
   if (format == WeightFormat::kInt4 && AreInt4(parts)) {
     packed.order = std::get<Int4View>(parts.front()).InputsByGroup();

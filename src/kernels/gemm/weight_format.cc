@@ -51,10 +51,6 @@ bool IsQuantized(WeightFormat format) {
   return format != WeightFormat::kF32 && format != WeightFormat::kBF16;
 }
 
-bool IsInFloats(WeightFormat format) {
-  return format == WeightFormat::kF32 || format == WeightFormat::kCodebook4;
-}
-
 bool RoundsActivations(WeightFormat format) {
   return format == WeightFormat::kInt8 || format == WeightFormat::kInt4;
 }

@@ -37,9 +37,6 @@ bool IsQuantized(WeightFormat format);
 // may be F32 or BF16, as beside FP8 and codes; else x has the type of W.
 bool RoundsActivations(WeightFormat format);
 
-// Of floats or codes: on the CPU products are of floats.
-bool IsInFloats(WeightFormat format);
-
 }  // namespace aril::kernels
 
 #endif  // ARIL_KERNELS_GEMM_WEIGHT_FORMAT_H_
