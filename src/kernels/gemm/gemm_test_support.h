@@ -86,7 +86,7 @@ inline void ExpectRowsAreTheSameInEveryBatch(const WeightView& w, WeightFormat f
     const TestMatrix x(dtype, kRows, k, 1.0, random);
     const TestMatrix batch(DType::kF32, kRows, n, 1.0, random);
     Gemm(shared, x.view(), packed, nullptr, batch.floats());
-    const auto expect_same = [&](int64_t first, int64_t count) {
+    const auto expect_same = [&, isa = isa, dtype = dtype](int64_t first, int64_t count) {
       const TestMatrix some(DType::kF32, count, n, 1.0, random);
       Gemm(alone, x.view().Rows(first, count), packed, nullptr, some.floats());
       for (int64_t r = 0; r < count; ++r) {
