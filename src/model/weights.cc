@@ -516,9 +516,8 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
   } else if (*chosen == Quantization::kNf4 && spec.experts) {
     return InvalidArgument(
         "--quantization nf4 of a mixture of experts could be one of several models, as "
-        "bitsandbytes "
-        "rounds other parts of it with other versions of transformers: save the model with "
-        "bitsandbytes, or use int4");
+        "bitsandbytes rounds other parts of it with other versions of transformers: save the "
+        "model with bitsandbytes, or use int4");
   } else if (*chosen == Quantization::kNf4) {
     for (const Projection projection : kAllProjections) {
       const int64_t inputs = spec.InFeatures(projection);
