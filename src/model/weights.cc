@@ -499,7 +499,8 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
       std::ranges::find(kAll, option, [](Quantization quantization) { return Name(quantization); });
   if (chosen == kAll.end()) {
     return InvalidArgument(
-        StrCat("--quantization ", option, " is unknown; use none, int8, int4 or nf4"));
+        StrCat("--quantization ", option,
+               " is unknown; use none, int8, int4 or nf4 (as bitsandbytes rounds)"));
   }
   const auto check_depth = [&](std::string_view matrix, int64_t inputs) {
     if (inputs <= kernels::kMaxInt8Depth) return OkStatus();
