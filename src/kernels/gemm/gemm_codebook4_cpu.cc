@@ -52,16 +52,6 @@ struct Codebook4Groups {
     return (const float*)(b.w + group * kWWords + kGroupSteps * kTileCols);
   }
 
-  template <int kRows, int kVectors>
-  ARIL_INLINE void Multiply(const Vu (&w)[kVectors], const uint32_t* x,
-                            Vf (&acc)[kRows][kVectors]) {
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = X::Product::Multiply(w[v], x[r], acc[r][v]);
-    }
-  }
-
   // The weights at a step's place, of columns from those of `words` on.
   template <int kVectors>
   ARIL_INLINE void WeightsAt(const typename X::Codebook& codebook, const uint32_t* words, int place,
@@ -84,7 +74,7 @@ struct Codebook4Groups {
         for (int place = 0; place < X::kPlaces; ++place) {
           Vu w[kTileVectors];
           WeightsAt(codebook, c.w + step * kTileCols, place, w);
-          Multiply(w, c.x + (step * X::kPlaces + place) * kRows, acc);
+          MultiplyWords<typename X::Product>(w, c.x + (step * X::kPlaces + place) * kRows, acc);
         }
       }
       Prefetch<kNearest>(prefetch, c.prefetch_lines);  // the scales
@@ -101,7 +91,7 @@ struct Codebook4Groups {
         Vu w[kTileVectors];
 #pragma GCC unroll 4
         for (int v = 0; v < kTileVectors; ++v) w[v] = LoadWords(c.w + i * kTileCols + v * kLanes);
-        Multiply(w, c.x + i * kRows, acc);
+        MultiplyWords<typename X::Product>(w, c.x + i * kRows, acc);
       }
       AddGroup(acc, c, 0);
     }
@@ -137,8 +127,9 @@ struct Codebook4Groups {
         for (int place = 0; place < X::kPlaces; ++place) {
           Vu w[2];
           WeightsAt(codebook, c.w + step * kTileCols + col, place, w);
-          Multiply(w, c.x + (step * X::kPlaces + place) * kRows, acc);
-          Multiply(w, more.x + (step * X::kPlaces + place) * kMoreRows, more_acc);
+          MultiplyWords<typename X::Product>(w, c.x + (step * X::kPlaces + place) * kRows, acc);
+          MultiplyWords<typename X::Product>(w, more.x + (step * X::kPlaces + place) * kMoreRows,
+                                             more_acc);
         }
       }
       Prefetch<Nearest::kL1>(prefetch + kGroupSteps * kTileCols * 4, 2);

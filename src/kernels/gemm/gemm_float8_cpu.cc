@@ -23,11 +23,7 @@ struct PairsByBfloat16 {
   template <int kRows, int kVectors>
   ARIL_INLINE void Multiply(const Vu (&w)[kVectors], const uint32_t* x,
                             Vf (&acc)[kRows][kVectors]) {
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) acc[r][v] = Bfloat16::Multiply(w[v], x[r], acc[r][v]);
-    }
+    MultiplyWords<Bfloat16>(w, x, acc);
   }
 };
 

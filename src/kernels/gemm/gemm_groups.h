@@ -39,6 +39,17 @@ struct Bfloat16 {
   ARIL_INLINE Vf Multiply(Vu w, uint32_t x, Vf acc) { return DotPairs(w, x - Vu{}, acc); }
 };
 
+// Adds the products of vectors of columns with the words of so many rows.
+template <typename T, int kRows, int kVectors>
+ARIL_INLINE void MultiplyWords(const Vu (&w)[kVectors], const uint32_t* x,
+                               Vf (&acc)[kRows][kVectors]) {
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = T::Multiply(w[v], x[r], acc[r][v]);
+  }
+}
+
 // A step is a k group.
 template <typename T>
 struct Groups {
@@ -67,11 +78,7 @@ struct Groups {
       Vu weights[kTileVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kTileVectors; ++v) weights[v] = LoadWords(w + v * kLanes);
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kTileVectors; ++v) acc[r][v] = T::Multiply(weights[v], x[r], acc[r][v]);
-      }
+      MultiplyWords<T>(weights, x, acc);
       w += kTileCols;
       x += kRows;
     }
