@@ -1,12 +1,13 @@
 // ParseModelSpec on any JSON (its member "generation_config" stands for the other file): what it
 // accepts must be sane enough to allocate by. Its members "modules" and "pooling" are what
-// ParseEmbeddingSpec reads.
+// ParseEmbeddingSpec reads; ParseClassifierSpec reads the whole.
 
 #include <cmath>
 #include <iterator>
 #include <string_view>
 
 #include "base/check.h"
+#include "spec/classifier_spec.h"
 #include "spec/embedding_spec.h"
 #include "spec/model_spec.h"
 
@@ -20,6 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const bool is_object = pooling != nullptr && pooling->AsObject() != nullptr;
       return is_object ? aril::StatusOr<aril::Json>(*pooling) : aril::NotFound("no object");
     });
+  }
+  const auto classifier = aril::ParseClassifierSpec(*config);
+  for (int64_t id = 0; classifier.ok() && id < aril::kMaxClassLabels; ++id) {
+    CHECK_LE(classifier->LabelOf(id).size(), aril::kMaxLabelBytes);
   }
   const auto spec = aril::ParseModelSpec(*config, config->Find("generation_config"));
   if (!spec.ok()) return 0;

@@ -116,6 +116,25 @@ class Adapter::Reader {
                  spec_.replaces_lm_head);
   }
 
+  // Of a classifier; as many labels as its file has.
+  StatusOr<std::optional<ClassHead>> Head(ClassifierSpec classifier) {
+    if (!spec_.is_classifier) return std::nullopt;
+    const std::string module = StrCat(kClassHeadModule, ".weight");
+    const auto found = tensors_.find(FullName(module));
+    if (found == tensors_.end() || found->second.shape.empty()) {
+      return InvalidArgument(StrCat("tensor ", FullName(module),
+                                    " is missing or a scalar: \"task_type\" is \"SEQ_CLS\", and "
+                                    "the head of such an adapter is that"));
+    }
+    const int64_t num_labels = found->second.shape[0];
+    if (num_labels < 1 || num_labels > kMaxClassLabels) {
+      return InvalidArgument(StrCat("tensor ", FullName(module), " has ", num_labels,
+                                    " labels; there may be 1 to ", kMaxClassLabels));
+    }
+    ASSIGN_OR_RETURN(const TensorView weight, Take(module, {num_labels, base_.hidden_size}));
+    return ClassHead(weight, std::move(classifier));
+  }
+
   // Nothing may be left: serving an adapter without a part of it would change its results. But
   // what changes how images are seen does nothing for text.
   Status CheckAllTaken() const {
@@ -345,7 +364,11 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
   auto spec = Resolve(config, base, naming, max_rank);
   if (!spec.ok()) return Annotate(spec.status(), dir.PathOf("adapter_config.json"));
   adapter.spec_ = *std::move(spec);
-  const Status read = adapter.Read(naming, base, values, weights);
+  ClassifierSpec classifier;
+  if (config.is_classifier) {
+    ASSIGN_OR_RETURN(classifier, LoadClassifierSpec(dir));
+  }
+  const Status read = adapter.Read(naming, base, values, weights, std::move(classifier));
   // Not what zeros in the place of lost bytes look like.
   RETURN_IF_ERROR(Annotate(adapter.CheckIntact(), dir.PathOf(kWeights)));
   if (!read.ok()) return Annotate(read, dir.PathOf(kWeights));
@@ -353,7 +376,7 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
 }
 
 Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
-                     const BaseWeights* weights) {
+                     const BaseWeights* weights, ClassifierSpec classifier) {
   Reader reader(file_.tensors(), naming, base, spec_, values, weights);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     ASSIGN_OR_RETURN(layers_.emplace_back(), reader.ReadLayer(layer));
@@ -362,6 +385,7 @@ Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values v
   ASSIGN_OR_RETURN(lm_head_, reader.LmHead());
   ASSIGN_OR_RETURN(embedding_table_, reader.EmbeddingTable());
   ASSIGN_OR_RETURN(lm_head_table_, reader.LmHeadTable());
+  ASSIGN_OR_RETURN(class_head_, reader.Head(std::move(classifier)));
   spec_.replaces_embedding = embedding_table_.has_value();
   spec_.replaces_lm_head = lm_head_table_.has_value();
   if (!spec_.invocation_tokens.empty() && (embedding_table_ || lm_head_table_)) {
@@ -398,7 +422,7 @@ int64_t Adapter::held_bytes() const {
       if (pair) bytes += pair->gains.size() * sizeof(float);
     }
   }
-  return static_cast<int64_t>(bytes);
+  return static_cast<int64_t>(bytes) + (class_head_ ? class_head_->size_bytes() : 0);
 }
 
 }  // namespace aril

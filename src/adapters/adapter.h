@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/class_head.h"
 #include "base/folder.h"
 #include "base/status.h"
 #include "kernels/cpu/isa.h"
@@ -81,6 +82,8 @@ class Adapter {
     return embedding_table_ ? &*embedding_table_ : nullptr;
   }
   const TensorView* lm_head_table() const { return lm_head_table_ ? &*lm_head_table_ : nullptr; }
+  // Of a classifier; else null.
+  const ClassHead* class_head() const { return class_head_ ? &*class_head_ : nullptr; }
 
  private:
   Adapter() = default;
@@ -90,7 +93,7 @@ class Adapter {
                                     const ModelSpec& base, int64_t max_rank, Values values);
   // From the file's tensors.
   Status Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
-              const BaseWeights* weights);
+              const BaseWeights* weights, ClassifierSpec classifier);
   using Layer = std::vector<std::optional<LoraPair>>;  // [sites], as in LoraSpec
 
   LoraSpec spec_;
@@ -98,6 +101,7 @@ class Adapter {
   std::vector<Layer> layers_;
   std::optional<LoraPair> embedding_, lm_head_;
   std::optional<TensorView> embedding_table_, lm_head_table_;
+  std::optional<ClassHead> class_head_;
 };
 
 }  // namespace aril

@@ -71,6 +71,7 @@ void DescribeConfig(const LoraConfig& config, Report& report) {
     report.Line("invoked by", "the tokens ", Join(config.invocation_tokens, ", "),
                 ", from which it applies (activated LoRA)");
   }
+  if (config.is_classifier) report.Line("task", "to classify texts (SEQ_CLS)");
   if (!config.base_model_name.empty()) {
     report.Line("trained on", config.base_model_name, " (by its author's account)");
   }
@@ -133,6 +134,7 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
+  if (const ClassHead* head = adapter->class_head()) report.Line("labels", head->num_labels());
   const std::vector<int32_t>& invocation = adapter->spec().invocation_tokens;
   if (!invocation.empty()) {
     const auto tokenizer = LoadTokenizer(*options.model_dir);

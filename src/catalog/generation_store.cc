@@ -32,6 +32,7 @@ constexpr AdapterFile kFiles[] = {
     {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
     {"chat_template.jinja", false, int64_t{1} << 20},
     {"chat_template.json", false, int64_t{1} << 20},
+    {"config.json", false, int64_t{4} << 20},  // of classifiers: names of their labels
     {"tokenizer_config.json", false, int64_t{16} << 20},
 };
 

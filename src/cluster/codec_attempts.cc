@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "cluster/aril.pb.h"
 #include "cluster/field_reader.h"
@@ -143,6 +144,37 @@ std::vector<delivery::SharedAdapter> Read(const SharedInFrame& in, FieldReader& 
   return out;
 }
 
+v1::Pooling PoolingOf(wire::Pooling pooling) {
+  switch (pooling) {
+    case wire::Pooling::kNone:
+      return v1::POOLING_NONE;
+    case wire::Pooling::kEmbedding:
+      return v1::POOLING_EMBEDDING;
+    case wire::Pooling::kClassLogits:
+      return v1::POOLING_CLASS_LOGITS;
+    case wire::Pooling::kClassProbabilities:
+      return v1::POOLING_CLASS_PROBABILITIES;
+  }
+  CHECK(false);
+}
+
+wire::Pooling PoolingOf(v1::Pooling pooling, FieldReader& reader) {
+  switch (pooling) {
+    case v1::POOLING_NONE:
+      return wire::Pooling::kNone;
+    case v1::POOLING_EMBEDDING:
+      return wire::Pooling::kEmbedding;
+    case v1::POOLING_CLASS_LOGITS:
+      return wire::Pooling::kClassLogits;
+    case v1::POOLING_CLASS_PROBABILITIES:
+      return wire::Pooling::kClassProbabilities;
+    default:
+      reader.Fail(
+          StrCat("pooling is ", static_cast<int>(pooling), ", which this release does not know"));
+      return wire::Pooling::kNone;
+  }
+}
+
 }  // namespace
 
 void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame) {
@@ -168,7 +200,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   Write(request.sampling, out.mutable_sampling());
   if (request.format != wire::OutputFormat()) Write(request.format, out.mutable_format());
   out.mutable_prediction()->Assign(request.prediction.begin(), request.prediction.end());
-  out.set_wants_embedding(request.wants_embedding);
+  out.set_pooling(PoolingOf(request.pooling));
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
   Write(start.shared, out.mutable_shared());
@@ -200,7 +232,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   if (reader.Count("prediction", in.prediction_size(), wire::kMaxPredictionTokens)) {
     request.prediction = ToVector(in.prediction());
   }
-  request.wants_embedding = in.wants_embedding();
+  request.pooling = PoolingOf(in.pooling(), reader);
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);
@@ -312,7 +344,8 @@ void Write(const TokenEvents& events, TimePoint, v1::Frame* frame) {
     for (const wire::Logprobs& logprobs : event.prompt_logprobs) {
       Write(logprobs, entry.add_prompt_logprobs());
     }
-    entry.mutable_embedding()->Assign(event.embedding.begin(), event.embedding.end());
+    entry.mutable_pooled()->Assign(event.pooled.begin(), event.pooled.end());
+    entry.set_label(WireText(event.label));
     entry.set_finish(FinishOf(event.finish));
     if (event.stop_token) entry.set_stop_token(*event.stop_token);
     entry.set_num_cached(event.num_cached);
@@ -336,9 +369,10 @@ wire::TokenEvent Read(const v1::TokenEvents::Event& in, FieldReader& reader) {
   for (const v1::Logprobs& logprobs : in.prompt_logprobs()) {
     out.prompt_logprobs.push_back(Read(logprobs, reader));
   }
-  if (reader.Count("embedding", in.embedding_size(), wire::kMaxEmbeddingSize)) {
-    out.embedding.assign(in.embedding().begin(), in.embedding().end());
+  if (reader.Count("pooled", in.pooled_size(), wire::kMaxPooledSize)) {
+    out.pooled.assign(in.pooled().begin(), in.pooled().end());
   }
+  out.label = reader.Text("label", in.label(), kMaxName);
   out.finish = FinishOf(in.finish(), reader);
   if (!out.token && !out.finish) reader.Fail("an event has neither a token nor an end");
   if (in.has_stop_token()) out.stop_token = in.stop_token();

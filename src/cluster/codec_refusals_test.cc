@@ -135,8 +135,8 @@ TEST(Codec, NamesWhatIsOutOfRange) {
   EXPECT_THAT(
       Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].prediction_use.num_rejected = -1; }),
       HasSubstr("num_rejected_prediction is -1"));
-  EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].embedding.resize(131073); }),
-              HasSubstr("embedding has 131073 entries; 131072 may be"));
+  EXPECT_THAT(Complaint<T>({{SomeEvent()}}, [](T& t) { t.events[0].pooled.resize(131073); }),
+              HasSubstr("pooled has 131073 entries; 131072 may be"));
   EXPECT_THAT(Complaint<T>({{{.sequence = SequenceId(1)}}}, [](T&) {}),
               HasSubstr("neither a token nor an end"));
 }
@@ -175,6 +175,10 @@ TEST(Codec, TellsWhatALaterReleaseSaysFromWhatIsWrong) {
   proto.mutable_start_attempt()->mutable_format()->set_kind(static_cast<v1::OutputFormat::Kind>(9));
   EXPECT_THAT(Message(FromProto(proto, kThere).status()),
               HasSubstr("the format's kind is 9, which this release does not know"));
+  ToProto(SomeStart(), kNow, &proto);
+  proto.mutable_start_attempt()->set_pooling(static_cast<v1::Pooling>(9));
+  EXPECT_THAT(Message(FromProto(proto, kThere).status()),
+              HasSubstr("pooling is 9, which this release does not know"));
 }
 
 TEST(Codec, ErrorCodesAreCanonicalOnes) {

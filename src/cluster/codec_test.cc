@@ -40,7 +40,7 @@ TEST(Codec, KeepsHellos) {
   scheduler.features = {"later"};
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
   for (const auto flag : {&Hello::takes_hints, &Hello::keeps_formats, &Hello::keeps_tool_calls,
-                          &Hello::keeps_reasoning, &Hello::makes_embeddings}) {
+                          &Hello::keeps_reasoning, &Hello::makes_embeddings, &Hello::classifies}) {
     Hello old;
     old.role = Role::kScheduler;
     EXPECT_TRUE(RoundTrip(old).*flag);
@@ -152,7 +152,13 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.stop_token_ids, sent.request.stop_token_ids);
   EXPECT_EQ(got.request.format, sent.request.format);
   EXPECT_EQ(got.request.prediction, sent.request.prediction);
-  EXPECT_TRUE(got.request.wants_embedding);
+  EXPECT_EQ(got.request.pooling, wire::Pooling::kEmbedding);
+  for (const auto pooling :
+       {wire::Pooling::kNone, wire::Pooling::kClassLogits, wire::Pooling::kClassProbabilities}) {
+    delivery::StartAttempt other = SomeStart();
+    other.request.pooling = pooling;
+    EXPECT_EQ(RoundTrip(other).request.pooling, pooling);
+  }
   EXPECT_EQ(got.request.attempt, sent.request.attempt);
   EXPECT_EQ(got.request.arrival, kThere - milliseconds(10));
   const wire::SamplingParams& params = got.request.sampling;
@@ -220,7 +226,8 @@ TEST(Codec, KeepsTokens) {
   EXPECT_EQ(got[0].finish, wire::FinishReason::kStop);
   EXPECT_EQ(got[0].stop_token, 0);
   EXPECT_EQ(got[0].num_cached, 16);
-  EXPECT_EQ(got[0].embedding, sent.embedding);
+  EXPECT_EQ(got[0].pooled, sent.pooled);
+  EXPECT_EQ(got[0].label, sent.label);
   EXPECT_TRUE(got[0].error.ok());
   EXPECT_EQ(got[1].token, std::nullopt);
   EXPECT_EQ(got[1].error, failed.error);

@@ -81,7 +81,7 @@ delivery::StartAttempt SomeStart() {
   request.format = {.kind = wire::OutputFormat::Kind::kJsonSchema,
                     .source = R"({"const":"\u20AC"})"};
   request.prediction = {7, 0, 7};
-  request.wants_embedding = true;
+  request.pooling = wire::Pooling::kEmbedding;
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
   start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};
@@ -100,7 +100,8 @@ wire::TokenEvent SomeEvent() {
   event.stop_token = 0;
   event.num_cached = 16;
   event.prediction_use = {.num_accepted = 3, .num_rejected = 1};
-  event.embedding = {0.5f, -0.0f, 1e-30f};
+  event.pooled = {0.5f, -0.0f, 1e-30f};
+  event.label = "spam, perhaps";
   return event;
 }
 

@@ -71,7 +71,9 @@ struct Hello {
   bool keeps_formats = true;
   bool keeps_tool_calls = true;  // formats of that kind
   bool keeps_reasoning = true;   // formats behind reasoning
-  bool makes_embeddings = true;  // of runners; not of releases before there were any
+  // Of runners: Pooling, of either kind. Not of releases before there was any.
+  bool makes_embeddings = true;
+  bool classifies = true;
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

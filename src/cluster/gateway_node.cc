@@ -222,6 +222,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.keeps_tool_calls = hello.keeps_tool_calls;
   runner.keeps_reasoning = hello.keeps_reasoning;
   runner.makes_embeddings = hello.makes_embeddings;
+  runner.classifies = hello.classifies;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -371,7 +372,10 @@ void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
 
 // Null: it can.
 const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::SequenceRequest& request) {
-  if (request.wants_embedding && !runner.makes_embeddings) return "makes no embeddings";
+  if (request.pooling == wire::Pooling::kEmbedding && !runner.makes_embeddings) {
+    return "makes no embeddings";
+  }
+  if (wire::OfClasses(request.pooling) && !runner.classifies) return "classifies no texts";
   const wire::OutputFormat& format = request.format;
   if (format.is_text()) return nullptr;
   const bool calls_tools = format.kind == wire::OutputFormat::Kind::kToolCalls;

@@ -92,21 +92,30 @@ TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
               HasSubstr("behind reasoning"));
 }
 
-// Of an older release: it would end the prompt without one.
-TEST_F(NodesTest, EmbeddingsAreForRunnersThatMakeThem) {
+// Of an older release: it would end the prompt without, or with something else.
+TEST_F(NodesTest, WhatIsPooledIsForRunnersThatDoIt) {
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
-  old.makes_embeddings = false;
+  old.makes_embeddings = old.classifies = false;
   StartRunner(old);
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
-  wire::SequenceRequest request = RequestOf({});
-  request.max_tokens = 0;
-  request.wants_embedding = true;
-  gateway.node->Submit(request, network_.now());
-  network_.Run(seconds(60));
-  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("makes no embeddings"));
+  const std::pair<wire::Pooling, const char*> cases[] = {
+      {wire::Pooling::kEmbedding, "makes no embeddings"},
+      {wire::Pooling::kClassLogits, "classifies no texts"},
+      {wire::Pooling::kClassProbabilities, "classifies no texts"}};
+  int64_t id = 0;
+  for (const auto& [pooling, complaint] : cases) {
+    wire::SequenceRequest request = RequestOf({});
+    request.sequence = SequenceId(id);
+    request.max_tokens = 0;
+    request.pooling = pooling;
+    gateway.node->Submit(request, network_.now());
+    network_.Run(seconds(60));
+    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
+    EXPECT_THAT(Message(gateway.client.streams[id].error), HasSubstr(complaint));
+    ++id;
+  }
 }
 
 TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {

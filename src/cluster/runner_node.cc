@@ -382,7 +382,7 @@ void RunnerNode::SendEvents(LinkId link, std::vector<wire::TokenEvent> events) {
   // What is large goes alone.
   TokenEvents small;
   for (wire::TokenEvent& event : events) {
-    if (event.prompt_logprobs.empty() && event.embedding.empty()) {
+    if (event.prompt_logprobs.empty() && event.pooled.empty()) {
       small.events.push_back(std::move(event));
     } else {
       links_.Send(link, TokenEvents{{std::move(event)}});

@@ -162,7 +162,7 @@ StepItem Engine::MakeItem(Sequence& sequence, int64_t num_rows) {
       .first_token = first,
       .num_rows = num_rows,
       .chooses_token = num_rows >= num_left && num_output < sequence.request.max_tokens,
-      .embeds = num_rows >= num_left && sequence.request.wants_embedding,
+      .pools = num_rows >= num_left && sequence.request.pooling != wire::Pooling::kNone,
       .draft = std::move(draft),
   };
 }
@@ -340,7 +340,8 @@ void Engine::TakeResult(const StepItem& item, ItemResult result,
   if (samples.empty()) {
     wire::TokenEvent& end = events.emplace_back(next_event());
     end.finish = wire::FinishReason::kLength;  // max_tokens is 0: only the prompt was wanted
-    end.embedding = std::move(result.embedding);
+    end.pooled = std::move(result.pooled);
+    end.label = std::move(result.label);
     return;
   }
   const auto draft = std::span(item.draft.tokens).first(samples.size() - 1);

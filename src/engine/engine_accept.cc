@@ -28,6 +28,23 @@ Status NotInvoked(const LoraSpec& spec) {
       "or the chat template; or ask the base model"));
 }
 
+// Of a request, which has that many.
+Status CheckClassifiers(wire::Pooling pooling, int num_classifiers) {
+  if (pooling == wire::Pooling::kNone && num_classifiers > 0) {
+    return InvalidArgument(
+        "an adapter of the request was trained to classify texts, and generates none (its "
+        "\"task_type\" is \"SEQ_CLS\"): ask for classes (/v1/classify)");
+  }
+  if (!wire::OfClasses(pooling) || num_classifiers == 1) return OkStatus();
+  if (num_classifiers > 1) {
+    return InvalidArgument(
+        "two adapters of the request are classifiers, and a text is classified by one");
+  }
+  return InvalidArgument(
+      "what the request names is no classifier: texts are classified by adapters whose "
+      "\"task_type\" is \"SEQ_CLS\" in adapter_config.json");
+}
+
 }  // namespace
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
@@ -35,14 +52,16 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   if (prompt == 0) return InvalidArgument("the prompt has no tokens");
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
-  if (!request.wants_embedding && !model_.spec().has_lm_head) {
+  const bool is_pooled = request.pooling != wire::Pooling::kNone;
+  if (!is_pooled && !model_.spec().has_lm_head) {
     return InvalidArgument(
         StrCat("this model makes embeddings, and no text: it has no lm_head, being a ",
                model_.spec().architecture));
   }
-  if (request.wants_embedding && (request.max_tokens > 0 || request.sampling.prompt_logprobs)) {
+  if (is_pooled && (request.max_tokens > 0 || request.sampling.prompt_logprobs)) {
     return InvalidArgument(
-        "an embedding is of a prompt alone: max_tokens must be 0, and prompt_logprobs false");
+        "embeddings and classes are of a prompt alone: max_tokens must be 0, and prompt_logprobs "
+        "false");
   }
   RETURN_IF_ERROR(CheckOutput(request));
   if (const Status checked = CheckTokens(request.prediction); !checked.ok()) {
@@ -104,6 +123,7 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
   std::set<AdapterId> seen;
   bool replaces_embedding = false;
   bool replaces_lm_head = false;
+  int num_classifiers = 0;
   for (const AdapterUse& use : request.adapters) {
     if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
       return InvalidArgument(
@@ -124,11 +144,13 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
     }
     replaces_embedding |= spec.replaces_embedding;
     replaces_lm_head |= spec.replaces_lm_head;
+    num_classifiers += spec.is_classifier ? 1 : 0;
     const std::optional<int64_t> first_token = spec.FirstToken(request.prompt);
     if (!first_token.has_value()) return NotInvoked(spec);
     const int64_t num_pages = residency_.PagesFor(ref);
     found.push_back({std::move(ref), num_pages, *first_token});
   }
+  RETURN_IF_ERROR(CheckClassifiers(request.pooling, num_classifiers));
   return found;
 }
 

@@ -182,15 +182,15 @@ TEST_F(EngineActivated, EmbedsBehindItsInvocation) {
   const auto embedding = [&](const std::vector<int32_t>& text, const AdapterMix& adapters) {
     auto request = Request(text, adapters, 0);
     request.sampling.num_logprobs = std::nullopt;
-    request.wants_embedding = true;
+    request.pooling = wire::Pooling::kEmbedding;
     return request;
   };
   const std::vector<int32_t> text = InvokedAt(InvokedAt(Tokens(23), 9), 21);
   const Stream base = RunAlone(engine_, embedding(text, {}));
   const Stream invoked = RunAlone(engine_, embedding(text, {{kFirst}}));
   EXPECT_EQ(invoked.num_cached, 20);
-  EXPECT_EQ(invoked.embedding, Alone(embedding(text, {{kFirst}})).embedding);
-  EXPECT_NE(invoked.embedding, base.embedding);
+  EXPECT_EQ(invoked.pooled, Alone(embedding(text, {{kFirst}})).pooled);
+  EXPECT_NE(invoked.pooled, base.pooled);
 }
 
 // Random requests that share openings, with and without invocations, that come and are cancelled at

@@ -22,7 +22,7 @@ constexpr uint64_t kSeed = 20'261'129;
 wire::SequenceRequest EmbeddingRequest(int64_t id, std::vector<int32_t> prompt,
                                        AdapterId adapter = kBaseModel) {
   auto request = GreedyRequest(id, std::move(prompt), 0, adapter);
-  request.wants_embedding = true;
+  request.pooling = wire::Pooling::kEmbedding;
   return request;
 }
 
@@ -31,9 +31,9 @@ TEST(EngineEmbedding, ComesWithTheEndAndNoToken) {
   const Stream stream = RunAlone(engine, EmbeddingRequest(0, {1, 17, 42, 99, 5}));
   EXPECT_THAT(stream.tokens, IsEmpty());
   EXPECT_EQ(stream.finish, FinishReason::kLength);
-  EXPECT_THAT(stream.embedding, SizeIs(engine.spec().hidden_size));
+  EXPECT_THAT(stream.pooled, SizeIs(engine.spec().hidden_size));
   ExpectAllPagesBack(engine);
-  EXPECT_THAT(RunAlone(engine, GreedyRequest(1, {1, 17, 42}, 0)).embedding, IsEmpty())
+  EXPECT_THAT(RunAlone(engine, GreedyRequest(1, {1, 17, 42}, 0)).pooled, IsEmpty())
       << "nobody asked for it";
 }
 
@@ -46,7 +46,7 @@ TEST(EngineEmbedding, IsWhatLmHeadReads) {
     logits.assign(seen.begin(), seen.end());
   });
   RunAlone(engine, GreedyRequest(0, prompt, 1));
-  const std::vector<float> embedding = RunAlone(engine, EmbeddingRequest(1, prompt)).embedding;
+  const std::vector<float> embedding = RunAlone(engine, EmbeddingRequest(1, prompt)).pooled;
   const auto checkpoint = OpenBaseCheckpoint(kEngineTestModel, engine.spec());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   const TensorView& lm_head = checkpoint->tensors().at("lm_head.weight");
@@ -86,12 +86,12 @@ TEST(EngineEmbedding, IsBitwiseTheSameInChunksInABatchAndBehindACachedPrefix) {
   for (const auto& request : requests) {
     const Stream expected = RunAlone(alone, request);
     const Stream& found = streams[request.sequence.value()];
-    EXPECT_EQ(found.embedding, expected.embedding) << request.sequence;
+    EXPECT_EQ(found.pooled, expected.pooled) << request.sequence;
     EXPECT_EQ(found.tokens, expected.tokens) << request.sequence;
     auto again = request;
     again.sequence = SequenceId(100 + request.sequence.value());
     const Stream cached = RunAlone(alone, again);
-    EXPECT_EQ(cached.embedding, expected.embedding) << request.sequence;
+    EXPECT_EQ(cached.pooled, expected.pooled) << request.sequence;
     const auto length = static_cast<int64_t>(request.prompt.size());
     if (length > alone.page_tokens()) {
       EXPECT_GT(cached.num_cached, 0) << request.sequence;
@@ -103,8 +103,8 @@ TEST(EngineEmbedding, IsBitwiseTheSameInChunksInABatchAndBehindACachedPrefix) {
 TEST(EngineEmbedding, AnAdapterChangesIt) {
   TestEngine engine({});
   const std::vector<int32_t> prompt = {1, 17, 42, 99, 5};
-  const std::vector<float> base = RunAlone(engine, EmbeddingRequest(0, prompt)).embedding;
-  EXPECT_NE(RunAlone(engine, EmbeddingRequest(1, prompt, AdapterId(0))).embedding, base);
+  const std::vector<float> base = RunAlone(engine, EmbeddingRequest(0, prompt)).pooled;
+  EXPECT_NE(RunAlone(engine, EmbeddingRequest(1, prompt, AdapterId(0))).pooled, base);
 }
 
 TEST(EngineEmbedding, OfMoreSequencesThanRowsOfLogitsFitAtOnce) {
@@ -120,7 +120,7 @@ TEST(EngineEmbedding, OfMoreSequencesThanRowsOfLogitsFitAtOnce) {
   for (const auto& request : requests) {
     auto alone = request;
     alone.sequence = SequenceId(1000);
-    EXPECT_EQ(streams[request.sequence.value()].embedding, RunAlone(engine, alone).embedding);
+    EXPECT_EQ(streams[request.sequence.value()].pooled, RunAlone(engine, alone).pooled);
   }
 }
 
@@ -152,7 +152,7 @@ TEST(EngineEmbedding, IsTheSameAfterAnEviction) {
     }
   }
   EXPECT_TRUE(was_evicted);
-  EXPECT_EQ(streams[kDecoding].embedding, RunAlone(roomy, requests.back()).embedding);
+  EXPECT_EQ(streams[kDecoding].pooled, RunAlone(roomy, requests.back()).pooled);
 }
 
 TEST(EngineEmbedding, IsOfAPromptAlone) {

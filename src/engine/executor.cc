@@ -35,7 +35,7 @@ bool DeviceCanChoose(const Sequence& s) {
 bool Executor::CanFollow(const StepItem& item) const {
   const Sequence& s = *item.sequence;
   const bool reports_prompt = s.request.sampling.prompt_logprobs && s.output.empty();
-  return DeviceChooses() && !reports_prompt && !item.embeds && DeviceCanChoose(s);
+  return DeviceChooses() && !reports_prompt && !item.pools && DeviceCanChoose(s);
 }
 
 SubmittedStep Executor::Submit(std::span<const StepItem> items,
@@ -56,13 +56,13 @@ SubmittedStep Executor::Submit(std::span<const StepItem> items,
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, logit_rows_.size() - first);
     RunLogits(items, std::span(logit_rows_).subspan(first, count));
   }
-  for (size_t first = 0; first < embedding_rows_.size(); first += Model::kMaxLogitRows) {
-    const size_t count = std::min<size_t>(Model::kMaxLogitRows, embedding_rows_.size() - first);
-    TakeEmbeddings(std::span(embedding_rows_).subspan(first, count));
+  for (size_t first = 0; first < pooled_rows_.size(); first += Model::kMaxLogitRows) {
+    const size_t count = std::min<size_t>(Model::kMaxLogitRows, pooled_rows_.size() - first);
+    Pool(items, std::span(pooled_rows_).subspan(first, count));
   }
   const Status ended = model_.End();
   if (!ended.ok()) ExitOnDeviceError(ended);
-  last().is_under_way = DeviceChooses() && logit_rows_.empty() && embedding_rows_.empty();
+  last().is_under_way = DeviceChooses() && logit_rows_.empty() && pooled_rows_.empty();
   std::set<const ResidentAdapter*> adapters;
   for (const BatchSegment& segment : segments_) adapters.insert(segment.adapter);
   return {.num_segments = static_cast<int32_t>(segments_.size()),
@@ -87,7 +87,7 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
   sequences_.clear();
   segments_.clear();
   logit_rows_.clear();
-  embedding_rows_.clear();
+  pooled_rows_.clear();
   page_tables_.resize(std::max(page_tables_.size(), items.size()));
   for (size_t i = 0; i < items.size(); ++i) {
     const StepItem& item = items[i];
@@ -105,7 +105,7 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
     sequences_.push_back({first_row, num_rows, item.first_token, pages});
     AddLogitRows(item, i, first_row);
-    if (item.embeds) embedding_rows_.push_back({.row = first_row + num_rows - 1, .item = i});
+    if (item.pools) pooled_rows_.push_back({.row = first_row + num_rows - 1, .item = i});
     AddSegments(item, first_row);
   }
 }
@@ -221,18 +221,26 @@ void Executor::FindAllowed(std::span<const StepItem> items, std::span<Sequence* 
   });
 }
 
-void Executor::TakeEmbeddings(std::span<const EmbeddingRow> rows) {
+void Executor::Pool(std::span<const StepItem> items, std::span<const PooledRow> rows) {
   std::vector<int32_t> row_numbers;
-  for (const EmbeddingRow& row : rows) row_numbers.push_back(row.row);
+  for (const PooledRow& row : rows) row_numbers.push_back(row.row);
   const StatusOr<MatrixView<const float>> states = model_.HiddenStates(row_numbers);
   if (!states.ok()) ExitOnDeviceError(states.status());
   const auto scaling = static_cast<float>(model_.spec().logits_scaling);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const float* const state = states->row(static_cast<int64_t>(i));
-    std::vector<float>& embedding = last().results[rows[i].item].embedding;
-    embedding.assign(state, state + states->cols);
-    for (float& value : embedding) value *= scaling;
-  }
+  context_.threads().ParallelFor(std::ssize(rows), [&](int64_t i) {
+    const PooledRow& row = rows[static_cast<size_t>(i)];
+    std::vector<float> state(states->row(i), states->row(i) + states->cols);
+    for (float& value : state) value *= scaling;
+    const Sequence& sequence = *items[row.item].sequence;
+    ItemResult& result = last().results[row.item];
+    const ClassHead* const head = sequence.class_head();
+    result.pooled = head == nullptr ? std::move(state) : head->Logits(state);
+    if (head == nullptr) return;
+    result.label = head->LabelOf(result.pooled);
+    if (sequence.request.pooling == wire::Pooling::kClassProbabilities) {
+      result.pooled = head->Probabilities(result.pooled);
+    }
+  });
 }
 
 void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows) {

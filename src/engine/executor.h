@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct StepItem {
   int64_t first_token = 0;       // its next_num_computed()
   int64_t num_rows = 0;
   bool chooses_token = false;  // the rows reach its last token, and it wants another one
-  bool embeds = false;         // likewise, and it wants its embedding
+  bool pools = false;          // likewise, and it wants what is pooled of its prompt
   // If it does: of the rows, the last ones are of these tokens, guessed to follow the last one.
   Draft draft = {};
 
@@ -50,7 +51,9 @@ struct ItemResult {
   bool waits_for_format = false;
   // About prompt tokens first_token + 1 …, if asked for and not known yet.
   std::vector<wire::Logprobs> prompt_logprobs;
-  std::vector<float> embedding;  // [hidden_size] of an item that embeds
+  // Of an item that pools (wire::TokenEvent).
+  std::vector<float> pooled;
+  std::string label;
 };
 
 // What a step's rows use.
@@ -100,8 +103,8 @@ class Executor {
     StatusOr<grammar::TokenSet> allowed = grammar::TokenSet();
   };
 
-  // Of an item that embeds.
-  struct EmbeddingRow {
+  // Of an item that pools.
+  struct PooledRow {
     int32_t row;
     size_t item;
   };
@@ -133,7 +136,7 @@ class Executor {
   StatusOr<kernels::SampleResult>& SampleOf(const LogitRow& row) {
     return last().results[row.item].samples[static_cast<size_t>(row.num_drafted)];
   }
-  void TakeEmbeddings(std::span<const EmbeddingRow> rows);
+  void Pool(std::span<const StepItem> items, std::span<const PooledRow> rows);
   void RunLogits(std::span<const StepItem> items, std::span<const LogitRow> rows);
   void RunLogitRow(const StepItem& item, const LogitRow& row, std::span<const float> logits,
                    kernels::SamplingScratch& scratch, wire::Logprobs* prompt_logprobs);
@@ -151,7 +154,7 @@ class Executor {
   std::vector<BatchSegment> segments_;
   std::vector<BatchSegment> item_segments_;  // of the item that is added
   std::vector<LogitRow> logit_rows_;
-  std::vector<EmbeddingRow> embedding_rows_;
+  std::vector<PooledRow> pooled_rows_;
   std::vector<kernels::SamplingScratch> scratch_;
   FormatTurns turns_;
   // Of the step last submitted: which of the device's choices is each sequence's token.

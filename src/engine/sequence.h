@@ -112,6 +112,13 @@ struct Sequence {
                                    : output[static_cast<size_t>(position - num_prompt())];
   }
 
+  // By which its prompt is to be classified; else null.
+  const ClassHead* class_head() const {
+    if (!wire::OfClasses(request.pooling)) return nullptr;
+    const auto has_one = [](const Adapter& adapter) { return adapter.ref.adapter->class_head(); };
+    return std::ranges::find_if(adapters, has_one)->ref.adapter->class_head();
+  }
+
   std::vector<int32_t> Tokens(int64_t first, int64_t count) const {
     std::vector<int32_t> tokens;
     tokens.reserve(static_cast<size_t>(count));

@@ -117,7 +117,8 @@ struct Stream {
   std::vector<int32_t> tokens;
   std::vector<std::optional<wire::Logprobs>> logprobs;  // of each token
   std::vector<wire::Logprobs> prompt_logprobs;
-  std::vector<float> embedding;
+  std::vector<float> pooled;
+  std::string label;
   std::optional<wire::FinishReason> finish;
   std::optional<int32_t> stop_token;
   int32_t num_cached = 0;
@@ -159,7 +160,8 @@ class Streams {
       stream.logprobs.push_back(event.logprobs);
     }
     if (!event.prompt_logprobs.empty()) stream.prompt_logprobs = event.prompt_logprobs;
-    stream.embedding = event.embedding;
+    stream.pooled = event.pooled;
+    stream.label = event.label;
     stream.finish = event.finish;
     stream.stop_token = event.stop_token;
     stream.num_cached = event.num_cached;

@@ -33,6 +33,16 @@ Json LogprobValue(float logprob) {
   return result;
 }
 
+void AppendFloats(const std::vector<float>& numbers, std::string* text) {
+  text->push_back('[');
+  char number[32];
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0) text->push_back(',');
+    text->append(number, std::to_chars(number, number + sizeof(number), numbers[i]).ptr);
+  }
+  text->push_back(']');
+}
+
 Json FinishReasonText(const std::optional<wire::FinishReason>& finish) {
   if (!finish) return {};
   return *finish == wire::FinishReason::kStop ? "stop" : "length";

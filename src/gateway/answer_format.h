@@ -1,5 +1,5 @@
-// The answers of /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages and
-// /v1/embeddings as JSON text.
+// The answers of /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages,
+// /v1/embeddings and /v1/classify as JSON text.
 
 #ifndef ARIL_GATEWAY_ANSWER_FORMAT_H_
 #define ARIL_GATEWAY_ANSWER_FORMAT_H_
@@ -65,7 +65,7 @@ class AnswerFormat {
 };
 
 struct AnswerHead {
-  std::string id;       // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…", "embd-…"
+  std::string id;  // "cmpl-…", "chatcmpl-…", "resp_…", "msg_…", "embd-…", "classify-…"
   int64_t created = 0;  // Unix seconds
   std::string model;    // as the client named it
 };
@@ -86,10 +86,15 @@ std::unique_ptr<const AnswerFormat> MakeMessagesFormat(const AnswerHead& head,
 std::unique_ptr<const AnswerFormat> MakeEmbeddingsFormat(const AnswerHead& head,
                                                          const EmbeddingForm& form);
 
+// vLLM's format of classes, likewise.
+std::unique_ptr<const AnswerFormat> MakeClassesFormat(const AnswerHead& head);
+
 namespace internal {
 
 // A logprob as JSON: the shortest decimal that reads back as the same float; -9999 for -inf.
 Json LogprobValue(float logprob);
+// An array of finite numbers, each likewise.
+void AppendFloats(const std::vector<float>& numbers, std::string* text);
 // "stop", "length" or null.
 Json FinishReasonText(const std::optional<wire::FinishReason>& finish);
 Json IdArray(const std::vector<int32_t>& ids);

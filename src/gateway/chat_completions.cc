@@ -84,9 +84,10 @@ ApiResult<Conversation> ReadConversation(JsonFields& fields) {
 }  // namespace
 
 ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
-                                           AdapterId adapter) {
+                                           AdapterId adapter, bool is_over) {
   auto conversation = ReadConversation(fields);
   if (!conversation.ok()) return conversation.error();
+  conversation.value().is_over = is_over;
   return EncodeConversation(std::move(conversation.value()), fields, context, adapter);
 }
 

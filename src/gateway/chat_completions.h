@@ -17,9 +17,10 @@ namespace aril::gateway {
 ApiResult<CompletionRequest> ParseChatRequest(std::string_view body, const RequestContext& context);
 
 // The tokens of `messages` as the template of the adapter, or of the base model, shows them to the
-// model, with its tools. 400 for what a chat would refuse of them.
+// model, with its tools. 400 for what a chat would refuse of them. `is_over`: no answer is to
+// follow (Conversation::is_over).
 ApiResult<std::vector<int32_t>> EncodeChat(JsonFields& fields, const RequestContext& context,
-                                           AdapterId adapter);
+                                           AdapterId adapter, bool is_over = false);
 
 }  // namespace aril::gateway
 

@@ -58,9 +58,10 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
   if (request_.prompt_only(prompt_)) {
     if (event.finish) delta.finish = wire::FinishReason::kLength;
     if (request_.embedding) {
-      event.embedding.resize(static_cast<size_t>(request_.embedding->dimensions));
-      delta.embedding = std::move(event.embedding);
+      event.pooled.resize(static_cast<size_t>(request_.embedding->dimensions));
     }
+    delta.pooled = std::move(event.pooled);
+    delta.label = std::move(event.label);
     return delta;
   }
   if (event.token) AppendToken(event, &delta);

@@ -41,7 +41,8 @@ struct ChoiceDelta {
   std::vector<ToolCallDelta> tool_calls;
   std::vector<LogprobEntry> logprobs;
   std::vector<int32_t> token_ids;
-  std::vector<float> embedding;              // of the prompt, where the request wants that
+  std::vector<float> pooled;                 // of the prompt, where the request wants that
+  std::string label;                         // likewise
   std::optional<wire::FinishReason> finish;  // kStop or kLength
   bool ends_with_calls = false;              // whole ones, which the client is to make
   std::optional<std::string> stop_string;    // of the request, that it ended before

@@ -1,5 +1,5 @@
-// A checked request to /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages or
-// /v1/embeddings: the sequences that answer it, and how their answer is to look.
+// A checked request to /v1/completions, /v1/chat/completions, /v1/responses, /v1/messages,
+// /v1/embeddings or /v1/classify: the sequences that answer it, and how their answer is to look.
 
 #ifndef ARIL_GATEWAY_COMPLETION_REQUEST_H_
 #define ARIL_GATEWAY_COMPLETION_REQUEST_H_
@@ -20,11 +20,11 @@ namespace aril::gateway {
 
 class AdapterLoads;
 
-enum class Endpoint { kCompletions, kChat, kResponses, kMessages, kEmbeddings };
+enum class Endpoint { kCompletions, kChat, kResponses, kMessages, kEmbeddings, kClassify };
 
 struct CompletionLimits {
   size_t max_body_bytes = 16 << 20;
-  // Prompts × candidates of one request; of embeddings, those that are computed at a time.
+  // Prompts × candidates of one request; of texts to embed or to classify, those at a time.
   int64_t max_sequences = 128;
 };
 
@@ -90,7 +90,7 @@ struct CompletionRequest {
   std::string format_field;                   // what asks for the format of the output
   std::optional<ReasoningReading> reasoning;  // there may be some, and it is told apart
   std::optional<ToolCallReading> tool_calls;  // tools may be called
-  std::optional<EmbeddingForm> embedding;     // of the prompts, which are all that is computed
+  std::optional<EmbeddingForm> embedding;     // if that is what is pooled
   // The client gave a seed; else one is to be drawn for each sequence.
   bool has_seed = false;
   // What the answer says of the request itself, the text of a JSON object; of /v1/responses.
@@ -102,6 +102,8 @@ struct CompletionRequest {
   AdapterId first_adapter() const {
     return common.adapters.empty() ? kBaseModel : common.adapters.front().id;
   }
+  // The prompts are all that is computed.
+  bool is_pooled() const { return common.pooling != wire::Pooling::kNone; }
   int64_t num_candidates() const { return static_cast<int64_t>(prompts.size()) * best_of; }
   // A prompt counts once, however many candidates it has, as with OpenAI.
   int64_t num_prompt_tokens() const;

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "gateway/anthropic_messages.h"
 #include "gateway/chat_completions.h"
+#include "gateway/classify.h"
 #include "gateway/completions.h"
 #include "gateway/embeddings.h"
 #include "gateway/rate_limit_fields.h"
@@ -32,6 +33,8 @@ ApiResult<CompletionRequest> ParseRequest(Endpoint endpoint, const std::string& 
       return ParseMessagesRequest(body, context);
     case Endpoint::kEmbeddings:
       return ParseEmbeddingsRequest(body, context);
+    case Endpoint::kClassify:
+      return ParseClassifyRequest(body, context);
   }
   CHECK(false);
 }
@@ -71,6 +74,8 @@ const char* IdPrefix(Endpoint endpoint) {
       return "msg_";
     case Endpoint::kEmbeddings:
       return "embd-";
+    case Endpoint::kClassify:
+      return "classify-";
   }
   CHECK(false);
 }
@@ -241,7 +246,7 @@ Status CompletionService::SubmitMore(const std::shared_ptr<Live>& live, TimePoin
       live->sequences.pop_back();
       const bool is_for_now = status.code() == StatusCode::kResourceExhausted ||
                               status.code() == StatusCode::kUnavailable;
-      return is_for_now && request.embedding && live->num_running > 0 ? OkStatus() : status;
+      return is_for_now && request.is_pooled() && live->num_running > 0 ? OkStatus() : status;
     }
     ++live->num_running;
   }

@@ -37,7 +37,8 @@ void Merge(ChoiceDelta delta, ChoiceDelta* whole) {
   if (delta.stop_string) whole->stop_string = std::move(delta.stop_string);
   MoveAppend(std::move(delta.logprobs), &whole->logprobs);
   MoveAppend(std::move(delta.token_ids), &whole->token_ids);
-  MoveAppend(std::move(delta.embedding), &whole->embedding);
+  MoveAppend(std::move(delta.pooled), &whole->pooled);
+  whole->label += delta.label;
   if (delta.finish) whole->finish = delta.finish;
 }
 
@@ -62,6 +63,8 @@ std::unique_ptr<const AnswerFormat> MakeFormat(const CompletionRequest& request,
       return MakeMessagesFormat(head, request);
     case Endpoint::kEmbeddings:
       return MakeEmbeddingsFormat(head, *request.embedding);
+    case Endpoint::kClassify:
+      return MakeClassesFormat(head);
   }
   CHECK(false);
 }
@@ -121,7 +124,7 @@ bool CompletionSession::OnEvent(int64_t choice_idx, wire::TokenEvent event) {
     Fail(RunnerError(event));
     return false;
   }
-  if (!AcceptIndex(choice, event) || !AcceptEmbedding(event)) return false;
+  if (!AcceptIndex(choice, event) || !AcceptPooled(event)) return false;
   // Of the attempt that began with the prompt: a later one finds tokens of the answer, too.
   if (event.index == 0) choice.num_cached = event.num_cached;
   choice.prediction.num_accepted += event.prediction_use.num_accepted;
@@ -153,16 +156,18 @@ bool CompletionSession::AcceptIndex(Choice& choice, const wire::TokenEvent& even
   return false;
 }
 
-// A runner of an older release knows of no embeddings.
-bool CompletionSession::AcceptEmbedding(const wire::TokenEvent& event) {
-  if (!request_.embedding) return true;
-  const bool is_whole = std::ssize(event.embedding) == model_->spec.hidden_size;
+// What a runner must not give.
+bool CompletionSession::AcceptPooled(const wire::TokenEvent& event) {
+  if (!request_.is_pooled()) return true;
+  const auto size = std::ssize(event.pooled);
+  const int64_t hidden_size = model_->spec.hidden_size;
+  const bool is_whole = request_.embedding ? size == hidden_size : size > 0;
   const auto is_finite = [](float value) { return std::isfinite(value); };
-  if (is_whole && std::ranges::all_of(event.embedding, is_finite)) return true;
-  Fail(FromStatus(Internal(is_whole
-                               ? "An embedding is not finite."
-                               : StrCat("The runner gave an embedding of ", event.embedding.size(),
-                                        " numbers, not ", model_->spec.hidden_size, "."))));
+  if (is_whole && std::ranges::all_of(event.pooled, is_finite)) return true;
+  const std::string wanted = request_.embedding ? StrCat(hidden_size) : "one or more";
+  Fail(FromStatus(Internal(
+      is_whole ? "What was computed of a text is not finite."
+               : StrCat("The runner gave ", size, " numbers where ", wanted, " were asked for."))));
   return false;
 }
 
@@ -210,7 +215,7 @@ bool CompletionSession::IsLong() const {
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
     num_bytes += choice.whole.reasoning.size() + choice.whole.text.size();
-    num_numbers += choice.whole.tool_calls.size() + choice.whole.embedding.size();
+    num_numbers += choice.whole.tool_calls.size() + choice.whole.pooled.size();
     for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }
   return num_numbers > kMaxNumbersAtOnce || num_bytes > kMaxTextAtOnce;
@@ -261,9 +266,8 @@ void CompletionSession::Abandon() {
 }
 
 bool CompletionSession::HasOutput() const {
-  return std::ranges::any_of(choices_, [this](const Choice& choice) {
-    return choice.next_index > 0 || IsEmbedded(choice);
-  });
+  return std::ranges::any_of(
+      choices_, [this](const Choice& choice) { return choice.next_index > 0 || IsPooled(choice); });
 }
 
 void CompletionSession::RecordPartialUsage() {
@@ -272,13 +276,13 @@ void CompletionSession::RecordPartialUsage() {
   metrics_.OnUsage(request_.common.tenant, usage.prompt_tokens, usage.completion_tokens);
 }
 
-// All candidates count. What later ones found cached is the first one's work. Of texts to embed,
-// those do that have been.
+// All candidates count. What later ones found cached is the first one's work. Of texts to embed or
+// to classify, those do that have been.
 Usage CompletionSession::CountUsage() const {
   Usage usage;
-  if (!request_.embedding) usage.prompt_tokens = request_.num_prompt_tokens();
+  if (!request_.is_pooled()) usage.prompt_tokens = request_.num_prompt_tokens();
   for (size_t i = 0; i < choices_.size(); ++i) {
-    if (IsEmbedded(choices_[i])) usage.prompt_tokens += std::ssize(request_.prompts[i].tokens);
+    if (IsPooled(choices_[i])) usage.prompt_tokens += std::ssize(request_.prompts[i].tokens);
   }
   for (size_t i = 0; i < request_.prompts.size(); ++i) {
     usage.cached_tokens += choices_[i * static_cast<size_t>(request_.best_of)].num_cached;

@@ -87,7 +87,7 @@ class CompletionSession {
   // Of an answer that is no error.
   HttpHeaders Headers() const;
   bool AcceptIndex(Choice& choice, const wire::TokenEvent& event);
-  bool AcceptEmbedding(const wire::TokenEvent& event);
+  bool AcceptPooled(const wire::TokenEvent& event);
   void RecordToken(Choice& choice);
   void Deliver(int64_t choice_idx, ChoiceDelta delta);
   void WriteEvents(const std::string& events);
@@ -95,8 +95,8 @@ class CompletionSession {
   std::vector<ChoiceView> BestChoices() const;
   Usage CountUsage() const;
   bool HasOutput() const;
-  bool IsEmbedded(const Choice& choice) const {
-    return request_.embedding && choice.whole.finish.has_value();
+  bool IsPooled(const Choice& choice) const {
+    return request_.is_pooled() && choice.whole.finish.has_value();
   }
   // Of an answer that was cut short: what its tenant has got of it, from the first token on.
   void RecordPartialUsage();

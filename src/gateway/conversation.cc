@@ -81,8 +81,8 @@ ChatPrompt ReadChatPrompt(Conversation& conversation, JsonFields& fields,
   const bool begins_anew = fields.GetBool("add_generation_prompt", false);
   prompt.continue_final_message =
       fields.GetBool("continue_final_message", conversation.is_begun && !begins_anew);
-  prompt.add_generation_prompt =
-      fields.GetBool("add_generation_prompt", !prompt.continue_final_message);
+  prompt.add_generation_prompt = fields.GetBool(
+      "add_generation_prompt", !prompt.continue_final_message && !conversation.is_over);
   if (prompt.add_generation_prompt && prompt.continue_final_message) {
     fields.Fail("continue_final_message", "excludes `add_generation_prompt`");
   }

@@ -29,8 +29,10 @@ struct Conversation {
   // What the system says between others is a part of a user's turn, if the template does not show
   // it.
   bool folds_system = false;
-  // The answer is the rest of the last message, unless the request says otherwise.
+  // The answer is the rest of the last message; or there is to be none. Unless the request says
+  // otherwise.
   bool is_begun = false;
+  bool is_over = false;
 };
 
 // Its tokens, as the template of the adapter, or of the base model, shows it to the model. Reads

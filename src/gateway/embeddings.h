@@ -5,19 +5,12 @@
 #ifndef ARIL_GATEWAY_EMBEDDINGS_H_
 #define ARIL_GATEWAY_EMBEDDINGS_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 #include "gateway/api_error.h"
 #include "gateway/completion_request.h"
 
 namespace aril::gateway {
-
-// Most texts of one request, as with OpenAI.
-inline constexpr size_t kMaxEmbeddingInputs = 2048;
-// Most numbers of one answer: 8 MB, and some 25 MB as text.
-inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{2} << 20;
 
 // Checks `body` and tokenizes its texts: takes time in proportion to the body. Thread-safe.
 ApiResult<CompletionRequest> ParseEmbeddingsRequest(std::string_view body,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -31,17 +30,6 @@ std::vector<float> Normalized(std::vector<float> vector) {
   return vector;
 }
 
-// A number as the shortest decimal that reads back as the same float.
-void AppendNumbers(const std::vector<float>& vector, std::string* text) {
-  text->push_back('[');
-  char number[32];
-  for (size_t i = 0; i < vector.size(); ++i) {
-    if (i > 0) text->push_back(',');
-    text->append(number, std::to_chars(number, number + sizeof(number), vector[i]).ptr);
-  }
-  text->push_back(']');
-}
-
 void AppendBase64(const std::vector<float>& vector, std::string* text) {
   const size_t num_bytes = vector.size() * sizeof(float);
   std::string encoded((num_bytes + 2) / 3 * 4 + 1, '\0');  // it ends with a zero
@@ -61,17 +49,17 @@ class EmbeddingsFormat final : public AnswerFormat {
   std::string Full(const std::vector<ChoiceView>& choices, const Usage& usage) const override {
     std::string text = R"({"object":"list","data":[)";
     size_t num_numbers = 0;
-    for (const ChoiceView& choice : choices) num_numbers += choice.delta->embedding.size();
+    for (const ChoiceView& choice : choices) num_numbers += choice.delta->pooled.size();
     text.reserve(num_numbers * kBytesPerNumber + choices.size() * kBytesPerChoice);
     for (const ChoiceView& choice : choices) {
       if (choice.index > 0) text.push_back(',');
       text += StrCat(R"({"object":"embedding","index":)", choice.index, R"(,"embedding":)");
-      const std::vector<float>& whole = choice.delta->embedding;
+      const std::vector<float>& whole = choice.delta->pooled;
       const std::vector<float> vector = form_.normalize ? Normalized(whole) : whole;
       if (form_.as_base64) {
         AppendBase64(vector, &text);
       } else {
-        AppendNumbers(vector, &text);
+        internal::AppendFloats(vector, &text);
       }
       text.push_back('}');
     }

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "gateway/completions.h"
 #include "gateway/gateway_test_fixture.h"
+#include "gateway/texts_input.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -38,7 +39,7 @@ class EmbeddingsTest : public GatewayTest {
 
   void Finish(const wire::SequenceRequest& request, std::vector<float> embedding) {
     port_.EmitEvents({{.sequence = request.sequence,
-                       .embedding = std::move(embedding),
+                       .pooled = std::move(embedding),
                        .finish = wire::FinishReason::kLength}});
   }
 
@@ -59,7 +60,7 @@ TEST_F(EmbeddingsTest, IsTheLastHiddenStateOfAPromptNormalized) {
   EXPECT_EQ(requests[0].adapters, MixOf(AdapterId(0)));
   EXPECT_THAT(requests[0].prompt, ElementsAre(kBosToken, 'h', 'i'));
   EXPECT_EQ(requests[0].max_tokens, 0);
-  EXPECT_TRUE(requests[0].wants_embedding);
+  EXPECT_EQ(requests[0].pooling, wire::Pooling::kEmbedding);
   Finish(requests[0], Vector({3, 0, -4}));
   const HttpResponse response = answer.get();
   EXPECT_EQ(response.status, 200);
@@ -129,6 +130,37 @@ TEST_F(EmbeddingsTest, TakesTextsAndTokensInEveryForm) {
     }
     EXPECT_EQ(answer.get().status, 200) << input;
   }
+}
+
+TEST_F(EmbeddingsTest, TakesAConversationAsItsTemplateShowsItWithoutABeginningOfAnAnswer) {
+  Start();
+  const auto encoded = [&](const std::string& fields) {
+    const HttpResponse response = Send("POST", "/tokenize", StrCat("{", fields, "}"));
+    EXPECT_EQ(response.status, 200) << response.body;
+    const auto json = Json::Parse(response.body);
+    std::vector<int32_t> tokens;
+    for (const Json& token : *json->Find("tokens")->AsArray()) {
+      tokens.push_back(static_cast<int32_t>(*token.AsInt()));
+    }
+    return tokens;
+  };
+  size_t num_requests = 0;
+  for (const char* model : {"base", "poet"}) {
+    const std::string fields =
+        StrCat(R"("model":")", model, R"(","messages":[{"role":"user","content":"hi"}])");
+    for (const auto& [more, same] :
+         {std::pair("", R"(,"add_generation_prompt":false)"),
+          {R"(,"add_generation_prompt":true)", R"(,"add_generation_prompt":true)"}}) {
+      auto answer = PostLater(StrCat("{", fields, more, R"(,"dimensions":1})"));
+      const auto request = port_.WaitForRequests(++num_requests).back();
+      EXPECT_EQ(request.prompt, encoded(fields + same)) << more;
+      EXPECT_EQ(request.pooling, wire::Pooling::kEmbedding);
+      Finish(request, Vector({1}));
+      EXPECT_EQ(answer.get().status, 200);
+    }
+  }
+  const std::string chat = R"("model":"base","messages":[{"role":"user","content":"hi"}])";
+  EXPECT_NE(encoded(chat + R"(,"add_generation_prompt":false)"), encoded(chat));
 }
 
 TEST_F(EmbeddingsTest, ManyTextsAreComputedSomeAtATimeAndAnsweredInOrder) {
@@ -225,8 +257,8 @@ TEST_F(EmbeddingsTest, AClientThatGoesEndsAllOfIt) {
 TEST_F(EmbeddingsTest, WhatARunnerMustNotGiveIsAnErrorAndNoAnswer) {
   Start();
   const std::pair<std::vector<float>, const char*> cases[] = {
-      {{}, "an embedding of 0 numbers"},
-      {{1, 2}, "an embedding of 2 numbers"},
+      {{}, "gave 0 numbers"},
+      {{1, 2}, "gave 2 numbers"},
       {Vector({std::numeric_limits<float>::quiet_NaN()}), "not finite"},
   };
   size_t num_requests = 0;
@@ -256,8 +288,11 @@ TEST_F(EmbeddingsTest, RefusesWhatItCannotDoAndNamesTheField) {
               HasSubstr("base64"));
   EXPECT_THAT(Refused(R"("input":"a","normalize":"yes")", "normalize"), HasSubstr("boolean"));
   EXPECT_THAT(Refused(R"("input":"a","stream":true)", "stream"), HasSubstr("as a whole"));
-  EXPECT_THAT(Refused(R"("messages":[{"role":"user","content":"a"}])", "messages"),
-              HasSubstr("`input`"));
+  EXPECT_THAT(Refused(R"("input":"a","messages":[{"role":"user","content":"a"}])", "messages"),
+              HasSubstr("excludes `input`"));
+  EXPECT_THAT(Refused(R"("messages":[{"role":"user"}])", "messages[0].content"),
+              HasSubstr("content"));
+  EXPECT_THAT(Refused(R"("messages":[])", "messages"), HasSubstr("messages"));
   EXPECT_THAT(Refused(R"("input":"abcd","truncate_prompt_tokens":4)", "truncate_prompt_tokens"),
               HasSubstr("has 5 tokens, and is not cut to 4"));
   EXPECT_THAT(Refused(R"("input":"a","embed_dtype":"float16")", "embed_dtype"),
@@ -266,7 +301,7 @@ TEST_F(EmbeddingsTest, RefusesWhatItCannotDoAndNamesTheField) {
               HasSubstr("little-endian"));
   EXPECT_THAT(Refused(R"("input":"a","priority":1)", "priority"), HasSubstr("must be 0"));
   std::string many = R"("a")";
-  for (size_t i = 0; i < kMaxEmbeddingInputs; ++i) many += R"(,"a")";
+  for (size_t i = 0; i < kMaxTexts; ++i) many += R"(,"a")";
   EXPECT_THAT(Refused(StrCat(R"("input":[)", many, "]"), "input"),
               HasSubstr("2049 texts, more than the 2048"));
   EXPECT_EQ(Send("POST", kPath, R"({"model":"nobody","input":"a"})").status, 404);

@@ -123,6 +123,8 @@ Gateway::FoundRoute Gateway::FindRoute(const HttpRequest& request) {
       {"/v1/messages", "POST", &Gateway::HandleRequest<Endpoint::kMessages>},
       {"/v1/messages/count_tokens", "POST", &Gateway::HandleWithModel<CountMessagesTokens>},
       {"/v1/embeddings", "POST", &Gateway::HandleRequest<Endpoint::kEmbeddings>},
+      {"/v1/classify", "POST", &Gateway::HandleRequest<Endpoint::kClassify>},
+      {"/classify", "POST", &Gateway::HandleRequest<Endpoint::kClassify>},  // as in vLLM
       {kResponsePrefix, "GET", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "POST", &Gateway::HandleKeptResponse, true, false},
       {kResponsePrefix, "DELETE", &Gateway::HandleKeptResponse, true, false},

@@ -287,6 +287,7 @@ LogprobFields LogprobFieldsOf(Endpoint endpoint) {
       return {"top_logprobs", "`max_output_tokens`"};
     case Endpoint::kMessages:  // which have none
     case Endpoint::kEmbeddings:
+    case Endpoint::kClassify:
       return {"top_logprobs", "`max_tokens`"};
   }
   CHECK(false);
@@ -328,7 +329,7 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   if (fields.Find("model") == nullptr) return InvalidField("model", "`model` is required.");
   auto entry = FindModel(request->model, fields, context);
   if (!entry.ok()) return entry.error();
-  if (!context.model.spec.has_lm_head && request->endpoint != Endpoint::kEmbeddings) {
+  if (!context.model.spec.has_lm_head && !request->is_pooled()) {
     return InvalidField(
         "model", StrCat("The base model is a decoder alone (", context.model.spec.architecture,
                         "), without lm_head: it makes embeddings (/v1/embeddings), and no "

@@ -252,7 +252,8 @@ std::span<const NamedReader> ReadersOf(Endpoint endpoint) {
   switch (endpoint) {
     case Endpoint::kCompletions:
     case Endpoint::kChat:
-    case Endpoint::kEmbeddings:  // which have none
+    case Endpoint::kEmbeddings:  // which has none
+    case Endpoint::kClassify:    // likewise
       return kOfCompletions;
     case Endpoint::kResponses:
       return kOfResponses;

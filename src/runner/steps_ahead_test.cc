@@ -128,7 +128,7 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
     case 6:
     case 7:
       request.max_tokens = 0;
-      request.wants_embedding = true;
+      request.pooling = wire::Pooling::kEmbedding;
       break;
     default:
       break;
@@ -189,8 +189,8 @@ TEST_F(StepsAhead, DoNotShow) {
         continue;
       }
       EXPECT_EQ(stream.tokens, alone.tokens) << "sequence " << id;
-      EXPECT_EQ(stream.embedding, alone.embedding) << "sequence " << id;
-      embedded += stream.embedding.empty() ? 0 : 1;
+      EXPECT_EQ(stream.pooled, alone.pooled) << "sequence " << id;
+      embedded += stream.pooled.empty() ? 0 : 1;
       EXPECT_EQ(stream.finish, alone.finish) << "sequence " << id;
       EXPECT_TRUE(Same(stream.prompt_logprobs, alone.prompt_logprobs)) << "sequence " << id;
     }

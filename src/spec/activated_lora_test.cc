@@ -78,7 +78,8 @@ TEST(ActivatedLora, RefusesAnInvocationAsText) {
 TEST(ActivatedLora, RefusesWhatCannotBeActivatedWithinASequence) {
   for (const auto& [field, value] : {std::pair("use_dora", "true"),
                                      {"target_parameters", R"(["gate_up_proj"])"},
-                                     {"modules_to_save", R"(["lm_head"])"}}) {
+                                     {"modules_to_save", R"(["lm_head"])"},
+                                     {"task_type", R"("SEQ_CLS")"}}) {
     const auto config =
         Parse(StrCat(TokensField({1}), R"(,"target_modules":["q_proj"],")", field, "\":", value));
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented) << field;

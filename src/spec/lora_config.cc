@@ -47,6 +47,20 @@ constexpr std::string_view kMustBeOff[] = {
 // names one belongs to a changed base model; PEFT converts such an adapter on request.
 constexpr std::string_view kHarmlessInitializations[] = {"gaussian", "eva", "orthogonal", "mica"};
 
+// What it was trained for: to go on with a text, to give its hidden states, or, with a head of its
+// own, to classify it.
+Status ReadTask(const Json& config, LoraConfig* result) {
+  constexpr std::string_view kField = "task_type";
+  constexpr std::string_view kClassifier = "SEQ_CLS";
+  constexpr std::string_view kTasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", kClassifier};
+  ASSIGN_OR_RETURN(const std::string task, internal::ReadString(config, kField, kTasks[0]));
+  if (std::ranges::find(kTasks, task) == std::end(kTasks)) {
+    return UnsupportedField(config, kField, Join(kTasks, ", "));
+  }
+  result->is_classifier = task == kClassifier;
+  return OkStatus();
+}
+
 Status CheckKind(const Json& config) {
   const Json* peft_type = FindField(config, "peft_type");
   if (peft_type == nullptr) {
@@ -55,8 +69,6 @@ Status CheckKind(const Json& config) {
   if (peft_type->AsString() == nullptr || *peft_type->AsString() != "LORA") {
     return UnsupportedField(config, "peft_type", "\"LORA\"");
   }
-  ASSIGN_OR_RETURN(const std::string task, internal::ReadString(config, "task_type", "CAUSAL_LM"));
-  if (task != "CAUSAL_LM") return UnsupportedField(config, "task_type", "\"CAUSAL_LM\"");
   return OkStatus();
 }
 
@@ -172,6 +184,7 @@ Status ReadInvocation(const Json& config, LoraConfig* result) {
   // PEFT refuses the first two itself; modules that are saved are others for all tokens.
   for (const auto& [is_given, field] : {std::pair(result->use_dora, "use_dora"),
                                         {!result->target_parameters.empty(), "target_parameters"},
+                                        {result->is_classifier, "task_type\": \"SEQ_CLS"},
                                         {!result->modules_to_save.empty(), "modules_to_save"}}) {
     if (!is_given) continue;
     return Unimplemented(StrCat('"', kField, "\" together with \"", field, "\" is not supported"));
@@ -206,6 +219,7 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
   RETURN_IF_ERROR(CheckKind(config));
   RETURN_IF_ERROR(CheckUnsupported(config));
   LoraConfig result;
+  RETURN_IF_ERROR(ReadTask(config, &result));
   ASSIGN_OR_RETURN(result.rank, internal::ReadInt(config, {"r", 1, kMaxLoraRank, kDefaultRank}));
   ASSIGN_OR_RETURN(result.lora_alpha, internal::ReadNumber(config, {"lora_alpha", -kMaxAlpha,
                                                                     kMaxAlpha, kDefaultAlpha}));

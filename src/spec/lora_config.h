@@ -31,6 +31,7 @@ struct LoraConfig {
   double lora_alpha = 0;
   bool use_rslora = false;
   bool use_dora = false;
+  bool is_classifier = false;  // "task_type": "SEQ_CLS"
   // Not empty: an activated LoRA (Greenewald et al. 2025), which applies from these tokens on.
   std::vector<int32_t> invocation_tokens;
   bool all_linear = false;  // "target_modules": "all-linear"; then target_modules is empty

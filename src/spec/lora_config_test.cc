@@ -104,7 +104,20 @@ TEST(LoraConfig, RefusesOtherKinds) {
   EXPECT_THAT(Message(ParseLoraConfig(*Json::Parse(R"({"peft_type":"IA3"})")).status()),
               HasSubstr(R"("peft_type" is "IA3")"));
   EXPECT_THAT(Message(ParseLoraConfig(Json("LORA")).status()), HasSubstr("must be a JSON object"));
-  EXPECT_THAT(ErrorOf(R"(,"task_type":"SEQ_CLS")"), HasSubstr(R"("task_type" is "SEQ_CLS")"));
+  EXPECT_THAT(
+      ErrorOf(R"(,"task_type":"TOKEN_CLS")"),
+      HasSubstr(R"("task_type" is "TOKEN_CLS", which is not supported; supported: CAUSAL_LM, )"
+                "FEATURE_EXTRACTION, SEQ_CLS"));
+}
+
+TEST(LoraConfig, KnowsAClassifierByItsTask) {
+  EXPECT_TRUE(Parse(R"(,"task_type":"SEQ_CLS")")->is_classifier);
+  for (const char* other : {"", R"(,"task_type":null)", R"(,"task_type":"CAUSAL_LM")",
+                            R"(,"task_type":"FEATURE_EXTRACTION")"}) {
+    const auto config = Parse(other);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_FALSE(config->is_classifier) << other;
+  }
 }
 
 TEST(LoraConfig, RefusesBadNumbers) {

@@ -263,6 +263,8 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
     const auto is = [&](std::string_view module) {
       return !module.empty() && (module == saved || module.ends_with("." + saved));
     };
+    // PEFT names its head in every classifier, and "classifier", which encoders have.
+    if (config.is_classifier && (is(kClassHeadModule) || saved == "classifier")) continue;
     if (!is(embedding) && !is(lm_head)) {
       return Unimplemented(StrCat("\"modules_to_save\" names ",
                                   JsonQuote(saved.substr(0, kMaxShownName)), "; supported are ",
@@ -355,7 +357,9 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
   ASSIGN_OR_RETURN(ModuleMatcher parameters,
                    ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
   ASSIGN_OR_RETURN(const LoraModuleRules modules, LoraModuleRules::Make(config, num_modules));
-  LoraSpec spec{.use_dora = config.use_dora, .invocation_tokens = config.invocation_tokens};
+  LoraSpec spec{.use_dora = config.use_dora,
+                .is_classifier = config.is_classifier,
+                .invocation_tokens = config.invocation_tokens};
   spec.stacks_may_be_turned = IsBefore(config.peft_version, kFirstWithStacks);
   RETURN_IF_ERROR(LayerResolver(base, naming, modules, targets, parameters, spec).Resolve());
   RETURN_IF_ERROR(ResolveOthers(config, base, naming, modules, targets, &spec));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -16,6 +17,9 @@
 #include "spec/module_naming.h"
 
 namespace aril {
+
+// What transformers calls the head of a classifier, of any of our architectures.
+inline constexpr std::string_view kClassHeadModule = "score";
 
 // One module's y = xW + scale·(xAᵀ)Bᵀ; rank 0 where the adapter leaves the module alone. Of the
 // embedding, x is one-hot.
@@ -43,6 +47,8 @@ struct LoraSpec {
   bool replaces_lm_head = false;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
+  // It has a head of its own for hidden states, and no use for lm_head (adapters/class_head.h).
+  bool is_classifier = false;
   // Not empty: it applies from the last place on where a prompt has these tokens (activated LoRA).
   std::vector<int32_t> invocation_tokens;
   // For people: the names in target_modules and target_parameters that nothing in the base model
@@ -56,7 +62,9 @@ struct LoraSpec {
   }
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
-  bool can_be_weighted() const { return !use_dora && !replaces_embedding && !replaces_lm_head; }
+  bool can_be_weighted() const {
+    return !use_dora && !replaces_embedding && !replaces_lm_head && !is_classifier;
+  }
   // The first token that the adapter applies to in a sequence that begins with this prompt; none if
   // the prompt does not invoke it. (Nothing that is generated behind it does, as in PEFT. Source:
   // tuners/lora/variants.py, calculate_alora_offsets and get_alora_offsets_for_generate.)

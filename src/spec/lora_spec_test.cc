@@ -429,6 +429,28 @@ TEST(LoraSpec, FindsTheModulesThatAreSaved) {
               HasSubstr("name the same module"));
 }
 
+// PEFT names the heads of all architectures, or, before it did, none.
+TEST(LoraSpec, AClassifierHasAHeadWhateverItsConfigSaves) {
+  const auto resolve = [](const std::string& saved, const char* task = "SEQ_CLS") {
+    return Resolve(
+        *Json::Parse(StrCat(R"({"peft_type":"LORA","target_modules":["q_proj"],)",
+                            R"("task_type":")", task, R"(","modules_to_save":)", saved, "}")));
+  };
+  for (const char* saved : {"null", R"(["classifier","score"])", R"(["score"])",
+                            R"(["classifier","score","embed_tokens"])"}) {
+    const auto spec = resolve(saved);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    EXPECT_TRUE(spec->is_classifier) << saved;
+    EXPECT_FALSE(spec->can_be_weighted()) << saved;
+  }
+  EXPECT_TRUE(resolve(R"(["classifier","embed_tokens"])")->replaces_embedding);
+  EXPECT_FALSE(resolve("null", "CAUSAL_LM")->is_classifier);
+  EXPECT_THAT(Message(resolve(R"(["score"])", "CAUSAL_LM").status()),
+              HasSubstr(R"("modules_to_save" names "score")"));
+  EXPECT_THAT(Message(resolve(R"(["score","norm"])").status()),
+              HasSubstr(R"("modules_to_save" names "norm")"));
+}
+
 TEST(LoraSpec, RefusesBadExpressions) {
   EXPECT_THAT(ErrorOf(R"("target_modules":".*(q_proj")"),
               AllOf(HasSubstr("\"target_modules\""), HasSubstr("does not compile")));

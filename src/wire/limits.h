@@ -26,8 +26,8 @@ inline constexpr int32_t kMaxLogprobs = 20;
 inline constexpr size_t kMaxOutputFormatBytes = size_t{128} << 10;
 // Of what is said of an output before it is there. A gateway cuts what is more.
 inline constexpr int kMaxPredictionTokens = 16'384;
-// Numbers of an embedding: what a hidden_size may be (spec/model_spec.cc).
-inline constexpr int kMaxEmbeddingSize = 1 << 17;
+// Numbers of what is pooled of a prompt: what a hidden_size may be (spec/model_spec.cc).
+inline constexpr int kMaxPooledSize = 1 << 17;
 // Of a text that begins or ends reasoning.
 inline constexpr size_t kMaxReasoningMarkerBytes = 64;
 

@@ -17,6 +17,17 @@
 
 namespace aril::wire {
 
+// What is asked of the end of a prompt, instead of tokens: max_tokens is 0.
+enum class Pooling {
+  kNone,
+  kEmbedding,          // the hidden state of its last token, behind the model's last norm: [hidden]
+  kClassLogits,        // what the head of its adapter makes of that: [labels]
+  kClassProbabilities  // and what these stand for (adapters/class_head.h)
+};
+inline bool OfClasses(Pooling pooling) {
+  return pooling == Pooling::kClassLogits || pooling == Pooling::kClassProbabilities;
+}
+
 // One sequence to generate: (request, choice).
 struct SequenceRequest {
   SequenceId sequence;  // unique among the runner's live sequences
@@ -30,8 +41,8 @@ struct SequenceRequest {
   // Not the first sequence of its request, which is judged for all of them: whether it may wait is
   // no question. Of no meaning to who runs it.
   bool is_sibling = false;
-  int32_t max_tokens = 16;       // 0: the prompt is computed, and ends with kLength
-  bool wants_embedding = false;  // of the prompt, with that end: max_tokens is 0
+  int32_t max_tokens = 16;  // 0: the prompt is computed, and ends with kLength
+  Pooling pooling = Pooling::kNone;
   int32_t min_tokens = 0;
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
@@ -62,9 +73,9 @@ struct TokenEvent {
   std::optional<Logprobs> logprobs;
   // With the first token, when asked for: entry i is about prompt token i (entry 0 is empty).
   std::vector<Logprobs> prompt_logprobs;
-  // With the end, when asked for: the hidden state of the prompt's last token, behind the model's
-  // last norm. [hidden_size]
-  std::vector<float> embedding;
+  // With the end: what the request's `pooling` asks for, and of classes the name of the likeliest.
+  std::vector<float> pooled;
+  std::string label;
   std::optional<FinishReason> finish;
   // kStop by a stop token: that token (it is in `token`, too).
   std::optional<int32_t> stop_token;

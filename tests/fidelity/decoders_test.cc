@@ -27,12 +27,12 @@ std::vector<std::vector<float>> Embeddings(LocalRunner& runner, size_t num_adapt
     const AdapterMix mix =
         i == 0 ? AdapterMix() : AdapterMix{{AdapterId(static_cast<int32_t>(i - 1)), 1}};
     requests.push_back(GreedyRequest(static_cast<int64_t>(i), kPrompt, 0, mix));
-    requests.back().wants_embedding = true;
+    requests.back().pooling = wire::Pooling::kEmbedding;
   }
   std::vector<std::vector<float>> embeddings;
   for (Generated& generated : RunAll(runner.engine(), requests)) {
     EXPECT_TRUE(generated.error.ok()) << generated.error;
-    embeddings.push_back(std::move(generated.embedding));
+    embeddings.push_back(std::move(generated.pooled));
   }
   return embeddings;
 }

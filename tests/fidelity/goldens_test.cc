@@ -200,12 +200,12 @@ void Goldens::CheckEmbeddings(const std::vector<Case>& cases) {
   std::vector<wire::SequenceRequest> requests;
   for (const Case& c : cases) {
     requests.push_back(GreedyRequest(static_cast<int64_t>(requests.size()), c.prompt, 0, Mix(c)));
-    requests.back().wants_embedding = true;
+    requests.back().pooling = wire::Pooling::kEmbedding;
   }
   const auto generated = RunAll(runner_->engine(), requests);
   size_t num_checked = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
-    const std::vector<float>& embedding = generated[i].embedding;
+    const std::vector<float>& embedding = generated[i].pooled;
     ASSERT_EQ(std::ssize(embedding), spec.hidden_size);
     if (std::ranges::any_of(cases[i].mix, [&](const auto& use) {
           return ChangesLmHead(StrCat(Dir(), "/adapters/", use.first), spec);

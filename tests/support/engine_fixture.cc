@@ -76,7 +76,7 @@ std::vector<Generated> RunAll(Engine& engine, const std::vector<wire::SequenceRe
       EXPECT_FALSE(result.finish.has_value()) << "an event after the end";
       EXPECT_EQ(event.index, static_cast<int32_t>(result.tokens.size()));
       if (event.token.has_value()) result.tokens.push_back(*event.token);
-      result.embedding = event.embedding;
+      result.pooled = event.pooled;
       result.finish = event.finish;
       result.error = event.error;
     }

@@ -36,7 +36,7 @@ void Add(Engine& engine, wire::SequenceRequest request);
 
 struct Generated {
   std::vector<int32_t> tokens;
-  std::vector<float> embedding;
+  std::vector<float> pooled;
   std::optional<wire::FinishReason> finish;
   Status error;
 };

@@ -25,6 +25,7 @@ class Adapter:
     targets: tuple | str  # names, or a regular expression
     dtype: torch.dtype = torch.float32
     rslora: bool = False
+    task: str = "CAUSAL_LM"
     # More of LoraConfig: rank_pattern, exclude_modules, use_dora, modules_to_save, …
     more: dict = dataclasses.field(default_factory=dict)
     # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
@@ -247,7 +248,7 @@ def save(base, adapter, seed_name, path):
     targets = adapter.targets if is_pattern else list(adapter.targets)
     config = peft.LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha,
                              target_modules=targets, use_rslora=adapter.rslora,
-                             task_type="CAUSAL_LM", **adapter.more)
+                             task_type=adapter.task, **adapter.more)
     if adapter.expert_modules:
         save_expert_modules(config, adapter, seed_name, path)
         return

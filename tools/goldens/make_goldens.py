@@ -7,6 +7,7 @@ README.md says what is in the files and how the tolerances are derived.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -73,14 +74,19 @@ class Variant:
         self.mix = mix
         self.adapter = show(mix)
         self.invocation = independent.invocation(model_dir, mix)
-        self.exact = Float64Model(model_dir, mix)
+        float64 = functools.partial(self.make_float64, model_dir)
+        self.exact = float64()
         self.independent = independent.Model(model_dir, mix)
         self.native = {"f32": load(model_dir, mix, torch.float32),
                        "bf16": load(model_dir, mix, torch.bfloat16)}
         self.noisy = {}
         for key, number_format in (("f32", FLOAT32), ("bf16", BFLOAT16)):
             seed = checkpoints.generator(model_dir.name, self.adapter, key)
-            self.noisy[key] = Float64Model(model_dir, mix, number_format, seed)
+            self.noisy[key] = float64(number_format, seed)
+
+    def make_float64(self, model_dir, *noise):
+        return Float64Model(load(model_dir, self.mix, torch.float64),
+                            [model_dir / "adapters" / name for name, _ in self.mix], *noise)
 
     def invoke(self, prompt):
         """The prompt with the adapter's invocation, if it has one, in two places, of which the last

@@ -52,10 +52,11 @@ class Float64Model:
     """A model and adapters in float64, with the very weights of the files, or with those rounded to
     a number format, run in exact or in noisy arithmetic."""
 
-    def __init__(self, model_dir, mix, number_format=None, generator=None):
-        model = load(model_dir, mix, torch.float64).double()
-        for name, _ in mix:
-            check_adapter_is_exact(model, model_dir / "adapters" / name)
+    def __init__(self, model, adapter_dirs, number_format=None, generator=None):
+        """Takes `model`, loaded in float64, with the adapters of these folders."""
+        model = model.double()
+        for directory in adapter_dirs:
+            check_adapter_is_exact(model, directory)
         if number_format is BFLOAT16:
             for parameter in model.parameters():
                 parameter.data = parameter.data.bfloat16().double()
@@ -80,9 +81,9 @@ class Float64Model:
         decoder.rotary_emb = rope
 
     def logits(self, tokens):
-        """[len(tokens), vocab_size], float64."""
-        with torch.no_grad(), self.arithmetic:
-            logits = self.model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+        """[len(tokens), vocab_size], or a classifier's [labels], float64."""
+        with self.arithmetic:
+            logits = native_logits(self.model, tokens)
         assert logits.dtype is torch.float64
         return logits
 
@@ -97,6 +98,6 @@ class Float64Model:
 
 
 def native_logits(model, tokens):
-    """[len(tokens), vocab_size] of a model from `load`, in float64."""
+    """As Float64Model.logits, of a model from `load` or a classifier."""
     with torch.no_grad():
         return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].double()

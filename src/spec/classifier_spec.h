@@ -1,0 +1,39 @@
+// What a classifier's labels are called and what its logits stand for: what transformers'
+// config.json beside the weights says. PEFT saves none with an adapter; who wants names adds it
+// (`model.config.save_pretrained`).
+
+#ifndef ARIL_SPEC_CLASSIFIER_SPEC_H_
+#define ARIL_SPEC_CLASSIFIER_SPEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/folder.h"
+#include "base/json.h"
+#include "base/status.h"
+
+namespace aril {
+
+inline constexpr int64_t kMaxClassLabels = 1024;
+inline constexpr size_t kMaxLabelBytes = 256;
+
+struct ClassifierSpec {
+  // kByNumber: of several labels one is right; a lone logit is that of "yes".
+  enum class Kind { kByNumber, kOneIsRight, kEachMayBeRight, kRegression };
+  Kind kind = Kind::kByNumber;
+  std::map<int64_t, std::string> labels;  // "id2label"; names may be missing
+
+  // LABEL_7 without one, as in transformers.
+  std::string LabelOf(int64_t id) const;
+};
+
+// Errors name the field.
+StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config);
+// Of an adapter's folder, where there need be no config.json.
+StatusOr<ClassifierSpec> LoadClassifierSpec(const Folder& dir);
+
+}  // namespace aril
+
+#endif  // ARIL_SPEC_CLASSIFIER_SPEC_H_
