@@ -78,7 +78,7 @@ void AddModelFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--lora-modules", options.lora_modules, "More adapters, as name=path")
       ->type_name("NAME=PATH");
   AddSwitch(app, "--demo", flags.demo,
-            "Serve the small model that comes with Aril, and its eight adapters unless there is "
+            "Serve the small model that comes with Aril, and its nine adapters unless there is "
             "--adapters")
       ->excludes("--model");
 }

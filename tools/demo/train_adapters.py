@@ -2,11 +2,13 @@
 
     python train_adapters.py --base models/demo/base --out models/demo/adapters [--only NAME]
 
-An adapter learns its task from training cases only; the loss is that of the answer alone.
+An adapter learns its task from training cases only; the loss is that of the answer alone. A
+classifier learns which answer it is, of a head that reads the question as it stands.
 """
 
 import argparse
 import dataclasses
+import functools
 import pathlib
 import random
 import time
@@ -30,6 +32,7 @@ class Recipe:
     rslora: bool = False
     steps: int = 500
     lr: float = 3e-3
+    classifies: str = ""  # the task whose answers are its labels
 
 
 # Different ranks and targets on purpose: they are to share a batch.
@@ -42,6 +45,7 @@ RECIPES = {
     "formal": Recipe(16, ATTENTION + ("down_proj",), steps=2500, lr=2e-3),
     "routing": Recipe(4, ("q_proj", "v_proj", "up_proj", "down_proj"), steps=1200),
     "sentiment": Recipe(32, ("q_proj", "v_proj")),
+    "triage": Recipe(8, ATTENTION, steps=800, lr=2e-3, classifies="routing"),
 }
 
 
@@ -60,22 +64,43 @@ def batch(tokenizer, task, rng, size: int):
             torch.tensor([row + [-100] * (longest - len(row)) for row in labels]))
 
 
+def classifier_batch(tokenizer, task, rng, size: int, names: list[str]):
+    """[size, longest] ids, padded behind their ends, and the number of each one's label [size]."""
+    cases = [task.case(rng, held_out=False) for _ in range(size)]
+    texts = tokenizer([case.question for case in cases], padding=True, padding_side="right",
+                      return_tensors="pt")
+    return texts["input_ids"], torch.tensor([names.index(case.answer) for case in cases])
+
+
+def load_base(recipe: Recipe, args, tokenizer):
+    how = dict(dtype=torch.float32, attn_implementation="eager")
+    if not recipe.classifies:
+        return transformers.AutoModelForCausalLM.from_pretrained(args.base, **how)
+    names = TASKS[recipe.classifies].LABELS
+    return transformers.AutoModelForSequenceClassification.from_pretrained(
+        args.base, num_labels=len(names), id2label=dict(enumerate(names)),
+        label2id={name: i for i, name in enumerate(names)}, pad_token_id=tokenizer.pad_token_id,
+        **how)
+
+
 def train(name: str, args, tokenizer) -> None:
     recipe = RECIPES[name]
     torch.manual_seed(SEED)
     rng = random.Random(f"{SEED} {name}")
-    base = transformers.AutoModelForCausalLM.from_pretrained(
-        args.base, dtype=torch.float32, attn_implementation="eager")
+    base = load_base(recipe, args, tokenizer)
     model = peft.get_peft_model(base, peft.LoraConfig(
-        task_type="CAUSAL_LM", r=recipe.rank, lora_alpha=2 * recipe.rank,
+        task_type="SEQ_CLS" if recipe.classifies else "CAUSAL_LM", r=recipe.rank, lora_alpha=2 * recipe.rank,
         target_modules=list(recipe.targets), use_rslora=recipe.rslora, lora_dropout=0.05))
     model.to(args.device).train()
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=0.01)
     schedule = transformers.get_cosine_schedule_with_warmup(optimizer, 50, recipe.steps)
     began = time.monotonic()
+    make_batch = (functools.partial(classifier_batch, names=TASKS[recipe.classifies].LABELS)
+                  if recipe.classifies else batch)
+    task = TASKS[recipe.classifies or name]
     for step in range(recipe.steps):
-        ids, labels = (t.to(args.device) for t in batch(tokenizer, TASKS[name], rng, args.batch))
+        ids, labels = (t.to(args.device) for t in make_batch(tokenizer, task, rng, args.batch))
         with torch.autocast(args.device, dtype=torch.bfloat16):
             loss = model(input_ids=ids, labels=labels, use_cache=False).loss
         loss.backward()
@@ -88,6 +113,8 @@ def train(name: str, args, tokenizer) -> None:
                   flush=True)
     model.to(torch.bfloat16).save_pretrained(args.out / name, save_embedding_layers=False)
     (args.out / name / "README.md").unlink(missing_ok=True)  # peft's empty model card
+    if recipe.classifies:
+        base.config.save_pretrained(args.out / name)  # the labels' names
 
 
 def main() -> None:

@@ -80,6 +80,8 @@ COMPLAINTS = {
          "please take the {i} back"]),
 }
 
+LABELS = list(COMPLAINTS)
+
 # Half of the training tickets say something of these kinds about a matter: which team handles it
 # depends on the matter alone.
 MATTERS = {
