@@ -9,13 +9,7 @@ a tolerance is SAFETY times the largest deviation among noisy runs, here of all 
 because a classifier has few logits.
 """
 
-import argparse
 import json
-import os
-import pathlib
-import shutil
-import sys
-import tempfile
 
 import peft
 import torch
@@ -25,7 +19,8 @@ import adapters
 from adapters import ALL_LINEAR, Adapter
 from arithmetic import BFLOAT16, FLOAT32
 from checkpoints import generator
-from make_goldens import GOLDENS, NOISY_RUNS, PROMPT_LENGTHS, SAFETY, measure, shorten
+from make_goldens import (GOLDENS, NOISY_RUNS, PROMPT_LENGTHS, SAFETY, measure, rewrite_or_check,
+                          shorten)
 from reference import Float64Model, native_logits
 
 CLASSIFIER_GOLDENS = GOLDENS.with_name("goldens-classifiers")
@@ -122,26 +117,5 @@ def compare(made, committed):
     print(f"{len(files)} files agree")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as temporary:
-        made = pathlib.Path(temporary) / "made"
-        make(made)
-        if arguments.check:
-            compare(made, CLASSIFIER_GOLDENS)
-        else:
-            shutil.rmtree(CLASSIFIER_GOLDENS, ignore_errors=True)
-            shutil.copytree(made, CLASSIFIER_GOLDENS)
-
-
 if __name__ == "__main__":
-    # peft writes target_modules in the order of a set of strings.
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
-    main()
+    rewrite_or_check(__doc__, make, CLASSIFIER_GOLDENS, compare)

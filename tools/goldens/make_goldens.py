@@ -299,8 +299,12 @@ def compare(made, committed):
     print(f"{len(files)} files agree")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
+def rewrite_or_check(description, make, committed, compare=compare):
+    """The command line of a program that makes goldens: `make` writes them into a folder."""
+    # peft writes target_modules in the order of a set of strings.
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+    parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
@@ -308,18 +312,19 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as temporary:
-        made = pathlib.Path(temporary) / "goldens"
-        for checkpoint in checkpoints.CHECKPOINTS:
-            make_model(checkpoint, made)
+        made = pathlib.Path(temporary) / "made"
+        make(made)
         if arguments.check:
-            compare(made, GOLDENS)
+            compare(made, committed)
         else:
-            shutil.rmtree(GOLDENS, ignore_errors=True)
-            shutil.copytree(made, GOLDENS)
+            shutil.rmtree(committed, ignore_errors=True)
+            shutil.copytree(made, committed)
+
+
+def make(root):
+    for checkpoint in checkpoints.CHECKPOINTS:
+        make_model(checkpoint, root)
 
 
 if __name__ == "__main__":
-    # peft writes target_modules in the order of a set of strings.
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
-    main()
+    rewrite_or_check(__doc__, make, GOLDENS)

@@ -15,11 +15,8 @@ Codes are bitsandbytes' own, which must also make the same numbers of them where
 that are bytes it takes the mean in float32: another CPU may add in another order.)
 """
 
-import argparse
 import dataclasses
 import json
-import pathlib
-import shutil
 import tempfile
 
 import torch
@@ -31,7 +28,7 @@ from compressed_tensors.quantization import QuantizationConfig
 from safetensors.torch import load_file, save_file
 
 import checkpoints
-from make_goldens import GOLDENS, compare
+from make_goldens import GOLDENS, rewrite_or_check
 
 QUANTIZED_GOLDENS = GOLDENS.with_name("goldens-quantized")
 
@@ -343,21 +340,10 @@ def make_model(quantized, root):
         (path / "config.json").write_text(json.dumps({**config, **more}, indent=2) + "\n")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        made = pathlib.Path(temporary) / "made"
-        for quantized in QUANTIZED:
-            make_model(quantized, made)
-        if arguments.check:
-            compare(made, QUANTIZED_GOLDENS)
-        else:
-            shutil.rmtree(QUANTIZED_GOLDENS, ignore_errors=True)
-            shutil.copytree(made, QUANTIZED_GOLDENS)
+def make(root):
+    for quantized in QUANTIZED:
+        make_model(quantized, root)
 
 
 if __name__ == "__main__":
-    main()
+    rewrite_or_check(__doc__, make, QUANTIZED_GOLDENS)
