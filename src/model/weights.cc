@@ -1,7 +1,6 @@
 #include "model/weights.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -11,11 +10,9 @@
 
 #include "base/checked.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/strings.h"
 #include "kernels/gemm/int4_weights.h"
 #include "model/cuda_weights.h"
-#include "tensor/nf4.h"
 
 namespace aril {
 namespace {
@@ -28,8 +25,6 @@ constexpr size_t kMaxShownName = 120;
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kLmHead = "lm_head.weight";
-
-std::string LayerPrefix(int64_t layer) { return StrCat("model.layers.", layer, "."); }
 
 bool HaveEqualBytes(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
@@ -298,28 +293,6 @@ StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec&
 
 }  // namespace
 
-std::vector<MatrixPart> PartsOf(const ModelSpec& spec, int64_t layer, ProjectionGroup group) {
-  std::vector<MatrixPart> parts;
-  for (const Projection projection : ProjectionsOf(group)) {
-    parts.push_back({LayerPrefix(layer) + Site(projection).Path(), spec.OutFeatures(projection)});
-  }
-  return parts;
-}
-
-std::vector<MatrixPart> PartsOfExpert(const ModelSpec& spec, int64_t layer, int64_t expert,
-                                      ProjectionGroup group) {
-  std::vector<MatrixPart> parts;
-  for (const Projection projection : ProjectionsOf(group)) {
-    parts.push_back({LayerPrefix(layer) + Site::OfExpert(expert, projection).Path(),
-                     spec.OutFeatures(projection)});
-  }
-  return parts;
-}
-
-MatrixPart RouterOf(const ModelSpec& spec, int64_t layer) {
-  return {LayerPrefix(layer) + Site::Router().Path(), spec.experts->count};
-}
-
 template <typename Matrix, typename Stack>
 StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const ModelSpec& spec,
                                                   ThreadPool& threads, const LoadProgress& progress,
@@ -400,135 +373,6 @@ StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec
       });
   LogWidened(packer.num_widened(), dtype);
   return weights;
-}
-
-std::string_view Name(Quantization quantization) {
-  switch (quantization) {
-    case Quantization::kNone:
-      return "none";
-    case Quantization::kInt8:
-      return "int8";
-    case Quantization::kInt4:
-      return "int4";
-    case Quantization::kNf4:
-      return "nf4";
-  }
-  return "";
-}
-
-void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint) {
-  if (quantization != Quantization::kNf4) return;
-  TensorMap tensors = checkpoint->tensors();
-  QuantizedMap quantized = checkpoint->quantized();
-  const auto round = [&](const std::vector<MatrixPart>& parts) {
-    for (const MatrixPart& part : parts) {
-      const std::string name = part.module + ".weight";
-      const auto numbers = tensors.find(name);
-      if (numbers == tensors.end() || !checkpoint->Get(name, numbers->second.shape).ok() ||
-          numbers->second.shape.size() != 2) {
-        continue;
-      }
-      quantized.emplace(name, Codebook4View::Nf4Of(numbers->second));
-      tensors.erase(numbers);
-    }
-  };
-  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const ProjectionGroup group : ProjectionGroupsOf(spec)) round(PartsOf(spec, layer, group));
-  }
-  checkpoint->ShowAs(std::move(tensors), std::move(quantized));
-}
-
-namespace {
-
-// What has numbers is rounded to, if anything.
-std::optional<kernels::WeightFormat> RoundedFormat(MatrixRole role, Quantization quantization) {
-  using kernels::WeightFormat;
-  if (role == MatrixRole::kLayer && quantization == Quantization::kInt8) return WeightFormat::kInt8;
-  if (role == MatrixRole::kLayer && quantization == Quantization::kInt4) return WeightFormat::kInt4;
-  const bool is_head_in_bytes = quantization == Quantization::kInt4;
-  if (role == MatrixRole::kLmHead && is_head_in_bytes) return WeightFormat::kInt8;
-  return std::nullopt;
-}
-
-}  // namespace
-
-kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization) {
-  if (role == MatrixRole::kLayer && quantization == Quantization::kNf4) {
-    return kernels::WeightFormat::kCodebook4;
-  }
-  return RoundedFormat(role, quantization).value_or(kernels::FormatOf(dtype));
-}
-
-std::optional<kernels::WeightFormat> QuantizedFormatOf(
-    MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
-    Quantization quantization) {
-  using kernels::WeightFormat;
-  const bool rounds_to_bytes = role == MatrixRole::kLayer && quantization == Quantization::kInt8;
-  if (!rounds_to_bytes) {
-    if (std::ranges::all_of(matrices, kernels::AreInt4)) return WeightFormat::kInt4;
-    if (std::ranges::all_of(matrices, kernels::AreFloat8)) return WeightFormat::kFloat8;
-    if (std::ranges::all_of(matrices, kernels::AreCodebook4)) return WeightFormat::kCodebook4;
-  }
-  if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
-  const std::optional<WeightFormat> format = RoundedFormat(role, quantization);
-  // What is quantized is not rounded to four bits once more.
-  const bool cannot_be_int4 = std::ranges::any_of(matrices, [](const auto& parts) {
-    return std::ranges::any_of(parts, [](const WeightView& part) {
-      const auto* const int4 = std::get_if<Int4View>(&part);
-      return int4 != nullptr ? int4->order.data != nullptr : IsQuantized(part);
-    });
-  });
-  if (format == WeightFormat::kInt4 && cannot_be_int4) return std::nullopt;
-  return format;
-}
-
-void LogWidened(int64_t num_widened, DType dtype) {
-  if (num_widened == 0) return;
-  LogInfo(StrCat("keeping ", num_widened, " quantized matrices in ", dtype,
-                 ", which takes more memory: what is multiplied together with them is not "
-                 "quantized, has its inputs in other groups, or has more of them than bytes can "
-                 "be added up; or they are codes of four bits with no kernel for them, on a GPU or "
-                 "with inputs or blocks that are no multiple of ",
-                 kernels::kCodebook4GroupSize));
-}
-
-StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {
-  constexpr std::array kAll = {Quantization::kNone, Quantization::kInt8, Quantization::kInt4,
-                               Quantization::kNf4};
-  const auto* const chosen =
-      std::ranges::find(kAll, option, [](Quantization quantization) { return Name(quantization); });
-  if (chosen == kAll.end()) {
-    return InvalidArgument(
-        StrCat("--quantization ", option,
-               " is unknown; use none, int8, int4 or nf4 (as bitsandbytes rounds)"));
-  }
-  const auto check_depth = [&](std::string_view matrix, int64_t inputs) {
-    if (inputs <= kernels::kMaxInt8Depth) return OkStatus();
-    return InvalidArgument(StrCat("--quantization ", option, " takes matrices of at most ",
-                                  kernels::kMaxInt8Depth, " inputs, and ", matrix, " has ", inputs,
-                                  "; use none"));
-  };
-  if (*chosen == Quantization::kInt8) {
-    for (const Projection projection : kAllProjections) {
-      RETURN_IF_ERROR(check_depth(Name(projection), spec.InFeatures(projection)));
-    }
-  } else if (*chosen == Quantization::kInt4) {
-    RETURN_IF_ERROR(check_depth("lm_head", spec.hidden_size));
-  } else if (*chosen == Quantization::kNf4 && spec.experts) {
-    return InvalidArgument(
-        "--quantization nf4 of a mixture of experts could be one of several models, as "
-        "bitsandbytes rounds other parts of it with other versions of transformers: save the "
-        "model with bitsandbytes, or use int4");
-  } else if (*chosen == Quantization::kNf4) {
-    for (const Projection projection : kAllProjections) {
-      const int64_t inputs = spec.InFeatures(projection);
-      if (inputs % kNf4BlockSize == 0) continue;
-      return InvalidArgument(StrCat("--quantization nf4 takes matrices of a multiple of ",
-                                    kNf4BlockSize, " inputs, and ", Name(projection), " has ",
-                                    inputs, "; use int4"));
-    }
-  }
-  return *chosen;
 }
 
 StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpoint,

@@ -5,16 +5,16 @@
 
 #include <array>
 #include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "kernels/cpu/context.h"
 #include "kernels/gemm/gemm.h"
+#include "model/matrix_parts.h"
 #include "model/projection_group.h"
+#include "model/quantization.h"
 #include "spec/model_spec.h"
 #include "tensor/safetensors.h"
 #include "tensor/weight_view.h"
@@ -59,21 +59,9 @@ struct ModelWeights {
   Matrix lm_head;                 // [vocab, hidden]; nothing of a decoder alone
 };
 
-// A matrix [out, in] of a checkpoint, by its module.
-struct MatrixPart {
-  std::string module;
-  int64_t out;
-};
-// The projections of a group of a layer, or of one of its experts; and its router.
-std::vector<MatrixPart> PartsOf(const ModelSpec& spec, int64_t layer, ProjectionGroup group);
-std::vector<MatrixPart> PartsOfExpert(const ModelSpec& spec, int64_t layer, int64_t expert,
-                                      ProjectionGroup group);
-MatrixPart RouterOf(const ModelSpec& spec, int64_t layer);
-
 // Told how many of all bytes are done, from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t total_bytes)>;
 
-enum class MatrixRole { kLayer, kRouter, kLmHead };
 // Makes the matrix of `parts` [n_i, k], one below the other.
 template <typename Matrix>
 using MatrixMaker =
@@ -92,31 +80,6 @@ StatusOr<ModelWeights<Matrix, Stack>> TakeWeights(Checkpoint checkpoint, const M
                                                   const MatrixMaker<Matrix>& make,
                                                   const StackMaker<Stack>& make_stack);
 
-// How many bits the weights of the layers have that a checkpoint has as numbers.
-enum class Quantization { kNone, kInt8, kInt4, kNf4 };
-
-// "none", "int8", "int4", "nf4".
-std::string_view Name(Quantization quantization);
-
-// With kNf4, has codes in place of the numbers of the layers' matrices, as if bitsandbytes had
-// saved them; else does nothing. Whoever reads the checkpoint later sees them so: it comes before
-// all else. Matrices that are not there, or have another shape, are left for who needs them.
-void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint);
-
-// How a matrix of numbers is kept beside activations of `dtype` (F32 or BF16): a layer's in so many
-// bits; a router as it is; lm_head too, but in bytes where the layers have four bits, of which it
-// would be half of what a small model reads.
-kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization);
-
-// The format of a product's `matrices`, each of its parts, all of them in one: what is quantized
-// stays what it is as far as it can (LoadWeights), and what has numbers is rounded as FormatFor
-// says (of kNf4, RoundLayers has done it). Nothing: they are kept in the model's dtype.
-std::optional<kernels::WeightFormat> QuantizedFormatOf(
-    MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
-    Quantization quantization);
-// Logs how many matrices that have quantized parts are kept in `dtype`, if any are.
-void LogWidened(int64_t num_widened, DType dtype);
-
 using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::PackedMatrix>>;
 
 // Packed for the CPU (kernels/gemm/gemm.h); `dtype`: F32 or BF16. A matrix of four bits, of bytes,
@@ -128,11 +91,6 @@ using PackedWeights = ModelWeights<kernels::PackedMatrix, std::vector<kernels::P
 StatusOr<PackedWeights> LoadWeights(Checkpoint checkpoint, const ModelSpec& spec, DType dtype,
                                     Quantization quantization, kernels::CpuContext& context,
                                     const LoadProgress& progress);
-
-// That of `--quantization`. InvalidArgument for what is no name of one, and for a matrix of `spec`
-// that is too large for bytes to be added in 32 bits, or has no whole blocks of NF4; and of NF4 for
-// a mixture, of which bitsandbytes rounds what transformers' version has as modules.
-StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec);
 
 // The dtype to compute in for `--dtype` ("auto", "float32", "bfloat16", and "float16" if the device
 // has it) and a checkpoint. auto: that of the files; but without float16, such files are computed
