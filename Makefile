@@ -41,7 +41,7 @@ tsan: deps ## The tests with threads in them, under the thread sanitizer
 	cmake --build build/tsan -j $(JOBS) --target base_test engine_test gateway_test runner_test
 	ctest --test-dir build/tsan -j $(JOBS) --output-on-failure -R '^(base|engine|gateway|runner)\.'
 
-demo: deps ## Serve a small model with nine adapters until Ctrl-C
+demo: deps ## Serve a small model with eight adapters until Ctrl-C
 	@tools/demo.sh
 
 demo-eval: build ## Every adapter of the demo on every task, mixed and alone (a few minutes)

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       return is_object ? aril::StatusOr<aril::Json>(*pooling) : aril::NotFound("no object");
     });
   }
-  const auto classifier = aril::ParseClassifierSpec(*config);
+  const auto classifier = aril::ParseClassifierSpec(*config, {.vocab_size = 100});
   for (int64_t id = 0; classifier.ok() && id < aril::kMaxClassLabels; ++id) {
     CHECK_LE(classifier->LabelOf(id).size(), aril::kMaxLabelBytes);
   }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What embeddings cost, over HTTP: beside the same prompts with one token of answer, and of adapters beside the base model.
+"""What embeddings and classes cost, over HTTP: beside the same prompts with one token of answer, and of adapters beside the
+base model.
 
 usage: bench_embeddings.py [--shape SHAPE] [--texts N] [--tokens N] [--runs N] [--aril BINARY] [--work DIR]
                            [--json FILE]
@@ -9,11 +10,13 @@ take turns; each figure is the median of its runs.
 """
 
 import argparse
+import array
 import concurrent.futures
 import json
 import pathlib
 import random
 import statistics
+import struct
 import sys
 import time
 
@@ -25,14 +28,43 @@ import client
 
 ADAPTERS = 16
 RANK = 16
+LABELS = 16
+CLASSIFIER = "classifier-"  # begins the name of one
+
+
+def make_classifier(adapter: pathlib.Path, classifier: pathlib.Path, hidden_size: int) -> None:
+    """The same adapter with a head, of random weights."""
+    classifier.mkdir(parents=True)
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (classifier / "adapter_config.json").write_text(json.dumps({**config, "task_type": "SEQ_CLS"}))
+    # safetensors: the header's length, the header, the tensors' bytes.
+    file = (adapter / "adapter_model.safetensors").read_bytes()
+    (size,) = struct.unpack_from("<Q", file)
+    header, data = json.loads(file[8:8 + size]), file[8 + size:]
+    draw = random.Random(adapter.name)
+    head = array.array("f", (draw.gauss(0, 0.02) for _ in range(LABELS * hidden_size))).tobytes()
+    header["base_model.model.score.weight"] = {
+        "dtype": "F32", "shape": [LABELS, hidden_size],
+        "data_offsets": [len(data), len(data) + len(head)]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (classifier / "adapter_model.safetensors").write_bytes(
+        struct.pack("<Q", len(text)) + text + data + head)
 
 
 def make_model(arguments) -> list:
-    """The flags of a server of a model and its adapters, with random weights."""
+    """The flags of a server of a model, its adapters, and these as classifiers, with random weights."""
     model, adapters = arguments.work / "model", arguments.work / "adapters"
     if not adapters.is_dir():
         bench_model.synthesize(arguments.aril, arguments.shape, model, adapters, ADAPTERS, RANK)
-    return ["--model", model, "--adapters", adapters, "--served-model-name", "base"]
+    hidden_size = json.loads((model / "config.json").read_text())["hidden_size"]
+    flags = ["--model", model, "--adapters", adapters, "--served-model-name", "base"]
+    for adapter in sorted(adapters.iterdir()):
+        classifier = arguments.work / "classifiers" / adapter.name
+        if not classifier.is_dir():
+            make_classifier(adapter, classifier, hidden_size)
+        flags += ["--lora-modules", f"{CLASSIFIER}{adapter.name}={classifier}"]
+    return flags
 
 
 def requests_of(way: str, texts: list, names: list) -> list:
@@ -42,7 +74,9 @@ def requests_of(way: str, texts: list, names: list) -> list:
     requests = []
     for i in range(ADAPTERS):
         some = texts[i::ADAPTERS]
-        if way == "completions":
+        if way.startswith("classes"):
+            requests.append(("/v1/classify", {"model": CLASSIFIER + names[i], "input": some}))
+        elif way == "completions":
             requests.append(("/v1/completions", {"model": "base", "prompt": some, "max_tokens": 1}))
         else:
             model = names[i] if way.endswith("adapters") else "base"
@@ -52,7 +86,7 @@ def requests_of(way: str, texts: list, names: list) -> list:
 
 
 WAYS = ["completions", "embeddings", "embeddings, one request",
-        f"embeddings of {ADAPTERS} adapters"]
+        f"embeddings of {ADAPTERS} adapters", f"classes of {ADAPTERS} classifiers"]
 
 
 def seconds_for(url: str, requests: list) -> float:

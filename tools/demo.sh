@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Aril, serves its demo, asks each of the eight adapters that answer one question at once, shows the
+# Builds Aril, serves its demo, asks each of the eight adapters one question at once, shows the
 # answers, and stays up until Ctrl-C. `make demo` runs this.
 #
 #   PORT=8000     where to listen

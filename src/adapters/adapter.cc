@@ -366,7 +366,7 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
   adapter.spec_ = *std::move(spec);
   ClassifierSpec classifier;
   if (config.is_classifier) {
-    ASSIGN_OR_RETURN(classifier, LoadClassifierSpec(dir));
+    ASSIGN_OR_RETURN(classifier, LoadClassifierSpec(dir, base));
   }
   const Status read = adapter.Read(naming, base, values, weights, std::move(classifier));
   // Not what zeros in the place of lost bytes look like.

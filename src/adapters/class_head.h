@@ -27,6 +27,10 @@ class ClassHead {
   // In memory, about.
   int64_t size_bytes() const;
 
+  // Those of a text up to the token whose hidden state is classified, at least one: as in
+  // transformers, the last that is not padding, also where that is the text's own end.
+  std::span<const int32_t> WithoutPadding(std::span<const int32_t> tokens) const;
+
   // [labels] of a hidden state [hidden] behind the model's last norm: sums in double, in order,
   // each rounded once.
   std::vector<float> Logits(std::span<const float> state) const;
@@ -39,7 +43,7 @@ class ClassHead {
  private:
   ClassifierSpec spec_;
   int64_t num_labels_;
-  std::vector<float> weight_;  // [labels, hidden]
+  std::vector<float> weight_;  // [hidden, labels]
 };
 
 }  // namespace aril

@@ -64,7 +64,7 @@ std::vector<float> ProbabilitiesOf(std::vector<float> logits, ClassifierSpec::Ki
 TEST_F(ClassHeadTest, ProbabilitiesAreAsTransformersHasThem) {
   using Kind = ClassifierSpec::Kind;
   const float log3 = std::log(3.0f);
-  for (const Kind kind : {Kind::kByNumber, Kind::kOneIsRight}) {
+  for (const Kind kind : {ClassifierSpec().kind, Kind::kOneIsRight}) {
     EXPECT_THAT(ProbabilitiesOf({0, log3}, kind), ElementsAre(0.25f, 0.75f));
     EXPECT_THAT(ProbabilitiesOf({-3000, 3000, 3000}, kind), ElementsAre(0, 0.5f, 0.5f));
     EXPECT_THAT(ProbabilitiesOf({log3}, kind), ElementsAre(0.75f)) << "that of yes";
@@ -73,6 +73,26 @@ TEST_F(ClassHeadTest, ProbabilitiesAreAsTransformersHasThem) {
               ElementsAre(0, 0.5f, 0.75f, 1));
   EXPECT_THAT(ProbabilitiesOf({-7.5f, 3}, Kind::kRegression), ElementsAre(-7.5f, 3));
   EXPECT_THAT(ProbabilitiesOf({9}, Kind::kRegression), ElementsAre(9));
+}
+
+TEST_F(ClassHeadTest, ReadsATextUpToItsPadding) {
+  const TestDir dir(kClassifier);
+  const auto last_of = [&](std::vector<int32_t> tokens, const ModelSpec& base) {
+    const auto adapter = Adapter::OpenWithoutBase(dir.path(), base, kMaxLoraRank);
+    EXPECT_TRUE(adapter.ok()) << adapter.status();
+    const auto rest = adapter->class_head()->WithoutPadding(tokens);
+    return std::vector<int32_t>(rest.begin(), rest.end());
+  };
+  ModelSpec base = *base_;
+  EXPECT_THAT(last_of({5, 2, 2}, base), ElementsAre(5, 2, 2)) << "nothing says what pads";
+  base.pad_token_id = 2;
+  EXPECT_THAT(last_of({5, 2, 7, 2, 2}, base), ElementsAre(5, 2, 7));
+  EXPECT_THAT(last_of({2, 2}, base), ElementsAre(2));
+  // What the adapter's folder says wins, also if it says nothing.
+  std::ofstream(dir / "config.json") << R"({"pad_token_id":7})";
+  EXPECT_THAT(last_of({5, 2, 7}, base), ElementsAre(5, 2));
+  std::ofstream(dir / "config.json") << "{}";
+  EXPECT_THAT(last_of({5, 2}, base), ElementsAre(5, 2));
 }
 
 TEST_F(ClassHeadTest, NamesTheLargestAsTheFolderDoes) {

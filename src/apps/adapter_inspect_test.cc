@@ -71,6 +71,14 @@ TEST(AdapterInspect, SaysWhatInvokesAnActivatedLora) {
                                   HasSubstr("by the text \"<|end|><|assistant|>\"\n")));
 }
 
+TEST(AdapterInspect, SaysWhatAClassifierIs) {
+  const std::string dir = SourcePath("models/demo/classifiers/triage");
+  const Outcome outcome = Inspect({dir, SourcePath("models/demo/base")});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, AllOf(HasSubstr("task        to classify texts (SEQ_CLS)\n"),
+                                  HasSubstr("labels      5\n")));
+}
+
 TEST(AdapterInspect, WarnsOfTargetsThatTheBaseLacks) {
   const TestDir dir(std::string(kModel) + "/adapters/one-layer-r4");
   ReplaceInFile(dir / "adapter_config.json", R"("k_proj",)", R"("k_proj", "c_attn",)");

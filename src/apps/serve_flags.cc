@@ -78,7 +78,7 @@ void AddModelFlags(CLI::App& app, ServeFlags& flags) {
   AddFlag(app, "--lora-modules", options.lora_modules, "More adapters, as name=path")
       ->type_name("NAME=PATH");
   AddSwitch(app, "--demo", flags.demo,
-            "Serve the small model that comes with Aril, and its nine adapters unless there is "
+            "Serve the small model that comes with Aril, and its eight adapters unless there is "
             "--adapters")
       ->excludes("--model");
 }
@@ -213,7 +213,8 @@ void AddHttpFlags(CLI::App& app, ServeFlags& flags) {
           "several tenants, half of them]")
       ->check(AtLeastOne());
   AddFlag(app, "--max-sequences-per-request", options.limits.max_sequences,
-          "Most prompts times n of one request; of /v1/embeddings, texts computed at a time")
+          "Most prompts times n of one request; of texts to embed or to classify, those computed "
+          "at a time")
       ->check(AtLeastOne());
   AddSizeFlag(app, "--max-body-bytes", flags.max_body_bytes,
               "Largest request body; larger ones are answered with 413")

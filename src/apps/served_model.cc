@@ -91,7 +91,8 @@ std::optional<ChatDialectOr> ReadAdapterTemplate(const Folder& dir,
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model) {
   model->spec = spec;
   model->max_model_len = max_model_len;
-  if (!spec.has_lm_head) LogInfo("The model has no lm_head: it makes embeddings, and no text");
+  if (!spec.has_lm_head)
+    LogInfo("The model has no lm_head: it makes embeddings and classes, and no text");
   // As vLLM does it: what the tokenizer calls the end ends a completion, too.
   std::vector<int32_t>& ends = model->spec.eos_token_ids;
   const auto end = model->tokenizer->eos_token_id();

@@ -15,9 +15,11 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/file_descriptor.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "spec/lora_config.h"
 
 namespace aril {
 
@@ -26,13 +28,15 @@ namespace fs = std::filesystem;
 namespace {
 
 // What an adapter is served from. The bounds of the small ones are those of who reads them.
+constexpr const char* kConfigFile = "adapter_config.json";
+constexpr int64_t kMaxConfigBytes = int64_t{4} << 20;
 constexpr AdapterFile kFiles[] = {
-    {"adapter_config.json", true, int64_t{4} << 20},
+    {kConfigFile, true, kMaxConfigBytes},
     {"adapter_model.safetensors", true, int64_t{64} << 30},
     {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
     {"chat_template.jinja", false, int64_t{1} << 20},
     {"chat_template.json", false, int64_t{1} << 20},
-    {"config.json", false, int64_t{4} << 20},  // of classifiers: names of their labels
+    {"config.json", false, int64_t{4} << 20, /*of_classifiers=*/true},
     {"tokenizer_config.json", false, int64_t{16} << 20},
 };
 
@@ -90,6 +94,14 @@ Status CopyFile(const FileDescriptor& in, const std::string& from, const std::st
   return fsync(out.get()) == 0 ? OkStatus() : StoreErrno(to);
 }
 
+// By its configuration, if that can be read.
+bool IsOfClassifier(const Folder& dir) {
+  const auto text = ReadFile(dir, kConfigFile, kMaxConfigBytes);
+  if (!text.ok()) return false;
+  const auto config = Json::Parse(*text);
+  return config.ok() && IsClassifier(*config);
+}
+
 StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -125,6 +137,7 @@ std::vector<std::string> AdapterFileNames() {
 StatusOr<std::string> DigestOfAdapter(const Folder& dir) {
   std::string manifest;
   for (const AdapterFile& kind : kFiles) {
+    if (kind.of_classifiers && !IsOfClassifier(dir)) continue;
     const auto file = MapFile(dir, kind.name);
     if (!kind.required && file.status().code() == StatusCode::kNotFound) continue;
     RETURN_IF_ERROR(file.status());
@@ -183,6 +196,7 @@ Status GenerationStore::Seal(Incoming* incoming) {
 StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const Folder& source) const {
   ASSIGN_OR_RETURN(Incoming incoming, Begin());
   for (const AdapterFile& kind : kFiles) {
+    if (kind.of_classifiers && !IsOfClassifier(incoming.dir())) continue;
     const auto from = source.Open(kind.name);
     if (!kind.required && from.status().code() == StatusCode::kNotFound) continue;
     RETURN_IF_ERROR(from.status());

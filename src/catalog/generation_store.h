@@ -1,9 +1,10 @@
 // The files of adapters that a server has taken over, by the digest of what they hold.
 //
-// DIR/<digest>/ holds what PEFT has saved: adapter_config.json, adapter_model.safetensors, and the
-// files of a chat template where there are any. Such a folder is complete and on disk from the
-// moment it is there: its files are written and synced as DIR/incoming-XXXXXX, which then gets its
-// name (rename(2)). Nothing in it ever changes, so it may stay mapped.
+// DIR/<digest>/ holds what PEFT has saved: adapter_config.json, adapter_model.safetensors, the
+// files of a chat template where there are any, and a classifier's config.json. Such a folder is
+// complete and on disk from the moment it is there: its files are written and synced as
+// DIR/incoming-XXXXXX, which then gets its name (rename(2)). Nothing in it ever changes, so it may
+// stay mapped.
 
 #ifndef ARIL_CATALOG_GENERATION_STORE_H_
 #define ARIL_CATALOG_GENERATION_STORE_H_
@@ -24,13 +25,14 @@ struct AdapterFile {
   const char* name;  // relative to its folder
   bool required;
   int64_t max_bytes;
+  bool of_classifiers = false;  // of others it is not read
 };
 std::span<const AdapterFile> AdapterFiles();
 // Their names.
 std::vector<std::string> AdapterFileNames();
 
-// The SHA-256, as 64 hexadecimal digits, of a line `NAME SHA-256\n` for each of an adapter's files,
-// in the order above: the same for the same bytes, wherever they lie.
+// The SHA-256, as 64 hexadecimal digits, of a line `NAME SHA-256\n` for each of the files that an
+// adapter is read from, in the order above: the same for the same bytes, wherever they lie.
 StatusOr<std::string> DigestOfAdapter(const Folder& dir);
 
 // What a folder lists is on disk when this returns.

@@ -76,6 +76,22 @@ TEST_F(GenerationStoreTest, TheChatTemplateBelongsToTheGeneration) {
   EXPECT_TRUE(FileExists(store.DirOf(with_tools) + "/additional_chat_templates/tool_use.jinja"));
 }
 
+TEST_F(GenerationStoreTest, TheNamesOfLabelsBelongToAClassifiersGeneration) {
+  const GenerationStore store = Open();
+  const std::string without = Import(store);
+  dir_.Write("source/config.json", R"({"id2label":{"0":"ham"}})");
+  EXPECT_EQ(Import(store), without) << "whoever is no classifier does not read it";
+  EXPECT_FALSE(FileExists(store.DirOf(without) + "/config.json"));
+  EXPECT_EQ(*DigestOfAdapter(dir_ / "source"), without);
+
+  dir_.Write("source/adapter_config.json", R"({"task_type":"SEQ_CLS"})");
+  const std::string named = Import(store);
+  EXPECT_TRUE(FileExists(store.DirOf(named) + "/config.json"));
+  EXPECT_EQ(*DigestOfAdapter(dir_ / "source"), named);
+  dir_.Write("source/config.json", R"({"id2label":{"0":"spam"}})");
+  EXPECT_NE(Import(store), named);
+}
+
 TEST_F(GenerationStoreTest, WhatIsNotKeptIsGone) {
   const GenerationStore store = Open();
   std::string path;

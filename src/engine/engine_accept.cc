@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/strings.h"
 #include "engine/engine.h"
@@ -48,14 +49,13 @@ Status CheckClassifiers(wire::Pooling pooling, int num_classifiers) {
 }  // namespace
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
-  const auto prompt = static_cast<int64_t>(request.prompt.size());
-  if (prompt == 0) return InvalidArgument("the prompt has no tokens");
+  if (request.prompt.empty()) return InvalidArgument("the prompt has no tokens");
   RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
   const bool is_pooled = request.pooling != wire::Pooling::kNone;
   if (!is_pooled && !model_.spec().has_lm_head) {
     return InvalidArgument(
-        StrCat("this model makes embeddings, and no text: it has no lm_head, being a ",
+        StrCat("this model makes embeddings and classes, and no text: it has no lm_head, being a ",
                model_.spec().architecture));
   }
   if (is_pooled && (request.max_tokens > 0 || request.sampling.prompt_logprobs)) {
@@ -69,6 +69,12 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   }
   ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
   ASSIGN_OR_RETURN(std::vector<Sequence::Adapter> adapters, FindAdapters(request));
+  if (wire::OfClasses(request.pooling)) {
+    const ClassHead* const head = Sequence::FindClassHead(adapters);
+    CHECK(head != nullptr);  // FindAdapters has seen one
+    request.prompt.resize(head->WithoutPadding(request.prompt).size());
+  }
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
   const int64_t tokens = prompt + request.max_tokens;
   if (tokens > options_.max_model_len) {
     return InvalidArgument(
@@ -133,8 +139,8 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
     const LoraSpec& spec = ref.adapter->spec();
     if (use.weight != 1 && !spec.can_be_weighted()) {
       return InvalidArgument(
-          "an adapter with DoRA or with matrices of its own (modules_to_save) applies with weight "
-          "1");
+          "an adapter with DoRA, or with matrices or a head of its own (modules_to_save), applies "
+          "with weight 1");
     }
     if ((replaces_embedding && spec.replaces_embedding) ||
         (replaces_lm_head && spec.replaces_lm_head)) {

@@ -1,8 +1,10 @@
 // Classes of texts: what an adapter's head makes of a prompt, and that nobody else changes it. That
 // the numbers are those of transformers is tests/fidelity.
 
+#include <fstream>
 #include <random>
 
+#include "base/test_dir.h"
 #include "engine/engine.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
@@ -101,6 +103,25 @@ TEST_F(EngineClassify, IsBitwiseTheSameInChunksInABatchAndBehindACachedPrefix) {
     }
   }
   ExpectAllPagesBack(together);
+}
+
+// As transformers reads it: up to the last token that is not padding.
+TEST_F(EngineClassify, IsOfTheTextBeforeItsPadding) {
+  const TestDir dir(kClassifiers + "/three-labels-r4");
+  std::ofstream(dir / "config.json")
+      << R"({"pad_token_id":2,"id2label":{"0":"a","1":"b","2":"c"}})";
+  TestEngineOptions options;
+  options.adapter_dirs = {dir.path()};
+  TestEngine engine(options);
+  const Stream padded = RunAlone(engine, Request(0, {1, 17, 2, 42, 2, 2}, MixOf(AdapterId(0))));
+  const Stream text = RunAlone(engine_, Request(0, {1, 17, 2, 42}, MixOf(kThreeLabels)));
+  EXPECT_EQ(padded.pooled, text.pooled);
+  EXPECT_THAT(padded.label, testing::AnyOf("a", "b", "c"));
+  const auto embedding = [&](std::vector<int32_t> prompt) {
+    return RunAlone(engine, Request(1, std::move(prompt), MixOf(AdapterId(0)), Pooling::kEmbedding))
+        .pooled;
+  };
+  EXPECT_NE(embedding({1, 17, 2}), embedding({1, 17})) << "an embedding is of the last token";
 }
 
 TEST_F(EngineClassify, TakesOneClassifierAndNoneThatIsNoSuch) {

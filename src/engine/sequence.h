@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "adapters/residency.h"
@@ -112,11 +113,16 @@ struct Sequence {
                                    : output[static_cast<size_t>(position - num_prompt())];
   }
 
+  // That of its classifier, of which it has one.
+  static const ClassHead* FindClassHead(std::span<const Adapter> adapters) {
+    for (const Adapter& adapter : adapters) {
+      if (const ClassHead* head = adapter.ref.adapter->class_head()) return head;
+    }
+    return nullptr;
+  }
   // By which its prompt is to be classified; else null.
   const ClassHead* class_head() const {
-    if (!wire::OfClasses(request.pooling)) return nullptr;
-    const auto has_one = [](const Adapter& adapter) { return adapter.ref.adapter->class_head(); };
-    return std::ranges::find_if(adapters, has_one)->ref.adapter->class_head();
+    return wire::OfClasses(request.pooling) ? FindClassHead(adapters) : nullptr;
   }
 
   std::vector<int32_t> Tokens(int64_t first, int64_t count) const {

@@ -9,6 +9,11 @@
 namespace aril::gateway {
 namespace {
 
+// Of an answer, about: most numbers have nine digits.
+constexpr size_t kBytesPerNumber = 13;
+constexpr size_t kBytesPerText = 64;
+constexpr size_t kBytesPerAnswer = 320;
+
 class ClassesFormat final : public AnswerFormat {
  public:
   explicit ClassesFormat(AnswerHead head) : head_(std::move(head)) {}
@@ -17,6 +22,11 @@ class ClassesFormat final : public AnswerFormat {
     std::string text =
         StrCat(R"({"id":)", JsonQuote(head_.id), R"(,"object":"list","created":)", head_.created,
                R"(,"model":)", JsonQuote(head_.model), R"(,"data":[)");
+    size_t num_bytes = kBytesPerAnswer;
+    for (const ChoiceView& choice : choices) {
+      num_bytes += choice.delta->pooled.size() * kBytesPerNumber + choice.delta->label.size();
+    }
+    text.reserve(num_bytes + choices.size() * kBytesPerText);
     for (const ChoiceView& choice : choices) {
       const std::vector<float>& numbers = choice.delta->pooled;
       if (choice.index > 0) text.push_back(',');

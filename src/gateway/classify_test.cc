@@ -114,7 +114,8 @@ TEST_F(ClassifyTest, TakesAConversation) {
 
 TEST_F(ClassifyTest, WhatARunnerMustNotGiveIsAnErrorAndNoAnswer) {
   Start();
-  EXPECT_THAT(Answer("", {}), HasSubstr("gave 0 numbers"));
+  EXPECT_THAT(Answer("", {}), HasSubstr("gave 0 numbers where 1 to 1024"));
+  EXPECT_THAT(Answer("", std::vector<float>(1025)), HasSubstr("gave 1025 numbers"));
   EXPECT_THAT(Answer("", {1, std::numeric_limits<float>::infinity()}), HasSubstr("not finite"));
 }
 

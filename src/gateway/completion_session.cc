@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/strings.h"
 #include "gateway/sse.h"
+#include "spec/classifier_spec.h"
 
 namespace aril::gateway {
 namespace {
@@ -161,10 +162,12 @@ bool CompletionSession::AcceptPooled(const wire::TokenEvent& event) {
   if (!request_.is_pooled()) return true;
   const auto size = std::ssize(event.pooled);
   const int64_t hidden_size = model_->spec.hidden_size;
-  const bool is_whole = request_.embedding ? size == hidden_size : size > 0;
+  const bool is_whole =
+      request_.embedding ? size == hidden_size : size > 0 && size <= kMaxClassLabels;
   const auto is_finite = [](float value) { return std::isfinite(value); };
   if (is_whole && std::ranges::all_of(event.pooled, is_finite)) return true;
-  const std::string wanted = request_.embedding ? StrCat(hidden_size) : "one or more";
+  const std::string wanted =
+      request_.embedding ? StrCat(hidden_size) : StrCat("1 to ", kMaxClassLabels);
   Fail(FromStatus(Internal(
       is_whole ? "What was computed of a text is not finite."
                : StrCat("The runner gave ", size, " numbers where ", wanted, " were asked for."))));
@@ -215,6 +218,7 @@ bool CompletionSession::IsLong() const {
   for (const Choice& choice : choices_) {
     num_numbers += choice.whole.logprobs.size() * of_token + choice.whole.token_ids.size();
     num_bytes += choice.whole.reasoning.size() + choice.whole.text.size();
+    num_bytes += choice.whole.label.size();
     num_numbers += choice.whole.tool_calls.size() + choice.whole.pooled.size();
     for (const ToolCallDelta& call : choice.whole.tool_calls) num_bytes += call.arguments.size();
   }

@@ -332,7 +332,7 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   if (!context.model.spec.has_lm_head && !request->is_pooled()) {
     return InvalidField(
         "model", StrCat("The base model is a decoder alone (", context.model.spec.architecture,
-                        "), without lm_head: it makes embeddings (/v1/embeddings), and no "
+                        "), without lm_head: it makes embeddings and classes, and no "
                         "text."));
   }
   request->common.tenant = context.tenant;

@@ -1,4 +1,5 @@
-// Source: transformers, configuration_utils.py ("id2label", "problem_type").
+// Source: transformers, configuration_utils.py ("id2label", "problem_type"), modeling_layers.py
+// (GenericForSequenceClassification: "pad_token_id").
 
 #include "spec/classifier_spec.h"
 
@@ -17,9 +18,8 @@ using internal::BadField;
 
 std::optional<int64_t> ParseId(std::string_view text) {
   int64_t id = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  if (!is_whole || id < 0 || id >= kMaxClassLabels) return std::nullopt;
+  std::from_chars(text.data(), text.data() + text.size(), id);
+  if (id < 0 || id >= kMaxClassLabels || StrCat(id) != text) return std::nullopt;
   return id;
 }
 
@@ -27,7 +27,7 @@ StatusOr<ClassifierSpec::Kind> ReadKind(const Json& config) {
   using Kind = ClassifierSpec::Kind;
   constexpr std::string_view kField = "problem_type";
   constexpr std::pair<std::string_view, Kind> kKinds[] = {
-      {"", Kind::kByNumber},
+      {"", Kind::kOneIsRight},
       {"single_label_classification", Kind::kOneIsRight},
       {"multi_label_classification", Kind::kEachMayBeRight},
       {"regression", Kind::kRegression}};
@@ -46,10 +46,11 @@ std::string ClassifierSpec::LabelOf(int64_t id) const {
   return found == labels.end() ? StrCat("LABEL_", id) : found->second;
 }
 
-StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config) {
+StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config, const ModelSpec& base) {
   constexpr std::string_view kLabels = "id2label";
   ClassifierSpec spec;
   ASSIGN_OR_RETURN(spec.kind, ReadKind(config));
+  spec.pad_token_id = internal::FindPadToken(config, base.vocab_size);
   const Json* const names = internal::FindField(config, kLabels);
   if (names == nullptr) return spec;
   const std::string expected = StrCat("an object of names of 1 to ", kMaxLabelBytes,
@@ -66,11 +67,11 @@ StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config) {
   return spec;
 }
 
-StatusOr<ClassifierSpec> LoadClassifierSpec(const Folder& dir) {
+StatusOr<ClassifierSpec> LoadClassifierSpec(const Folder& dir, const ModelSpec& base) {
   constexpr const char* kFile = "config.json";
-  if (!dir.Has(kFile)) return ClassifierSpec();
+  if (!dir.Has(kFile)) return ClassifierSpec{.pad_token_id = base.pad_token_id};
   ASSIGN_OR_RETURN(const Json config, internal::ReadConfigFile(dir, kFile));
-  auto spec = ParseClassifierSpec(config);
+  auto spec = ParseClassifierSpec(config, base);
   if (!spec.ok()) return Annotate(spec.status(), dir.PathOf(kFile));
   return spec;
 }

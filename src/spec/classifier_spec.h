@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/folder.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "spec/model_spec.h"
 
 namespace aril {
 
@@ -20,9 +22,11 @@ inline constexpr int64_t kMaxClassLabels = 1024;
 inline constexpr size_t kMaxLabelBytes = 256;
 
 struct ClassifierSpec {
-  // kByNumber: of several labels one is right; a lone logit is that of "yes".
-  enum class Kind { kByNumber, kOneIsRight, kEachMayBeRight, kRegression };
-  Kind kind = Kind::kByNumber;
+  // kOneIsRight: of several labels; a lone logit is that of "yes".
+  enum class Kind { kOneIsRight, kEachMayBeRight, kRegression };
+  Kind kind = Kind::kOneIsRight;
+  // The text that is classified ends before those of its tokens that are this one.
+  std::optional<int32_t> pad_token_id;
   std::map<int64_t, std::string> labels;  // "id2label"; names may be missing
 
   // LABEL_7 without one, as in transformers.
@@ -30,9 +34,9 @@ struct ClassifierSpec {
 };
 
 // Errors name the field.
-StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config);
-// Of an adapter's folder, where there need be no config.json.
-StatusOr<ClassifierSpec> LoadClassifierSpec(const Folder& dir);
+StatusOr<ClassifierSpec> ParseClassifierSpec(const Json& config, const ModelSpec& base);
+// Of an adapter's folder. Without a config.json there, it is what the base model's would say.
+StatusOr<ClassifierSpec> LoadClassifierSpec(const Folder& dir, const ModelSpec& base);
 
 }  // namespace aril
 

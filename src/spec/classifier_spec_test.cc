@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 using Kind = ClassifierSpec::Kind;
 
 StatusOr<ClassifierSpec> Parse(const std::string& config) {
-  return ParseClassifierSpec(*Json::Parse(config));
+  return ParseClassifierSpec(*Json::Parse(config), {.vocab_size = 100});
 }
 
 std::string ErrorOf(const std::string& config) {
@@ -34,7 +34,7 @@ TEST(ClassifierSpec, NamesLabelsByTheirNumbers) {
 }
 
 TEST(ClassifierSpec, KnowsTheKindsOfTransformers) {
-  for (const auto& [type, kind] : {std::pair("null", Kind::kByNumber),
+  for (const auto& [type, kind] : {std::pair("null", Kind::kOneIsRight),
                                    {R"("single_label_classification")", Kind::kOneIsRight},
                                    {R"("multi_label_classification")", Kind::kEachMayBeRight},
                                    {R"("regression")", Kind::kRegression}}) {
@@ -47,12 +47,19 @@ TEST(ClassifierSpec, KnowsTheKindsOfTransformers) {
   EXPECT_THAT(ErrorOf(R"({"problem_type":1})"), HasSubstr(R"("problem_type" is 1)"));
 }
 
+TEST(ClassifierSpec, PadsWithATokenThatThereIs) {
+  EXPECT_EQ(Parse(R"({"pad_token_id":99})")->pad_token_id, 99);
+  for (const char* none : {"-1", "100", "null", R"("x")", "1.5"}) {
+    EXPECT_EQ(Parse(StrCat(R"({"pad_token_id":)", none, "}"))->pad_token_id, std::nullopt) << none;
+  }
+}
+
 TEST(ClassifierSpec, RefusesWhatIsNoName) {
   for (const std::string& names :
        {std::string(R"(["ham"])"), std::string(R"({"first":"ham"})"),
         std::string(R"({"-1":"ham"})"), std::string(R"({"1x":"ham"})"),
-        std::string(R"({"1024":"ham"})"), std::string(R"({"0":7})"), std::string(R"({"0":""})"),
-        StrCat(R"({"0":")", std::string(257, 'x'), R"("})")}) {
+        std::string(R"({"01":"ham"})"), std::string(R"({"1024":"ham"})"), std::string(R"({"0":7})"),
+        std::string(R"({"0":""})"), StrCat(R"({"0":")", std::string(257, 'x'), R"("})")}) {
     EXPECT_THAT(ErrorOf(StrCat(R"({"id2label":)", names, "}")), HasSubstr("\"id2label\" is"))
         << names;
   }

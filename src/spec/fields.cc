@@ -95,6 +95,13 @@ StatusOr<std::string> ReadString(const Json& object, std::string_view key,
   return *value->AsString();
 }
 
+std::optional<int32_t> FindPadToken(const Json& object, int64_t vocab_size) {
+  const Json* const field = FindField(object, "pad_token_id");
+  const int64_t* const id = field == nullptr ? nullptr : field->AsInt();
+  if (id == nullptr || *id < 0 || *id >= vocab_size) return std::nullopt;
+  return static_cast<int32_t>(*id);
+}
+
 Status BadField(const Json& object, std::string_view key, const std::string& expected) {
   return InvalidArgument(StrCat(Describe(object, key), "; expected ", expected));
 }

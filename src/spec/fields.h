@@ -52,6 +52,9 @@ StatusOr<bool> ReadBool(const Json& object, std::string_view key, bool fallback)
 StatusOr<std::string> ReadString(const Json& object, std::string_view key,
                                  std::string_view fallback);
 
+// "pad_token_id", if it is a token: what is none (-1, in some files) pads nothing.
+std::optional<int32_t> FindPadToken(const Json& object, int64_t vocab_size);
+
 // InvalidArgument: `"key" is <found>; expected <expected>`.
 Status BadField(const Json& object, std::string_view key, const std::string& expected);
 // Unimplemented: `"key" is <found>, which is not supported; supported: <supported>`.

@@ -15,6 +15,8 @@ using internal::BadField;
 using internal::FindField;
 using internal::UnsupportedField;
 
+constexpr std::string_view kTaskField = "task_type";
+constexpr std::string_view kClassifierTask = "SEQ_CLS";
 constexpr double kMaxAlpha = 1e9;
 constexpr int64_t kMaxLayerIndex = 1'000'000;
 // One for each module of a model of 290 layers. Every one is tried on every module; of those that
@@ -50,14 +52,12 @@ constexpr std::string_view kHarmlessInitializations[] = {"gaussian", "eva", "ort
 // What it was trained for: to go on with a text, to give its hidden states, or, with a head of its
 // own, to classify it.
 Status ReadTask(const Json& config, LoraConfig* result) {
-  constexpr std::string_view kField = "task_type";
-  constexpr std::string_view kClassifier = "SEQ_CLS";
-  constexpr std::string_view kTasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", kClassifier};
-  ASSIGN_OR_RETURN(const std::string task, internal::ReadString(config, kField, kTasks[0]));
+  constexpr std::string_view kTasks[] = {"CAUSAL_LM", "FEATURE_EXTRACTION", kClassifierTask};
+  ASSIGN_OR_RETURN(const std::string task, internal::ReadString(config, kTaskField, kTasks[0]));
   if (std::ranges::find(kTasks, task) == std::end(kTasks)) {
-    return UnsupportedField(config, kField, Join(kTasks, ", "));
+    return UnsupportedField(config, kTaskField, Join(kTasks, ", "));
   }
-  result->is_classifier = task == kClassifier;
+  result->is_classifier = task == kClassifierTask;
   return OkStatus();
 }
 
@@ -184,7 +184,7 @@ Status ReadInvocation(const Json& config, LoraConfig* result) {
   // PEFT refuses the first two itself; modules that are saved are others for all tokens.
   for (const auto& [is_given, field] : {std::pair(result->use_dora, "use_dora"),
                                         {!result->target_parameters.empty(), "target_parameters"},
-                                        {result->is_classifier, "task_type\": \"SEQ_CLS"},
+                                        {result->is_classifier, "task_type"},
                                         {!result->modules_to_save.empty(), "modules_to_save"}}) {
     if (!is_given) continue;
     return Unimplemented(StrCat('"', kField, "\" together with \"", field, "\" is not supported"));
@@ -250,6 +250,11 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
     if (value != nullptr && value->AsString() != nullptr) *text = *value->AsString();
   }
   return result;
+}
+
+bool IsClassifier(const Json& config) {
+  const Json* const task = FindField(config, kTaskField);
+  return task != nullptr && task->AsString() != nullptr && *task->AsString() == kClassifierTask;
 }
 
 StatusOr<LoraConfig> LoadLoraConfig(const Folder& adapter_dir) {

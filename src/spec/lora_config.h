@@ -55,6 +55,8 @@ struct LoraConfig {
 // Refuses, naming the field, what is not a LoRA configuration, and what would change the result and
 // is not supported. Unknown keys are ignored.
 StatusOr<LoraConfig> ParseLoraConfig(const Json& config);
+// Whether a configuration says that it is of a classifier, whatever else may be wrong with it.
+bool IsClassifier(const Json& config);
 // The folder's adapter_config.json.
 StatusOr<LoraConfig> LoadLoraConfig(const Folder& adapter_dir);
 

@@ -351,6 +351,8 @@ Status ReadTokens(const Json& config, const Json* generation_config, const TextM
                    ReadTokenIds(Outermost(config, *text.config, "bos_token_id"), "bos_token_id",
                                 family.default_bos_token_id, spec->vocab_size));
   if (!bos.empty()) spec->bos_token_id = bos.front();
+  spec->pad_token_id =
+      internal::FindPadToken(Outermost(config, *text.config, "pad_token_id"), spec->vocab_size);
   const bool generation_wins =
       generation_config != nullptr && FindField(*generation_config, "eos_token_id") != nullptr;
   const Json& says_eos =

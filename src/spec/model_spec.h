@@ -106,6 +106,7 @@ struct ModelSpec {
   std::optional<DType> dtype;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
+  std::optional<int32_t> pad_token_id;  // of the vocabulary; of interest to classifiers only
 
   int64_t q_size() const { return num_heads * head_dim; }
   int64_t kv_size() const { return num_kv_heads * head_dim; }

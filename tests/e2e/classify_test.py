@@ -23,7 +23,8 @@ from tasks import TASKS
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 CLASSIFIER = "triage"
-FOLDER = ROOT / "models/demo/adapters" / CLASSIFIER
+FOLDER = ROOT / "models/demo/classifiers" / CLASSIFIER
+FLAGS = ["--demo", "--lora-modules", f"{CLASSIFIER}={FOLDER}"]
 TASK = TASKS["routing"]
 SEED = 20261129
 CASES = 60
@@ -70,7 +71,7 @@ class ClassifyTest(unittest.TestCase):
 
     @staticmethod
     def start(state_dir: pathlib.Path):
-        return aril_server.Server(["--demo", "--state-dir", state_dir], WORK / "serve.log", ARIL)
+        return aril_server.Server([*FLAGS, "--state-dir", state_dir], WORK / "serve.log", ARIL)
 
     def test_texts_that_it_has_not_seen_get_their_labels(self):
         right = sum(label == case.answer
@@ -108,7 +109,7 @@ class ClassifyTest(unittest.TestCase):
             self.assertEqual({future.result() for future in others}, {200})
 
     def test_a_cluster_gives_the_same_while_a_runner_is_killed_and_comes_back(self):
-        cluster = aril_cluster.Cluster(ARIL, WORK / "cluster", gateways=1)
+        cluster = aril_cluster.Cluster(ARIL, WORK / "cluster", gateways=1, flags=FLAGS)
         self.addCleanup(cluster.kill_all)
         cluster.wait_until_linked(cluster.gateways[0])
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -133,9 +134,14 @@ class ClassifyTest(unittest.TestCase):
             "model": "demo", "adapters": [{"name": CLASSIFIER, "weight": 0.5}], "input": text})
         self.assertEqual(status, 400, answer)
         self.assertIn("weight 1", answer["error"]["message"])
-        status, answer = post(url, "/v1/completions", {"model": CLASSIFIER, "prompt": text})
-        self.assertEqual(status, 400, answer)
-        self.assertIn("trained to classify texts", answer["error"]["message"])
+        messages = [{"role": "user", "content": text}]
+        for path, body in (("/v1/completions", {"prompt": text}),
+                           ("/v1/chat/completions", {"messages": messages}),
+                           ("/v1/responses", {"input": text}),
+                           ("/v1/messages", {"messages": messages, "max_tokens": 5})):
+            status, answer = post(url, path, {"model": CLASSIFIER, **body})
+            self.assertEqual(status, 400, answer)
+            self.assertIn("trained to classify texts", answer["error"]["message"])
 
     def test_one_that_is_uploaded_keeps_its_labels_over_a_restart(self):
         state = WORK / "uploads"

@@ -72,7 +72,7 @@ TEST_P(DecoderAlone, GivesTheEmbeddingsOfTheWholeModel) {
     const auto accepted = runner->engine().Accept(GreedyRequest(100, kPrompt, max_tokens));
     ASSERT_EQ(accepted.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(Message(accepted.status())),
-                HasSubstr("makes embeddings, and no text"));
+                HasSubstr("makes embeddings and classes, and no text"));
   }
 }
 

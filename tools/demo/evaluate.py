@@ -5,8 +5,8 @@
 
 Without --url it starts build/release/aril itself. Prints the share of exact answers, a row for each
 model and a column for each task: first with all tenants mixed, `--concurrency` requests at a time,
-then one request at a time. Every answer of the two must be the same. Exits with 1 if one is not, if an adapter gives less than 0.90 of its own task's
-answers, or if anything else gives more than 0.10 of them.
+then one request at a time. Every answer of the two must be the same. Then the classifier labels its task's cases. Exits with 1 if an
+answer is not the same, if an adapter gives less than 0.90 of its own task's answers, or if anything else gives more than 0.10 of them.
 """
 
 import argparse
@@ -23,6 +23,8 @@ import client
 from tasks import TASKS
 
 BASE = "demo"
+CLASSIFIER, CLASSIFIED = "triage", "routing"  # the task whose answers are its labels
+CLASSIFIERS = aril_server.ROOT / "models/demo/classifiers"
 OWN_AT_LEAST = 0.90
 OTHER_AT_MOST = 0.10
 MAX_TOKENS = 96
@@ -73,6 +75,12 @@ def answers_of(url: str, requests: list, concurrency: int, label: str) -> list[s
     return answers
 
 
+def labels_of(url: str, questions: list) -> list[str]:
+    with client.Connection(url) as connection:
+        answer = connection.post("/v1/classify", {"model": CLASSIFIER, "input": questions})
+    return [item["label"] for item in answer["data"]]
+
+
 def table_of(triples, answers) -> dict:
     """{model: {task: share of exact answers}}"""
     right: dict = {}
@@ -115,20 +123,26 @@ def evaluate(url: str, args) -> int:
     show(table)
     differing = sum(a != b for a, b in zip(mixed, alone))
     print(f"\n{len(requests)} answers; one request at a time, {differing} of them are different.")
+    labels = labels_of(url, [case.question for case in cases[CLASSIFIED]])
+    labelled = sum(label == case.answer for label, case in zip(labels, cases[CLASSIFIED])) / len(labels)
+    print(f"{CLASSIFIER} gives {labelled:.3f} of {CLASSIFIED}'s cases their label.")
     found = shortcomings(table)
+    if labelled < OWN_AT_LEAST:
+        found.append(f"{CLASSIFIER} labels {labelled:.3f} of its cases, less than {OWN_AT_LEAST}")
     if differing:
         found.append(f"{differing} answers depend on what else was in the batch")
     for text in found:
         print(f"FAILED: {text}")
     if args.json:
         args.json.write_text(json.dumps({"cases": args.cases, "concurrency": args.concurrency,
-                                         "table": table, "different_alone": differing}, indent=1))
+                                         "table": table, "different_alone": differing,
+                                         "labelled": labelled}, indent=1))
     return 1 if found else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", help="of a server with --demo [a new one]")
+    parser.add_argument("--url", help="of a server with --demo and the classifier [a new one]")
     parser.add_argument("--aril", type=pathlib.Path, default=aril_server.ROOT / "build/release/aril",
                         help="the program, without --url")
     parser.add_argument("--cases", type=int, default=200, help="of each task")
@@ -138,7 +152,8 @@ def main() -> int:
     if args.url:
         return evaluate(args.url, args)
     log = aril_server.ROOT / "build/demo/evaluate.log"
-    with aril_server.Server(["--demo"], log, args.aril) as server:
+    flags = ["--demo", "--lora-modules", f"{CLASSIFIER}={CLASSIFIERS / CLASSIFIER}"]
+    with aril_server.Server(flags, log, args.aril) as server:
         return evaluate(server.url, args)
 
 

@@ -1,6 +1,6 @@
 """Trains the demo's adapters with peft.
 
-    python train_adapters.py --base models/demo/base --out models/demo/adapters [--only NAME]
+    python train_adapters.py --base models/demo/base --out models/demo [--only NAME]
 
 An adapter learns its task from training cases only; the loss is that of the answer alone. A
 classifier learns which answer it is, of a head that reads the question as it stands.
@@ -111,10 +111,11 @@ def train(name: str, args, tokenizer) -> None:
         if step % 250 == 0:
             print(f"{name}: step {step}  loss {loss.item():.4f}  {time.monotonic() - began:.0f} s",
                   flush=True)
-    model.to(torch.bfloat16).save_pretrained(args.out / name, save_embedding_layers=False)
-    (args.out / name / "README.md").unlink(missing_ok=True)  # peft's empty model card
+    folder = args.out / ("classifiers" if recipe.classifies else "adapters") / name
+    model.to(torch.bfloat16).save_pretrained(folder, save_embedding_layers=False)
+    (folder / "README.md").unlink(missing_ok=True)  # peft's empty model card
     if recipe.classifies:
-        base.config.save_pretrained(args.out / name)  # the labels' names
+        base.config.save_pretrained(folder)  # the labels' names
 
 
 def main() -> None:

@@ -69,9 +69,13 @@ def make_adapter(model_name, adapter, num_labels, root):
     exact = float64()
     vocab_size = exact.model.config.get_text_config().vocab_size
     cases = []
-    for length in PROMPT_LENGTHS:
+    # A text may end with what pads others; then it is the token before that which is read.
+    padding = [exact.model.config.get_text_config().pad_token_id] * 2
+    for length, end in [*((length, []) for length in PROMPT_LENGTHS), (PROMPT_LENGTHS[1], padding)]:
+        if None in end:
+            continue
         random = generator(model_name, adapter.name, length)
-        prompt = torch.randint(vocab_size, (length,), generator=random).tolist()
+        prompt = torch.randint(vocab_size, (length,), generator=random).tolist() + end
         cases.append({"adapter": adapter.name, "prompt": prompt,
                       "logits": exact.logits(prompt).tolist()})
     for key, number_format, dtype in (("f32", FLOAT32, torch.float32),

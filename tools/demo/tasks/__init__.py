@@ -1,4 +1,4 @@
-"""The eight things that the demo's adapters do, a ninth of which classifies one's questions.
+"""The eight things that the demo's adapters do.
 
 Each task makes cases, a question and the one right answer, from templates and slot values. Those of
 the held-out cases are not among those of the training cases: an adapter that only remembered what it
