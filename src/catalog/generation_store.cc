@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What an adapter is served from. The bounds of the small ones are those of who reads them.
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr int64_t kMaxConfigBytes = int64_t{4} << 20;
+// What an adapter is served from. The bounds of the small ones are those of who reads them.
 constexpr AdapterFile kFiles[] = {
     {kConfigFile, true, kMaxConfigBytes},
     {"adapter_model.safetensors", true, int64_t{64} << 30},

@@ -42,7 +42,9 @@ class StepsAhead : public ::testing::Test {
          .adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
                           kEngineTestModel + "/adapters/down-r1",
                           kEngineTestModel + "/adapters/head-embedding-r6",
-                          kEngineTestModel + "/adapters/activated-head-r4"},
+                          kEngineTestModel + "/adapters/activated-head-r4",
+                          SourcePath(
+                              "tests/goldens-classifiers/llama-f32-sharded/three-labels-r4")},
          .device = "cuda",
          .threads = 1,
          .max_num_seqs = max_num_seqs,
@@ -130,6 +132,13 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
       request.max_tokens = 0;
       request.pooling = wire::Pooling::kEmbedding;
       break;
+    case 8:
+    case 9:
+    case 10:
+      request.max_tokens = 0;
+      request.adapters = MixOf(AdapterId(4));
+      request.pooling = wire::Pooling::kClassProbabilities;
+      break;
     default:
       break;
   }
@@ -138,7 +147,7 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
 
 TEST_F(StepsAhead, DoNotShow) {
   constexpr int64_t kRequests = 24;
-  int64_t ahead = 0, evictions = 0, drops = 0, guessed = 0, embedded = 0;
+  int64_t ahead = 0, evictions = 0, drops = 0, guessed = 0, embedded = 0, classified = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
@@ -190,7 +199,9 @@ TEST_F(StepsAhead, DoNotShow) {
       }
       EXPECT_EQ(stream.tokens, alone.tokens) << "sequence " << id;
       EXPECT_EQ(stream.pooled, alone.pooled) << "sequence " << id;
-      embedded += stream.pooled.empty() ? 0 : 1;
+      EXPECT_EQ(stream.label, alone.label) << "sequence " << id;
+      embedded += stream.pooled.empty() || !stream.label.empty() ? 0 : 1;
+      classified += stream.label.empty() ? 0 : 1;
       EXPECT_EQ(stream.finish, alone.finish) << "sequence " << id;
       EXPECT_TRUE(Same(stream.prompt_logprobs, alone.prompt_logprobs)) << "sequence " << id;
     }
@@ -205,6 +216,7 @@ TEST_F(StepsAhead, DoNotShow) {
   EXPECT_GT(drops, 3);
   EXPECT_GT(guessed, 0);
   EXPECT_GT(embedded, 3);
+  EXPECT_GT(classified, 3);
 }
 
 TEST_F(StepsAhead, AreNotHeldUpByPredictions) {
