@@ -184,6 +184,10 @@ Status GenerationStore::Seal(Incoming* incoming) {
       if (!kind.required) continue;
       return NotFound(StrCat("there is no ", kind.name, ", which an adapter must have"));
     }
+    if (kind.of_classifiers && !IsOfClassifier(incoming->dir())) {
+      if (unlink(path.c_str()) != 0) return StoreErrno(path);
+      continue;
+    }
     const FileDescriptor file = OpenFile(path, O_RDONLY);
     if (!file.is_open() || fsync(file.get()) != 0) return StoreErrno(path);
     RETURN_IF_ERROR(SyncFolder(path.parent_path()));

@@ -70,8 +70,9 @@ class GenerationStore {
   // NotFound or InvalidArgument for what is wrong with the source.
   StatusOr<Incoming> Copy(const Folder& source) const;
   // One without files, for whoever writes them there itself (AdapterFiles, and nothing else), and
-  // then has them sealed: they are on disk, and its digest is known, when Seal returns. NotFound
-  // if a file is missing that an adapter must have.
+  // then has them sealed: they are on disk, but for those that this adapter is not read from, and
+  // its digest is known, when Seal returns. NotFound if a file is missing that an adapter must
+  // have.
   StatusOr<Incoming> Begin() const;
   static Status Seal(Incoming* incoming);
   // Names a copy: on disk when this returns. One that is here already is left as it is.

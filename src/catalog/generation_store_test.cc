@@ -154,10 +154,23 @@ TEST_F(GenerationStoreTest, FilesThatAreWrittenThereAreSealed) {
   EXPECT_EQ(missing.code(), StatusCode::kNotFound);
   EXPECT_THAT(Message(missing), HasSubstr("there is no adapter_model.safetensors"));
   fs::copy_file(dir_ / "source/adapter_model.safetensors", dir + "/adapter_model.safetensors");
+  dir_.Write("source/config.json", "{}");
+  fs::copy_file(dir_ / "source/config.json", dir + "/config.json");
   ASSERT_TRUE(GenerationStore::Seal(&*incoming).ok());
   EXPECT_EQ(incoming->digest(), expected);
+  EXPECT_FALSE(FileExists(dir + "/config.json")) << "it is read of classifiers only";
   EXPECT_TRUE(store.Keep(*std::move(incoming)).ok());
   EXPECT_EQ(NumFiles(), 1);
+
+  auto classifier = store.Begin();
+  ASSERT_TRUE(classifier.ok()) << classifier.status();
+  dir_.Write("source/adapter_config.json", R"({"task_type":"SEQ_CLS"})");
+  for (const char* name : {"adapter_config.json", "adapter_model.safetensors", "config.json"}) {
+    fs::copy_file(dir_ / ("source/" + std::string(name)), classifier->dir() + "/" + name);
+  }
+  ASSERT_TRUE(GenerationStore::Seal(&*classifier).ok());
+  EXPECT_TRUE(FileExists(classifier->dir() + "/config.json"));
+  EXPECT_EQ(classifier->digest(), *DigestOfAdapter(dir_ / "source"));
 }
 
 // A disk that takes no more, as the limit on a file's size stands for it: writing fails in the
