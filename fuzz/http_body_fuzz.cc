@@ -1,5 +1,6 @@
-// The requests of all completions endpoints on any bytes: what is accepted must be fit for a
-// runner. And those that load and unload adapters: nothing may come to be known under a bad name.
+// The requests of all endpoints that are answered by sequences, on any bytes: what is accepted must
+// be fit for a runner. And those that load and unload adapters: nothing may come to be known under
+// a bad name.
 
 #include <cmath>
 #include <memory>
@@ -11,8 +12,11 @@
 #include "gateway/anthropic_messages.h"
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
+#include "gateway/classify.h"
 #include "gateway/completions.h"
+#include "gateway/embeddings.h"
 #include "gateway/responses.h"
+#include "gateway/texts_input.h"
 #include "grammar/compile.h"
 #include "wire/limits.h"
 
@@ -56,6 +60,7 @@ const ServedModel& Model() {
     CHECK(catalog.ok());
     aril::ModelSpec spec;
     spec.vocab_size = kVocabSize;
+    spec.hidden_size = 4096;
     auto chat_template = aril::ChatTemplate::Parse(kChatTemplate, {});
     CHECK(chat_template.ok());
     return new ServedModel{.spec = spec,
@@ -106,19 +111,35 @@ void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CheckFormat(sequence);
 }
 
+void CheckRefused(const ApiResult<CompletionRequest>& parsed) {
+  const int status = parsed.error().status;
+  CHECK(status == 400 || status == 404);
+  CHECK(!aril::gateway::ErrorJson(parsed.error()).empty());
+}
+
 void CheckParsed(const ApiResult<CompletionRequest>& parsed) {
-  if (!parsed.ok()) {
-    const int status = parsed.error().status;
-    CHECK(status == 400 || status == 404);
-    CHECK(!aril::gateway::ErrorJson(parsed.error()).empty());
-    return;
-  }
+  if (!parsed.ok()) return CheckRefused(parsed);
   const CompletionRequest& request = parsed.value();
   CHECK(request.num_candidates() >= 1 && request.num_candidates() <= kMaxSequences);
+  CHECK(!request.is_pooled());
   for (int64_t i = 0; i < request.num_candidates(); ++i) {
     const auto sequence = aril::gateway::MakeSequence(request, i, aril::SequenceId(i), 1, {});
     CheckSequence(sequence);
     CHECK(sequence.max_tokens > 0 || request.echo);  // what is not echoed asks for a token
+  }
+}
+
+// Texts to embed or to classify.
+void CheckPooled(const ApiResult<CompletionRequest>& parsed) {
+  if (!parsed.ok()) return CheckRefused(parsed);
+  const CompletionRequest& request = parsed.value();
+  CHECK(request.is_pooled());
+  const int64_t num_texts = request.num_candidates();
+  CHECK(num_texts >= 1 && num_texts <= int64_t{aril::gateway::kMaxTexts});
+  for (int64_t i = 0; i < num_texts; ++i) {
+    const auto sequence = aril::gateway::MakeSequence(request, i, aril::SequenceId(i), 1, {});
+    CheckSequence(sequence);
+    CHECK_EQ(sequence.max_tokens, 0);
   }
 }
 
@@ -185,6 +206,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckParsed(aril::gateway::ParseChatRequest(body, context));
   CheckResponse(aril::gateway::ParseResponsesRequest(body, context));
   CheckParsed(aril::gateway::ParseMessagesRequest(body, context));
+  CheckPooled(aril::gateway::ParseEmbeddingsRequest(body, context));
+  CheckPooled(aril::gateway::ParseClassifyRequest(body, context));
   ChangeAdapters(body, context);
   return 0;
 }
