@@ -44,10 +44,13 @@ class HostileSourcesTest : public ::testing::Test {
     in_place_ = Make({root_}, nullptr);
   }
 
+  // A classifier, as these have all of the files that an adapter may be read from.
   fs::path MakeAdapter(const std::string& name) const {
     const fs::path path = dir_ / name;
     fs::create_directories(path.parent_path());
-    fs::copy(kModel + "/adapters/all-r4", path, fs::copy_options::recursive);
+    fs::copy(SourcePath("tests/goldens-classifiers/llama-f32-sharded/three-labels-r4"), path,
+             fs::copy_options::recursive);
+    dir_.Write(name + "/config.json", "{}");
     dir_.Write(name + "/additional_chat_templates/tool_use.jinja", "secret");
     dir_.Write(name + "/chat_template.jinja", "secret");
     dir_.Write(name + "/tokenizer_config.json", "{}");
