@@ -3,20 +3,23 @@
 base model.
 
 usage: bench_embeddings.py [--shape SHAPE] [--texts N] [--tokens N] [--runs N] [--aril BINARY] [--work DIR]
-                           [--json FILE]
+                           [--peer PYTHON] [--json FILE]
 
 All texts are different, and are sent as token ids: no prefix is found cached, and no tokenizer is measured. The ways to ask
-take turns; each figure is the median of its runs.
+take turns; each figure is the median of its runs. With --peer, a Python that has torch, transformers and peft, the classes
+of the same classifiers by these, too, behind all else.
 """
 
 import argparse
 import array
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import statistics
 import struct
+import subprocess
 import sys
 import time
 
@@ -87,6 +90,7 @@ def requests_of(way: str, texts: list, names: list) -> list:
 
 WAYS = ["completions", "embeddings", "embeddings, one request",
         f"embeddings of {ADAPTERS} adapters", f"classes of {ADAPTERS} classifiers"]
+PEER = "the same, transformers + PEFT"
 
 
 def seconds_for(url: str, requests: list) -> float:
@@ -100,6 +104,17 @@ def seconds_for(url: str, requests: list) -> float:
         return time.monotonic() - start
 
 
+def peer_seconds(arguments) -> list:
+    """Of each run of transformers and PEFT."""
+    options = {"model": arguments.work / "model", "classifiers": arguments.work / "classifiers",
+               "labels": LABELS, "texts": arguments.texts, "tokens": arguments.tokens,
+               "runs": arguments.runs, "threads": len(os.sched_getaffinity(0))}
+    done = subprocess.run([arguments.peer, ROOT / "tools/bench/peft_classify.py",
+                           *(f"--{name}={value}" for name, value in options.items())],
+                          check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)["seconds"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -109,6 +124,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--aril", type=pathlib.Path, default=ROOT / "build/release/aril")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/bench/embeddings")
+    parser.add_argument("--peer", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.work /= arguments.shape
@@ -126,15 +142,17 @@ def main():
                 took = seconds_for(server.url, requests_of(way, texts, names))
                 if run > 0:  # the first one loads adapters
                     seconds[way].append(took)
+    if arguments.peer is not None:
+        seconds[PEER] = peer_seconds(arguments)
     first = statistics.median(seconds[WAYS[0]])
     results = []
     print(f"{arguments.shape}, bfloat16, {arguments.texts} texts of {arguments.tokens} tokens, "
           f"median (least, most) of {arguments.runs} runs\n")
-    print(f"{'':<28} {'texts/s':>8} {'tokens/s':>9} {'spread':>16}  × {WAYS[0]}")
-    for way in WAYS:
+    print(f"{'':<30} {'texts/s':>8} {'tokens/s':>9} {'spread':>16}  × {WAYS[0]}")
+    for way in seconds:
         median = statistics.median(seconds[way])
         rates = [arguments.texts / s for s in (median, max(seconds[way]), min(seconds[way]))]
-        print(f"{way:<28} {rates[0]:8.2f} {rates[0] * arguments.tokens:9.0f} "
+        print(f"{way:<30} {rates[0]:8.2f} {rates[0] * arguments.tokens:9.0f} "
               f"{rates[1]:7.2f} … {rates[2]:5.2f}  {first / median:.2f}")
         results.append({"way": way, "texts_per_second": rates[0], "least": rates[1],
                         "most": rates[2], "ratio": first / median})
