@@ -63,13 +63,15 @@ const ServedModel& Model() {
     spec.hidden_size = 4096;
     auto chat_template = aril::ChatTemplate::Parse(kChatTemplate, {});
     CHECK(chat_template.ok());
-    return new ServedModel{.spec = spec,
-                           .tokenizer = std::make_unique<ByteTokenizer>(),
-                           .catalog = *std::move(catalog),
-                           .chat_dialect = std::make_shared<const aril::gateway::ChatDialect>(
-                               *std::move(chat_template)),
-                           .max_model_len = kMaxModelLen,
-                           .created = 0};
+    return new ServedModel{
+        .spec = spec,
+        .text = std::make_shared<const aril::gateway::ModelText>(aril::gateway::ModelText{
+            .tokenizer = std::make_shared<ByteTokenizer>(),
+            .chat_dialect =
+                std::make_shared<const aril::gateway::ChatDialect>(*std::move(chat_template))}),
+        .catalog = *std::move(catalog),
+        .max_model_len = kMaxModelLen,
+        .created = 0};
   }();
   return *model;
 }

@@ -14,7 +14,7 @@
 #include "spec/lora_config.h"
 #include "spec/lora_spec.h"
 #include "tensor/safetensors.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {

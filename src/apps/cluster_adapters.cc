@@ -11,7 +11,6 @@
 #include "catalog/generation_store.h"
 #include "catalog/restore_entry.h"
 #include "sources/source_url.h"
-#include "tokenizer/chat_template.h"
 
 namespace aril {
 namespace {
@@ -23,33 +22,6 @@ constexpr int64_t kPoolGrain = 64 << 10;
 int64_t PoolBytes(const Adapter& adapter, const ModelSpec& base) {
   const int64_t grain = std::max(kPoolGrain, LongestAdapterRowBytes(base, DType::kBF16));
   return PagesForAdapter(adapter, DType::kBF16, grain) * grain;
-}
-
-Json ToJson(const ChatTemplateText& text) {
-  Json::Object object = {{"main", text.main}, {"special_tokens", text.special_tokens}};
-  if (text.tool_use) object.emplace_back("tool_use", *text.tool_use);
-  return object;
-}
-
-StatusOr<ChatTemplateText> ReadTemplateText(const Json& json, const std::string& where) {
-  ChatTemplateText text = {.where = where, .main = {}, .tool_use = {}, .special_tokens = {}};
-  const Json* main = json.Find("main");
-  const Json* tokens = json.Find("special_tokens");
-  const Json* tool_use = json.Find("tool_use");
-  if (main == nullptr || main->AsString() == nullptr || tokens == nullptr ||
-      tokens->AsObject() == nullptr || (tool_use != nullptr && tool_use->AsString() == nullptr)) {
-    return InvalidArgument(where + " is not what gateways write");
-  }
-  text.main = *main->AsString();
-  text.special_tokens = *tokens->AsObject();
-  if (tool_use != nullptr) text.tool_use = *tool_use->AsString();
-  return text;
-}
-
-StatusOr<gateway::ChatDialectOr> ReadTemplate(const Json& json, const std::string& where) {
-  ASSIGN_OR_RETURN(const ChatTemplateText text, ReadTemplateText(json, where));
-  ASSIGN_OR_RETURN(ChatTemplate parsed, ChatTemplate::FromText(text));
-  return gateway::ChatDialectOr(std::make_shared<const gateway::ChatDialect>(std::move(parsed)));
 }
 
 Generation::Description ToDescription(AdapterId adapter,
@@ -74,12 +46,9 @@ StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
                                           .bytes = adapter.file_bytes(),
                                           .pool_bytes = PoolBytes(adapter, options_.spec),
                                           .invocation_tokens = adapter.spec().invocation_tokens};
-  ASSIGN_OR_RETURN(const std::optional<ChatTemplateText> text,
-                   ChatTemplate::Read(dir, options_.special_tokens));
-  if (text.has_value()) {
-    RETURN_IF_ERROR(ChatTemplate::FromText(*text).status());
-    generation.chat_template = ToJson(*text);
-  }
+  ASSIGN_OR_RETURN(AdapterTextReader::Shared text, options_.text_reader->Share(dir));
+  generation.chat_template = std::move(text.chat_template);
+  generation.tokens = std::move(text.tokens);
   return generation;
 }
 
@@ -97,14 +66,9 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
       if (GenerationPtr known = held->second.generation.lock()) return known;
     }
   }
-  std::optional<gateway::ChatDialectOr> own;
-  if (!generation.chat_template.is_null()) {
-    auto read = ReadTemplate(generation.chat_template, "its chat template");
-    if (!read.ok()) {
-      LogWarning(StrCat("generation ", generation.digest, ": ", Message(read.status())));
-    } else {
-      own = *std::move(read);
-    }
+  auto text = options_.text_reader->FromShared({generation.chat_template, generation.tokens});
+  if (!text.ok()) {
+    LogWarning(StrCat("generation ", generation.digest, ": ", Message(text.status())));
   }
   auto made = std::make_shared<const Generation>(
       ToDescription(adapter, generation),
@@ -112,7 +76,7 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
   const std::lock_guard lock(mutex_);
   Held& held = held_[adapter];
   if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
-  if (own) options_.templates->Set(adapter, *std::move(own));
+  if (text.ok() && *text != nullptr) options_.texts->Set(adapter, *std::move(text));
   held = {made, generation.digest, generation.source, generation.pool_bytes,
           generation.invocation_tokens};
   return made;
@@ -123,7 +87,7 @@ void ClusterAdapters::Release(AdapterId adapter) {
   const auto held = held_.find(adapter);
   // There may be a new one by now.
   if (held == held_.end() || !held->second.generation.expired()) return;
-  options_.templates->Erase(adapter);
+  options_.texts->Erase(adapter);
   held_.erase(held);
 }
 

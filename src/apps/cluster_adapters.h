@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "apps/adapter_roots.h"
+#include "apps/adapter_text.h"
 #include "apps/incoming_adapters.h"
 #include "base/folder.h"
-#include "base/json.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
 #include "cluster/gateway_node.h"
 #include "cluster/shared_names.h"
 #include "gateway/adapter_loader.h"
-#include "gateway/served_model.h"
+#include "gateway/model_text.h"
 #include "spec/model_spec.h"
 
 namespace aril {
@@ -33,9 +33,9 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
     AdapterRoots roots;  // runners find the same folders beneath theirs
     ModelSpec spec;
     int64_t max_rank = 0;
-    std::string parent;           // the base model's name
-    Json::Object special_tokens;  // of the base model, for chat templates
-    std::shared_ptr<gateway::AdapterChatDialects> templates;
+    std::string parent;  // the base model's name
+    std::shared_ptr<const AdapterTextReader> text_reader;
+    std::shared_ptr<gateway::AdapterTexts> texts;
   };
   // `names` must outlive it.
   ClusterAdapters(Options options, cluster::SharedNames& names)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adapters/test_support.h"
+#include "apps/adapter_text_test_support.h"
 #include "base/clock.h"
 #include "base/strings.h"
 #include "base/test_dir.h"
@@ -33,8 +34,8 @@ class ClusterAdaptersTest : public ::testing::Test {
                                  .spec = base,
                                  .max_rank = 512,
                                  .parent = "base",
-                                 .special_tokens = {},
-                                 .templates = std::make_shared<gateway::AdapterChatDialects>()},
+                                 .text_reader = MakeAdapterTextReader(),
+                                 .texts = std::make_shared<gateway::AdapterTexts>()},
         *names_);
   }
   // As if a tenant had given the name to what lies in the folder.

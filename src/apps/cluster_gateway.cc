@@ -18,7 +18,6 @@
 #include "cluster/grpc_links.h"
 #include "cluster/node_loop.h"
 #include "model/max_model_len.h"
-#include "tokenizer/special_tokens.h"
 
 namespace aril {
 namespace {
@@ -82,16 +81,17 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                                              SharedCatalog* shared, const Clock& clock,
                                              InvocationTokens* invocation_tokens) {
   const std::string& model_dir = options.text.model_dir;
-  ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
+  ASSIGN_OR_RETURN(ReadModel read, ReadServedModel(options.text));
+  gateway::ServedModel& model = read.served;
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(model_dir));
-  ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(model_dir));
   ASSIGN_OR_RETURN(const auto generations,
                    DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank,
                                     invocation_tokens));
   for (size_t i = 0; i < adapters.size(); ++i) {
-    if (auto own = ReadAdapterTemplate(adapters[i].dir, special_tokens)) {
-      model.adapter_chat_dialects->Set(AdapterId(static_cast<int32_t>(i)), *std::move(own));
-    }
+    auto text = read.adapter_text->Read(adapters[i].dir);
+    if (!text.ok()) return Annotate(text.status(), "adapter " + adapters[i].name);
+    const AdapterId id(static_cast<int32_t>(i));
+    if (*text != nullptr) model.adapter_texts->Set(id, *std::move(text));
   }
   ASSIGN_OR_RETURN(const int64_t max_model_len,
                    ChooseMaxModelLen(options.runner.max_model_len, spec));
@@ -104,8 +104,8 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                           .spec = spec,
                           .max_rank = options.runner.max_lora_rank,
                           .parent = BaseNames(options.text).front(),
-                          .special_tokens = std::move(special_tokens),
-                          .templates = model.adapter_chat_dialects},
+                          .text_reader = read.adapter_text,
+                          .texts = model.adapter_texts},
                          options.sources, clock);
     catalog_options = shared->CatalogOptions(clock);
   }
@@ -114,7 +114,7 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
                                              generations, clock.UnixSeconds()),
                                    std::move(catalog_options)));
   if (shared != nullptr) RETURN_IF_ERROR(shared->Follow(model.catalog));
-  return model;
+  return std::move(model);
 }
 
 // A gateway that is to let clients load adapters must be able to tell the others.

@@ -26,6 +26,7 @@
 #include "gateway/metrics.h"
 #include "runner/local_runner.h"
 #include "sources/adapter_fetcher.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {
@@ -77,7 +78,7 @@ struct RunTimeAdapters {
   std::optional<LocalAdapters> local;
   std::optional<RemoteAdapters> remote;
 
-  // Their chat templates are the gateways' business.
+  // What they say of text is the gateways' business.
   Status SetUp(const ServeOptions& serve, LocalRunner& runner, const Clock& clock) {
     ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(serve.adapter_roots));
     if (!serve.state_dir.empty()) {
@@ -85,11 +86,7 @@ struct RunTimeAdapters {
       ASSIGN_OR_RETURN(state, OpenStateDir(serve.state_dir, base));
     }
     const GenerationStore* const store = state ? &state->store : nullptr;
-    local.emplace(runner, LocalAdapters::Options{
-                              .roots = std::move(roots),
-                              .special_tokens = {},
-                              .templates = std::make_shared<gateway::AdapterChatDialects>(),
-                              .store = store});
+    local.emplace(runner, LocalAdapters::Options{.roots = std::move(roots), .store = store});
     if (state) remote.emplace(AdapterFetcher(serve.sources, clock), *local, state->store);
     return OkStatus();
   }
@@ -136,18 +133,20 @@ Status RunRunner(const RunnerProcessOptions& options, const Clock& clock) {
   serve.runner.max_queued = 2 * options.max_live;  // those being cancelled included
   Termination termination;
   ASSIGN_OR_RETURN(auto status_server, ListenForStatus(options.cluster));
-  const auto tokenizer = LoadTokenizer(serve.runner.model_dir);
+  auto tokenizer = LoadTokenizer(serve.runner.model_dir);
   if (!tokenizer.ok()) {
     LogWarning(StrCat("without a tokenizer, requests with a format are refused: ",
                       Message(tokenizer.status())));
   }
-  ASSIGN_OR_RETURN(const auto runner, MakeRunner(serve, tokenizer.ok() ? tokenizer->get() : nullptr,
-                                                 clock, &adapters));
+  const bool has_tokenizer = tokenizer.ok();
+  ASSIGN_OR_RETURN(
+      const auto runner,
+      MakeRunner(serve, has_tokenizer ? *std::move(tokenizer) : nullptr, clock, &adapters));
   RunTimeAdapters run_time;
   RETURN_IF_ERROR(run_time.SetUp(serve, *runner, clock));
   cluster::Hello hello = MakeHello(cluster::Role::kRunner);
   ASSIGN_OR_RETURN(hello.deployment, DescribeDeployment(serve.runner.model_dir, adapters));
-  hello.keeps_formats = hello.keeps_tool_calls = hello.keeps_reasoning = tokenizer.ok();
+  hello.keeps_formats = hello.keeps_tool_calls = hello.keeps_reasoning = has_tokenizer;
   hello.runner = CapacityOf(*runner, serve, options.max_live, adapters.size());
 
   cluster::NodeLoop loop(clock);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/adapter_text_test_support.h"
 #include "apps/local_adapters.h"
 #include "base/clock.h"
 #include "base/hostile_inputs.h"
@@ -59,8 +60,8 @@ class HostileSourcesTest : public ::testing::Test {
   std::unique_ptr<LocalAdapters> Make(std::vector<fs::path> roots, const GenerationStore* store) {
     return std::make_unique<LocalAdapters>(
         *runner_, LocalAdapters::Options{.roots = AdapterRoots(std::move(roots)),
-                                         .special_tokens = {},
-                                         .templates = templates_,
+                                         .text_reader = text_reader_,
+                                         .texts = texts_,
                                          .store = store});
   }
 
@@ -100,8 +101,8 @@ class HostileSourcesTest : public ::testing::Test {
   const fs::path root_;
   const fs::path canary_;
   const AdapterRoots roots_;
-  const std::shared_ptr<gateway::AdapterChatDialects> templates_ =
-      std::make_shared<gateway::AdapterChatDialects>();
+  const std::shared_ptr<const AdapterTextReader> text_reader_ = MakeAdapterTextReader();
+  const std::shared_ptr<gateway::AdapterTexts> texts_ = std::make_shared<gateway::AdapterTexts>();
   std::unique_ptr<LocalRunner> runner_;
   std::unique_ptr<LocalAdapters> stored_, in_place_;
   std::set<std::string> seen_;

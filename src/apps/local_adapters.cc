@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "apps/served_model.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -42,9 +41,9 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::LoadInPlace(const Fol
     LogWarning(StrCat("generation ", files->digest(), " is loaded anew: ", Message(same)));
     Forget(*known);
   }
-  RETURN_IF_ERROR(CheckTemplate(dir));
+  ASSIGN_OR_RETURN(gateway::ModelTextPtr text, ReadTextStrictly(dir));
   ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
-  ReadTemplate(loaded.id, dir);
+  SetText(loaded.id, std::move(text));
   LetClose(loaded.id, files,
            [roots = options_.roots, path = dir.path()] { return roots.Find(path); });
   return MakeKnown(loaded, files->digest());
@@ -62,11 +61,11 @@ StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const Folder& dir) {
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Open(
     const GenerationStore::Incoming& incoming, const std::string& source) {
   if (GenerationPtr known = FindKnown(incoming.digest())) return known;
-  const Status chats = CheckTemplate(incoming.dir());
-  if (!chats.ok()) return WithSource(chats, incoming.dir(), source);
+  auto text = ReadTextStrictly(incoming.dir());
+  if (!text.ok()) return WithSource(text.status(), incoming.dir(), source);
   auto loaded = runner_.LoadAdapter(incoming.dir());
   if (!loaded.ok()) return WithSource(loaded.status(), incoming.dir(), source);
-  ReadTemplate(loaded->id, incoming.dir());
+  SetText(loaded->id, *std::move(text));
   return MakeKnown(*loaded, incoming.digest());
 }
 
@@ -93,7 +92,7 @@ StatusOr<Generation::Description> LocalAdapters::VerifyCopy(const Folder& dir,
 StatusOr<Generation::Description> LocalAdapters::VerifyInPlace(const Folder& dir) {
   ASSIGN_OR_RETURN(const LoadedAdapter verified,
                    runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
-  RETURN_IF_ERROR(CheckTemplate(dir));
+  RETURN_IF_ERROR(ReadTextStrictly(dir).status());
   ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
   return Describe(verified, digest);
 }
@@ -102,8 +101,8 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::I
                                                         const std::string& source) {
   const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
   if (!verified.ok()) return WithSource(verified.status(), incoming.dir(), source);
-  const Status chats = CheckTemplate(incoming.dir());
-  if (!chats.ok()) return WithSource(chats, incoming.dir(), source);
+  const auto text = ReadTextStrictly(incoming.dir());
+  if (!text.ok()) return WithSource(text.status(), incoming.dir(), source);
   return Describe(*verified, incoming.digest());
 }
 
@@ -125,13 +124,14 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::str
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
                                                                  const std::string& dir) {
   auto read = VerifiedFiles::Read(dir);
-  if (!read.ok()) {
+  auto text = read.ok() ? ReadText(dir) : read.status();
+  if (!text.ok()) {
     runner_.UnloadAdapter(adapter);
-    return read.status();
+    return text.status();
   }
   const auto files = std::make_shared<VerifiedFiles>(*std::move(read));
   const std::string& digest = files->digest();
-  ReadTemplate(adapter, dir);
+  SetText(adapter, *std::move(text));
   auto generation = MakeKnown(runner_.Describe(adapter), digest);
   LetClose(adapter, files, [folder = Folder(dir)] { return folder; });
   const std::lock_guard lock(mutex_);
@@ -149,7 +149,7 @@ std::shared_ptr<const Generation> LocalAdapters::Restore(const Generation::Descr
   const std::string dir = options_.store->DirOf(digest);
   const LoadedAdapter loaded = {
       .id = runner_.AddAdapter(dir), .rank = stored.rank, .bytes = stored.bytes};
-  return MakeKnown(loaded, digest, std::make_shared<UnreadTemplate>(dir));
+  return MakeKnown(loaded, digest, std::make_shared<UnreadText>(dir));
 }
 
 std::shared_ptr<const Generation> LocalAdapters::FindKnown(const std::string& digest) {
@@ -166,7 +166,7 @@ void LocalAdapters::Forget(const Generation& generation) {
 
 std::shared_ptr<const Generation> LocalAdapters::MakeKnown(
     const LoadedAdapter& loaded, const std::string& digest,
-    const std::shared_ptr<UnreadTemplate>& unread) {
+    const std::shared_ptr<UnreadText>& unread) {
   const AdapterId id = loaded.id;
   auto generation = std::make_shared<const Generation>(
       Describe(loaded, digest),
@@ -187,12 +187,15 @@ std::shared_ptr<const Generation> LocalAdapters::MakeKnown(
   return generation;
 }
 
-StatusOr<Generation::Opened> LocalAdapters::Prepare(AdapterId adapter, UnreadTemplate* unread) {
+StatusOr<Generation::Opened> LocalAdapters::Prepare(AdapterId adapter, UnreadText* unread) {
   if (unread == nullptr) return runner_.OpenAdapter(adapter);
   const std::lock_guard lock(unread->mutex);
   ASSIGN_OR_RETURN(Generation::Opened opened, runner_.OpenAdapter(adapter));
-  if (!unread->is_read) ReadTemplate(adapter, unread->dir);
-  unread->is_read = true;
+  if (!unread->is_read) {
+    ASSIGN_OR_RETURN(gateway::ModelTextPtr text, ReadText(unread->dir));
+    SetText(adapter, std::move(text));
+    unread->is_read = true;
+  }
   return opened;
 }
 
@@ -202,7 +205,7 @@ Generation::Residence LocalAdapters::ResidenceOf(AdapterId adapter) const {
 }
 
 void LocalAdapters::Release(AdapterId adapter, const std::string& digest) {
-  options_.templates->Erase(adapter);
+  if (options_.texts != nullptr) options_.texts->Erase(adapter);
   runner_.UnloadAdapter(adapter);
   const std::lock_guard lock(mutex_);
   const auto known = known_.find(digest);
@@ -236,10 +239,18 @@ void LocalAdapters::LetCloseStored(AdapterId adapter, const std::string& digest)
            });
 }
 
-void LocalAdapters::ReadTemplate(AdapterId adapter, const Folder& dir) {
-  if (auto own = ReadAdapterTemplate(dir, options_.special_tokens)) {
-    options_.templates->Set(adapter, *std::move(own));
-  }
+StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadTextStrictly(const Folder& dir) const {
+  if (options_.text_reader == nullptr) return nullptr;
+  return options_.text_reader->ReadStrictly(dir);
+}
+
+StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadText(const Folder& dir) const {
+  if (options_.text_reader == nullptr) return nullptr;
+  return options_.text_reader->Read(dir);
+}
+
+void LocalAdapters::SetText(AdapterId adapter, gateway::ModelTextPtr text) {
+  if (text != nullptr) options_.texts->Set(adapter, std::move(text));
 }
 
 }  // namespace aril

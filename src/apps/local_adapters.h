@@ -13,17 +13,16 @@
 #include <vector>
 
 #include "apps/adapter_roots.h"
+#include "apps/adapter_text.h"
 #include "apps/incoming_adapters.h"
 #include "base/folder.h"
-#include "base/json.h"
 #include "base/status.h"
 #include "catalog/catalog.h"
 #include "catalog/generation_store.h"
 #include "catalog/verified_files.h"
 #include "gateway/adapter_loader.h"
-#include "gateway/served_model.h"
+#include "gateway/model_text.h"
 #include "runner/local_runner.h"
-#include "tokenizer/chat_template.h"
 
 namespace aril {
 
@@ -33,8 +32,9 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
  public:
   struct Options {
     AdapterRoots roots;
-    Json::Object special_tokens;  // of the base model, for chat templates
-    std::shared_ptr<gateway::AdapterChatDialects> templates;
+    // How their texts are read and written; null where nobody asks.
+    std::shared_ptr<const AdapterTextReader> text_reader;
+    std::shared_ptr<gateway::AdapterTexts> texts;
     const GenerationStore* store = nullptr;  // null: adapters are served where they lie
   };
   LocalAdapters(LocalRunner& runner, Options options)
@@ -62,9 +62,9 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
 
  private:
   using GenerationPtr = std::shared_ptr<const Generation>;
-  // The chat template of an adapter that is opened later: read with it, before anybody uses it.
-  struct UnreadTemplate {
-    explicit UnreadTemplate(std::string folder) : dir(std::move(folder)) {}
+  // What an adapter that is opened later says of text: read with it, before anybody uses it.
+  struct UnreadText {
+    explicit UnreadText(std::string folder) : dir(std::move(folder)) {}
     const std::string dir;
     std::mutex mutex;
     std::atomic<bool> is_read = false;
@@ -81,8 +81,8 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
   void Forget(const Generation& generation);
   // A new one, which FindKnown finds from now on; or the one that somebody else has made meanwhile.
   GenerationPtr MakeKnown(const LoadedAdapter& loaded, const std::string& digest,
-                          const std::shared_ptr<UnreadTemplate>& unread = nullptr);
-  StatusOr<Generation::Opened> Prepare(AdapterId adapter, UnreadTemplate* unread);
+                          const std::shared_ptr<UnreadText>& unread = nullptr);
+  StatusOr<Generation::Opened> Prepare(AdapterId adapter, UnreadText* unread);
   Generation::Residence ResidenceOf(AdapterId adapter) const;
   void Release(AdapterId adapter, const std::string& digest);
   // Lets an adapter that is served where it lies be closed, and opened again where `find` finds it;
@@ -91,11 +91,10 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
                 std::function<StatusOr<Folder>()> find);
   // Lets one that is in the store be closed, and opened again there, or where it was given.
   void LetCloseStored(AdapterId adapter, const std::string& digest);
-  void ReadTemplate(AdapterId adapter, const Folder& dir);
-  // What is wrong with the chat template, for who loads it: every chat would be refused.
-  Status CheckTemplate(const Folder& dir) const {
-    return ChatTemplate::Load(dir, options_.special_tokens).status();
-  }
+  // For who loads it: every chat, or every text, would be refused.
+  StatusOr<gateway::ModelTextPtr> ReadTextStrictly(const Folder& dir) const;
+  StatusOr<gateway::ModelTextPtr> ReadText(const Folder& dir) const;
+  void SetText(AdapterId adapter, gateway::ModelTextPtr text);
 
   LocalRunner& runner_;
   const Options options_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "adapters/test_support.h"
+#include "apps/adapter_text_test_support.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/test_dir.h"
@@ -42,7 +43,7 @@ class LocalAdaptersTest : public ::testing::Test {
     adapters_.emplace(
         *runner_,
         LocalAdapters::Options{
-            .roots = Roots(root), .special_tokens = {}, .templates = templates_, .store = store});
+            .roots = Roots(root), .text_reader = text_reader_, .texts = texts_, .store = store});
   }
   // A copy of one of the model's adapters in the folder that tests call the root.
   void CopyAdapter(const std::string& name, const std::string& as) {
@@ -57,8 +58,8 @@ class LocalAdaptersTest : public ::testing::Test {
   }
 
   TestDir dir_;
-  const std::shared_ptr<gateway::AdapterChatDialects> templates_ =
-      std::make_shared<gateway::AdapterChatDialects>();
+  const std::shared_ptr<const AdapterTextReader> text_reader_ = MakeAdapterTextReader();
+  const std::shared_ptr<gateway::AdapterTexts> texts_ = std::make_shared<gateway::AdapterTexts>();
   std::unique_ptr<LocalRunner> runner_;
   std::optional<LocalAdapters> adapters_;
 };
@@ -190,7 +191,7 @@ TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
 
   Restart();
   auto restored = adapters_->Restore(stored);
-  EXPECT_FALSE(templates_->Find((*restored)->adapter).has_value()) << "nothing has been opened";
+  EXPECT_EQ(texts_->Find((*restored)->adapter), nullptr) << "nothing has been opened";
   EXPECT_EQ(adapters_->Restore(stored), restored) << "one name or two, one adapter";
   EXPECT_EQ(restored->residence(), Generation::Residence::kDisk);
   EXPECT_TRUE(Accepts((*restored)->adapter)) << "which opens it";
@@ -198,13 +199,13 @@ TEST_F(StoredAdaptersTest, WhatWasLoadedIsServedAgainWithoutItsSource) {
   EXPECT_TRUE(restored->Prepare().ok());
   EXPECT_NE(restored->FindPrepared(), nullptr);
   EXPECT_EQ(restored->residence(), Generation::Residence::kHost);
-  EXPECT_TRUE(templates_->Find((*restored)->adapter).has_value());
+  EXPECT_NE(texts_->Find((*restored)->adapter), nullptr);
   EXPECT_TRUE(Accepts((*restored)->adapter));
   EXPECT_EQ((*restored)->rank, 4);
   const AdapterId id = (*restored)->adapter;
   restored = nullptr;
   EXPECT_FALSE(Accepts(id));
-  EXPECT_FALSE(templates_->Find(id).has_value());
+  EXPECT_EQ(texts_->Find(id), nullptr);
 }
 
 TEST_F(StoredAdaptersTest, AnAdapterThatIsRefusedLeavesNothing) {

@@ -39,10 +39,7 @@ class RemoteAdaptersTest : public ::testing::Test {
     runner_ = *std::move(runner);
     local_ = std::make_unique<LocalAdapters>(
         *runner_,
-        LocalAdapters::Options{.roots = AdapterRoots({kModel + "/adapters"}),
-                               .special_tokens = {},
-                               .templates = std::make_shared<gateway::AdapterChatDialects>(),
-                               .store = &store_});
+        LocalAdapters::Options{.roots = AdapterRoots({kModel + "/adapters"}), .store = &store_});
     SourcePolicy policy;
     policy.https_origins = {*ParseOrigin("https://a.example", false)};
     remote_ = std::make_unique<RemoteAdapters>(

@@ -146,9 +146,7 @@ class RunnerWithoutStoreTest : public RunnerWithoutHostBytesTest {
                           std::filesystem::copy_options::recursive);
     in_place_.emplace(
         *runner_,
-        LocalAdapters::Options{.roots = AdapterRoots({std::filesystem::canonical(dir_ / "root")}),
-                               .special_tokens = {},
-                               .templates = std::make_shared<gateway::AdapterChatDialects>()});
+        LocalAdapters::Options{.roots = AdapterRoots({std::filesystem::canonical(dir_ / "root")})});
     shared_.emplace(RunnerSharedAdapters::Options{}, loop_, *runner_, *in_place_, nullptr);
   }
   std::optional<LocalAdapters> in_place_;

@@ -17,7 +17,6 @@
 #include "catalog/restore_entry.h"
 #include "catalog/state_dir.h"
 #include "sources/adapter_fetcher.h"
-#include "tokenizer/special_tokens.h"
 
 namespace aril {
 namespace {
@@ -117,14 +116,13 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
                                             Placeholders(adapters.size()), 0),
                                   {})
                       .status());
-  ASSIGN_OR_RETURN(auto model, ReadServedModel(options.text));
-  ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(options.text.model_dir));
-  ASSIGN_OR_RETURN(runner, MakeRunner(options, model.tokenizer.get(), clock, &adapters));
-  local_adapters.emplace(*runner,
-                         LocalAdapters::Options{.roots = std::move(roots),
-                                                .special_tokens = std::move(special_tokens),
-                                                .templates = model.adapter_chat_dialects,
-                                                .store = state ? &state->store : nullptr});
+  ASSIGN_OR_RETURN(ReadModel read, ReadServedModel(options.text));
+  gateway::ServedModel& model = read.served;
+  ASSIGN_OR_RETURN(runner, MakeRunner(options, read.tokenizer, clock, &adapters));
+  local_adapters.emplace(*runner, LocalAdapters::Options{.roots = std::move(roots),
+                                                         .text_reader = read.adapter_text,
+                                                         .texts = model.adapter_texts,
+                                                         .store = state ? &state->store : nullptr});
   ASSIGN_OR_RETURN(std::vector<CatalogEntry> entries,
                    AdoptAdapters(base_names, options.text.model_dir, adapters,
                                  options.skip_bad_adapters, *local_adapters, clock.UnixSeconds()));

@@ -1,7 +1,6 @@
 #include "apps/served_model.h"
 
-#include <algorithm>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "base/log.h"
@@ -9,7 +8,7 @@
 #include "spec/generation_config.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/special_tokens.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {
@@ -22,26 +21,17 @@ ChatDialectOr NoTemplate() {
       "/v1/completions.");
 }
 
-// What a folder's template, or what is wrong with it, means for chats with its model; nullopt if
-// the folder has none.
-std::optional<ChatDialectOr> Use(StatusOr<std::optional<ChatTemplate>> loaded) {
-  if (loaded.ok() && !loaded->has_value()) return std::nullopt;
-  if (loaded.ok()) return std::make_shared<const gateway::ChatDialect>(**std::move(loaded));
-  LogWarning(StrCat("Chats with this model will be refused: ", Message(loaded.status())));
-  // The reason names files of the server, which are no business of its clients.
-  return ChatDialectOr(Unimplemented(
-      "The chat template of this model cannot be used; the server's log says why. /v1/completions "
-      "works without it."));
-}
-
 StatusOr<ChatDialectOr> ReadBaseTemplate(const TextSources& sources,
                                          const Json::Object& special_tokens) {
-  if (sources.chat_template_file.empty()) {
-    return Use(ChatTemplate::Load(sources.model_dir, special_tokens)).value_or(NoTemplate());
+  if (!sources.chat_template_file.empty()) {
+    auto own = ChatTemplate::FromFile(sources.chat_template_file, special_tokens);
+    if (!own.ok()) return Annotate(own.status(), "--chat-template");
+    return ChatDialectOr(std::make_shared<const gateway::ChatDialect>(*std::move(own)));
   }
-  auto own = ChatTemplate::FromFile(sources.chat_template_file, special_tokens);
-  if (!own.ok()) return Annotate(own.status(), "--chat-template");
-  return ChatDialectOr(std::make_shared<const gateway::ChatDialect>(*std::move(own)));
+  auto loaded = ChatTemplate::Load(sources.model_dir, special_tokens);
+  if (!loaded.ok()) return UnusableTemplate(loaded.status());
+  if (!loaded->has_value()) return NoTemplate();
+  return ChatDialectOr(std::make_shared<const gateway::ChatDialect>(**std::move(loaded)));
 }
 
 StatusOr<GenerationDefaults> ReadGenerationDefaults(const TextSources& sources) {
@@ -67,15 +57,20 @@ Status RefuseEmbeddings(const Status& why) {
 
 }  // namespace
 
-StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources) {
-  gateway::ServedModel model;
+StatusOr<ReadModel> ReadServedModel(const TextSources& sources) {
+  ReadModel read;
+  gateway::ServedModel& model = read.served;
   ASSIGN_OR_RETURN(model.generation_defaults, ReadGenerationDefaults(sources));
   model.embedding = LoadEmbeddingSpec(sources.model_dir);
   if (!model.embedding.ok()) model.embedding = RefuseEmbeddings(model.embedding.status());
-  ASSIGN_OR_RETURN(model.tokenizer, LoadTokenizer(sources.model_dir));
-  ASSIGN_OR_RETURN(const Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
-  ASSIGN_OR_RETURN(model.chat_dialect, ReadBaseTemplate(sources, special_tokens));
-  return model;
+  ASSIGN_OR_RETURN(read.tokenizer, LoadTokenizer(sources.model_dir));
+  ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
+  ASSIGN_OR_RETURN(ChatDialectOr dialect, ReadBaseTemplate(sources, special_tokens));
+  model.text = std::make_shared<const gateway::ModelText>(
+      gateway::ModelText{.tokenizer = read.tokenizer, .chat_dialect = dialect});
+  read.adapter_text = std::make_shared<const AdapterTextReader>(
+      read.tokenizer, std::move(special_tokens), std::move(dialect));
+  return read;
 }
 
 std::vector<std::string> BaseNames(const TextSources& sources) {
@@ -83,21 +78,12 @@ std::vector<std::string> BaseNames(const TextSources& sources) {
   return {DefaultModelName(sources.model_dir)};
 }
 
-std::optional<ChatDialectOr> ReadAdapterTemplate(const Folder& dir,
-                                                 const Json::Object& special_tokens) {
-  return Use(ChatTemplate::Load(dir, special_tokens));
-}
-
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model) {
   model->spec = spec;
   model->max_model_len = max_model_len;
-  if (!spec.has_lm_head)
+  if (!spec.has_lm_head) {
     LogInfo("The model has no lm_head: it makes embeddings and classes, and no text");
-  // As vLLM does it: what the tokenizer calls the end ends a completion, too.
-  std::vector<int32_t>& ends = model->spec.eos_token_ids;
-  const auto end = model->tokenizer->eos_token_id();
-  const bool is_new = end && *end < spec.vocab_size && std::ranges::find(ends, *end) == ends.end();
-  if (is_new) ends.push_back(*end);
+  }
 }
 
 }  // namespace aril

@@ -4,15 +4,15 @@
 #define ARIL_APPS_SERVED_MODEL_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/adapter_list.h"
-#include "base/json.h"
+#include "apps/adapter_text.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
 #include "spec/model_spec.h"
+#include "tokenizer/pipeline.h"
 
 namespace aril {
 
@@ -24,17 +24,20 @@ struct TextSources {
   std::string generation_config = "auto";
 };
 
+// A base model as it is served, but for what its runner says, with what reads its adapters' text.
+struct ReadModel {
+  gateway::ServedModel served;
+  std::shared_ptr<const PipelineTokenizer> tokenizer;
+  std::shared_ptr<const AdapterTextReader> adapter_text;
+};
+
 // The base model's tokenizer, chat template and defaults of requests, which are logged. A chat
 // template that Aril cannot run only takes chat from its model, with a warning, unless the operator
 // named it.
-StatusOr<gateway::ServedModel> ReadServedModel(const TextSources& sources);
+StatusOr<ReadModel> ReadServedModel(const TextSources& sources);
 
 // The names of the base model: those that were asked for, or its folder's.
 std::vector<std::string> BaseNames(const TextSources& sources);
-
-// The chat template that an adapter's folder brings, or what is wrong with it; nullopt without one.
-std::optional<gateway::ChatDialectOr> ReadAdapterTemplate(const Folder& dir,
-                                                          const Json::Object& special_tokens);
 
 // Adds what the loaded model says.
 void DescribeRunner(const ModelSpec& spec, int64_t max_model_len, gateway::ServedModel* model);

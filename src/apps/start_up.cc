@@ -109,7 +109,8 @@ bool MayChangeAdapters(const ServeOptions& options) {
 }
 
 StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
-                                                  const Tokenizer* tokenizer, const Clock& clock,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const Clock& clock,
                                                   std::vector<NamedAdapter>* adapters) {
   while (true) {
     LocalRunnerOptions runner_options = options.runner;

@@ -40,7 +40,8 @@ bool MayChangeAdapters(const ServeOptions& options);
 // is loaded, so that a second attempt costs little. With options.skip_bad_adapters those that
 // cannot be served leave `adapters`.
 StatusOr<std::unique_ptr<LocalRunner>> MakeRunner(const ServeOptions& options,
-                                                  const Tokenizer* tokenizer, const Clock& clock,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const Clock& clock,
                                                   std::vector<NamedAdapter>* adapters);
 
 }  // namespace aril

@@ -15,7 +15,7 @@
 #include "apps/synth_model.h"
 #include "apps/synth_shapes.h"
 #include "base/strings.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {

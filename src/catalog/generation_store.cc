@@ -20,6 +20,8 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "spec/lora_config.h"
+#include "tokenizer/tokenizer_folder.h"
+#include "tokenizer/tokenizer_json.h"
 
 namespace aril {
 
@@ -29,6 +31,14 @@ namespace {
 
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr int64_t kMaxConfigBytes = int64_t{4} << 20;
+// By its configuration, if that can be read.
+bool IsOfClassifier(const Folder& dir) {
+  const auto text = ReadFile(dir, kConfigFile, kMaxConfigBytes);
+  if (!text.ok()) return false;
+  const auto config = Json::Parse(*text);
+  return config.ok() && IsClassifier(*config);
+}
+
 // What an adapter is served from. The bounds of the small ones are those of who reads them.
 constexpr AdapterFile kFiles[] = {
     {kConfigFile, true, kMaxConfigBytes},
@@ -36,9 +46,14 @@ constexpr AdapterFile kFiles[] = {
     {"additional_chat_templates/tool_use.jinja", false, int64_t{1} << 20},
     {"chat_template.jinja", false, int64_t{1} << 20},
     {"chat_template.json", false, int64_t{1} << 20},
-    {"config.json", false, int64_t{4} << 20, /*of_classifiers=*/true},
+    {"config.json", false, int64_t{4} << 20, IsOfClassifier},
+    {"tokenizer.json", false, int64_t{kMaxTokenizerFileBytes}, NeedsTokenizerJson},
     {"tokenizer_config.json", false, int64_t{16} << 20},
 };
+
+bool IsRead(const AdapterFile& kind, const Folder& dir) {
+  return kind.is_read == nullptr || kind.is_read(dir);
+}
 
 constexpr std::string_view kIncomingPrefix = "incoming-";
 constexpr size_t kDigestDigits = 64;
@@ -94,14 +109,6 @@ Status CopyFile(const FileDescriptor& in, const std::string& from, const std::st
   return fsync(out.get()) == 0 ? OkStatus() : StoreErrno(to);
 }
 
-// By its configuration, if that can be read.
-bool IsOfClassifier(const Folder& dir) {
-  const auto text = ReadFile(dir, kConfigFile, kMaxConfigBytes);
-  if (!text.ok()) return false;
-  const auto config = Json::Parse(*text);
-  return config.ok() && IsClassifier(*config);
-}
-
 StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -137,7 +144,7 @@ std::vector<std::string> AdapterFileNames() {
 StatusOr<std::string> DigestOfAdapter(const Folder& dir) {
   std::string manifest;
   for (const AdapterFile& kind : kFiles) {
-    if (kind.of_classifiers && !IsOfClassifier(dir)) continue;
+    if (!IsRead(kind, dir)) continue;
     const auto file = MapFile(dir, kind.name);
     if (!kind.required && file.status().code() == StatusCode::kNotFound) continue;
     RETURN_IF_ERROR(file.status());
@@ -184,7 +191,7 @@ Status GenerationStore::Seal(Incoming* incoming) {
       if (!kind.required) continue;
       return NotFound(StrCat("there is no ", kind.name, ", which an adapter must have"));
     }
-    if (kind.of_classifiers && !IsOfClassifier(incoming->dir())) {
+    if (!IsRead(kind, incoming->dir())) {
       if (unlink(path.c_str()) != 0) return StoreErrno(path);
       continue;
     }
@@ -200,7 +207,7 @@ Status GenerationStore::Seal(Incoming* incoming) {
 StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const Folder& source) const {
   ASSIGN_OR_RETURN(Incoming incoming, Begin());
   for (const AdapterFile& kind : kFiles) {
-    if (kind.of_classifiers && !IsOfClassifier(incoming.dir())) continue;
+    if (!IsRead(kind, source)) continue;
     const auto from = source.Open(kind.name);
     if (!kind.required && from.status().code() == StatusCode::kNotFound) continue;
     RETURN_IF_ERROR(from.status());
@@ -209,9 +216,9 @@ StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const Folder& source) 
       return StoreErrno(to.parent_path());
     }
     RETURN_IF_ERROR(CopyFile(*from, source.PathOf(kind.name), to, kind.max_bytes));
-    RETURN_IF_ERROR(SyncFolder(to.parent_path()));
   }
-  ASSIGN_OR_RETURN(incoming.digest_, DigestOfAdapter(incoming.dir()));
+  // What is read may be something else in the copy, if files have changed meanwhile.
+  RETURN_IF_ERROR(Seal(&incoming));
   return incoming;
 }
 

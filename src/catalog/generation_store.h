@@ -1,10 +1,10 @@
 // The files of adapters that a server has taken over, by the digest of what they hold.
 //
 // DIR/<digest>/ holds what PEFT has saved: adapter_config.json, adapter_model.safetensors, the
-// files of a chat template where there are any, and a classifier's config.json. Such a folder is
-// complete and on disk from the moment it is there: its files are written and synced as
-// DIR/incoming-XXXXXX, which then gets its name (rename(2)). Nothing in it ever changes, so it may
-// stay mapped.
+// files of a chat template and of a tokenizer where there are any, and a classifier's config.json.
+// Such a folder is complete and on disk from the moment it is there: its files are written and
+// synced as DIR/incoming-XXXXXX, which then gets its name (rename(2)). Nothing in it ever changes,
+// so it may stay mapped.
 
 #ifndef ARIL_CATALOG_GENERATION_STORE_H_
 #define ARIL_CATALOG_GENERATION_STORE_H_
@@ -25,7 +25,7 @@ struct AdapterFile {
   const char* name;  // relative to its folder
   bool required;
   int64_t max_bytes;
-  bool of_classifiers = false;  // of others it is not read
+  bool (*is_read)(const Folder& dir) = nullptr;  // null: in any folder
 };
 std::span<const AdapterFile> AdapterFiles();
 // Their names.

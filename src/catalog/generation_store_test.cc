@@ -76,6 +76,22 @@ TEST_F(GenerationStoreTest, TheChatTemplateBelongsToTheGeneration) {
   EXPECT_TRUE(FileExists(store.DirOf(with_tools) + "/additional_chat_templates/tool_use.jinja"));
 }
 
+// Its added tokens: transformers 4 lists them in the smaller file, 5 does not.
+TEST_F(GenerationStoreTest, ATokenizerThatIsReadBelongsToTheGeneration) {
+  const GenerationStore store = Open();
+  const std::string without = Import(store);
+  dir_.Write("source/tokenizer.json", "{}");
+  EXPECT_EQ(Import(store), without) << "nobody reads it alone";
+  dir_.Write("source/tokenizer_config.json", R"({"added_tokens_decoder":{}})");
+  const std::string listed = Import(store);
+  EXPECT_FALSE(FileExists(store.DirOf(listed) + "/tokenizer.json"));
+  dir_.Write("source/tokenizer_config.json", "{}");
+  const std::string read = Import(store);
+  EXPECT_TRUE(FileExists(store.DirOf(read) + "/tokenizer.json"));
+  dir_.Write("source/tokenizer.json", R"({"added_tokens":[]})");
+  EXPECT_NE(Import(store), read);
+}
+
 TEST_F(GenerationStoreTest, TheNamesOfLabelsBelongToAClassifiersGeneration) {
   const GenerationStore store = Open();
   const std::string without = Import(store);

@@ -42,6 +42,7 @@ struct SharedGeneration {
   int64_t pool_bytes = 0;                       // of its weights in a runner's pool
   std::vector<int32_t> invocation_tokens = {};  // LoraSpec's
   Json chat_template = {};  // how its folder says that chats are written, or null
+  Json tokens = {};         // what it says of tokens (TokenizerChanges), or null
 };
 
 // Thread-safe.

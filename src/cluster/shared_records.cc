@@ -140,7 +140,8 @@ std::string ToText(const SharedGeneration& generation) {
                            {"bytes", generation.bytes},
                            {"pool_bytes", generation.pool_bytes},
                            {"invocation_tokens", std::move(invocation_tokens)},
-                           {"chat_template", generation.chat_template}})
+                           {"chat_template", generation.chat_template},
+                           {"tokens", generation.tokens}})
       .Dump();
 }
 
@@ -183,6 +184,7 @@ StatusOr<SharedGeneration> ReadGeneration(const std::string& text) {
   if (const Json* chat_template = json.Find("chat_template")) {
     generation.chat_template = *chat_template;
   }
+  if (const Json* tokens = json.Find("tokens")) generation.tokens = *tokens;
   RETURN_IF_ERROR(reader.status());
   return generation;
 }

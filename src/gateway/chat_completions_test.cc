@@ -84,9 +84,8 @@ TEST(ChatCompletions, MayHaveALengthFromTheModel) {
   const auto whole = MakeServedModel();
   const ServedModel model = {.spec = whole->spec,
                              .generation_defaults = {.max_new_tokens = 6},
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .text = whole->text,
                              .catalog = whole->catalog,
-                             .chat_dialect = whole->chat_dialect,
                              .max_model_len = 64};
   const CompletionLimits limits;
   const auto max_tokens_of = [&](const std::string& members, size_t content_size) {
@@ -136,9 +135,8 @@ TEST(ChatCompletions, AdaptersMayBringTheirTemplate) {
 TEST(ChatCompletions, WithoutATemplateSayWhatToDo) {
   const auto whole = MakeServedModel();
   const ServedModel model = {.spec = whole->spec,
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .text = TextOfBytes(NotFound("give one")),
                              .catalog = whole->catalog,
-                             .chat_dialect = NotFound("give one"),
                              .max_model_len = 64};
   const CompletionLimits limits;
   const auto parsed =

@@ -76,6 +76,8 @@ struct CompletionRequest {
   // What that, and the names in `adapters`, stood for when the request came: kept while the request
   // is there.
   std::vector<CatalogEntryPtr> entries;
+  // Of the first adapter, or of the base model.
+  ModelTextPtr model_text;
   std::vector<CompletionPrompt> prompts;
   int32_t n = 1;
   int32_t best_of = 1;  // ≥ n; more only without streaming
@@ -98,7 +100,7 @@ struct CompletionRequest {
   // What all sequences have in common.
   wire::SequenceRequest common;
 
-  // Whose chat template the request's messages are for.
+  // Whose chat template and tokenizer the request's text is for.
   AdapterId first_adapter() const {
     return common.adapters.empty() ? kBaseModel : common.adapters.front().id;
   }

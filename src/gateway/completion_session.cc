@@ -86,7 +86,8 @@ CompletionSession::CompletionSession(CompletionSessionOptions options)
   choices_.reserve(static_cast<size_t>(request_.num_candidates()));
   for (const CompletionPrompt& prompt : request_.prompts) {
     for (int32_t i = 0; i < request_.best_of; ++i) {
-      choices_.emplace_back(ChoiceOutput(request_, prompt, stop_strings_, *model_->tokenizer));
+      choices_.emplace_back(
+          ChoiceOutput(request_, prompt, stop_strings_, *request_.model_text->tokenizer));
     }
   }
 }

@@ -53,7 +53,7 @@ TEST(Completions, HaveTheDefaultsOfTheModel) {
                                                      .top_p = 0.95,
                                                      .min_p = 0.05,
                                                      .repetition_penalty = 1.1},
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .text = TextOfBytes(),
                              .catalog = whole->catalog,
                              .max_model_len = 64};
   const CompletionLimits limits;
@@ -357,10 +357,8 @@ TEST(Completions, RefuseTextsThatCannotFitWithoutTokenizingThem) {
 
 TEST(Completions, RefuseTextsWithTokensThatTheModelDoesNotHave) {
   const auto large = MakeServedModel();
-  ServedModel model = {.spec = large->spec,
-                       .tokenizer = std::make_unique<ByteTokenizer>(),
-                       .catalog = large->catalog,
-                       .max_model_len = 64};
+  ServedModel model = {
+      .spec = large->spec, .text = TextOfBytes(), .catalog = large->catalog, .max_model_len = 64};
   model.spec.vocab_size = kBosToken;
   const auto parsed = ParseCompletionRequest(
       R"({"model":"base","prompt":"x"})",
@@ -372,7 +370,7 @@ TEST(Completions, RefuseTextsWithTokensThatTheModelDoesNotHave) {
 TEST(Completions, RefuseMoreLogprobsThanAnAnswerMayHave) {
   const auto small = MakeServedModel();
   const ServedModel model = {.spec = small->spec,
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
+                             .text = TextOfBytes(),
                              .catalog = small->catalog,
                              .max_model_len = 1 << 17};
   const auto parse = [&](const std::string& fields) {

@@ -8,6 +8,7 @@
 #include "gateway/generation_fields.h"
 #include "gateway/output_format_fields.h"
 #include "gateway/prompt_tokens.h"
+#include "gateway/special_text.h"
 #include "gateway/system_turns.h"
 #include "gateway/text.h"
 #include "gateway/tool_call_syntax.h"
@@ -117,7 +118,8 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   ChatPrompt prompt = ReadChatPrompt(conversation, fields, context);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!fields.ok()) return *fields.error();
-  const ChatDialectOr dialect = context.model.ChatDialectOf(adapter);
+  const ModelTextPtr model_text = context.model.TextOf(adapter);
+  const ChatDialectOr& dialect = model_text->chat_dialect;
   if (!dialect.ok()) return InvalidField("model", Message(dialect.status()));
   const ChatTemplate& chat_template = (*dialect)->chat_template();
   NameDevelopers(chat_template, &prompt.messages);
@@ -127,7 +129,8 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   }
   auto text = chat_template.Render(prompt);
   if (!text.ok()) return InvalidField(conversation.field, Message(text.status()));
-  auto tokens = EncodeText(context.model, *text, add_special_tokens, conversation.field);
+  auto tokens = EncodeText(context.model, *model_text->tokenizer, *text, add_special_tokens,
+                           conversation.field);
   if (!tokens.ok()) return tokens.error();
   EncodedChat chat = {
       .dialect = *dialect, .text = *std::move(text), .tokens = std::move(tokens.value())};
@@ -158,13 +161,29 @@ std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
                                      "format of the output.");
 }
 
+// What keeps an output to a format knows the base model's tokens alone.
+std::optional<ApiError> CheckKnowsFormats(const std::vector<int32_t>& special_tokens,
+                                          const ServedModel& model, const ModelText& text,
+                                          const std::string& field, const std::string& what) {
+  const Tokenizer& tokenizer = *text.tokenizer;
+  const int32_t* const own = FindOwn(special_tokens, tokenizer, *model.text->tokenizer);
+  if (own == nullptr) return std::nullopt;
+  return InvalidField(
+      field, StrCat("`", field, "` cannot be kept to: this adapter writes ", what, " with ",
+                    JsonQuote(tokenizer.TokenBytes(*own, /*is_first=*/false,
+                                                   /*skip_special_tokens=*/false)),
+                    ", a token that it has added to the base model's."));
+}
+
 // Makes this the format of the output, as far as tools that are not strict let it.
 Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
               CompletionRequest* request) {
   RETURN_IF_ERROR(grammar::Loosen(&format));
   wire::OutputFormat& output = request->common.format;
   output = {.kind = wire::OutputFormat::Kind::kToolCalls};
-  if (request->reasoning) output.reasoning = ToWire(*request->reasoning, *model.tokenizer);
+  if (request->reasoning) {
+    output.reasoning = ToWire(*request->reasoning, *request->model_text->tokenizer);
+  }
   const auto check = [&] {
     output.source = ToSource(format);
     return model.check_format(output);
@@ -176,9 +195,14 @@ Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
 // Makes the output one that may call tools: its format, and how to read it.
 std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialect& dialect,
                                        const ServedModel& model, CompletionRequest* request) {
-  const Tokenizer& tokenizer = *model.tokenizer;
-  auto syntax = dialect.ToolCalls(tokenizer, model.spec.eos_token_ids);
+  const Tokenizer& tokenizer = *request->model_text->tokenizer;
+  auto syntax = dialect.ToolCalls(tokenizer, model.EndTokensOf(*request->model_text));
   if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
+  const std::vector<int32_t> special_tokens = SpecialTokensOf(*syntax, tokenizer);
+  if (auto error = CheckKnowsFormats(special_tokens, model, *request->model_text, "tools",
+                                     "calls of tools")) {
+    return error;
+  }
   wire::SequenceRequest& common = request->common;
   // Of what is a call whatever the format of a text.
   if (tools.is_required) common.format = {};
@@ -198,7 +222,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   }
   request->tool_calls =
       ToolCallReading{.syntax = *syntax,
-                      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
+                      .special_tokens = special_tokens,
                       .only_at_start = tools.is_required || format.text_schema.has_value(),
                       .is_named = tools.is_named};
   const Status status = KeepTo(std::move(format), model, request);
@@ -238,10 +262,17 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
   const ServedModel& model = context.model;
   auto chat = Encode(conversation, fields, context, request->first_adapter());
   if (!chat.ok()) return chat.error();
-  AllowReasoning(conversation.reasoning, chat.value(), *model.tokenizer, request);
+  AllowReasoning(conversation.reasoning, chat.value(), *request->model_text->tokenizer, request);
   CheckOutputFormat(request->format_field, request->common.format, model, fields);
   if (!fields.ok()) return fields.error();
   const ToolFields& tools = conversation.tools;
+  if (request->reasoning && (!request->common.format.is_text() || !tools.callable.empty())) {
+    const std::string field = tools.callable.empty() ? request->format_field : "tools";
+    if (auto error = CheckKnowsFormats(request->reasoning->special_tokens, model,
+                                       *request->model_text, field, "its reasoning")) {
+      return error;
+    }
+  }
   if (!tools.callable.empty()) {
     if (auto error = AllowToolCalls(tools, *chat.value().dialect, model, request)) return error;
   }

@@ -319,7 +319,7 @@ TEST_F(EmbeddingsTest, OfAModelThatMakesThemOtherwiseAreRefused) {
   const auto model = MakeServedModel();
   ServedModel other = {.spec = model->spec,
                        .embedding = Unimplemented("made otherwise"),
-                       .tokenizer = std::make_unique<ByteTokenizer>(),
+                       .text = TextOfBytes(),
                        .catalog = model->catalog,
                        .max_model_len = 64};
   const CompletionLimits limits;
@@ -334,10 +334,8 @@ TEST_F(EmbeddingsTest, AreAllThatADecoderAloneIsAskedFor) {
   const auto model = MakeServedModel();
   ModelSpec spec = model->spec;
   spec.has_lm_head = false;
-  const ServedModel decoder = {.spec = spec,
-                               .tokenizer = std::make_unique<ByteTokenizer>(),
-                               .catalog = model->catalog,
-                               .max_model_len = 64};
+  const ServedModel decoder = {
+      .spec = spec, .text = TextOfBytes(), .catalog = model->catalog, .max_model_len = 64};
   const CompletionLimits limits;
   const RequestContext context = {.model = decoder, .limits = limits, .tenant = "t"};
   EXPECT_TRUE(ParseEmbeddingsRequest(R"({"model":"base","input":"a"})", context).ok());

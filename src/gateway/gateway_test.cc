@@ -87,11 +87,12 @@ class SlowTokenizer final : public Tokenizer {
 std::shared_ptr<const ServedModel> MakeSlowModel(std::promise<void>& begun,
                                                  std::shared_future<void> go) {
   const auto model = MakeServedModel();
-  return std::make_shared<const ServedModel>(
-      ServedModel{.spec = model->spec,
-                  .tokenizer = std::make_unique<SlowTokenizer>(begun, std::move(go)),
-                  .catalog = model->catalog,
-                  .max_model_len = 64});
+  return std::make_shared<const ServedModel>(ServedModel{
+      .spec = model->spec,
+      .text = std::make_shared<const ModelText>(
+          ModelText{.tokenizer = std::make_shared<SlowTokenizer>(begun, std::move(go))}),
+      .catalog = model->catalog,
+      .max_model_len = 64});
 }
 
 template <typename T>

@@ -113,15 +113,16 @@ void ReadSampling(JsonFields& fields, const ServedModel& model, wire::SamplingPa
   ReadLogitBias(fields, model.spec.vocab_size, sampling);
 }
 
-void ReadStopTokens(JsonFields& fields, const ModelSpec& spec, wire::SequenceRequest* common) {
-  const auto max_id = static_cast<int32_t>(spec.vocab_size - 1);
+void ReadStopTokens(JsonFields& fields, const ServedModel& model, const ModelText& text,
+                    wire::SequenceRequest* common) {
+  const auto max_id = static_cast<int32_t>(model.spec.vocab_size - 1);
   common->stop_token_ids = fields.GetIntArray("stop_token_ids", 0, max_id);
   if (common->stop_token_ids.size() > kMaxStopTokenIds) {
     fields.Fail("stop_token_ids", StrCat("must not hold more than ", kMaxStopTokenIds, " ids"));
   }
   if (!fields.GetBool("ignore_eos", false)) {
-    common->stop_token_ids.insert(common->stop_token_ids.end(), spec.eos_token_ids.begin(),
-                                  spec.eos_token_ids.end());
+    const std::vector<int32_t> ends = model.EndTokensOf(text);
+    common->stop_token_ids.insert(common->stop_token_ids.end(), ends.begin(), ends.end());
   }
 }
 
@@ -338,8 +339,11 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
   request->common.tenant = context.tenant;
   request->common.adapters = MixOf(entry.value()->adapter());
   request->entries.push_back(std::move(entry.value()));
-  const Json* adapters = fields.Find("adapters");
-  return adapters == nullptr ? std::nullopt : ReadAdapters(*adapters, fields, context, request);
+  if (const Json* adapters = fields.Find("adapters")) {
+    if (auto error = ReadAdapters(*adapters, fields, context, request)) return error;
+  }
+  request->model_text = context.model.TextOf(request->first_adapter());
+  return std::nullopt;
 }
 
 void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
@@ -356,7 +360,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   }
   ReadSampling(fields, model, &common.sampling);
   ReadStopStrings(fields, request);
-  ReadStopTokens(fields, model.spec, &common);
+  ReadStopTokens(fields, model, *request->model_text, &common);
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
   request->format_field = ReadOutputFormat(fields, request->endpoint, &common);

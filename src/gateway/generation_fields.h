@@ -39,8 +39,8 @@ ApiResult<CatalogEntryPtr> FindModel(const std::string& name, JsonFields& fields
 std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& context,
                                      CompletionRequest* request);
 
-// n, sampling, stops, streaming, the output's format, which remains to be checked, and what is
-// refused on all endpoints. Errors stay in `fields`.
+// Of a request whose model has been resolved: n, sampling, stops, streaming, the output's format,
+// which remains to be checked, and what is refused on all endpoints. Errors stay in `fields`.
 void ReadGenerationFields(JsonFields& fields, const ServedModel& model, CompletionRequest* request);
 
 // The same where a request has one answer, whose form is not OpenAI's older one.

@@ -25,13 +25,14 @@ ApiError TooLong(const std::string& param, int64_t max_model_len, const std::str
 
 }  // namespace
 
-ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string_view text,
-                                           bool add_special_tokens, const std::string& param) {
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const Tokenizer& tokenizer,
+                                           std::string_view text, bool add_special_tokens,
+                                           const std::string& param) {
   if (static_cast<int64_t>(text.size()) / kMaxBytesPerToken >= model.max_model_len) {
     return TooLong(param, model.max_model_len,
                    StrCat("your prompt is too long: ", text.size(), " bytes, which cannot fit."));
   }
-  std::vector<int32_t> tokens = model.tokenizer->Encode(
+  std::vector<int32_t> tokens = tokenizer.Encode(
       text, {.add_special_tokens = add_special_tokens, .parse_special_tokens = true});
   // A tokenizer may know tokens that the model has no embedding for.
   for (const int32_t id : tokens) {
@@ -52,14 +53,15 @@ std::vector<const Json*> PromptItems(const Json& prompts) {
   return items;
 }
 
-ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Json& item,
-                                               bool add_special_tokens, const std::string& param) {
+ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Tokenizer& tokenizer,
+                                               const Json& item, bool add_special_tokens,
+                                               const std::string& param) {
   ApiResult<std::vector<int32_t>> tokens = InvalidField(
       param, StrCat("`", param,
                     "` must be a string, an array of token ids, an array of strings, or an array "
                     "of arrays of token ids."));
   if (const std::string* text = item.AsString()) {
-    tokens = EncodeText(model, *text, add_special_tokens, param);
+    tokens = EncodeText(model, tokenizer, *text, add_special_tokens, param);
   } else if (const Json::Array* ids = item.AsArray()) {
     tokens = ReadTokenIds(model, *ids, param);
   }
@@ -69,12 +71,12 @@ ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const J
   return tokens;
 }
 
-std::vector<int32_t> EncodeHint(const ServedModel& model, std::string_view text,
-                                int64_t max_tokens) {
+std::vector<int32_t> EncodeHint(const ServedModel& model, const Tokenizer& tokenizer,
+                                std::string_view text, int64_t max_tokens) {
   text = text.substr(0, static_cast<size_t>(max_tokens * kHintBytesPerToken));
   text.remove_suffix(TruncatedTailBytes(text));
   std::vector<int32_t> tokens =
-      model.tokenizer->Encode(text, {.add_special_tokens = false, .parse_special_tokens = true});
+      tokenizer.Encode(text, {.add_special_tokens = false, .parse_special_tokens = true});
   const auto lacking = std::ranges::find_if(
       tokens, [&](int32_t id) { return id < 0 || id >= model.spec.vocab_size; });
   const auto num_tokens = std::min<int64_t>(lacking - tokens.begin(), max_tokens);

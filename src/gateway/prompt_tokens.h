@@ -18,21 +18,23 @@ namespace aril::gateway {
 // The tokens of a text. 400 for `param` if the text is so long that no tokenizer could make it fit
 // (tokenizing it would take time from others to no end), or holds a token that the model lacks.
 // Thread-safe, as all functions here.
-ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, std::string_view text,
-                                           bool add_special_tokens, const std::string& param);
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const Tokenizer& tokenizer,
+                                           std::string_view text, bool add_special_tokens,
+                                           const std::string& param);
 
 // What a field holds that is a prompt or several: a text or an array of token ids each. Empty if it
 // is an empty array. `prompts` must outlive the result.
 std::vector<const Json*> PromptItems(const Json& prompts);
 
 // The tokens of one of them, at least one; errors as above and below.
-ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Json& item,
-                                               bool add_special_tokens, const std::string& param);
+ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Tokenizer& tokenizer,
+                                               const Json& item, bool add_special_tokens,
+                                               const std::string& param);
 
 // The first tokens of a text, at most so many: of what helps only, so that the rest may be missing,
 // and whatever is behind a token that the model lacks.
-std::vector<int32_t> EncodeHint(const ServedModel& model, std::string_view text,
-                                int64_t max_tokens);
+std::vector<int32_t> EncodeHint(const ServedModel& model, const Tokenizer& tokenizer,
+                                std::string_view text, int64_t max_tokens);
 
 // An array of token ids that the model has, or 400 for `param`.
 ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,

@@ -30,6 +30,19 @@ std::vector<PlacedToken> FindSpecialTokens(std::string_view text, const Tokenize
   return placed;
 }
 
+const int32_t* FindOwn(const std::vector<int32_t>& tokens, const Tokenizer& tokenizer,
+                       const Tokenizer& other) {
+  if (&tokenizer == &other) return nullptr;
+  const auto text = [](const Tokenizer& of, int32_t token) {
+    return of.TokenBytes(token, /*is_first=*/false, /*skip_special_tokens=*/false);
+  };
+  const auto own = std::ranges::find_if(tokens, [&](int32_t token) {
+    return tokenizer.IsSpecial(token) != other.IsSpecial(token) ||
+           text(tokenizer, token) != text(other, token);
+  });
+  return own == tokens.end() ? nullptr : &*own;
+}
+
 std::string MarkSpecialTokens(std::string_view text, const Tokenizer& tokenizer) {
   std::string marked;
   size_t from = 0;

@@ -28,6 +28,11 @@ struct PlacedToken {
 std::vector<PlacedToken> FindSpecialTokens(std::string_view text, const Tokenizer& tokenizer,
                                            std::span<const int32_t> end_tokens = {});
 
+// The first of these that one tokenizer knows and the other does not, or calls otherwise: null if
+// there is none.
+const int32_t* FindOwn(const std::vector<int32_t>& tokens, const Tokenizer& tokenizer,
+                       const Tokenizer& other);
+
 // With grammar::kSpecialTokenMark around each, as a grammar wants it.
 std::string MarkSpecialTokens(std::string_view text, const Tokenizer& tokenizer);
 

@@ -108,11 +108,11 @@ TEST(SystemTurns, AreFoldedIntoTheUsers) {
 template <typename Parse>
 std::string PromptBy(const char* source, Parse parse, const std::string& body) {
   const auto model = MakeServedModel();
-  const ServedModel other = {.spec = model->spec,
-                             .tokenizer = std::make_unique<ByteTokenizer>(),
-                             .catalog = model->catalog,
-                             .chat_dialect = std::make_shared<const ChatDialect>(Template(source)),
-                             .max_model_len = 256};
+  const ServedModel other = {
+      .spec = model->spec,
+      .text = TextOfBytes(std::make_shared<const ChatDialect>(Template(source))),
+      .catalog = model->catalog,
+      .max_model_len = 256};
   const auto parsed = parse(body, {.model = other, .limits = {}, .tenant = kDefaultTenant});
   if (!parsed.ok()) return parsed.error().message;
   return ByteTokenizer().Decode(parsed.value().prompts[0].tokens, false);

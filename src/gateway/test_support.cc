@@ -27,6 +27,11 @@ std::string ByteTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens
   return id >= 0 && id < kBosToken ? std::string(1, static_cast<char>(id)) : "";
 }
 
+ModelTextPtr TextOfBytes(ChatDialectOr chat_dialect) {
+  return std::make_shared<const ModelText>(ModelText{.tokenizer = std::make_shared<ByteTokenizer>(),
+                                                     .chat_dialect = std::move(chat_dialect)});
+}
+
 std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catalog_options) {
   const auto adapter = [](const std::string& name, const std::string& root, int32_t id) {
     return CatalogEntry{.name = name,
@@ -49,16 +54,14 @@ std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catal
     return std::make_shared<const ChatDialect>(*std::move(parsed));
   };
   spec.eos_token_ids = {kEosToken};
-  auto templates = std::make_shared<AdapterChatDialects>();
-  templates->Set(AdapterId(0), parse("poem:"));
-  return std::make_shared<const ServedModel>(
-      ServedModel{.spec = spec,
-                  .tokenizer = std::make_unique<ByteTokenizer>(),
-                  .catalog = *std::move(catalog),
-                  .chat_dialect = parse(kChatTemplate),
-                  .adapter_chat_dialects = std::move(templates),
-                  .max_model_len = 64,
-                  .created = 1700000000});
+  auto texts = std::make_shared<AdapterTexts>();
+  texts->Set(AdapterId(0), TextOfBytes(parse("poem:")));
+  return std::make_shared<const ServedModel>(ServedModel{.spec = spec,
+                                                         .text = TextOfBytes(parse(kChatTemplate)),
+                                                         .adapter_texts = std::move(texts),
+                                                         .catalog = *std::move(catalog),
+                                                         .max_model_len = 64,
+                                                         .created = 1700000000});
 }
 
 Status FakePort::Submit(wire::SequenceRequest request) {

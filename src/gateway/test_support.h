@@ -46,6 +46,9 @@ inline constexpr char kChatTemplate[] =
     "{% if enable_thinking is false and thinking is false %}off;{% endif %}"
     "{% if add_generation_prompt %}a:{% endif %}{{ mood }}";
 
+// With a tokenizer of bytes.
+ModelTextPtr TextOfBytes(ChatDialectOr chat_dialect = NotFound("This model has no chat template."));
+
 // Names "base", "poet" (adapter 0, with a chat template of its own: "poem:") and "org/pirate"
 // (adapter 1); a context of 64 tokens.
 std::shared_ptr<const ServedModel> MakeServedModel(const Catalog::Options& catalog_options = {});

@@ -10,8 +10,7 @@
 namespace aril::gateway {
 namespace {
 
-// `model` is optional here: all names of a server share one tokenizer. Without it, messages get the
-// base model's chat template.
+// `model` is optional here: without it, the base model's tokenizer and chat template are meant.
 ApiResult<AdapterId> FindAdapter(JsonFields& fields, const RequestContext& context) {
   const std::string name = fields.GetString("model", "");
   if (!fields.ok()) return *fields.error();
@@ -21,12 +20,14 @@ ApiResult<AdapterId> FindAdapter(JsonFields& fields, const RequestContext& conte
   return entry.value()->adapter();
 }
 
-ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestContext& context) {
+ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestContext& context,
+                                             AdapterId adapter) {
   const std::string prompt = fields.GetString("prompt", "");
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
   if (fields.Find("prompt") == nullptr) fields.Fail("prompt", "or `messages` is required");
   if (!fields.ok()) return *fields.error();
-  return EncodeText(context.model, prompt, add_special_tokens, "prompt");
+  const ModelTextPtr text = context.model.TextOf(adapter);
+  return EncodeText(context.model, *text->tokenizer, prompt, add_special_tokens, "prompt");
 }
 
 // vLLM's `token_strs`: the tokens as the vocabulary's file spells them.
@@ -44,8 +45,9 @@ ApiResult<Json> Tokenize(std::string_view body, const RequestContext& context) {
   RefuseTokenTexts(fields);
   const auto adapter = FindAdapter(fields, context);
   if (!adapter.ok()) return adapter.error();
-  const auto ids = fields.Find("messages") != nullptr ? EncodeChat(fields, context, adapter.value())
-                                                      : EncodePrompt(fields, context);
+  const auto ids = fields.Find("messages") != nullptr
+                       ? EncodeChat(fields, context, adapter.value())
+                       : EncodePrompt(fields, context, adapter.value());
   if (!ids.ok()) return ids.error();
   Json::Array tokens;
   for (const int32_t id : ids.value()) tokens.push_back(id);
@@ -65,8 +67,8 @@ ApiResult<Json> Detokenize(std::string_view body, const RequestContext& context)
       fields.GetIntArray("tokens", 0, static_cast<int32_t>(model.spec.vocab_size - 1));
   if (fields.Find("tokens") == nullptr) fields.Fail("tokens", "is required");
   if (!fields.ok()) return *fields.error();
-  return Json(
-      Json::Object{{"prompt", model.tokenizer->Decode(tokens, /*skip_special_tokens=*/false)}});
+  const Tokenizer& tokenizer = *model.TextOf(adapter.value())->tokenizer;
+  return Json(Json::Object{{"prompt", tokenizer.Decode(tokens, /*skip_special_tokens=*/false)}});
 }
 
 }  // namespace aril::gateway

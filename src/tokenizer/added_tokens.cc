@@ -75,6 +75,12 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& norma
   normalized_ = PrefixMatcher(std::move(normalized));
 }
 
+std::vector<AddedToken> AddedTokens::tokens() const {
+  std::vector<AddedToken> tokens;
+  for (const Entry& entry : entries_) tokens.push_back(entry.token);
+  return tokens;
+}
+
 std::vector<AddedTokens::Part> AddedTokens::Find(const PrefixMatcher& matcher,
                                                  std::string_view text, bool parse_special) const {
   std::vector<Part> parts;

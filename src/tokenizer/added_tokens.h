@@ -25,6 +25,8 @@ struct AddedToken {
   bool single_word = false;  // not inside of a word
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // takes the white space after it along
+
+  friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
 // The flags and the content of an AddedToken object of tokenizer.json or added_tokens_decoder; its
@@ -44,6 +46,8 @@ class AddedTokens {
   // Ids are within the vocabulary; contents differ. The normalizer is applied to the contents of
   // normalized tokens.
   AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer);
+
+  std::vector<AddedToken> tokens() const;
 
   bool IsSpecial(int32_t id) const { return special_ids_.contains(id); }
 

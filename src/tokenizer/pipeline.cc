@@ -1,5 +1,6 @@
 #include "tokenizer/pipeline.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +19,15 @@ std::string Slice(std::string_view text, const AddedTokens::Part& part) {
 PipelineTokenizer::PipelineTokenizer(PipelineParts parts) : parts_(std::move(parts)) {
   CHECK(parts_.vocabulary && parts_.normalizer && parts_.pre_tokenizer && parts_.model &&
         parts_.added_tokens && parts_.decoder);
+  vocab_size_ = parts_.vocabulary->size();
+  for (const auto& [id, token] : parts_.own_tokens) {
+    vocab_size_ = std::max<int64_t>(vocab_size_, int64_t{id} + 1);
+  }
+}
+
+const std::string* PipelineTokenizer::Token(int32_t id) const {
+  const auto own = parts_.own_tokens.find(id);
+  return own == parts_.own_tokens.end() ? parts_.vocabulary->Token(id) : &own->second;
 }
 
 std::vector<int32_t> PipelineTokenizer::Encode(std::string_view text,
@@ -68,7 +78,7 @@ void PipelineTokenizer::EncodeNormalized(std::string text, bool starts_text,
 
 std::string PipelineTokenizer::TokenBytes(int32_t id, bool is_first,
                                           bool skip_special_tokens) const {
-  const std::string* token = parts_.vocabulary->Token(id);
+  const std::string* token = Token(id);
   if (token == nullptr || (skip_special_tokens && IsSpecial(id))) return "";
   const std::string* spelling = parts_.added_tokens->NormalizedSpelling(id);
   return parts_.decoder->Decode(spelling != nullptr ? *spelling : *token, is_first);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tokenizer/added_tokens.h"
@@ -27,15 +28,20 @@ namespace aril {
 struct PostProcessor {
   std::vector<int32_t> prefix;
   std::vector<int32_t> suffix;
+
+  friend bool operator==(const PostProcessor&, const PostProcessor&) = default;
 };
 
+// Tokenizers that differ in a few tokens share the rest (tokenizer_changes.h).
 struct PipelineParts {
-  std::unique_ptr<Vocabulary> vocabulary;  // includes the added tokens
-  std::unique_ptr<Normalizer> normalizer;
-  std::unique_ptr<PreTokenizer> pre_tokenizer;
-  std::unique_ptr<BpeModel> model;
-  std::unique_ptr<AddedTokens> added_tokens;
-  std::unique_ptr<Decoder> decoder;
+  std::shared_ptr<const Vocabulary> vocabulary;  // includes the added tokens, but for those below
+  std::shared_ptr<const Normalizer> normalizer;
+  std::shared_ptr<const PreTokenizer> pre_tokenizer;
+  std::shared_ptr<const BpeModel> model;
+  std::shared_ptr<const AddedTokens> added_tokens;
+  std::shared_ptr<const Decoder> decoder;
+  // Added tokens that the vocabulary has not, or calls otherwise.
+  std::unordered_map<int32_t, std::string> own_tokens = {};
   PostProcessor post_processor;
   std::optional<int32_t> bos_token_id;
   std::optional<int32_t> eos_token_id;
@@ -49,10 +55,14 @@ class PipelineTokenizer : public Tokenizer {
   // Invalid bytes of `text` count as U+FFFD each.
   std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override;
   std::string TokenBytes(int32_t id, bool is_first, bool skip_special_tokens) const override;
-  int64_t vocab_size() const override { return parts_.vocabulary->size(); }
+  int64_t vocab_size() const override { return vocab_size_; }
   bool IsSpecial(int32_t id) const override { return parts_.added_tokens->IsSpecial(id); }
   std::optional<int32_t> bos_token_id() const override { return parts_.bos_token_id; }
   std::optional<int32_t> eos_token_id() const override { return parts_.eos_token_id; }
+
+  const PipelineParts& parts() const { return parts_; }
+  // As files spell it; nullptr if no token has this id.
+  const std::string* Token(int32_t id) const;
 
  private:
   void EncodeText(std::string_view text, bool parse_special, std::vector<int32_t>* ids) const;
@@ -60,6 +70,7 @@ class PipelineTokenizer : public Tokenizer {
                         std::vector<int32_t>* ids) const;
 
   const PipelineParts parts_;
+  int64_t vocab_size_;
 };
 
 }  // namespace aril

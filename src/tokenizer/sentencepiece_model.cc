@@ -142,13 +142,13 @@ Decoder MakeDecoder(const SentencePieceProto& proto, const std::string& unknown)
   return Decoder({unk_surface, spaces, DecodeByteFallback});
 }
 
-StatusOr<std::unique_ptr<Tokenizer>> Build(const SentencePieceProto& proto,
-                                           const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> Build(const SentencePieceProto& proto,
+                                                   const TokenizerConfig& config) {
   RETURN_IF_ERROR(RefuseUnimplemented(proto));
   ASSIGN_OR_RETURN(const int32_t unknown_id, UnknownId(proto));
   PipelineParts parts;
-  ASSIGN_OR_RETURN(parts.vocabulary, MakeVocabulary(proto));
-  parts.model = MakeModel(proto, unknown_id, *parts.vocabulary);
+  ASSIGN_OR_RETURN(std::unique_ptr<Vocabulary> vocabulary, MakeVocabulary(proto));
+  parts.model = MakeModel(proto, unknown_id, *vocabulary);
   const SentencePieceNormalizer::Options options = {
       .add_dummy_prefix = proto.add_dummy_prefix,
       .prefix_every_text = config.legacy.value_or(false),
@@ -158,21 +158,21 @@ StatusOr<std::unique_ptr<Tokenizer>> Build(const SentencePieceProto& proto,
   ASSIGN_OR_RETURN(parts.pre_tokenizer, ReadPreTokenizer(Json(), ""));
   parts.decoder = std::make_unique<Decoder>(MakeDecoder(proto, proto.pieces[unknown_id].piece));
   std::vector<AddedToken> added = ControlTokens(proto);
-  RETURN_IF_ERROR(MergeAddedTokens(config, parts.vocabulary.get(), &added));
+  RETURN_IF_ERROR(MergeAddedTokens(config, vocabulary.get(), &added));
+  parts.vocabulary = std::move(vocabulary);
   parts.added_tokens = std::make_unique<AddedTokens>(std::move(added), *parts.normalizer);
   parts.bos_token_id = parts.vocabulary->Find(proto.bos_piece);
   parts.eos_token_id = parts.vocabulary->Find(proto.eos_piece);
   TokenizerConfig with_bos = config;
   with_bos.add_bos_token = config.add_bos_token.value_or(true);
   ApplyBosAndEos(with_bos, &parts);
-  return std::unique_ptr<Tokenizer>(new PipelineTokenizer(std::move(parts)));
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Tokenizer>> ParseSentencePieceModel(std::string_view file,
-                                                             const std::string& path,
-                                                             const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseSentencePieceModel(
+    std::string_view file, const std::string& path, const TokenizerConfig& config) {
   const auto proto = ParseSentencePieceProto(file);
   if (!proto.ok()) return Annotate(proto.status(), path);
   auto tokenizer = Build(*proto, config);

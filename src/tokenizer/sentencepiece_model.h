@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer_config.h"
 
 namespace aril {
@@ -20,9 +20,9 @@ namespace aril {
 //
 // Unimplemented: Unigram, word and character models, normalization rules (precompiled_charsmap),
 // treat_whitespace_as_suffix, denormalizers, unused pieces.
-StatusOr<std::unique_ptr<Tokenizer>> ParseSentencePieceModel(std::string_view file,
-                                                             const std::string& path,
-                                                             const TokenizerConfig& config);
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseSentencePieceModel(std::string_view file,
+                                                                     const std::string& path,
+                                                                     const TokenizerConfig& config);
 
 }  // namespace aril
 

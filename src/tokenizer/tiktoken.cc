@@ -110,8 +110,9 @@ bool LooksLikeTiktoken(std::string_view file) {
   return ParseLine(file.substr(0, file.find('\n'))).has_value();
 }
 
-StatusOr<std::unique_ptr<Tokenizer>> ParseTiktoken(std::string_view file, const std::string& path,
-                                                   const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseTiktoken(std::string_view file,
+                                                           const std::string& path,
+                                                           const TokenizerConfig& config) {
   if (config.added_tokens.empty() && config.plain_added_tokens.empty()) {
     return InvalidArgument(StrCat(path, " has tiktoken's format, which has no special tokens; ",
                                   config.path, " must list them in added_tokens_decoder"));

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer_config.h"
 
 namespace aril {
@@ -21,8 +21,9 @@ bool LooksLikeTiktoken(std::string_view file);
 // neither special tokens nor how words are cut: the former come from the config, which must have
 // some, the latter is Llama 3's regex, as in the converter of `transformers`. The BOS token that
 // the config names is added unless it says otherwise.
-StatusOr<std::unique_ptr<Tokenizer>> ParseTiktoken(std::string_view file, const std::string& path,
-                                                   const TokenizerConfig& config);
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseTiktoken(std::string_view file,
+                                                           const std::string& path,
+                                                           const TokenizerConfig& config);
 
 }  // namespace aril
 

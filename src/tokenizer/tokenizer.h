@@ -4,14 +4,11 @@
 #define ARIL_TOKENIZER_TOKENIZER_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/status.h"
 
 namespace aril {
 
@@ -46,11 +43,6 @@ class Tokenizer {
   // The whole text of `ids`; bytes that are no valid UTF-8 become U+FFFD.
   std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 };
-
-// Loads `tokenizer.json` if it is there, else `tokenizer.model` (sentencepiece's or tiktoken's
-// format), else `vocab.json` and `merges.txt`; `tokenizer_config.json` and `added_tokens.json`
-// refine them. What a file asks for and Aril does not implement is refused, naming the component.
-StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& model_dir);
 
 // Turns a stream of token ids into a stream of valid UTF-8: what Append returns never ends inside a
 // code point. Not thread-safe; the tokenizer must outlive it.

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/test_paths.h"
 #include "benchmark/benchmark.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {

@@ -79,30 +79,6 @@ Status ReadConfigFile(const JsonFields& fields, TokenizerConfig* config) {
   return ReadAddedTokensDecoder(fields, config);
 }
 
-// added_tokens.json: {"<|im_end|>": 151645, …}. Tokens that the config does not describe are plain.
-Status ReadAddedTokensFile(const JsonFields& fields, TokenizerConfig* config) {
-  std::unordered_set<std::string> described;
-  for (const AddedToken& token : config->added_tokens) described.insert(token.content);
-  for (const auto& [content, id] : fields.members()) {
-    if (described.contains(content)) continue;
-    if (id.AsInt() == nullptr || *id.AsInt() < 0 || *id.AsInt() >= Vocabulary::kMaxIds) {
-      return fields.WrongType(content, id, "a token id");
-    }
-    config->plain_added_tokens.push_back(
-        {.content = content, .id = static_cast<int32_t>(*id.AsInt()), .normalized = true});
-  }
-  return OkStatus();
-}
-
-// Source: transformers' PreTrainedTokenizerFast, which adds tokens of the config whose flags differ
-// once more, and the tokenizers library, where a token that has been special once always is.
-void TakeFlags(const AddedToken& from, AddedToken* token) {
-  AddedToken changed = from;
-  changed.id = token->id;
-  changed.special = from.special || token->special;
-  *token = std::move(changed);
-}
-
 // The classes that go by add_bos_token and add_eos_token.
 // Source: transformers 4.57, models/*/tokenization_*_fast.py.
 struct ClassWithFlags {
@@ -125,22 +101,46 @@ void SetEnd(const std::optional<int32_t>& id, bool wanted, std::vector<int32_t>*
 
 }  // namespace
 
-StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir) {
-  TokenizerConfig config;
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& dir) {
   constexpr const char* kConfig = "tokenizer_config.json";
-  config.path = model_dir.PathOf(kConfig);
-  ASSIGN_OR_RETURN(const std::optional<Json> json, ReadOptionalObject(model_dir, kConfig));
-  if (json) {
-    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, config.path));
-    RETURN_IF_ERROR(ReadConfigFile(fields, &config));
-  }
-  constexpr const char* kAdded = "added_tokens.json";
-  ASSIGN_OR_RETURN(const std::optional<Json> added, ReadOptionalObject(model_dir, kAdded));
-  if (added) {
-    ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*added, model_dir.PathOf(kAdded)));
-    RETURN_IF_ERROR(ReadAddedTokensFile(fields, &config));
-  }
+  ASSIGN_OR_RETURN(const std::optional<Json> json, ReadOptionalObject(dir, kConfig));
+  return ReadTokenizerConfig(json.value_or(Json::Object()), dir.PathOf(kConfig));
+}
+
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Json& json, const std::string& path) {
+  TokenizerConfig config;
+  config.path = path;
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, path));
+  RETURN_IF_ERROR(ReadConfigFile(fields, &config));
   return config;
+}
+
+// {"<|im_end|>": 151645, …}. Tokens that the config does not describe are plain.
+Status ReadAddedTokensJson(const Folder& dir, TokenizerConfig* config) {
+  constexpr const char* kAdded = "added_tokens.json";
+  ASSIGN_OR_RETURN(const std::optional<Json> added, ReadOptionalObject(dir, kAdded));
+  if (!added) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*added, dir.PathOf(kAdded)));
+  std::unordered_set<std::string> described;
+  for (const AddedToken& token : config->added_tokens) described.insert(token.content);
+  for (const auto& [content, id] : fields.members()) {
+    if (described.contains(content)) continue;
+    if (id.AsInt() == nullptr || *id.AsInt() < 0 || *id.AsInt() >= Vocabulary::kMaxIds) {
+      return fields.WrongType(content, id, "a token id");
+    }
+    config->plain_added_tokens.push_back(
+        {.content = content, .id = static_cast<int32_t>(*id.AsInt()), .normalized = true});
+  }
+  return OkStatus();
+}
+
+// Source: transformers' PreTrainedTokenizerFast, which adds tokens of the config whose flags differ
+// once more, and the tokenizers library, where a token that has been special once always is.
+AddedToken Redescribed(const AddedToken& own, const AddedToken& described) {
+  AddedToken token = described;
+  token.id = own.id;
+  token.special = own.special || described.special;
+  return token;
 }
 
 Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
@@ -155,7 +155,8 @@ Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
   };
   for (const AddedToken& token : config.added_tokens) {
     if (const auto found = known.find(token.content); found != known.end()) {
-      TakeFlags(token, &(*tokens)[found->second]);
+      AddedToken& own = (*tokens)[found->second];
+      own = Redescribed(own, token);
     } else if (!token.content.empty()) {
       RETURN_IF_ERROR(add(token));
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/folder.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/pipeline.h"
@@ -32,13 +33,20 @@ struct TokenizerConfig {
   std::vector<AddedToken> plain_added_tokens;
 };
 
-// Reads tokenizer_config.json and added_tokens.json of a model directory; both may be absent.
-StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& model_dir);
+// Reads a folder's tokenizer_config.json, which may be absent.
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Folder& dir);
+// The same of what has been parsed; `path` names it in errors.
+StatusOr<TokenizerConfig> ReadTokenizerConfig(const Json& json, const std::string& path);
+// Adds what its added_tokens.json has besides, if there is one.
+Status ReadAddedTokensJson(const Folder& dir, TokenizerConfig* config);
+
+// A token that a file describes as `described`, and the tokenizer's own file as `own`: as
+// transformers takes it, what the latter calls special stays so.
+AddedToken Redescribed(const AddedToken& own, const AddedToken& described);
 
 // Completes `tokens`, as read from the tokenizer's own file, with those of the config: adds the
 // missing ones to the list and to `vocabulary`, and the named special tokens that the vocabulary
-// has. Where both describe a token, the flags of added_tokens_decoder win, as in transformers; but
-// what the tokenizer's own file calls special stays so.
+// has. Where both describe a token, the flags of added_tokens_decoder win (Redescribed).
 Status MergeAddedTokens(const TokenizerConfig& config, Vocabulary* vocabulary,
                         std::vector<AddedToken>* tokens);
 

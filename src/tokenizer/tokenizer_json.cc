@@ -39,32 +39,32 @@ StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields,
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Tokenizer>> AssembleTokenizer(const JsonFields& fields,
-                                                       BpeWithVocabulary bpe,
-                                                       const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> AssembleTokenizer(const JsonFields& fields,
+                                                               BpeWithVocabulary bpe,
+                                                               const TokenizerConfig& config) {
   const auto read = [&fields](const char* key, const auto& reader) {
     return reader(MemberOrNull(fields, key), fields.PathOf(key));
   };
   PipelineParts parts;
-  parts.vocabulary = std::move(bpe.vocabulary);
   parts.model = std::move(bpe.model);
   ASSIGN_OR_RETURN(parts.normalizer, read("normalizer", ReadNormalizer));
   ASSIGN_OR_RETURN(parts.pre_tokenizer, read("pre_tokenizer", ReadPreTokenizer));
   ASSIGN_OR_RETURN(parts.post_processor, read("post_processor", ReadPostProcessor));
   ASSIGN_OR_RETURN(Decoder decoder, read("decoder", ReadDecoder));
   parts.decoder = std::make_unique<Decoder>(std::move(decoder));
-  ASSIGN_OR_RETURN(std::vector<AddedToken> added, ReadAddedTokens(fields, parts.vocabulary.get()));
-  RETURN_IF_ERROR(MergeAddedTokens(config, parts.vocabulary.get(), &added));
+  ASSIGN_OR_RETURN(std::vector<AddedToken> added, ReadAddedTokens(fields, bpe.vocabulary.get()));
+  RETURN_IF_ERROR(MergeAddedTokens(config, bpe.vocabulary.get(), &added));
+  parts.vocabulary = std::move(bpe.vocabulary);
   parts.added_tokens = std::make_unique<AddedTokens>(std::move(added), *parts.normalizer);
   // A template that begins with a token says what BOS is, where no config does.
   if (!parts.post_processor.prefix.empty()) parts.bos_token_id = parts.post_processor.prefix[0];
   ApplyBosAndEos(config, &parts);
-  return std::unique_ptr<Tokenizer>(new PipelineTokenizer(std::move(parts)));
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
-StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view text,
-                                                        const std::string& path,
-                                                        const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseTokenizerJson(std::string_view text,
+                                                                const std::string& path,
+                                                                const TokenizerConfig& config) {
   auto json = Json::Parse(text, kTokenizerFileLimits);
   if (!json.ok()) return Annotate(json.status(), path);
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(*json, path));

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "tokenizer/bpe_json.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer_config.h"
 
 namespace aril {
@@ -23,15 +23,15 @@ inline constexpr JsonLimits kTokenizerFileLimits = {.max_bytes = kMaxTokenizerFi
 
 // Builds a tokenizer from the text of a tokenizer.json. `path` names it in errors. Components that
 // are not implemented are Unimplemented, by name and place.
-StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizerJson(std::string_view text,
-                                                        const std::string& path,
-                                                        const TokenizerConfig& config);
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseTokenizerJson(std::string_view text,
+                                                                const std::string& path,
+                                                                const TokenizerConfig& config);
 
 // Builds a tokenizer from the components of a tokenizer.json (`fields`) around a model that has
 // been read already.
-StatusOr<std::unique_ptr<Tokenizer>> AssembleTokenizer(const JsonFields& fields,
-                                                       BpeWithVocabulary bpe,
-                                                       const TokenizerConfig& config);
+StatusOr<std::unique_ptr<PipelineTokenizer>> AssembleTokenizer(const JsonFields& fields,
+                                                               BpeWithVocabulary bpe,
+                                                               const TokenizerConfig& config);
 
 }  // namespace aril
 

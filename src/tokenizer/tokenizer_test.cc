@@ -1,4 +1,4 @@
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokenizer_folder.h"
 
 #include <filesystem>
 #include <fstream>

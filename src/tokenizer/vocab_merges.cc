@@ -60,11 +60,11 @@ Status ReadMerges(std::string_view text, const std::string& path, const Vocabula
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Tokenizer>> ParseVocabMerges(std::string_view vocab,
-                                                      const std::string& vocab_path,
-                                                      std::string_view merges,
-                                                      const std::string& merges_path,
-                                                      const TokenizerConfig& config) {
+StatusOr<std::unique_ptr<PipelineTokenizer>> ParseVocabMerges(std::string_view vocab,
+                                                              const std::string& vocab_path,
+                                                              std::string_view merges,
+                                                              const std::string& merges_path,
+                                                              const TokenizerConfig& config) {
   ASSIGN_OR_RETURN(const Json components, ComponentsOf(config));
   auto json = Json::Parse(vocab, kTokenizerFileLimits);
   if (!json.ok()) return Annotate(json.status(), vocab_path);

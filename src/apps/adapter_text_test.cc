@@ -1,0 +1,133 @@
+#include "apps/adapter_text.h"
+
+#include <string>
+
+#include "apps/adapter_text_test_support.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/test_dir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kOwnTokens =
+    R"({"eos_token": "<|user|>", "added_tokens_decoder": {"1024": {"content": "<call>", "special": true}}})";
+
+class AdapterTextTest : public ::testing::Test {
+ protected:
+  gateway::ModelTextPtr Read(const std::string& folder) const {
+    auto text = reader_->ReadStrictly(dir_ / folder);
+    EXPECT_TRUE(text.ok()) << text.status();
+    return text.ok() ? *std::move(text) : nullptr;
+  }
+  std::vector<int32_t> Encode(const gateway::ModelText& text) const {
+    return text.tokenizer->Encode("<call>", {.add_special_tokens = false});
+  }
+  void WriteTokenizerJson(const std::string& folder) const {
+    const auto text = ReadFile(SourcePath("models/demo/base/tokenizer.json"), 1 << 20);
+    ASSERT_TRUE(text.ok()) << text.status();
+    auto json = Json::Parse(*text);
+    ASSERT_TRUE(json.ok()) << json.status();
+    json->Find("added_tokens")
+        ->AsArray()
+        ->push_back(Json::Object{{"id", 1024}, {"content", "<call>"}, {"special", true}});
+    dir_.Write(folder + "/tokenizer.json", json->Dump());
+  }
+
+  const std::shared_ptr<const AdapterTextReader> reader_ = MakeAdapterTextReader();
+  const TestDir dir_;
+};
+
+TEST_F(AdapterTextTest, IsNothingOfAFolderThatBringsNone) {
+  dir_.Write("plain/adapter_config.json", "{}");
+  EXPECT_EQ(Read("plain"), nullptr);
+  dir_.Write("same/tokenizer_config.json", R"({"eos_token": "<|end|>"})");
+  EXPECT_EQ(Read("same"), nullptr);
+}
+
+TEST_F(AdapterTextTest, OfATemplateAloneHasTheBaseModelsTokenizer) {
+  dir_.Write("a/chat_template.jinja", "own");
+  dir_.Write("b/chat_template.jinja", "another");
+  const gateway::ModelTextPtr a = Read("a"), b = Read("b");
+  ASSERT_NE(a, nullptr);
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(a->tokenizer, b->tokenizer);
+  EXPECT_EQ(*(*a->chat_dialect)->chat_template().Render({}), "own");
+}
+
+TEST_F(AdapterTextTest, OfTokensAloneHasTheBaseModelsTemplate) {
+  dir_.Write("own/tokenizer_config.json", kOwnTokens);
+  const gateway::ModelTextPtr text = Read("own");
+  ASSERT_NE(text, nullptr);
+  EXPECT_THAT(Encode(*text), ElementsAre(1024));
+  EXPECT_EQ(text->tokenizer->eos_token_id(), 2);
+  EXPECT_EQ(*(*text->chat_dialect)->chat_template().Render({}), "base");
+}
+
+TEST_F(AdapterTextTest, SharesTheTokenizersOfTheSameTokens) {
+  dir_.Write("a/tokenizer_config.json", kOwnTokens);
+  dir_.Write("b/tokenizer_config.json", kOwnTokens);
+  dir_.Write("c/tokenizer_config.json", R"({"eos_token": "<|user|>"})");
+  const gateway::ModelTextPtr a = Read("a"), b = Read("b"), c = Read("c");
+  EXPECT_EQ(a->tokenizer, b->tokenizer);
+  EXPECT_NE(a->tokenizer, c->tokenizer);
+}
+
+TEST_F(AdapterTextTest, KnowsATokenizerJsonAgain) {
+  for (const std::string folder : {"a", "b", "c"}) {
+    WriteTokenizerJson(folder);
+    // What lies beside it counts as well.
+    dir_.Write(folder + "/tokenizer_config.json",
+               folder == "c" ? R"({"eos_token": "<call>"})" : "{}");
+  }
+  const gateway::ModelTextPtr a = Read("a"), b = Read("b"), c = Read("c");
+  EXPECT_THAT(Encode(*a), ElementsAre(1024));
+  EXPECT_EQ(a->tokenizer, b->tokenizer);
+  EXPECT_EQ(a->tokenizer->eos_token_id(), 1);
+  EXPECT_EQ(c->tokenizer->eos_token_id(), 1024);
+}
+
+TEST_F(AdapterTextTest, OfTokensThatCannotBeHadIsAnError) {
+  dir_.Write("bad/tokenizer_config.json",
+             R"({"added_tokens_decoder": {"300": {"content": "<call>"}}})");
+  EXPECT_THAT(reader_->Read(dir_ / "bad").status().message(), HasSubstr("id 300"));
+  EXPECT_THAT(reader_->ReadStrictly(dir_ / "bad").status().message(), HasSubstr("id 300"));
+}
+
+TEST_F(AdapterTextTest, OfAWrongTemplateIsAnErrorForWhoLoadsIt) {
+  dir_.Write("bad/chat_template.jinja", "{% if %}");
+  EXPECT_FALSE(reader_->ReadStrictly(dir_ / "bad").ok());
+  const auto text = reader_->Read(dir_ / "bad");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT((*text)->chat_dialect.status().message(), HasSubstr("the server's log says why"));
+  EXPECT_THAT((*text)->chat_dialect.status().message(), Not(HasSubstr(dir_.path())));
+}
+
+TEST_F(AdapterTextTest, IsTheSameForOthers) {
+  dir_.Write("own/tokenizer_config.json", kOwnTokens);
+  dir_.Write("own/chat_template.jinja", "own");
+  const auto shared = reader_->Share(dir_ / "own");
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  const auto text = MakeAdapterTextReader()->FromShared(*shared);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(Encode(**text), ElementsAre(1024));
+  EXPECT_EQ((*text)->tokenizer->eos_token_id(), 2);
+  EXPECT_EQ(*(*(*text)->chat_dialect)->chat_template().Render({}), "own");
+  const auto nothing = reader_->FromShared({});
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_EQ(*nothing, nullptr);
+}
+
+TEST_F(AdapterTextTest, OfOthersIsLookedAt) {
+  EXPECT_FALSE(reader_->FromShared({.chat_template = Json::Object{{"main", 1}}}).ok());
+  EXPECT_FALSE(reader_->FromShared({.tokens = Json::Object{{"tokens", 1}}}).ok());
+}
+
+}  // namespace
+}  // namespace aril

@@ -1,0 +1,172 @@
+// Requests to an adapter that brings tokens, a chat template and an end of texts of its own.
+
+#include "gateway/model_text.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/strings.h"
+#include "gateway/auth.h"
+#include "gateway/chat_completions.h"
+#include "gateway/completions.h"
+#include "gateway/embeddings.h"
+#include "gateway/test_support.h"
+#include "gateway/tokenize_api.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace aril::gateway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Bytes, of which the first are special tokens.
+class OwnTokenizer final : public Tokenizer {
+ public:
+  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
+    std::vector<int32_t> ids;
+    while (!text.empty()) {
+      const auto own = std::ranges::find_if(
+          kOwn, [&](std::string_view token) { return text.starts_with(token); });
+      const bool is_own = options.parse_special_tokens && own != std::end(kOwn);
+      ids.push_back(is_own ? static_cast<int32_t>(own - std::begin(kOwn))
+                           : static_cast<unsigned char>(text[0]));
+      text.remove_prefix(is_own ? own->size() : 1);
+    }
+    return ids;
+  }
+  std::string TokenBytes(int32_t id, bool is_first, bool skip_special_tokens) const override {
+    if (!IsSpecial(id)) return bytes_.TokenBytes(id, is_first, skip_special_tokens);
+    return skip_special_tokens ? "" : std::string(kOwn[id]);
+  }
+  int64_t vocab_size() const override { return bytes_.vocab_size(); }
+  bool IsSpecial(int32_t id) const override {
+    return id >= 0 && id < static_cast<int32_t>(std::size(kOwn));
+  }
+  std::optional<int32_t> bos_token_id() const override { return std::nullopt; }
+  std::optional<int32_t> eos_token_id() const override { return 0; }
+
+ private:
+  static constexpr std::string_view kOwn[] = {"<|im_end|>", "<call>", "<think>", "</think>"};
+
+  const ByteTokenizer bytes_;
+};
+
+constexpr const char* kQuestion = R"("messages":[{"role":"user","content":"Hi<call>"}])";
+constexpr const char* kTools =
+    R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])";
+
+// "poet" has OwnTokenizer.
+class ModelTextTest : public ::testing::Test {
+ protected:
+  ModelTextTest() {
+    auto chat_template = ChatTemplate::Parse(kChatTemplate, {});
+    EXPECT_TRUE(chat_template.ok()) << chat_template.status();
+    model_->adapter_texts->Set(
+        AdapterId(0),
+        std::make_shared<const ModelText>(ModelText{
+            .tokenizer = std::make_shared<OwnTokenizer>(),
+            .chat_dialect = std::make_shared<const ChatDialect>(*std::move(chat_template))}));
+  }
+  template <typename Parse>
+  auto Read(const Parse& parse, const std::string& model, const std::string& fields) const {
+    return parse(StrCat(R"({"model":")", model, "\",", fields, "}"),
+                 RequestContext{.model = *model_, .limits = limits_, .tenant = kDefaultTenant});
+  }
+  CompletionRequest Ask(const std::string& model, const std::string& fields) const {
+    auto request = Read(ParseCompletionRequest, model, fields);
+    EXPECT_TRUE(request.ok()) << request.error().message;
+    return std::move(request.value());
+  }
+  CompletionRequest Chat(const std::string& model, const std::string& fields) const {
+    auto request = Read(ParseChatRequest, model, fields);
+    EXPECT_TRUE(request.ok()) << request.error().message;
+    return std::move(request.value());
+  }
+  std::string Refusal(const std::string& fields, const std::string& param) const {
+    const auto request = Read(ParseChatRequest, "poet", StrCat(kQuestion, ",", fields));
+    if (request.ok()) return "none";
+    EXPECT_EQ(request.error().status, 400);
+    EXPECT_EQ(request.error().param, param);
+    return request.error().message;
+  }
+
+  const std::shared_ptr<const ServedModel> model_ = MakeServedModel();
+  const CompletionLimits limits_;
+};
+
+TEST_F(ModelTextTest, ReadsPromptsAsTheAdapterDoes) {
+  constexpr const char* kPrompt = R"("prompt":"a<call>")";
+  EXPECT_THAT(Ask("poet", kPrompt).prompts[0].tokens, ElementsAre('a', 1));
+  EXPECT_THAT(Ask("base", kPrompt).prompts[0].tokens,
+              ElementsAre(kBosToken, 'a', '<', 'c', 'a', 'l', 'l', '>'));
+  EXPECT_THAT(Ask("org/pirate", kPrompt).prompts[0].tokens, ::testing::SizeIs(8));
+  const auto embedded = Read(ParseEmbeddingsRequest, "poet", R"("input":"a<call>")");
+  ASSERT_TRUE(embedded.ok()) << embedded.error().message;
+  EXPECT_THAT(embedded.value().prompts[0].tokens, ElementsAre('a', 1));
+  const auto chat = Chat(
+      "poet", StrCat(kQuestion, R"(,"prediction":{"type":"content",)", R"("content":"<think>"})"));
+  EXPECT_THAT(chat.prompts[0].tokens, ElementsAre('u', ':', 'H', 'i', 1, ';', 'a', ':'));
+  EXPECT_THAT(chat.common.prediction, ElementsAre(2));
+}
+
+// Of ids as of what is generated.
+TEST_F(ModelTextTest, WritesTextAsTheAdapterDoes) {
+  constexpr const char* kEchoed = R"("prompt":[97,1,98],"echo":true,"skip_special_tokens":false)";
+  EXPECT_EQ(Ask("poet", kEchoed).prompts[0].text, "a<call>b");
+  EXPECT_EQ(Ask("base", kEchoed).prompts[0].text, "a\1b");
+}
+
+TEST_F(ModelTextTest, EndsTextWhereTheAdapterDoesOrTheModel) {
+  EXPECT_THAT(Ask("poet", R"("prompt":"a","stop_token_ids":[9])").common.stop_token_ids,
+              ElementsAre(9, kEosToken, 0));
+  EXPECT_THAT(Ask("base", R"("prompt":"a")").common.stop_token_ids, ElementsAre(kEosToken));
+  EXPECT_THAT(Ask("poet", R"("prompt":"a","ignore_eos":true)").common.stop_token_ids,
+              ElementsAre());
+}
+
+// As with the template: where there are several, the first.
+TEST_F(ModelTextTest, OfSeveralAdaptersIsThatOfTheFirst) {
+  const auto mix = [&](const std::string& first, const std::string& second) {
+    return Ask("base", StrCat(R"("prompt":"<call>","adapters":[{"name":")", first,
+                              R"("},{"name":")", second, R"("}])"))
+        .prompts[0]
+        .tokens.size();
+  };
+  EXPECT_EQ(mix("poet", "org/pirate"), 1u);
+  EXPECT_EQ(mix("org/pirate", "poet"), 7u);
+}
+
+TEST_F(ModelTextTest, IsWhatIsTokenized) {
+  const auto tokens = Read(Tokenize, "poet", R"("prompt":"a<call>")");
+  ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+  EXPECT_EQ(tokens.value().Find("tokens")->Dump(), "[97,1]");
+  const auto text = Read(Detokenize, "poet", R"("tokens":[97,1])");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(*text.value().Find("prompt")->AsString(), "a<call>");
+  const auto of_base = Read(Detokenize, "base", R"("tokens":[97,1])");
+  ASSERT_TRUE(of_base.ok()) << of_base.error().message;
+  EXPECT_EQ(*of_base.value().Find("prompt")->AsString(), "a\1");
+}
+
+TEST_F(ModelTextTest, KeepsNoCallsThatAreWrittenWithItsOwnTokens) {
+  EXPECT_THAT(Refusal(StrCat(kTools, R"(,"reasoning_format":"none")"), "tools"),
+              HasSubstr("writes calls of tools with \"<call>\", a token that it has added"));
+  EXPECT_TRUE(Chat("base", StrCat(kQuestion, ",", kTools)).tool_calls.has_value());
+}
+
+TEST_F(ModelTextTest, KeepsNoFormatBehindReasoningInItsOwnTokens) {
+  constexpr const char* kFormat = R"("response_format":{"type":"json_object"})";
+  EXPECT_THAT(Refusal(kFormat, "response_format"), HasSubstr("writes its reasoning with"));
+  EXPECT_EQ(Refusal(StrCat(kFormat, R"(,"reasoning_format":"none")"), ""), "none");
+  // Without a format it is told apart.
+  const CompletionRequest request = Chat("poet", kQuestion);
+  ASSERT_TRUE(request.reasoning.has_value());
+  EXPECT_THAT(request.reasoning->special_tokens, ElementsAre(2, 3));
+}
+
+}  // namespace
+}  // namespace aril::gateway

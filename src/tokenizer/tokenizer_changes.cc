@@ -1,0 +1,236 @@
+#include "tokenizer/tokenizer_changes.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "base/strings.h"
+#include "tokenizer/json_fields.h"
+
+namespace aril {
+namespace {
+
+constexpr size_t kMaxShownBytes = 100;  // of a token
+
+std::string Shown(std::string_view token) { return JsonQuote(token.substr(0, kMaxShownBytes)); }
+
+using TokensByContent = std::unordered_map<std::string, AddedToken>;
+
+TokensByContent AddedTokensOf(const PipelineTokenizer& tokenizer) {
+  TokensByContent tokens;
+  for (AddedToken& token : tokenizer.parts().added_tokens->tokens()) {
+    std::string content = token.content;
+    tokens.emplace(std::move(content), std::move(token));
+  }
+  return tokens;
+}
+
+// Collects the added tokens that a base model's tokenizer has not, or has otherwise.
+class TokenDifferences {
+ public:
+  // `where` they stand, for errors.
+  TokenDifferences(const PipelineTokenizer& base, std::string where)
+      : base_(base), where_(std::move(where)), added_(AddedTokensOf(base)) {
+    for (const auto& [content, token] : added_) added_ids_.emplace(token.id, content);
+  }
+
+  // The base's, if it has one of this text and id.
+  const AddedToken* Find(const AddedToken& token) const {
+    const auto found = added_.find(token.content);
+    return found != added_.end() && found->second.id == token.id ? &found->second : nullptr;
+  }
+
+  Status Take(const AddedToken& token) {
+    if (token.content.empty()) return OkStatus();
+    if (const AddedToken* own = Find(token); own != nullptr && *own == token) return OkStatus();
+    if (token.id < 0 || token.id >= Vocabulary::kMaxIds ||
+        token.content.size() > Vocabulary::kMaxTokenBytes) {
+      return InvalidArgument(StrCat(where_, ": the token ", Shown(token.content), " of id ",
+                                    token.id, " is too long, or has an id that is out of bounds"));
+    }
+    // Of a token that was added, another can take the place.
+    const std::string* present = base_.Token(token.id);
+    if (present != nullptr && *present != token.content && !added_ids_.contains(token.id)) {
+      return InvalidArgument(StrCat(where_, ": the token of id ", token.id, " is ",
+                                    Shown(token.content), ", with which the base model's ",
+                                    Shown(*present), " could not be told any more"));
+    }
+    tokens_.push_back(token);
+    return OkStatus();
+  }
+
+  // Of those taken, or else of the base's.
+  std::optional<int32_t> IdOf(const std::optional<std::string>& content) const {
+    if (!content || content->empty()) return std::nullopt;
+    const auto own = std::ranges::find(tokens_, *content, &AddedToken::content);
+    return own != tokens_.end() ? own->id : base_.parts().vocabulary->Find(*content);
+  }
+  bool IsAdded(const std::string& content) const {
+    return added_.contains(content) ||
+           std::ranges::find(tokens_, content, &AddedToken::content) != tokens_.end();
+  }
+
+  std::vector<AddedToken> Finish() { return std::move(tokens_); }
+
+ private:
+  const PipelineTokenizer& base_;
+  const std::string where_;
+  const TokensByContent added_;
+  std::unordered_map<int32_t, std::string> added_ids_;
+  std::vector<AddedToken> tokens_;
+};
+
+template <typename T>
+std::optional<T> IfOther(const T& value, const T& of_base) {
+  return value == of_base ? std::nullopt : std::optional<T>(value);
+}
+
+std::optional<int32_t> IfOther(std::optional<int32_t> id, std::optional<int32_t> of_base) {
+  return id == of_base ? std::nullopt : id;
+}
+
+Json::Array ToJson(const std::vector<int32_t>& ids) {
+  Json::Array array;
+  for (const int32_t id : ids) array.emplace_back(int64_t{id});
+  return array;
+}
+
+StatusOr<int32_t> ReadId(const Json& json, const std::string& where) {
+  const int64_t* const id = json.AsInt();
+  if (id == nullptr || *id < 0 || *id >= Vocabulary::kMaxIds) {
+    return InvalidArgument(where + " must be a token id");
+  }
+  return static_cast<int32_t>(*id);
+}
+
+StatusOr<std::optional<int32_t>> ReadOptionalId(const JsonFields& fields, std::string_view key) {
+  const Json* const id = fields.Find(key);
+  if (id == nullptr) return std::optional<int32_t>();
+  ASSIGN_OR_RETURN(const int32_t read, ReadId(*id, fields.PathOf(key)));
+  return std::optional(read);
+}
+
+StatusOr<std::vector<int32_t>> ReadIds(const JsonFields& fields, std::string_view key) {
+  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array(key));
+  std::vector<int32_t> ids;
+  for (const Json& item : *list) {
+    ASSIGN_OR_RETURN(ids.emplace_back(), ReadId(item, fields.PathOf(key)));
+  }
+  return ids;
+}
+
+}  // namespace
+
+StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const PipelineTokenizer& base) {
+  TokenDifferences tokens(base, config.path + ": added_tokens_decoder");
+  for (const AddedToken& token : config.added_tokens) {
+    const AddedToken* const own = tokens.Find(token);
+    RETURN_IF_ERROR(tokens.Take(own == nullptr ? token : Redescribed(*own, token)));
+  }
+  for (const std::string& content : config.special_tokens) {
+    const auto id = tokens.IsAdded(content) ? std::nullopt : tokens.IdOf(content);
+    if (id) RETURN_IF_ERROR(tokens.Take({.content = content, .id = *id, .special = true}));
+  }
+  const PipelineParts& own = base.parts();
+  PipelineParts changed = own;
+  if (const auto bos = tokens.IdOf(config.bos_token)) changed.bos_token_id = bos;
+  if (const auto eos = tokens.IdOf(config.eos_token)) changed.eos_token_id = eos;
+  TokenizerConfig flags = BesideTokenizerJson(config);
+  flags.bos_token.reset();
+  flags.eos_token.reset();
+  ApplyBosAndEos(flags, &changed);
+  return TokenizerChanges{.tokens = tokens.Finish(),
+                          .bos_token_id = IfOther(changed.bos_token_id, own.bos_token_id),
+                          .eos_token_id = IfOther(changed.eos_token_id, own.eos_token_id),
+                          .around = IfOther(changed.post_processor, own.post_processor)};
+}
+
+StatusOr<TokenizerChanges> ChangesTo(const PipelineTokenizer& other, const std::string& where,
+                                     const PipelineTokenizer& base) {
+  TokenDifferences tokens(base, where + ": added_tokens");
+  std::vector<bool> is_added(static_cast<size_t>(other.vocab_size()));
+  for (const AddedToken& token : other.parts().added_tokens->tokens()) {
+    RETURN_IF_ERROR(tokens.Take(token));
+    is_added[static_cast<size_t>(token.id)] = true;
+  }
+  for (int32_t id = 0; id < other.vocab_size(); ++id) {
+    const std::string* const token = other.Token(id);
+    if (token == nullptr || is_added[static_cast<size_t>(id)]) continue;
+    const std::string* const of_base = base.Token(id);
+    if (of_base != nullptr && *of_base == *token) continue;
+    return InvalidArgument(StrCat(where, ": the token of id ", id, " is ", Shown(*token),
+                                  ", and the base model's ",
+                                  of_base == nullptr ? "has no text" : Shown(*of_base),
+                                  ": an adapter may add tokens, and has the base model's others"));
+  }
+  const PipelineParts& changed = other.parts();
+  const PipelineParts& own = base.parts();
+  return TokenizerChanges{.tokens = tokens.Finish(),
+                          .bos_token_id = IfOther(changed.bos_token_id, own.bos_token_id),
+                          .eos_token_id = IfOther(changed.eos_token_id, own.eos_token_id),
+                          .around = IfOther(changed.post_processor, own.post_processor)};
+}
+
+std::shared_ptr<const Tokenizer> WithChanges(const PipelineTokenizer& base,
+                                             const TokenizerChanges& changes) {
+  PipelineParts parts = base.parts();
+  std::vector<AddedToken> added = parts.added_tokens->tokens();
+  std::erase_if(added, [&](const AddedToken& token) {
+    return std::ranges::any_of(changes.tokens, [&](const AddedToken& other) {
+      return other.id == token.id || other.content == token.content;
+    });
+  });
+  for (const AddedToken& token : changes.tokens) {
+    parts.own_tokens.insert_or_assign(token.id, token.content);
+    added.push_back(token);
+  }
+  parts.added_tokens = std::make_shared<AddedTokens>(std::move(added), *parts.normalizer);
+  if (changes.bos_token_id) parts.bos_token_id = changes.bos_token_id;
+  if (changes.eos_token_id) parts.eos_token_id = changes.eos_token_id;
+  if (changes.around) parts.post_processor = *changes.around;
+  return std::make_shared<PipelineTokenizer>(std::move(parts));
+}
+
+Json ToJson(const TokenizerChanges& changes) {
+  Json::Array tokens;
+  for (const AddedToken& token : changes.tokens) {
+    tokens.emplace_back(Json::Object{{"id", int64_t{token.id}},
+                                     {"content", token.content},
+                                     {"special", token.special},
+                                     {"normalized", token.normalized},
+                                     {"single_word", token.single_word},
+                                     {"lstrip", token.lstrip},
+                                     {"rstrip", token.rstrip}});
+  }
+  Json::Object object = {{"tokens", std::move(tokens)}};
+  if (changes.bos_token_id) object.emplace_back("bos", int64_t{*changes.bos_token_id});
+  if (changes.eos_token_id) object.emplace_back("eos", int64_t{*changes.eos_token_id});
+  if (changes.around) {
+    object.emplace_back("prefix", ToJson(changes.around->prefix));
+    object.emplace_back("suffix", ToJson(changes.around->suffix));
+  }
+  return object;
+}
+
+StatusOr<TokenizerChanges> ReadTokenizerChanges(const Json& json, const std::string& where) {
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, where));
+  ASSIGN_OR_RETURN(const Json::Array* tokens, fields.Array("tokens"));
+  TokenizerChanges changes;
+  for (size_t i = 0; i < tokens->size(); ++i) {
+    ASSIGN_OR_RETURN(const JsonFields entry,
+                     JsonFields::Of((*tokens)[i], ElementPath(fields.PathOf("tokens"), i)));
+    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
+    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
+    ASSIGN_OR_RETURN(token.id, ReadId(id, entry.PathOf("id")));
+    changes.tokens.push_back(std::move(token));
+  }
+  ASSIGN_OR_RETURN(changes.bos_token_id, ReadOptionalId(fields, "bos"));
+  ASSIGN_OR_RETURN(changes.eos_token_id, ReadOptionalId(fields, "eos"));
+  if (!fields.Has("prefix")) return changes;
+  changes.around.emplace();
+  ASSIGN_OR_RETURN(changes.around->prefix, ReadIds(fields, "prefix"));
+  ASSIGN_OR_RETURN(changes.around->suffix, ReadIds(fields, "suffix"));
+  return changes;
+}
+
+}  // namespace aril
