@@ -1,7 +1,9 @@
 #include "tokenizer/tokenizer_changes.h"
 
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/strings.h"
@@ -48,12 +50,21 @@ class TokenDifferences {
       return InvalidArgument(StrCat(where_, ": the token ", Shown(token.content), " of id ",
                                     token.id, " is too long, or has an id that is out of bounds"));
     }
+    if (tokens_.size() == kMaxChangedTokens) {
+      return InvalidArgument(StrCat(where_, ": an adapter may have ", kMaxChangedTokens,
+                                    " tokens of its own at most"));
+    }
     // Of a token that was added, another can take the place.
     const std::string* present = base_.Token(token.id);
     if (present != nullptr && *present != token.content && !added_ids_.contains(token.id)) {
       return InvalidArgument(StrCat(where_, ": the token of id ", token.id, " is ",
                                     Shown(token.content), ", with which the base model's ",
                                     Shown(*present), " could not be told any more"));
+    }
+    const auto [known, is_new] = ids_.emplace(token.content, token.id);
+    if (!is_new) {
+      return InvalidArgument(StrCat(where_, ": the token ", Shown(token.content), " has two ids, ",
+                                    known->second, " and ", token.id));
     }
     tokens_.push_back(token);
     return OkStatus();
@@ -62,12 +73,11 @@ class TokenDifferences {
   // Of those taken, or else of the base's.
   std::optional<int32_t> IdOf(const std::optional<std::string>& content) const {
     if (!content || content->empty()) return std::nullopt;
-    const auto own = std::ranges::find(tokens_, *content, &AddedToken::content);
-    return own != tokens_.end() ? own->id : base_.parts().vocabulary->Find(*content);
+    const auto own = ids_.find(*content);
+    return own != ids_.end() ? own->second : base_.parts().vocabulary->Find(*content);
   }
   bool IsAdded(const std::string& content) const {
-    return added_.contains(content) ||
-           std::ranges::find(tokens_, content, &AddedToken::content) != tokens_.end();
+    return added_.contains(content) || ids_.contains(content);
   }
 
   std::vector<AddedToken> Finish() { return std::move(tokens_); }
@@ -78,6 +88,7 @@ class TokenDifferences {
   const TokensByContent added_;
   std::unordered_map<int32_t, std::string> added_ids_;
   std::vector<AddedToken> tokens_;
+  std::unordered_map<std::string, int32_t> ids_;  // of those, by content
 };
 
 template <typename T>
@@ -174,16 +185,16 @@ StatusOr<TokenizerChanges> ChangesTo(const PipelineTokenizer& other, const std::
 std::shared_ptr<const Tokenizer> WithChanges(const PipelineTokenizer& base,
                                              const TokenizerChanges& changes) {
   PipelineParts parts = base.parts();
-  std::vector<AddedToken> added = parts.added_tokens->tokens();
-  std::erase_if(added, [&](const AddedToken& token) {
-    return std::ranges::any_of(changes.tokens, [&](const AddedToken& other) {
-      return other.id == token.id || other.content == token.content;
-    });
-  });
+  std::unordered_set<std::string_view> contents;
   for (const AddedToken& token : changes.tokens) {
     parts.own_tokens.insert_or_assign(token.id, token.content);
-    added.push_back(token);
+    contents.insert(token.content);
   }
+  std::vector<AddedToken> added = parts.added_tokens->tokens();
+  std::erase_if(added, [&](const AddedToken& token) {
+    return parts.own_tokens.contains(token.id) || contents.contains(token.content);
+  });
+  added.insert(added.end(), changes.tokens.begin(), changes.tokens.end());
   parts.added_tokens = std::make_shared<AddedTokens>(std::move(added), *parts.normalizer);
   if (changes.bos_token_id) parts.bos_token_id = changes.bos_token_id;
   if (changes.eos_token_id) parts.eos_token_id = changes.eos_token_id;
@@ -215,6 +226,9 @@ Json ToJson(const TokenizerChanges& changes) {
 StatusOr<TokenizerChanges> ReadTokenizerChanges(const Json& json, const std::string& where) {
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, where));
   ASSIGN_OR_RETURN(const Json::Array* tokens, fields.Array("tokens"));
+  if (tokens->size() > kMaxChangedTokens) {
+    return InvalidArgument(StrCat(where, " has more than ", kMaxChangedTokens, " tokens"));
+  }
   TokenizerChanges changes;
   for (size_t i = 0; i < tokens->size(); ++i) {
     ASSIGN_OR_RETURN(const JsonFields entry,

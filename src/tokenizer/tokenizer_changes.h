@@ -18,6 +18,9 @@
 
 namespace aril {
 
+// Twice as many as the base model with most of them adds (Gemma 3: 6,415).
+inline constexpr size_t kMaxChangedTokens = 1 << 14;
+
 // Texts are cut, merged and spelled as the base model's tokenizer does it.
 struct TokenizerChanges {
   // Tokens that are new, or called otherwise, or looked for otherwise.
@@ -31,7 +34,7 @@ struct TokenizerChanges {
 };
 
 // What a tokenizer_config.json with added_tokens_decoder changes. InvalidArgument if it gives the
-// id of a token that texts are made of to another one.
+// id of a token that texts are made of to another one, or a token two ids.
 StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const PipelineTokenizer& base);
 
 // What it is to be `other`, which was read from `where`. InvalidArgument if their vocabularies have

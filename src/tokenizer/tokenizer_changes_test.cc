@@ -191,6 +191,23 @@ TEST_F(TokenizerChangesTest, RefuseToTakeTheIdOfAWord) {
   EXPECT_THAT(changes.status().message(), HasSubstr("added_tokens_decoder"));
 }
 
+TEST_F(TokenizerChangesTest, RefuseTwoIdsForATokenAndTooManyTokens) {
+  EXPECT_THAT(Load(R"({"added_tokens_decoder": {"1024": {"content": "<a>"},
+                                                "1025": {"content": "<a>"}}})")
+                  .status()
+                  .message(),
+              HasSubstr("the token \"<a>\" has two ids, 1024 and 1025"));
+  const auto config = [](size_t num_tokens) {
+    std::string list;
+    for (size_t i = 0; i < num_tokens; ++i) {
+      list += StrCat(i == 0 ? "" : ",", "\"", 1024 + i, R"(":{"content":"<)", i, ">\"}");
+    }
+    return StrCat(R"({"added_tokens_decoder":{)", list, "}}");
+  };
+  EXPECT_TRUE(Load(config(kMaxChangedTokens)).ok());
+  EXPECT_THAT(Load(config(kMaxChangedTokens + 1)).status().message(), HasSubstr("16384 tokens"));
+}
+
 TEST_F(TokenizerChangesTest, RefuseIdsOutOfBounds) {
   const auto changes = Load(R"({"added_tokens_decoder": {"99999999": {"content": "<call>"}}})");
   EXPECT_THAT(changes.status().message(), HasSubstr("99999999"));
