@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "adapters/dora.h"
 #include "base/json.h"
@@ -95,6 +96,10 @@ class Adapter::Reader {
   StatusOr<std::optional<LoraPair>> Embedding() {
     const LoraModule& lora = spec_.embedding;
     if (lora.rank == 0) return std::nullopt;
+    if (!spec_.token_rows.embedding.empty()) {
+      return MakeTokenPair(naming_.Embedding(), kTextNaming.Embedding(),
+                           spec_.token_rows.embedding);
+    }
     ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.Embedding(), lora.rank,
                                                        base_.vocab_size, base_.hidden_size));
     return MakePair(tensors, lora, kTextNaming.Embedding(), TableShape());
@@ -102,6 +107,12 @@ class Adapter::Reader {
   StatusOr<std::optional<LoraPair>> LmHead() {
     const LoraModule& lora = spec_.lm_head;
     if (lora.rank == 0) return std::nullopt;
+    if (!spec_.token_rows.lm_head.empty()) {
+      return MakeTokenPair(spec_.token_rows.lm_head_has_the_embeddings
+                               ? naming_.Embedding()
+                               : std::string(naming_.lm_head),
+                           std::string(kTextNaming.lm_head), spec_.token_rows.lm_head);
+    }
     ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(std::string(naming_.lm_head), lora.rank,
                                                        base_.hidden_size, base_.vocab_size));
     return MakePair(tensors, lora, std::string(kTextNaming.lm_head), TableShape());
@@ -269,6 +280,24 @@ class Adapter::Reader {
     return pair;
   }
 
+  // `module` is where the file has the rows.
+  StatusOr<std::optional<LoraPair>> MakeTokenPair(const std::string& module,
+                                                  const std::string& base_module,
+                                                  const std::vector<int32_t>& tokens) {
+    ASSIGN_OR_RETURN(const TensorView rows, Take(module + ".token_adapter.trainable_tokens_delta",
+                                                 {std::ssize(tokens), base_.hidden_size}));
+    std::optional<WeightView> weight;
+    if (weights_ != nullptr) {
+      ASSIGN_OR_RETURN(weight, BaseMatrix(base_module, TableShape()));
+    }
+    const bool is_embedding = base_module == kTextNaming.Embedding();
+    auto deltas = std::make_shared<const TokenDeltas>(rows, weight ? &*weight : nullptr, tokens,
+                                                      base_.vocab_size, is_embedding);
+    LoraPair pair{.a = deltas->a(), .b = deltas->b()};
+    pair.tokens = std::move(deltas);
+    return pair;
+  }
+
   Shape TableShape() const { return {base_.vocab_size, base_.hidden_size}; }
 
   // A matrix [vocab, hidden] in place of the base model's. PEFT writes one if the config names the
@@ -307,7 +336,8 @@ class Adapter::Reader {
     if (found == tensors_.end()) {
       return InvalidArgument(StrCat("tensor ", name,
                                     " is missing, although adapter_config.json (target_modules, "
-                                    "target_parameters, modules_to_save, use_dora) asks for it"));
+                                    "target_parameters, modules_to_save, "
+                                    "trainable_token_indices, use_dora) asks for it"));
     }
     const TensorView& tensor = found->second;
     if (tensor.shape != shape) {
@@ -393,6 +423,14 @@ Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values v
         "\"alora_invocation_tokens\" together with an embedding or an lm_head of the adapter's "
         "own, which would apply to all tokens, is not supported");
   }
+  // The differences would be from the adapter's own matrix.
+  if ((!spec_.token_rows.embedding.empty() && embedding_table_) ||
+      (!spec_.token_rows.lm_head.empty() && lm_head_table_)) {
+    return Unimplemented(
+        "\"trainable_token_indices\" of an embedding or lm_head that the file has whole, other "
+        "than "
+        "the base model's, is not supported");
+  }
   // Their lengths would be those of the adapter's own matrix.
   if (spec_.use_dora && lm_head_ && lm_head_table_) {
     return Unimplemented("DoRA on an lm_head of the adapter's own is not supported");
@@ -422,7 +460,11 @@ int64_t Adapter::held_bytes() const {
       if (pair) bytes += pair->gains.size() * sizeof(float);
     }
   }
-  return static_cast<int64_t>(bytes) + (class_head_ ? class_head_->size_bytes() : 0);
+  int64_t other = class_head_ ? class_head_->size_bytes() : 0;
+  for (const LoraPair* const pair : {embedding(), lm_head()}) {
+    if (pair != nullptr && pair->tokens != nullptr) other += pair->tokens->size_bytes();
+  }
+  return static_cast<int64_t>(bytes) + other;
 }
 
 }  // namespace aril

@@ -3,11 +3,13 @@
 #ifndef ARIL_ADAPTERS_ADAPTER_H_
 #define ARIL_ADAPTERS_ADAPTER_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "adapters/class_head.h"
+#include "adapters/token_deltas.h"
 #include "base/folder.h"
 #include "base/status.h"
 #include "kernels/cpu/isa.h"
@@ -27,6 +29,8 @@ struct LoraPair {
   int64_t b_first_col = 0;
   int64_t b_col_step = 1;
   std::vector<float> gains;  // [out] with DoRA (adapters/dora.h), else empty
+  // What the views are of, if it is rows of tokens, which have no gains.
+  std::shared_ptr<const TokenDeltas> tokens = nullptr;
 };
 
 // The base model's weights, where more than their shapes matters: DoRA's gains depend on them.
@@ -74,7 +78,7 @@ class Adapter {
   // The pair of a site, or nullptr if the adapter does not target it.
   const LoraPair* Find(int64_t layer, Site site) const;
   // Of the embedding (lora_embedding_A [rank, vocab], lora_embedding_B [hidden, rank]) and of
-  // lm_head; nullptr likewise.
+  // lm_head, rows of tokens included; nullptr likewise.
   const LoraPair* embedding() const { return embedding_ ? &*embedding_ : nullptr; }
   const LoraPair* lm_head() const { return lm_head_ ? &*lm_head_ : nullptr; }
   // Matrices [vocab, hidden] in place of the base model's; nullptr where that stays.

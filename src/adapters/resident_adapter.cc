@@ -129,7 +129,7 @@ class Layout {
       outer.embedding_scale = static_cast<float>(adapter_.spec().embedding.scale);
       outer.embedding_a = place_(ColumnsOf(pair->a));
       outer.embedding_b = place_(BOf(*pair, 0, pair->b.shape[0]));
-      if (adapter_.spec().use_dora) {
+      if (HasGains(*pair)) {
         outer.embedding_gain = place_(GainsOf(pair->gains, 0, pair->b.shape[0]));
       }
     }
@@ -153,13 +153,17 @@ class Layout {
   }
 
  private:
+  bool HasGains(const LoraPair& pair) const {
+    return adapter_.spec().use_dora && pair.tokens == nullptr;
+  }
+
   kernels::LoraWeights Weights(const LoraPair& pair, const LoraModule& module,
                                const kernels::LoraMatrix& a, int64_t first, int64_t width) {
     kernels::LoraWeights weights{.rank = static_cast<int32_t>(module.rank),
                                  .scale = static_cast<float>(module.scale),
                                  .a = a,
                                  .b = place_(BOf(pair, first, width))};
-    if (adapter_.spec().use_dora) weights.gain = place_(GainsOf(pair.gains, first, width));
+    if (HasGains(pair)) weights.gain = place_(GainsOf(pair.gains, first, width));
     return weights;
   }
 

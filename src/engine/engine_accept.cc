@@ -127,8 +127,8 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
     const wire::SequenceRequest& request) const {
   std::vector<Sequence::Adapter> found;
   std::set<AdapterId> seen;
-  bool replaces_embedding = false;
-  bool replaces_lm_head = false;
+  bool has_embedding = false;
+  bool has_lm_head = false;
   int num_classifiers = 0;
   for (const AdapterUse& use : request.adapters) {
     if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
@@ -139,17 +139,16 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
     const LoraSpec& spec = ref.adapter->spec();
     if (use.weight != 1 && !spec.can_be_weighted()) {
       return InvalidArgument(
-          "an adapter with DoRA, or with matrices or a head of its own (modules_to_save), applies "
-          "with weight 1");
+          "an adapter with DoRA, or with matrices, rows of tokens or a head of its own "
+          "(modules_to_save, trainable_token_indices), applies with weight 1");
     }
-    if ((replaces_embedding && spec.replaces_embedding) ||
-        (replaces_lm_head && spec.replaces_lm_head)) {
+    if ((has_embedding && spec.brings_embedding()) || (has_lm_head && spec.brings_lm_head())) {
       return InvalidArgument(
-          "two adapters of the request bring a matrix of their own (modules_to_save) for the same "
-          "module: use one of them");
+          "two adapters of the request bring a matrix, or rows of tokens, of their own "
+          "(modules_to_save, trainable_token_indices) for the same module: use one of them");
     }
-    replaces_embedding |= spec.replaces_embedding;
-    replaces_lm_head |= spec.replaces_lm_head;
+    has_embedding |= spec.brings_embedding();
+    has_lm_head |= spec.brings_lm_head();
     num_classifiers += spec.is_classifier ? 1 : 0;
     const std::optional<int64_t> first_token = spec.FirstToken(request.prompt);
     if (!first_token.has_value()) return NotInvoked(spec);

@@ -45,7 +45,8 @@ TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
     return Message(engine->Accept(request).status());
   };
   EXPECT_EQ(error({{AdapterId(0)}, {AdapterId(2), 0.5f}}), "");
-  EXPECT_THAT(error({{AdapterId(0), 0.5f}}), HasSubstr("(modules_to_save), applies with weight 1"));
+  EXPECT_THAT(error({{AdapterId(0), 0.5f}}),
+              HasSubstr("trainable_token_indices), applies with weight 1"));
   EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
 }
 

@@ -40,7 +40,7 @@ constexpr std::string_view kMustBeOff[] = {
     "lora_bias", "use_qalora", "use_bdlora", "kasa_config", "monteclora_config", "velora_config",
     "arrow_config", "megatron_config",
     // Which modules, layers and tokens it applies to.
-    "layer_replication", "trainable_token_indices",
+    "layer_replication",
     // PEFT before 0.3: merged projections.
     "enable_lora"};
 
@@ -185,7 +185,8 @@ Status ReadInvocation(const Json& config, LoraConfig* result) {
   for (const auto& [is_given, field] : {std::pair(result->use_dora, "use_dora"),
                                         {!result->target_parameters.empty(), "target_parameters"},
                                         {result->is_classifier, "task_type"},
-                                        {!result->modules_to_save.empty(), "modules_to_save"}}) {
+                                        {!result->modules_to_save.empty(), "modules_to_save"},
+                                        {!result->token_rows.empty(), "trainable_token_indices"}}) {
     if (!is_given) continue;
     return Unimplemented(StrCat('"', kField, "\" together with \"", field, "\" is not supported"));
   }
@@ -234,6 +235,9 @@ StatusOr<LoraConfig> ParseLoraConfig(const Json& config) {
                    internal::ReadModuleSelection(config, "modules_to_save"));
   if (saved.regex.has_value()) return BadField(config, "modules_to_save", "a list of names");
   result.modules_to_save = saved.names;
+  ASSIGN_OR_RETURN(result.token_rows, ReadTokenRows(config));
+  ASSIGN_OR_RETURN(result.ensure_weight_tying,
+                   internal::ReadBool(config, "ensure_weight_tying", false));
   RETURN_IF_ERROR(ReadInvocation(config, &result));
   RETURN_IF_ERROR(ReadLayers(config, &result));
   ASSIGN_OR_RETURN(result.rank_pattern,

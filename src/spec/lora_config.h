@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "spec/module_selection.h"
+#include "spec/token_rows.h"
 
 namespace aril {
 
@@ -41,6 +42,9 @@ struct LoraConfig {
   std::vector<std::string> target_parameters;
   ModuleSelection exclude_modules;
   std::vector<std::string> modules_to_save;  // names, or ends of them after a "."
+  std::vector<TokenRows> token_rows;         // "trainable_token_indices"
+  // What is said of one of two matrices that are one in the base model is meant of both.
+  bool ensure_weight_tying = false;
   Pattern<int64_t> rank_pattern;
   Pattern<double> alpha_pattern;
   std::optional<std::vector<int64_t>> layers_to_transform;

@@ -141,7 +141,6 @@ TEST(LoraConfig, RefusesWhatWouldChangeTheResult) {
       {"arrow_config", R"({"top_k":2})"},
       {"megatron_config", R"({"a":1})"},
       {"layer_replication", "[[0,4]]"},
-      {"trainable_token_indices", "[3]"},
       {"enable_lora", "[true,false,true]"},
       {"bias", "\"all\""},
       {"init_lora_weights", "\"pissa\""},

@@ -242,6 +242,39 @@ class LayerResolver {
   LoraSpec& spec_;
 };
 
+// Rows of the embedding, and of lm_head. (PEFT refuses a module that is adapted as well.)
+Status ResolveRows(const LoraConfig& config, const ModelSpec& base, const ModuleNaming& naming,
+                   LoraSpec* spec) {
+  ASSIGN_OR_RETURN(spec->token_rows, ResolveTokenRows(config.token_rows, base, naming));
+  for (const auto& [tokens, module] : {std::pair(&spec->token_rows.embedding, &spec->embedding),
+                                       std::pair(&spec->token_rows.lm_head, &spec->lm_head)}) {
+    if (tokens->empty()) continue;
+    if (module->rank > 0) {
+      return InvalidArgument(
+          "\"target_modules\" and \"trainable_token_indices\" name the same module (as in PEFT)");
+    }
+    *module = {.rank = std::ssize(*tokens), .scale = 1};
+  }
+  return OkStatus();
+}
+
+// PEFT would have lm_head follow the embedding, which only rows of tokens do here.
+Status CheckTying(const LoraConfig& config, const ModelSpec& base, const LoraSpec& spec) {
+  const bool is_tied = base.tie_word_embeddings && base.has_lm_head;
+  if (!config.ensure_weight_tying || !is_tied) return OkStatus();
+  const bool has_rows = !spec.token_rows.empty();
+  const bool adapts = !has_rows && (spec.embedding.rank > 0 || spec.lm_head.rank > 0);
+  const bool has_others = has_rows && !spec.token_rows.lm_head_has_the_embeddings;
+  if (!adapts && !has_others && !spec.replaces_embedding && !spec.replaces_lm_head) {
+    return OkStatus();
+  }
+  return Unimplemented(
+      "\"ensure_weight_tying\" is true, and the adapter changes the embedding or lm_head, which "
+      "are "
+      "one matrix in this base model: that is supported of the same \"trainable_token_indices\" "
+      "only");
+}
+
 // The modules outside of the layers: PEFT adapts them when they are named.
 Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const ModuleNaming& naming,
                      const LoraModuleRules& modules, TargetRules& targets, LoraSpec* spec) {
@@ -252,6 +285,7 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
     if (name.empty() || !targets.TargetsOther(name)) continue;
     ASSIGN_OR_RETURN(*module, modules.Find(name));
   }
+  RETURN_IF_ERROR(ResolveRows(config, base, naming, spec));
   // A row of the embedding's A is as long as the rank, and has to fit where rows of the layers do.
   if (spec->embedding.rank > base.hidden_size) {
     return InvalidArgument(StrCat("the rank of ", embedding, " is ", spec->embedding.rank,
@@ -279,10 +313,10 @@ Status ResolveOthers(const LoraConfig& config, const ModelSpec& base, const Modu
   if ((spec->replaces_embedding && spec->embedding.rank > 0) ||
       (spec->replaces_lm_head && spec->lm_head.rank > 0)) {
     return InvalidArgument(
-        "\"target_modules\" and \"modules_to_save\" name the same module: it is adapted or "
-        "replaced");
+        "two of \"target_modules\", \"modules_to_save\" and \"trainable_token_indices\" name the "
+        "same module: it is adapted, or replaced, or has rows of its own");
   }
-  return OkStatus();
+  return CheckTying(config, base, *spec);
 }
 
 // An activated LoRA changes linear modules that see rows of a sequence: PEFT refuses embeddings,

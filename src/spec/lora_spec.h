@@ -15,6 +15,7 @@
 #include "spec/lora_config.h"
 #include "spec/model_spec.h"
 #include "spec/module_naming.h"
+#include "spec/token_rows.h"
 
 namespace aril {
 
@@ -45,6 +46,9 @@ struct LoraSpec {
   // which the above adds.
   bool replaces_embedding = false;
   bool replaces_lm_head = false;
+  // It has rows of its own in place of the base model's. Of those matrices `embedding` and
+  // `lm_head` then are the differences: a rank for each row, with scale 1.
+  OwnTokenRows token_rows;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
   // It has a head of its own for hidden states, and no use for lm_head (adapters/class_head.h).
@@ -63,8 +67,11 @@ struct LoraSpec {
   // Another weight than 1 would mean what no training has seen: see DoRA's gains
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
   bool can_be_weighted() const {
-    return !use_dora && !replaces_embedding && !replaces_lm_head && !is_classifier;
+    return !use_dora && !brings_embedding() && !brings_lm_head() && !is_classifier;
   }
+  // The whole matrix, or rows of it.
+  bool brings_embedding() const { return replaces_embedding || !token_rows.embedding.empty(); }
+  bool brings_lm_head() const { return replaces_lm_head || !token_rows.lm_head.empty(); }
   // The first token that the adapter applies to in a sequence that begins with this prompt; none if
   // the prompt does not invoke it. (Nothing that is generated behind it does, as in PEFT. Source:
   // tuners/lora/variants.py, calculate_alora_offsets and get_alora_offsets_for_generate.)

@@ -59,6 +59,8 @@ ADAPTERS = {
         Adapter("down-r33-f16", 33, 11, ("down_proj",), torch.float16),
         Adapter("dora-r5-bf16", 5, 7, ALL_LINEAR, torch.bfloat16, more={"use_dora": True}),
         Adapter("saved-head-r4", 4, 8, ("v_proj",), more={"modules_to_save": ["lm_head"]}),
+        Adapter("tokens-of-head-r4-bf16", 4, 8, ALL_LINEAR, torch.bfloat16,
+                more={"trainable_token_indices": {"lm_head": [0, 11, 80, 159]}}),
     ),
     "llama-linear-rope-f16": (
         Adapter("all-r3-f16", 3, 5, ALL_LINEAR, torch.float16),
@@ -83,6 +85,8 @@ ADAPTERS = {
         Adapter("embedding-r4", 4, 8, ("embed_tokens", "q_proj")),
         Adapter("dora-embedding-r4-bf16", 4, 8, ("embed_tokens", "v_proj"), torch.bfloat16,
                 more={"use_dora": True}),
+        Adapter("dora-tokens-r4", 4, 6, ("q_proj", "down_proj"),
+                more={"use_dora": True, "trainable_token_indices": list(range(5, 150, 12))}),
     ),
     "qwen2-bf16": (
         Adapter("all-r4-rslora-bf16", 4, 3, ALL_LINEAR, torch.bfloat16, rslora=True),
@@ -114,6 +118,9 @@ ADAPTERS = {
         Adapter("all-r4-bf16", 4, 6, ALL_LINEAR, torch.bfloat16),
         Adapter("down-r33", 33, 20, ("down_proj",)),
         Adapter("dora-embedding-r6", 6, 9, ("embed_tokens", "v_proj"), more={"use_dora": True}),
+        # Out of order, as they stand in the file.
+        Adapter("tokens-r4", 4, 6, ALL_LINEAR,
+                more={"trainable_token_indices": [149, 3, 17, 42, 64, 0, 99, 100, 120]}),
     ),
     # The names are those of what sees, too: there the adapters do nothing here.
     "gemma3-vision-f32": (
@@ -147,6 +154,8 @@ ADAPTERS = {
         Adapter("saved-r2", 2, 4, ("q_proj", "down_proj"),
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "o_proj"), more={"use_dora": True}),
+        Adapter("tokens-r3", 3, 4, ATTENTION, more={"trainable_token_indices": {
+            "embed_tokens": [1, 20, 45, 60, 77, 90, 138], "lm_head": [2, 20, 100]}}),
         Adapter("activated-r8-bf16", 8, 12, ATTENTION, torch.bfloat16,
                 more={"alora_invocation_tokens": [30, 31]}),
     ),
@@ -196,16 +205,17 @@ MIXES = {
 def fill(named_parameters, adapter, seed_name):
     """Draws A and B such that s·B·A is as large as a weight matrix of gain 0.8 (1.6 where attention
     is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing. DoRA's
-    lengths become others than the weights have, and saved modules others than the base's."""
+    lengths become others than the weights have, and saved modules and rows of tokens others than the
+    base's."""
     of_attention = set(adapter.targets) & {*ATTENTION, "qkv_proj"} or adapter.targets == "all-linear"
     gain = 0.8 if of_attention else 1.6
     scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
     for name, parameter in named_parameters:
-        if "lora_" not in name and "modules_to_save" not in name:
+        if not any(part in name for part in ("lora_", "modules_to_save", "trainable_tokens_delta")):
             continue
         noise = torch.randn(parameter.shape, generator=generator(seed_name, adapter.name, name),
                             dtype=torch.float64)
-        if "modules_to_save" in name:
+        if "lora_" not in name:
             parameter.data = (parameter.data.double() * (1 + 0.3 * noise)).to(adapter.dtype)
             continue
         if "lora_magnitude_vector" in name:

@@ -66,12 +66,14 @@ class Arithmetic(TorchFunctionMode):
         if isinstance(result, torch.Tensor):
             assert result.dtype is not torch.float32, f"{func} computes in float32"
             if self.format and result.dtype is torch.float64:
-                result = self.perturb(operation(func), args, result)
+                first = args[0] if args else kwargs.get("input")
+                result = self.perturb(operation(func), first, result)
         return result
 
-    def perturb(self, name, args, exact):
+    def perturb(self, name, first, exact):
+        """`first`: of the operation's arguments."""
         if name in MATRIX_PRODUCTS:
-            exact = exact + self.accumulation_error(args[0].shape[-1], exact)
+            exact = exact + self.accumulation_error(first.shape[-1], exact)
         elif name not in ARITHMETIC:
             return exact
         uniform = 2 * torch.rand(exact.shape, generator=self.generator, dtype=torch.float64) - 1

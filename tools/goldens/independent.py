@@ -146,6 +146,7 @@ class Model:
         for name in ("lm_head.weight", "model.embed_tokens.weight"):
             if name in tensors:
                 self.weights[name] = tensors[name]
+        self.put_token_rows(config["trainable_token_indices"], tensors)
         for name, a in tensors.items():
             module, kind = name.rsplit(".lora_", 1) if ".lora_" in name else (name, "")
             full_name = patterned[name].rsplit(".lora_", 1)[0]
@@ -170,6 +171,20 @@ class Model:
                 length = (base[target] + update).norm(dim=1)
                 gain = tensors[f"{module}.lora_magnitude_vector"] / length
                 self.weights[target] = gain[:, None] * self.weights[target]
+
+    def put_token_rows(self, indices, tensors):
+        """Rows of the embedding and of lm_head, which has the embedding's where it is the same."""
+        if indices is None:
+            return
+        by_module = indices if isinstance(indices, dict) else {"embed_tokens": indices}
+        embedding = "model.embed_tokens"
+        for name, tokens in by_module.items():
+            module = embedding if name == "embed_tokens" else name
+            rows = tensors[f"{module}.token_adapter.trainable_tokens_delta"]
+            tied = module == embedding and self.config["tie_word_embeddings"] and "lm_head" not in by_module
+            for target in (module, "lm_head") if tied else (module,):
+                self.weights[f"{target}.weight"] = self.weights[f"{target}.weight"].index_copy(
+                    0, torch.tensor(tokens), rows)
 
     def merge_mixture(self, module, a, tensors, config, weight):
         """Of a mixture as transformers 5 has it: all experts' parameters in one, whose ranks lie

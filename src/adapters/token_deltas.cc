@@ -1,0 +1,47 @@
+#include "adapters/token_deltas.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace aril {
+
+TokenDeltas::TokenDeltas(const TensorView& rows, const WeightView* base,
+                         std::span<const int32_t> tokens, int64_t vocab_size, bool is_embedding)
+    : is_embedding_(is_embedding),
+      rank_(std::ssize(tokens)),
+      vocab_(vocab_size),
+      hidden_(rows.shape.at(1)),
+      deltas_(static_cast<size_t>(rank_ * hidden_)),
+      tokens_(static_cast<size_t>(rank_ * vocab_), ToBF16(0)) {
+  CHECK_EQ(rows.shape.at(0), rank_);
+  std::vector<float> own(static_cast<size_t>(hidden_)), of_base(own.size());
+  for (int64_t i = 0; i < rank_; ++i) {
+    const int64_t token = tokens[static_cast<size_t>(i)];
+    CHECK(token >= 0 && token < vocab_);
+    tokens_[static_cast<size_t>(is_embedding_ ? i * vocab_ + token : token * rank_ + i)] =
+        ToBF16(1);
+    if (base == nullptr) continue;
+    CopyAsFloat(rows, i * hidden_, hidden_, own.data());
+    CopyAsFloat(*base, token * hidden_, hidden_, of_base.data());
+    for (int64_t h = 0; h < hidden_; ++h) {
+      const auto at = static_cast<size_t>(h);
+      deltas_[static_cast<size_t>(is_embedding_ ? h * rank_ + i : i * hidden_ + h)] =
+          own[at] - of_base[at];
+    }
+  }
+}
+
+int64_t TokenDeltas::size_bytes() const {
+  return static_cast<int64_t>(deltas_.size() * sizeof(float) + tokens_.size() * sizeof(BF16));
+}
+
+TensorView TokenDeltas::TokensView(Shape shape) const {
+  return {reinterpret_cast<const std::byte*>(tokens_.data()), DType::kBF16, std::move(shape)};
+}
+
+TensorView TokenDeltas::DeltasView(Shape shape) const {
+  return {reinterpret_cast<const std::byte*>(deltas_.data()), DType::kF32, std::move(shape)};
+}
+
+}  // namespace aril
