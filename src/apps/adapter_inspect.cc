@@ -2,6 +2,7 @@
 
 #include <iomanip>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "adapters/adapter.h"
@@ -14,6 +15,7 @@
 #include "spec/lora_config.h"
 #include "spec/lora_spec.h"
 #include "tensor/safetensors.h"
+#include "tokenizer/tokenizer_changes.h"
 #include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
@@ -119,6 +121,38 @@ std::string ShowModules(const ModelSpec& base, const LoraSpec& spec) {
   return Join(parts, "; ");
 }
 
+std::string ShowRows(const OwnTokenRows& rows) {
+  std::vector<std::string> parts;
+  for (const auto& [tokens, module] :
+       {std::pair(&rows.embedding, "the embedding"), std::pair(&rows.lm_head, "lm_head")}) {
+    if (tokens->empty()) continue;
+    parts.push_back(StrCat(tokens->size(), tokens->size() == 1 ? " row of " : " rows of ", module));
+  }
+  return Join(parts, " and ");
+}
+
+// What the folder's tokenizer changes.
+Status DescribeTokens(const std::string& adapter_dir, const PipelineTokenizer& base,
+                      Report& report) {
+  constexpr size_t kMaxShown = 8;
+  ASSIGN_OR_RETURN(const AdapterTokenizerFiles files, ReadAdapterTokenizer(adapter_dir));
+  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesIn(files, base));
+  std::vector<std::string> shown;
+  for (const AddedToken& token : changes.tokens) {
+    if (shown.size() == kMaxShown) {
+      shown.push_back(StrCat("and ", changes.tokens.size() - kMaxShown, " more"));
+      break;
+    }
+    shown.push_back(StrCat(token.id, " ", JsonQuote(token.content)));
+  }
+  if (!shown.empty()) report.Line("own tokens", Join(shown, ", "));
+  if (changes.eos_token_id) {
+    const auto changed = WithChanges(base, changes);
+    report.Line("ends at", JsonQuote(changed->TokenBytes(*changes.eos_token_id, false, false)));
+  }
+  return OkStatus();
+}
+
 // The dtype that `aril serve --dtype auto` would compute in.
 DType ServedDType(const std::string& model_dir, const ModelSpec& spec) {
   const auto checkpoint = OpenBaseCheckpoint(model_dir, spec);
@@ -135,12 +169,15 @@ Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
   if (const ClassHead* head = adapter->class_head()) report.Line("labels", head->num_labels());
+  const OwnTokenRows& rows = adapter->spec().token_rows;
+  if (!rows.empty()) report.Line("brings", ShowRows(rows));
   const std::vector<int32_t>& invocation = adapter->spec().invocation_tokens;
+  const auto tokenizer = LoadTokenizer(*options.model_dir);
   if (!invocation.empty()) {
-    const auto tokenizer = LoadTokenizer(*options.model_dir);
     report.Line("by the text", tokenizer.ok() ? JsonQuote((*tokenizer)->Decode(invocation, false))
                                               : Message(tokenizer.status()));
   }
+  if (tokenizer.ok()) RETURN_IF_ERROR(DescribeTokens(options.adapter_dir, **tokenizer, report));
   if (!adapter->spec().unmatched_targets.empty()) {
     report.Line("warning", "the config names ", adapter->spec().unmatched_targets,
                 ", which nothing in the base model is called: nothing is adapted there");

@@ -71,6 +71,24 @@ TEST(AdapterInspect, SaysWhatInvokesAnActivatedLora) {
                                   HasSubstr("by the text \"<|end|><|assistant|>\"\n")));
 }
 
+TEST(AdapterInspect, SaysWhichTokensItBrings) {
+  const std::string model = SourcePath("tests/goldens/granite-bf16");
+  const Outcome rows = Inspect({model + "/adapters/tokens-r3", model});
+  EXPECT_TRUE(rows.status.ok()) << rows.status;
+  EXPECT_THAT(rows.text, HasSubstr("brings      7 rows of the embedding and 3 rows of lm_head\n"));
+
+  const TestDir dir(SourcePath("models/demo/adapters/sql"));
+  dir.Write("tokenizer_config.json",
+            R"({"eos_token": "<e>", "added_tokens_decoder": {"3": {"content": "<e>"}}})");
+  const Outcome own = Inspect({dir.path(), SourcePath("models/demo/base")});
+  EXPECT_TRUE(own.status.ok()) << own.status;
+  EXPECT_THAT(own.text,
+              AllOf(HasSubstr("own tokens  3 \"<e>\"\n"), HasSubstr("ends at     \"<e>\"")));
+  dir.Write("tokenizer_config.json", R"({"added_tokens_decoder": {"300": {"content": "<e>"}}})");
+  EXPECT_THAT(Inspect({dir.path(), SourcePath("models/demo/base")}).status.message(),
+              HasSubstr("the token of id 300"));
+}
+
 TEST(AdapterInspect, SaysWhatAClassifierIs) {
   const std::string dir = SourcePath("models/demo/classifiers/triage");
   const Outcome outcome = Inspect({dir, SourcePath("models/demo/base")});
