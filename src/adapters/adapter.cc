@@ -306,6 +306,9 @@ class Adapter::Reader {
   StatusOr<std::optional<TensorView>> Table(const std::string& module,
                                             const std::string& base_module, bool is_named) {
     const Shape shape = TableShape();
+    for (const char* suffix : {".weight", ".base_layer.weight"}) {
+      RETURN_IF_ERROR(CheckNotResized(FullName(module + suffix)));
+    }
     if (is_named) {
       ASSIGN_OR_RETURN(TensorView table, Take(module + ".weight", shape));
       return table;
@@ -326,6 +329,20 @@ class Adapter::Reader {
       return table;
     }
     return std::nullopt;
+  }
+
+  // As it is where tokens were added behind the base model's.
+  Status CheckNotResized(const std::string& name) const {
+    const auto table = tensors_.find(name);
+    if (table == tensors_.end()) return OkStatus();
+    const Shape& shape = table->second.shape;
+    if (shape.size() != 2 || shape[1] != base_.hidden_size || shape[0] == base_.vocab_size) {
+      return OkStatus();
+    }
+    return Unimplemented(StrCat("tensor ", name, " has shape ", ToString(shape),
+                                ", and the base model a vocabulary of ", base_.vocab_size,
+                                ": one that was resized for an adapter (resize_token_embeddings) "
+                                "is not supported"));
   }
 
   static std::string FullName(const std::string& name) { return StrCat(kPrefix, name); }
