@@ -57,5 +57,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Check(aril::ReadTokenizerChanges(*json, "changes"), sample);
   const auto config = aril::ReadTokenizerConfig(*json, "tokenizer_config.json");
   if (config.ok()) Check(aril::ChangesBy(*config, Base()), sample);
+  Check(aril::ChangesBy({}, *json, "tokenizer.json", Base()), sample);
   return 0;
 }

@@ -11,17 +11,17 @@ TokenDeltas::TokenDeltas(const TensorView& rows, const WeightView* base,
     : is_embedding_(is_embedding),
       rank_(std::ssize(tokens)),
       vocab_(vocab_size),
-      hidden_(rows.shape.at(1)),
-      deltas_(static_cast<size_t>(rank_ * hidden_)),
-      tokens_(static_cast<size_t>(rank_ * vocab_), ToBF16(0)) {
+      hidden_(rows.shape.at(1)) {
   CHECK_EQ(rows.shape.at(0), rank_);
+  if (base == nullptr) return;
+  deltas_.resize(static_cast<size_t>(rank_ * hidden_));
+  tokens_.assign(static_cast<size_t>(rank_ * vocab_), ToBF16(0));
   std::vector<float> own(static_cast<size_t>(hidden_)), of_base(own.size());
   for (int64_t i = 0; i < rank_; ++i) {
     const int64_t token = tokens[static_cast<size_t>(i)];
     CHECK(token >= 0 && token < vocab_);
     tokens_[static_cast<size_t>(is_embedding_ ? i * vocab_ + token : token * rank_ + i)] =
         ToBF16(1);
-    if (base == nullptr) continue;
     CopyAsFloat(rows, i * hidden_, hidden_, own.data());
     CopyAsFloat(*base, token * hidden_, hidden_, of_base.data());
     for (int64_t h = 0; h < hidden_; ++h) {

@@ -20,7 +20,7 @@ namespace aril {
 class TokenDeltas {
  public:
   // `rows` [tokens, hidden]: the adapter's. `base` [vocab, hidden]: the model's matrix; null if its
-  // values are not known, and then neither are the differences. Tokens lie in the vocabulary.
+  // values are not known, and then the views have a shape only. Tokens lie in the vocabulary.
   // `is_embedding`: inputs are tokens, and outputs hidden values; of lm_head it is the other way
   // round.
   TokenDeltas(const TensorView& rows, const WeightView* base, std::span<const int32_t> tokens,

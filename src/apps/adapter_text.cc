@@ -1,12 +1,13 @@
 #include "apps/adapter_text.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/strings.h"
-#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 namespace {
@@ -16,9 +17,9 @@ using gateway::ChatDialectOr;
 using gateway::ModelText;
 using gateway::ModelTextPtr;
 
+// Of tokenizer.json, and of the tokens in them, whose contents take a few MiB then.
 constexpr size_t kMaxKnownFiles = 256;
-// More than this are looked through for those that nobody uses any more.
-constexpr size_t kManyTokenizers = 64;
+constexpr size_t kMaxKnownTokens = 1 << 16;
 
 std::optional<ChatDialectOr> DialectOf(std::optional<ChatTemplate> own) {
   if (!own) return std::nullopt;
@@ -57,10 +58,12 @@ ChatDialectOr UnusableTemplate(const Status& why) {
 }
 
 AdapterTextReader::AdapterTextReader(std::shared_ptr<const PipelineTokenizer> tokenizer,
-                                     Json::Object special_tokens, ChatDialectOr chat_dialect)
+                                     Json::Object special_tokens, ChatDialectOr chat_dialect,
+                                     int64_t vocab_size)
     : tokenizer_(std::move(tokenizer)),
       special_tokens_(std::move(special_tokens)),
-      chat_dialect_(std::move(chat_dialect)) {}
+      chat_dialect_(std::move(chat_dialect)),
+      vocab_size_(vocab_size) {}
 
 StatusOr<ModelTextPtr> AdapterTextReader::Read(const Folder& dir) const {
   ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir));
@@ -97,13 +100,21 @@ StatusOr<ModelTextPtr> AdapterTextReader::FromShared(const Shared& shared) const
   TokenizerChanges changes;
   if (!shared.tokens.is_null()) {
     ASSIGN_OR_RETURN(changes, ReadTokenizerChanges(shared.tokens, "its tokens"));
+    RETURN_IF_ERROR(CheckRows(changes, "its tokens"));
   }
   return Make(DialectOf(std::move(own)), changes);
 }
 
 StatusOr<TokenizerChanges> AdapterTextReader::ChangesOf(const Folder& dir) const {
   ASSIGN_OR_RETURN(const AdapterTokenizerFiles files, ReadAdapterTokenizer(dir));
-  if (!files.json) return ChangesIn(files, *tokenizer_);
+  ASSIGN_OR_RETURN(TokenizerChanges changes,
+                   files.json ? KnownChangesIn(files) : ChangesIn(files, *tokenizer_));
+  RETURN_IF_ERROR(CheckRows(changes, files.config_path));
+  return changes;
+}
+
+StatusOr<TokenizerChanges> AdapterTextReader::KnownChangesIn(
+    const AdapterTokenizerFiles& files) const {
   const std::string digest = StrCat(Sha256(files.config->Dump()), Sha256(*files.json));
   {
     const std::lock_guard lock(mutex_);
@@ -111,22 +122,75 @@ StatusOr<TokenizerChanges> AdapterTextReader::ChangesOf(const Folder& dir) const
   }
   ASSIGN_OR_RETURN(TokenizerChanges changes, ChangesIn(files, *tokenizer_));
   const std::lock_guard lock(mutex_);
-  if (changes_.size() >= kMaxKnownFiles) changes_.clear();
-  changes_.emplace(digest, changes);
+  if (changes_.size() >= kMaxKnownFiles || num_known_tokens_ >= kMaxKnownTokens) {
+    changes_.clear();
+    num_known_tokens_ = 0;
+  }
+  if (changes_.emplace(digest, changes).second) num_known_tokens_ += changes.tokens.size();
   return changes;
+}
+
+Status AdapterTextReader::CheckRows(const TokenizerChanges& changes,
+                                    const std::string& where) const {
+  std::vector<int32_t> needed;
+  for (const auto& id : {changes.bos_token_id, changes.eos_token_id}) {
+    if (id) needed.push_back(*id);
+  }
+  if (changes.around) {
+    needed.insert(needed.end(), changes.around->prefix.begin(), changes.around->prefix.end());
+    needed.insert(needed.end(), changes.around->suffix.begin(), changes.around->suffix.end());
+  }
+  for (const int32_t id : needed) {
+    if (id < vocab_size_) continue;
+    return Unimplemented(StrCat(where, ": token ", id,
+                                " begins or ends texts, and the base model "
+                                "has a vocabulary of ",
+                                vocab_size_,
+                                ": one that was resized for an adapter is not supported"));
+  }
+  return OkStatus();
+}
+
+Status AdapterTextReader::CheckFormats(const TokenizerChanges& changes) const {
+  const auto text_of = [&](int32_t id) {
+    return tokenizer_->IsSpecial(id) ? ""
+                                     : tokenizer_->TokenBytes(id, /*is_first=*/false,
+                                                              /*skip_special_tokens=*/false);
+  };
+  for (const AddedToken& token : changes.tokens) {
+    const std::string text = text_of(token.id);
+    if (text.empty() || (text == token.content && !token.special)) continue;
+    return Unimplemented(StrCat("to this adapter ", JsonQuote(token.content),
+                                " is what is text to the base model, ", JsonQuote(text)));
+  }
+  if (!changes.eos_token_id || text_of(*changes.eos_token_id).empty()) return OkStatus();
+  return Unimplemented(StrCat("this adapter's texts end with ",
+                              JsonQuote(text_of(*changes.eos_token_id)),
+                              ", which is a word of the base model's"));
 }
 
 std::shared_ptr<const Tokenizer> AdapterTextReader::TokenizerOf(
     const TokenizerChanges& changes) const {
   if (changes.empty()) return tokenizer_;
-  const std::lock_guard lock(mutex_);
-  if (tokenizers_.size() >= kManyTokenizers) {
-    std::erase_if(tokenizers_, [](const auto& entry) { return entry.second.expired(); });
+  const std::string digest = Sha256(ToJson(changes).Dump());
+  const auto find = [&]() -> std::shared_ptr<const Tokenizer> {
+    const auto known = tokenizers_.find(digest);
+    return known == tokenizers_.end() ? nullptr : known->second.lock();
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto known = find(); known != nullptr) return known;
   }
-  std::weak_ptr<const Tokenizer>& known = tokenizers_[ToJson(changes).Dump()];
-  std::shared_ptr<const Tokenizer> tokenizer = known.lock();
-  if (tokenizer == nullptr) known = tokenizer = WithChanges(*tokenizer_, changes);
-  return tokenizer;
+  auto made = WithChanges(*tokenizer_, changes);
+  const std::lock_guard lock(mutex_);
+  // Somebody else may have been quicker.
+  if (auto known = find(); known != nullptr) return known;
+  if (tokenizers_.size() >= sweep_at_) {
+    std::erase_if(tokenizers_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max(sweep_at_, 2 * tokenizers_.size());
+  }
+  tokenizers_[digest] = made;
+  return made;
 }
 
 ModelTextPtr AdapterTextReader::Make(std::optional<ChatDialectOr> own,
@@ -137,8 +201,9 @@ ModelTextPtr AdapterTextReader::Make(std::optional<ChatDialectOr> own,
     own = chat_dialect_;
     if (own->ok()) own = std::make_shared<const ChatDialect>((**own)->chat_template());
   }
-  return std::make_shared<const ModelText>(
-      ModelText{.tokenizer = TokenizerOf(changes), .chat_dialect = *std::move(own)});
+  return std::make_shared<const ModelText>(ModelText{.tokenizer = TokenizerOf(changes),
+                                                     .chat_dialect = *std::move(own),
+                                                     .keeps_formats = CheckFormats(changes)});
 }
 
 }  // namespace aril

@@ -16,6 +16,7 @@
 #include "tokenizer/chat_template.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/tokenizer_changes.h"
+#include "tokenizer/tokenizer_folder.h"
 
 namespace aril {
 
@@ -26,9 +27,10 @@ gateway::ChatDialectOr UnusableTemplate(const Status& why);
 // Thread-safe.
 class AdapterTextReader {
  public:
-  // Of the base model. `special_tokens`: for chat templates.
+  // Of the base model. `special_tokens`: for chat templates. `vocab_size`: of the model, which may
+  // have fewer tokens than the tokenizer, or some to spare.
   AdapterTextReader(std::shared_ptr<const PipelineTokenizer> tokenizer, Json::Object special_tokens,
-                    gateway::ChatDialectOr chat_dialect);
+                    gateway::ChatDialectOr chat_dialect, int64_t vocab_size);
 
   // Null for a folder that brings nothing. An error if its tokens cannot be had beside the base
   // model's. A chat template that Aril cannot run only takes chats from it, with a warning.
@@ -47,6 +49,12 @@ class AdapterTextReader {
 
  private:
   StatusOr<TokenizerChanges> ChangesOf(const Folder& dir) const;
+  StatusOr<TokenizerChanges> KnownChangesIn(const AdapterTokenizerFiles& files) const;
+  // What ends a text, or goes around it, must have a row in the model.
+  Status CheckRows(const TokenizerChanges& changes, const std::string& where) const;
+  // Formats are kept to with the base model's tokens: not if one of them that is text is called
+  // otherwise, or not shown, or ends texts.
+  Status CheckFormats(const TokenizerChanges& changes) const;
   std::shared_ptr<const Tokenizer> TokenizerOf(const TokenizerChanges& changes) const;
   gateway::ModelTextPtr Make(std::optional<gateway::ChatDialectOr> own,
                              const TokenizerChanges& changes) const;
@@ -54,11 +62,15 @@ class AdapterTextReader {
   const std::shared_ptr<const PipelineTokenizer> tokenizer_;
   const Json::Object special_tokens_;
   const gateway::ChatDialectOr chat_dialect_;
+  const int64_t vocab_size_;
   mutable std::mutex mutex_;
   // Of a tokenizer.json that has been read, by the digest of it and of what lies beside it: those
   // of adapters are large, and most are the same.
   mutable std::unordered_map<std::string, TokenizerChanges> changes_;
+  mutable size_t num_known_tokens_ = 0;  // in these
+  // By the digest of what they change.
   mutable std::unordered_map<std::string, std::weak_ptr<const Tokenizer>> tokenizers_;
+  mutable size_t sweep_at_ = 64;  // tokenizers: then those that nobody has go
 };
 
 }  // namespace aril

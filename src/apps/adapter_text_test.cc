@@ -5,6 +5,7 @@
 #include "apps/adapter_text_test_support.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/strings.h"
 #include "base/test_dir.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -100,6 +101,42 @@ TEST_F(AdapterTextTest, OfTokensThatCannotBeHadIsAnError) {
   EXPECT_THAT(reader_->ReadStrictly(dir_ / "bad").status().message(), HasSubstr("id 300"));
 }
 
+// Where the base model's tokens would stand for something else.
+TEST_F(AdapterTextTest, SaysWhetherFormatsCanBeKept) {
+  const auto why = [&](const std::string& config) {
+    dir_.Write("own/tokenizer_config.json", config);
+    const gateway::ModelTextPtr text = Read("own");
+    return text == nullptr ? "no text" : std::string(text->keeps_formats.message());
+  };
+  EXPECT_EQ(why(kOwnTokens), "");
+  EXPECT_EQ(why(R"({"added_tokens_decoder": {"3": {"content": "<call>"}}})"), "")
+      << "a special token";
+  const auto a = reader_->Read(dir_ / "own");
+  ASSERT_TRUE(a.ok()) << a.status();
+  const std::vector<int32_t> word = (*a)->tokenizer->Encode("a", {.add_special_tokens = false});
+  ASSERT_EQ(word.size(), 1u);
+  EXPECT_THAT(why(StrCat(R"({"added_tokens_decoder": {")", word[0],
+                         R"(": {"content": "a", "special": true}}})")),
+              HasSubstr("to this adapter \"a\" is what is text"));
+  EXPECT_EQ(why(StrCat(R"({"added_tokens_decoder": {")", word[0],
+                       R"(": {"content": "a", "special": false}}})")),
+            "");
+}
+
+// Of a vocabulary that was resized, where nothing in the adapter's file says so.
+TEST_F(AdapterTextTest, WithoutARowForItsEndIsAnError) {
+  dir_.Write("own/tokenizer_config.json",
+             R"({"eos_token": "<e>", "added_tokens_decoder": {"1024": {"content": "<e>"}}})");
+  const auto reader = MakeAdapterTextReader(/*vocab_size=*/1024);
+  EXPECT_THAT(reader->Read(dir_ / "own").status().message(),
+              HasSubstr("token 1024 begins or ends texts, and the base model has a vocabulary of "
+                        "1024"));
+  // Of others those that are in prompts are refused.
+  dir_.Write("own/tokenizer_config.json",
+             R"({"added_tokens_decoder": {"1024": {"content": "[PAD]"}}})");
+  EXPECT_TRUE(reader->Read(dir_ / "own").ok());
+}
+
 TEST_F(AdapterTextTest, OfAWrongTemplateIsAnErrorForWhoLoadsIt) {
   dir_.Write("bad/chat_template.jinja", "{% if %}");
   EXPECT_FALSE(reader_->ReadStrictly(dir_ / "bad").ok());
@@ -126,7 +163,7 @@ TEST_F(AdapterTextTest, IsTheSameForOthers) {
 
 TEST_F(AdapterTextTest, OfOthersIsLookedAt) {
   EXPECT_FALSE(reader_->FromShared({.chat_template = Json::Object{{"main", 1}}}).ok());
-  EXPECT_FALSE(reader_->FromShared({.tokens = Json::Object{{"tokens", 1}}}).ok());
+  EXPECT_FALSE(reader_->FromShared({.tokens = Json::Object{{"added_tokens", 1}}}).ok());
 }
 
 }  // namespace

@@ -13,15 +13,15 @@
 
 namespace aril {
 
-// The demo's tokenizer, with a chat template that says nothing.
-inline std::shared_ptr<const AdapterTextReader> MakeAdapterTextReader() {
+// The demo's tokenizer, of 1,024 tokens, with a chat template that says nothing.
+inline std::shared_ptr<const AdapterTextReader> MakeAdapterTextReader(int64_t vocab_size = 1100) {
   auto tokenizer = LoadTokenizer(SourcePath("models/demo/base"));
   CHECK(tokenizer.ok());
   auto chat_template = ChatTemplate::Parse("base", {});
   CHECK(chat_template.ok());
   return std::make_shared<const AdapterTextReader>(
       *std::move(tokenizer), Json::Object(),
-      std::make_shared<const gateway::ChatDialect>(*std::move(chat_template)));
+      std::make_shared<const gateway::ChatDialect>(*std::move(chat_template)), vocab_size);
 }
 
 }  // namespace aril

@@ -58,17 +58,24 @@ StatusOr<ClusterAdapters::GenerationPtr> ClusterAdapters::Register(
   return MakeKnown(id, generation);
 }
 
-ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
+StatusOr<ClusterAdapters::GenerationPtr> ClusterAdapters::MakeKnown(
     AdapterId adapter, const cluster::SharedGeneration& generation) {
+  auto text = options_.text_reader->FromShared({generation.chat_template, generation.tokens});
+  if (!text.ok()) {
+    return Annotate(text.status(),
+                    StrCat("generation ", generation.digest, " as it is registered"));
+  }
+  const auto set_text = [&] {
+    if (*text != nullptr) options_.texts->Set(adapter, *text);
+  };
   {
     const std::lock_guard lock(mutex_);
     if (const auto held = held_.find(adapter); held != held_.end()) {
-      if (GenerationPtr known = held->second.generation.lock()) return known;
+      if (GenerationPtr known = held->second.generation.lock()) {
+        set_text();  // a gateway of before may have registered less of it
+        return known;
+      }
     }
-  }
-  auto text = options_.text_reader->FromShared({generation.chat_template, generation.tokens});
-  if (!text.ok()) {
-    LogWarning(StrCat("generation ", generation.digest, ": ", Message(text.status())));
   }
   auto made = std::make_shared<const Generation>(
       ToDescription(adapter, generation),
@@ -76,7 +83,7 @@ ClusterAdapters::GenerationPtr ClusterAdapters::MakeKnown(
   const std::lock_guard lock(mutex_);
   Held& held = held_[adapter];
   if (GenerationPtr other = held.generation.lock()) return other;  // ours goes after the lock
-  if (text.ok() && *text != nullptr) options_.texts->Set(adapter, *std::move(text));
+  set_text();
   held = {made, generation.digest, generation.source, generation.pool_bytes,
           generation.invocation_tokens};
   return made;

@@ -65,7 +65,8 @@ class ClusterAdapters final : public gateway::AdapterLoader, public IncomingAdap
                                                const std::string& source) const;
   StatusOr<cluster::SharedGeneration> DescribeFolder(const std::string& source) const;
   StatusOr<GenerationPtr> Register(const cluster::SharedGeneration& generation);
-  GenerationPtr MakeKnown(AdapterId adapter, const cluster::SharedGeneration& generation);
+  // An error if what was registered of it cannot be read.
+  StatusOr<GenerationPtr> MakeKnown(AdapterId adapter, const cluster::SharedGeneration& generation);
   void Release(AdapterId adapter);
 
   const Options options_;

@@ -93,6 +93,41 @@ TEST_F(ClusterAdaptersTest, WhatInvokesAnAdapterIsKnownToAllGateways) {
   }
 }
 
+// Also who has not read its folder.
+TEST_F(ClusterAdaptersTest, TheTokensOfAnAdapterAreKnownToAllGateways) {
+  const TestDir dir(kGolden + "/adapters/all-r4");
+  dir.Write("tokenizer_config.json",
+            R"({"eos_token": "<e>", "added_tokens_decoder": {"1024": {"content": "<e>"}}})");
+  Make(dir.path(), *LoadModelSpec(kGolden));
+  const std::string digest = (*Give("a", "."))->digest;
+  const auto other_names =
+      *cluster::SharedNames::Open({.prefix = "aril/", .base_digest = "b"}, store_, clock_);
+  ASSERT_TRUE(other_names->Poll().ok());
+  const TestDir nothing;
+  const auto texts = std::make_shared<gateway::AdapterTexts>();
+  ClusterAdapters other({.roots = AdapterRoots({std::filesystem::canonical(nothing.path())}),
+                         .spec = *LoadModelSpec(kGolden),
+                         .max_rank = 512,
+                         .parent = "base",
+                         .text_reader = MakeAdapterTextReader(),
+                         .texts = texts},
+                        *other_names);
+  const auto generation = other.Recall(digest);
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  const gateway::ModelTextPtr text = texts->Find((**generation)->adapter);
+  ASSERT_NE(text, nullptr);
+  EXPECT_EQ(text->tokenizer->eos_token_id(), 1024);
+  // A model of fewer tokens cannot have them: then it is not served without.
+  ClusterAdapters::Options options = {.roots = AdapterRoots({dir.path()}),
+                                      .spec = *LoadModelSpec(kGolden),
+                                      .max_rank = 512,
+                                      .parent = "base",
+                                      .text_reader = MakeAdapterTextReader(/*vocab_size=*/1024),
+                                      .texts = texts};
+  EXPECT_THAT(ClusterAdapters(options, *other_names).Recall(digest).status().message(),
+              ::testing::HasSubstr("token 1024 begins or ends texts"));
+}
+
 // Rows of its down_proj take more than the 64 KiB in which small adapters are counted.
 TEST_F(ClusterAdaptersTest, AWideBasesAdapterIsDescribed) {
   ModelSpec wide;

@@ -59,6 +59,7 @@ Status RefuseEmbeddings(const Status& why) {
 
 StatusOr<ReadModel> ReadServedModel(const TextSources& sources) {
   ReadModel read;
+  ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(sources.model_dir));
   gateway::ServedModel& model = read.served;
   ASSIGN_OR_RETURN(model.generation_defaults, ReadGenerationDefaults(sources));
   model.embedding = LoadEmbeddingSpec(sources.model_dir);
@@ -69,7 +70,7 @@ StatusOr<ReadModel> ReadServedModel(const TextSources& sources) {
   model.text = std::make_shared<const gateway::ModelText>(
       gateway::ModelText{.tokenizer = read.tokenizer, .chat_dialect = dialect});
   read.adapter_text = std::make_shared<const AdapterTextReader>(
-      read.tokenizer, std::move(special_tokens), std::move(dialect));
+      read.tokenizer, std::move(special_tokens), std::move(dialect), spec.vocab_size);
   return read;
 }
 

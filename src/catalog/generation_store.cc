@@ -206,18 +206,21 @@ Status GenerationStore::Seal(Incoming* incoming) {
 
 StatusOr<GenerationStore::Incoming> GenerationStore::Copy(const Folder& source) const {
   ASSIGN_OR_RETURN(Incoming incoming, Begin());
-  for (const AdapterFile& kind : kFiles) {
-    if (!IsRead(kind, source)) continue;
-    const auto from = source.Open(kind.name);
-    if (!kind.required && from.status().code() == StatusCode::kNotFound) continue;
-    RETURN_IF_ERROR(from.status());
-    const fs::path to = fs::path(incoming.dir()) / kind.name;
-    if (to.parent_path() != incoming.dir() && mkdir(to.parent_path().c_str(), 0755) != 0) {
-      return StoreErrno(to.parent_path());
+  // What is read depends on what the copy has of others.
+  for (const bool always : {true, false}) {
+    for (const AdapterFile& kind : kFiles) {
+      const bool is_always_read = kind.is_read == nullptr;
+      if (is_always_read != always || !IsRead(kind, incoming.dir())) continue;
+      const auto from = source.Open(kind.name);
+      if (!kind.required && from.status().code() == StatusCode::kNotFound) continue;
+      RETURN_IF_ERROR(from.status());
+      const fs::path to = fs::path(incoming.dir()) / kind.name;
+      if (to.parent_path() != incoming.dir() && mkdir(to.parent_path().c_str(), 0755) != 0) {
+        return StoreErrno(to.parent_path());
+      }
+      RETURN_IF_ERROR(CopyFile(*from, source.PathOf(kind.name), to, kind.max_bytes));
     }
-    RETURN_IF_ERROR(CopyFile(*from, source.PathOf(kind.name), to, kind.max_bytes));
   }
-  // What is read may be something else in the copy, if files have changed meanwhile.
   RETURN_IF_ERROR(Seal(&incoming));
   return incoming;
 }

@@ -91,8 +91,10 @@ StatusOr<AdapterId> SharedNames::Register(const SharedGeneration& generation) {
   const std::string key = GenerationKey(generation.digest);
   const std::string value = ToText(generation);
   if (value.size() > kMaxValueBytes) {
-    return InvalidArgument(StrCat("the adapter's chat template is too long for a cluster: ",
-                                  value.size(), " bytes with it, and ", kMaxValueBytes, " may be"));
+    return InvalidArgument(
+        StrCat("the adapter's chat template and its own tokens are too long for "
+               "a cluster: ",
+               value.size(), " bytes with them, and ", kMaxValueBytes, " may be"));
   }
   const std::lock_guard lock(mutex_);
   for (int tries = 0; tries < kMaxTries; ++tries) {

@@ -257,7 +257,8 @@ TEST(SharedRecords, AreReadAsTheyWereWritten) {
                                        .bytes = 9,
                                        .pool_bytes = 10,
                                        .invocation_tokens = {7, 8},
-                                       .chat_template = Json::Object{{"main", "{{ x }}"}}};
+                                       .chat_template = Json::Object{{"main", "{{ x }}"}},
+                                       .tokens = Json::Object{{"eos", 2}}};
   const auto again = ReadGeneration(ToText(generation));
   ASSERT_TRUE(again.ok()) << Message(again.status());
   EXPECT_EQ(ToText(*again), ToText(generation));

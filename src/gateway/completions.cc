@@ -100,7 +100,8 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   const auto max_tokens = ReadMaxTokens(fields, "max_tokens", request.echo ? 0 : 1, request);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
   if (fields.ok()) {
-    CheckOutputFormat(request.format_field, request.common.format, context.model, fields);
+    CheckOutputFormat(request.format_field, request.common.format, context.model,
+                      *request.model_text, fields);
   }
   if (!fields.ok()) return *fields.error();
 

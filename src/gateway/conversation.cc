@@ -161,18 +161,24 @@ std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
                                      "format of the output.");
 }
 
-// What keeps an output to a format knows the base model's tokens alone.
-std::optional<ApiError> CheckKnowsFormats(const std::vector<int32_t>& special_tokens,
-                                          const ServedModel& model, const ModelText& text,
-                                          const std::string& field, const std::string& what) {
+// What keeps an output to a format knows the base model's tokens alone. `written`: what comes
+// before or in it.
+std::optional<ApiError> CheckKnowsTokens(const std::vector<std::string>& written,
+                                         const ServedModel& model, const ModelText& text,
+                                         const std::string& field, const std::string& what) {
   const Tokenizer& tokenizer = *text.tokenizer;
-  const int32_t* const own = FindOwn(special_tokens, tokenizer, *model.text->tokenizer);
-  if (own == nullptr) return std::nullopt;
-  return InvalidField(
-      field, StrCat("`", field, "` cannot be kept to: this adapter writes ", what, " with ",
-                    JsonQuote(tokenizer.TokenBytes(*own, /*is_first=*/false,
-                                                   /*skip_special_tokens=*/false)),
-                    ", a token that it has added to the base model's."));
+  for (const std::string& part : written) {
+    const std::vector<int32_t> tokens =
+        tokenizer.Encode(part, {.add_special_tokens = false, .parse_special_tokens = true});
+    const int32_t* const own = FindOwn(tokens, tokenizer, *model.text->tokenizer);
+    if (own == nullptr) continue;
+    return InvalidField(
+        field, StrCat("`", field, "` cannot be kept to: this adapter writes ", what, " with ",
+                      JsonQuote(tokenizer.TokenBytes(*own, /*is_first=*/false,
+                                                     /*skip_special_tokens=*/false)),
+                      ", a token that it has added to the base model's."));
+  }
+  return std::nullopt;
 }
 
 // Makes this the format of the output, as far as tools that are not strict let it.
@@ -198,10 +204,13 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   const Tokenizer& tokenizer = *request->model_text->tokenizer;
   auto syntax = dialect.ToolCalls(tokenizer, model.EndTokensOf(*request->model_text));
   if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
-  const std::vector<int32_t> special_tokens = SpecialTokensOf(*syntax, tokenizer);
-  if (auto error = CheckKnowsFormats(special_tokens, model, *request->model_text, "tools",
-                                     "calls of tools")) {
+  if (auto error =
+          CheckKnowsTokens({syntax->begin, syntax->middle, syntax->next.value_or(""), syntax->end},
+                           model, *request->model_text, "tools", "calls of tools")) {
     return error;
+  }
+  if (const Status& why = request->model_text->keeps_formats; !why.ok()) {
+    return InvalidField("tools", "`tools` cannot be kept to: " + Message(why) + ".");
   }
   wire::SequenceRequest& common = request->common;
   // Of what is a call whatever the format of a text.
@@ -222,7 +231,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   }
   request->tool_calls =
       ToolCallReading{.syntax = *syntax,
-                      .special_tokens = special_tokens,
+                      .special_tokens = SpecialTokensOf(*syntax, tokenizer),
                       .only_at_start = tools.is_required || format.text_schema.has_value(),
                       .is_named = tools.is_named};
   const Status status = KeepTo(std::move(format), model, request);
@@ -263,13 +272,15 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
   auto chat = Encode(conversation, fields, context, request->first_adapter());
   if (!chat.ok()) return chat.error();
   AllowReasoning(conversation.reasoning, chat.value(), *request->model_text->tokenizer, request);
-  CheckOutputFormat(request->format_field, request->common.format, model, fields);
+  CheckOutputFormat(request->format_field, request->common.format, model, *request->model_text,
+                    fields);
   if (!fields.ok()) return fields.error();
   const ToolFields& tools = conversation.tools;
   if (request->reasoning && (!request->common.format.is_text() || !tools.callable.empty())) {
     const std::string field = tools.callable.empty() ? request->format_field : "tools";
-    if (auto error = CheckKnowsFormats(request->reasoning->special_tokens, model,
-                                       *request->model_text, field, "its reasoning")) {
+    const ReasoningSyntax& syntax = request->reasoning->syntax;
+    if (auto error = CheckKnowsTokens({syntax.begin, syntax.end}, model, *request->model_text,
+                                      field, "its reasoning")) {
       return error;
     }
   }

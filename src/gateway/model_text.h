@@ -1,4 +1,4 @@
-// How a base model, or an adapter of its, reads and writes text.
+// How a base model, or one of its adapters, reads and writes text.
 
 #ifndef ARIL_GATEWAY_MODEL_TEXT_H_
 #define ARIL_GATEWAY_MODEL_TEXT_H_
@@ -22,6 +22,8 @@ struct ModelText {
   std::shared_ptr<const Tokenizer> tokenizer;
   // An error is what a chat request is answered with.
   ChatDialectOr chat_dialect = NotFound("This model has no chat template.");
+  // Why no output can be kept to a format, which the base model's tokens are known for alone.
+  Status keeps_formats = OkStatus();
 };
 using ModelTextPtr = std::shared_ptr<const ModelText>;
 

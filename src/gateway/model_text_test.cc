@@ -23,9 +23,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Bytes, of which the first are special tokens.
+// Bytes, of which the first are tokens of its own.
 class OwnTokenizer final : public Tokenizer {
  public:
+  explicit OwnTokenizer(bool are_special = true) : are_special_(are_special) {}
+
   std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
     std::vector<int32_t> ids;
     while (!text.empty()) {
@@ -39,20 +41,21 @@ class OwnTokenizer final : public Tokenizer {
     return ids;
   }
   std::string TokenBytes(int32_t id, bool is_first, bool skip_special_tokens) const override {
-    if (!IsSpecial(id)) return bytes_.TokenBytes(id, is_first, skip_special_tokens);
-    return skip_special_tokens ? "" : std::string(kOwn[id]);
+    if (!IsOwn(id)) return bytes_.TokenBytes(id, is_first, skip_special_tokens);
+    return skip_special_tokens && are_special_ ? "" : std::string(kOwn[id]);
   }
   int64_t vocab_size() const override { return bytes_.vocab_size(); }
-  bool IsSpecial(int32_t id) const override {
-    return id >= 0 && id < static_cast<int32_t>(std::size(kOwn));
-  }
+  bool IsSpecial(int32_t id) const override { return are_special_ && IsOwn(id); }
   std::optional<int32_t> bos_token_id() const override { return std::nullopt; }
   std::optional<int32_t> eos_token_id() const override { return 0; }
 
  private:
   static constexpr std::string_view kOwn[] = {"<|im_end|>", "<call>", "<think>", "</think>"};
 
+  static bool IsOwn(int32_t id) { return id >= 0 && id < static_cast<int32_t>(std::size(kOwn)); }
+
   const ByteTokenizer bytes_;
+  const bool are_special_;
 };
 
 constexpr const char* kQuestion = R"("messages":[{"role":"user","content":"Hi<call>"}])";
@@ -62,14 +65,16 @@ constexpr const char* kTools =
 // "poet" has OwnTokenizer.
 class ModelTextTest : public ::testing::Test {
  protected:
-  ModelTextTest() {
+  ModelTextTest() { Give(std::make_shared<OwnTokenizer>()); }
+  void Give(std::shared_ptr<const Tokenizer> tokenizer, Status keeps_formats = OkStatus()) {
     auto chat_template = ChatTemplate::Parse(kChatTemplate, {});
     EXPECT_TRUE(chat_template.ok()) << chat_template.status();
     model_->adapter_texts->Set(
         AdapterId(0),
         std::make_shared<const ModelText>(ModelText{
-            .tokenizer = std::make_shared<OwnTokenizer>(),
-            .chat_dialect = std::make_shared<const ChatDialect>(*std::move(chat_template))}));
+            .tokenizer = std::move(tokenizer),
+            .chat_dialect = std::make_shared<const ChatDialect>(*std::move(chat_template)),
+            .keeps_formats = std::move(keeps_formats)}));
   }
   template <typename Parse>
   auto Read(const Parse& parse, const std::string& model, const std::string& fields) const {
@@ -156,6 +161,24 @@ TEST_F(ModelTextTest, KeepsNoCallsThatAreWrittenWithItsOwnTokens) {
   EXPECT_THAT(Refusal(StrCat(kTools, R"(,"reasoning_format":"none")"), "tools"),
               HasSubstr("writes calls of tools with \"<call>\", a token that it has added"));
   EXPECT_TRUE(Chat("base", StrCat(kQuestion, ",", kTools)).tool_calls.has_value());
+}
+
+// Such as PEFT's users add without saying that they are special.
+TEST_F(ModelTextTest, KeepsNoCallsThatAreWrittenWithItsOwnWords) {
+  Give(std::make_shared<OwnTokenizer>(/*are_special=*/false));
+  EXPECT_THAT(Refusal(StrCat(kTools, R"(,"reasoning_format":"none")"), "tools"),
+              HasSubstr("writes calls of tools with"));
+}
+
+TEST_F(ModelTextTest, SaysWhyItKeepsNoFormat) {
+  Give(std::make_shared<OwnTokenizer>(), Unimplemented("so it is"));
+  const std::string untold = R"(,"reasoning_format":"none")";
+  EXPECT_THAT(Refusal(R"("response_format":{"type":"json_object"})" + untold, "response_format"),
+              HasSubstr("cannot be kept to: so it is"));
+  const auto completion =
+      Read(ParseCompletionRequest, "poet", R"("prompt":"a","guided_regex":"[a-z]")");
+  ASSERT_FALSE(completion.ok());
+  EXPECT_EQ(completion.error().param, "guided_regex");
 }
 
 TEST_F(ModelTextTest, KeepsNoFormatBehindReasoningInItsOwnTokens) {

@@ -316,9 +316,9 @@ std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::Sequen
 }
 
 void CheckOutputFormat(const std::string& field, const wire::OutputFormat& format,
-                       const ServedModel& model, JsonFields& fields) {
+                       const ServedModel& model, const ModelText& text, JsonFields& fields) {
   if (format.is_text()) return;
-  const Status status = model.check_format(format);
+  const Status status = text.keeps_formats.ok() ? model.check_format(format) : text.keeps_formats;
   // Nothing is wrong with the request: whoever runs it says so, if that still holds then.
   if (status.code() == StatusCode::kUnavailable) return;
   if (!status.ok()) fields.Fail(field, "cannot be kept to: " + Message(status));

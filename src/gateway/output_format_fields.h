@@ -19,9 +19,10 @@ namespace aril::gateway {
 // Returns the field that asks for it, if one does. Errors stay in `fields`.
 std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common);
 
-// Whether what a field asks for can be kept to, if it is not any text: takes time.
+// Whether what a field asks for can be kept to, if it is not any text: takes time. `text`: of the
+// adapter, or the base model's.
 void CheckOutputFormat(const std::string& field, const wire::OutputFormat& format,
-                       const ServedModel& model, JsonFields& fields);
+                       const ServedModel& model, const ModelText& text, JsonFields& fields);
 
 // The regular expression (grammar/regex.h) of these texts and nothing else.
 std::string RegexOfChoices(const std::vector<std::string>& choices);

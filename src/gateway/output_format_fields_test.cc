@@ -1,6 +1,7 @@
 #include "gateway/output_format_fields.h"
 
 #include "base/strings.h"
+#include "gateway/test_support.h"
 #include "gmock/gmock.h"
 #include "grammar/automaton.h"
 #include "grammar/compile.h"
@@ -26,16 +27,18 @@ Read ReadMembers(const std::string& members, int32_t min_tokens = 0) {
   JsonFields fields(*json);
   wire::SequenceRequest common = {.min_tokens = min_tokens};
   const std::string field = ReadOutputFormat(fields, Endpoint::kChat, &common);
-  if (fields.ok()) CheckOutputFormat(field, common.format, ServedModel(), fields);
+  const ServedModel model = {.text = TextOfBytes()};
+  if (fields.ok()) CheckOutputFormat(field, common.format, model, *model.text, fields);
   return {common.format, fields.error()};
 }
 
 TEST(OutputFormatFields, LeaveToOthersWhatIsWrongForNow) {
   const auto json = Json::Parse("{}");
-  ServedModel model;
+  ServedModel model = {.text = TextOfBytes()};
   model.check_format = [](const wire::OutputFormat&) { return Unavailable("later"); };
   JsonFields fields(*json);
-  CheckOutputFormat("guided_regex", {.kind = Kind::kRegex, .source = "a"}, model, fields);
+  CheckOutputFormat("guided_regex", {.kind = Kind::kRegex, .source = "a"}, model, *model.text,
+                    fields);
   EXPECT_TRUE(fields.ok());
 }
 

@@ -86,6 +86,8 @@ std::vector<AddedTokens::Part> AddedTokens::Find(const PrefixMatcher& matcher,
   std::vector<Part> parts;
   size_t done = 0;
   size_t pos = matcher.empty() ? text.size() : 0;
+  // White space that was taken along last, which is found again.
+  size_t space_begin = 0, space_end = 0;
   while (pos < text.size()) {
     const PrefixMatcher::Match match = matcher.LongestAt(text, pos);
     if (match.size_bytes == 0) {
@@ -101,7 +103,11 @@ std::vector<AddedTokens::Part> AddedTokens::Find(const PrefixMatcher& matcher,
     if (!parse_special && !is_text) continue;
     if (token.single_word && TouchesWord(text, begin, end)) continue;
     if (token.lstrip) begin = SkipSpaceBefore(text, begin, done);
-    if (token.rstrip) end = SkipSpaceAfter(text, end);
+    if (token.rstrip && (end < space_begin || end >= space_end)) {
+      space_begin = end;
+      space_end = SkipSpaceAfter(text, end);
+    }
+    if (token.rstrip) end = space_end;
     if (done < begin) parts.push_back({-1, done, begin});
     parts.push_back({token.id, begin, end});
     done = end;

@@ -24,6 +24,9 @@
 
 namespace aril {
 
+// Tokens of it at most, in front and behind; real ones have one or two.
+inline constexpr size_t kMaxTokensAround = 64;
+
 // What goes around every text that is encoded with add_special_tokens.
 struct PostProcessor {
   std::vector<int32_t> prefix;

@@ -1,11 +1,17 @@
 #include "tokenizer/post_processor.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/vocabulary.h"
 
 namespace aril {
 namespace {
+
+Status TooMany(const std::string& where) {
+  return InvalidArgument(StrCat(where, " has more than ", kMaxTokensAround, " items"));
+}
 
 StatusOr<int32_t> CheckId(const Json& json, const std::string& where) {
   const int64_t* id = json.AsInt();
@@ -21,6 +27,7 @@ Status AppendTemplateToken(const JsonFields& special_tokens, const std::string& 
                            std::vector<int32_t>* ids) {
   ASSIGN_OR_RETURN(const JsonFields token, special_tokens.Object(name));
   ASSIGN_OR_RETURN(const Json::Array* list, token.Array("ids"));
+  if (ids->size() + list->size() > kMaxTokensAround) return TooMany(token.PathOf("ids"));
   for (size_t i = 0; i < list->size(); ++i) {
     ASSIGN_OR_RETURN(const int32_t id, CheckId((*list)[i], ElementPath(token.PathOf("ids"), i)));
     ids->push_back(id);
@@ -31,6 +38,7 @@ Status AppendTemplateToken(const JsonFields& special_tokens, const std::string& 
 // single: [{"SpecialToken": {"id": "<s>", …}}, {"Sequence": {"id": "A", …}}, …]
 StatusOr<PostProcessor> ReadTemplate(const JsonFields& fields) {
   ASSIGN_OR_RETURN(const Json::Array* single, fields.Array("single"));
+  if (single->size() > kMaxTokensAround) return TooMany(fields.PathOf("single"));
   PostProcessor result;
   int num_texts = 0;
   for (size_t i = 0; i < single->size(); ++i) {
@@ -71,6 +79,7 @@ StatusOr<PostProcessor> ReadBert(const JsonFields& fields) {
 // Each processor works on what the one before it made.
 StatusOr<PostProcessor> ReadSequence(const JsonFields& fields) {
   ASSIGN_OR_RETURN(const Json::Array* list, fields.Array("processors"));
+  if (list->size() > kMaxTokensAround) return TooMany(fields.PathOf("processors"));
   PostProcessor result;
   for (size_t i = 0; i < list->size(); ++i) {
     // The depth of the recursion is the depth of the JSON, which its parser bounds.
@@ -78,6 +87,9 @@ StatusOr<PostProcessor> ReadSequence(const JsonFields& fields) {
                      ReadPostProcessor((*list)[i], ElementPath(fields.PathOf("processors"), i)));
     result.prefix.insert(result.prefix.begin(), outer.prefix.begin(), outer.prefix.end());
     result.suffix.insert(result.suffix.end(), outer.suffix.begin(), outer.suffix.end());
+    if (std::max(result.prefix.size(), result.suffix.size()) > kMaxTokensAround) {
+      return TooMany(fields.PathOf("processors"));
+    }
   }
   return result;
 }

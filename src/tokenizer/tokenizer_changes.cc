@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "tokenizer/json_fields.h"
+#include "tokenizer/post_processor.h"
 
 namespace aril {
 namespace {
@@ -15,6 +16,16 @@ namespace {
 constexpr size_t kMaxShownBytes = 100;  // of a token
 
 std::string Shown(std::string_view token) { return JsonQuote(token.substr(0, kMaxShownBytes)); }
+
+Status CheckBounds(const AddedToken& token, const std::string& where) {
+  if (token.id >= 0 && token.id < Vocabulary::kMaxIds && !token.content.empty() &&
+      token.content.size() <= kMaxChangedTokenBytes) {
+    return OkStatus();
+  }
+  return InvalidArgument(StrCat(where, ": the token ", Shown(token.content), " of id ", token.id,
+                                " has more than ", kMaxChangedTokenBytes,
+                                " bytes, or none, or an id that is out of bounds"));
+}
 
 using TokensByContent = std::unordered_map<std::string, AddedToken>;
 
@@ -45,11 +56,7 @@ class TokenDifferences {
   Status Take(const AddedToken& token) {
     if (token.content.empty()) return OkStatus();
     if (const AddedToken* own = Find(token); own != nullptr && *own == token) return OkStatus();
-    if (token.id < 0 || token.id >= Vocabulary::kMaxIds ||
-        token.content.size() > Vocabulary::kMaxTokenBytes) {
-      return InvalidArgument(StrCat(where_, ": the token ", Shown(token.content), " of id ",
-                                    token.id, " is too long, or has an id that is out of bounds"));
-    }
+    RETURN_IF_ERROR(CheckBounds(token, where_));
     if (tokens_.size() == kMaxChangedTokens) {
       return InvalidArgument(StrCat(where_, ": an adapter may have ", kMaxChangedTokens,
                                     " tokens of its own at most"));
@@ -91,15 +98,6 @@ class TokenDifferences {
   std::unordered_map<std::string, int32_t> ids_;  // of those, by content
 };
 
-template <typename T>
-std::optional<T> IfOther(const T& value, const T& of_base) {
-  return value == of_base ? std::nullopt : std::optional<T>(value);
-}
-
-std::optional<int32_t> IfOther(std::optional<int32_t> id, std::optional<int32_t> of_base) {
-  return id == of_base ? std::nullopt : id;
-}
-
 Json::Array ToJson(const std::vector<int32_t>& ids) {
   Json::Array array;
   for (const int32_t id : ids) array.emplace_back(int64_t{id});
@@ -114,6 +112,89 @@ StatusOr<int32_t> ReadId(const Json& json, const std::string& where) {
   return static_cast<int32_t>(*id);
 }
 
+template <typename T>
+std::optional<T> IfOther(const T& value, const T& of_base) {
+  return value == of_base ? std::nullopt : std::optional<T>(value);
+}
+
+std::optional<int32_t> IfOther(std::optional<int32_t> id, std::optional<int32_t> of_base) {
+  return id == of_base ? std::nullopt : id;
+}
+
+// Of the config what counts beside the added tokens. `around`: before its flags are looked at.
+StatusOr<TokenizerChanges> Finish(const TokenizerConfig& config, PostProcessor around,
+                                  const PipelineTokenizer& base, TokenDifferences* tokens) {
+  for (const std::string& content : config.special_tokens) {
+    const auto id = tokens->IsAdded(content) ? std::nullopt : tokens->IdOf(content);
+    if (id) RETURN_IF_ERROR(tokens->Take({.content = content, .id = *id, .special = true}));
+  }
+  const PipelineParts& own = base.parts();
+  PipelineParts changed = own;
+  changed.post_processor = std::move(around);
+  if (const auto bos = tokens->IdOf(config.bos_token)) changed.bos_token_id = bos;
+  if (config.eos_token && !config.eos_token->empty()) {
+    changed.eos_token_id = tokens->IdOf(config.eos_token);
+    if (!changed.eos_token_id) {
+      return InvalidArgument(StrCat(config.path, ": eos_token is ", Shown(*config.eos_token),
+                                    ", which is no token of the base model's, nor one that was "
+                                    "added: tokenizer.json may be missing beside it"));
+    }
+  }
+  TokenizerConfig flags = BesideTokenizerJson(config);
+  flags.bos_token.reset();
+  flags.eos_token.reset();
+  ApplyBosAndEos(flags, &changed);
+  return TokenizerChanges{.tokens = tokens->Finish(),
+                          .bos_token_id = IfOther(changed.bos_token_id, own.bos_token_id),
+                          .eos_token_id = IfOther(changed.eos_token_id, own.eos_token_id),
+                          .around = IfOther(changed.post_processor, own.post_processor)};
+}
+
+// added_tokens: [{"id": 0, "content": "<unk>", "special": true, …}, …]
+StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields) {
+  std::vector<AddedToken> tokens;
+  if (!fields.Has("added_tokens")) return tokens;
+  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array("added_tokens"));
+  for (size_t i = 0; i < list->size(); ++i) {
+    ASSIGN_OR_RETURN(const JsonFields entry,
+                     JsonFields::Of((*list)[i], ElementPath(fields.PathOf("added_tokens"), i)));
+    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
+    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
+    ASSIGN_OR_RETURN(token.id, ReadId(id, entry.PathOf("id")));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+// The words of a tokenizer.json, added tokens or not, must be the base model's, and all of them.
+Status CheckWords(const JsonFields& vocabulary, const std::vector<AddedToken>& added,
+                  const PipelineTokenizer& base) {
+  std::unordered_set<int64_t> added_ids;
+  for (const AddedToken& token : added) added_ids.insert(token.id);
+  for (const AddedToken& token : base.parts().added_tokens->tokens()) added_ids.insert(token.id);
+  int64_t num_words = 0;
+  for (const auto& [word, json] : vocabulary.members()) {
+    const int64_t* const id = json.AsInt();
+    if (id != nullptr && added_ids.contains(*id)) continue;
+    if (id == nullptr || base.parts().vocabulary->Find(word) != *id) {
+      return InvalidArgument(StrCat(vocabulary.PathOf(Shown(word)), " is ", json.Dump(),
+                                    ", which is no token of the base model's: an adapter may add "
+                                    "tokens, and has all others of the base model"));
+    }
+    ++num_words;
+  }
+  int64_t num_of_base = 0;
+  for (int32_t id = 0; id < base.vocab_size(); ++id) {
+    if (base.Token(id) != nullptr && !added_ids.contains(id)) ++num_of_base;
+  }
+  if (num_words == num_of_base) return OkStatus();
+  return InvalidArgument(
+      StrCat(vocabulary.where(), " has ", num_words,
+             " words, and the base "
+             "model's tokenizer ",
+             num_of_base, ": an adapter may add tokens, and has all others of the base model"));
+}
+
 StatusOr<std::optional<int32_t>> ReadOptionalId(const JsonFields& fields, std::string_view key) {
   const Json* const id = fields.Find(key);
   if (id == nullptr) return std::optional<int32_t>();
@@ -123,6 +204,10 @@ StatusOr<std::optional<int32_t>> ReadOptionalId(const JsonFields& fields, std::s
 
 StatusOr<std::vector<int32_t>> ReadIds(const JsonFields& fields, std::string_view key) {
   ASSIGN_OR_RETURN(const Json::Array* list, fields.Array(key));
+  if (list->size() > kMaxTokensAround) {
+    return InvalidArgument(
+        StrCat(fields.PathOf(key), " has more than ", kMaxTokensAround, " tokens"));
+  }
   std::vector<int32_t> ids;
   for (const Json& item : *list) {
     ASSIGN_OR_RETURN(ids.emplace_back(), ReadId(item, fields.PathOf(key)));
@@ -138,48 +223,23 @@ StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const Pipeli
     const AddedToken* const own = tokens.Find(token);
     RETURN_IF_ERROR(tokens.Take(own == nullptr ? token : Redescribed(*own, token)));
   }
-  for (const std::string& content : config.special_tokens) {
-    const auto id = tokens.IsAdded(content) ? std::nullopt : tokens.IdOf(content);
-    if (id) RETURN_IF_ERROR(tokens.Take({.content = content, .id = *id, .special = true}));
-  }
-  const PipelineParts& own = base.parts();
-  PipelineParts changed = own;
-  if (const auto bos = tokens.IdOf(config.bos_token)) changed.bos_token_id = bos;
-  if (const auto eos = tokens.IdOf(config.eos_token)) changed.eos_token_id = eos;
-  TokenizerConfig flags = BesideTokenizerJson(config);
-  flags.bos_token.reset();
-  flags.eos_token.reset();
-  ApplyBosAndEos(flags, &changed);
-  return TokenizerChanges{.tokens = tokens.Finish(),
-                          .bos_token_id = IfOther(changed.bos_token_id, own.bos_token_id),
-                          .eos_token_id = IfOther(changed.eos_token_id, own.eos_token_id),
-                          .around = IfOther(changed.post_processor, own.post_processor)};
+  return Finish(config, base.parts().post_processor, base, &tokens);
 }
 
-StatusOr<TokenizerChanges> ChangesTo(const PipelineTokenizer& other, const std::string& where,
-                                     const PipelineTokenizer& base) {
-  TokenDifferences tokens(base, where + ": added_tokens");
-  std::vector<bool> is_added(static_cast<size_t>(other.vocab_size()));
-  for (const AddedToken& token : other.parts().added_tokens->tokens()) {
-    RETURN_IF_ERROR(tokens.Take(token));
-    is_added[static_cast<size_t>(token.id)] = true;
-  }
-  for (int32_t id = 0; id < other.vocab_size(); ++id) {
-    const std::string* const token = other.Token(id);
-    if (token == nullptr || is_added[static_cast<size_t>(id)]) continue;
-    const std::string* const of_base = base.Token(id);
-    if (of_base != nullptr && *of_base == *token) continue;
-    return InvalidArgument(StrCat(where, ": the token of id ", id, " is ", Shown(*token),
-                                  ", and the base model's ",
-                                  of_base == nullptr ? "has no text" : Shown(*of_base),
-                                  ": an adapter may add tokens, and has the base model's others"));
-  }
-  const PipelineParts& changed = other.parts();
-  const PipelineParts& own = base.parts();
-  return TokenizerChanges{.tokens = tokens.Finish(),
-                          .bos_token_id = IfOther(changed.bos_token_id, own.bos_token_id),
-                          .eos_token_id = IfOther(changed.eos_token_id, own.eos_token_id),
-                          .around = IfOther(changed.post_processor, own.post_processor)};
+StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const Json& tokenizer_json,
+                                     const std::string& path, const PipelineTokenizer& base) {
+  ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(tokenizer_json, path));
+  TokenDifferences tokens(base, path + ": added_tokens");
+  ASSIGN_OR_RETURN(const std::vector<AddedToken> added, ReadAddedTokens(fields));
+  for (const AddedToken& token : added) RETURN_IF_ERROR(tokens.Take(token));
+  ASSIGN_OR_RETURN(const JsonFields model, fields.Object("model"));
+  ASSIGN_OR_RETURN(const JsonFields vocabulary, model.Object("vocab"));
+  RETURN_IF_ERROR(CheckWords(vocabulary, added, base));
+  static const Json nothing;
+  const Json* const around = fields.Find("post_processor");
+  ASSIGN_OR_RETURN(PostProcessor own, ReadPostProcessor(around == nullptr ? nothing : *around,
+                                                        fields.PathOf("post_processor")));
+  return Finish(config, std::move(own), base, &tokens);
 }
 
 std::shared_ptr<const Tokenizer> WithChanges(const PipelineTokenizer& base,
@@ -205,15 +265,16 @@ std::shared_ptr<const Tokenizer> WithChanges(const PipelineTokenizer& base,
 Json ToJson(const TokenizerChanges& changes) {
   Json::Array tokens;
   for (const AddedToken& token : changes.tokens) {
-    tokens.emplace_back(Json::Object{{"id", int64_t{token.id}},
-                                     {"content", token.content},
-                                     {"special", token.special},
-                                     {"normalized", token.normalized},
-                                     {"single_word", token.single_word},
-                                     {"lstrip", token.lstrip},
-                                     {"rstrip", token.rstrip}});
+    Json::Object object = {{"id", int64_t{token.id}}, {"content", token.content}};
+    // ReadAddedToken has defaults.
+    if (token.special) object.emplace_back("special", true);
+    if (token.normalized == token.special) object.emplace_back("normalized", token.normalized);
+    if (token.single_word) object.emplace_back("single_word", true);
+    if (token.lstrip) object.emplace_back("lstrip", true);
+    if (token.rstrip) object.emplace_back("rstrip", true);
+    tokens.emplace_back(std::move(object));
   }
-  Json::Object object = {{"tokens", std::move(tokens)}};
+  Json::Object object = {{"added_tokens", std::move(tokens)}};
   if (changes.bos_token_id) object.emplace_back("bos", int64_t{*changes.bos_token_id});
   if (changes.eos_token_id) object.emplace_back("eos", int64_t{*changes.eos_token_id});
   if (changes.around) {
@@ -225,19 +286,12 @@ Json ToJson(const TokenizerChanges& changes) {
 
 StatusOr<TokenizerChanges> ReadTokenizerChanges(const Json& json, const std::string& where) {
   ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Of(json, where));
-  ASSIGN_OR_RETURN(const Json::Array* tokens, fields.Array("tokens"));
-  if (tokens->size() > kMaxChangedTokens) {
+  TokenizerChanges changes;
+  ASSIGN_OR_RETURN(changes.tokens, ReadAddedTokens(fields));
+  if (changes.tokens.size() > kMaxChangedTokens) {
     return InvalidArgument(StrCat(where, " has more than ", kMaxChangedTokens, " tokens"));
   }
-  TokenizerChanges changes;
-  for (size_t i = 0; i < tokens->size(); ++i) {
-    ASSIGN_OR_RETURN(const JsonFields entry,
-                     JsonFields::Of((*tokens)[i], ElementPath(fields.PathOf("tokens"), i)));
-    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
-    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
-    ASSIGN_OR_RETURN(token.id, ReadId(id, entry.PathOf("id")));
-    changes.tokens.push_back(std::move(token));
-  }
+  for (const AddedToken& token : changes.tokens) RETURN_IF_ERROR(CheckBounds(token, where));
   ASSIGN_OR_RETURN(changes.bos_token_id, ReadOptionalId(fields, "bos"));
   ASSIGN_OR_RETURN(changes.eos_token_id, ReadOptionalId(fields, "eos"));
   if (!fields.Has("prefix")) return changes;

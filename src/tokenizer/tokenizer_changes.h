@@ -20,6 +20,8 @@ namespace aril {
 
 // Twice as many as the base model with most of them adds (Gemma 3: 6,415).
 inline constexpr size_t kMaxChangedTokens = 1 << 14;
+// As no tokenizer in use has longer ones, prompts are bounded by it (gateway/prompt_tokens.cc).
+inline constexpr size_t kMaxChangedTokenBytes = 128;
 
 // Texts are cut, merged and spelled as the base model's tokenizer does it.
 struct TokenizerChanges {
@@ -34,13 +36,14 @@ struct TokenizerChanges {
 };
 
 // What a tokenizer_config.json with added_tokens_decoder changes. InvalidArgument if it gives the
-// id of a token that texts are made of to another one, or a token two ids.
+// id of a token that texts are made of to another one, or a token two ids, or an eos_token that is
+// none.
 StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const PipelineTokenizer& base);
 
-// What it is to be `other`, which was read from `where`. InvalidArgument if their vocabularies have
-// more differences than that.
-StatusOr<TokenizerChanges> ChangesTo(const PipelineTokenizer& other, const std::string& where,
-                                     const PipelineTokenizer& base);
+// The same beside a tokenizer.json, read from `path`, which has them then. Of that nothing else
+// counts but what goes around a text; InvalidArgument if its words are not the base model's.
+StatusOr<TokenizerChanges> ChangesBy(const TokenizerConfig& config, const Json& tokenizer_json,
+                                     const std::string& path, const PipelineTokenizer& base);
 
 // Shares with `base` what is not changed.
 std::shared_ptr<const Tokenizer> WithChanges(const PipelineTokenizer& base,

@@ -157,7 +157,7 @@ TEST_F(TokenizerChangesTest, AreNoneWhereTheFolderSaysNothingOfTokens) {
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_TRUE(without->empty());
   for (const char* config : {"{}", R"({"chat_template": "x", "eos_token": null})",
-                             R"({"eos_token": "no token of either"})",
+                             R"({"bos_token": "no token of either", "eos_token": ""})",
                              R"({"added_tokens_decoder": {}, "eos_token": "<|end|>"})"}) {
     const auto changes = Load(config);
     ASSERT_TRUE(changes.ok()) << changes.status();
@@ -211,24 +211,91 @@ TEST_F(TokenizerChangesTest, RefuseTwoIdsForATokenAndTooManyTokens) {
 TEST_F(TokenizerChangesTest, RefuseIdsOutOfBounds) {
   const auto changes = Load(R"({"added_tokens_decoder": {"99999999": {"content": "<call>"}}})");
   EXPECT_THAT(changes.status().message(), HasSubstr("99999999"));
+  const auto of_bytes = [&](size_t bytes) {
+    return Load(StrCat(R"({"added_tokens_decoder": {"1024": {"content": ")",
+                       std::string(bytes, 'x'), "\"}}}"))
+        .ok();
+  };
+  EXPECT_TRUE(of_bytes(kMaxChangedTokenBytes));
+  EXPECT_FALSE(of_bytes(kMaxChangedTokenBytes + 1));
+}
+
+// Each would take the rest along, and find it again.
+TEST_F(TokenizerChangesTest, TakeWhiteSpaceAlongInOneGo) {
+  const auto changes =
+      Load(R"({"added_tokens_decoder": {"1024": {"content": " ", "rstrip": true}}})");
+  ASSERT_TRUE(changes.ok()) << changes.status();
+  const auto tokenizer = WithChanges(*base_, *changes);
+  // Quadratic, it would take hours.
+  const std::string spaces(4 << 20, ' ');
+  EXPECT_EQ(tokenizer->Encode(spaces, {}), std::vector<int32_t>(spaces.size(), 1024));
+}
+
+// It may lie in a file that was forgotten.
+TEST_F(TokenizerChangesTest, RefuseAnEndThatIsNoToken) {
+  for (const char* list : {"", R"(, "added_tokens_decoder": {})"}) {
+    const auto changes = Load(StrCat(R"({"eos_token": "<e>")", list, "}"));
+    EXPECT_EQ(changes.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(changes.status().message(), HasSubstr("eos_token is \"<e>\", which is no token"));
+  }
 }
 
 TEST_F(TokenizerChangesTest, RefuseAnotherVocabulary) {
+  const Json whole = ReadJson(SourcePath(kDemo) + "/tokenizer.json");
+  const auto error = [&](auto edit) {
+    Json tokenizer = whole;
+    Json::Object& vocabulary = *tokenizer.Find("model")->Find("vocab")->AsObject();
+    EXPECT_GT(vocabulary.size(), 21u);
+    edit(vocabulary);
+    dir_.Write("tokenizer.json", tokenizer.Dump());
+    return std::string(Load("{}").status().message());
+  };
+  EXPECT_THAT(error([](Json::Object& words) { std::swap(words[20].second, words[21].second); }),
+              HasSubstr("which is no token of the base model's: an adapter may add tokens"));
+  EXPECT_THAT(error([](Json::Object& words) { words.pop_back(); }),
+              HasSubstr("has 1019 words, and the base model's tokenizer 1020"));
+  EXPECT_EQ(error([](Json::Object&) {}), "");
+}
+
+// Only what counts is read, so that nothing else can be wrong, or too much.
+TEST_F(TokenizerChangesTest, LookAtNothingElseInATokenizerJson) {
   Json tokenizer = ReadJson(SourcePath(kDemo) + "/tokenizer.json");
-  Json::Object& vocabulary = *tokenizer.Find("model")->Find("vocab")->AsObject();
-  ASSERT_GT(vocabulary.size(), 21u);
-  std::swap(vocabulary[20].second, vocabulary[21].second);
+  for (const char* part : {"normalizer", "pre_tokenizer", "decoder"}) {
+    *tokenizer.Find(part) = Parse(R"({"type": "of no kind"})");
+  }
   dir_.Write("tokenizer.json", tokenizer.Dump());
   const auto changes = Load("{}");
-  EXPECT_EQ(changes.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(changes.status().message(), HasSubstr("an adapter may add tokens"));
+  ASSERT_TRUE(changes.ok()) << changes.status();
+  EXPECT_TRUE(changes->empty());
+}
+
+TEST_F(TokenizerChangesTest, BoundWhatGoesAroundAText) {
+  Json tokenizer = ReadJson(SourcePath(kDemo) + "/tokenizer.json");
+  const auto error = [&](const std::string& post_processor) {
+    *tokenizer.Find("post_processor") = Parse(post_processor);
+    dir_.Write("tokenizer.json", tokenizer.Dump());
+    return std::string(Load("{}").status().message());
+  };
+  const auto around = [](size_t items, size_t ids) {
+    const std::vector<std::string> item(items, R"({"SpecialToken":{"id":"x"}})");
+    return StrCat(R"({"type":"TemplateProcessing","single":[)", Join(item, ","),
+                  R"(,{"Sequence":{}}],"special_tokens":{"x":{"ids":[)",
+                  Join(std::vector<int>(ids, 1), ","), "]}}}");
+  };
+  EXPECT_EQ(error(around(8, 8)), "");
+  EXPECT_THAT(error(around(8, 9)), HasSubstr("more than 64"));
+  EXPECT_THAT(error(around(64, 1)), HasSubstr("more than 64")) << "the text is an item as well";
+  const std::vector<std::string> processors(9, around(8, 1));
+  EXPECT_THAT(error(StrCat(R"({"type":"Sequence","processors":[)", Join(processors, ","), "]}")),
+              HasSubstr("more than 64"));
 }
 
 TEST_F(TokenizerChangesTest, RefuseJsonThatNobodyHasMade) {
-  for (const char* json : {"[]", "{}", R"({"tokens": [{"content": "x"}]})",
-                           R"({"tokens": [{"content": "x", "id": -1}]})",
-                           R"({"tokens": [], "eos": "x"})", R"({"tokens": [], "prefix": [1]})",
-                           R"({"tokens": [], "prefix": [1], "suffix": [99999999]})"}) {
+  for (const char* json :
+       {"[]", R"({"added_tokens": 1})", R"({"added_tokens": [{"content": "x"}]})",
+        R"({"added_tokens": [{"content": "x", "id": -1}]})",
+        R"({"added_tokens": [{"content": "", "id": 1}]})", R"({"eos": "x"})", R"({"prefix": [1]})",
+        R"({"prefix": [1], "suffix": [99999999]})"}) {
     EXPECT_EQ(ReadTokenizerChanges(Parse(json), "x").status().code(), StatusCode::kInvalidArgument)
         << json;
   }

@@ -34,7 +34,7 @@ struct AdapterTokenizerFiles {
 };
 StatusOr<AdapterTokenizerFiles> ReadAdapterTokenizer(const Folder& dir);
 
-// What they change. Errors are those of ChangesBy and ChangesTo, and of reading what is in them.
+// What they change. Errors are those of ChangesBy, and of reading what is in them.
 StatusOr<TokenizerChanges> ChangesIn(const AdapterTokenizerFiles& files,
                                      const PipelineTokenizer& base);
 
