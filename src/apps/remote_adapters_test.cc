@@ -2,6 +2,8 @@
 
 #include "apps/remote_adapters.h"
 
+#include <algorithm>
+
 #include "apps/remote_adapters_test_fixture.h"
 #include "base/hostile_inputs.h"
 
@@ -22,6 +24,19 @@ TEST_F(RemoteAdaptersTest, WhatIsFetchedIsTheSameGenerationAsAFolder) {
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, *loaded);
   EXPECT_EQ(store_.List()->size(), 1u);
+}
+
+TEST_F(RemoteAdaptersTest, WhatIsNotReadIsNotFetched) {
+  const auto asks_for_tokenizer = [this] {
+    return std::ranges::any_of(
+        asked_, [](const HttpGet& get) { return get.url == StrCat(kSource, "/tokenizer.json"); });
+  };
+  Served("tokenizer.json") = "{}";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_FALSE(asks_for_tokenizer());
+  Served("tokenizer_config.json") = "{}";
+  ASSERT_TRUE(Load().ok());
+  EXPECT_TRUE(asks_for_tokenizer());
 }
 
 TEST_F(RemoteAdaptersTest, WhatIsNoAdapterIsRefused) {

@@ -117,6 +117,7 @@ Status AdapterFetcher::Fetch(const std::string& source, std::span<const WantedFi
   Downloader downloader(*transport, clock_, policy_, monitor);
   ASSIGN_OR_RETURN(const Folder folder, Find(url, policy_, downloader));
   for (const WantedFile& wanted : files) {
+    if (wanted.is_wanted != nullptr && !wanted.is_wanted(dir)) continue;
     const Status status = FetchOne(folder, wanted, dir, downloader);
     const bool is_missing = status.code() == StatusCode::kNotFound;
     if (is_missing && !wanted.required) continue;

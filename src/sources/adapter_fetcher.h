@@ -23,6 +23,8 @@ struct WantedFile {
   std::string name;  // relative to the source, and to the folder that it is written to
   bool required = false;
   int64_t max_bytes = 0;
+  // By what has been written to the folder before it, if it is not wanted always.
+  std::function<bool(const std::string& dir)> is_wanted = nullptr;
 };
 
 // Thread-safe.

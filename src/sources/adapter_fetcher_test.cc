@@ -24,7 +24,10 @@ using ::testing::StartsWith;
 const std::string kCommit(40, 'a');
 const std::vector<WantedFile> kWanted = {{"adapter_config.json", true, 100},
                                          {"adapter_model.safetensors", true, 100},
-                                         {"extra/tool.jinja", false, 100}};
+                                         {"extra/tool.jinja", false, 100},
+                                         {"more.json", false, 100, [](const std::string& dir) {
+                                            return FileExists(dir + "/extra/tool.jinja");
+                                          }}};
 
 class AdapterFetcherTest : public ::testing::Test {
  protected:
@@ -81,6 +84,22 @@ TEST_F(AdapterFetcherTest, FoldersInAnAdapterAreMade) {
   served_["https://a.example:8443/extra/tool.jinja"] = "template";
   ASSERT_TRUE(Fetch("https://a.example:8443").ok());
   EXPECT_EQ(Read("extra/tool.jinja"), "template");
+}
+
+TEST_F(AdapterFetcherTest, WhatIsNotWantedIsNotAskedFor) {
+  Serve("https://a.example:8443");
+  served_["https://a.example:8443/more.json"] = "more";
+  ASSERT_TRUE(Fetch("https://a.example:8443").ok());
+  EXPECT_EQ(Read("more.json"), "(nothing)");
+  EXPECT_EQ(asked_.size(), 3u);
+}
+
+TEST_F(AdapterFetcherTest, WhatIsWantedIsSaidByWhatIsThere) {
+  Serve("https://a.example:8443");
+  served_["https://a.example:8443/more.json"] = "more";
+  served_["https://a.example:8443/extra/tool.jinja"] = "template";
+  ASSERT_TRUE(Fetch("https://a.example:8443").ok());
+  EXPECT_EQ(Read("more.json"), "more");
 }
 
 TEST_F(AdapterFetcherTest, AMissingFileIsNamed) {
