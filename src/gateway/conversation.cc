@@ -114,12 +114,11 @@ size_t BeginningOfLast(const Json& messages, std::string_view text) {
 
 // Takes the messages.
 ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
-                              const RequestContext& context, AdapterId adapter) {
+                              const RequestContext& context, const ModelText& model_text) {
   ChatPrompt prompt = ReadChatPrompt(conversation, fields, context);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", false);
   if (!fields.ok()) return *fields.error();
-  const ModelTextPtr model_text = context.model.TextOf(adapter);
-  const ChatDialectOr& dialect = model_text->chat_dialect;
+  const ChatDialectOr& dialect = model_text.chat_dialect;
   if (!dialect.ok()) return InvalidField("model", Message(dialect.status()));
   const ChatTemplate& chat_template = (*dialect)->chat_template();
   NameDevelopers(chat_template, &prompt.messages);
@@ -129,7 +128,7 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   }
   auto text = chat_template.Render(prompt);
   if (!text.ok()) return InvalidField(conversation.field, Message(text.status()));
-  auto tokens = EncodeText(context.model, *model_text->tokenizer, *text, add_special_tokens,
+  auto tokens = EncodeText(context.model, *model_text.tokenizer, *text, add_special_tokens,
                            conversation.field);
   if (!tokens.ok()) return tokens.error();
   EncodedChat chat = {
@@ -244,7 +243,8 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
 ApiResult<std::vector<int32_t>> EncodeConversation(Conversation conversation, JsonFields& fields,
                                                    const RequestContext& context,
                                                    AdapterId adapter) {
-  auto chat = Encode(conversation, fields, context, adapter);
+  const ModelTextPtr model_text = context.model.TextOf(adapter);
+  auto chat = Encode(conversation, fields, context, *model_text);
   if (!chat.ok()) return chat.error();
   return std::move(chat.value().tokens);
 }
@@ -269,7 +269,7 @@ ApiResult<int64_t> CountTokens(std::string_view body, const RequestContext& cont
 std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
                                const RequestContext& context, CompletionRequest* request) {
   const ServedModel& model = context.model;
-  auto chat = Encode(conversation, fields, context, request->first_adapter());
+  auto chat = Encode(conversation, fields, context, *request->model_text);
   if (!chat.ok()) return chat.error();
   AllowReasoning(conversation.reasoning, chat.value(), *request->model_text->tokenizer, request);
   CheckOutputFormat(request->format_field, request->common.format, model, *request->model_text,
