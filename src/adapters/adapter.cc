@@ -444,9 +444,8 @@ Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values v
   if ((!spec_.token_rows.embedding.empty() && embedding_table_) ||
       (!spec_.token_rows.lm_head.empty() && lm_head_table_)) {
     return Unimplemented(
-        "\"trainable_token_indices\" of an embedding or lm_head that the file has whole, other "
-        "than "
-        "the base model's, is not supported");
+        "\"trainable_token_indices\" of an embedding or lm_head that the file has whole, "
+        "other than the base model's, is not supported");
   }
   // Their lengths would be those of the adapter's own matrix.
   if (spec_.use_dora && lm_head_ && lm_head_table_) {

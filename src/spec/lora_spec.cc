@@ -269,10 +269,8 @@ Status CheckTying(const LoraConfig& config, const ModelSpec& base, const LoraSpe
     return OkStatus();
   }
   return Unimplemented(
-      "\"ensure_weight_tying\" is true, and the adapter changes the embedding or lm_head, which "
-      "are "
-      "one matrix in this base model: that is supported of the same \"trainable_token_indices\" "
-      "only");
+      "\"ensure_weight_tying\" is true, and the adapter changes the embedding or lm_head, "
+      "which are one matrix here: that is supported of the same \"trainable_token_indices\" only");
 }
 
 // The modules outside of the layers: PEFT adapts them when they are named.

@@ -189,9 +189,7 @@ Status CheckWords(const JsonFields& vocabulary, const std::vector<AddedToken>& a
   }
   if (num_words == num_of_base) return OkStatus();
   return InvalidArgument(
-      StrCat(vocabulary.where(), " has ", num_words,
-             " words, and the base "
-             "model's tokenizer ",
+      StrCat(vocabulary.where(), " has ", num_words, " words, and the base model's tokenizer ",
              num_of_base, ": an adapter may add tokens, and has all others of the base model"));
 }
 
