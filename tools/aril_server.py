@@ -59,6 +59,13 @@ def request(url: str, method: str, body=None, headers=None) -> tuple:
         return error.code, error.read().decode()
 
 
+def upload_of(folder: pathlib.Path) -> bytes:
+    """An adapter's files as an upload has them, with the boundary `b0`."""
+    return b"".join(
+        f'--b0\r\nContent-Disposition: form-data; name="{path.name}"; filename="{path.name}"\r\n\r\n'.encode() +
+        path.read_bytes() + b"\r\n" for path in sorted(folder.iterdir())) + b"--b0--\r\n"
+
+
 class Server:
     """Usable in a `with` statement, which ends it; its output goes to the file `log`."""
 

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_cluster
 import aril_server
-from aril_server import call, connect
+from aril_server import call, connect, upload_of
 from tasks import TASKS
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
@@ -44,13 +44,6 @@ def classify(url: str, texts, model: str = CLASSIFIER, **fields) -> list:
     assert status == 200, body
     assert [item["index"] for item in body["data"]] == list(range(len(body["data"]))), body
     return [(item["label"], item["probs"]) for item in body["data"]]
-
-
-def upload_of(folder: pathlib.Path) -> bytes:
-    """An adapter's files as an upload has them, with the boundary `b0`."""
-    return b"".join(
-        f'--b0\r\nContent-Disposition: form-data; name="{path.name}"; filename="{path.name}"\r\n\r\n'.encode() +
-        path.read_bytes() + b"\r\n" for path in sorted(folder.iterdir())) + b"--b0--\r\n"
 
 
 class ClassifyTest(unittest.TestCase):

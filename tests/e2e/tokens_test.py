@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools")]
 import aril_cluster
 import aril_server
-from aril_server import call, connect
+from aril_server import call, connect, upload_of
 
 ARIL, WORK = (pathlib.Path(argument) for argument in sys.argv[1:3])
 SOURCE = ROOT / "models/demo/adapters/routing"
@@ -52,13 +52,6 @@ def own_tokenizer() -> dict:
                                    if number != OWN_ID}
     tokenizer["added_tokens"][-1]["content"] = OWN
     return tokenizer
-
-
-def upload_of(folder: pathlib.Path) -> bytes:
-    """An adapter's files as an upload has them, with the boundary `b0`."""
-    return b"".join(
-        f'--b0\r\nContent-Disposition: form-data; name="{path.name}"; filename="{path.name}"\r\n\r\n'.encode() +
-        path.read_bytes() + b"\r\n" for path in sorted(folder.iterdir())) + b"--b0--\r\n"
 
 
 def post(url: str, path: str, body: dict) -> dict:
