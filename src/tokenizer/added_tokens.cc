@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "base/utf8.h"
 #include "tokenizer/unicode.h"
+#include "tokenizer/vocabulary.h"
 
 namespace aril {
 namespace {
@@ -53,6 +54,29 @@ StatusOr<AddedToken> ReadAddedToken(const JsonFields& fields) {
   ASSIGN_OR_RETURN(token.lstrip, fields.Bool("lstrip", false));
   ASSIGN_OR_RETURN(token.rstrip, fields.Bool("rstrip", false));
   return token;
+}
+
+StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields) {
+  constexpr std::string_view kKey = "added_tokens";
+  std::vector<AddedToken> tokens;
+  if (!fields.Has(kKey)) return tokens;
+  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array(kKey));
+  for (size_t i = 0; i < list->size(); ++i) {
+    ASSIGN_OR_RETURN(const JsonFields entry,
+                     JsonFields::Of((*list)[i], ElementPath(fields.PathOf(kKey), i)));
+    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
+    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
+    ASSIGN_OR_RETURN(token.id, ReadTokenId(id, entry.PathOf("id")));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+StatusOr<int32_t> ReadTokenId(const Json& json, const std::string& where) {
+  const int64_t* const id = json.AsInt();
+  if (id != nullptr && *id >= 0 && *id < Vocabulary::kMaxIds) return static_cast<int32_t>(*id);
+  return InvalidArgument(
+      StrCat(where, " must be a token id in [0, ", Vocabulary::kMaxIds, "), not ", json.Dump()));
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer) {

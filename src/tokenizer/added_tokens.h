@@ -33,6 +33,12 @@ struct AddedToken {
 // id is the caller's to set. `normalized` defaults to "not special", as in the reference.
 StatusOr<AddedToken> ReadAddedToken(const JsonFields& fields);
 
+// "added_tokens" of a tokenizer.json: [{"id": 0, "content": "<unk>", "special": true, …}, …].
+StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields);
+
+// An id that a vocabulary may have; `where` it stands, for errors.
+StatusOr<int32_t> ReadTokenId(const Json& json, const std::string& where);
+
 // Immutable and thread-safe.
 class AddedTokens {
  public:

@@ -3,23 +3,14 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "tokenizer/added_tokens.h"
 #include "tokenizer/json_fields.h"
-#include "tokenizer/vocabulary.h"
 
 namespace aril {
 namespace {
 
 Status TooMany(const std::string& where) {
   return InvalidArgument(StrCat(where, " has more than ", kMaxTokensAround, " items"));
-}
-
-StatusOr<int32_t> CheckId(const Json& json, const std::string& where) {
-  const int64_t* id = json.AsInt();
-  if (id == nullptr || *id < 0 || *id >= Vocabulary::kMaxIds) {
-    return InvalidArgument(
-        StrCat(where, " must be a token id in [0, ", Vocabulary::kMaxIds, "), not ", json.Dump()));
-  }
-  return static_cast<int32_t>(*id);
 }
 
 // special_tokens: {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}
@@ -29,7 +20,8 @@ Status AppendTemplateToken(const JsonFields& special_tokens, const std::string& 
   ASSIGN_OR_RETURN(const Json::Array* list, token.Array("ids"));
   if (ids->size() + list->size() > kMaxTokensAround) return TooMany(token.PathOf("ids"));
   for (size_t i = 0; i < list->size(); ++i) {
-    ASSIGN_OR_RETURN(const int32_t id, CheckId((*list)[i], ElementPath(token.PathOf("ids"), i)));
+    ASSIGN_OR_RETURN(const int32_t id,
+                     ReadTokenId((*list)[i], ElementPath(token.PathOf("ids"), i)));
     ids->push_back(id);
   }
   return OkStatus();
@@ -67,7 +59,7 @@ StatusOr<int32_t> ReadNamedId(const JsonFields& fields, std::string_view key) {
   if (pair->size() != 2) {
     return InvalidArgument(StrCat(fields.PathOf(key), " must be [token, id]"));
   }
-  return CheckId((*pair)[1], ElementPath(fields.PathOf(key), 1));
+  return ReadTokenId((*pair)[1], ElementPath(fields.PathOf(key), 1));
 }
 
 StatusOr<PostProcessor> ReadBert(const JsonFields& fields) {

@@ -104,14 +104,6 @@ Json::Array ToJson(const std::vector<int32_t>& ids) {
   return array;
 }
 
-StatusOr<int32_t> ReadId(const Json& json, const std::string& where) {
-  const int64_t* const id = json.AsInt();
-  if (id == nullptr || *id < 0 || *id >= Vocabulary::kMaxIds) {
-    return InvalidArgument(where + " must be a token id");
-  }
-  return static_cast<int32_t>(*id);
-}
-
 template <typename T>
 std::optional<T> IfOther(const T& value, const T& of_base) {
   return value == of_base ? std::nullopt : std::optional<T>(value);
@@ -150,22 +142,6 @@ StatusOr<TokenizerChanges> Finish(const TokenizerConfig& config, PostProcessor a
                           .around = IfOther(changed.post_processor, own.post_processor)};
 }
 
-// added_tokens: [{"id": 0, "content": "<unk>", "special": true, …}, …]
-StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields) {
-  std::vector<AddedToken> tokens;
-  if (!fields.Has("added_tokens")) return tokens;
-  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array("added_tokens"));
-  for (size_t i = 0; i < list->size(); ++i) {
-    ASSIGN_OR_RETURN(const JsonFields entry,
-                     JsonFields::Of((*list)[i], ElementPath(fields.PathOf("added_tokens"), i)));
-    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
-    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
-    ASSIGN_OR_RETURN(token.id, ReadId(id, entry.PathOf("id")));
-    tokens.push_back(std::move(token));
-  }
-  return tokens;
-}
-
 // The words of a tokenizer.json, added tokens or not, must be the base model's, and all of them.
 Status CheckWords(const JsonFields& vocabulary, const std::vector<AddedToken>& added,
                   const PipelineTokenizer& base) {
@@ -196,7 +172,7 @@ Status CheckWords(const JsonFields& vocabulary, const std::vector<AddedToken>& a
 StatusOr<std::optional<int32_t>> ReadOptionalId(const JsonFields& fields, std::string_view key) {
   const Json* const id = fields.Find(key);
   if (id == nullptr) return std::optional<int32_t>();
-  ASSIGN_OR_RETURN(const int32_t read, ReadId(*id, fields.PathOf(key)));
+  ASSIGN_OR_RETURN(const int32_t read, ReadTokenId(*id, fields.PathOf(key)));
   return std::optional(read);
 }
 
@@ -208,7 +184,7 @@ StatusOr<std::vector<int32_t>> ReadIds(const JsonFields& fields, std::string_vie
   }
   std::vector<int32_t> ids;
   for (const Json& item : *list) {
-    ASSIGN_OR_RETURN(ids.emplace_back(), ReadId(item, fields.PathOf(key)));
+    ASSIGN_OR_RETURN(ids.emplace_back(), ReadTokenId(item, fields.PathOf(key)));
   }
   return ids;
 }

@@ -16,23 +16,15 @@ const Json& MemberOrNull(const JsonFields& fields, std::string_view key) {
   return member == nullptr ? null : *member;
 }
 
-// added_tokens: [{"id": 0, "content": "<unk>", "special": true, …}, …]
-StatusOr<std::vector<AddedToken>> ReadAddedTokens(const JsonFields& fields,
+// Those that are there; the reference ignores empty ones.
+StatusOr<std::vector<AddedToken>> TakeAddedTokens(const JsonFields& fields,
                                                   Vocabulary* vocabulary) {
-  std::vector<AddedToken> tokens;
-  if (!fields.Has("added_tokens")) return tokens;
-  ASSIGN_OR_RETURN(const Json::Array* list, fields.Array("added_tokens"));
-  for (size_t i = 0; i < list->size(); ++i) {
-    const std::string where = ElementPath(fields.PathOf("added_tokens"), i);
-    ASSIGN_OR_RETURN(const JsonFields entry, JsonFields::Of((*list)[i], where));
-    ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(entry));
-    ASSIGN_OR_RETURN(const int64_t id, entry.Int("id"));
-    if (token.content.empty()) continue;  // the reference ignores these
-    if (Status added = vocabulary->Add(token.content, id); !added.ok()) {
-      return Annotate(added, where);
+  ASSIGN_OR_RETURN(std::vector<AddedToken> tokens, ReadAddedTokens(fields));
+  std::erase_if(tokens, [](const AddedToken& token) { return token.content.empty(); });
+  for (const AddedToken& token : tokens) {
+    if (Status added = vocabulary->Add(token.content, token.id); !added.ok()) {
+      return Annotate(added, fields.PathOf("added_tokens"));
     }
-    token.id = static_cast<int32_t>(id);
-    tokens.push_back(std::move(token));
   }
   return tokens;
 }
@@ -52,7 +44,7 @@ StatusOr<std::unique_ptr<PipelineTokenizer>> AssembleTokenizer(const JsonFields&
   ASSIGN_OR_RETURN(parts.post_processor, read("post_processor", ReadPostProcessor));
   ASSIGN_OR_RETURN(Decoder decoder, read("decoder", ReadDecoder));
   parts.decoder = std::make_unique<Decoder>(std::move(decoder));
-  ASSIGN_OR_RETURN(std::vector<AddedToken> added, ReadAddedTokens(fields, bpe.vocabulary.get()));
+  ASSIGN_OR_RETURN(std::vector<AddedToken> added, TakeAddedTokens(fields, bpe.vocabulary.get()));
   RETURN_IF_ERROR(MergeAddedTokens(config, bpe.vocabulary.get(), &added));
   parts.vocabulary = std::move(bpe.vocabulary);
   parts.added_tokens = std::make_unique<AddedTokens>(std::move(added), *parts.normalizer);
