@@ -8,7 +8,7 @@ CLUSTER_KILLS ?= 200
 CLUSTER_GATEWAY_KILLS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test tsan demo demo-eval bench bench-activated bench-affinity bench-embeddings bench-policies bench-ramp check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
+.PHONY: help deps build test tsan demo demo-eval bench bench-activated bench-affinity bench-embeddings bench-policies bench-ramp bench-vocabularies check format tidy-full soak fuzz chaos chaos-full cluster-chaos package package-test clean
 
 help: ## List these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -66,6 +66,9 @@ bench-policies: build ## Five times too many requests, and a noisy tenant, over 
 
 bench-ramp: build ## Rising and falling load on four real runners and in simulation, as root (half an hour)
 	@tools/bench_ramp.py --json build/bench/ramp.json
+
+bench-vocabularies: build ## Adapters with an embedding and lm_head of their own, over HTTP (ten minutes)
+	@tools/bench_vocabularies.py --json build/bench/vocabularies.json
 
 check: deps ## Formatting, layers, header self-containment, instruction-set leaks, clang-tidy
 	@tools/lint.sh

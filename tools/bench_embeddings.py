@@ -18,7 +18,6 @@ import os
 import pathlib
 import random
 import statistics
-import struct
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/demo")]
 import aril_server
 import bench_model
 import client
+import safetensors_file
 
 ADAPTERS = 16
 RANK = 16
@@ -40,19 +40,11 @@ def make_classifier(adapter: pathlib.Path, classifier: pathlib.Path, hidden_size
     classifier.mkdir(parents=True)
     config = json.loads((adapter / "adapter_config.json").read_text())
     (classifier / "adapter_config.json").write_text(json.dumps({**config, "task_type": "SEQ_CLS"}))
-    # safetensors: the header's length, the header, the tensors' bytes.
-    file = (adapter / "adapter_model.safetensors").read_bytes()
-    (size,) = struct.unpack_from("<Q", file)
-    header, data = json.loads(file[8:8 + size]), file[8 + size:]
+    tensors = safetensors_file.read(adapter / "adapter_model.safetensors")
     draw = random.Random(adapter.name)
     head = array.array("f", (draw.gauss(0, 0.02) for _ in range(LABELS * hidden_size))).tobytes()
-    header["base_model.model.score.weight"] = {
-        "dtype": "F32", "shape": [LABELS, hidden_size],
-        "data_offsets": [len(data), len(data) + len(head)]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    (classifier / "adapter_model.safetensors").write_bytes(
-        struct.pack("<Q", len(text)) + text + data + head)
+    tensors["base_model.model.score.weight"] = ("F32", [LABELS, hidden_size], head)
+    safetensors_file.write(classifier / "adapter_model.safetensors", tensors)
 
 
 def make_model(arguments) -> list:

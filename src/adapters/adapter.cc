@@ -1,40 +1,15 @@
 #include "adapters/adapter.h"
 
-#include <algorithm>
-#include <set>
 #include <utility>
 
-#include "adapters/dora.h"
-#include "base/json.h"
+#include "adapters/adapter_tensors.h"
+#include "adapters/outer_reader.h"
 #include "base/strings.h"
 
 namespace aril {
 namespace {
 
-// Of a name that a stranger's file brings into a message.
-constexpr size_t kMaxShownName = 120;
-
-constexpr std::string_view kPrefix = "base_model.model.";  // of all tensors' names
 constexpr const char* kWeights = "adapter_model.safetensors";
-
-bool IsWeightDType(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-// Of matrices of one shape.
-bool HaveEqualValues(const TensorView& a, const WeightView& b) {
-  constexpr int64_t kChunk = 1 << 16;
-  std::vector<float> a_values(kChunk);
-  std::vector<float> b_values(kChunk);
-  const int64_t size = a.num_elements();
-  for (int64_t first = 0; first < size; first += kChunk) {
-    const int64_t count = std::min(kChunk, size - first);
-    CopyAsFloat(a, first, count, a_values.data());
-    CopyAsFloat(b, first, count, b_values.data());
-    if (!std::equal(a_values.begin(), a_values.begin() + count, b_values.begin())) return false;
-  }
-  return true;
-}
 
 Status RefusePickle(const Folder& dir) {
   for (const char* name : {"adapter_model.bin", "adapter_model.pt"}) {
@@ -63,24 +38,16 @@ StatusOr<SafetensorsFile> OpenWeights(const Folder& dir) {
   return file;
 }
 
-}  // namespace
-
-// Takes tensors out of an adapter's file, and remembers which.
-class Adapter::Reader {
+// Reads the layers.
+class LayerReader {
  public:
-  Reader(const TensorMap& tensors, const ModuleNaming& naming, const ModelSpec& base,
-         const LoraSpec& spec, Values values, const BaseWeights* weights)
-      : tensors_(tensors),
-        naming_(naming),
-        base_(base),
-        spec_(spec),
-        values_(values),
-        weights_(weights),
-        modules_(base.LinearModules()) {}
+  // All must outlive it.
+  LayerReader(AdapterTensors& tensors, const ModelSpec& base, const LoraSpec& spec)
+      : tensors_(tensors), base_(base), spec_(spec), modules_(base.LinearModules()) {}
 
   // The pairs of a layer's sites that are targeted.
-  StatusOr<Layer> ReadLayer(int64_t index) {
-    Layer layer(spec_.layers[static_cast<size_t>(index)].size());
+  StatusOr<LoraLayer> ReadLayer(int64_t index) {
+    LoraLayer layer(spec_.layers[static_cast<size_t>(index)].size());
     for (const LinearModule& linear : modules_) {
       if (spec_.At(index, linear.first).rank == 0 || IsStacked(index, linear.first)) continue;
       RETURN_IF_ERROR(ReadModule(index, linear, &layer));
@@ -92,107 +59,20 @@ class Adapter::Reader {
     return layer;
   }
 
-  // Of the embedding and of lm_head; none if it is not targeted.
-  StatusOr<std::optional<LoraPair>> Embedding() {
-    const LoraModule& lora = spec_.embedding;
-    if (lora.rank == 0) return std::nullopt;
-    if (!spec_.token_rows.embedding.empty()) {
-      return MakeTokenPair(naming_.Embedding(), kTextNaming.Embedding(),
-                           spec_.token_rows.embedding);
-    }
-    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.Embedding(), lora.rank,
-                                                       base_.vocab_size, base_.hidden_size));
-    return MakePair(tensors, lora, kTextNaming.Embedding(), TableShape());
-  }
-  StatusOr<std::optional<LoraPair>> LmHead() {
-    const LoraModule& lora = spec_.lm_head;
-    if (lora.rank == 0) return std::nullopt;
-    if (!spec_.token_rows.lm_head.empty()) {
-      return MakeTokenPair(spec_.token_rows.lm_head_has_the_embeddings
-                               ? naming_.Embedding()
-                               : std::string(naming_.lm_head),
-                           std::string(kTextNaming.lm_head), spec_.token_rows.lm_head);
-    }
-    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(std::string(naming_.lm_head), lora.rank,
-                                                       base_.hidden_size, base_.vocab_size));
-    return MakePair(tensors, lora, std::string(kTextNaming.lm_head), TableShape());
-  }
-
-  StatusOr<std::optional<TensorView>> EmbeddingTable() {
-    return Table(naming_.Embedding(), kTextNaming.Embedding(), spec_.replaces_embedding);
-  }
-  StatusOr<std::optional<TensorView>> LmHeadTable() {
-    if (naming_.lm_head.empty()) return std::nullopt;
-    return Table(std::string(naming_.lm_head), std::string(kTextNaming.lm_head),
-                 spec_.replaces_lm_head);
-  }
-
-  // Of a classifier; as many labels as its file has.
-  StatusOr<std::optional<ClassHead>> Head(ClassifierSpec classifier) {
-    if (!spec_.is_classifier) return std::nullopt;
-    const std::string module = StrCat(kClassHeadModule, ".weight");
-    const auto found = tensors_.find(FullName(module));
-    if (found == tensors_.end() || found->second.shape.empty()) {
-      return InvalidArgument(StrCat("tensor ", FullName(module),
-                                    " is missing or a scalar: \"task_type\" is \"SEQ_CLS\", and "
-                                    "the head of such an adapter is that"));
-    }
-    const int64_t num_labels = found->second.shape[0];
-    if (num_labels < 1 || num_labels > kMaxClassLabels) {
-      return InvalidArgument(StrCat("tensor ", FullName(module), " has ", num_labels,
-                                    " labels; there may be 1 to ", kMaxClassLabels));
-    }
-    ASSIGN_OR_RETURN(const TensorView weight, Take(module, {num_labels, base_.hidden_size}));
-    return ClassHead(weight, std::move(classifier));
-  }
-
-  // Nothing may be left: serving an adapter without a part of it would change its results. But
-  // what changes how images are seen does nothing for text.
-  Status CheckAllTaken() const {
-    for (const auto& [name, tensor] : tensors_) {
-      if (taken_.contains(name)) continue;
-      if (naming_.is_multimodal() && name.starts_with(kPrefix) &&
-          IsOfVision(std::string_view(name).substr(kPrefix.size()))) {
-        continue;
-      }
-      const std::string unmatched =
-          spec_.unmatched_targets.empty()
-              ? ""
-              : StrCat(", which names ", spec_.unmatched_targets, " in vain");
-      return InvalidArgument(StrCat("tensor ", JsonQuote(name.substr(0, kMaxShownName)),
-                                    " belongs to no target module of this base model (",
-                                    base_.num_layers, " layers) and this config", unmatched,
-                                    "; serving the adapter without it would change its results"));
-    }
-    return OkStatus();
-  }
-
  private:
-  // Of a module.
-  struct Tensors {
-    TensorView a;          // [rank, in]
-    TensorView b;          // [out, rank]
-    TensorView magnitude;  // [out] with DoRA
-
-    // Of those outputs alone.
-    Tensors Outputs(int64_t first, int64_t count) const {
-      return {a, b.Rows(first, count),
-              magnitude.shape.empty() ? magnitude : magnitude.Rows(first, count)};
-    }
-  };
-
-  Status ReadModule(int64_t index, const LinearModule& linear, Layer* layer) {
+  Status ReadModule(int64_t index, const LinearModule& linear, LoraLayer* layer) {
     const LoraModule& lora = spec_.At(index, linear.first);
     const int64_t in = base_.InFeatures(linear);
-    ASSIGN_OR_RETURN(const Tensors tensors, TakeModule(naming_.InLayer(index, linear.path),
-                                                       lora.rank, in, base_.OutFeatures(linear)));
+    ASSIGN_OR_RETURN(const LoraTensors tensors,
+                     tensors_.TakeModule(tensors_.naming().InLayer(index, linear.path), lora.rank,
+                                         in, base_.OutFeatures(linear)));
     int64_t first = 0;
     for (int64_t i = 0; i < linear.num_sites; ++i) {
       const Site site = linear.At(i);
       const int64_t out = base_.OutFeatures(site);
       ASSIGN_OR_RETURN((*layer)[static_cast<size_t>(site.index())],
-                       MakePair(tensors.Outputs(first, out), lora,
-                                kTextNaming.InLayer(index, site.Path()), {out, in}));
+                       tensors_.MakePair(tensors.Outputs(first, out), lora,
+                                         kTextNaming.InLayer(index, site.Path()), {out, in}));
       first += out;
     }
     return OkStatus();
@@ -212,19 +92,20 @@ class Adapter::Reader {
   // [out, rank · experts], rank by rank. Where both of a layer are adapted, it has wrapped the
   // first of them before the other. Source: peft, tuners/lora/layer.py, ParamWrapper
   // (get_delta_weight).
-  Status ReadStack(int64_t index, size_t s, Layer* layer) {
+  Status ReadStack(int64_t index, size_t s, LoraLayer* layer) {
     const StackedExperts& stack = kStackedExperts[s];
     const bool is_inner = s == 0 && spec_.stacked[static_cast<size_t>(index)].back();
     const LoraModule& lora = spec_.At(index, stack.At(0, 0));
     const int64_t experts = base_.experts->count;
     const int64_t out = base_.OutFeatures(stack.first);
-    std::string module = naming_.InLayer(index, stack.path.substr(0, stack.path.rfind('.')));
+    std::string module =
+        tensors_.naming().InLayer(index, stack.path.substr(0, stack.path.rfind('.')));
     if (is_inner) module += ".base_layer";
     RETURN_IF_ERROR(CheckNotTurned(module, base_.InFeatures(stack.first),
                                    stack.num_projections * out, experts * lora.rank));
-    ASSIGN_OR_RETURN(const Tensors tensors,
-                     TakeModule(module, experts * lora.rank, base_.InFeatures(stack.first),
-                                stack.num_projections * out));
+    ASSIGN_OR_RETURN(const LoraTensors tensors,
+                     tensors_.TakeModule(module, experts * lora.rank, base_.InFeatures(stack.first),
+                                         stack.num_projections * out));
     for (int64_t expert = 0; expert < experts; ++expert) {
       for (int64_t i = 0; i < stack.num_projections; ++i) {
         (*layer)[static_cast<size_t>(stack.At(expert, i).index())] =
@@ -240,155 +121,43 @@ class Adapter::Reader {
   // Versions of PEFT before 0.19.1 had A for what comes out of transformers' experts, and B for
   // what goes in: where both are as wide, only the version tells.
   Status CheckNotTurned(const std::string& module, int64_t in, int64_t out, int64_t ranks) const {
-    const std::string name = FullName(module + ".lora_A.weight");
-    const auto a = tensors_.find(name);
-    if (a == tensors_.end() || a->second.shape != Shape{ranks, out}) return OkStatus();
+    const std::string name = module + ".lora_A.weight";
+    const TensorView* const a = tensors_.Find(name);
+    if (a == nullptr || a->shape != Shape{ranks, out}) return OkStatus();
     if (in == out && !spec_.stacks_may_be_turned) return OkStatus();
-    return Unimplemented(StrCat("tensor ", name,
+    return Unimplemented(StrCat("tensor ", AdapterTensors::FullName(name),
                                 " has the outputs of the experts where their "
                                 "inputs belong, as PEFT wrote it before 0.19.1; a file of a later "
                                 "version is needed, which adapter_config.json names "
                                 "(peft_version)"));
   }
 
-  StatusOr<Tensors> TakeModule(const std::string& module, int64_t rank, int64_t in, int64_t out) {
-    const bool is_embedding = module == naming_.Embedding();
-    Tensors tensors;
-    ASSIGN_OR_RETURN(
-        tensors.a,
-        Take(module + (is_embedding ? ".lora_embedding_A" : ".lora_A.weight"), {rank, in}));
-    ASSIGN_OR_RETURN(
-        tensors.b,
-        Take(module + (is_embedding ? ".lora_embedding_B" : ".lora_B.weight"), {out, rank}));
-    if (spec_.use_dora) {
-      ASSIGN_OR_RETURN(tensors.magnitude, Take(module + ".lora_magnitude_vector", {out}));
-    }
-    return tensors;
-  }
-
-  // With DoRA's gains, if the base's weight, of that name and shape, is known.
-  StatusOr<LoraPair> MakePair(const Tensors& tensors, const LoraModule& lora,
-                              const std::string& base_module, const Shape& base_shape) const {
-    LoraPair pair{.a = tensors.a, .b = tensors.b};
-    if (!spec_.use_dora || weights_ == nullptr) return pair;
-    ASSIGN_OR_RETURN(const WeightView weight, BaseMatrix(base_module, base_shape));
-    const DoraModule dora{weight, pair.a, pair.b, tensors.magnitude, lora.scale};
-    auto gains = base_module == kTextNaming.Embedding() ? DoraEmbeddingGains(dora, weights_->isa)
-                                                        : DoraGains(dora, weights_->isa);
-    if (!gains.ok()) return Annotate(gains.status(), base_module);
-    pair.gains = *std::move(gains);
-    return pair;
-  }
-
-  // `module` is where the file has the rows.
-  StatusOr<std::optional<LoraPair>> MakeTokenPair(const std::string& module,
-                                                  const std::string& base_module,
-                                                  const std::vector<int32_t>& tokens) {
-    ASSIGN_OR_RETURN(const TensorView rows, Take(module + ".token_adapter.trainable_tokens_delta",
-                                                 {std::ssize(tokens), base_.hidden_size}));
-    std::optional<WeightView> weight;
-    if (weights_ != nullptr) {
-      ASSIGN_OR_RETURN(weight, BaseMatrix(base_module, TableShape()));
-    }
-    const bool is_embedding = base_module == kTextNaming.Embedding();
-    auto deltas = std::make_shared<const TokenDeltas>(rows, weight ? &*weight : nullptr, tokens,
-                                                      base_.vocab_size, is_embedding);
-    LoraPair pair{.a = deltas->a(), .b = deltas->b()};
-    pair.tokens = std::move(deltas);
-    return pair;
-  }
-
-  Shape TableShape() const { return {base_.vocab_size, base_.hidden_size}; }
-
-  // A matrix [vocab, hidden] in place of the base model's. PEFT writes one if the config names the
-  // module in modules_to_save, but also beside other adapted modules, as it was in training: then
-  // it is the base's own most of the time, and left out.
-  StatusOr<std::optional<TensorView>> Table(const std::string& module,
-                                            const std::string& base_module, bool is_named) {
-    const Shape shape = TableShape();
-    for (const char* suffix : {".weight", ".base_layer.weight"}) {
-      RETURN_IF_ERROR(CheckNotResized(FullName(module + suffix)));
-    }
-    if (is_named) {
-      ASSIGN_OR_RETURN(TensorView table, Take(module + ".weight", shape));
-      return table;
-    }
-    for (const char* suffix : {".weight", ".base_layer.weight"}) {
-      const std::string name = FullName(module + suffix);
-      if (!tensors_.contains(name)) continue;
-      ASSIGN_OR_RETURN(TensorView table, Take(module + suffix, shape));
-      if (weights_ == nullptr) return std::nullopt;  // nobody knows yet
-      ASSIGN_OR_RETURN(const WeightView weight, BaseMatrix(base_module, shape));
-      if (HaveEqualValues(table, weight)) return std::nullopt;
-      if (base_.tie_word_embeddings && base_.has_lm_head) {
-        return Unimplemented(StrCat(
-            "tensor ", name,
-            " would change both the embedding and lm_head, which are one matrix "
-            "in this base model; supported is one that the config names in modules_to_save"));
-      }
-      return table;
-    }
-    return std::nullopt;
-  }
-
-  // As it is where tokens were added behind the base model's.
-  Status CheckNotResized(const std::string& name) const {
-    const auto table = tensors_.find(name);
-    if (table == tensors_.end()) return OkStatus();
-    const Shape& shape = table->second.shape;
-    if (shape.size() != 2 || shape[1] != base_.hidden_size || shape[0] == base_.vocab_size) {
-      return OkStatus();
-    }
-    return Unimplemented(StrCat("tensor ", name, " has shape ", ToString(shape),
-                                ", and the base model a vocabulary of ", base_.vocab_size,
-                                ": one that was resized for an adapter (resize_token_embeddings) "
-                                "is not supported"));
-  }
-
-  static std::string FullName(const std::string& name) { return StrCat(kPrefix, name); }
-
-  StatusOr<TensorView> Take(const std::string& short_name, const Shape& shape) {
-    const std::string name = FullName(short_name);
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) {
-      return InvalidArgument(StrCat("tensor ", name,
-                                    " is missing, although adapter_config.json (target_modules, "
-                                    "target_parameters, modules_to_save, "
-                                    "trainable_token_indices, use_dora) asks for it"));
-    }
-    const TensorView& tensor = found->second;
-    if (tensor.shape != shape) {
-      return InvalidArgument(StrCat("tensor ", name, " has shape ", ToString(tensor.shape),
-                                    ", but this base model and the config's rank need ",
-                                    ToString(shape),
-                                    ": was the adapter trained for another base model?"));
-    }
-    if (!IsWeightDType(tensor.dtype)) {
-      return InvalidArgument(StrCat("tensor ", name, " has dtype ", tensor.dtype,
-                                    "; supported are F32, F16 and BF16"));
-    }
-    if (values_ == Values::kUnknown && !AllFinite(tensor)) {
-      return InvalidArgument(StrCat("tensor ", name, " holds NaN or infinite values"));
-    }
-    taken_.insert(name);
-    return tensor;
-  }
-
-  StatusOr<WeightView> BaseMatrix(const std::string& module, const Shape& shape) const {
-    const bool is_tied = module == kTextNaming.lm_head && base_.tie_word_embeddings;
-    return weights_->checkpoint->GetMatrix((is_tied ? kTextNaming.Embedding() : module) + ".weight",
-                                           shape);
-  }
-
-  const TensorMap& tensors_;
-  const ModuleNaming& naming_;
+  AdapterTensors& tensors_;
   const ModelSpec& base_;
   const LoraSpec& spec_;
-  const Values values_;
-  const BaseWeights* weights_;  // null: not known
   const std::vector<LinearModule> modules_;
-  std::set<std::string, std::less<>> taken_;
 };
+
+// The head of a classifier; as many labels as its file has.
+StatusOr<ClassHead> ReadClassHead(AdapterTensors& tensors, int64_t hidden_size,
+                                  ClassifierSpec classifier) {
+  const std::string module = StrCat(kClassHeadModule, ".weight");
+  const TensorView* const found = tensors.Find(module);
+  if (found == nullptr || found->shape.empty()) {
+    return InvalidArgument(StrCat("tensor ", AdapterTensors::FullName(module),
+                                  " is missing or a scalar: \"task_type\" is \"SEQ_CLS\", and "
+                                  "the head of such an adapter is that"));
+  }
+  const int64_t num_labels = found->shape[0];
+  if (num_labels < 1 || num_labels > kMaxClassLabels) {
+    return InvalidArgument(StrCat("tensor ", AdapterTensors::FullName(module), " has ", num_labels,
+                                  " labels; there may be 1 to ", kMaxClassLabels));
+  }
+  ASSIGN_OR_RETURN(const TensorView weight, tensors.Take(module, {num_labels, hidden_size}));
+  return ClassHead(weight, std::move(classifier));
+}
+
+}  // namespace
 
 StatusOr<Adapter> Adapter::Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
                                 Values values, const BaseWeights& weights) {
@@ -406,55 +175,53 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
   ASSIGN_OR_RETURN(SafetensorsFile file, OpenWeights(dir));
   Adapter adapter;
   adapter.file_ = std::move(file);
-  ModuleNaming naming = FindModuleNaming(adapter.file_.tensors(), kPrefix);
+  const TensorMap& tensors = adapter.file_.tensors();
+  ModuleNaming naming = FindModuleNaming(tensors, AdapterTensors::kPrefix);
   if (!base.experts) naming.experts = kTextNaming.experts;
-  auto spec = Resolve(config, base, naming, max_rank);
+  const auto vocab_size = FindVocabSize(tensors, naming, base);
+  if (!vocab_size.ok()) return Annotate(vocab_size.status(), dir.PathOf(kWeights));
+  ModelSpec resized = base;
+  resized.vocab_size = *vocab_size;
+  auto spec = Resolve(config, resized, naming, max_rank);
   if (!spec.ok()) return Annotate(spec.status(), dir.PathOf("adapter_config.json"));
   adapter.spec_ = *std::move(spec);
   ClassifierSpec classifier;
   if (config.is_classifier) {
-    ASSIGN_OR_RETURN(classifier, LoadClassifierSpec(dir, base));
+    ASSIGN_OR_RETURN(classifier, LoadClassifierSpec(dir, resized));
   }
-  const Status read = adapter.Read(naming, base, values, weights, std::move(classifier));
+  AdapterTensors reader(tensors, naming, base, adapter.spec_, values, weights);
+  const Status read = adapter.Read(reader, resized, base.vocab_size, std::move(classifier));
   // Not what zeros in the place of lost bytes look like.
   RETURN_IF_ERROR(Annotate(adapter.CheckIntact(), dir.PathOf(kWeights)));
   if (!read.ok()) return Annotate(read, dir.PathOf(kWeights));
   return adapter;
 }
 
-Status Adapter::Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
-                     const BaseWeights* weights, ClassifierSpec classifier) {
-  Reader reader(file_.tensors(), naming, base, spec_, values, weights);
+Status Adapter::Read(AdapterTensors& tensors, const ModelSpec& base, int64_t base_vocab,
+                     ClassifierSpec classifier) {
+  LayerReader layers(tensors, base, spec_);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    ASSIGN_OR_RETURN(layers_.emplace_back(), reader.ReadLayer(layer));
+    ASSIGN_OR_RETURN(layers_.emplace_back(), layers.ReadLayer(layer));
   }
-  ASSIGN_OR_RETURN(embedding_, reader.Embedding());
-  ASSIGN_OR_RETURN(lm_head_, reader.LmHead());
-  ASSIGN_OR_RETURN(embedding_table_, reader.EmbeddingTable());
-  ASSIGN_OR_RETURN(lm_head_table_, reader.LmHeadTable());
-  ASSIGN_OR_RETURN(class_head_, reader.Head(std::move(classifier)));
-  spec_.replaces_embedding = embedding_table_.has_value();
-  spec_.replaces_lm_head = lm_head_table_.has_value();
-  if (!spec_.invocation_tokens.empty() && (embedding_table_ || lm_head_table_)) {
+  ASSIGN_OR_RETURN(outer_, ReadOuter(tensors, base, base_vocab, &spec_));
+  if (spec_.is_classifier) {
+    ASSIGN_OR_RETURN(class_head_, ReadClassHead(tensors, base.hidden_size, std::move(classifier)));
+  }
+  const bool is_resized = base.vocab_size != base_vocab;
+  if (!spec_.invocation_tokens.empty() &&
+      (is_resized || spec_.brings_embedding() || spec_.brings_lm_head())) {
     return Unimplemented(
         "\"alora_invocation_tokens\" together with an embedding or an lm_head of the adapter's "
-        "own, which would apply to all tokens, is not supported");
-  }
-  // The differences would be from the adapter's own matrix.
-  if ((!spec_.token_rows.embedding.empty() && embedding_table_) ||
-      (!spec_.token_rows.lm_head.empty() && lm_head_table_)) {
-    return Unimplemented(
-        "\"trainable_token_indices\" of an embedding or lm_head that the file has whole, "
-        "other than the base model's, is not supported");
+        "own, or rows of one, which would apply to all tokens, is not supported");
   }
   // Their lengths would be those of the adapter's own matrix.
-  if (spec_.use_dora && lm_head_ && lm_head_table_) {
+  if (spec_.use_dora && outer_.lm_head && outer_.lm_head_table) {
     return Unimplemented("DoRA on an lm_head of the adapter's own is not supported");
   }
-  if (spec_.use_dora && embedding_ && embedding_table_) {
+  if (spec_.use_dora && outer_.embedding && outer_.embedding_table) {
     return Unimplemented("DoRA on an embedding of the adapter's own is not supported");
   }
-  return reader.CheckAllTaken();
+  return tensors.CheckAllTaken();
 }
 
 Status Adapter::CheckIntact() const {
@@ -462,7 +229,7 @@ Status Adapter::CheckIntact() const {
 }
 
 const LoraPair* Adapter::Find(int64_t layer, Site site) const {
-  const Layer& pairs = layers_[static_cast<size_t>(layer)];
+  const LoraLayer& pairs = layers_[static_cast<size_t>(layer)];
   const auto index = static_cast<size_t>(site.index());
   return index < pairs.size() && pairs[index] ? &*pairs[index] : nullptr;
 }
@@ -470,8 +237,8 @@ const LoraPair* Adapter::Find(int64_t layer, Site site) const {
 int64_t Adapter::held_bytes() const {
   constexpr size_t kPerTensor = 256;  // its name, its view and their node
   size_t bytes = file_.bytes().size() + file_.tensors().size() * kPerTensor;
-  for (const Layer& layer : layers_) {
-    bytes += layer.size() * (sizeof(LoraModule) + sizeof(Layer::value_type));
+  for (const LoraLayer& layer : layers_) {
+    bytes += layer.size() * (sizeof(LoraModule) + sizeof(LoraLayer::value_type));
     for (const std::optional<LoraPair>& pair : layer) {
       if (pair) bytes += pair->gains.size() * sizeof(float);
     }
@@ -480,7 +247,7 @@ int64_t Adapter::held_bytes() const {
   for (const LoraPair* const pair : {embedding(), lm_head()}) {
     if (pair != nullptr && pair->tokens != nullptr) other += pair->tokens->size_bytes();
   }
-  return static_cast<int64_t>(bytes) + other;
+  return static_cast<int64_t>(bytes) + other - outer_.unused_bytes;
 }
 
 }  // namespace aril

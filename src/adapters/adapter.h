@@ -33,11 +33,24 @@ struct LoraPair {
   std::shared_ptr<const TokenDeltas> tokens = nullptr;
 };
 
+// Of a layer's sites, up to those around the last that is adapted, as in LoraSpec.
+using LoraLayer = std::vector<std::optional<LoraPair>>;
+
+// Outside of the layers: pairs (of rows of tokens, too), and matrices [vocab, hidden] in place of
+// the base model's.
+struct OuterTensors {
+  std::optional<LoraPair> embedding, lm_head;
+  std::optional<TensorView> embedding_table, lm_head_table;
+  int64_t unused_bytes = 0;  // of whole matrices of the file that are not among them
+};
+
 // The base model's weights, where more than their shapes matters: DoRA's gains depend on them.
 struct BaseWeights {
   const Checkpoint* checkpoint = nullptr;
   kernels::Isa isa;  // computes the gains
 };
+
+class AdapterTensors;
 
 // Immutable once opened; thread-safe. Costs address space and page cache, and of private memory
 // what is known of each site and tensor.
@@ -49,7 +62,7 @@ class Adapter {
   // over `max_rank`. InvalidArgument or NotFound says what is wrong and where.
   //
   // With kFinite the values are known to be finite, from a time when the same file was checked:
-  // only its header is read.
+  // only its header is read, and matrices that have to be compared with the base's.
   //
   // With DoRA it takes the time of reading the base's weights and of the products in
   // adapters/dora.h.
@@ -57,16 +70,18 @@ class Adapter {
   static StatusOr<Adapter> Open(const Folder& dir, const ModelSpec& base, int64_t max_rank,
                                 Values values, const BaseWeights& weights);
   // For who only looks at an adapter: to be used, one with DoRA or with matrices outside of the
-  // layers must be opened with the base's weights. Without them there are no gains, and a copy of
-  // the base's own matrix, as PEFT writes it beside an adapted one, is not told from one that
-  // training has changed: it is taken for a copy.
+  // layers must be opened with the base's weights. Without them there are no gains, no rows of
+  // tokens have values, and a copy of the base's own matrix, as PEFT writes it beside an adapted
+  // one or where the vocabulary was resized, is not told from one that training has changed: it is
+  // taken for a copy.
   static StatusOr<Adapter> OpenWithoutBase(const Folder& dir, const ModelSpec& base,
                                            int64_t max_rank, Values values = Values::kUnknown);
 
   const LoraSpec& spec() const { return spec_; }
   // Of the weights' file.
   int64_t file_bytes() const { return static_cast<int64_t>(file_.bytes().size()); }
-  // What it holds while it is open: the file, and about so much private memory.
+  // What it holds while it is open: the file, but for matrices that are not in use any more, and
+  // about so much private memory.
   int64_t held_bytes() const;
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
   // Those of a layer are numbered below this that the adapter may change.
@@ -79,32 +94,32 @@ class Adapter {
   const LoraPair* Find(int64_t layer, Site site) const;
   // Of the embedding (lora_embedding_A [rank, vocab], lora_embedding_B [hidden, rank]) and of
   // lm_head, rows of tokens included; nullptr likewise.
-  const LoraPair* embedding() const { return embedding_ ? &*embedding_ : nullptr; }
-  const LoraPair* lm_head() const { return lm_head_ ? &*lm_head_ : nullptr; }
-  // Matrices [vocab, hidden] in place of the base model's; nullptr where that stays.
-  const TensorView* embedding_table() const {
-    return embedding_table_ ? &*embedding_table_ : nullptr;
-  }
-  const TensorView* lm_head_table() const { return lm_head_table_ ? &*lm_head_table_ : nullptr; }
+  const LoraPair* embedding() const { return PointerTo(outer_.embedding); }
+  const LoraPair* lm_head() const { return PointerTo(outer_.lm_head); }
+  // Matrices [vocab, hidden] in place of the base model's; nullptr where that stays. Both may be
+  // the same.
+  const TensorView* embedding_table() const { return PointerTo(outer_.embedding_table); }
+  const TensorView* lm_head_table() const { return PointerTo(outer_.lm_head_table); }
   // Of a classifier; else null.
-  const ClassHead* class_head() const { return class_head_ ? &*class_head_ : nullptr; }
+  const ClassHead* class_head() const { return PointerTo(class_head_); }
 
  private:
   Adapter() = default;
-  class Reader;
   // `weights`: null if they are not known.
   static StatusOr<Adapter> OpenWith(const BaseWeights* weights, const Folder& dir,
                                     const ModelSpec& base, int64_t max_rank, Values values);
-  // From the file's tensors.
-  Status Read(const ModuleNaming& naming, const ModelSpec& base, Values values,
-              const BaseWeights* weights, ClassifierSpec classifier);
-  using Layer = std::vector<std::optional<LoraPair>>;  // [sites], as in LoraSpec
+  // From the file's tensors. `base`: with the adapter's vocabulary; `base_vocab` is its own.
+  Status Read(AdapterTensors& tensors, const ModelSpec& base, int64_t base_vocab,
+              ClassifierSpec classifier);
+  template <typename T>
+  static const T* PointerTo(const std::optional<T>& value) {
+    return value ? &*value : nullptr;
+  }
 
   LoraSpec spec_;
   SafetensorsFile file_;
-  std::vector<Layer> layers_;
-  std::optional<LoraPair> embedding_, lm_head_;
-  std::optional<TensorView> embedding_table_, lm_head_table_;
+  std::vector<LoraLayer> layers_;
+  OuterTensors outer_;
   std::optional<ClassHead> class_head_;
 };
 

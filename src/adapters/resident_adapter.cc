@@ -54,12 +54,12 @@ int64_t RowBytes(int64_t width, DType dtype) { return width * static_cast<int64_
 
 // Columns of lm_head in one block: as many as fill a page with one row, or an equal share of it, so
 // that rows fill pages; and no more than stay in the first-level cache.
-int64_t BlockWidth(int64_t vocab, DType dtype, int64_t page_bytes) {
+int64_t BlockWidth(DType dtype, int64_t page_bytes) {
   constexpr int64_t kMaxWidth = 2048;
   constexpr int64_t kMultiple = 16;
   const int64_t page_elements = page_bytes / static_cast<int64_t>(SizeOf(dtype));
   const int64_t width = page_elements / CeilDiv(page_elements, kMaxWidth);
-  return std::min(vocab, std::max(width / kMultiple, int64_t{1}) * kMultiple);
+  return std::max(width / kMultiple, int64_t{1}) * kMultiple;
 }
 
 // Where the rows of a matrix of the pool come from.
@@ -123,7 +123,7 @@ class Layout {
   }
 
   OuterWeights Outer() {
-    OuterWeights outer;
+    OuterWeights outer{.vocab = adapter_.spec().vocab_size};
     if (const LoraPair* pair = adapter_.embedding()) {
       outer.embedding_rank = static_cast<int32_t>(adapter_.spec().embedding.rank);
       outer.embedding_scale = static_cast<float>(adapter_.spec().embedding.scale);
@@ -135,7 +135,8 @@ class Layout {
     }
     if (const LoraPair* pair = adapter_.lm_head()) {
       const int64_t vocab = pair->b.shape[0];
-      const int64_t step = BlockWidth(vocab, dtype_, page_bytes_);
+      const int64_t step = BlockWidth(dtype_, page_bytes_);
+      outer.lm_head_block_cols = step;
       const kernels::LoraMatrix a = place_(RowsOf(pair->a));
       for (int64_t first = 0; first < vocab; first += step) {
         const int64_t width = std::min(step, vocab - first);
@@ -146,8 +147,10 @@ class Layout {
     if (const TensorView* table = adapter_.embedding_table()) {
       outer.embedding_table = place_(RowsOf(*table));
     }
-    if (const TensorView* table = adapter_.lm_head_table()) {
-      outer.lm_head_table = place_(RowsOf(*table));
+    if (const TensorView* own = adapter_.lm_head_table()) {
+      const TensorView* const other = adapter_.embedding_table();
+      const bool is_same = other != nullptr && other->data == own->data;
+      outer.lm_head_table = is_same ? outer.embedding_table : place_(RowsOf(*own));
     }
     return outer;
   }

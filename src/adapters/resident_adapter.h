@@ -9,7 +9,7 @@
 // After the layers comes what some adapters have outside of them: of the embedding Aᵀ [vocab,
 // rank], of which a token reads one row, Bᵀ [rank, hidden], and its gains; of lm_head A [rank,
 // hidden], and Bᵀ, whose rows would be longer than a page, in blocks of columns [rank, width], each
-// with its gains; and matrices [vocab, hidden] of the adapter's own.
+// with its gains; and matrices [vocab, hidden] of the adapter's own, once if both are one.
 
 #ifndef ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
 #define ARIL_ADAPTERS_RESIDENT_ADAPTER_H_
@@ -33,6 +33,7 @@ int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype);
 
 // Outside of the layers. What an adapter does not have has rank 0, or no runs.
 struct OuterWeights {
+  int64_t vocab = 0;  // LoraSpec::vocab_size: what "vocab" is in the shapes below
   int32_t embedding_rank = 0;
   float embedding_scale = 0;
   kernels::LoraMatrix embedding_a;     // Aᵀ [vocab, rank]
@@ -45,8 +46,11 @@ struct OuterWeights {
     int64_t width = 0;
     kernels::LoraWeights weights;
   };
-  std::vector<Block> lm_head;  // the same columns for all adapters
-  kernels::LoraMatrix lm_head_table;
+  std::vector<Block> lm_head;
+  int64_t lm_head_block_cols = 0;     // of all but the last; the same for all adapters
+  kernels::LoraMatrix lm_head_table;  // may be the embedding's
+
+  bool changes_lm_head() const { return !lm_head.empty() || !lm_head_table.runs.empty(); }
 };
 
 // Move-only; gives its pages back when destroyed.
@@ -76,7 +80,7 @@ class ResidentAdapter {
   // Whether it is anything but layers.
   bool changes_outer() const {
     return outer_.embedding_rank > 0 || !outer_.embedding_table.runs.empty() ||
-           !outer_.lm_head.empty() || !outer_.lm_head_table.runs.empty();
+           outer_.changes_lm_head();
   }
   int64_t num_layers() const { return static_cast<int64_t>(layers_.size()); }
 

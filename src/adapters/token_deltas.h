@@ -1,6 +1,6 @@
-// Rows of the embedding, or of lm_head, that an adapter has in place of the base model's
-// (spec/token_rows.h), as the two matrices of a LoRA of which each token is a rank: what a row
-// differs by, and which token it is of.
+// Rows of the embedding, or of lm_head, that an adapter has in place of the base model's, or behind
+// them, as the two matrices of a LoRA of which each token is a rank: what a row differs by, and
+// which token it is of.
 
 #ifndef ARIL_ADAPTERS_TOKEN_DELTAS_H_
 #define ARIL_ADAPTERS_TOKEN_DELTAS_H_
@@ -16,15 +16,20 @@
 
 namespace aril {
 
+struct OwnRow {
+  int32_t token;
+  TensorView values;  // [1, hidden]
+};
+
 // What the views are of. Immutable.
 class TokenDeltas {
  public:
-  // `rows` [tokens, hidden]: the adapter's. `base` [vocab, hidden]: the model's matrix; null if its
-  // values are not known, and then the views have a shape only. Tokens lie in the vocabulary.
-  // `is_embedding`: inputs are tokens, and outputs hidden values; of lm_head it is the other way
-  // round.
-  TokenDeltas(const TensorView& rows, const WeightView* base, std::span<const int32_t> tokens,
-              int64_t vocab_size, bool is_embedding);
+  // `rows`: one at least, of different tokens below `vocab_size`. `base` [its vocabulary, hidden]:
+  // the model's matrix, zero behind that; null if its values are not known, and then the views have
+  // a shape only. `is_embedding`: inputs are tokens, and outputs hidden values; of lm_head it is
+  // the other way round.
+  TokenDeltas(std::span<const OwnRow> rows, const WeightView* base, int64_t vocab_size,
+              bool is_embedding);
 
   // lora_A [rank, in] and lora_B [out, rank].
   TensorView a() const {

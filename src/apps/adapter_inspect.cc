@@ -160,15 +160,29 @@ DType ServedDType(const std::string& model_dir, const ModelSpec& spec) {
   return ChooseDType("auto", *checkpoint, false).value_or(DType::kBF16);
 }
 
+// As a server does, but for DoRA's gains, which take the time of reading the whole base model.
+StatusOr<Adapter> OpenAdapter(const AdapterInspectOptions& options, const ModelSpec& base) {
+  ASSIGN_OR_RETURN(const LoraConfig config, LoadLoraConfig(options.adapter_dir));
+  const auto checkpoint = OpenBaseCheckpoint(*options.model_dir, base);
+  if (config.use_dora || !checkpoint.ok()) {
+    return Adapter::OpenWithoutBase(options.adapter_dir, base, kMaxLoraRank);
+  }
+  return Adapter::Open(options.adapter_dir, base, kMaxLoraRank, Adapter::Values::kUnknown,
+                       {&*checkpoint, kernels::AvailableIsas().back()});
+}
+
 Status DescribeFit(const AdapterInspectOptions& options, Report& report) {
   ASSIGN_OR_RETURN(const ModelSpec base, LoadModelSpec(*options.model_dir));
   report.Line("base model", *options.model_dir, ": ", base.architecture, ", ", base.num_layers,
               " layers, hidden size ", base.hidden_size);
-  const auto adapter = Adapter::OpenWithoutBase(options.adapter_dir, base, kMaxLoraRank);
+  const auto adapter = OpenAdapter(options, base);
   report.Line("fits", adapter.ok() ? "yes" : "no");
   RETURN_IF_ERROR(adapter.status());
   report.Line("adapts", ShowModules(base, adapter->spec()));
   if (const ClassHead* head = adapter->class_head()) report.Line("labels", head->num_labels());
+  if (const int64_t size = adapter->spec().vocab_size; size != base.vocab_size) {
+    report.Line("vocabulary", size, " tokens, and the base model's has ", base.vocab_size);
+  }
   const OwnTokenRows& rows = adapter->spec().token_rows;
   if (!rows.empty()) report.Line("brings", ShowRows(rows));
   const std::vector<int32_t>& invocation = adapter->spec().invocation_tokens;

@@ -76,6 +76,13 @@ TEST(AdapterInspect, SaysWhichTokensItBrings) {
   const Outcome rows = Inspect({model + "/adapters/tokens-r3", model});
   EXPECT_TRUE(rows.status.ok()) << rows.status;
   EXPECT_THAT(rows.text, HasSubstr("brings      7 rows of the embedding and 3 rows of lm_head\n"));
+  EXPECT_THAT(rows.text, Not(HasSubstr("vocabulary")));
+  const std::string other = SourcePath("tests/goldens/llama-f32-sharded");
+  const Outcome resized = Inspect({other + "/adapters/added-r4", other});
+  EXPECT_TRUE(resized.status.ok()) << resized.status;
+  EXPECT_THAT(resized.text,
+              AllOf(HasSubstr("vocabulary  175 tokens, and the base model's has 171\n"),
+                    HasSubstr("brings      4 rows of the embedding and 4 rows of lm_head\n")));
 
   const TestDir dir(SourcePath("models/demo/adapters/sql"));
   dir.Write("tokenizer_config.json",

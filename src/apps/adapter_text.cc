@@ -65,23 +65,26 @@ AdapterTextReader::AdapterTextReader(std::shared_ptr<const PipelineTokenizer> to
       chat_dialect_(std::move(chat_dialect)),
       vocab_size_(vocab_size) {}
 
-StatusOr<ModelTextPtr> AdapterTextReader::Read(const Folder& dir) const {
-  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir));
+StatusOr<ModelTextPtr> AdapterTextReader::Read(const Folder& dir, int64_t vocab_size) const {
+  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir, vocab_size));
   auto own = ChatTemplate::Load(dir, special_tokens_);
-  return Make(own.ok() ? DialectOf(*std::move(own)) : UnusableTemplate(own.status()), changes);
+  return Make(own.ok() ? DialectOf(*std::move(own)) : UnusableTemplate(own.status()), changes,
+              vocab_size);
 }
 
-StatusOr<ModelTextPtr> AdapterTextReader::ReadStrictly(const Folder& dir) const {
-  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir));
+StatusOr<ModelTextPtr> AdapterTextReader::ReadStrictly(const Folder& dir,
+                                                       int64_t vocab_size) const {
+  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir, vocab_size));
   ASSIGN_OR_RETURN(std::optional<ChatTemplate> own, ChatTemplate::Load(dir, special_tokens_));
-  return Make(DialectOf(std::move(own)), changes);
+  return Make(DialectOf(std::move(own)), changes, vocab_size);
 }
 
-StatusOr<AdapterTextReader::Shared> AdapterTextReader::Share(const Folder& dir) const {
-  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir));
+StatusOr<AdapterTextReader::Shared> AdapterTextReader::Share(const Folder& dir,
+                                                             int64_t vocab_size) const {
+  ASSIGN_OR_RETURN(const TokenizerChanges changes, ChangesOf(dir, vocab_size));
   ASSIGN_OR_RETURN(const std::optional<ChatTemplateText> text,
                    ChatTemplate::Read(dir, special_tokens_));
-  Shared shared;
+  Shared shared{.vocab_size = vocab_size};
   if (text) {
     RETURN_IF_ERROR(ChatTemplate::FromText(*text).status());
     shared.chat_template = ToJson(*text);
@@ -97,19 +100,21 @@ StatusOr<ModelTextPtr> AdapterTextReader::FromShared(const Shared& shared) const
                      ReadTemplateText(shared.chat_template, "its chat template"));
     ASSIGN_OR_RETURN(own, ChatTemplate::FromText(text));
   }
+  const int64_t vocab_size = shared.vocab_size > 0 ? shared.vocab_size : vocab_size_;
   TokenizerChanges changes;
   if (!shared.tokens.is_null()) {
     ASSIGN_OR_RETURN(changes, ReadTokenizerChanges(shared.tokens, "its tokens"));
-    RETURN_IF_ERROR(CheckRows(changes, "its tokens"));
+    RETURN_IF_ERROR(CheckRows(changes, vocab_size, "its tokens"));
   }
-  return Make(DialectOf(std::move(own)), changes);
+  return Make(DialectOf(std::move(own)), changes, vocab_size);
 }
 
-StatusOr<TokenizerChanges> AdapterTextReader::ChangesOf(const Folder& dir) const {
+StatusOr<TokenizerChanges> AdapterTextReader::ChangesOf(const Folder& dir,
+                                                        int64_t vocab_size) const {
   ASSIGN_OR_RETURN(const AdapterTokenizerFiles files, ReadAdapterTokenizer(dir));
   ASSIGN_OR_RETURN(TokenizerChanges changes,
                    files.json ? KnownChangesIn(files) : ChangesIn(files, *tokenizer_));
-  RETURN_IF_ERROR(CheckRows(changes, files.config_path));
+  RETURN_IF_ERROR(CheckRows(changes, vocab_size, files.config_path));
   return changes;
 }
 
@@ -130,23 +135,26 @@ StatusOr<TokenizerChanges> AdapterTextReader::KnownChangesIn(
   return changes;
 }
 
-Status AdapterTextReader::CheckRows(const TokenizerChanges& changes,
+Status AdapterTextReader::CheckRows(const TokenizerChanges& changes, int64_t vocab_size,
                                     const std::string& where) const {
   std::vector<int32_t> needed;
-  for (const auto& id : {changes.bos_token_id, changes.eos_token_id}) {
-    if (id) needed.push_back(*id);
+  for (const auto& [own, of_base] : {std::pair(changes.bos_token_id, tokenizer_->bos_token_id()),
+                                     std::pair(changes.eos_token_id, tokenizer_->eos_token_id())}) {
+    if (own) needed.push_back(*own);
+    // The base model's may have gone with the end of its vocabulary.
+    if (!own && of_base && *of_base < vocab_size_) needed.push_back(*of_base);
   }
   if (changes.around) {
     needed.insert(needed.end(), changes.around->prefix.begin(), changes.around->prefix.end());
     needed.insert(needed.end(), changes.around->suffix.begin(), changes.around->suffix.end());
   }
   for (const int32_t id : needed) {
-    if (id < vocab_size_) continue;
-    return Unimplemented(StrCat(where, ": token ", id,
-                                " begins or ends texts, and the base model "
-                                "has a vocabulary of ",
-                                vocab_size_,
-                                ": one that was resized for an adapter is not supported"));
+    if (id < vocab_size) continue;
+    return InvalidArgument(StrCat(where, ": token ", id,
+                                  " begins or ends texts, and the model has a vocabulary of ",
+                                  vocab_size,
+                                  ": where that was resized for an adapter, the adapter is to be "
+                                  "saved with its embedding (save_embedding_layers)"));
   }
   return OkStatus();
 }
@@ -194,14 +202,17 @@ std::shared_ptr<const Tokenizer> AdapterTextReader::TokenizerOf(
 }
 
 ModelTextPtr AdapterTextReader::Make(std::optional<ChatDialectOr> own,
-                                     const TokenizerChanges& changes) const {
-  if (!own && changes.empty()) return nullptr;
+                                     const TokenizerChanges& changes, int64_t vocab_size) const {
+  if (!own && changes.empty() && vocab_size == vocab_size_) return nullptr;
   if (!own) {
     // What is learned from a template is learned with a tokenizer.
     own = chat_dialect_;
-    if (own->ok()) own = std::make_shared<const ChatDialect>((**own)->chat_template());
+    if (own->ok() && !changes.empty()) {
+      own = std::make_shared<const ChatDialect>((**own)->chat_template());
+    }
   }
   return std::make_shared<const ModelText>(ModelText{.tokenizer = TokenizerOf(changes),
+                                                     .vocab_size = vocab_size,
                                                      .chat_dialect = *std::move(own),
                                                      .keeps_formats = CheckFormats(changes)});
 }

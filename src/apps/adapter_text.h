@@ -27,37 +27,39 @@ gateway::ChatDialectOr UnusableTemplate(const Status& why);
 // Thread-safe.
 class AdapterTextReader {
  public:
-  // Of the base model. `special_tokens`: for chat templates. `vocab_size`: of the model, which may
-  // have fewer tokens than the tokenizer, or some to spare.
+  // Of the base model. `special_tokens`: for chat templates.
   AdapterTextReader(std::shared_ptr<const PipelineTokenizer> tokenizer, Json::Object special_tokens,
                     gateway::ChatDialectOr chat_dialect, int64_t vocab_size);
 
-  // Null for a folder that brings nothing. An error if its tokens cannot be had beside the base
-  // model's. A chat template that Aril cannot run only takes chats from it, with a warning.
-  StatusOr<gateway::ModelTextPtr> Read(const Folder& dir) const;
+  // Null for a folder that brings nothing; `vocab_size`: LoraSpec's. An error if its tokens cannot
+  // be had beside the base model's. A chat template that Aril cannot run only takes chats from it,
+  // with a warning.
+  StatusOr<gateway::ModelTextPtr> Read(const Folder& dir, int64_t vocab_size) const;
   // The same for who loads it, and should know: such a template is an error.
-  StatusOr<gateway::ModelTextPtr> ReadStrictly(const Folder& dir) const;
+  StatusOr<gateway::ModelTextPtr> ReadStrictly(const Folder& dir, int64_t vocab_size) const;
 
   // The same for others that have the base model, but not the folder. Nulls for what it does not
   // bring.
   struct Shared {
     Json chat_template = {};
     Json tokens = {};
+    int64_t vocab_size = 0;  // 0: the base model's
   };
-  StatusOr<Shared> Share(const Folder& dir) const;
+  StatusOr<Shared> Share(const Folder& dir, int64_t vocab_size) const;
   StatusOr<gateway::ModelTextPtr> FromShared(const Shared& shared) const;
 
  private:
-  StatusOr<TokenizerChanges> ChangesOf(const Folder& dir) const;
+  StatusOr<TokenizerChanges> ChangesOf(const Folder& dir, int64_t vocab_size) const;
   StatusOr<TokenizerChanges> KnownChangesIn(const AdapterTokenizerFiles& files) const;
   // What ends a text, or goes around it, must have a row in the model.
-  Status CheckRows(const TokenizerChanges& changes, const std::string& where) const;
+  Status CheckRows(const TokenizerChanges& changes, int64_t vocab_size,
+                   const std::string& where) const;
   // Formats are kept to with the base model's tokens: not if one of them that is text is called
   // otherwise, or not shown, or ends texts.
   Status CheckFormats(const TokenizerChanges& changes) const;
   std::shared_ptr<const Tokenizer> TokenizerOf(const TokenizerChanges& changes) const;
   gateway::ModelTextPtr Make(std::optional<gateway::ChatDialectOr> own,
-                             const TokenizerChanges& changes) const;
+                             const TokenizerChanges& changes, int64_t vocab_size) const;
 
   const std::shared_ptr<const PipelineTokenizer> tokenizer_;
   const Json::Object special_tokens_;

@@ -23,7 +23,7 @@ constexpr const char* kOwnTokens =
 class AdapterTextTest : public ::testing::Test {
  protected:
   gateway::ModelTextPtr Read(const std::string& folder) const {
-    auto text = reader_->ReadStrictly(dir_ / folder);
+    auto text = reader_->ReadStrictly(dir_ / folder, kVocabSize);
     EXPECT_TRUE(text.ok()) << text.status();
     return text.ok() ? *std::move(text) : nullptr;
   }
@@ -97,8 +97,9 @@ TEST_F(AdapterTextTest, KnowsATokenizerJsonAgain) {
 TEST_F(AdapterTextTest, OfTokensThatCannotBeHadIsAnError) {
   dir_.Write("bad/tokenizer_config.json",
              R"({"added_tokens_decoder": {"300": {"content": "<call>"}}})");
-  EXPECT_THAT(reader_->Read(dir_ / "bad").status().message(), HasSubstr("id 300"));
-  EXPECT_THAT(reader_->ReadStrictly(dir_ / "bad").status().message(), HasSubstr("id 300"));
+  EXPECT_THAT(reader_->Read(dir_ / "bad", kVocabSize).status().message(), HasSubstr("id 300"));
+  EXPECT_THAT(reader_->ReadStrictly(dir_ / "bad", kVocabSize).status().message(),
+              HasSubstr("id 300"));
 }
 
 // Where the base model's tokens would stand for something else.
@@ -111,7 +112,7 @@ TEST_F(AdapterTextTest, SaysWhetherFormatsCanBeKept) {
   EXPECT_EQ(why(kOwnTokens), "");
   EXPECT_EQ(why(R"({"added_tokens_decoder": {"3": {"content": "<call>"}}})"), "")
       << "a special token";
-  const auto a = reader_->Read(dir_ / "own");
+  const auto a = reader_->Read(dir_ / "own", kVocabSize);
   ASSERT_TRUE(a.ok()) << a.status();
   const std::vector<int32_t> word = (*a)->tokenizer->Encode("a", {.add_special_tokens = false});
   ASSERT_EQ(word.size(), 1u);
@@ -123,24 +124,50 @@ TEST_F(AdapterTextTest, SaysWhetherFormatsCanBeKept) {
             "");
 }
 
-// Of a vocabulary that was resized, where nothing in the adapter's file says so.
 TEST_F(AdapterTextTest, WithoutARowForItsEndIsAnError) {
   dir_.Write("own/tokenizer_config.json",
              R"({"eos_token": "<e>", "added_tokens_decoder": {"1024": {"content": "<e>"}}})");
-  const auto reader = MakeAdapterTextReader(/*vocab_size=*/1024);
-  EXPECT_THAT(reader->Read(dir_ / "own").status().message(),
-              HasSubstr("token 1024 begins or ends texts, and the base model has a vocabulary of "
-                        "1024"));
+  EXPECT_THAT(reader_->Read(dir_ / "own", 1024).status().message(),
+              HasSubstr("token 1024 begins or ends texts, and the model has a vocabulary of 1024"));
+  EXPECT_TRUE(reader_->Read(dir_ / "own", 1025).ok());
   // Of others those that are in prompts are refused.
   dir_.Write("own/tokenizer_config.json",
              R"({"added_tokens_decoder": {"1024": {"content": "[PAD]"}}})");
-  EXPECT_TRUE(reader->Read(dir_ / "own").ok());
+  EXPECT_TRUE(reader_->Read(dir_ / "own", 1024).ok());
+}
+
+// Which the adapter's weights say, whether or not its folder says anything of text.
+TEST_F(AdapterTextTest, HasTheAdaptersVocabulary) {
+  dir_.Write("plain/README.md", "");
+  EXPECT_EQ(Read("plain"), nullptr) << "the base model's";
+  const auto resized = reader_->Read(dir_ / "plain", kVocabSize + 3);
+  ASSERT_TRUE(resized.ok() && *resized != nullptr) << resized.status();
+  EXPECT_EQ((*resized)->vocab_size, kVocabSize + 3);
+  const auto shared = reader_->Share(dir_ / "plain", kVocabSize + 3);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  const auto text = reader_->FromShared(*shared);
+  ASSERT_TRUE(text.ok() && *text != nullptr) << text.status();
+  EXPECT_EQ((*text)->vocab_size, kVocabSize + 3);
+  dir_.Write("own/tokenizer_config.json", kOwnTokens);
+  EXPECT_EQ(Read("own")->vocab_size, kVocabSize);
+}
+
+// As it was registered: not served without what it says, where there is no row for that.
+TEST_F(AdapterTextTest, OfBeforeHasTheBaseModelsVocabulary) {
+  dir_.Write("own/tokenizer_config.json",
+             R"({"eos_token": "<e>", "added_tokens_decoder": {"1024": {"content": "<e>"}}})");
+  auto shared = reader_->Share(dir_ / "own", kVocabSize);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  shared->vocab_size = 0;
+  EXPECT_TRUE(reader_->FromShared(*shared).ok());
+  EXPECT_THAT(MakeAdapterTextReader(1024)->FromShared(*shared).status().message(),
+              HasSubstr("token 1024 begins or ends texts"));
 }
 
 TEST_F(AdapterTextTest, OfAWrongTemplateIsAnErrorForWhoLoadsIt) {
   dir_.Write("bad/chat_template.jinja", "{% if %}");
-  EXPECT_FALSE(reader_->ReadStrictly(dir_ / "bad").ok());
-  const auto text = reader_->Read(dir_ / "bad");
+  EXPECT_FALSE(reader_->ReadStrictly(dir_ / "bad", kVocabSize).ok());
+  const auto text = reader_->Read(dir_ / "bad", kVocabSize);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT((*text)->chat_dialect.status().message(), HasSubstr("the server's log says why"));
   EXPECT_THAT((*text)->chat_dialect.status().message(), Not(HasSubstr(dir_.path())));
@@ -149,7 +176,7 @@ TEST_F(AdapterTextTest, OfAWrongTemplateIsAnErrorForWhoLoadsIt) {
 TEST_F(AdapterTextTest, IsTheSameForOthers) {
   dir_.Write("own/tokenizer_config.json", kOwnTokens);
   dir_.Write("own/chat_template.jinja", "own");
-  const auto shared = reader_->Share(dir_ / "own");
+  const auto shared = reader_->Share(dir_ / "own", kVocabSize);
   ASSERT_TRUE(shared.ok()) << shared.status();
   const auto text = MakeAdapterTextReader()->FromShared(*shared);
   ASSERT_TRUE(text.ok()) << text.status();

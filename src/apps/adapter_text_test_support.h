@@ -13,8 +13,11 @@
 
 namespace aril {
 
-// The demo's tokenizer, of 1,024 tokens, with a chat template that says nothing.
-inline std::shared_ptr<const AdapterTextReader> MakeAdapterTextReader(int64_t vocab_size = 1100) {
+// The demo's tokenizer, of 1,024 tokens, with a chat template that says nothing, of a model with
+// some to spare.
+inline constexpr int64_t kVocabSize = 1100;
+inline std::shared_ptr<const AdapterTextReader> MakeAdapterTextReader(
+    int64_t vocab_size = kVocabSize) {
   auto tokenizer = LoadTokenizer(SourcePath("models/demo/base"));
   CHECK(tokenizer.ok());
   auto chat_template = ChatTemplate::Parse("base", {});

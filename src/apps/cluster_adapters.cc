@@ -46,9 +46,11 @@ StatusOr<cluster::SharedGeneration> ClusterAdapters::Describe(const Folder& dir,
                                           .bytes = adapter.file_bytes(),
                                           .pool_bytes = PoolBytes(adapter, options_.spec),
                                           .invocation_tokens = adapter.spec().invocation_tokens};
-  ASSIGN_OR_RETURN(AdapterTextReader::Shared text, options_.text_reader->Share(dir));
+  ASSIGN_OR_RETURN(AdapterTextReader::Shared text,
+                   options_.text_reader->Share(dir, adapter.spec().vocab_size));
   generation.chat_template = std::move(text.chat_template);
   generation.tokens = std::move(text.tokens);
+  generation.vocab_size = text.vocab_size;
   return generation;
 }
 
@@ -60,7 +62,8 @@ StatusOr<ClusterAdapters::GenerationPtr> ClusterAdapters::Register(
 
 StatusOr<ClusterAdapters::GenerationPtr> ClusterAdapters::MakeKnown(
     AdapterId adapter, const cluster::SharedGeneration& generation) {
-  auto text = options_.text_reader->FromShared({generation.chat_template, generation.tokens});
+  auto text = options_.text_reader->FromShared(
+      {generation.chat_template, generation.tokens, generation.vocab_size});
   if (!text.ok()) {
     return Annotate(text.status(),
                     StrCat("generation ", generation.digest, " as it is registered"));

@@ -35,7 +35,7 @@ class ClusterAdaptersTest : public ::testing::Test {
                                  .max_rank = 512,
                                  .parent = "base",
                                  .text_reader = MakeAdapterTextReader(),
-                                 .texts = std::make_shared<gateway::AdapterTexts>()},
+                                 .texts = texts_},
         *names_);
   }
   // As if a tenant had given the name to what lies in the folder.
@@ -59,6 +59,7 @@ class ClusterAdaptersTest : public ::testing::Test {
   ManualClock clock_;
   cluster::FakeKeyValueStore store_;
   std::unique_ptr<cluster::SharedNames> names_;
+  const std::shared_ptr<gateway::AdapterTexts> texts_ = std::make_shared<gateway::AdapterTexts>();
   std::optional<ClusterAdapters> adapters_;
 };
 
@@ -98,7 +99,9 @@ TEST_F(ClusterAdaptersTest, TheTokensOfAnAdapterAreKnownToAllGateways) {
   const TestDir dir(kGolden + "/adapters/all-r4");
   dir.Write("tokenizer_config.json",
             R"({"eos_token": "<e>", "added_tokens_decoder": {"1024": {"content": "<e>"}}})");
-  Make(dir.path(), *LoadModelSpec(kGolden));
+  ModelSpec spec = *LoadModelSpec(kGolden);
+  spec.vocab_size = kVocabSize;
+  Make(dir.path(), spec);
   const std::string digest = (*Give("a", "."))->digest;
   const auto other_names =
       *cluster::SharedNames::Open({.prefix = "aril/", .base_digest = "b"}, store_, clock_);
@@ -106,7 +109,7 @@ TEST_F(ClusterAdaptersTest, TheTokensOfAnAdapterAreKnownToAllGateways) {
   const TestDir nothing;
   const auto texts = std::make_shared<gateway::AdapterTexts>();
   ClusterAdapters other({.roots = AdapterRoots({std::filesystem::canonical(nothing.path())}),
-                         .spec = *LoadModelSpec(kGolden),
+                         .spec = spec,
                          .max_rank = 512,
                          .parent = "base",
                          .text_reader = MakeAdapterTextReader(),
@@ -117,20 +120,20 @@ TEST_F(ClusterAdaptersTest, TheTokensOfAnAdapterAreKnownToAllGateways) {
   const gateway::ModelTextPtr text = texts->Find((**generation)->adapter);
   ASSERT_NE(text, nullptr);
   EXPECT_EQ(text->tokenizer->eos_token_id(), 1024);
-  // A model of fewer tokens cannot have them: then it is not served without.
-  ClusterAdapters::Options options = {.roots = AdapterRoots({dir.path()}),
-                                      .spec = *LoadModelSpec(kGolden),
-                                      .max_rank = 512,
-                                      .parent = "base",
-                                      .text_reader = MakeAdapterTextReader(/*vocab_size=*/1024),
-                                      .texts = texts};
-  EXPECT_THAT(ClusterAdapters(options, *other_names).Recall(digest).status().message(),
-              ::testing::HasSubstr("token 1024 begins or ends texts"));
+}
+
+// Also where nothing else of its folder is.
+TEST_F(ClusterAdaptersTest, TheVocabularyOfAnAdapterIsKnownToAllGateways) {
+  Make(kGolden + "/adapters", *LoadModelSpec(kGolden));
+  const auto generation = Give("a", "added-r4");
+  EXPECT_EQ(names_->Find((*generation)->digest)->second.vocab_size, 175);
+  EXPECT_EQ(texts_->Find((*generation)->adapter)->vocab_size, 175);
 }
 
 // Rows of its down_proj take more than the 64 KiB in which small adapters are counted.
 TEST_F(ClusterAdaptersTest, AWideBasesAdapterIsDescribed) {
   ModelSpec wide;
+  wide.vocab_size = kVocabSize;
   wide.hidden_size = 8;
   wide.intermediate_size = 53248;
   wide.num_layers = 1;

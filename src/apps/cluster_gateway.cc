@@ -49,11 +49,12 @@ class ClusterPort final : public wire::SequencePort {
 
 using InvocationTokens = std::vector<std::vector<int32_t>>;
 
-// What the runners verify completely is described from its header here. `invocation_tokens`: by the
-// adapters' indices.
+// What the runners verify completely is described from its header here. `texts`: of those that
+// bring any. `invocation_tokens`: by the adapters' indices.
 StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
     const std::vector<NamedAdapter>& adapters, const cluster::Deployment& deployment,
-    const ModelSpec& spec, int64_t max_rank, InvocationTokens* invocation_tokens) {
+    const ModelSpec& spec, int64_t max_rank, const AdapterTextReader& text_reader,
+    gateway::AdapterTexts* texts, InvocationTokens* invocation_tokens) {
   std::vector<std::shared_ptr<const Generation>> generations;
   std::vector<AdapterFailure> failures;
   for (size_t i = 0; i < adapters.size(); ++i) {
@@ -63,8 +64,15 @@ StatusOr<std::vector<std::shared_ptr<const Generation>>> DescribeAdapters(
       failures.push_back({i, adapter.status()});
       continue;
     }
+    const AdapterId id(static_cast<int32_t>(i));
+    auto text = text_reader.Read(adapters[i].dir, adapter->spec().vocab_size);
+    if (!text.ok()) {
+      failures.push_back({i, text.status()});
+      continue;
+    }
+    if (*text != nullptr) texts->Set(id, *std::move(text));
     generations.push_back(std::make_shared<const Generation>(
-        Generation::Description{.adapter = AdapterId(static_cast<int32_t>(i)),
+        Generation::Description{.adapter = id,
                                 .digest = deployment.adapters[i].digest,
                                 .rank = adapter->spec().MaxRank(),
                                 .bytes = adapter->file_bytes()}));
@@ -84,15 +92,10 @@ StatusOr<gateway::ServedModel> DescribeModel(const ServeOptions& options,
   ASSIGN_OR_RETURN(ReadModel read, ReadServedModel(options.text));
   gateway::ServedModel& model = read.served;
   ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(model_dir));
-  ASSIGN_OR_RETURN(const auto generations,
-                   DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank,
-                                    invocation_tokens));
-  for (size_t i = 0; i < adapters.size(); ++i) {
-    auto text = read.adapter_text->Read(adapters[i].dir);
-    if (!text.ok()) return Annotate(text.status(), "adapter " + adapters[i].name);
-    const AdapterId id(static_cast<int32_t>(i));
-    if (*text != nullptr) model.adapter_texts->Set(id, *std::move(text));
-  }
+  ASSIGN_OR_RETURN(
+      const auto generations,
+      DescribeAdapters(adapters, deployment, spec, options.runner.max_lora_rank, *read.adapter_text,
+                       model.adapter_texts.get(), invocation_tokens));
   ASSIGN_OR_RETURN(const int64_t max_model_len,
                    ChooseMaxModelLen(options.runner.max_model_len, spec));
   DescribeRunner(spec, max_model_len, &model);

@@ -41,9 +41,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::LoadInPlace(const Fol
     LogWarning(StrCat("generation ", files->digest(), " is loaded anew: ", Message(same)));
     Forget(*known);
   }
-  ASSIGN_OR_RETURN(gateway::ModelTextPtr text, ReadTextStrictly(dir));
-  ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
-  SetText(loaded.id, std::move(text));
+  ASSIGN_OR_RETURN(const LoadedAdapter loaded, LoadWithText(dir));
   LetClose(loaded.id, files,
            [roots = options_.roots, path = dir.path()] { return roots.Find(path); });
   return MakeKnown(loaded, files->digest());
@@ -61,11 +59,8 @@ StatusOr<GenerationStore::Incoming> LocalAdapters::CopyIn(const Folder& dir) {
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Open(
     const GenerationStore::Incoming& incoming, const std::string& source) {
   if (GenerationPtr known = FindKnown(incoming.digest())) return known;
-  auto text = ReadTextStrictly(incoming.dir());
-  if (!text.ok()) return WithSource(text.status(), incoming.dir(), source);
-  auto loaded = runner_.LoadAdapter(incoming.dir());
+  auto loaded = LoadWithText(incoming.dir());
   if (!loaded.ok()) return WithSource(loaded.status(), incoming.dir(), source);
-  SetText(loaded->id, *std::move(text));
   return MakeKnown(*loaded, incoming.digest());
 }
 
@@ -92,7 +87,7 @@ StatusOr<Generation::Description> LocalAdapters::VerifyCopy(const Folder& dir,
 StatusOr<Generation::Description> LocalAdapters::VerifyInPlace(const Folder& dir) {
   ASSIGN_OR_RETURN(const LoadedAdapter verified,
                    runner_.VerifyAdapter(dir, Adapter::Values::kUnknown));
-  RETURN_IF_ERROR(ReadTextStrictly(dir).status());
+  RETURN_IF_ERROR(ReadTextStrictly(dir, verified.vocab_size).status());
   ASSIGN_OR_RETURN(const std::string digest, DigestOfAdapter(dir));
   return Describe(verified, digest);
 }
@@ -101,7 +96,7 @@ StatusOr<Generation::Description> LocalAdapters::Verify(const GenerationStore::I
                                                         const std::string& source) {
   const auto verified = runner_.VerifyAdapter(incoming.dir(), Adapter::Values::kUnknown);
   if (!verified.ok()) return WithSource(verified.status(), incoming.dir(), source);
-  const auto text = ReadTextStrictly(incoming.dir());
+  const auto text = ReadTextStrictly(incoming.dir(), verified->vocab_size);
   if (!text.ok()) return WithSource(text.status(), incoming.dir(), source);
   return Describe(*verified, incoming.digest());
 }
@@ -123,8 +118,9 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Recall(const std::str
 
 StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapter,
                                                                  const std::string& dir) {
+  const LoadedAdapter loaded = runner_.Describe(adapter);
   auto read = VerifiedFiles::Read(dir);
-  auto text = read.ok() ? ReadText(dir) : read.status();
+  auto text = read.ok() ? ReadText(dir, loaded.vocab_size) : read.status();
   if (!text.ok()) {
     runner_.UnloadAdapter(adapter);
     return text.status();
@@ -132,7 +128,7 @@ StatusOr<std::shared_ptr<const Generation>> LocalAdapters::Adopt(AdapterId adapt
   const auto files = std::make_shared<VerifiedFiles>(*std::move(read));
   const std::string& digest = files->digest();
   SetText(adapter, *std::move(text));
-  auto generation = MakeKnown(runner_.Describe(adapter), digest);
+  auto generation = MakeKnown(loaded, digest);
   LetClose(adapter, files, [folder = Folder(dir)] { return folder; });
   const std::lock_guard lock(mutex_);
   given_.emplace(digest, Given{dir, files});
@@ -192,7 +188,8 @@ StatusOr<Generation::Opened> LocalAdapters::Prepare(AdapterId adapter, UnreadTex
   const std::lock_guard lock(unread->mutex);
   ASSIGN_OR_RETURN(Generation::Opened opened, runner_.OpenAdapter(adapter));
   if (!unread->is_read) {
-    ASSIGN_OR_RETURN(gateway::ModelTextPtr text, ReadText(unread->dir));
+    ASSIGN_OR_RETURN(gateway::ModelTextPtr text,
+                     ReadText(unread->dir, runner_.Describe(adapter).vocab_size));
     SetText(adapter, std::move(text));
     unread->is_read = true;
   }
@@ -239,14 +236,27 @@ void LocalAdapters::LetCloseStored(AdapterId adapter, const std::string& digest)
            });
 }
 
-StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadTextStrictly(const Folder& dir) const {
-  if (options_.text_reader == nullptr) return nullptr;
-  return options_.text_reader->ReadStrictly(dir);
+StatusOr<LoadedAdapter> LocalAdapters::LoadWithText(const Folder& dir) {
+  ASSIGN_OR_RETURN(const LoadedAdapter loaded, runner_.LoadAdapter(dir));
+  auto text = ReadTextStrictly(dir, loaded.vocab_size);
+  if (!text.ok()) {
+    runner_.UnloadAdapter(loaded.id);
+    return text.status();
+  }
+  SetText(loaded.id, *std::move(text));
+  return loaded;
 }
 
-StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadText(const Folder& dir) const {
+StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadTextStrictly(const Folder& dir,
+                                                                int64_t vocab_size) const {
   if (options_.text_reader == nullptr) return nullptr;
-  return options_.text_reader->Read(dir);
+  return options_.text_reader->ReadStrictly(dir, vocab_size);
+}
+
+StatusOr<gateway::ModelTextPtr> LocalAdapters::ReadText(const Folder& dir,
+                                                        int64_t vocab_size) const {
+  if (options_.text_reader == nullptr) return nullptr;
+  return options_.text_reader->Read(dir, vocab_size);
 }
 
 void LocalAdapters::SetText(AdapterId adapter, gateway::ModelTextPtr text) {

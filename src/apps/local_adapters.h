@@ -91,9 +91,11 @@ class LocalAdapters final : public gateway::AdapterLoader, public IncomingAdapte
                 std::function<StatusOr<Folder>()> find);
   // Lets one that is in the store be closed, and opened again there, or where it was given.
   void LetCloseStored(AdapterId adapter, const std::string& digest);
+  // With what its folder says of text, strictly.
+  StatusOr<LoadedAdapter> LoadWithText(const Folder& dir);
   // For who loads it: every chat, or every text, would be refused.
-  StatusOr<gateway::ModelTextPtr> ReadTextStrictly(const Folder& dir) const;
-  StatusOr<gateway::ModelTextPtr> ReadText(const Folder& dir) const;
+  StatusOr<gateway::ModelTextPtr> ReadTextStrictly(const Folder& dir, int64_t vocab_size) const;
+  StatusOr<gateway::ModelTextPtr> ReadText(const Folder& dir, int64_t vocab_size) const;
   void SetText(AdapterId adapter, gateway::ModelTextPtr text);
 
   LocalRunner& runner_;

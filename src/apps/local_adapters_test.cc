@@ -103,6 +103,19 @@ TEST_F(LocalAdaptersTest, AChatTemplateThatCannotBeUsedIsRefused) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(Message(status), HasSubstr("chat_template.jinja"));
   }
+  EXPECT_EQ(runner_->CountAdapters().open_bytes, 0) << "nobody can use it";
+  fs::remove(fs::path(root()) / "mine/chat_template.jinja");
+  EXPECT_TRUE(adapters_->Load("mine").ok());
+}
+
+// Of which texts are told.
+TEST_F(LocalAdaptersTest, AnAdapterHasItsVocabulary) {
+  Start(kModel + "/adapters");
+  for (const auto& [name, size] : {std::pair("added-r4", 175), {"all-r4", 171}}) {
+    const auto generation = adapters_->Load(name);
+    ASSERT_TRUE(generation.ok()) << generation.status();
+    EXPECT_EQ(texts_->Find((**generation)->adapter)->vocab_size, size);
+  }
 }
 
 // Equal bytes of somebody else, whose files change or go, harm nobody who has his own.

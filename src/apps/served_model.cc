@@ -67,8 +67,8 @@ StatusOr<ReadModel> ReadServedModel(const TextSources& sources) {
   ASSIGN_OR_RETURN(read.tokenizer, LoadTokenizer(sources.model_dir));
   ASSIGN_OR_RETURN(Json::Object special_tokens, ReadSpecialTokens(sources.model_dir));
   ASSIGN_OR_RETURN(ChatDialectOr dialect, ReadBaseTemplate(sources, special_tokens));
-  model.text = std::make_shared<const gateway::ModelText>(
-      gateway::ModelText{.tokenizer = read.tokenizer, .chat_dialect = dialect});
+  model.text = std::make_shared<const gateway::ModelText>(gateway::ModelText{
+      .tokenizer = read.tokenizer, .vocab_size = spec.vocab_size, .chat_dialect = dialect});
   read.adapter_text = std::make_shared<const AdapterTextReader>(
       read.tokenizer, std::move(special_tokens), std::move(dialect), spec.vocab_size);
   return read;

@@ -43,6 +43,7 @@ struct SharedGeneration {
   std::vector<int32_t> invocation_tokens = {};  // LoraSpec's
   Json chat_template = {};  // how its folder says that chats are written, or null
   Json tokens = {};         // what it says of tokens (TokenizerChanges), or null
+  int64_t vocab_size = 0;   // LoraSpec's; 0: the base model's, by a gateway of before
 };
 
 // Thread-safe.

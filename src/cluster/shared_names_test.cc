@@ -258,11 +258,13 @@ TEST(SharedRecords, AreReadAsTheyWereWritten) {
                                        .pool_bytes = 10,
                                        .invocation_tokens = {7, 8},
                                        .chat_template = Json::Object{{"main", "{{ x }}"}},
-                                       .tokens = Json::Object{{"eos", 2}}};
+                                       .tokens = Json::Object{{"eos", 2}},
+                                       .vocab_size = 9};
   const auto again = ReadGeneration(ToText(generation));
   ASSERT_TRUE(again.ok()) << Message(again.status());
   EXPECT_EQ(ToText(*again), ToText(generation));
   EXPECT_EQ(again->invocation_tokens, generation.invocation_tokens);
+  EXPECT_EQ(again->vocab_size, 9);
   EXPECT_FALSE(ReadGeneration("{}").ok());
   for (const char* tokens : {R"("7")", "[-1]", "[4294967296]", R"(["a"])"}) {
     const auto bad = ReadGeneration(StrCat(R"({"generation":")", Digest(3),

@@ -141,7 +141,8 @@ std::string ToText(const SharedGeneration& generation) {
                            {"pool_bytes", generation.pool_bytes},
                            {"invocation_tokens", std::move(invocation_tokens)},
                            {"chat_template", generation.chat_template},
-                           {"tokens", generation.tokens}})
+                           {"tokens", generation.tokens},
+                           {"vocab_size", generation.vocab_size}})
       .Dump();
 }
 
@@ -171,8 +172,12 @@ StatusOr<SharedGeneration> ReadGeneration(const std::string& text) {
                                  .source = reader.Text("source"),
                                  .rank = reader.Int("rank"),
                                  .bytes = reader.Int("bytes"),
-                                 .pool_bytes = reader.Int("pool_bytes")};
+                                 .pool_bytes = reader.Int("pool_bytes"),
+                                 .vocab_size = reader.Int("vocab_size")};
   if (generation.source.empty()) reader.Fail("source", "is missing");
+  if (generation.vocab_size > std::numeric_limits<int32_t>::max()) {
+    reader.Fail("vocab_size", "is too large");
+  }
   for (const Json& token : reader.Array("invocation_tokens", kMaxInvocationTokens)) {
     const int64_t* id = token.AsInt();
     if (id == nullptr || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {

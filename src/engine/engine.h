@@ -137,8 +137,6 @@ class Engine {
  private:
   class PageTally;
   class Lines;
-  Status CheckTokens(std::span<const int32_t> tokens) const;
-  Status CheckOutput(const wire::SequenceRequest& request) const;
   // Null for any text.
   StatusOr<std::shared_ptr<grammar::TokenAutomaton>> FindFormat(const wire::OutputFormat& format);
   StatusOr<std::vector<Sequence::Adapter>> FindAdapters(const wire::SequenceRequest& request) const;

@@ -46,11 +46,29 @@ Status CheckClassifiers(wire::Pooling pooling, int num_classifiers) {
       "\"task_type\" is \"SEQ_CLS\" in adapter_config.json");
 }
 
+Status CheckTokens(std::span<const int32_t> tokens, int64_t vocab_size) {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < vocab_size) continue;
+    return InvalidArgument(
+        StrCat("token id ", token, " is outside the vocabulary of ", vocab_size, " tokens"));
+  }
+  return OkStatus();
+}
+
+Status CheckOutput(const wire::SequenceRequest& request, int64_t vocab_size) {
+  const auto num_output = static_cast<int64_t>(request.output.size());
+  if (num_output > 0 && num_output >= request.max_tokens) {
+    return InvalidArgument(StrCat("the sequence has ", num_output,
+                                  " tokens of output already, and max_tokens is ",
+                                  request.max_tokens));
+  }
+  return CheckTokens(request.output, vocab_size);
+}
+
 }  // namespace
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   if (request.prompt.empty()) return InvalidArgument("the prompt has no tokens");
-  RETURN_IF_ERROR(CheckTokens(request.prompt));
   if (request.max_tokens < 0) return InvalidArgument("max_tokens is negative");
   const bool is_pooled = request.pooling != wire::Pooling::kNone;
   if (!is_pooled && !model_.spec().has_lm_head) {
@@ -63,12 +81,16 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
         "embeddings and classes are of a prompt alone: max_tokens must be 0, and prompt_logprobs "
         "false");
   }
-  RETURN_IF_ERROR(CheckOutput(request));
-  if (const Status checked = CheckTokens(request.prediction); !checked.ok()) {
+  ASSIGN_OR_RETURN(std::vector<Sequence::Adapter> adapters, FindAdapters(request));
+  const int64_t vocab_size = Sequence::VocabSize(adapters, model_.spec().vocab_size);
+  RETURN_IF_ERROR(CheckTokens(request.prompt, vocab_size));
+  RETURN_IF_ERROR(CheckOutput(request, vocab_size));
+  if (const Status checked = CheckTokens(request.prediction, vocab_size); !checked.ok()) {
     return Annotate(checked, "the prediction");
   }
+  std::erase_if(request.stop_token_ids,
+                [&](int32_t token) { return token < 0 || token >= vocab_size; });
   ASSIGN_OR_RETURN(std::shared_ptr<grammar::TokenAutomaton> format, FindFormat(request.format));
-  ASSIGN_OR_RETURN(std::vector<Sequence::Adapter> adapters, FindAdapters(request));
   if (wire::OfClasses(request.pooling)) {
     const ClassHead* const head = Sequence::FindClassHead(adapters);
     CHECK(head != nullptr);  // FindAdapters has seen one
@@ -94,25 +116,6 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
                           std::move(format)};
 }
 
-Status Engine::CheckTokens(std::span<const int32_t> tokens) const {
-  for (const int32_t token : tokens) {
-    if (token >= 0 && token < model_.spec().vocab_size) continue;
-    return InvalidArgument(StrCat("token id ", token, " is outside the vocabulary of ",
-                                  model_.spec().vocab_size, " tokens"));
-  }
-  return OkStatus();
-}
-
-Status Engine::CheckOutput(const wire::SequenceRequest& request) const {
-  const auto num_output = static_cast<int64_t>(request.output.size());
-  if (num_output > 0 && num_output >= request.max_tokens) {
-    return InvalidArgument(StrCat("the sequence has ", num_output,
-                                  " tokens of output already, and max_tokens is ",
-                                  request.max_tokens));
-  }
-  return CheckTokens(request.output);
-}
-
 StatusOr<std::shared_ptr<grammar::TokenAutomaton>> Engine::FindFormat(
     const wire::OutputFormat& format) {
   if (format.is_text()) return nullptr;
@@ -129,6 +132,7 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
   std::set<AdapterId> seen;
   bool has_embedding = false;
   bool has_lm_head = false;
+  std::set<int64_t> vocab_sizes;  // of those that change what has one
   int num_classifiers = 0;
   for (const AdapterUse& use : request.adapters) {
     if (use.id == kBaseModel || !seen.insert(use.id).second || !std::isfinite(use.weight)) {
@@ -145,7 +149,16 @@ StatusOr<std::vector<Sequence::Adapter>> Engine::FindAdapters(
     if ((has_embedding && spec.brings_embedding()) || (has_lm_head && spec.brings_lm_head())) {
       return InvalidArgument(
           "two adapters of the request bring a matrix, or rows of tokens, of their own "
-          "(modules_to_save, trainable_token_indices) for the same module: use one of them");
+          "(modules_to_save, trainable_token_indices, a vocabulary that was resized) for the same "
+          "module: use one of them");
+    }
+    if (spec.changes_outer() || spec.vocab_size != model_.spec().vocab_size) {
+      vocab_sizes.insert(spec.vocab_size);
+    }
+    if (vocab_sizes.size() > 1) {
+      return InvalidArgument(
+          "two adapters of the request change the embedding or lm_head, and have vocabularies of "
+          "different sizes: use one of them");
     }
     has_embedding |= spec.brings_embedding();
     has_lm_head |= spec.brings_lm_head();

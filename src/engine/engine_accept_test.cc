@@ -1,5 +1,6 @@
 // What an engine refuses before it begins, and says why.
 
+#include "base/strings.h"
 #include "engine/engine.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
@@ -48,6 +49,33 @@ TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
   EXPECT_THAT(error({{AdapterId(0), 0.5f}}),
               HasSubstr("trainable_token_indices), applies with weight 1"));
   EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
+}
+
+// Of a vocabulary that was resized.
+TEST(EngineAccept, TokensAreThoseOfTheAdaptersVocabulary) {
+  TestEngineOptions options;
+  options.adapter_dirs.clear();
+  for (const char* name : {"added-r4", "added-saved-r3", "head-embedding-r6", "all-r4"}) {
+    options.adapter_dirs.push_back(StrCat(kEngineTestModel, "/adapters/", name));
+  }
+  TestEngine engine(options);
+  const auto accept = [&](const std::vector<int32_t>& prompt, AdapterMix mix) {
+    auto request = GreedyRequest(0, prompt, 9);
+    request.adapters = std::move(mix);
+    request.stop_token_ids = {174, 175, -1, 1'000'000};
+    return engine->Accept(request);
+  };
+  const AdapterId added(0), saved(1), head(2), layers(3);
+  const auto accepted = accept({1, 171, 174}, {{added}, {layers}});
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(accepted->request.stop_token_ids, std::vector<int32_t>{174}) << "others cannot come";
+  EXPECT_EQ(Message(accept({175}, {{added}}).status()),
+            "token id 175 is outside the vocabulary of 175 tokens");
+  EXPECT_EQ(Message(accept({171}, {{layers}}).status()),
+            "token id 171 is outside the vocabulary of 171 tokens");
+  for (const AdapterMix& mix : {AdapterMix{{added}, {head}}, {{head}, {saved}}}) {
+    EXPECT_THAT(Message(accept({1}, mix).status()), HasSubstr("vocabularies of different sizes"));
+  }
 }
 
 TEST(EngineAccept, SaysWhatCanNeverRun) {

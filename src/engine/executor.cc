@@ -173,7 +173,7 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
     choice_of_.emplace(&sequence, static_cast<int32_t>(rows.size()));
     last().choices.push_back({row.item, row.num_drafted, input.position});
     rows.push_back(row.row);
-    how.push_back(kernels::DescribeForDevice(input));
+    how.push_back(kernels::DescribeForDevice(input, VocabSize(sequence)));
   }
   for (size_t first = 0; first < rows.size(); first += Model::kMaxLogitRows) {
     const size_t count = std::min<size_t>(Model::kMaxLogitRows, rows.size() - first);
@@ -264,7 +264,9 @@ void Executor::RunLogits(std::span<const StepItem> items, std::span<const LogitR
   if (!computed.ok()) ExitOnDeviceError(computed.status());
   const MatrixView<const float>& logits = *computed;
   const auto row_logits = [&](size_t i) {
-    return std::span(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(logits.cols));
+    const int64_t vocab_size = VocabSize(*items[rows[i].item].sequence);
+    CHECK_LE(vocab_size, logits.cols);
+    return std::span(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(vocab_size));
   };
   // One scratch per thread: a chunk is what one thread takes, every n-th row.
   const auto num_chunks = static_cast<size_t>(context_.threads().num_threads());

@@ -131,6 +131,9 @@ class Executor {
   // Which tokens formats allow; while a device runs by itself, it computes the logits meanwhile.
   // Takes the rows away for which there was no time.
   void FindAllowed(std::span<const StepItem> items, std::span<Sequence* const> waiting);
+  int64_t VocabSize(const Sequence& sequence) const {
+    return Sequence::VocabSize(sequence.adapters, model_.spec().vocab_size);
+  }
   bool DeviceChooses() const { return model_.chooses_tokens() && !observer_; }
   // Where the row's choice goes.
   StatusOr<kernels::SampleResult>& SampleOf(const LogitRow& row) {

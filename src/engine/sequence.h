@@ -113,6 +113,15 @@ struct Sequence {
                                    : output[static_cast<size_t>(position - num_prompt())];
   }
 
+  // Tokens that it may have: of its adapters' vocabulary, if they have another than the base
+  // model's (Engine::Accept sees to it that they have one); else of that.
+  static int64_t VocabSize(std::span<const Adapter> adapters, int64_t of_base) {
+    for (const Adapter& adapter : adapters) {
+      const int64_t of_adapter = adapter.ref.adapter->spec().vocab_size;
+      if (of_adapter != of_base) return of_adapter;
+    }
+    return of_base;
+  }
   // That of its classifier, of which it has one.
   static const ClassHead* FindClassHead(std::span<const Adapter> adapters) {
     for (const Adapter& adapter : adapters) {

@@ -113,7 +113,7 @@ ApiResult<CompletionRequest> ParseChatRequest(std::string_view body,
     return *error;
   }
   request.common.prediction =
-      EncodeHint(context.model, *request.model_text->tokenizer, prediction.value(),
+      EncodeHint(*request.model_text, prediction.value(),
                  std::min(request.prompts[0].max_tokens, wire::kMaxPredictionTokens));
   return request;
 }

@@ -17,19 +17,19 @@ constexpr int64_t kDefaultMaxTokens = 16;
 // How an item of `prompt` becomes tokens.
 struct PromptReader {
   const ServedModel& model;
-  const Tokenizer& tokenizer;
+  const ModelText& text;
   bool add_special_tokens;
   bool echo;
   bool skip_special_tokens;
 
   ApiResult<CompletionPrompt> FromItem(const Json& item) const {
-    auto tokens = ReadPromptItem(model, tokenizer, item, add_special_tokens, "prompt");
+    auto tokens = ReadPromptItem(model, text, item, add_special_tokens, "prompt");
     if (!tokens.ok()) return tokens.error();
     CompletionPrompt prompt = {.tokens = std::move(tokens.value())};
     if (echo) {
       prompt.text = item.AsString() != nullptr
                         ? *item.AsString()
-                        : tokenizer.Decode(prompt.tokens, skip_special_tokens);
+                        : text.tokenizer->Decode(prompt.tokens, skip_special_tokens);
     }
     return prompt;
   }
@@ -105,8 +105,8 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   }
   if (!fields.ok()) return *fields.error();
 
-  const PromptReader reader = {context.model, *request.model_text->tokenizer, add_special_tokens,
-                               request.echo, request.skip_special_tokens};
+  const PromptReader reader = {context.model, *request.model_text, add_special_tokens, request.echo,
+                               request.skip_special_tokens};
   if (auto error = ReadPrompts(fields, reader, context.limits, max_tokens, &request)) {
     return *error;
   }

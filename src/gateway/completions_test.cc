@@ -357,9 +357,12 @@ TEST(Completions, RefuseTextsThatCannotFitWithoutTokenizingThem) {
 
 TEST(Completions, RefuseTextsWithTokensThatTheModelDoesNotHave) {
   const auto large = MakeServedModel();
-  ServedModel model = {
-      .spec = large->spec, .text = TextOfBytes(), .catalog = large->catalog, .max_model_len = 64};
-  model.spec.vocab_size = kBosToken;
+  ModelText text = *TextOfBytes();
+  text.vocab_size = kBosToken;
+  const ServedModel model = {.spec = large->spec,
+                             .text = std::make_shared<const ModelText>(text),
+                             .catalog = large->catalog,
+                             .max_model_len = 64};
   const auto parsed = ParseCompletionRequest(
       R"({"model":"base","prompt":"x"})",
       {.model = model, .limits = {.max_sequences = 8}, .tenant = kDefaultTenant});

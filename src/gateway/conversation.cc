@@ -128,8 +128,8 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   }
   auto text = chat_template.Render(prompt);
   if (!text.ok()) return InvalidField(conversation.field, Message(text.status()));
-  auto tokens = EncodeText(context.model, *model_text.tokenizer, *text, add_special_tokens,
-                           conversation.field);
+  auto tokens =
+      EncodeText(context.model, model_text, *text, add_special_tokens, conversation.field);
   if (!tokens.ok()) return tokens.error();
   EncodedChat chat = {
       .dialect = *dialect, .text = *std::move(text), .tokens = std::move(tokens.value())};

@@ -89,8 +89,8 @@ std::shared_ptr<const ServedModel> MakeSlowModel(std::promise<void>& begun,
   const auto model = MakeServedModel();
   return std::make_shared<const ServedModel>(ServedModel{
       .spec = model->spec,
-      .text = std::make_shared<const ModelText>(
-          ModelText{.tokenizer = std::make_shared<SlowTokenizer>(begun, std::move(go))}),
+      .text = std::make_shared<const ModelText>(ModelText{
+          .tokenizer = std::make_shared<SlowTokenizer>(begun, std::move(go)), .vocab_size = 258}),
       .catalog = model->catalog,
       .max_model_len = 64});
 }

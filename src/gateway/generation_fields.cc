@@ -90,7 +90,8 @@ void ReadLogitBias(JsonFields& fields, int64_t vocab_size, wire::SamplingParams*
   }
 }
 
-void ReadSampling(JsonFields& fields, const ServedModel& model, wire::SamplingParams* sampling) {
+void ReadSampling(JsonFields& fields, const ServedModel& model, const ModelText& text,
+                  wire::SamplingParams* sampling) {
   const GenerationDefaults& defaults = model.generation_defaults;
   const auto number = [&](std::string_view name, double fallback, double min, double max) {
     return static_cast<float>(fields.GetNumber(name, fallback, min, max));
@@ -110,12 +111,12 @@ void ReadSampling(JsonFields& fields, const ServedModel& model, wire::SamplingPa
   sampling->presence_penalty = number("presence_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
   sampling->frequency_penalty =
       number("frequency_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
-  ReadLogitBias(fields, model.spec.vocab_size, sampling);
+  ReadLogitBias(fields, text.vocab_size, sampling);
 }
 
 void ReadStopTokens(JsonFields& fields, const ServedModel& model, const ModelText& text,
                     wire::SequenceRequest* common) {
-  const auto max_id = static_cast<int32_t>(model.spec.vocab_size - 1);
+  const auto max_id = static_cast<int32_t>(text.vocab_size - 1);
   common->stop_token_ids = fields.GetIntArray("stop_token_ids", 0, max_id);
   if (common->stop_token_ids.size() > kMaxStopTokenIds) {
     fields.Fail("stop_token_ids", StrCat("must not hold more than ", kMaxStopTokenIds, " ids"));
@@ -343,6 +344,12 @@ std::optional<ApiError> ResolveModel(JsonFields& fields, const RequestContext& c
     if (auto error = ReadAdapters(*adapters, fields, context, request)) return error;
   }
   request->model_text = context.model.TextOf(request->first_adapter());
+  for (const AdapterUse& use : request->common.adapters) {
+    if (context.model.TextOf(use.id)->vocab_size == request->model_text->vocab_size) continue;
+    return InvalidField("adapters",
+                        "`adapters` has one whose vocabulary was resized behind one of another "
+                        "vocabulary: name it first, as text is that of the first.");
+  }
   return std::nullopt;
 }
 
@@ -358,7 +365,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
     request->has_seed = true;
     common.sampling.seed = static_cast<uint64_t>(*seed);
   }
-  ReadSampling(fields, model, &common.sampling);
+  ReadSampling(fields, model, *request->model_text, &common.sampling);
   ReadStopStrings(fields, request);
   ReadStopTokens(fields, model, *request->model_text, &common);
   ReadStreaming(fields, request);

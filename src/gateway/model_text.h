@@ -3,6 +3,7 @@
 #ifndef ARIL_GATEWAY_MODEL_TEXT_H_
 #define ARIL_GATEWAY_MODEL_TEXT_H_
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -20,6 +21,7 @@ using ChatDialectOr = StatusOr<std::shared_ptr<const ChatDialect>>;
 // Immutable; thread-safe.
 struct ModelText {
   std::shared_ptr<const Tokenizer> tokenizer;
+  int64_t vocab_size = 0;  // of the model, which may have fewer tokens than that, or some to spare
   // An error is what a chat request is answered with.
   ChatDialectOr chat_dialect = NotFound("This model has no chat template.");
   // Why no output can be kept to a format, which the base model's tokens are known for alone.

@@ -66,13 +66,15 @@ constexpr const char* kTools =
 class ModelTextTest : public ::testing::Test {
  protected:
   ModelTextTest() { Give(std::make_shared<OwnTokenizer>()); }
-  void Give(std::shared_ptr<const Tokenizer> tokenizer, Status keeps_formats = OkStatus()) {
+  void Give(std::shared_ptr<const Tokenizer> tokenizer, Status keeps_formats = OkStatus(),
+            int64_t vocab_size = 258) {
     auto chat_template = ChatTemplate::Parse(kChatTemplate, {});
     EXPECT_TRUE(chat_template.ok()) << chat_template.status();
     model_->adapter_texts->Set(
         AdapterId(0),
         std::make_shared<const ModelText>(ModelText{
             .tokenizer = std::move(tokenizer),
+            .vocab_size = vocab_size,
             .chat_dialect = std::make_shared<const ChatDialect>(*std::move(chat_template)),
             .keeps_formats = std::move(keeps_formats)}));
   }
@@ -143,6 +145,28 @@ TEST_F(ModelTextTest, OfSeveralAdaptersIsThatOfTheFirst) {
   };
   EXPECT_EQ(mix("poet", "org/pirate"), 1u);
   EXPECT_EQ(mix("org/pirate", "poet"), 7u);
+}
+
+// Whose ids are those of requests.
+TEST_F(ModelTextTest, HasTheAdaptersVocabulary) {
+  Give(std::make_shared<OwnTokenizer>(), OkStatus(), /*vocab_size=*/260);
+  const std::string fields = R"("prompt":[1,259],"stop_token_ids":[259],"logit_bias":{"259":1})";
+  EXPECT_EQ(Ask("poet", fields).prompts[0].tokens.back(), 259);
+  for (const char* field : {R"("prompt":[260])", R"("prompt":[1],"stop_token_ids":[260])",
+                            R"("prompt":[1],"logit_bias":{"260":1})"}) {
+    EXPECT_FALSE(Read(ParseCompletionRequest, "poet", field).ok()) << field;
+  }
+  EXPECT_FALSE(Read(ParseCompletionRequest, "base", fields).ok());
+  EXPECT_TRUE(Read(Detokenize, "poet", R"("tokens":[259])").ok());
+  EXPECT_FALSE(Read(Detokenize, "base", R"("tokens":[259])").ok());
+  const auto mix = [&](const std::string& first, const std::string& second) {
+    return Read(ParseCompletionRequest, "base",
+                StrCat(R"("prompt":"a","adapters":[{"name":")", first, R"("},{"name":")", second,
+                       R"("}])"));
+  };
+  const auto refused = mix("org/pirate", "poet");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr("name it first"));
 }
 
 TEST_F(ModelTextTest, IsWhatIsTokenized) {

@@ -25,20 +25,20 @@ ApiError TooLong(const std::string& param, int64_t max_model_len, const std::str
 
 }  // namespace
 
-ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const Tokenizer& tokenizer,
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const ModelText& model_text,
                                            std::string_view text, bool add_special_tokens,
                                            const std::string& param) {
   if (static_cast<int64_t>(text.size()) / kMaxBytesPerToken >= model.max_model_len) {
     return TooLong(param, model.max_model_len,
                    StrCat("your prompt is too long: ", text.size(), " bytes, which cannot fit."));
   }
-  std::vector<int32_t> tokens = tokenizer.Encode(
+  std::vector<int32_t> tokens = model_text.tokenizer->Encode(
       text, {.add_special_tokens = add_special_tokens, .parse_special_tokens = true});
   // A tokenizer may know tokens that the model has no embedding for.
   for (const int32_t id : tokens) {
-    if (id < 0 || id >= model.spec.vocab_size) {
+    if (id < 0 || id >= model_text.vocab_size) {
       return InvalidField(param, StrCat("`", param, "` holds token ", id, ", which the model (",
-                                        model.spec.vocab_size, " tokens) does not have."));
+                                        model_text.vocab_size, " tokens) does not have."));
     }
   }
   return tokens;
@@ -53,17 +53,17 @@ std::vector<const Json*> PromptItems(const Json& prompts) {
   return items;
 }
 
-ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Tokenizer& tokenizer,
-                                               const Json& item, bool add_special_tokens,
-                                               const std::string& param) {
+ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model,
+                                               const ModelText& model_text, const Json& item,
+                                               bool add_special_tokens, const std::string& param) {
   ApiResult<std::vector<int32_t>> tokens = InvalidField(
       param, StrCat("`", param,
                     "` must be a string, an array of token ids, an array of strings, or an array "
                     "of arrays of token ids."));
   if (const std::string* text = item.AsString()) {
-    tokens = EncodeText(model, tokenizer, *text, add_special_tokens, param);
+    tokens = EncodeText(model, model_text, *text, add_special_tokens, param);
   } else if (const Json::Array* ids = item.AsArray()) {
-    tokens = ReadTokenIds(model, *ids, param);
+    tokens = ReadTokenIds(model_text, *ids, param);
   }
   if (tokens.ok() && tokens.value().empty()) {
     return InvalidField(param, StrCat("`", param, "` must have at least one token."));
@@ -71,22 +71,22 @@ ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const T
   return tokens;
 }
 
-std::vector<int32_t> EncodeHint(const ServedModel& model, const Tokenizer& tokenizer,
-                                std::string_view text, int64_t max_tokens) {
+std::vector<int32_t> EncodeHint(const ModelText& model_text, std::string_view text,
+                                int64_t max_tokens) {
   text = text.substr(0, static_cast<size_t>(max_tokens * kHintBytesPerToken));
   text.remove_suffix(TruncatedTailBytes(text));
-  std::vector<int32_t> tokens =
-      tokenizer.Encode(text, {.add_special_tokens = false, .parse_special_tokens = true});
+  std::vector<int32_t> tokens = model_text.tokenizer->Encode(
+      text, {.add_special_tokens = false, .parse_special_tokens = true});
   const auto lacking = std::ranges::find_if(
-      tokens, [&](int32_t id) { return id < 0 || id >= model.spec.vocab_size; });
+      tokens, [&](int32_t id) { return id < 0 || id >= model_text.vocab_size; });
   const auto num_tokens = std::min<int64_t>(lacking - tokens.begin(), max_tokens);
   tokens.resize(static_cast<size_t>(num_tokens));
   return tokens;
 }
 
-ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,
+ApiResult<std::vector<int32_t>> ReadTokenIds(const ModelText& model_text, const Json::Array& array,
                                              const std::string& param) {
-  const auto max_id = static_cast<int32_t>(model.spec.vocab_size - 1);
+  const auto max_id = static_cast<int32_t>(model_text.vocab_size - 1);
   auto ids = ReadIntArray(array, 0, max_id);
   if (ids) return *std::move(ids);
   return InvalidField(param,

@@ -18,7 +18,7 @@ namespace aril::gateway {
 // The tokens of a text. 400 for `param` if the text is so long that no tokenizer could make it fit
 // (tokenizing it would take time from others to no end), or holds a token that the model lacks.
 // Thread-safe, as all functions here.
-ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const Tokenizer& tokenizer,
+ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const ModelText& model_text,
                                            std::string_view text, bool add_special_tokens,
                                            const std::string& param);
 
@@ -27,17 +27,17 @@ ApiResult<std::vector<int32_t>> EncodeText(const ServedModel& model, const Token
 std::vector<const Json*> PromptItems(const Json& prompts);
 
 // The tokens of one of them, at least one; errors as above and below.
-ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model, const Tokenizer& tokenizer,
-                                               const Json& item, bool add_special_tokens,
-                                               const std::string& param);
+ApiResult<std::vector<int32_t>> ReadPromptItem(const ServedModel& model,
+                                               const ModelText& model_text, const Json& item,
+                                               bool add_special_tokens, const std::string& param);
 
 // The first tokens of a text, at most so many: of what helps only, so that the rest may be missing,
 // and whatever is behind a token that the model lacks.
-std::vector<int32_t> EncodeHint(const ServedModel& model, const Tokenizer& tokenizer,
-                                std::string_view text, int64_t max_tokens);
+std::vector<int32_t> EncodeHint(const ModelText& model_text, std::string_view text,
+                                int64_t max_tokens);
 
 // An array of token ids that the model has, or 400 for `param`.
-ApiResult<std::vector<int32_t>> ReadTokenIds(const ServedModel& model, const Json::Array& array,
+ApiResult<std::vector<int32_t>> ReadTokenIds(const ModelText& model_text, const Json::Array& array,
                                              const std::string& param);
 
 // How many tokens a completion may have: `wanted`, or without it `fallback` or as many as fit. 400

@@ -29,6 +29,7 @@ std::string ByteTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens
 
 ModelTextPtr TextOfBytes(ChatDialectOr chat_dialect) {
   return std::make_shared<const ModelText>(ModelText{.tokenizer = std::make_shared<ByteTokenizer>(),
+                                                     .vocab_size = 258,
                                                      .chat_dialect = std::move(chat_dialect)});
 }
 

@@ -82,8 +82,7 @@ std::optional<ApiError> ReadTexts(JsonFields& fields, const RequestContext& cont
     const std::string name =
         is_one_of_many ? StrCat("input[", request->prompts.size(), "]") : "input";
     // Before the next one is read: a list of long ones ends with the first that is too long.
-    auto tokens =
-        ReadPromptItem(model, *request->model_text->tokenizer, *item, add_special_tokens, name);
+    auto tokens = ReadPromptItem(model, *request->model_text, *item, add_special_tokens, name);
     if (auto error = add(std::move(tokens), name)) return error;
   }
   return std::nullopt;

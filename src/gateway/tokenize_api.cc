@@ -27,7 +27,7 @@ ApiResult<std::vector<int32_t>> EncodePrompt(JsonFields& fields, const RequestCo
   if (fields.Find("prompt") == nullptr) fields.Fail("prompt", "or `messages` is required");
   if (!fields.ok()) return *fields.error();
   const ModelTextPtr text = context.model.TextOf(adapter);
-  return EncodeText(context.model, *text->tokenizer, prompt, add_special_tokens, "prompt");
+  return EncodeText(context.model, *text, prompt, add_special_tokens, "prompt");
 }
 
 // vLLM's `token_strs`: the tokens as the vocabulary's file spells them.
@@ -62,13 +62,13 @@ ApiResult<Json> Detokenize(std::string_view body, const RequestContext& context)
   JsonFields fields(json.value());
   const auto adapter = FindAdapter(fields, context);
   if (!adapter.ok()) return adapter.error();
-  const ServedModel& model = context.model;
+  const ModelTextPtr text = context.model.TextOf(adapter.value());
   const std::vector<int32_t> tokens =
-      fields.GetIntArray("tokens", 0, static_cast<int32_t>(model.spec.vocab_size - 1));
+      fields.GetIntArray("tokens", 0, static_cast<int32_t>(text->vocab_size - 1));
   if (fields.Find("tokens") == nullptr) fields.Fail("tokens", "is required");
   if (!fields.ok()) return *fields.error();
-  const Tokenizer& tokenizer = *model.TextOf(adapter.value())->tokenizer;
-  return Json(Json::Object{{"prompt", tokenizer.Decode(tokens, /*skip_special_tokens=*/false)}});
+  return Json(
+      Json::Object{{"prompt", text->tokenizer->Decode(tokens, /*skip_special_tokens=*/false)}});
 }
 
 }  // namespace aril::gateway

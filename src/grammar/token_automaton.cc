@@ -90,7 +90,9 @@ StatusOr<TokenSet> TokenMatcher::AllowedAt(Automaton::State state, TokenSet foun
                                            std::span<const int32_t> stop_tokens) const {
   if (automaton_->automaton().IsComplete(state)) {
     for (const int32_t token : stop_tokens) {
-      if (token >= 0 && token < automaton_->table().size()) Insert(token, &found);
+      CHECK_GE(token, 0);
+      found.resize(std::max(found.size(), static_cast<size_t>(token) / 64 + 1));
+      Insert(token, &found);
     }
   }
   if (std::ranges::all_of(found, [](uint64_t word) { return word == 0; })) {

@@ -111,8 +111,9 @@ class TokenMatcher {
   // Goes on until it is found, or `*work`, from which it takes what it does (Automaton::Walk), is
   // used up: a token of the text, or a state's tokens, may take more than is left.
   void Find(int64_t* work);
-  // The tokens that may follow, once they are found; of a complete text, `stop_tokens` among them.
-  // InvalidArgument if there are none, or there are too many ways to find them. Takes them away.
+  // The tokens that may follow, once they are found; of a complete text, `stop_tokens` among them,
+  // which lie in a vocabulary, if not in the table's. InvalidArgument if there are none, or there
+  // are too many ways to find them. Takes them away.
   StatusOr<TokenSet> TakeAllowed(std::span<const int32_t> stop_tokens);
   // What TakeAllowed would say behind the first of these tokens, behind the first two, and so on,
   // as far as they may follow, Find would find it at once, and `*work` reaches. Empty where it has

@@ -69,6 +69,19 @@ TEST_F(TokenMatcherTest, HasEndedWhereNothingCanFollow) {
   EXPECT_EQ(AllowedBy(matcher), " or stop");
 }
 
+// As those of an adapter's own.
+TEST_F(TokenMatcherTest, AStopTokenMayLieBehindTheTable) {
+  const int32_t stops[] = {static_cast<int32_t>(table_.size()) + 1000, kStop};
+  TokenMatcher matcher(Make("a?"));
+  int64_t work = 1 << 20;
+  matcher.Find(&work);
+  const auto allowed = matcher.TakeAllowed(stops);
+  ASSERT_TRUE(allowed.ok()) << allowed.status();
+  for (const int32_t stop : stops) EXPECT_TRUE(Contains(*allowed, stop));
+  EXPECT_TRUE(Contains(*allowed, 'a'));
+  EXPECT_FALSE(Contains(*allowed, stops[0] - 1));
+}
+
 TEST_F(TokenMatcherTest, RefusesAnotherToken) {
   TokenMatcher matcher(Make("ab"));
   ASSERT_TRUE(matcher.Accept('a').ok());

@@ -38,11 +38,19 @@ struct BatchSegment {
 
 // The rows of one step.
 struct ForwardBatch {
-  // [num_rows], inside the vocabulary; or -1 - i for what the i-th choice of the step before is.
+  // [num_rows], inside the vocabulary, the base model's or that of an adapter of the row; or -1 - i
+  // for what the i-th choice of the step before is.
   std::span<const int32_t> tokens;
   std::span<const kernels::AttentionSequence> sequences;  // cover all rows
   std::span<const BatchSegment> segments;
 };
+
+// CHECKs that tokens lie in vocabularies; the base model's is of `vocab_size`.
+void CheckTokens(const ForwardBatch& batch, int64_t vocab_size);
+
+// The largest of the base model's vocabulary, which `vocab_size` is, and those of the adapters of
+// segments.
+int64_t WidestVocab(std::span<const BatchSegment> segments, int64_t vocab_size);
 
 // Of what a layer's attention reads, and its MLP.
 enum class LayerNorm { kAttention, kMlp };
@@ -80,8 +88,9 @@ class Backend {
   // MLP, and what is between them.
   virtual Status Experts(int64_t layer) = 0;
   // logits [rows.size(), vocab] of residual + output at `rows`, ascending and at most
-  // kMaxLogitRows, with the adapters' parts, capped where the model does. The view is valid until
-  // the next call.
+  // kMaxLogitRows, with the adapters' parts, capped where the model does. With vocabularies of
+  // adapters' own, it is as wide as the widest: what a row has behind its own means nothing. The
+  // view is valid until the next call.
   virtual StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) = 0;
   // What Logits multiplies by lm_head, before it is rounded: [rows.size(), hidden], of rows as
   // there, and as long valid. Divided by ModelSpec::logits_scaling.
@@ -104,7 +113,8 @@ class Backend {
 
   static constexpr int kMaxStepsUnderWay = 2;
 
-  // Bounds the logits in memory: 64 rows of a 128 k vocabulary are 32 MiB.
+  // Bounds the logits in memory: 64 rows of a 128 k vocabulary are 32 MiB, and 4 more for what
+  // adapters may add to it.
   static constexpr int64_t kMaxLogitRows = 64;
 };
 

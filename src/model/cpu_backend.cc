@@ -52,7 +52,7 @@ CpuBackend::CpuBackend(const ModelSpec& spec, const kernels::KvLayout& layout,
       logit_residual_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       logit_output_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
       hidden_states_(Rows(kMaxLogitRows, spec.hidden_size, sizeof(float))),
-      logits_(Rows(kMaxLogitRows, spec.vocab_size, sizeof(float))) {
+      logits_(Rows(kMaxLogitRows, spec.vocab_size + kMaxAddedTokens, sizeof(float))) {
   if (spec.other_rope) {
     other_rope_ = MakeRopeTable(*spec.other_rope, spec.head_dim, max_positions);
   }
@@ -74,12 +74,10 @@ Status CpuBackend::Begin(const ForwardBatch& batch) {
   batch_ = batch;
   rows_ = static_cast<int64_t>(batch.tokens.size());
   CHECK_LE(rows_, max_rows_);
+  CheckTokens(batch, spec_.vocab_size);
   head_segments_.clear();
   for (const BatchSegment& segment : batch.segments) {
-    const OuterWeights& outer = segment.adapter->outer();
-    if (!outer.lm_head.empty() || !outer.lm_head_table.runs.empty()) {
-      head_segments_.push_back(segment);
-    }
+    if (segment.adapter->outer().changes_lm_head()) head_segments_.push_back(segment);
   }
   return OkStatus();
 }
@@ -88,7 +86,11 @@ Status CpuBackend::Embed() {
   const MatrixView<float> residual = Residual();
   context_.threads().ParallelFor(rows_, [&](int64_t r) {
     const int64_t token = batch_.tokens[static_cast<size_t>(r)];
-    CHECK(token >= 0 && token < spec_.vocab_size);
+    CHECK(token >= 0);
+    if (token >= spec_.vocab_size) {  // an adapter has it, below
+      std::fill_n(residual.row(r), spec_.hidden_size, 0.0f);
+      return;
+    }
     CopyAsFloat(weights_.embedding, token * spec_.hidden_size, spec_.hidden_size, residual.row(r));
   });
   // A table of an adapter's own comes in place of the base's, and all others add to it, wherever
@@ -109,6 +111,7 @@ void CpuBackend::EmbedFromOwnTable(const BatchSegment& segment) {
   if (table.runs.empty()) return;
   for (int32_t r = segment.first_row; r < segment.first_row + segment.num_rows; ++r) {
     const int32_t token = batch_.tokens[static_cast<size_t>(r)];
+    CHECK_LT(token, segment.adapter->outer().vocab);
     const TensorView row{RowOf(table, token), layout_.dtype, {spec_.hidden_size}};
     CopyAsFloat(row, 0, spec_.hidden_size, Residual().row(r));
   }
@@ -124,6 +127,7 @@ void CpuBackend::AddToEmbedding(const BatchSegment& segment) {
   const int64_t rank = outer.embedding_rank;
   lora_intermediate_.resize(count * static_cast<size_t>(rank));
   for (size_t i = 0; i < count; ++i) {
+    CHECK_LT(tokens[first + i], outer.vocab);
     const TensorView row{RowOf(outer.embedding_a, tokens[first + i]), layout_.dtype, {rank}};
     CopyAsFloat(row, 0, rank, lora_intermediate_.data() + i * static_cast<size_t>(rank));
   }
@@ -352,8 +356,12 @@ StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> ro
   const auto count = static_cast<int64_t>(rows.size());
   const Matrix normed = Activation(input_, count, spec_.hidden_size);
   FinalNorm(rows, normed);
-  const MatrixView<float> logits{logits_.as<float>(), count, spec_.vocab_size, spec_.vocab_size};
-  kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits);
+  const int64_t width = WidestVocab(head_segments_, spec_.vocab_size);
+  const MatrixView<float> logits{logits_.as<float>(), count, width, width};
+  kernels::Gemm(context_, normed, weights_.lm_head, nullptr, logits.Columns(0, spec_.vocab_size));
+  for (int64_t i = 0; i < count && width > spec_.vocab_size; ++i) {
+    std::fill_n(logits.row(i) + spec_.vocab_size, width - spec_.vocab_size, 0.0f);
+  }
   if (!head_segments_.empty()) AddAdaptersToLogits(rows, normed, logits);
   if (spec_.logit_softcap) {
     kernels::Softcap(context_, static_cast<float>(*spec_.logit_softcap), logits);
@@ -364,47 +372,68 @@ StatusOr<MatrixView<const float>> CpuBackend::Logits(std::span<const int32_t> ro
 void CpuBackend::AddAdaptersToLogits(std::span<const int32_t> rows, const ConstMatrix& x,
                                      MatrixView<float> logits) {
   CHECK(std::ranges::is_sorted(rows));
-  const kernels::LoraTarget whole{0, spec_.vocab_size};
-  std::vector<kernels::LoraWeights> shrinks;  // of the segments below
-  std::vector<const OuterWeights*> outers;
-  shrinks.reserve(head_segments_.size());
-  lora_segments_.clear();
+  std::vector<HeadSegment> adding;
   for (const BatchSegment& segment : head_segments_) {
-    const OuterWeights& outer = segment.adapter->outer();
     const auto begin = std::ranges::lower_bound(rows, segment.first_row);
     const auto end = std::ranges::lower_bound(rows, segment.first_row + segment.num_rows);
     if (begin == end) continue;
-    kernels::LoraSegment lora{static_cast<int32_t>(begin - rows.begin()),
-                              static_cast<int32_t>(end - begin),
-                              {},
-                              segment.weight};
-    if (!outer.lm_head_table.runs.empty()) {
-      // x · Wᵀ is a shrink whose "ranks" are the vocabulary: its V are the logits of these rows.
-      const kernels::LoraWeights table{
-          .rank = static_cast<int32_t>(spec_.vocab_size), .a = outer.lm_head_table, .b = {}};
-      lora.targets = {&table, 1};
-      kernels::LoraShrink(
-          context_, x, {{&lora, 1}, {&whole, 1}, layout_.dtype},
-          {logits.row(lora.first_row), static_cast<size_t>(lora.num_rows * spec_.vocab_size)});
-    }
-    if (outer.lm_head.empty()) continue;
-    shrinks.push_back(outer.lm_head[0].weights);
-    lora.targets = {&shrinks.back(), 1};
-    lora_segments_.push_back(lora);
-    outers.push_back(&outer);
+    const HeadSegment of_rows = {{static_cast<int32_t>(begin - rows.begin()),
+                                  static_cast<int32_t>(end - begin),
+                                  {},
+                                  segment.weight},
+                                 &segment.adapter->outer()};
+    if (!of_rows.outer->lm_head_table.runs.empty()) ReplaceLogits(of_rows, x, logits);
+    if (!of_rows.outer->lm_head.empty()) adding.push_back(of_rows);
   }
-  if (lora_segments_.empty()) return;
-  const kernels::LoraCall shrink{lora_segments_, {&whole, 1}, layout_.dtype};
-  lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(shrink)));
-  kernels::LoraShrink(context_, x, shrink, lora_intermediate_);
-  for (size_t block = 0; block < outers[0]->lm_head.size(); ++block) {
-    const OuterWeights::Block& columns = outers[0]->lm_head[block];
-    const kernels::LoraTarget target{columns.first_col, columns.width};
-    for (size_t i = 0; i < outers.size(); ++i) {
-      lora_segments_[i].targets = {&outers[i]->lm_head[block].weights, 1};
+  // Those that share rows have one vocabulary, and stay in their order.
+  const auto vocab = [](const HeadSegment& segment) { return segment.outer->vocab; };
+  std::ranges::stable_sort(adding, {}, vocab);
+  for (size_t first = 0, last = 0; first < adding.size(); first = last) {
+    while (last < adding.size() && vocab(adding[last]) == vocab(adding[first])) ++last;
+    AddToLogits(std::span(adding).subspan(first, last - first), x, logits);
+  }
+}
+
+void CpuBackend::ReplaceLogits(const HeadSegment& segment, const ConstMatrix& x,
+                               MatrixView<float> logits) {
+  // x · Wᵀ is a shrink whose "ranks" are the vocabulary: its V are the logits of these rows.
+  const int64_t vocab = segment.outer->vocab;
+  const kernels::LoraWeights table{
+      .rank = static_cast<int32_t>(vocab), .a = segment.outer->lm_head_table, .b = {}};
+  const kernels::LoraTarget whole{0, vocab};
+  kernels::LoraSegment lora = segment.lora;
+  lora.targets = {&table, 1};
+  lora_intermediate_.resize(static_cast<size_t>(lora.num_rows * vocab));
+  kernels::LoraShrink(context_, x, {{&lora, 1}, {&whole, 1}, layout_.dtype}, lora_intermediate_);
+  for (int64_t i = 0; i < lora.num_rows; ++i) {
+    std::copy_n(lora_intermediate_.data() + i * vocab, vocab, logits.row(lora.first_row + i));
+  }
+}
+
+void CpuBackend::AddToLogits(std::span<const HeadSegment> segments, const ConstMatrix& x,
+                             MatrixView<float> logits) {
+  const std::vector<OuterWeights::Block>& blocks = segments.front().outer->lm_head;
+  lora_segments_.clear();
+  std::vector<kernels::LoraWeights> weights(segments.size());  // of a block
+  for (size_t i = 0; i < segments.size(); ++i) {
+    lora_segments_.push_back(segments[i].lora);
+    lora_segments_.back().targets = {&weights[i], 1};
+  }
+  const auto take_block = [&](size_t block) {
+    for (size_t i = 0; i < segments.size(); ++i) {
+      weights[i] = segments[i].outer->lm_head[block].weights;
     }
-    kernels::LoraExpand(context_, lora_intermediate_, {lora_segments_, {&target, 1}, layout_.dtype},
-                        logits);
+    const kernels::LoraTarget target{blocks[block].first_col, blocks[block].width};
+    return target;
+  };
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    const kernels::LoraTarget target = take_block(block);
+    const kernels::LoraCall call{lora_segments_, {&target, 1}, layout_.dtype};
+    if (block == 0) {  // all have the same A
+      lora_intermediate_.resize(static_cast<size_t>(kernels::LoraIntermediateSize(call)));
+      kernels::LoraShrink(context_, x, call, lora_intermediate_);
+    }
+    kernels::LoraExpand(context_, lora_intermediate_, call, logits);
   }
 }
 

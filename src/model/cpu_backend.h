@@ -66,9 +66,20 @@ class CpuBackend final : public Backend {
                  MatrixView<float> y);
   // out [rows.size(), hidden] = the last norm of residual + output at `rows`.
   void FinalNorm(std::span<const int32_t> rows, const kernels::Matrix& out);
-  // As AddAdapters, of lm_head; x [rows.size(), hidden] is its input.
+  // As AddAdapters, of lm_head; x [rows.size(), hidden] is its input. First come matrices in its
+  // place, then what is added.
   void AddAdaptersToLogits(std::span<const int32_t> rows, const kernels::ConstMatrix& x,
                            MatrixView<float> logits);
+  // Of some rows of logits, without targets.
+  struct HeadSegment {
+    kernels::LoraSegment lora;
+    const OuterWeights* outer = nullptr;
+  };
+  void ReplaceLogits(const HeadSegment& segment, const kernels::ConstMatrix& x,
+                     MatrixView<float> logits);
+  // Of one vocabulary.
+  void AddToLogits(std::span<const HeadSegment> segments, const kernels::ConstMatrix& x,
+                   MatrixView<float> logits);
 
   kernels::RmsNormWeights NormsOf(int64_t layer, LayerNorm norm) const;
   const Layer& WeightsOf(int64_t layer) const {
@@ -98,7 +109,7 @@ class CpuBackend final : public Backend {
   Buffer expert_output_;                  // as output_, of experts; nothing without them
   Buffer logit_residual_, logit_output_;  // [kMaxLogitRows, hidden] fp32
   Buffer hidden_states_;                  // likewise
-  Buffer logits_;                         // [kMaxLogitRows, vocab] fp32
+  Buffer logits_;                         // [kMaxLogitRows, vocab and kMaxAddedTokens] fp32
   kernels::ExpertRows expert_rows_;       // of the layer at hand
   std::vector<kernels::GemmPart> expert_parts_;
   // Places of an expert that use one adapter, which changes it.

@@ -152,7 +152,7 @@ CudaAdapters::Table DescribeAdapter(const ResidentAdapter& adapter, size_t num_s
   if (outer.lm_head.empty()) return table;
   table.lm_head = writer.Address<LoraDeviceWeights>(offset, embedding + 1);
   table.lm_head_rank = outer.lm_head[0].weights.rank;
-  table.lm_head_block_cols = outer.lm_head[0].width;
+  table.lm_head_block_cols = outer.lm_head_block_cols;
   return table;
 }
 

@@ -51,7 +51,7 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .chosen = bytes(batch_rows, 1, sizeof(int32_t)),
           .head_table = bytes(kLogitRows, 1, sizeof(int32_t) + sizeof(SampleRow)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
-          .logits = bytes(kLogitRows, spec.vocab_size, sizeof(float)),
+          .logits = bytes(kLogitRows, CudaHead::WidestWidth(spec), sizeof(float)),
           .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
 }
 
@@ -63,9 +63,11 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
                                   "; on a GPU it must be even and at most ",
                                   kernels::kAttentionMaxHeadDim, ": use --device cpu"));
   }
-  if (spec.vocab_size > kernels::kMaxDeviceVocab) {
+  // Adapters may add to it.
+  constexpr int64_t kMaxVocab = kernels::kMaxDeviceVocab - kMaxAddedTokens;
+  if (spec.vocab_size > kMaxVocab) {
     return InvalidArgument(StrCat("vocab_size is ", spec.vocab_size,
-                                  "; on a GPU it must be at most ", kernels::kMaxDeviceVocab,
+                                  "; on a GPU it must be at most ", kMaxVocab,
                                   ": use --device cpu"));
   }
   CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
@@ -161,9 +163,8 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   CHECK_LT(num_under_way_, kMaxStepsUnderWay);
   ++num_under_way_;
   const auto num_chosen = static_cast<int64_t>(host_step().num_chosen);
-  for (const int32_t token : batch.tokens) {
-    CHECK(token < spec_.vocab_size && token >= -num_chosen);
-  }
+  CheckTokens(batch, spec_.vocab_size);
+  for (const int32_t token : batch.tokens) CHECK_GE(token, -num_chosen);
   slot_ = (slot_ + 1) % host_steps_.size();
   host_step().num_chosen = 0;
   host_step().num_heads = 0;
@@ -216,8 +217,8 @@ void CudaBackend::FindHeadSegments(std::span<const BatchSegment> segments,
                                    std::span<const CudaAdapters::Table> tables) {
   head_segments_.clear();
   for (size_t i = 0; i < segments.size(); ++i) {
-    const bool has_own = !segments[i].adapter->outer().lm_head_table.runs.empty();
-    if (has_own || tables[i].lm_head_rank > 0) head_segments_.push_back({segments[i], tables[i]});
+    if (!segments[i].adapter->outer().changes_lm_head()) continue;
+    head_segments_.push_back({segments[i], tables[i]});
   }
 }
 
@@ -237,6 +238,7 @@ Status CudaBackend::Embed() {
   kernels::EmbedArgs args{.tokens = InTable<int32_t>(step_.tokens),
                           .table = weights_.embedding.data.data(),
                           .rows = shape_.rows,
+                          .vocab = static_cast<int32_t>(spec_.vocab_size),
                           .size = static_cast<int32_t>(spec_.hidden_size),
                           .scale = EmbeddingScale(spec_, layout_.dtype),
                           .out = residual_.as<float>(),

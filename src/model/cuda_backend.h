@@ -81,7 +81,7 @@ class CudaBackend final : public Backend {
   // Of the input, into the output; of the input, into the logits.
   kernels::CudaGemmArgs ProductOf(int64_t layer, ProjectionGroup group, int64_t rows) const;
   kernels::CudaGemmArgs RouterProduct(int64_t layer, int64_t rows) const;
-  kernels::CudaGemmArgs LogitProduct(int64_t rows) const;
+  kernels::CudaGemmArgs LogitProduct(int64_t rows, int64_t width) const;
   kernels::AttentionPlanShape AttentionShape() const;
   // Of rows of the hidden size, all but the weights.
   kernels::AddRmsNormArgs NormArgs(const kernels::DeviceBuffer& residual,
@@ -167,7 +167,7 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer logit_residual_;  // fp32 [kMaxLogitRows, hidden]
   kernels::DeviceBuffer logit_output_;    // likewise
   kernels::DeviceBuffer hidden_states_;   // likewise
-  kernels::DeviceBuffer logits_;          // fp32 [kMaxLogitRows, vocab]
+  kernels::DeviceBuffer logits_;          // fp32 [kMaxLogitRows, a head's width]
   kernels::PinnedBuffer host_logits_, host_hidden_states_;
 };
 

@@ -10,7 +10,7 @@ CudaHead CudaBackend::PlanHead(std::span<const int32_t> rows,
   return {spec_, device_.context().num_multiprocessors, rows, how, head_segments_};
 }
 
-kernels::CudaGemmArgs CudaBackend::LogitProduct(int64_t rows) const {
+kernels::CudaGemmArgs CudaBackend::LogitProduct(int64_t rows, int64_t width) const {
   return {.dtype = layout_.dtype,
           .rows = rows,
           .max_rows = kMaxLogitRows,
@@ -20,7 +20,7 @@ kernels::CudaGemmArgs CudaBackend::LogitProduct(int64_t rows) const {
           .x_stride = spec_.hidden_size,
           .w = lm_head().data.data(),
           .y = logits_.as<float>(),
-          .y_stride = spec_.vocab_size};
+          .y_stride = width};
 }
 
 Status CudaBackend::FinalNorm(const CudaHead& head, DType dtype, std::byte* out) {
@@ -34,6 +34,7 @@ Status CudaBackend::FinalNorm(const CudaHead& head, DType dtype, std::byte* out)
                                                  {.tokens = head_table_.as<int32_t>(),
                                                   .table = from.data(),
                                                   .rows = count,
+                                                  .vocab = batch_rows_,
                                                   .size = static_cast<int32_t>(spec_.hidden_size),
                                                   .out = to.as<float>(),
                                                   .out_stride = spec_.hidden_size}),
@@ -53,16 +54,20 @@ Status CudaBackend::ComputeLogits(const CudaHead& head) {
   CHECK(spec_.has_lm_head);
   RETURN_IF_ERROR(FinalNorm(head, layout_.dtype, input_.data()));
   const auto count = static_cast<int32_t>(head.rows().size());
-  RETURN_IF_ERROR(RunProduct(lm_head(), LogitProduct(count)));
+  if (head.width() > spec_.vocab_size) {  // what is added to, behind the base model's
+    const size_t size_bytes = static_cast<size_t>(count * head.width()) * sizeof(float);
+    RETURN_IF_ERROR(device_.Set(logits_.data(), 0, size_bytes));
+  }
+  RETURN_IF_ERROR(RunProduct(lm_head(), LogitProduct(count, head.width())));
   RETURN_IF_ERROR(AddAdaptersToLogits(head, count));
   if (!spec_.logit_softcap) return OkStatus();
-  return device_.Check(device_.kernels().softcap(device_.context(),
-                                                 {.cap = static_cast<float>(*spec_.logit_softcap),
-                                                  .values = logits_.as<float>(),
-                                                  .stride = spec_.vocab_size,
-                                                  .rows = count,
-                                                  .size = static_cast<int32_t>(spec_.vocab_size)}),
-                       "the cap of logits");
+  return device_.Check(
+      device_.kernels().softcap(device_.context(), {.cap = static_cast<float>(*spec_.logit_softcap),
+                                                    .values = logits_.as<float>(),
+                                                    .stride = head.width(),
+                                                    .rows = count,
+                                                    .size = static_cast<int32_t>(head.width())}),
+      "the cap of logits");
 }
 
 Status CudaBackend::UploadHead(const CudaHead& head) {
@@ -80,7 +85,7 @@ Status CudaBackend::UploadHead(const CudaHead& head) {
 }
 
 Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
-  const auto vocab = static_cast<int32_t>(spec_.vocab_size);
+  const auto width = static_cast<int32_t>(head.width());
   const auto hidden = static_cast<int32_t>(spec_.hidden_size);
   if (head.has_own()) {
     const auto* const tables =
@@ -90,10 +95,10 @@ Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
                                                                 .x = input_.data(),
                                                                 .x_stride = hidden,
                                                                 .rows = rows,
-                                                                .n = vocab,
+                                                                .n = width,
                                                                 .k = hidden,
                                                                 .y = logits_.as<float>(),
-                                                                .y_stride = vocab}),
+                                                                .y_stride = width}),
                                   "an adapter's own lm_head"));
   }
   if (!head.has_lora()) return OkStatus();
@@ -111,17 +116,18 @@ Status CudaBackend::AddAdaptersToLogits(const CudaHead& head, int32_t rows) {
                                                       .max_rank = head.max_rank(),
                                                       .v = head_v_.as<float>(),
                                                       .y = logits_.as<float>(),
-                                                      .y_stride = vocab}),
+                                                      .y_stride = width}),
                        "LoRA expand of lm_head");
 }
 
 StatusOr<MatrixView<const float>> CudaBackend::Logits(std::span<const int32_t> rows) {
-  RETURN_IF_ERROR(ComputeLogits(PlanHead(rows, {})));
-  const size_t size_bytes = rows.size() * static_cast<size_t>(spec_.vocab_size) * sizeof(float);
+  const CudaHead head = PlanHead(rows, {});
+  RETURN_IF_ERROR(ComputeLogits(head));
+  const size_t size_bytes = rows.size() * static_cast<size_t>(head.width()) * sizeof(float);
   RETURN_IF_ERROR(device_.CopyToHost(host_logits_.data(), logits_.data(), size_bytes));
   RETURN_IF_ERROR(device_.Synchronize());
   return MatrixView<const float>{host_logits_.as<float>(), static_cast<int64_t>(rows.size()),
-                                 spec_.vocab_size, spec_.vocab_size};
+                                 head.width(), head.width()};
 }
 
 StatusOr<MatrixView<const float>> CudaBackend::HiddenStates(std::span<const int32_t> rows) {
@@ -140,14 +146,14 @@ Status CudaBackend::Choose(std::span<const int32_t> rows, std::span<const kernel
   size_t& num_chosen = host_step().num_chosen;
   CHECK_LE(num_chosen + rows.size(), static_cast<size_t>(max_rows_));
   const CudaHead head = PlanHead(rows, how);
+  for (const kernels::SampleRow& row : how) CHECK(row.vocab > 0 && row.vocab <= head.width());
   RETURN_IF_ERROR(ComputeLogits(head));
   const auto* const on_device =
       reinterpret_cast<const kernels::SampleRow*>(head_table_.data() + head.how_offset());
   RETURN_IF_ERROR(device_.Check(
       device_.kernels().sample(device_.context(), {.logits = logits_.as<float>(),
-                                                   .stride = spec_.vocab_size,
+                                                   .stride = head.width(),
                                                    .rows = static_cast<int32_t>(rows.size()),
-                                                   .vocab = static_cast<int32_t>(spec_.vocab_size),
                                                    .how = on_device,
                                                    .tokens = chosen_.as<int32_t>() + num_chosen}),
       "sampling"));

@@ -47,8 +47,14 @@ Status CudaBackend::PrepareProducts() {
     RETURN_IF_ERROR(prepare(router_of, [&](int64_t layer) { return RouterProduct(layer, rows); }));
   }
   if (!spec_.has_lm_head || lm_head().quantized) return OkStatus();
-  const kernels::CudaGemmArgs logits = LogitProduct(std::min(rows, kMaxLogitRows));
-  return gemm_->Prepare({&logits, 1});
+  const kernels::CudaGemmArgs logits =
+      LogitProduct(std::min(rows, kMaxLogitRows), spec_.vocab_size);
+  RETURN_IF_ERROR(gemm_->Prepare({&logits, 1}));
+  // Whatever was chosen also writes rows that lie farther apart: better known now.
+  for (int64_t count = 1; count <= logits.rows; count *= 2) {
+    RETURN_IF_ERROR(gemm_->Run(LogitProduct(count, CudaHead::WidestWidth(spec_))));
+  }
+  return OkStatus();
 }
 
 // With numbers of the size that a norm gives; rows repeat after a megabyte of them.

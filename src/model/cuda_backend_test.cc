@@ -24,24 +24,25 @@ using kernels::Require;
 
 constexpr uint64_t kSeed = 31;
 
-std::vector<int32_t> RandomTokens(const ModelSpec& spec, int64_t count, std::mt19937_64& random) {
+std::vector<int32_t> RandomTokens(int64_t vocab_size, int64_t count, std::mt19937_64& random) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   for (int32_t& token : tokens) {
-    token = static_cast<int32_t>(random() % static_cast<uint64_t>(spec.vocab_size));
+    token = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
   }
   return tokens;
 }
 
 // Which adapters a sequence uses, with their weights: each golden one, none (twice), a mix of those
-// that change experts, and two of those that change the embedding or lm_head, so that matrices of
-// their own come before and after what others add.
+// that change experts, and two of those that change the embedding or lm_head of the base model's
+// vocabulary, so that matrices of their own come before and after what others add.
 std::vector<std::vector<std::pair<int, float>>> Mixes(const Golden& golden) {
   std::vector<std::vector<std::pair<int, float>>> mixes;
   std::vector<std::pair<int, float>> outer, of_experts;
   for (size_t i = 0; i < golden.adapters.size(); ++i) {
     const std::pair<int, float> use{static_cast<int>(i), i % 2 == 0 ? 1.0F : 0.5F};
     mixes.push_back({use});
-    if (ChangesOuter(golden.adapters[i])) outer.push_back(use);
+    const bool is_resized = golden.VocabSize({use}) != golden.spec.vocab_size;
+    if (golden.adapters[i].spec().changes_outer() && !is_resized) outer.push_back(use);
     if (ChangesExperts(golden.adapters[i])) of_experts.push_back(use);
   }
   mixes.resize(mixes.size() + 2);
@@ -62,8 +63,8 @@ std::vector<std::vector<Piece>> Steps(const Golden& golden, std::mt19937_64& ran
   for (size_t s = 0; s < mixes.size(); ++s) {
     const int64_t lengths[] = {s == 0 ? 19 : s % 3 == 0 ? 9 : 1, s % 3 == 1 ? 7 : 1, 1, 1, 1, 1};
     for (size_t i = 0; i < steps.size(); ++i) {
-      steps[i].push_back(
-          {static_cast<int>(s), mixes[s], RandomTokens(golden.spec, lengths[i], random)});
+      steps[i].push_back({static_cast<int>(s), mixes[s],
+                          RandomTokens(golden.VocabSize(mixes[s]), lengths[i], random)});
     }
   }
   return steps;
@@ -153,8 +154,8 @@ TEST_P(CudaBackendTest, OfADecoderAloneHiddenStatesAreWhatTheCpuComputes) {
     }
     for (int step = 0; step < 3; ++step) {
       const std::vector<Piece> pieces = {
-          {0, {}, RandomTokens(golden.spec, step == 0 ? 9 : 1, random)},
-          {1, {}, RandomTokens(golden.spec, 3, random)}};
+          {0, {}, RandomTokens(golden.spec.vocab_size, step == 0 ? 9 : 1, random)},
+          {1, {}, RandomTokens(golden.spec.vocab_size, 3, random)}};
       ASSERT_NO_FATAL_FAILURE(ExpectAlike(pieces, cpu, sides, Tolerance(golden.spec, DType::kF32)));
       ASSERT_FALSE(cpu.hidden_states().empty());
     }
@@ -239,7 +240,8 @@ TEST_P(CudaBackendTest, ARowWithTwoAdaptersOfExpertsComputesWhatTheCpuDoes) {
     sides.push_back(std::make_unique<Side>(golden, DType::kF32, device.get()));
   }
   for (const int64_t rows : {3, 1, 1, 1, 1}) {
-    const std::vector<Piece> step = {{0, of_experts, RandomTokens(golden.spec, rows, random)}};
+    const std::vector<Piece> step = {
+        {0, of_experts, RandomTokens(golden.spec.vocab_size, rows, random)}};
     ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, DType::kF32)));
   }
   EXPECT_GE(sides.front()->num_replays(), 2);
@@ -258,8 +260,9 @@ TEST_P(CudaBackendTest, BeyondASplitLayersOfBothKindsComputeWhatTheCpuDoes) {
       sides.push_back(std::make_unique<Side>(golden, dtype, device.get()));
     }
     for (const int64_t rows : {94, 94, 90, 1, 1, 1}) {
-      const std::vector<Piece> step = {{0, {{0, 1.0F}}, RandomTokens(golden.spec, rows, random)},
-                                       {1, {}, RandomTokens(golden.spec, 1, random)}};
+      const std::vector<Piece> step = {
+          {0, {{0, 1.0F}}, RandomTokens(golden.spec.vocab_size, rows, random)},
+          {1, {}, RandomTokens(golden.spec.vocab_size, 1, random)}};
       ASSERT_NO_FATAL_FAILURE(ExpectAlike(step, cpu, sides, Tolerance(golden.spec, dtype)));
     }
     EXPECT_GE(sides.front()->num_replays(), 1);
@@ -278,13 +281,12 @@ TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
     std::mt19937_64 random(kSeed);
     const std::vector<std::vector<Piece>> steps = Steps(golden, random);
     Side together(golden, DType::kBF16, devices().front().get(), quantization);
-    const auto vocab = static_cast<size_t>(golden.spec.vocab_size);
     std::map<int, std::vector<float>> expected;  // by sequence
     for (const std::vector<Piece>& step : steps) {
       const std::vector<float> logits = together.Run(step);
       auto from = logits.begin();
       for (const Piece& piece : step) {
-        const auto to = from + static_cast<std::ptrdiff_t>(piece.tokens.size() * vocab);
+        const auto to = from + std::ssize(piece.tokens) * golden.VocabSize(piece.adapters);
         auto& all = expected[piece.sequence];
         all.insert(all.end(), from, to);
         from = to;
@@ -312,8 +314,9 @@ TEST_P(CudaBackendTest, ALargeStepLeavesTheGraphsOfSmallOnes) {
   const auto run = [&](int first_sequence, int64_t num_tokens) {
     std::vector<Piece> step;
     for (int i = 0; i < 2; ++i) {
-      step.push_back(
-          {first_sequence + i, {{i, 1.0F}}, RandomTokens(golden.spec, num_tokens, random)});
+      step.push_back({first_sequence + i,
+                      {{i, 1.0F}},
+                      RandomTokens(golden.spec.vocab_size, num_tokens, random)});
     }
     side.Run(step);
   };
@@ -334,12 +337,12 @@ TEST_P(CudaBackendTest, AnAdapterThatComesIsNoNewShape) {
     Side side(golden, DType::kBF16, devices().front().get());
     int sequence = 0;
     const auto run = [&](int adapter) {
-      side.Run({{sequence++, {{adapter, 1.0F}}, RandomTokens(golden.spec, 1, random)}});
+      side.Run({{sequence++, {{adapter, 1.0F}}, RandomTokens(golden.spec.vocab_size, 1, random)}});
     };
     std::map<bool, std::vector<int>> of_layers;  // by whether they change experts
     for (size_t i = 0; i < golden.adapters.size(); ++i) {
       const Adapter& adapter = golden.adapters[i];
-      if (!ChangesOuter(adapter)) {
+      if (!adapter.spec().changes_outer()) {
         of_layers[ChangesExperts(adapter)].push_back(static_cast<int>(i));
       }
     }

@@ -64,6 +64,15 @@ struct Golden {
     return {adapter, dtype, arena, std::move(pages)};
   }
 
+  // Of who uses these adapters.
+  int64_t VocabSize(const std::vector<std::pair<int, float>>& uses) const {
+    for (const auto& [adapter, weight] : uses) {
+      const int64_t size = adapters[static_cast<size_t>(adapter)].spec().vocab_size;
+      if (size != spec.vocab_size) return size;
+    }
+    return spec.vocab_size;
+  }
+
   std::string name, path;
   ModelSpec spec;
   std::vector<Adapter> adapters;
@@ -79,13 +88,6 @@ inline std::vector<Golden> GoldensIn(const std::string& folder) {
 inline std::vector<Golden> Goldens() { return GoldensIn("tests/goldens"); }
 // Without adapters; each has a folder `dequantized` of the numbers that it stands for, in F32.
 inline std::vector<Golden> QuantizedGoldens() { return GoldensIn("tests/goldens-quantized"); }
-
-// Anything outside of the layers.
-inline bool ChangesOuter(const Adapter& adapter) {
-  const LoraSpec& spec = adapter.spec();
-  return spec.embedding.rank > 0 || spec.lm_head.rank > 0 || spec.replaces_embedding ||
-         spec.replaces_lm_head;
-}
 
 inline bool ChangesExperts(const Adapter& adapter) {
   for (int64_t layer = 0; layer < adapter.num_layers(); ++layer) {
@@ -115,7 +117,7 @@ class Side {
  public:
   Side(const Golden& golden, DType dtype, kernels::CudaDevice* device,
        Quantization quantization = Quantization::kNone)
-      : layout_(SmallPages(golden.spec, dtype)) {
+      : golden_(golden), layout_(SmallPages(golden.spec, dtype)) {
     Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
     std::unique_ptr<Backend> backend;
     if (device == nullptr) {
@@ -148,9 +150,10 @@ class Side {
   // Of all rows of the last Run, one behind the other.
   const std::vector<float>& hidden_states() const { return hidden_states_; }
 
-  // Logits of all rows, one behind the other.
+  // Logits of all rows, one behind the other, of each as many as its vocabulary has tokens.
   std::vector<float> Run(const std::vector<Piece>& pieces) {
     std::vector<int32_t> tokens, rows;
+    std::vector<int32_t> vocab_sizes;  // of rows
     std::vector<kernels::AttentionSequence> sequences;
     std::vector<BatchSegment> segments;
     std::vector<std::vector<std::byte*>> pages;
@@ -160,6 +163,7 @@ class Side {
       const auto first_row = static_cast<int32_t>(tokens.size());
       const auto num_rows = static_cast<int32_t>(piece.tokens.size());
       tokens.insert(tokens.end(), piece.tokens.begin(), piece.tokens.end());
+      vocab_sizes.resize(tokens.size(), static_cast<int32_t>(golden_.VocabSize(piece.adapters)));
       const int64_t end = sequence.num_tokens + num_rows;
       const int64_t missing = (end + layout_.page_tokens - 1) / layout_.page_tokens -
                               static_cast<int64_t>(sequence.pages.size());
@@ -175,25 +179,27 @@ class Side {
     kernels::Require(model_->Forward({tokens, sequences, segments}));
     std::vector<float> all;
     hidden_states_.clear();
-    const auto append = [](const MatrixView<const float>& view, std::vector<float>& to) {
-      for (int64_t r = 0; r < view.rows; ++r) {
-        to.insert(to.end(), view.row(r), view.row(r) + view.cols);
-      }
-    };
     for (size_t first = 0; first < tokens.size(); first += Model::kMaxLogitRows) {
       rows.clear();
       for (size_t r = first; r < std::min(tokens.size(), first + Model::kMaxLogitRows); ++r) {
         rows.push_back(static_cast<int32_t>(r));
       }
-      append(Value(model_->HiddenStates(rows)), hidden_states_);
+      const MatrixView<const float> states = Value(model_->HiddenStates(rows));
+      for (int64_t r = 0; r < states.rows; ++r) {
+        hidden_states_.insert(hidden_states_.end(), states.row(r), states.row(r) + states.cols);
+      }
       if (!model_->spec().has_lm_head) continue;
-      append(Value(model_->Logits(rows)), all);
-      if (cuda_ != nullptr)
-        kernels::Require(model_->Choose(rows, std::vector<kernels::SampleRow>(rows.size())));
+      const MatrixView<const float> logits = Value(model_->Logits(rows));
+      std::vector<kernels::SampleRow> greedy;
+      for (int64_t r = 0; r < logits.rows; ++r) {
+        greedy.push_back({.vocab = vocab_sizes[first + static_cast<size_t>(r)]});
+        all.insert(all.end(), logits.row(r), logits.row(r) + greedy.back().vocab);
+      }
+      if (cuda_ != nullptr) kernels::Require(model_->Choose(rows, greedy));
     }
     kernels::Require(model_->End());
     const std::span<const int32_t> chosen = Value(model_->Wait());
-    if (cuda_ != nullptr && !all.empty()) ExpectTheLargest(all, chosen);
+    if (cuda_ != nullptr && !all.empty()) ExpectTheLargest(all, vocab_sizes, chosen);
     return all;
   }
 
@@ -204,11 +210,12 @@ class Side {
   };
 
   // Temperature 0, of rows of logits.
-  static void ExpectTheLargest(std::span<const float> logits, std::span<const int32_t> chosen) {
-    const size_t vocab = logits.size() / chosen.size();
+  static void ExpectTheLargest(std::span<const float> logits, std::span<const int32_t> vocab_sizes,
+                               std::span<const int32_t> chosen) {
     std::vector<int32_t> expected;
-    for (size_t r = 0; r < chosen.size(); ++r) {
-      const auto row = logits.subspan(r * vocab, vocab);
+    for (const int32_t size : vocab_sizes) {
+      const auto row = logits.first(static_cast<size_t>(size));
+      logits = logits.subspan(row.size());
       expected.push_back(static_cast<int32_t>(std::ranges::max_element(row) - row.begin()));
     }
     EXPECT_EQ(std::vector<int32_t>(chosen.begin(), chosen.end()), expected);
@@ -219,6 +226,7 @@ class Side {
     return Value(kernels::OpenCudaGemm(device, kernels::GemmChoice::kInvariant));
   }
 
+  const Golden& golden_;
   ThreadPool threads_{2};
   kernels::CpuContext context_{threads_, kernels::AvailableIsas().back()};
   kernels::KvLayout layout_;

@@ -14,6 +14,9 @@ using kernels::LoraMatrix;
 using kernels::LoraPlanSegment;
 using kernels::PagedGemmPart;
 
+// Of a wider product's rows, which begin where any algorithm for the base model's can write them.
+constexpr int64_t kWidthMultiple = 8;
+
 // Any part may be read in pieces of 16 bytes.
 constexpr size_t kAlignment = 16;
 
@@ -34,11 +37,19 @@ Range RangeOf(const BatchSegment& segment, std::span<const int32_t> rows) {
 CudaHead::CudaHead(const ModelSpec& spec, int num_multiprocessors, std::span<const int32_t> rows,
                    std::span<const kernels::SampleRow> how,
                    std::span<const CudaHeadSegment> segments)
-    : rows_(rows), how_(how) {
+    : rows_(rows), how_(how), width_(spec.vocab_size) {
+  for (const CudaHeadSegment& each : segments) {
+    const int64_t vocab = each.segment.adapter->outer().vocab;
+    if (vocab > spec.vocab_size) width_ = std::max(width_, RoundUp(vocab, kWidthMultiple));
+  }
   CHECK(std::ranges::is_sorted(rows));
   PlanOwn(segments);
   PlanLora(spec, num_multiprocessors, segments);
   Place();
+}
+
+int64_t CudaHead::WidestWidth(const ModelSpec& spec) {
+  return RoundUp(spec.vocab_size + kMaxAddedTokens, kWidthMultiple);
 }
 
 // Of several the last one counts, as it does where they are computed one after the other.
@@ -70,7 +81,8 @@ void CudaHead::PlanLora(const ModelSpec& spec, int num_multiprocessors,
                      range.end - range.begin,
                      each.segment.weight,
                      each.table.lm_head,
-                     {&each.table.lm_head_rank, 1}});
+                     {&each.table.lm_head_rank, 1},
+                     each.segment.adapter->outer().vocab});
     CHECK(block_cols == 0 || block_cols == each.table.lm_head_block_cols);
     block_cols = each.table.lm_head_block_cols;
   }

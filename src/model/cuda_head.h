@@ -32,6 +32,9 @@ class CudaHead {
            std::span<const kernels::SampleRow> how, std::span<const CudaHeadSegment> segments);
 
   std::span<const int32_t> rows() const { return rows_; }
+  // Columns of the logits: the base model's vocabulary, or more for those of adapters. And of any.
+  int64_t width() const { return width_; }
+  static int64_t WidestWidth(const ModelSpec& spec);
 
   // Products with matrices that adapters have in place of lm_head; then what others add.
   bool has_own() const { return own_.has_value(); }
@@ -54,6 +57,7 @@ class CudaHead {
 
   std::span<const int32_t> rows_;
   std::span<const kernels::SampleRow> how_;
+  int64_t width_;
   std::optional<kernels::PagedGemmPlan> own_;
   std::optional<kernels::LoraPlan> lora_;
   size_t how_offset_ = 0, own_offset_ = 0, lora_offset_ = 0, size_bytes_ = 0;

@@ -1,7 +1,10 @@
 #include "model/model.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/strings.h"
 
@@ -33,6 +36,25 @@ Status Model::RunLayer(int64_t layer) {
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kGateUp));
   RETURN_IF_ERROR(backend_->Glu());
   return backend_->Project(layer, ProjectionGroup::kDown);
+}
+
+void CheckTokens(const ForwardBatch& batch, int64_t vocab_size) {
+  if (std::ranges::all_of(batch.tokens, [&](int32_t token) { return token < vocab_size; })) return;
+  std::vector<int64_t> sizes(batch.tokens.size(), vocab_size);
+  for (const BatchSegment& segment : batch.segments) {
+    for (int32_t row = segment.first_row; row < segment.first_row + segment.num_rows; ++row) {
+      int64_t& size = sizes[static_cast<size_t>(row)];
+      size = std::max(size, segment.adapter->outer().vocab);
+    }
+  }
+  for (size_t row = 0; row < sizes.size(); ++row) CHECK_LT(batch.tokens[row], sizes[row]);
+}
+
+int64_t WidestVocab(std::span<const BatchSegment> segments, int64_t vocab_size) {
+  for (const BatchSegment& segment : segments) {
+    vocab_size = std::max(vocab_size, segment.adapter->outer().vocab);
+  }
+  return vocab_size;
 }
 
 void ExitOnDeviceError(const Status& error) {

@@ -35,8 +35,8 @@ class Model {
   Status Forward(const ForwardBatch& batch);
 
   // logits [rows.size(), vocab_size] of rows of the last Forward, in ascending order, at most
-  // kMaxLogitRows. The adapters of its batch must still be there. The view is valid until the next
-  // call.
+  // kMaxLogitRows; of rows with adapters of another vocabulary, with as many columns that count as
+  // that has. The adapters of its batch must still be there. The view is valid until the next call.
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) {
     return backend_->Logits(rows);
   }

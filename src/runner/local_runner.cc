@@ -61,7 +61,10 @@ Status CheckOptions(const LocalRunnerOptions& options) {
 }
 
 LoadedAdapter DescribeAs(AdapterId id, const Adapter& adapter) {
-  return {.id = id, .rank = adapter.spec().MaxRank(), .bytes = adapter.file_bytes()};
+  return {.id = id,
+          .rank = adapter.spec().MaxRank(),
+          .bytes = adapter.file_bytes(),
+          .vocab_size = adapter.spec().vocab_size};
 }
 
 }  // namespace

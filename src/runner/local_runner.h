@@ -79,9 +79,10 @@ struct LocalRunnerOptions {
 };
 
 struct LoadedAdapter {
-  AdapterId id;       // by which sequences may use it; kBaseModel if they may not
-  int64_t rank = 0;   // the largest of a module
-  int64_t bytes = 0;  // of its weights' file
+  AdapterId id;            // by which sequences may use it; kBaseModel if they may not
+  int64_t rank = 0;        // the largest of a module
+  int64_t bytes = 0;       // of its weights' file
+  int64_t vocab_size = 0;  // LoraSpec's
 };
 
 // Where the known adapters' weights are.

@@ -62,7 +62,7 @@ TEST(ActivatedLora, RefusesWhatAreNoTokens) {
   tokens.push_back(1);
   EXPECT_THAT(Message(Parse(TokensField(tokens)).status()), HasSubstr("at most 256 tokens"));
   EXPECT_THAT(Message(Resolve(TokensField({1, 100})).status()),
-              HasSubstr("has token 100, and the base model's vocabulary 100 tokens"));
+              HasSubstr("has token 100, and the vocabulary 100 tokens"));
 }
 
 // As before PEFT had it: applied to all tokens, it would be another adapter.

@@ -324,8 +324,7 @@ Status CheckInvocation(const LoraSpec& spec, const ModelSpec& base) {
   for (const int32_t token : spec.invocation_tokens) {
     if (token < base.vocab_size) continue;
     return InvalidArgument(StrCat("\"alora_invocation_tokens\" has token ", token,
-                                  ", and the base model's vocabulary ", base.vocab_size,
-                                  " tokens"));
+                                  ", and the vocabulary ", base.vocab_size, " tokens"));
   }
   if (spec.embedding.rank > 0) {
     return Unimplemented(
@@ -389,7 +388,8 @@ StatusOr<LoraSpec> ResolveLora(const LoraConfig& config, const ModelSpec& base,
   ASSIGN_OR_RETURN(ModuleMatcher parameters,
                    ModuleMatcher::Make({.names = config.target_parameters}, "target_parameters"));
   ASSIGN_OR_RETURN(const LoraModuleRules modules, LoraModuleRules::Make(config, num_modules));
-  LoraSpec spec{.use_dora = config.use_dora,
+  LoraSpec spec{.vocab_size = base.vocab_size,
+                .use_dora = config.use_dora,
                 .is_classifier = config.is_classifier,
                 .invocation_tokens = config.invocation_tokens};
   spec.stacks_may_be_turned = IsBefore(config.peft_version, kFirstWithStacks);

@@ -19,6 +19,11 @@
 
 namespace aril {
 
+// A vocabulary that was resized may have so many tokens more than the base model's, for which each
+// step has room; or so many fewer, which no tokenizer has had.
+inline constexpr int64_t kMaxAddedTokens = 1 << 14;
+inline constexpr int64_t kMaxRemovedTokens = 1 << 12;
+
 // What transformers calls the head of a classifier, of any of our architectures.
 inline constexpr std::string_view kClassHeadModule = "score";
 
@@ -42,12 +47,15 @@ struct LoraSpec {
   std::vector<std::array<bool, kStackedExperts.size()>> stacked;
   // The version of PEFT that wrote the file took rows of such matrices for columns, or is unknown.
   bool stacks_may_be_turned = false;
+  // Tokens that it can read and write: the base model's vocabulary, unless that was resized.
+  int64_t vocab_size = 0;
   // The adapter brings a matrix of its own in place of the base model's ("modules_to_save"), to
   // which the above adds.
   bool replaces_embedding = false;
   bool replaces_lm_head = false;
-  // It has rows of its own in place of the base model's. Of those matrices `embedding` and
-  // `lm_head` then are the differences: a rank for each row, with scale 1.
+  // It has rows of its own in place of the base model's, or behind them: those that were trained as
+  // such, and those in which a matrix of its own differs, if they are few. Of those matrices
+  // `embedding` and `lm_head` then are the differences: a rank for each row, with scale 1.
   OwnTokenRows token_rows;
   // The length of each row of an adapted weight is learned, too (DoRA).
   bool use_dora = false;
@@ -68,6 +76,10 @@ struct LoraSpec {
   // (kernels/lora/lora.h), and a matrix of one's own is there or not.
   bool can_be_weighted() const {
     return !use_dora && !brings_embedding() && !brings_lm_head() && !is_classifier;
+  }
+  // Whether there is anything outside of the layers, but for a classifier's head.
+  bool changes_outer() const {
+    return embedding.rank > 0 || lm_head.rank > 0 || replaces_embedding || replaces_lm_head;
   }
   // The whole matrix, or rows of it.
   bool brings_embedding() const { return replaces_embedding || !token_rows.embedding.empty(); }

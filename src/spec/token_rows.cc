@@ -80,9 +80,8 @@ StatusOr<OwnTokenRows> ResolveTokenRows(const std::vector<TokenRows>& rows, cons
     }
     for (const int32_t token : tokens) {
       if (token < base.vocab_size) continue;
-      return InvalidArgument(StrCat('"', kField, "\" has token ", token,
-                                    ", and the base model's vocabulary ", base.vocab_size,
-                                    " tokens"));
+      return InvalidArgument(StrCat('"', kField, "\" has token ", token, ", and the vocabulary ",
+                                    base.vocab_size, " tokens"));
     }
     of_module = tokens;
   }

@@ -28,7 +28,7 @@ struct TokenRows {
 StatusOr<std::vector<TokenRows>> ReadTokenRows(const Json& config);
 
 // What they are in a base model; the matrices are one where embeddings are tied, and then lm_head
-// has the embedding's rows, unless it is given others.
+// has the embedding's rows, unless it is given others. (An adapter's may be more: LoraSpec.)
 struct OwnTokenRows {
   std::vector<int32_t> embedding;
   std::vector<int32_t> lm_head;

@@ -103,7 +103,7 @@ TEST(TokenRows, RefuseWhatAreNoTokens) {
                             R"({"a":[1],"b":[1],"c":[1]})", R"({"":[1]})"}) {
     EXPECT_THAT(Error(value), HasSubstr(R"("trainable_token_indices" is )")) << value;
   }
-  EXPECT_THAT(Error("[100]"), HasSubstr("has token 100, and the base model's vocabulary 100"));
+  EXPECT_THAT(Error("[100]"), HasSubstr("has token 100, and the vocabulary 100"));
   std::vector<int> many;
   for (int i = 0; i < 513; ++i) many.push_back(i);
   EXPECT_THAT(Error(StrCat("[", Join(many, ","), "]")), HasSubstr("513 tokens; there may be 512"));

@@ -186,7 +186,8 @@ class Goldens : public ::testing::TestWithParam<Parameters> {
 bool ChangesLmHead(const std::string& adapter_dir, const ModelSpec& spec) {
   const auto adapter = Adapter::OpenWithoutBase(adapter_dir, spec, kMaxLoraRank);
   EXPECT_TRUE(adapter.ok()) << adapter.status();
-  return adapter->spec().lm_head.rank > 0 || adapter->spec().replaces_lm_head;
+  const LoraSpec& own = adapter->spec();
+  return own.lm_head.rank > 0 || own.replaces_lm_head || own.vocab_size != spec.vocab_size;
 }
 
 void Goldens::CheckEmbeddings(const std::vector<Case>& cases) {

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 import peft
 import torch
@@ -31,6 +32,8 @@ class Adapter:
     # Write the matrices that lm_head and the embedding have beneath their adapters, as peft does
     # by default where it finds them among the targets.
     save_embedding_layers: bool = False
+    # Trained with that many tokens: the model's vocabulary was resized before.
+    vocab_size: int | None = None
     # As before transformers 5, where each expert has modules of its own: peft reads such a file,
     # and does not write one any more.
     expert_modules: bool = False
@@ -50,6 +53,9 @@ ADAPTERS = {
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "v_proj"), more={"use_dora": True}),
         Adapter("dora-embedding-r5", 5, 7, ("embed_tokens", "k_proj"), more={"use_dora": True}),
+        Adapter("added-r4", 4, 8, ATTENTION, vocab_size=175),
+        Adapter("added-saved-r3", 3, 6, ("v_proj", "down_proj"), vocab_size=173,
+                more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("activated-head-r4", 4, 8, ("lm_head", "v_proj", "down_proj"),
                 more={"alora_invocation_tokens": [150]}),
     ),
@@ -61,6 +67,7 @@ ADAPTERS = {
         Adapter("saved-head-r4", 4, 8, ("v_proj",), more={"modules_to_save": ["lm_head"]}),
         Adapter("tokens-of-head-r4-bf16", 4, 8, ALL_LINEAR, torch.bfloat16,
                 more={"trainable_token_indices": {"lm_head": [0, 11, 80, 159]}}),
+        Adapter("added-r4-bf16", 4, 8, ALL_LINEAR, torch.bfloat16, vocab_size=163),
     ),
     "llama-linear-rope-f16": (
         Adapter("all-r3-f16", 3, 5, ALL_LINEAR, torch.float16),
@@ -87,6 +94,7 @@ ADAPTERS = {
                 more={"use_dora": True}),
         Adapter("dora-tokens-r4", 4, 6, ("q_proj", "down_proj"),
                 more={"use_dora": True, "trainable_token_indices": list(range(5, 150, 12))}),
+        Adapter("removed-r4", 4, 6, ALL_LINEAR, vocab_size=147),
     ),
     "qwen2-bf16": (
         Adapter("all-r4-rslora-bf16", 4, 3, ALL_LINEAR, torch.bfloat16, rslora=True),
@@ -121,6 +129,8 @@ ADAPTERS = {
         # Out of order, as they stand in the file.
         Adapter("tokens-r4", 4, 6, ALL_LINEAR,
                 more={"trainable_token_indices": [149, 3, 17, 42, 64, 0, 99, 100, 120]}),
+        Adapter("added-tokens-r4", 4, 6, ATTENTION, vocab_size=153,
+                more={"trainable_token_indices": [3, 150, 152]}),
     ),
     # The names are those of what sees, too: there the adapters do nothing here.
     "gemma3-vision-f32": (
@@ -154,6 +164,8 @@ ADAPTERS = {
         Adapter("saved-r2", 2, 4, ("q_proj", "down_proj"),
                 more={"modules_to_save": ["lm_head", "embed_tokens"]}),
         Adapter("dora-head-r3", 3, 6, ("lm_head", "o_proj"), more={"use_dora": True}),
+        Adapter("added-head-embedding-r4", 4, 6, ("lm_head", "embed_tokens", "q_proj"),
+                vocab_size=150),
         Adapter("tokens-r3", 3, 4, ATTENTION, more={"trainable_token_indices": {
             "embed_tokens": [1, 20, 45, 60, 77, 90, 138], "lm_head": [2, 20, 100]}}),
         Adapter("activated-r8-bf16", 8, 12, ATTENTION, torch.bfloat16,
@@ -251,8 +263,32 @@ def save_expert_modules(config, adapter, seed_name, path):
               path / "adapter_model.safetensors")
 
 
+def resize(base, adapter, seed_name):
+    """Gives the model the adapter's vocabulary. New rows are as large as the others."""
+    if adapter.vocab_size is None:
+        return
+    before = base.get_input_embeddings().num_embeddings
+    base.resize_token_embeddings(adapter.vocab_size, mean_resizing=False)
+    for name, module in (("embedding", base.get_input_embeddings()),
+                         ("lm_head", base.get_output_embeddings())):
+        rows = module.weight.data[before:]
+        noise = torch.randn(rows.shape, generator=generator(seed_name, adapter.name, name),
+                            dtype=torch.float64)
+        rows.copy_(noise * module.weight.data[:before].double().std())
+
+
+def vocab_size(directory):
+    """That of a saved adapter whose model's vocabulary was resized; else of its whole matrices, or
+    None without any."""
+    for name, tensor in load_file(directory / "adapter_model.safetensors").items():
+        if re.search(r"\.(embed_tokens|lm_head)(\.(token_adapter\.)?base_layer)?\.weight$", name):
+            return len(tensor)
+    return None
+
+
 def save(base, adapter, seed_name, path):
     """Writes the adapter's folder with peft. Wraps `base`, which is useless afterwards."""
+    resize(base, adapter, seed_name)
     base.name_or_path = f"goldens/{seed_name}"
     is_pattern = isinstance(adapter.targets, str)
     targets = adapter.targets if is_pattern else list(adapter.targets)
@@ -265,5 +301,6 @@ def save(base, adapter, seed_name, path):
     model = peft.get_peft_model(base, config)
     fill(model.named_parameters(), adapter, seed_name)
     # Said, because by default peft looks on the network whether the vocabulary was changed.
-    model.save_pretrained(path, save_embedding_layers=adapter.save_embedding_layers)
+    save_embeddings = adapter.save_embedding_layers or adapter.vocab_size is not None
+    model.save_pretrained(path, save_embedding_layers=save_embeddings)
     (path / "README.md").unlink()  # peft's empty model card

@@ -142,10 +142,11 @@ class Model:
         named = {name.removeprefix("base_model.model."): tensor for name, tensor in tensors.items()}
         patterned = {text_name(name): name for name in named}  # as patterns have to match
         tensors = text_tensors(named)
-        # The others that are saved are the base's own, beneath an adapter.
-        for name in ("lm_head.weight", "model.embed_tokens.weight"):
-            if name in tensors:
-                self.weights[name] = tensors[name]
+        # Most of those that are saved beneath an adapter are the base's own.
+        for module in ("lm_head", "model.embed_tokens"):
+            for name in ("weight", "base_layer.weight", "token_adapter.base_layer.weight"):
+                if f"{module}.{name}" in tensors:
+                    self.weights[f"{module}.weight"] = tensors[f"{module}.{name}"]
         self.put_token_rows(config["trainable_token_indices"], tensors)
         for name, a in tensors.items():
             module, kind = name.rsplit(".lora_", 1) if ".lora_" in name else (name, "")

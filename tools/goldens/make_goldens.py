@@ -55,6 +55,11 @@ def stored_positions(length):
     return list(range(length)) if length <= 8 else [round(i * (length - 1) / 3) for i in range(4)]
 
 
+def vocab_size(model_dir):
+    config = json.loads((model_dir / "config.json").read_text())
+    return config.get("text_config", config)["vocab_size"]
+
+
 def find_last(tokens, invocation):
     """Where the invocation last begins among the tokens; None if it does not."""
     starts = (start for start in reversed(range(len(tokens)))
@@ -73,6 +78,9 @@ class Variant:
     def __init__(self, model_dir, mix):
         self.mix = mix
         self.adapter = show(mix)
+        self.base_vocab_size = vocab_size(model_dir)
+        sizes = [adapters.vocab_size(model_dir / "adapters" / name) for name, _ in mix]
+        self.vocab_size = next((size for size in sizes if size), self.base_vocab_size)
         self.invocation = independent.invocation(model_dir, mix)
         float64 = functools.partial(self.make_float64, model_dir)
         self.exact = float64()
@@ -94,10 +102,20 @@ class Variant:
         if it invokes the adapter elsewhere by chance."""
         size, length = len(self.invocation), len(prompt)
         starts = [length // 5, length * 3 // 5] if size > 0 and length >= 3 * size else []
-        prompt = list(prompt)
+        prompt = [token % self.vocab_size for token in prompt]
+        if self.vocab_size > self.base_vocab_size:  # with all of its own tokens, if there is room
+            for i in range(0, length, 5):
+                prompt[i] = self.vocab_size - 1 - i // 5 % (self.vocab_size - self.base_vocab_size)
         for start in starts:
             prompt[start:start + size] = self.invocation
         return prompt if find_last(prompt, self.invocation) == max(starts, default=None) else None
+
+    def effect(self, exact, case, base):
+        """What the adapter changes: of logits that the base model has, too, and of a prompt that it
+        can read."""
+        size = min(self.vocab_size, self.base_vocab_size)
+        prompt = [token if token < self.base_vocab_size else 0 for token in case["prompt"]]
+        return measure(exact[:, :size] - base.exact.logits(prompt)[case["positions"], :size])
 
     def positions(self, prompt):
         """Those stored: of an adapter that is invoked, where the prompt up to there invokes it at
@@ -215,14 +233,13 @@ def cases_of_length(variants, vocab_size, length, seed_name):
         prompts = [variant.invoke(prompt) for variant in variants]
         if None in prompts:
             continue
-        gaps = (variant.router_gap(prompt) for variant in variants)
+        gaps = (variant.router_gap(own) for variant, own in zip(variants, prompts))
         if any(gap is not None and gap < MIN_ROUTER_GAP for gap in gaps):
             continue  # the most common reason, where there are many variants
         results = []
         for variant, prompt in zip(variants, prompts):
             case, exact = variant.case(prompt)
-            base = variants[0].exact.logits(case["prompt"])[case["positions"]]
-            effect = measure(exact - base)
+            effect = variant.effect(exact, case, base=variants[0])
             reason = problem(case, effect)
             if reason:
                 print(f"  {case['logits_key']}: attempt {attempt}: {reason}")

@@ -27,6 +27,7 @@ TEST_P(CudaGraphs, KeepTheirArgumentsAndReadMemoryWhenTheyRun) {
                                                             {.tokens = token.as<int32_t>(),
                                                              .table = table.data(),
                                                              .rows = rows,
+                                                             .vocab = 2,
                                                              .size = kSize,
                                                              .out = out.as<float>(),
                                                              .out_stride = kSize}),

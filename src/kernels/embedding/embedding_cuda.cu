@@ -23,6 +23,10 @@ EmbedKernel(ARIL_PARAMETER EmbedArgs args) {
                                        : reinterpret_cast<const Element*>(args.table) +
                                              static_cast<int64_t>(token) * args.size;
   float* out = args.out + row * args.out_stride;
+  if (own == nullptr && token >= args.vocab) {
+    for (int i = ThreadIdx(); i < args.size; i += kThreads) out[i] = 0;
+    return;
+  }
   for (int first = ThreadIdx(); first < args.size; first += kTogether * kThreads) {
     Element elements[kTogether];
     LoadStrided<kThreads>(from, first, args.size, elements);

@@ -14,8 +14,9 @@
 
 namespace aril::kernels {
 
-// out [rows, size] fp32 = scale · table [vocab, size] at tokens [rows]; exactly, by 1. Tokens lie
-// inside the vocabulary: whoever uploads them has looked.
+// out [rows, size] fp32 = scale · table [vocab, size] at tokens [rows]; exactly, by 1; zero for
+// tokens behind the table. Those of a row's own matrix lie inside it: whoever uploads them has
+// looked.
 struct EmbedArgs {
   const int32_t* tokens = nullptr;
   const std::byte* table = nullptr;  // one row behind the other, in the dtype
@@ -23,6 +24,7 @@ struct EmbedArgs {
   // all.
   const LoraDeviceMatrix* const* own = nullptr;
   int32_t rows = 0;
+  int32_t vocab = 0;
   int32_t size = 0;
   float scale = 1;
   float* out = nullptr;

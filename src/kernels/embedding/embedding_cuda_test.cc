@@ -76,7 +76,9 @@ TEST_P(CudaEmbedding, IsTheTokensRowOfTheTableOrOfARowsOwnMatrix) {
       }
       const DeviceBuffer ids = Upload(*device, kTokens), device_own = Upload(*device, own);
       const DeviceBuffer out = Allocate(*device, kTokens.size() * kSize * sizeof(float));
-      for (const bool has_own : {false, true}) {
+      // Of fewer tokens, those behind have a row only where it is a matrix's own.
+      for (const auto& [has_own, vocab] :
+           {std::pair(false, kVocab), {true, kVocab}, {false, 17}, {true, 17}}) {
         Require(
             device->Check(device->kernels().embed(
                               device->context(), dtype.device,
@@ -84,6 +86,7 @@ TEST_P(CudaEmbedding, IsTheTokensRowOfTheTableOrOfARowsOwnMatrix) {
                                .table = on_base.data,
                                .own = has_own ? device_own.as<const LoraDeviceMatrix*>() : nullptr,
                                .rows = rows,
+                               .vocab = vocab,
                                .size = kSize,
                                .scale = kScale,
                                .out = out.as<float>(),
@@ -92,10 +95,12 @@ TEST_P(CudaEmbedding, IsTheTokensRowOfTheTableOrOfARowsOwnMatrix) {
         const std::vector<float> values = Download<float>(*device, out);
         for (size_t i = 0; i < values.size(); ++i) {
           const TestMatrix& table = has_own ? *of_row[i / kSize] : base;
-          const float element =
-              table.view().At(kTokens[i / kSize], static_cast<int64_t>(i % kSize));
+          const int32_t token = kTokens[i / kSize];
+          const float element = &table != &base || token < vocab
+                                    ? table.view().At(token, static_cast<int64_t>(i % kSize))
+                                    : 0;
           ASSERT_EQ(values[i], element * kScale)
-              << dtype.device << " own " << has_own << " seed " << kSeed;
+              << dtype.device << " own " << has_own << " vocab " << vocab << " seed " << kSeed;
         }
       }
     }

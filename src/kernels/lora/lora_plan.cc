@@ -84,6 +84,7 @@ struct LoraPlan::Part {
   int64_t v_offset;
   float weight;
   const LoraDeviceWeights* weights;
+  int64_t out;
 };
 
 LoraPlan::LoraPlan(const LoraPlanShape& shape, std::span<const LoraPlanSegment> segments)
@@ -120,6 +121,7 @@ std::vector<LoraPlan::Part> LoraPlan::MakeParts(std::span<const LoraPlanSegment>
     CHECK_GE(segment.first_row, 0);
     CHECK_GE(segment.num_rows, 0);
     CHECK_EQ(segment.ranks.size(), shape_.outs.size());
+    CHECK(segment.out == 0 || shape_.outs.size() == 1);
     for (size_t t = 0; t < segment.ranks.size(); ++t) {
       const int32_t rank = segment.ranks[t];
       CHECK_LE(rank, kLoraMaxExpandRank);
@@ -127,7 +129,7 @@ std::vector<LoraPlan::Part> LoraPlan::MakeParts(std::span<const LoraPlanSegment>
       const int32_t partials = segment.num_rows <= split_rows_ ? num_chunks_ : 1;
       parts.push_back({static_cast<int32_t>(s), static_cast<int32_t>(t), segment.first_row,
                        segment.num_rows, rank, partials, v_floats_, segment.weight,
-                       segment.weights + t});
+                       segment.weights + t, segment.out > 0 ? segment.out : shape_.outs[t]});
       v_floats_ += int64_t{partials} * segment.num_rows * rank;
       max_rank_ = std::max(max_rank_, rank);
     }
@@ -197,8 +199,11 @@ void LoraPlan::PlanTile(const std::vector<const Part*>& parts, int32_t first_row
                         int64_t cols_per_item) {
   for (int32_t target = 0; target < static_cast<int32_t>(shape_.outs.size()); ++target) {
     const auto first_entry = static_cast<int32_t>(entries_.size());
+    int64_t out = 0;
     for (const Part* part : parts) {
       if (part->target != target) continue;
+      CHECK(out == 0 || out == part->out);
+      out = part->out;
       entries_.push_back(
           {.weights = part->weights,
            .v_offset = part->v_offset + int64_t{first_row - part->first_row} * part->rank,
@@ -209,7 +214,6 @@ void LoraPlan::PlanTile(const std::vector<const Part*>& parts, int32_t first_row
     }
     const int32_t num_entries = static_cast<int32_t>(entries_.size()) - first_entry;
     if (num_entries == 0) continue;
-    const int64_t out = shape_.outs[static_cast<size_t>(target)];
     const int64_t block_cols = BlockCols(shape_, out);
     for (int64_t first = 0; first < out; first += block_cols) {
       const int64_t width = std::min(block_cols, out - first);

@@ -28,6 +28,8 @@ struct LoraPlanSegment {
   float weight = 1;
   const LoraDeviceWeights* weights = nullptr;  // a device address: of the first target
   std::span<const int32_t> ranks;              // per target, at least the adapter's; 0: not touched
+  // Not 0: columns of the only target, in place of the shape's; the same for all that share rows.
+  int64_t out = 0;
 };
 
 struct LoraPlanShape {

@@ -155,9 +155,10 @@ bool DeviceCanChoose(const SampleInput& input) {
          !HasBiasOrPenalties(params);
 }
 
-SampleRow DescribeForDevice(const SampleInput& input) {
+SampleRow DescribeForDevice(const SampleInput& input, int64_t vocab_size) {
   const wire::SamplingParams& params = *input.params;
-  return {.temperature = params.temperature,
+  return {.vocab = static_cast<int32_t>(vocab_size),
+          .temperature = params.temperature,
           .top_k = params.top_k,
           .top_p = params.top_p,
           .min_p = params.min_p,

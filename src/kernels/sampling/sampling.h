@@ -58,9 +58,10 @@ struct SamplingScratch {
 };
 
 // Whether a device can choose the token by itself (sampling_cuda.h): nothing changes the logits,
-// and nothing is reported about them. Then: how, and what it chose.
+// and nothing is reported about them. Then: how, of the first `vocab_size` logits, and what it
+// chose.
 bool DeviceCanChoose(const SampleInput& input);
-SampleRow DescribeForDevice(const SampleInput& input);
+SampleRow DescribeForDevice(const SampleInput& input, int64_t vocab_size);
 StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position);
 
 // Token ids in params, prompt, output and masked that lie outside the vocabulary are ignored.

@@ -377,16 +377,16 @@ SampleKernel(ARIL_PARAMETER SampleArgs args) {
   const float* logits = args.logits + BlockIdx() * args.stride;
   const SampleRow how = args.how[BlockIdx()];
   int32_t* const token = args.tokens + BlockIdx();
-  const Best best = FindBest(logits, args.vocab, shared);
+  const Best best = FindBest(logits, how.vocab, shared);
   if (best.invalid != 0 || best.token < 0 || how.temperature == 0) {
     if (ThreadIdx() != 0) return;
     *token = best.invalid != 0 ? kTokenOfNaN : best.token < 0 ? kTokenOfNone : best.token;
     return;
   }
-  const Row row = {logits, args.vocab, best.logit, how.temperature,
+  const Row row = {logits, how.vocab, best.logit, how.temperature,
                    how.min_p < 1 ? how.min_p : 1.0f};
   Cut cut = {0, 0};  // no number has this key
-  if (how.top_k > 0 && how.top_k < args.vocab) cut = FindTopK(row, how.top_k, shared);
+  if (how.top_k > 0 && how.top_k < how.vocab) cut = FindTopK(row, how.top_k, shared);
   if (how.top_p < 1) cut = FindTopP(row, how.top_p, cut, shared);
   const int32_t drawn = Draw(row, cut, how.u, shared);
   if (ThreadIdx() == 0) *token = drawn;

@@ -16,6 +16,7 @@ namespace aril::kernels {
 
 // How the token of one row is chosen: wire/sampling.h has the parameters.
 struct SampleRow {
+  int32_t vocab = 0;  // tokens that may be chosen: the row's first logits; at most kMaxDeviceVocab
   float temperature = 0;
   int32_t top_k = 0;  // 0: of all
   float top_p = 1;
@@ -31,10 +32,9 @@ inline constexpr int32_t kTokenOfNone = -2;
 inline constexpr int32_t kMaxDeviceVocab = 1 << 19;
 
 struct SampleArgs {
-  const float* logits = nullptr;  // [rows, vocab]
+  const float* logits = nullptr;  // [rows, the vocabulary of each]
   int64_t stride = 0;             // elements
   int32_t rows = 0;
-  int32_t vocab = 0;               // at most kMaxDeviceVocab
   const SampleRow* how = nullptr;  // [rows]
   int32_t* tokens = nullptr;       // [rows]
 };

@@ -19,19 +19,22 @@ constexpr uint64_t kSeed = 47;
 struct Rows {
   explicit Rows(int64_t vocab_size) : vocab(vocab_size) {}
 
+  // A row may have fewer tokens: what is behind them counts for nothing.
   void Add(std::vector<float> row, const wire::SamplingParams& how) {
+    sizes.push_back(row.size());
+    row.resize(static_cast<size_t>(vocab), INFINITY);
     logits.insert(logits.end(), row.begin(), row.end());
     params.push_back(how);
   }
   SampleInput Input(size_t i) const {
-    return {.logits = std::span(logits).subspan(i * static_cast<size_t>(vocab),
-                                                static_cast<size_t>(vocab)),
+    return {.logits = std::span(logits).subspan(i * static_cast<size_t>(vocab), sizes[i]),
             .params = &params[i],
             .choice = 1,
             .position = static_cast<int64_t>(i)};
   }
 
   int64_t vocab;
+  std::vector<size_t> sizes;
   std::vector<float> logits;
   std::vector<wire::SamplingParams> params;
 };
@@ -41,17 +44,18 @@ class CudaSampling : public CudaTest {
   static std::vector<int32_t> Choose(CudaDevice& device, const Rows& rows) {
     const auto count = static_cast<int32_t>(rows.params.size());
     std::vector<SampleRow> how;
-    for (size_t i = 0; i < rows.params.size(); ++i) how.push_back(DescribeForDevice(rows.Input(i)));
+    for (size_t i = 0; i < rows.params.size(); ++i) {
+      how.push_back(DescribeForDevice(rows.Input(i), static_cast<int64_t>(rows.sizes[i])));
+    }
     const DeviceBuffer logits = Upload(device, rows.logits), on_device = Upload(device, how),
                        tokens = Allocate(device, how.size() * sizeof(int32_t));
-    Require(device.Check(
-        device.kernels().sample(device.context(), {.logits = logits.as<float>(),
-                                                   .stride = rows.vocab,
-                                                   .rows = count,
-                                                   .vocab = static_cast<int32_t>(rows.vocab),
-                                                   .how = on_device.as<SampleRow>(),
-                                                   .tokens = tokens.as<int32_t>()}),
-        "sample"));
+    Require(
+        device.Check(device.kernels().sample(device.context(), {.logits = logits.as<float>(),
+                                                                .stride = rows.vocab,
+                                                                .rows = count,
+                                                                .how = on_device.as<SampleRow>(),
+                                                                .tokens = tokens.as<int32_t>()}),
+                     "sample"));
     return Download<int32_t>(device, tokens);
   }
 
@@ -143,6 +147,22 @@ TEST_P(CudaSampling, DrawsWhatTheSamplerDraws) {
     }
     ExpectTheChoicesOfTheCpu(rows);
   }
+}
+
+TEST_P(CudaSampling, RowsMayHaveVocabulariesOfTheirOwn) {
+  std::mt19937_64 random(kSeed);
+  Rows rows(600);
+  for (const int64_t vocab : {600, 597, 1, 300}) {
+    for (const float temperature : {0.0F, 1.1F}) {
+      for (const int32_t top_k : {0, 40, 599}) {
+        rows.Add(RandomLogits(vocab, 2, random), {.temperature = temperature,
+                                                  .top_k = top_k,
+                                                  .top_p = top_k == 40 ? 0.9F : 1.0F,
+                                                  .seed = random()});
+      }
+    }
+  }
+  ExpectTheChoicesOfTheCpu(rows);
 }
 
 // More tiles than a block has warps; on a device, as many tokens as there may be.
