@@ -116,6 +116,7 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
       }
       auto request = GreedyRequest(id, std::move(prompt), 1 + static_cast<int32_t>(random() % 54),
                                    RandomMix(random, invocations.size()));
+      TakeOwnTokens(runner, random, request);
       Invoke(invocations, random, request);
       if (random() % 2 == 0) {
         request.sampling = {

@@ -110,14 +110,16 @@ LocalRunnerOptions SoakOptions(const std::string& model) {
   return options;
 }
 
-wire::SequenceRequest RandomRequest(int64_t id, int64_t vocab_size, const Invocations& invocations,
-                                    std::mt19937_64& random) {
+wire::SequenceRequest RandomRequest(int64_t id, const LocalRunner& runner,
+                                    const Invocations& invocations, std::mt19937_64& random) {
+  const int64_t vocab_size = runner.spec().vocab_size;
   // Some begin alike.
   std::vector<int32_t> prompt(1 + random() % 50, static_cast<int32_t>(random() % 2));
   for (size_t i = random() % prompt.size(); i < prompt.size(); ++i)
     prompt[i] = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size));
   auto request = GreedyRequest(id, std::move(prompt), static_cast<int32_t>(random() % 40),
                                RandomMix(random, invocations.size()));
+  TakeOwnTokens(runner, random, request);
   Invoke(invocations, random, request);
   request.stop_token_ids = {static_cast<int32_t>(random() % static_cast<uint64_t>(vocab_size))};
   if (random() % 2 == 0) request.sampling = {.temperature = 1.0f, .top_p = 0.9f, .seed = random()};
@@ -134,7 +136,7 @@ void RunClient(LocalRunner& runner, const Invocations& invocations, SoakSink& si
   std::mt19937_64 random(seed);
   const int64_t num_requests = NumRequests();
   for (int64_t id = next_id++; id < num_requests; id = next_id++) {
-    const auto request = RandomRequest(id, runner.spec().vocab_size, invocations, random);
+    const auto request = RandomRequest(id, runner, invocations, random);
     for (size_t ended = sink.num_ended();; ended = sink.num_ended()) {
       const Status status = runner.port().Submit(request);
       if (status.ok()) break;

@@ -35,6 +35,21 @@ AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters) {
   return mix;
 }
 
+void TakeOwnTokens(const LocalRunner& runner, std::mt19937_64& random,
+                   wire::SequenceRequest& request) {
+  for (const AdapterUse& use : request.adapters) {
+    const int64_t size = runner.Describe(use.id).vocab_size;
+    if (size == runner.spec().vocab_size) continue;
+    for (int32_t& token : request.prompt) {
+      if (random() % 4 == 0)
+        token = static_cast<int32_t>(size - 1 - static_cast<int64_t>(random() % 2));
+      token %= static_cast<int32_t>(size);
+    }
+    request.adapters = MixOf(use.id);
+    return;
+  }
+}
+
 Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs) {
   Invocations invocations;
   for (const std::string& dir : adapter_dirs) {

@@ -23,6 +23,11 @@ wire::SequenceRequest GreedyRequest(int64_t id, std::vector<int32_t> prompt, int
 // None, one or two of the adapters 0 … num_adapters - 1.
 AdapterMix RandomMix(std::mt19937_64& random, size_t num_adapters);
 
+// With an adapter of another vocabulary among its adapters, the request is for that one alone, and
+// of its tokens.
+void TakeOwnTokens(const LocalRunner& runner, std::mt19937_64& random,
+                   wire::SequenceRequest& request);
+
 // Of each adapter, what a prompt must have to invoke it; empty for those that apply to all tokens.
 using Invocations = std::vector<std::vector<int32_t>>;
 Invocations ReadInvocations(const std::vector<std::string>& adapter_dirs);
