@@ -1,7 +1,5 @@
 #include "memory/page_pool.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 
 namespace aril {
@@ -106,9 +104,13 @@ void PagePool::CheckConservation() const {
   for (int use = 0; use < kNumPageUses; ++use) {
     CHECK_EQ(used[static_cast<size_t>(use)], used_[static_cast<size_t>(use)]);
   }
-  std::vector<PageId> ids = free_;
-  std::sort(ids.begin(), ids.end());
-  CHECK(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
+  std::vector<bool> seen(uses_.size());
+  for (const PageId page : free_) {
+    const auto i = static_cast<size_t>(page.value());
+    CHECK_EQ(int{uses_[i]}, int{kFree});
+    CHECK(!seen[i]);
+    seen[i] = true;
+  }
 }
 
 }  // namespace aril

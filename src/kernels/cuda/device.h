@@ -358,43 +358,6 @@ ARIL_DEVICE void LoadMatricesTransposed(const void* row, uint32_t (&m)[4]) {
 #endif
 }
 
-#ifndef __CUDACC__
-// c += a · b by the layouts above; `to_float` widens an element.
-template <float (*to_float)(uint16_t)>
-void EmulateMma(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  struct Slot {
-    float (&c)[4];
-    const uint32_t (&a)[4];
-    const uint32_t (&b)[2];
-  } slot{c, a, b};
-  emulator::WarpCollective("mma", &slot, [](emulator::WarpSlots slots) {
-    double left[16][16], right[16][8];
-    const auto half = [](uint32_t word, int i) {
-      return static_cast<double>(to_float(static_cast<uint16_t>(word >> 16 * i)));
-    };
-    for (int lane = 0; lane < kWarpSize; ++lane) {
-      const Slot& s = *static_cast<const Slot*>(slots[lane]);
-      const int g = lane / 4, t = lane % 4;
-      for (int i = 0; i < 2; ++i) {
-        for (int r = 0; r < 4; ++r) left[g + r % 2 * 8][2 * t + i + r / 2 * 8] = half(s.a[r], i);
-        for (int r = 0; r < 2; ++r) right[2 * t + i + r * 8][g] = half(s.b[r], i);
-      }
-    }
-    for (int lane = 0; lane < kWarpSize; ++lane) {
-      const Slot& s = *static_cast<const Slot*>(slots[lane]);
-      for (int i = 0; i < 4; ++i) {
-        const int row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
-        for (int first = 0; first < 16; first += 8) {
-          double products[8];
-          for (int k = 0; k < 8; ++k) products[k] = left[row][first + k] * right[first + k][col];
-          s.c[i] = emulator::AddInTensorCore(s.c[i], products);
-        }
-      }
-    }
-  });
-}
-#endif
-
 // c [16, 8] fp32 += a [16, 16] · b [16, 8] in BF16.
 ARIL_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 #ifdef __CUDACC__
@@ -404,7 +367,8 @@ ARIL_DEVICE void MmaBf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  EmulateMma<emulator::Bf16ToFloat>(c, a, b);
+  emulator::MmaOperands operands{c, a, b};
+  emulator::WarpCollective("mma", &operands, emulator::MmaBf16);
 #endif
 }
 
@@ -417,7 +381,8 @@ ARIL_DEVICE void MmaF16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-  EmulateMma<emulator::F16ToFloat>(c, a, b);
+  emulator::MmaOperands operands{c, a, b};
+  emulator::WarpCollective("mma", &operands, emulator::MmaF16);
 #endif
 }
 

@@ -1,14 +1,13 @@
 #include "kernels/cuda/emulator.h"
 
 #include <algorithm>
-#include <bit>
 #include <boost/context/fiber.hpp>
 #include <boost/context/stack_context.hpp>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,13 +91,13 @@ struct Copy {
   }
 };
 
-enum class State { kReady, kAtBarrier, kInWarp, kReturned };
+enum class State : uint8_t { kReady, kAtBarrier, kInWarp, kReturned };
 
 struct Thread {
   int index = 0;
-  State state = State::kReady;
   const char* waits_in = nullptr;
-  std::deque<std::vector<Copy>> copies;  // under way, in groups; the last one is not closed
+  std::vector<Copy> copies;         // under way
+  std::vector<size_t> copy_groups;  // the ends of those that are closed
   std::byte* stack = nullptr;
   context::fiber fiber;
   StackSwitch stack_switch;
@@ -118,13 +117,17 @@ struct AlignedDelete {
 class Blocks {
  public:
   Blocks(Order order, const Grid& grid, const std::function<void()>& body)
-      : order_(order), grid_(grid), body_(body) {
+      : order_(order),
+        grid_(grid),
+        body_(body),
+        threads_(static_cast<size_t>(grid.num_threads)),
+        states_(threads_.size()) {
     CHECK_GT(grid.num_threads, 0);
     CHECK_LE(grid.num_threads, 1024);
     CHECK_EQ(grid.num_threads % kWarpSize, 0);
     for (int i = 0; i < grid.num_threads; ++i) {
-      threads_.emplace_back().index = i;
-      threads_.back().stack = StackOf(static_cast<size_t>(i));
+      threads_[static_cast<size_t>(i)].index = i;
+      threads_[static_cast<size_t>(i)].stack = StackOf(static_cast<size_t>(i));
     }
     shared_.reset(static_cast<std::byte*>(::operator new (std::max<size_t>(grid.shared_bytes, 1),
                                                           std::align_val_t{kSharedAlignment})));
@@ -145,9 +148,7 @@ class Blocks {
     thread.waits_in = "a barrier of the block";
     if (++at_barrier_ < grid_.num_threads) return Wait(State::kAtBarrier);
     at_barrier_ = 0;
-    for (Thread& other : threads_) {
-      if (other.state == State::kAtBarrier) other.state = State::kReady;
-    }
+    std::ranges::replace(states_, State::kAtBarrier, State::kReady);
     // The others get their turns in order, too.
     Wait(State::kReady);
   }
@@ -156,7 +157,7 @@ class Blocks {
     Thread& thread = running();
     const int first = thread.index / kWarpSize * kWarpSize;
     Warp& warp = warps_[static_cast<size_t>(first / kWarpSize)];
-    if (warp.arrived > 0 && std::strcmp(warp.name, name) != 0) {
+    if (warp.arrived > 0 && warp.name != name && std::strcmp(warp.name, name) != 0) {
       Die("thread " + std::to_string(thread.index) + " is in " + name + ", others of its warp in " +
           warp.name);
     }
@@ -166,9 +167,7 @@ class Blocks {
     if (++warp.arrived < kWarpSize) return Wait(State::kInWarp);
     warp.arrived = 0;
     combine(warp.slots);
-    for (int i = first; i < first + kWarpSize; ++i) {
-      threads_[static_cast<size_t>(i)].state = State::kReady;
-    }
+    std::fill_n(states_.begin() + first, kWarpSize, State::kReady);
   }
 
   void CopyAsync16(void* to, const void* from) {
@@ -177,17 +176,24 @@ class Blocks {
     }
     const Copy copy{to, from};
     if (order_ == Order::kForward) copy.Do();
-    running().copies.back().push_back(copy);
+    running().copies.push_back(copy);
   }
 
-  void CommitCopies() { running().copies.emplace_back(); }
+  void CommitCopies() { running().copy_groups.push_back(running().copies.size()); }
 
   void WaitForCopies(int newest) {
-    auto& groups = running().copies;
-    for (; groups.size() > static_cast<size_t>(newest) + 1; groups.pop_front()) {
-      if (order_ == Order::kForward) continue;
-      for (const Copy& copy : groups.front()) copy.Do();
+    std::vector<Copy>& copies = running().copies;
+    std::vector<size_t>& groups = running().copy_groups;
+    const auto remaining = std::min(std::ssize(groups), std::ptrdiff_t{newest});
+    if (remaining == std::ssize(groups)) return;
+    const auto awaited = groups.end() - remaining;
+    const auto end = static_cast<std::ptrdiff_t>(*(awaited - 1));
+    if (order_ == Order::kBackward) {
+      for (const Copy& copy : std::span(copies).first(static_cast<size_t>(end))) copy.Do();
     }
+    copies.erase(copies.begin(), copies.begin() + end);
+    groups.erase(groups.begin(), awaited);
+    for (size_t& group : groups) group -= static_cast<size_t>(end);
   }
 
   [[noreturn]] void Die(const std::string& what) const {
@@ -196,6 +202,8 @@ class Blocks {
   }
 
  private:
+  State& StateOf(const Thread& thread) { return states_[static_cast<size_t>(thread.index)]; }
+  State StateOf(const Thread& thread) const { return states_[static_cast<size_t>(thread.index)]; }
   int InOrder(int i, int count) const { return order_ == Order::kForward ? i : count - 1 - i; }
 
   void RunBlock(int block) {
@@ -207,33 +215,32 @@ class Blocks {
     size_t returned = 0;
     while (returned < threads_.size()) {
       bool progress = false;
-      for (size_t i = 0; i < threads_.size(); ++i) {
-        Thread& thread = threads_[static_cast<size_t>(
-            InOrder(static_cast<int>(i), static_cast<int>(threads_.size())))];
-        if (thread.state != State::kReady) continue;
+      for (int i = 0; i < grid_.num_threads; ++i) {
+        const auto at = static_cast<size_t>(InOrder(i, grid_.num_threads));
+        if (states_[at] != State::kReady) continue;
         progress = true;
+        Thread& thread = threads_[at];
         Resume(thread);
-        if (thread.state != State::kReturned) continue;
+        if (states_[at] != State::kReturned) continue;
         ++returned;
-        for (const auto& group : thread.copies) {
-          if (!group.empty()) Die("a thread ended with copies under way");
-        }
+        if (!thread.copies.empty()) Die("a thread ended with copies under way");
       }
       if (!progress) Die("threads wait for others that will not come:" + Waiting());
     }
   }
 
   void Start(Thread& thread) {
-    thread.state = State::kReady;
+    StateOf(thread) = State::kReady;
     thread.stack_switch = {};
-    thread.copies.assign(1, {});
+    thread.copies.clear();
+    thread.copy_groups.clear();
     thread.fiber =
         context::fiber(std::allocator_arg, StackOfThread{thread.stack},
                        [this, &thread](context::fiber&& scheduler) {
                          thread.stack_switch.Arrive(&scheduler_bottom_, &scheduler_size_);
                          scheduler_ = std::move(scheduler);
                          body_();
-                         thread.state = State::kReturned;
+                         StateOf(thread) = State::kReturned;
                          StackSwitch::LeaveForGood(scheduler_bottom_, scheduler_size_);
                          return std::move(scheduler_);
                        });
@@ -249,7 +256,7 @@ class Blocks {
   // Lets the other threads run until this one is ready.
   void Wait(State state) {
     Thread& thread = running();
-    thread.state = state;
+    StateOf(thread) = state;
     thread.stack_switch.Leave(scheduler_bottom_, scheduler_size_);
     scheduler_ = std::move(scheduler_).resume();
     thread.stack_switch.Arrive(&scheduler_bottom_, &scheduler_size_);
@@ -257,9 +264,9 @@ class Blocks {
 
   // Ranges of threads that are in the same place.
   std::string Waiting() const {
-    const auto place = [](const Thread& thread) {
-      return thread.state == State::kReturned ? std::string("returned")
-                                              : std::string("in ") + thread.waits_in;
+    const auto place = [this](const Thread& thread) {
+      return StateOf(thread) == State::kReturned ? std::string("returned")
+                                                 : std::string("in ") + thread.waits_in;
     };
     std::string out;
     for (size_t i = 0; i < threads_.size();) {
@@ -274,7 +281,8 @@ class Blocks {
   Order order_;
   Grid grid_;
   const std::function<void()>& body_;
-  std::deque<Thread> threads_;
+  std::vector<Thread> threads_;
+  std::vector<State> states_;  // of each of them
   std::vector<Warp> warps_;
   std::unique_ptr<std::byte, AlignedDelete> shared_;
   int block_ = 0;
@@ -292,20 +300,6 @@ thread_local Blocks* current = nullptr;
 Blocks& Current() {
   CHECK(current != nullptr);  // else: outside of a kernel
   return *current;
-}
-
-constexpr int kDoubleBits = 52;  // behind the leading one
-
-int ExponentOf(double value) {
-  return static_cast<int>(std::bit_cast<uint64_t>(value) >> kDoubleBits & 0x7FF);
-}
-
-// The value without what is below 2^(exponent - bits), with exponents as ExponentOf has them.
-double CutOff(double value, int exponent, int bits) {
-  const int dropped = kDoubleBits - bits + exponent - ExponentOf(value);
-  if (dropped <= 0) return value;
-  if (dropped > kDoubleBits) return 0;
-  return std::bit_cast<double>(std::bit_cast<uint64_t>(value) >> dropped << dropped);
 }
 
 void Run(Order order, const Grid& grid, const std::function<void()>& body) {
@@ -337,16 +331,6 @@ void WarpCollective(const char* name, void* slot, void (*combine)(WarpSlots)) {
   Current().Collective(name, slot, combine);
 }
 
-float AddInTensorCore(float c, const double (&products)[8]) {
-  constexpr int kFloatBits = 23;
-  int largest = ExponentOf(static_cast<double>(c));
-  for (const double product : products) largest = std::max(largest, ExponentOf(product));
-  double sum = CutOff(static_cast<double>(c), largest, kFloatBits + 1);
-  for (const double product : products) sum += CutOff(product, largest, kFloatBits + 1);
-  return static_cast<float>(CutOff(sum, ExponentOf(sum), kFloatBits));
-}
-
-float Bf16ToFloat(uint16_t bits) { return ToFloat(BF16{bits}); }
 float F16ToFloat(uint16_t bits) { return ToFloat(F16{bits}); }
 uint16_t FloatToF16(float value) { return ToF16(value).bits; }
 uint16_t FloatToBf16(float value) { return ToBF16(value).bits; }

@@ -15,6 +15,7 @@
 #ifndef ARIL_KERNELS_CUDA_EMULATOR_H_
 #define ARIL_KERNELS_CUDA_EMULATOR_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -65,14 +66,27 @@ void WaitForCopies(int newest);
 using WarpSlots = void* const (&)[kWarpSize];
 void WarpCollective(const char* name, void* slot, void (*combine)(WarpSlots slots));
 
-// `c` plus eight exact products, as a tensor core adds them: nothing is rounded, but cut off. The
-// addends are aligned to the largest one, 25 bits of which are kept, and the sum's lower bits are
-// cut off, too. So A100s were found to do (M. Fasi et al., "Numerical behavior of NVIDIA tensor
-// cores", PeerJ Computer Science 7, 2021; newer ones keep more).
-float AddInTensorCore(float c, const double (&products)[8]);
+// c [16, 8] += a [16, 16] · b [16, 8] as tensor cores do it, whose products of 16-bit floats are
+// exact: to each of c, eight products are added at once, and then the other eight. Nothing is
+// rounded, but cut off. The nine addends are aligned to the largest one, 25 bits of which are kept,
+// and the sum's lower bits are cut off, too. So A100s were found to do (M. Fasi et al., "Numerical
+// behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021; newer ones keep more).
+inline constexpr int kTensorRows = 16, kTensorCols = 8, kTensorDepth = 16;
+void MultiplyInTensorCore(float (&c)[kTensorRows][kTensorCols],
+                          const double (&a)[kTensorRows][kTensorDepth],
+                          const double (&b)[kTensorDepth][kTensorCols]);
+
+// For WarpCollective: c += a · b of a warp, by the layouts of MmaBf16 in kernels/cuda/device.h.
+struct MmaOperands {
+  float (&c)[4];
+  const uint32_t (&a)[4];
+  const uint32_t (&b)[2];
+};
+void MmaBf16(WarpSlots operands);
+void MmaF16(WarpSlots operands);
 
 // Conversions of elements, as ToFloat, ToF16 and ToBF16 of tensor/dtype.h.
-float Bf16ToFloat(uint16_t bits);
+inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 float F16ToFloat(uint16_t bits);
 uint16_t FloatToF16(float value);
 uint16_t FloatToBf16(float value);

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/emulator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -219,18 +220,34 @@ TEST(Emulator, MatrixInstructionsHaveTheManualsLayout) {
   }
 }
 
+// `c` and up to 16 numbers, in the order in which a tensor core is given them.
+float SumInTensorCore(float c, const std::vector<double>& numbers) {
+  double a[emulator::kTensorRows][emulator::kTensorDepth] = {};
+  double b[emulator::kTensorDepth][emulator::kTensorCols] = {};
+  float sums[emulator::kTensorRows][emulator::kTensorCols] = {};
+  std::ranges::copy(numbers, a[5]);
+  for (auto& row : b) row[3] = 1;
+  sums[5][3] = c;
+  emulator::MultiplyInTensorCore(sums, a, b);
+  return sums[5][3];
+}
+
 TEST(Emulator, ATensorCoreCutsOffInsteadOfRounding) {
   constexpr double kUlp = 0x1p-23;
-  EXPECT_EQ(emulator::AddInTensorCore(1, {0.75 * kUlp}), 1);
-  EXPECT_EQ(emulator::AddInTensorCore(-1, {-0.75 * kUlp}), -1);
-  EXPECT_EQ(emulator::AddInTensorCore(1, {0.5 * kUlp, 0.5 * kUlp}), 1 + 0x1p-23f);
+  EXPECT_EQ(SumInTensorCore(1, {0.75 * kUlp}), 1);
+  EXPECT_EQ(SumInTensorCore(-1, {-0.75 * kUlp}), -1);
+  EXPECT_EQ(SumInTensorCore(1, {0.5 * kUlp, 0.5 * kUlp}), 1 + 0x1p-23f);
   // Below the last bit that is kept of the largest addend, each is nothing.
-  EXPECT_EQ(emulator::AddInTensorCore(1, {kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4}), 1);
+  EXPECT_EQ(SumInTensorCore(1, {kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4, kUlp / 4}), 1);
   // What is left of a difference is exact.
-  EXPECT_EQ(emulator::AddInTensorCore(1, {-1, 3}), 3);
-  EXPECT_EQ(emulator::AddInTensorCore(0, {}), 0);
-  EXPECT_TRUE(std::isinf(emulator::AddInTensorCore(INFINITY, {1, 2})));
-  EXPECT_TRUE(std::isnan(emulator::AddInTensorCore(NAN, {1, 2})));
+  EXPECT_EQ(SumInTensorCore(1, {-1, 3}), 3);
+  EXPECT_EQ(SumInTensorCore(0, {}), 0);
+  EXPECT_TRUE(std::isinf(SumInTensorCore(INFINITY, {1, 2})));
+  EXPECT_TRUE(std::isnan(SumInTensorCore(NAN, {1, 2})));
+  EXPECT_TRUE(std::isnan(SumInTensorCore(1, {INFINITY, -INFINITY})));
+  // Eight at once, then the other eight.
+  EXPECT_EQ(SumInTensorCore(0, {1, 0, 0, 0, 0, 0, 0, 0, kUlp / 4, -1}), 0);
+  EXPECT_EQ(SumInTensorCore(0, {1, -1, 0, 0, 0, 0, 0, 0, kUlp / 4}), kUlp / 4);
 }
 
 using EmulatorDeathTest = ::testing::Test;
