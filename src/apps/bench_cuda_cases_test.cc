@@ -54,9 +54,10 @@ TEST_F(BenchCudaCases, ProductsWithQuantizedWeightsAreRight) {
   const MatrixSize size = LayerProducts(spec_)[0];
   const auto cases = CudaQuantizedCases(*device_, size, {1, 40}, kColdBytes);
   ExpectRight(cases);
-  ASSERT_EQ(cases->size(), 3u * 2);
+  ASSERT_EQ(cases->size(), 4u * 2);
   EXPECT_EQ((*cases)[3].work.kernel, "gemm int4");
   EXPECT_EQ((*cases)[5].work.kernel, "gemm fp8");
+  EXPECT_EQ((*cases)[7].work.kernel, "gemm codebook4");
   EXPECT_EQ((*cases)[3].work.bytes, static_cast<double>(size.in * size.out) * 19 / 32);
 }
 

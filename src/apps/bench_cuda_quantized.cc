@@ -1,4 +1,4 @@
-// Products with a matrix of four bits, of bytes or of FP8.
+// Products with a matrix of four bits, of bytes, of FP8 or of codes.
 
 #include <algorithm>
 #include <memory>
@@ -82,14 +82,27 @@ class QuantizedCalls {
  private:
   QuantizedCalls(CudaDevice& device, const MatrixSize& size, WeightFormat format)
       : device_(device),
-        layout_(kernels::MakeQuantizedLayout(format, size.out, size.in,
-                                             format == WeightFormat::kFloat8
-                                                 ? kernels::kFloat8GroupSize
-                                                 : kernels::kInt4GroupSize)) {}
+        values_of_tile_(kQuantizedCols, size.in, format),
+        layout_(kernels::MakeQuantizedLayout(format, size.out, size.in, GroupSizeOf(format),
+                                             CodebookOf(values_of_tile_.view()))) {}
+
+  static int64_t GroupSizeOf(WeightFormat format) {
+    switch (format) {
+      case WeightFormat::kFloat8:
+        return kernels::kFloat8GroupSize;
+      case WeightFormat::kCodebook4:
+        return kernels::kCodebook4GroupSize;
+      default:
+        return kernels::kInt4GroupSize;
+    }
+  }
+  static Codebook4 CodebookOf(const WeightView& view) {
+    const auto* const codes = std::get_if<Codebook4View>(&view);
+    return codes != nullptr ? codes->codebook : Codebook4();
+  }
 
   void MakeTile() {
-    const SmallWeights values(kQuantizedCols, layout_.k, layout_.format);
-    const std::vector<WeightView> parts = {values.view()};
+    const std::vector<WeightView> parts = {values_of_tile_.view()};
     const std::vector<kernels::WeightRow> rows = kernels::RowsOf(parts);
     tile_ = Buffer(static_cast<size_t>(layout_.tile_bytes));
     kernels::WriteQuantizedTile(layout_, rows, {}, tile_.data());
@@ -99,6 +112,7 @@ class QuantizedCalls {
   }
 
   CudaDevice& device_;
+  const SmallWeights values_of_tile_;
   const QuantizedLayout layout_;
   Buffer tile_, host_x_;
   std::vector<std::vector<double>> values_;  // [kQuantizedCols][k], of a tile
@@ -112,8 +126,8 @@ StatusOr<std::vector<CudaKernelCase>> CudaQuantizedCases(CudaDevice& device, con
                                                          const std::vector<int64_t>& rows,
                                                          size_t cold_bytes) {
   std::vector<CudaKernelCase> cases;
-  for (const WeightFormat format :
-       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kFloat8}) {
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kFloat8,
+                                    WeightFormat::kCodebook4}) {
     ASSIGN_OR_RETURN(
         const std::shared_ptr<QuantizedCalls> calls,
         QuantizedCalls::Make(device, size, format, std::ranges::max(rows), cold_bytes));

@@ -275,6 +275,7 @@ TEST_P(CudaBackendTest, NobodyElseInTheBatchChangesABit) {
   for (Golden& golden : Goldens()) models.emplace_back(std::move(golden), Quantization::kNone);
   models.emplace_back(SourcePath("tests/goldens/llama-f32-sharded"), Quantization::kInt8);
   models.emplace_back(SourcePath("tests/goldens/qwen3-moe-f32"), Quantization::kInt4);
+  models.emplace_back(SourcePath("tests/goldens/llama-f32-sharded"), Quantization::kNf4);
   for (const auto& [golden, quantization] : models) {
     SCOPED_TRACE(testing::Message()
                  << golden.name << ", " << Name(quantization) << ", seed " << kSeed);

@@ -119,6 +119,7 @@ class Side {
        Quantization quantization = Quantization::kNone)
       : golden_(golden), layout_(SmallPages(golden.spec, dtype)) {
     Checkpoint checkpoint = Value(OpenBaseCheckpoint(golden.path, golden.spec));
+    RoundLayers(golden.spec, quantization, &checkpoint);
     std::unique_ptr<Backend> backend;
     if (device == nullptr) {
       arena_ = std::make_unique<HostArena>(kNumPages, layout_.page_bytes());

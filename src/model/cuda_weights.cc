@@ -31,11 +31,14 @@ int64_t GroupSizeOf(const WeightView& part) {
   if (const auto* const float8 = std::get_if<Float8View>(&part); float8 != nullptr) {
     return float8->blocks() == 1 ? 0 : float8->block_cols;
   }
+  if (const auto* const codes = std::get_if<Codebook4View>(&part); codes != nullptr) {
+    return std::gcd(codes->block_size, codes->cols);  // of blocks that may go on in the next row
+  }
   return kernels::kInt4GroupSize;  // to which numbers are rounded
 }
 
-// Inputs that share a factor in all of four bits and of FP8, a multiple of 32 or no fewer than
-// there are.
+// Inputs that share a factor in all of four bits, of FP8 and of codes, a multiple of 32 or no fewer
+// than there are.
 int64_t GroupSizeOf(const std::vector<std::vector<WeightView>>& matrices) {
   int64_t size = 0;
   for (const std::vector<WeightView>& parts : matrices) {
@@ -77,15 +80,22 @@ DeviceMatrix Describe(const std::vector<WeightView>& parts) {
 kernels::QuantizedLayout LayoutOf(kernels::WeightFormat format,
                                   const std::vector<std::vector<WeightView>>& matrices) {
   const DeviceMatrix each = Describe(matrices.front());
-  return kernels::MakeQuantizedLayout(format, each.n, each.k, GroupSizeOf(matrices));
+  const auto* const codes = std::get_if<Codebook4View>(&matrices.front().front());
+  return kernels::MakeQuantizedLayout(format, each.n, each.k, GroupSizeOf(matrices),
+                                      codes != nullptr ? codes->codebook : Codebook4());
 }
 
-// There is no kernel of codes here: they become the numbers that they stand for (decision 052).
+// Codes of several codebooks become the numbers that they stand for: a product has one.
 std::optional<kernels::WeightFormat> DeviceFormatOf(
     MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
     Quantization quantization) {
   const auto format = QuantizedFormatOf(role, matrices, quantization);
-  return format == kernels::WeightFormat::kCodebook4 ? std::nullopt : format;
+  if (format != kernels::WeightFormat::kCodebook4) return format;
+  std::vector<WeightView> all;
+  for (const std::vector<WeightView>& parts : matrices) {
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  return kernels::AreCodebook4(all) ? format : std::nullopt;
 }
 
 class Uploader {

@@ -97,8 +97,8 @@ void LogWidened(int64_t num_widened, DType dtype) {
   LogInfo(StrCat("keeping ", num_widened, " quantized matrices in ", dtype,
                  ", which takes more memory: what is multiplied together with them is not "
                  "quantized, has its inputs in other groups, or has more of them than bytes can "
-                 "be added up; or they are codes of four bits with no kernel for them, on a GPU or "
-                 "with inputs or blocks that are no multiple of ",
+                 "be added up; or they are codes of four bits, of several codebooks or with inputs "
+                 "or blocks that are no multiple of ",
                  kernels::kCodebook4GroupSize));
 }
 

@@ -14,7 +14,8 @@
 
 namespace aril {
 
-using Codebook4 = std::array<float, 16>;
+inline constexpr int kCodebook4Size = 16;
+using Codebook4 = std::array<float, kCodebook4Size>;
 
 // [rows, cols], outputs by inputs: W[r][c] = scale · codebook[q], 0 ≤ q ≤ 15. The elements of a
 // module lie row after row, and block_size of them, which may be of two rows, have one scale. Read

@@ -10,6 +10,8 @@
 //
 // A warp's operands lie as in a shrink (lora_cuda.cu): weights on the left, and 8 neighbours of k
 // in 16 bytes for each lane.
+//
+// Codes are looked up two at a time, in a table that each block makes in its shared memory.
 
 #include "kernels/gemm/quantized_gemm_cuda.h"
 
@@ -38,7 +40,11 @@ constexpr int kStageChunks = 2;
 constexpr int kStageDepth = kStageChunks * kQuantizedDepth;
 constexpr int kUnits = kStageUnits;
 static_assert(kStageDepth == 8 * kStageUnits);
-constexpr int kStages = 3;
+// A table takes the place of a third stage.
+template <typename W>
+constexpr int kStagesOf = 3;
+template <>
+constexpr int kStagesOf<Codebook4Chunk> = 2;
 constexpr int kRowStep = kThreads / kUnits;  // rows of a thread's copies: 8 threads copy a row
 constexpr int kCopiedRows = kManyRows / kRowStep;
 
@@ -80,10 +86,10 @@ ARIL_DEVICE void MultiplySlice(const QuantizedGemmArgs& args, const QuantizedTil
 // `slices` [kSlices, kSumsOfLane, kWarpSize].
 template <typename T, typename W, int kSlots>
 ARIL_DEVICE void MultiplyFew(const QuantizedGemmArgs& args, const QuantizedTile& tile,
-                             float* slices) {
+                             const uint32_t* table, float* slices) {
   constexpr int kSums = kSumsOfLane<kSlots>;
   const int warp = ThreadIdx() / kWarpSize, lane = ThreadIdx() % kWarpSize;
-  SliceSums<W, kSlots> sums(args.layout, tile.w);
+  SliceSums<W, kSlots> sums(args.layout, tile.w, table);
   MultiplySlice<T>(args, tile, warp, sums);
 #pragma unroll
   for (int i = 0; i < kSums; ++i) {
@@ -171,8 +177,9 @@ struct Walk {
   float* total;
   int slice = 0, slice_end = 0;
 
-  ARIL_DEVICE Walk(const QuantizedLayout& of, const std::byte* tile, float* to)
-      : sums(of, tile), layout(of), total(to) {
+  ARIL_DEVICE Walk(const QuantizedLayout& of, const std::byte* tile, const uint32_t* table,
+                   float* to)
+      : sums(of, tile, table), layout(of), total(to) {
 #pragma unroll
     for (int i = 0; i < kManySums; ++i) total[i * kThreads] = 0;
     sums.Begin(0);
@@ -199,10 +206,11 @@ struct Walk {
   }
 };
 
-// `stages`: kStages of them, `totals` [kManySums, kThreads].
+// `stages`: kStagesOf of them, `totals` [kManySums, kThreads].
 template <typename T, typename W>
 ARIL_DEVICE void MultiplyMany(const QuantizedGemmArgs& args, const QuantizedTile& tile,
-                              Vector16* stages, float* totals) {
+                              const uint32_t* table, Vector16* stages, float* totals) {
+  constexpr int kStages = kStagesOf<W>;
   const Copier<W> copier(args, tile);
   const int lane = ThreadIdx() % kWarpSize;
   const int of_block = ThreadIdx() / kWarpSize / kRowWarps;
@@ -214,7 +222,7 @@ ARIL_DEVICE void MultiplyMany(const QuantizedGemmArgs& args, const QuantizedTile
   const auto row_of = [&](int slot) { return (first_slot + slot * kRowWarps) * 8; };
   const std::byte* const w =
       tile.w + static_cast<int64_t>(has_cols ? of_block : 0) * args.layout.tile_bytes;
-  Walk<T, W> walk(args.layout, w, totals + ThreadIdx());
+  Walk<T, W> walk(args.layout, w, table, totals + ThreadIdx());
   const int num_stages = (args.layout.chunks + kStageChunks - 1) / kStageChunks;
 #pragma unroll
   for (int stage = 0; stage < kStages - 1; ++stage) {
@@ -262,7 +270,7 @@ ARIL_DEVICE uint32_t ByteAt(const std::byte* w, int col, int k) {
   return static_cast<uint32_t>(half[lane * 16 + of_lane % 2 * 8 + i]);
 }
 
-// A level less its zero point.
+// A level less its zero point, or what a code stands for.
 ARIL_DEVICE float LevelAt(const QuantizedLayout& layout, const std::byte* w, int col, int k) {
   if (layout.format == WeightFormat::kInt8) {
     return static_cast<float>(static_cast<int>(ByteAt(w, col, k)) - 128);
@@ -276,7 +284,9 @@ ARIL_DEVICE float LevelAt(const QuantizedLayout& layout, const std::byte* w, int
   const int lane = col % 8 * 4 + in_chunk / 8, of_lane = col / 8, i = in_chunk % 8;
   const auto* const vector =
       reinterpret_cast<const Vector16*>(w) + static_cast<int64_t>(chunk) * kWarpSize + lane;
-  const uint32_t level = vector->words[of_lane] >> (i / 2 * 4 + i % 2 * 16) & 15;
+  const uint32_t word = vector->words[of_lane];
+  if (layout.format == WeightFormat::kCodebook4) return layout.codebook[word >> 4 * i & 15];
+  const uint32_t level = word >> (i / 2 * 4 + i % 2 * 16) & 15;
   const int index = chunk / layout.group_chunks * kQuantizedCols + col % 8 * 4 + of_lane;
   const int zero = static_cast<int>(w[layout.zeros_offset + index]);
   return static_cast<float>(static_cast<int>(level) - zero);
@@ -286,8 +296,10 @@ ARIL_DEVICE float FactorAt(const QuantizedLayout& layout, const std::byte* w, in
   if (layout.format == WeightFormat::kInt8) return 1;
   const int index = chunk / layout.group_chunks * kQuantizedCols + col % 8 * 4 + col / 8;
   const std::byte* const factors = w + layout.factors_offset;
-  if (layout.format == WeightFormat::kFloat8) return reinterpret_cast<const float*>(factors)[index];
-  return F16ToFloat(reinterpret_cast<const uint16_t*>(factors)[index]);
+  if (layout.format == WeightFormat::kInt4) {
+    return F16ToFloat(reinterpret_cast<const uint16_t*>(factors)[index]);
+  }
+  return reinterpret_cast<const float*>(factors)[index];
 }
 
 ARIL_DEVICE float SumInFloat(const QuantizedGemmArgs& args, const QuantizedInput<float>& input,
@@ -327,19 +339,31 @@ ARIL_DEVICE void MultiplyTile(F32, const QuantizedGemmArgs& args, const Quantize
   }
 }
 
+// Sums of slices, or of threads, are as many.
+constexpr size_t kSumsBytes = sizeof(float) * kManySums * kThreads;
+static_assert(kSlices * kWarpSize == kThreads);
+// Behind them a table, if there is one, and then stages.
+template <typename W>
+constexpr size_t kTableBytes = 0;
+template <>
+constexpr size_t kTableBytes<Codebook4Chunk> = sizeof(uint32_t) * kTableWords;
+template <typename W>
+constexpr size_t kStagesBytes = sizeof(Vector16) * kStagesOf<W>* kStageVectors<W>;
+
 template <typename T, typename W>
 ARIL_DEVICE void MultiplyWith(const QuantizedGemmArgs& args, const QuantizedTile& tile,
                               std::byte* shared) {
   auto* const floats = reinterpret_cast<float*>(shared);
+  const auto* const table = reinterpret_cast<const uint32_t*>(shared + kSumsBytes);
   const int rows = RowsOf(args, tile.group);
   TrapUnless(rows <= args.rows, "a group of more rows than the launch has memory for");
   if (rows <= 8) {
-    MultiplyFew<T, W, 1>(args, tile, floats);
+    MultiplyFew<T, W, 1>(args, tile, table, floats);
   } else if (rows <= kFewRows) {
-    MultiplyFew<T, W, kMaxSlots>(args, tile, floats);
+    MultiplyFew<T, W, kMaxSlots>(args, tile, table, floats);
   } else {
-    auto* const stages = reinterpret_cast<Vector16*>(floats + kManySums * kThreads);
-    MultiplyMany<T, W>(args, tile, stages, floats);
+    auto* const stages = reinterpret_cast<Vector16*>(shared + kSumsBytes + kTableBytes<W>);
+    MultiplyMany<T, W>(args, tile, table, stages, floats);
   }
 }
 
@@ -350,18 +374,29 @@ ARIL_DEVICE void MultiplyTile(T, const QuantizedGemmArgs& args, const QuantizedT
     MultiplyWith<T, Int4Chunk>(args, tile, shared);
   } else if (args.layout.format == WeightFormat::kFloat8) {
     MultiplyWith<T, Float8Chunk>(args, tile, shared);
+  } else if (args.layout.format == WeightFormat::kCodebook4) {
+    MultiplyWith<T, Codebook4Chunk>(args, tile, shared);
   } else {
     MultiplyWith<T, Int8Chunk>(args, tile, shared);
   }
 }
 
+ARIL_DEVICE void Prepare(F32, const QuantizedLayout&, std::byte*) {}
+template <typename T>
+ARIL_DEVICE void Prepare(T, const QuantizedLayout& layout, std::byte* shared) {
+  if (layout.format != WeightFormat::kCodebook4) return;
+  FillTable<T>(layout, ThreadIdx(), kThreads, reinterpret_cast<uint32_t*>(shared + kSumsBytes));
+}
+
 template <typename T>
 ARIL_KERNEL(kThreads, kBlocksPerMultiprocessor)
 QuantizedGemmKernel(ARIL_PARAMETER QuantizedGemmArgs args) {
-  FollowPreviousKernel();
   auto* const scratch = SharedMemory<int>();
   int* const ends = scratch + kThreads;
   auto* const shared = reinterpret_cast<std::byte*>(ends + (args.groups + 3) / 4 * 4);
+  Prepare(T{}, args.layout, shared);
+  FollowPreviousKernel();
+  // Behind a barrier of the block all have what was prepared.
   CountPieces<kThreads>(
       args.groups, [&](int group) { return TilesOf(args, RowsOf(args, group)); }, scratch, ends);
   const int num_tiles = ends[args.groups - 1];
@@ -370,21 +405,23 @@ QuantizedGemmKernel(ARIL_PARAMETER QuantizedGemmArgs args) {
   }
 }
 
-static_assert(kStageVectors<Int8Chunk> >= kStageVectors<Int4Chunk>);
-static_assert(kStageVectors<Int8Chunk> == kStageVectors<Float8Chunk>);
-// Sums of slices, or of threads, are as many.
-constexpr size_t kSumsBytes = sizeof(float) * kManySums * kThreads;
-static_assert(kSlices * kWarpSize == kThreads);
+constexpr size_t kMostStagesBytes = kStagesBytes<Int8Chunk>;
+static_assert(kMostStagesBytes >= kStagesBytes<Int4Chunk>);
+static_assert(kMostStagesBytes == kStagesBytes<Float8Chunk>);
+static_assert(kMostStagesBytes >= kTableBytes<Codebook4Chunk> + kStagesBytes<Codebook4Chunk>);
 
 size_t SharedBytes(DType dtype, const QuantizedGemmArgs& args) {
   const auto groups = static_cast<size_t>((args.groups + 3) / 4 * 4);
   const size_t counts = sizeof(int) * (kThreads + groups);
   constexpr size_t kMostCounts = sizeof(int) * (kThreads + kQuantizedGemmMaxGroups);
   if (dtype == DType::kF32) return counts;
-  if (args.rows <= kFewRows) return counts + kSumsBytes;
+  if (args.rows <= kFewRows) {
+    const bool has_table = args.layout.format == WeightFormat::kCodebook4;
+    return counts + kSumsBytes + (has_table ? kTableBytes<Codebook4Chunk> : 0);
+  }
   // Always as many: what a launch asks for is all that the kernel may have until the next one, and
   // graphs have launches of several layouts.
-  return kMostCounts + kSumsBytes + sizeof(Vector16) * kStages * size_t{kStageVectors<Int8Chunk>};
+  return kMostCounts + kSumsBytes + kMostStagesBytes;
 }
 
 }  // namespace

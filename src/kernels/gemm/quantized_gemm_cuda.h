@@ -1,13 +1,14 @@
-// Products with matrices of four bits, of bytes or of FP8 on a device: of all rows with one matrix,
-// or of groups of rows with one each, the experts of a mixture.
+// Products with matrices of four bits, of bytes, of FP8 or of codes on a device: of all rows with
+// one matrix, or of groups of rows with one each, the experts of a mixture.
 //
 // Arithmetic. x is not rounded, and neither is what a level stands for: in BF16 and F16 the tensor
 // cores multiply x with levels less their zero point, which are small integers, or with levels of
-// FP8, which both types hold, and add 16 products at a time, along k, to one sum in fp32; in F32
-// one product after the other is added. Except of bytes, such a sum is of a group, which is
-// multiplied by the group's factor and added to a sum of groups in fp32. k is eight slices; a
-// slice's end ends a group. Slices are added in their order, then come the output's scale and the
-// bias. So a row of the result is a function of its row of x and of the matrix only.
+// FP8, which both types hold; only a codebook's numbers are rounded to the type. They add 16
+// products at a time, along k, to one sum in fp32; in F32 one product after the other is added.
+// Except of bytes, such a sum is of a group, which is multiplied by the group's factor and added to
+// a sum of groups in fp32. k is eight slices; a slice's end ends a group. Slices are added in their
+// order, then come the output's scale and the bias. So a row of the result is a function of its row
+// of x and of the matrix only.
 
 #ifndef ARIL_KERNELS_GEMM_QUANTIZED_GEMM_CUDA_H_
 #define ARIL_KERNELS_GEMM_QUANTIZED_GEMM_CUDA_H_

@@ -1,5 +1,5 @@
-// Products with matrices of four bits, of bytes and of FP8, in the emulator and on a GPU, against
-// sums in double of what their levels stand for.
+// Products with matrices of four bits, of bytes, of FP8 and of codes, in the emulator and on a GPU,
+// against sums in double of what their levels stand for.
 
 #include "kernels/gemm/quantized_gemm_cuda.h"
 
@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cuda/test_support.h"
+#include "kernels/gemm/codebook4_test_support.h"
 #include "kernels/gemm/float8_test_support.h"
 #include "kernels/gemm/gemm_test_support.h"
 #include "kernels/gemm/int4_test_support.h"
@@ -24,7 +25,9 @@ struct Matrix {
   Matrix(const WeightView& w, WeightFormat format, int64_t group_size) {
     const std::vector<WeightView> parts = {w};
     const Shape shape = ShapeOf(w);
-    layout = MakeQuantizedLayout(format, shape[0], shape[1], group_size);
+    const auto* const codes = std::get_if<Codebook4View>(&w);
+    layout = MakeQuantizedLayout(format, shape[0], shape[1], group_size,
+                                 codes != nullptr ? codes->codebook : Codebook4());
     if (const auto* const int4 = std::get_if<Int4View>(&w)) inputs = int4->InputsByGroup();
     tiles.resize(static_cast<size_t>(layout.size_bytes()));
     const std::vector<WeightRow> rows = RowsOf(parts);
@@ -179,6 +182,12 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
         const RandomFloat8 float8(n, k, /*block_rows=*/24, group_size, random);
         ASSERT_NO_FATAL_FAILURE(
             ExpectSums(x, dtype, {{float8.view(), WeightFormat::kFloat8, group_size}}, call));
+        if (group_size % kCodebook4GroupSize != 0) continue;
+        const RandomCodebook4 codes(n, k, group_size, /*is_nested=*/false, random);
+        // Blocks go on in the next row.
+        const int64_t of_a_row = std::gcd(group_size, k);
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectSums(x, dtype, {{codes.view(), WeightFormat::kCodebook4, of_a_row}}, call));
       }
     }
   }
@@ -240,6 +249,49 @@ TEST_P(CudaQuantizedGemm, RoundsNumbersToFourBits) {
   }
 }
 
+// Each by itself, in both halves of a byte.
+TEST_P(CudaQuantizedGemm, CodesStandForTheirNumbersRoundedToTheType) {
+  std::mt19937_64 random(kSeed);
+  constexpr int64_t kDepth = kCodebook4GroupSize;
+  std::vector<uint8_t> codes;
+  for (int byte = 0; byte < 256; ++byte) {
+    codes.push_back(static_cast<uint8_t>(byte));
+    codes.resize(codes.size() + kDepth / 2 - 1);
+  }
+  std::vector<float> scales;
+  for (int i = 0; i < 256; ++i) scales.push_back(static_cast<float>(i + 1));
+  Codebook4View view{
+      .codes = {reinterpret_cast<const std::byte*>(codes.data()), DType::kU8, {std::ssize(codes)}},
+      .scales = {reinterpret_cast<const std::byte*>(scales.data()), DType::kF32, {256}},
+      .block_size = kDepth,
+      .rows = 256,
+      .cols = kDepth};
+  std::normal_distribution<float> normal;
+  for (float& number : view.codebook) number = normal(random);
+  const Matrix matrix(view, WeightFormat::kCodebook4, kDepth);
+  for (const TestDType dtype : kDTypes) {
+    for (const int64_t rows : {1, 9, 33}) {
+      for (const int64_t half : {0, 1}) {
+        TestMatrix x(dtype.host, rows, kDepth, 1.0, random, 0);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t k = 0; k < kDepth; ++k) x.Set(row, k, k == half ? 1 : 0);
+        }
+        for (const auto& device : devices()) {
+          const std::vector<float> y = Product(*device, x, dtype, {matrix}, {});
+          for (int64_t i = 0; i < rows * 256; ++i) {
+            const auto byte = static_cast<uint8_t>(i % 256);
+            float number = view.codebook[half == 0 ? byte >> 4 : byte & 15];
+            if (dtype.device == DType::kBF16) number = ToFloat(ToBF16(number));
+            if (dtype.device == DType::kF16) number = ToFloat(ToF16(number));
+            ASSERT_EQ(y[static_cast<size_t>(i)], number * scales[byte])
+                << dtype.device << " byte " << int{byte} << " rows " << rows << " seed " << kSeed;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Experts: groups of no rows, of few and of many, whose rows of x are listed; some orders of
 // inputs.
 TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
@@ -252,7 +304,9 @@ TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
   for (const TestDType dtype : kDTypes) {
     for (const bool has_order : {false, true}) {
       const TestMatrix x = RandomInput(kRows, kDepth, dtype, random);
-      std::vector<Matrix> of_four_bits, of_bytes, of_floats;
+      std::vector<Matrix> of_four_bits, of_bytes, of_floats, of_codes;
+      const Codebook4 codebook =
+          RandomCodebook4(1, kDepth, kGroupSize, false, random).view().codebook;
       for (size_t i = 0; i < call.sizes.size(); ++i) {
         const RandomInt4 int4(Int4View::Layout::kGptq, kCols, kDepth, kGroupSize, DType::kF16,
                               random);
@@ -266,11 +320,16 @@ TEST_P(CudaQuantizedGemm, GroupsHaveMatricesAndOrdersOfTheirOwn) {
         of_bytes.emplace_back(DenseView(numbers), WeightFormat::kInt8, 0);
         const RandomFloat8 float8(kCols, kDepth, 1, kDepth, random);
         of_floats.emplace_back(float8.view(), WeightFormat::kFloat8, kDepth);
+        const RandomCodebook4 codes(kCols, kDepth, kGroupSize, /*is_nested=*/true, random);
+        Codebook4View of_same_codebook = codes.view();
+        of_same_codebook.codebook = codebook;
+        of_codes.emplace_back(of_same_codebook, WeightFormat::kCodebook4, kGroupSize);
       }
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_four_bits, call));
       if (has_order) continue;
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_bytes, call));
       ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_floats, call));
+      ASSERT_NO_FATAL_FAILURE(ExpectSums(x, dtype, of_codes, call));
     }
   }
 }
@@ -282,7 +341,7 @@ TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
   for (const TestDType dtype : kDTypes) {
     // Fewer chunks than slices, slices that end within a group, and groups that end within a slice.
     for (const auto& [k, group_size] :
-         {std::pair<int64_t, int64_t>{96, 96}, {2624, 128}, {416, 32}}) {
+         {std::pair<int64_t, int64_t>{96, 96}, {2624, 128}, {416, 32}, {448, 64}}) {
       const TestMatrix x = RandomInput(kRows, k, dtype, random);
       const RandomInt4 int4(Int4View::Layout::kGptq, kCols, k, group_size, DType::kF16, random);
       const TestMatrix numbers(DType::kF32, kCols, k, 1.0, random, 0);
@@ -290,10 +349,15 @@ TEST_P(CudaQuantizedGemm, ARowIsBitwiseTheSameAmongAnyNumberOfRows) {
       Int4View in_other_order = int4.view();
       const std::vector<int32_t> order = RandomOrder(k, group_size, random);
       in_other_order.order = {reinterpret_cast<const std::byte*>(order.data()), DType::kI32, {k}};
-      for (const Matrix& matrix : {Matrix(int4.view(), WeightFormat::kInt4, group_size),
-                                   Matrix(in_other_order, WeightFormat::kInt4, group_size),
-                                   Matrix(DenseView(numbers), WeightFormat::kInt8, 0),
-                                   Matrix(float8.view(), WeightFormat::kFloat8, group_size)}) {
+      std::vector<Matrix> matrices = {{int4.view(), WeightFormat::kInt4, group_size},
+                                      {in_other_order, WeightFormat::kInt4, group_size},
+                                      {DenseView(numbers), WeightFormat::kInt8, 0},
+                                      {float8.view(), WeightFormat::kFloat8, group_size}};
+      if (group_size % kCodebook4GroupSize == 0) {
+        const RandomCodebook4 codes(kCols, k, group_size, /*is_nested=*/false, random);
+        matrices.emplace_back(codes.view(), WeightFormat::kCodebook4, std::gcd(group_size, k));
+      }
+      for (const Matrix& matrix : matrices) {
         const std::vector<float> all = Product(*devices()[0], x, dtype, {matrix}, {});
         const std::vector<Matrix> four(4, matrix);
         const std::vector<float> apart =

@@ -18,9 +18,11 @@ constexpr int64_t kInputsOfLane = 8;
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kHalfChunkBytes = kLanes * kVectorBytes;
 
-int64_t ChunkBytes(WeightFormat format) {
-  return (format == WeightFormat::kInt4 ? 1 : 2) * kHalfChunkBytes;
+bool IsOfBytes(WeightFormat format) {
+  return format == WeightFormat::kInt8 || format == WeightFormat::kFloat8;
 }
+
+int64_t ChunkBytes(WeightFormat format) { return (IsOfBytes(format) ? 2 : 1) * kHalfChunkBytes; }
 
 // An output's place among those of a tile.
 struct Place {
@@ -37,18 +39,28 @@ void Store(std::byte* to, const T& value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-void WriteLevels(std::span<const Int4Group> groups, const Place& place, std::byte* to) {
-  for (const Int4Group& group : groups) {
-    for (int64_t t = 0; t < kQuantizedDepth / kInputsOfLane; ++t) {
-      const uint8_t* const q = group.q.data() + kInputsOfLane * t;
-      uint32_t word = 0;
-      for (int i = 0; i < 4; ++i) {
-        word |= static_cast<uint32_t>(q[2 * i] | q[2 * i + 1] << 16) << 4 * i;
-      }
-      Store(to + place.Lane(t) * kVectorBytes + place.of_lane * 4, word);
-    }
-    to += kHalfChunkBytes;
+// Of a chunk of four bits, words that `word_of` makes of eight of its levels or codes.
+template <typename WordOf>
+void WriteWords(const uint8_t* of_inputs, const Place& place, const WordOf& word_of,
+                std::byte* to) {
+  for (int64_t t = 0; t < kQuantizedDepth / kInputsOfLane; ++t) {
+    const uint32_t word = word_of(of_inputs + kInputsOfLane * t);
+    Store(to + place.Lane(t) * kVectorBytes + place.of_lane * 4, word);
   }
+}
+
+uint32_t WordOfLevels(const uint8_t* q) {
+  uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) {
+    word |= static_cast<uint32_t>(q[2 * i] | q[2 * i + 1] << 16) << 4 * i;
+  }
+  return word;
+}
+
+uint32_t WordOfCodes(const uint8_t* codes) {
+  uint32_t word = 0;
+  for (int i = 0; i < kInputsOfLane; ++i) word |= uint32_t{codes[i]} << 4 * i;
+  return word;
 }
 
 void WriteBytes(std::span<const uint8_t> levels, const Place& place, std::byte* to) {
@@ -66,7 +78,10 @@ float WriteInt4(const QuantizedLayout& layout, const WeightRow& row,
                 std::span<const int32_t> inputs, const Place& place, std::byte* to) {
   std::vector<Int4Group> groups(static_cast<size_t>(layout.chunks));
   const float scale = ToInt4(row, inputs, groups);
-  WriteLevels(groups, place, to);
+  for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+    WriteWords(groups[static_cast<size_t>(chunk)].q.data(), place, WordOfLevels,
+               to + chunk * kHalfChunkBytes);
+  }
   for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
     const Int4Group& group = groups[static_cast<size_t>(i * layout.group_chunks)];
     const int64_t index = i * kQuantizedCols + place.index();
@@ -86,28 +101,56 @@ float WriteInt8(const WeightRow& row, const Place& place, std::span<uint8_t> lev
   return scale;
 }
 
+// `factor_of(input)`.
+template <typename FactorOf>
+void WriteFloatFactors(const QuantizedLayout& layout, const Place& place, const FactorOf& factor_of,
+                       std::byte* to) {
+  for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
+    const int64_t index = i * kQuantizedCols + place.index();
+    const float factor = factor_of(i * layout.group_chunks * kQuantizedDepth);
+    Store(to + layout.factors_offset + index * static_cast<int64_t>(sizeof(float)), factor);
+  }
+}
+
 void WriteFloat8(const QuantizedLayout& layout, const WeightRow& row, const Place& place,
                  std::byte* to) {
   const auto& view = std::get<Float8View>(*row.part);
   CHECK(view.blocks() == 1 || view.block_cols % (layout.group_chunks * kQuantizedDepth) == 0);
   const F8E4M3* const levels = view.Row(row.row);
   WriteBytes({reinterpret_cast<const uint8_t*>(levels), static_cast<size_t>(layout.k)}, place, to);
-  for (int64_t i = 0; i * layout.group_chunks < layout.chunks; ++i) {
-    const int64_t index = i * kQuantizedCols + place.index();
-    Store(to + layout.factors_offset + index * static_cast<int64_t>(sizeof(float)),
-          Float8Scale(row, i * layout.group_chunks * kQuantizedDepth));
+  WriteFloatFactors(
+      layout, place, [&](int64_t input) { return Float8Scale(row, input); }, to);
+}
+
+void WriteCodes(const QuantizedLayout& layout, const WeightRow& row, const Place& place,
+                std::byte* to) {
+  const auto& view = std::get<Codebook4View>(*row.part);
+  CHECK(std::ranges::equal(view.codebook, layout.codebook));
+  CHECK_EQ(layout.k % kQuantizedDepth, 0);
+  const int64_t group_size = layout.group_chunks * int64_t{kQuantizedDepth};
+  CHECK_EQ(view.block_size % group_size, 0);
+  CHECK_EQ((view.first_row + row.row) * view.cols % group_size, 0);
+  std::vector<uint8_t> codes(static_cast<size_t>(layout.k));
+  view.CopyCodes(row.row, 0, layout.k, codes.data());
+  for (int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
+    WriteWords(codes.data() + chunk * kQuantizedDepth, place, WordOfCodes,
+               to + chunk * kHalfChunkBytes);
   }
+  WriteFloatFactors(
+      layout, place, [&](int64_t input) { return Codebook4Scale(row, input); }, to);
 }
 
 }  // namespace
 
-QuantizedLayout MakeQuantizedLayout(WeightFormat format, int64_t n, int64_t k, int64_t group_size) {
+QuantizedLayout MakeQuantizedLayout(WeightFormat format, int64_t n, int64_t k, int64_t group_size,
+                                    const Codebook4& codebook) {
   CHECK(IsQuantized(format));
   const int64_t chunks = CeilDiv<int64_t>(k, kQuantizedDepth);
   QuantizedLayout layout{.format = format,
                          .n = static_cast<int32_t>(n),
                          .k = static_cast<int32_t>(k),
                          .chunks = static_cast<int32_t>(chunks)};
+  std::ranges::copy(codebook, layout.codebook);
   int64_t end = chunks * ChunkBytes(format);
   if (format != WeightFormat::kInt8) {
     const bool is_int4 = format == WeightFormat::kInt4;
@@ -140,8 +183,10 @@ void WriteQuantizedTile(const QuantizedLayout& layout, std::span<const WeightRow
       scale = WriteInt8(rows[col], place, levels, to);
     } else if (layout.format == WeightFormat::kInt4) {
       scale = WriteInt4(layout, rows[col], inputs, place, to);
-    } else {
+    } else if (layout.format == WeightFormat::kFloat8) {
       WriteFloat8(layout, rows[col], place, to);
+    } else {
+      WriteCodes(layout, rows[col], place, to);
     }
     Store(to + layout.scales_offset + col * sizeof(float), scale);
   }

@@ -30,11 +30,15 @@ ARIL_DEVICE int ColOf(int operand, int i) {
 }
 ARIL_DEVICE int RowInSlot(int i) { return ThreadIdx() % 4 * 2 + i % 2; }
 
-// What a group's sums of a lane's four outputs are multiplied by, and their zero points.
+// W's Factors are what a group's sums of a lane's four outputs are multiplied by, and what else its
+// elements are made with. They are made of the block's look-up table, if there is one.
+
+// With zero points.
 struct Int4Factors {
   uint32_t zeros = 0;
   uint64_t factors = 0;
 
+  ARIL_DEVICE explicit Int4Factors(const uint32_t*) {}
   ARIL_DEVICE void Load(const QuantizedLayout& layout, const std::byte* tile, int place) {
     zeros = reinterpret_cast<const uint32_t*>(tile + layout.zeros_offset)[place];
     factors = reinterpret_cast<const uint64_t*>(tile + layout.factors_offset)[place];
@@ -60,8 +64,8 @@ struct Int4Chunk {
   // Eight elements of the lane's output `i`: levels less their zero point. Both are below 16, so
   // that beside T's first power of two whose unit is one they are the last bits of a number.
   template <typename T>
-  ARIL_DEVICE Vector16 Elements(int i, uint32_t zeros) const {
-    const uint32_t zero = zeros >> 8 * i & 0xFF;
+  ARIL_DEVICE Vector16 Elements(int i, const Int4Factors& of_group) const {
+    const uint32_t zero = of_group.zeros >> 8 * i & 0xFF;
     const uint32_t minus = (T::kUnitPower | zero | zero << 16) ^ 0x80008000u;
     Vector16 elements;
 #pragma unroll
@@ -92,6 +96,8 @@ struct ByteChunk {
   }
 };
 
+struct NoFactors {};
+
 struct Int8Chunk {
   static constexpr int kChunkVectors = ByteChunk::kChunkVectors;
   ByteChunk bytes;
@@ -104,7 +110,7 @@ struct Int8Chunk {
   }
   // Likewise, by way of fp32, where a byte is the end of 2^23.
   template <typename T>
-  ARIL_DEVICE Vector16 Elements(int i, uint32_t) const {
+  ARIL_DEVICE Vector16 Elements(int i, const NoFactors&) const {
     const auto level = [](uint32_t byte) {
       return BitCast<float>(0x4B000000u | byte) - static_cast<float>((1 << 23) + 128);
     };
@@ -120,9 +126,9 @@ struct Int8Chunk {
 
 // They are read when a group ends: there are no registers for them, and groups are long.
 struct Float8Factors {
-  static constexpr uint32_t zeros = 0;
   const Vector16* factors = nullptr;
 
+  ARIL_DEVICE explicit Float8Factors(const uint32_t*) {}
   ARIL_DEVICE void Load(const QuantizedLayout& layout, const std::byte* tile, int place) {
     factors = reinterpret_cast<const Vector16*>(tile + layout.factors_offset) + place;
   }
@@ -145,7 +151,7 @@ struct Float8Chunk {
   }
   // Eight elements: both T hold them exactly.
   template <typename T>
-  ARIL_DEVICE Vector16 Elements(int i, uint32_t) const {
+  ARIL_DEVICE Vector16 Elements(int i, const Float8Factors&) const {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
@@ -154,6 +160,59 @@ struct Float8Chunk {
       const uint32_t magnitudes = (halves & 0x007F007Fu) << T::kFloat8Shift;
       elements.words[pair] =
           T::MultiplyPairs(magnitudes | (halves & 0x00800080u) << 8, T::kFloat8Power);
+    }
+    return elements;
+  }
+};
+
+// What two neighbouring codes stand for, which are a byte: two elements of T for each, so many
+// times that a bank has the copies of two lanes. With twice as many it would have one lane's, for
+// twice the memory.
+constexpr int kTableCopies = kWarpSize / 2;
+constexpr int kTableWords = 256 * kTableCopies;
+template <typename T>
+ARIL_DEVICE void FillTable(const QuantizedLayout& layout, int thread, int num_threads,
+                           uint32_t* table) {
+  for (int i = thread; i < kTableWords; i += num_threads) {
+    const int byte = i / kTableCopies;
+    table[i] = T::Pack(layout.codebook[byte & 15], layout.codebook[byte >> 4]);
+  }
+}
+
+// With the lane's copy of the table.
+struct Codebook4Factors {
+  const uint32_t* pairs;
+  Vector16 factors = {};
+
+  ARIL_DEVICE explicit Codebook4Factors(const uint32_t* table)
+      : pairs(table + ThreadIdx() % kTableCopies) {}
+  ARIL_DEVICE void Load(const QuantizedLayout& layout, const std::byte* tile, int place) {
+    factors = reinterpret_cast<const Vector16*>(tile + layout.factors_offset)[place];
+  }
+  ARIL_DEVICE Vector16 Get() const { return factors; }
+  ARIL_DEVICE static float Of(const Vector16& factors, int output) {
+    return BitCast<float>(factors.words[output]);
+  }
+};
+
+struct Codebook4Chunk {
+  using Factors = Codebook4Factors;
+  static constexpr int kChunkVectors = Int4Chunk::kChunkVectors;
+  Int4Chunk codes;
+
+  ARIL_DEVICE static Codebook4Chunk FromShared(const Vector16* chunk) {
+    return {Int4Chunk::FromShared(chunk)};
+  }
+  ARIL_DEVICE static Codebook4Chunk FromGlobal(const Vector16* chunk) {
+    return {Int4Chunk::FromGlobal(chunk)};
+  }
+  template <typename T>
+  ARIL_DEVICE Vector16 Elements(int i, const Codebook4Factors& of_group) const {
+    Vector16 elements;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t byte = codes.words.words[i] >> 8 * pair & 0xFF;
+      elements.words[pair] = of_group.pairs[byte * kTableCopies];
     }
     return elements;
   }
@@ -173,7 +232,8 @@ struct SliceSums {
   int index = 0, end = 0;  // the group, and the chunk behind its last one
   typename W::Factors factors;
 
-  ARIL_DEVICE SliceSums(const QuantizedLayout& of, const std::byte* at) : tile(at), layout(of) {}
+  ARIL_DEVICE SliceSums(const QuantizedLayout& of, const std::byte* at, const uint32_t* table)
+      : tile(at), layout(of), factors(table) {}
   ARIL_DEVICE void Begin(int chunk) {
     index = chunk / layout.group_chunks;
     Load();
@@ -183,7 +243,6 @@ struct SliceSums {
     if (index * layout.group_chunks >= layout.chunks) return;
     factors.Load(layout, tile, index * 8 + ThreadIdx() % kWarpSize / 4);
   }
-  ARIL_DEVICE uint32_t zeros() const { return factors.zeros; }
   ARIL_DEVICE WarpSums<kSlots>& sums() { return group; }
   // Of the chunk that was multiplied last.
   ARIL_DEVICE void EndChunk(int chunk, bool ends_slice) {
@@ -210,10 +269,10 @@ struct SliceSums {
 template <int kSlots>
 struct SliceSums<Int8Chunk, kSlots> {
   WarpSums<kSlots> slice = {};
+  NoFactors factors;
 
-  ARIL_DEVICE SliceSums(const QuantizedLayout&, const std::byte*) {}
+  ARIL_DEVICE SliceSums(const QuantizedLayout&, const std::byte*, const uint32_t*) {}
   ARIL_DEVICE void Begin(int) {}
-  ARIL_DEVICE uint32_t zeros() const { return 0; }
   ARIL_DEVICE WarpSums<kSlots>& sums() { return slice; }
   ARIL_DEVICE void EndChunk(int, bool) {}
 };
@@ -225,7 +284,7 @@ ARIL_DEVICE void MultiplyChunk(const W& w, const XOf& x_of, int num_slots,
   Vector16 elements[2 * kColOperands];
 #pragma unroll
   for (int i = 0; i < 2 * kColOperands; ++i) {
-    elements[i] = w.template Elements<T>(i, sums.zeros());
+    elements[i] = w.template Elements<T>(i, sums.factors);
   }
 #pragma unroll
   for (int slot = 0; slot < kSlots; ++slot) {
