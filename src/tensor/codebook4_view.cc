@@ -44,24 +44,6 @@ void RoundCodes(const TensorView& numbers, int64_t first, int64_t count, uint8_t
   }
 }
 
-// write(value, i) for each element, the i-th of `count`.
-template <typename Write>
-void ForEach(const Codebook4View& from, int64_t first, int64_t count, const Write& write) {
-  CHECK(first >= 0 && count >= 0 && first + count <= from.rows * from.cols);
-  constexpr int64_t kPiece = 256;
-  uint8_t codes[kPiece];
-  for (int64_t done = 0; done < count;) {
-    const int64_t row = (first + done) / from.cols, col = (first + done) % from.cols;
-    const int64_t in_block = ((from.first_row + row) * from.cols + col) % from.block_size;
-    const int64_t size =
-        std::min({count - done, from.cols - col, from.block_size - in_block, kPiece});
-    from.CopyCodes(row, col, size, codes);
-    const float scale = from.Scale(from.BlockOf(row, col));
-    for (int64_t i = 0; i < size; ++i) write(scale * from.codebook[codes[i]], done + i);
-    done += size;
-  }
-}
-
 }  // namespace
 
 Codebook4View Codebook4View::Nf4Of(const TensorView& numbers) {
@@ -104,11 +86,19 @@ float Codebook4View::Scale(int64_t block) const {
 }
 
 void CopyAsFloat(const Codebook4View& from, int64_t first, int64_t count, float* to) {
-  ForEach(from, first, count, [to](float value, int64_t i) { to[i] = value; });
-}
-
-void CopyAsBF16(const Codebook4View& from, int64_t first, int64_t count, BF16* to) {
-  ForEach(from, first, count, [to](float value, int64_t i) { to[i] = ToBF16(value); });
+  CHECK(first >= 0 && count >= 0 && first + count <= from.rows * from.cols);
+  constexpr int64_t kPiece = 256;
+  uint8_t codes[kPiece];
+  for (int64_t done = 0; done < count;) {
+    const int64_t row = (first + done) / from.cols, col = (first + done) % from.cols;
+    const int64_t in_block = ((from.first_row + row) * from.cols + col) % from.block_size;
+    const int64_t size =
+        std::min({count - done, from.cols - col, from.block_size - in_block, kPiece});
+    from.CopyCodes(row, col, size, codes);
+    const float scale = from.Scale(from.BlockOf(row, col));
+    for (int64_t i = 0; i < size; ++i) to[done + i] = scale * from.codebook[codes[i]];
+    done += size;
+  }
 }
 
 }  // namespace aril

@@ -64,7 +64,6 @@ struct Codebook4View {
 
 // As of TensorView: in float32 the product is rounded, to nearest, and BF16 is rounded from that.
 void CopyAsFloat(const Codebook4View& from, int64_t first, int64_t count, float* to);
-void CopyAsBF16(const Codebook4View& from, int64_t first, int64_t count, BF16* to);
 
 }  // namespace aril
 

@@ -5,26 +5,6 @@
 #include "base/check.h"
 
 namespace aril {
-namespace {
-
-// write(value, i) for each element, the i-th of `count`.
-template <typename Write>
-void ForEach(const Float8View& from, int64_t first, int64_t count, const Write& write) {
-  const int64_t cols = from.cols();
-  CHECK(first >= 0 && count >= 0 && first + count <= from.rows() * cols);
-  for (int64_t done = 0; done < count;) {
-    const int64_t row = (first + done) / cols, col = (first + done) % cols;
-    const int64_t block = col / from.block_cols;
-    const int64_t end = std::min(cols, (block + 1) * from.block_cols);
-    const int64_t size = std::min(count - done, end - col);
-    const float scale = from.Scale(row, block);
-    const F8E4M3* const levels = from.Row(row) + col;
-    for (int64_t i = 0; i < size; ++i) write(scale * ToFloat(levels[i]), done + i);
-    done += size;
-  }
-}
-
-}  // namespace
 
 Float8View Float8View::Rows(int64_t first, int64_t count) const {
   Float8View part = *this;
@@ -40,11 +20,18 @@ float Float8View::Scale(int64_t row, int64_t block) const {
 }
 
 void CopyAsFloat(const Float8View& from, int64_t first, int64_t count, float* to) {
-  ForEach(from, first, count, [to](float value, int64_t i) { to[i] = value; });
-}
-
-void CopyAsBF16(const Float8View& from, int64_t first, int64_t count, BF16* to) {
-  ForEach(from, first, count, [to](float value, int64_t i) { to[i] = ToBF16(value); });
+  const int64_t cols = from.cols();
+  CHECK(first >= 0 && count >= 0 && first + count <= from.rows() * cols);
+  for (int64_t done = 0; done < count;) {
+    const int64_t row = (first + done) / cols, col = (first + done) % cols;
+    const int64_t block = col / from.block_cols;
+    const int64_t end = std::min(cols, (block + 1) * from.block_cols);
+    const int64_t size = std::min(count - done, end - col);
+    const float scale = from.Scale(row, block);
+    const F8E4M3* const levels = from.Row(row) + col;
+    for (int64_t i = 0; i < size; ++i) to[done + i] = scale * ToFloat(levels[i]);
+    done += size;
+  }
 }
 
 }  // namespace aril

@@ -38,7 +38,6 @@ struct Float8View {
 
 // As of TensorView: float32 holds the values exactly for scales of 16 bits. BF16 is rounded.
 void CopyAsFloat(const Float8View& from, int64_t first, int64_t count, float* to);
-void CopyAsBF16(const Float8View& from, int64_t first, int64_t count, BF16* to);
 
 }  // namespace aril
 

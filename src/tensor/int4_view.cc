@@ -27,23 +27,6 @@ int Nibble(const TensorView& words, int64_t word, int place, uint32_t addend = 0
   return static_cast<int>((Load<uint32_t>(words, word) + addend) >> 4 * place & 15);
 }
 
-// Elements of a stretch of a row, in pieces: `take` gets where a piece begins, and its levels.
-template <typename Take>
-void ForEachPiece(const Int4View& from, int64_t first, int64_t count, const Take& take) {
-  constexpr int64_t kPiece = 256;
-  uint8_t levels[kPiece];
-  while (count > 0) {
-    const int64_t row = first / from.cols, col = first % from.cols;
-    const int64_t to_group_end =
-        from.order.data != nullptr ? 1 : from.group_size - col % from.group_size;
-    const int64_t size = std::min({count, from.cols - col, to_group_end, kPiece});
-    from.CopyLevels(row, col, size, levels);
-    take(row, from.GroupOf(col), levels, size);
-    first += size;
-    count -= size;
-  }
-}
-
 }  // namespace
 
 size_t Int4View::size_bytes() const { return static_cast<size_t>(rows * cols) / 2; }
@@ -132,24 +115,19 @@ int Int4View::Zero(int64_t row, int64_t group) const {
 
 void CopyAsFloat(const Int4View& from, int64_t first, int64_t count, float* to) {
   CHECK(first >= 0 && count >= 0 && first + count <= from.rows * from.cols);
-  ForEachPiece(from, first, count,
-               [&](int64_t row, int64_t group, const uint8_t* levels, int64_t size) {
-                 const float scale = from.Scale(row, group);
-                 const int zero = from.Zero(row, group);
-                 for (int64_t i = 0; i < size; ++i) {
-                   to[i] = scale * static_cast<float>(levels[i] - zero);
-                 }
-                 to += size;
-               });
-}
-
-void CopyAsBF16(const Int4View& from, int64_t first, int64_t count, BF16* to) {
   constexpr int64_t kPiece = 256;
-  float values[kPiece];
-  for (int64_t done = 0; done < count; done += kPiece) {
-    const int64_t size = std::min(kPiece, count - done);
-    CopyAsFloat(from, first + done, size, values);
-    std::transform(values, values + size, to + done, [](float value) { return ToBF16(value); });
+  uint8_t levels[kPiece];
+  for (int64_t done = 0; done < count;) {
+    const int64_t row = (first + done) / from.cols, col = (first + done) % from.cols;
+    const int64_t to_group_end =
+        from.order.data != nullptr ? 1 : from.group_size - col % from.group_size;
+    const int64_t size = std::min({count - done, from.cols - col, to_group_end, kPiece});
+    from.CopyLevels(row, col, size, levels);
+    const int64_t group = from.GroupOf(col);
+    const float scale = from.Scale(row, group);
+    const int zero = from.Zero(row, group);
+    for (int64_t i = 0; i < size; ++i) to[done + i] = scale * static_cast<float>(levels[i] - zero);
+    done += size;
   }
 }
 

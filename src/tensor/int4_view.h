@@ -56,7 +56,6 @@ struct Int4View {
 
 // As of TensorView: float32 holds the values exactly for scales of 16 bits. BF16 is rounded.
 void CopyAsFloat(const Int4View& from, int64_t first, int64_t count, float* to);
-void CopyAsBF16(const Int4View& from, int64_t first, int64_t count, BF16* to);
 
 }  // namespace aril
 

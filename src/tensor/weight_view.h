@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <variant>
-#include <vector>
 
 #include "tensor/codebook4_view.h"
 #include "tensor/float8_view.h"
@@ -48,22 +47,11 @@ inline void CopyAsFloat(const WeightView& from, int64_t first, int64_t count, fl
   std::visit([&](const auto& matrix) { CopyAsFloat(matrix, first, count, to); }, from);
 }
 
-inline void CopyAsBF16(const WeightView& from, int64_t first, int64_t count, BF16* to) {
-  std::visit([&](const auto& matrix) { CopyAsBF16(matrix, first, count, to); }, from);
-}
+// What is quantized is rounded from floats.
+void CopyAsBF16(const WeightView& from, int64_t first, int64_t count, BF16* to);
 
 // As CopyElements of a TensorView: what float32 does not hold exactly is rounded twice.
-inline void CopyElements(const WeightView& from, int64_t first, int64_t count, DType dtype,
-                         std::byte* to) {
-  if (const auto* const numbers = std::get_if<TensorView>(&from); numbers != nullptr) {
-    CopyElements(*numbers, first, count, dtype, to);
-    return;
-  }
-  std::vector<float> values(static_cast<size_t>(count));
-  CopyAsFloat(from, first, count, values.data());
-  CopyElements(TensorView{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, {count}},
-               0, count, dtype, to);
-}
+void CopyElements(const WeightView& from, int64_t first, int64_t count, DType dtype, std::byte* to);
 
 }  // namespace aril
 

@@ -69,7 +69,7 @@ ARIL_DEVICE void MultiplySlice(const QuantizedGemmArgs& args, const QuantizedTil
     W w[kAhead] = {};
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      if (first + i < end) w[i] = W::FromGlobal(chunks + (first + i) * W::kChunkVectors);
+      if (first + i < end) w[i] = FromGlobal<W>(chunks + (first + i) * kChunkVectors<W>);
     }
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
@@ -112,7 +112,7 @@ ARIL_DEVICE void MultiplyFew(const QuantizedGemmArgs& args, const QuantizedTile&
 
 // Of a stage in shared memory: x, rows of 64 elements, then chunks of W, those of a tile together.
 template <typename W>
-constexpr int kStageVectors = kManyRows* kUnits + kManyTiles* kStageChunks* W::kChunkVectors;
+constexpr int kStageVectors = kManyRows* kUnits + kManyTiles* kStageChunks* kChunkVectors<W>;
 
 // What a thread copies of a tile: one unit of some rows, and some vectors of W.
 template <typename W>
@@ -154,12 +154,12 @@ struct Copier {
     CopyWeights(stage, to + kManyRows * kUnits);
   }
   ARIL_DEVICE void CopyWeights(int stage, Vector16* to) const {
-    constexpr int kOfTile = kStageChunks * W::kChunkVectors;
+    constexpr int kOfTile = kStageChunks * kChunkVectors<W>;
     const int first = stage * kOfTile;
 #pragma unroll
     for (int i = ThreadIdx(); i < kManyTiles * kOfTile; i += kThreads) {
       const int tile = i / kOfTile, vector = first + i % kOfTile;
-      const bool present = tile < tiles && vector < layout.chunks * W::kChunkVectors;
+      const bool present = tile < tiles && vector < layout.chunks * kChunkVectors<W>;
       const auto* const from = reinterpret_cast<const Vector16*>(
           reinterpret_cast<const std::byte*>(w) + static_cast<int64_t>(tile) * layout.tile_bytes);
       CopyAsync16(to + i, present ? from + vector : w, present);
@@ -239,13 +239,13 @@ ARIL_DEVICE void MultiplyMany(const QuantizedGemmArgs& args, const QuantizedTile
     if (!has_cols || num_slots == 0) continue;
     const Vector16* const x = stages + stage % kStages * kStageVectors<W>;
     const Vector16* const chunks =
-        x + kManyRows * kUnits + of_block * kStageChunks * W::kChunkVectors;
+        x + kManyRows * kUnits + of_block * kStageChunks * kChunkVectors<W>;
 #pragma unroll
     for (int i = 0; i < kStageChunks; ++i) {
       const int chunk = stage * kStageChunks + i;
       if (chunk >= args.layout.chunks) break;
       walk.Multiply(
-          chunk, W::FromShared(chunks + i * W::kChunkVectors),
+          chunk, FromShared<W>(chunks + i * kChunkVectors<W>),
           [&](int slot) { return x[VectorAt(row_of(slot) + lane / 4, i * 4 + lane % 4)]; },
           num_slots);
     }

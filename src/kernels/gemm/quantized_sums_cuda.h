@@ -49,44 +49,31 @@ struct Int4Factors {
   }
 };
 
-struct Int4Chunk {
-  using Factors = Int4Factors;
-  static constexpr int kChunkVectors = kWarpSize;  // of 16 bytes
+// What a lane has of a chunk of four bits. `chunk`: its first vector, in shared or global memory.
+struct WordsOfChunk {
+  static constexpr int kVectors = kWarpSize;  // of 16 bytes, of all lanes
   Vector16 words;
 
-  // `chunk`: its first vector, in shared or in global memory.
-  ARIL_DEVICE static Int4Chunk FromShared(const Vector16* chunk) {
+  ARIL_DEVICE static WordsOfChunk FromShared(const Vector16* chunk) {
     return {chunk[ThreadIdx() % kWarpSize]};
   }
-  ARIL_DEVICE static Int4Chunk FromGlobal(const Vector16* chunk) {
+  ARIL_DEVICE static WordsOfChunk FromGlobal(const Vector16* chunk) {
     return {LoadWeights16(chunk + ThreadIdx() % kWarpSize)};
   }
-  // Eight elements of the lane's output `i`: levels less their zero point. Both are below 16, so
-  // that beside T's first power of two whose unit is one they are the last bits of a number.
-  template <typename T>
-  ARIL_DEVICE Vector16 Elements(int i, const Int4Factors& of_group) const {
-    const uint32_t zero = of_group.zeros >> 8 * i & 0xFF;
-    const uint32_t minus = (T::kUnitPower | zero | zero << 16) ^ 0x80008000u;
-    Vector16 elements;
-#pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t levels = words.words[i] >> 4 * pair & 0x000F000Fu;
-      elements.words[pair] = T::AddPairs(levels | T::kUnitPower, minus);
-    }
-    return elements;
-  }
+  // Eight neighbours, of the lane's output `i`.
+  ARIL_DEVICE uint32_t Word(int i) const { return words.words[i]; }
 };
 
-// A chunk of bytes.
-struct ByteChunk {
-  static constexpr int kChunkVectors = 2 * kWarpSize;
+// And of a chunk of bytes.
+struct BytesOfChunk {
+  static constexpr int kVectors = 2 * kWarpSize;
   Vector16 halves[2];
 
-  ARIL_DEVICE static ByteChunk FromShared(const Vector16* chunk) {
+  ARIL_DEVICE static BytesOfChunk FromShared(const Vector16* chunk) {
     const int lane = ThreadIdx() % kWarpSize;
     return {{chunk[lane], chunk[kWarpSize + lane]}};
   }
-  ARIL_DEVICE static ByteChunk FromGlobal(const Vector16* chunk) {
+  ARIL_DEVICE static BytesOfChunk FromGlobal(const Vector16* chunk) {
     const int lane = ThreadIdx() % kWarpSize;
     return {{LoadWeights16(chunk + lane), LoadWeights16(chunk + kWarpSize + lane)}};
   }
@@ -96,18 +83,31 @@ struct ByteChunk {
   }
 };
 
+struct Int4Chunk {
+  using Factors = Int4Factors;
+  WordsOfChunk levels;
+
+  // Eight elements of the lane's output `i`: levels less their zero point. Both are below 16, so
+  // that beside T's first power of two whose unit is one they are the last bits of a number.
+  template <typename T>
+  ARIL_DEVICE Vector16 Elements(int i, const Int4Factors& of_group) const {
+    const uint32_t zero = of_group.zeros >> 8 * i & 0xFF;
+    const uint32_t minus = (T::kUnitPower | zero | zero << 16) ^ 0x80008000u;
+    Vector16 elements;
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const uint32_t two = levels.Word(i) >> 4 * pair & 0x000F000Fu;
+      elements.words[pair] = T::AddPairs(two | T::kUnitPower, minus);
+    }
+    return elements;
+  }
+};
+
 struct NoFactors {};
 
 struct Int8Chunk {
-  static constexpr int kChunkVectors = ByteChunk::kChunkVectors;
-  ByteChunk bytes;
+  BytesOfChunk levels;
 
-  ARIL_DEVICE static Int8Chunk FromShared(const Vector16* chunk) {
-    return {ByteChunk::FromShared(chunk)};
-  }
-  ARIL_DEVICE static Int8Chunk FromGlobal(const Vector16* chunk) {
-    return {ByteChunk::FromGlobal(chunk)};
-  }
   // Likewise, by way of fp32, where a byte is the end of 2^23.
   template <typename T>
   ARIL_DEVICE Vector16 Elements(int i, const NoFactors&) const {
@@ -117,7 +117,7 @@ struct Int8Chunk {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t two = bytes.Pair(i, pair);
+      const uint32_t two = levels.Pair(i, pair);
       elements.words[pair] = T::Pack(level(two & 0xFF), level(two >> 8 & 0xFF));
     }
     return elements;
@@ -140,22 +140,15 @@ struct Float8Factors {
 
 struct Float8Chunk {
   using Factors = Float8Factors;
-  static constexpr int kChunkVectors = ByteChunk::kChunkVectors;
-  ByteChunk bytes;
+  BytesOfChunk levels;
 
-  ARIL_DEVICE static Float8Chunk FromShared(const Vector16* chunk) {
-    return {ByteChunk::FromShared(chunk)};
-  }
-  ARIL_DEVICE static Float8Chunk FromGlobal(const Vector16* chunk) {
-    return {ByteChunk::FromGlobal(chunk)};
-  }
   // Eight elements: both T hold them exactly.
   template <typename T>
   ARIL_DEVICE Vector16 Elements(int i, const Float8Factors&) const {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t two = bytes.Pair(i, pair);
+      const uint32_t two = levels.Pair(i, pair);
       const uint32_t halves = (two & 0xFF) | (two & 0xFF00) << 8;
       const uint32_t magnitudes = (halves & 0x007F007Fu) << T::kFloat8Shift;
       elements.words[pair] =
@@ -197,26 +190,30 @@ struct Codebook4Factors {
 
 struct Codebook4Chunk {
   using Factors = Codebook4Factors;
-  static constexpr int kChunkVectors = Int4Chunk::kChunkVectors;
-  Int4Chunk codes;
+  WordsOfChunk levels;
 
-  ARIL_DEVICE static Codebook4Chunk FromShared(const Vector16* chunk) {
-    return {Int4Chunk::FromShared(chunk)};
-  }
-  ARIL_DEVICE static Codebook4Chunk FromGlobal(const Vector16* chunk) {
-    return {Int4Chunk::FromGlobal(chunk)};
-  }
   template <typename T>
   ARIL_DEVICE Vector16 Elements(int i, const Codebook4Factors& of_group) const {
     Vector16 elements;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const uint32_t byte = codes.words.words[i] >> 8 * pair & 0xFF;
+      const uint32_t byte = levels.Word(i) >> 8 * pair & 0xFF;
       elements.words[pair] = of_group.pairs[byte * kTableCopies];
     }
     return elements;
   }
 };
+
+template <typename W>
+constexpr int kChunkVectors = decltype(W::levels)::kVectors;
+template <typename W>
+ARIL_DEVICE W FromShared(const Vector16* chunk) {
+  return {decltype(W::levels)::FromShared(chunk)};
+}
+template <typename W>
+ARIL_DEVICE W FromGlobal(const Vector16* chunk) {
+  return {decltype(W::levels)::FromGlobal(chunk)};
+}
 
 ARIL_DEVICE int FirstChunk(const QuantizedLayout& layout, int slice) {
   return static_cast<int>(static_cast<int64_t>(layout.chunks) * slice / kSlices);
