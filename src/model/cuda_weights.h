@@ -15,7 +15,7 @@
 
 namespace aril {
 
-// [n, k] in the model's dtype, one row behind the other; or of four bits, bytes or FP8.
+// [n, k] in the model's dtype, one row behind the other; or of four bits, bytes, FP8 or codes.
 struct DeviceMatrix {
   kernels::DeviceBuffer data;
   int64_t n = 0;
