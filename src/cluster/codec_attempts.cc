@@ -117,6 +117,23 @@ wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
   return out;
 }
 
+void Write(const wire::ReasoningBudget& budget, v1::ReasoningBudget* out) {
+  out->set_max_tokens(budget.max_tokens);
+  if (budget.begin) out->set_begin(*budget.begin);
+  out->mutable_closing()->Assign(budget.closing.begin(), budget.closing.end());
+}
+
+wire::ReasoningBudget Read(const v1::ReasoningBudget& in, FieldReader& reader) {
+  wire::ReasoningBudget out = {
+      .max_tokens = reader.Int32("the budget for reasoning", in.max_tokens(), 0, kInt32Max)};
+  if (in.has_begin()) out.begin = in.begin();
+  if (reader.Count("closing", in.closing_size(), wire::kMaxReasoningClosing)) {
+    out.closing = ToVector(in.closing());
+  }
+  if (out.closing.empty()) reader.Fail("reasoning with a budget is closed by nothing");
+  return out;
+}
+
 using SharedInFrame = google::protobuf::RepeatedPtrField<v1::StartAttempt::SharedAdapter>;
 
 void Write(const std::vector<delivery::SharedAdapter>& shared, SharedInFrame* out) {
@@ -199,6 +216,9 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
                                        request.stop_token_ids.end());
   Write(request.sampling, out.mutable_sampling());
   if (request.format != wire::OutputFormat()) Write(request.format, out.mutable_format());
+  if (request.reasoning_budget) {
+    Write(*request.reasoning_budget, out.mutable_reasoning_budget());
+  }
   out.mutable_prediction()->Assign(request.prediction.begin(), request.prediction.end());
   out.set_pooling(PoolingOf(request.pooling));
   out.set_attempt(request.attempt);
@@ -229,6 +249,9 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
   request.stop_token_ids = ToVector(in.stop_token_ids());
   request.sampling = Read(in.sampling(), reader);
   request.format = Read(in.format(), reader);
+  if (in.has_reasoning_budget()) {
+    request.reasoning_budget = Read(in.reasoning_budget(), reader);
+  }
   if (reader.Count("prediction", in.prediction_size(), wire::kMaxPredictionTokens)) {
     request.prediction = ToVector(in.prediction());
   }

@@ -127,6 +127,14 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("the end of reasoning has 65 bytes"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.source.resize(131073); }),
               HasSubstr("the format's source has 131073 bytes"));
+  const auto complaint = [](const wire::ReasoningBudget& budget) {
+    return Complaint<A>(SomeStart(), [&](A& a) { a.request.reasoning_budget = budget; });
+  };
+  EXPECT_THAT(complaint({.max_tokens = -1, .closing = {1}}),
+              HasSubstr("the budget for reasoning is -1"));
+  EXPECT_THAT(complaint({.max_tokens = 1}), HasSubstr("is closed by nothing"));
+  EXPECT_THAT(complaint({.max_tokens = 1, .closing = std::vector<int32_t>(257)}),
+              HasSubstr("closing has 257 entries; 256 may be"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.prediction.resize(16385); }),
               HasSubstr("prediction has 16385 entries; 16384 may be"));
   using T = TokenEvents;

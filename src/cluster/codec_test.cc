@@ -40,7 +40,8 @@ TEST(Codec, KeepsHellos) {
   scheduler.features = {"later"};
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
   for (const auto flag : {&Hello::takes_hints, &Hello::keeps_formats, &Hello::keeps_tool_calls,
-                          &Hello::keeps_reasoning, &Hello::makes_embeddings, &Hello::classifies}) {
+                          &Hello::keeps_reasoning, &Hello::makes_embeddings, &Hello::classifies,
+                          &Hello::bounds_reasoning}) {
     Hello old;
     old.role = Role::kScheduler;
     EXPECT_TRUE(RoundTrip(old).*flag);
@@ -151,6 +152,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.min_tokens, sent.request.min_tokens);
   EXPECT_EQ(got.request.stop_token_ids, sent.request.stop_token_ids);
   EXPECT_EQ(got.request.format, sent.request.format);
+  EXPECT_EQ(got.request.reasoning_budget, sent.request.reasoning_budget);
   EXPECT_EQ(got.request.prediction, sent.request.prediction);
   EXPECT_EQ(got.request.pooling, wire::Pooling::kEmbedding);
   for (const auto pooling :

@@ -80,6 +80,7 @@ delivery::StartAttempt SomeStart() {
                       .prompt_logprobs = true};
   request.format = {.kind = wire::OutputFormat::Kind::kJsonSchema,
                     .source = R"({"const":"\u20AC"})"};
+  request.reasoning_budget = {.max_tokens = 0, .begin = 0, .closing = {8, 9}};
   request.prediction = {7, 0, 7};
   request.pooling = wire::Pooling::kEmbedding;
   request.attempt = 4;

@@ -74,6 +74,7 @@ struct Hello {
   // Of runners: Pooling, of either kind. Not of releases before there was any.
   bool makes_embeddings = true;
   bool classifies = true;
+  bool bounds_reasoning = true;  // of runners: budgets, likewise
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

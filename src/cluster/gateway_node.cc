@@ -223,6 +223,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.keeps_reasoning = hello.keeps_reasoning;
   runner.makes_embeddings = hello.makes_embeddings;
   runner.classifies = hello.classifies;
+  runner.bounds_reasoning = hello.bounds_reasoning;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -376,6 +377,7 @@ const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::Sequence
     return "makes no embeddings";
   }
   if (wire::OfClasses(request.pooling) && !runner.classifies) return "classifies no texts";
+  if (request.reasoning_budget && !runner.bounds_reasoning) return "bounds no reasoning";
   const wire::OutputFormat& format = request.format;
   if (format.is_text()) return nullptr;
   const bool calls_tools = format.kind == wire::OutputFormat::Kind::kToolCalls;

@@ -82,6 +82,7 @@ class GatewayNode final : public Node {
     bool keeps_reasoning = false;
     bool makes_embeddings = false;
     bool classifies = false;
+    bool bounds_reasoning = false;
     std::vector<delivery::StartAttempt> held;      // until it says Hello
     std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
     bool is_unreachable = false;                   // attempts were to begin there

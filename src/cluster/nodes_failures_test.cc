@@ -118,6 +118,21 @@ TEST_F(NodesTest, WhatIsPooledIsForRunnersThatDoIt) {
   }
 }
 
+// Of an older release, which would let it think on.
+TEST_F(NodesTest, BudgetsForReasoningAreForRunnersThatKeepToThem) {
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.bounds_reasoning = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  wire::SequenceRequest request = RequestOf({});
+  request.reasoning_budget = {.max_tokens = 3, .closing = {1}};
+  gateway.node->Submit(request, network_.now());
+  network_.Run(seconds(60));
+  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("bounds no reasoning"));
+}
+
 TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);

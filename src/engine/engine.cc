@@ -390,6 +390,7 @@ void Engine::AppendToken(Sequence& sequence, kernels::SampleResult sampled,
                          wire::TokenEvent& event) {
   const wire::SequenceRequest& request = sequence.request;
   sequence.output.push_back(sampled.token);
+  if (sequence.reasoning) sequence.reasoning->Append(sampled.token);
   event.token = sampled.token;
   event.logprobs = std::move(sampled.logprobs);
   const auto length = static_cast<int32_t>(sequence.output.size());

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/strings.h"
 #include "engine/engine.h"
+#include "wire/limits.h"
 
 namespace aril {
 namespace {
@@ -65,6 +66,18 @@ Status CheckOutput(const wire::SequenceRequest& request, int64_t vocab_size) {
   return CheckTokens(request.output, vocab_size);
 }
 
+Status CheckBudget(const wire::ReasoningBudget& budget, int64_t vocab_size) {
+  const size_t num_closing = budget.closing.size();
+  if (budget.max_tokens < 0 || num_closing == 0 || num_closing > wire::kMaxReasoningClosing ||
+      budget.begin == budget.closing.back()) {
+    return InvalidArgument(StrCat(
+        "a budget for reasoning must be 0 or more, and reasoning must end with 1 to ",
+        wire::kMaxReasoningClosing, " tokens, of which the last is not what it begins with"));
+  }
+  if (budget.begin) RETURN_IF_ERROR(CheckTokens({&*budget.begin, 1}, vocab_size));
+  return CheckTokens(budget.closing, vocab_size);
+}
+
 }  // namespace
 
 StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
@@ -87,6 +100,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   RETURN_IF_ERROR(CheckOutput(request, vocab_size));
   if (const Status checked = CheckTokens(request.prediction, vocab_size); !checked.ok()) {
     return Annotate(checked, "the prediction");
+  }
+  if (request.reasoning_budget) {
+    RETURN_IF_ERROR(CheckBudget(*request.reasoning_budget, vocab_size));
   }
   std::erase_if(request.stop_token_ids,
                 [&](int32_t token) { return token < 0 || token >= vocab_size; });

@@ -30,12 +30,30 @@ bool DeviceCanChoose(const Sequence& s) {
   return s.request.format.is_text() && kernels::DeviceCanChoose(InputOf(s, {}));
 }
 
+// The token behind the first `num_drafted` ones of the item's draft, if it is not to be chosen.
+std::optional<int32_t> NextOfClosing(const StepItem& item, int64_t num_drafted) {
+  std::optional<BoundedReasoning> reasoning = item.sequence->reasoning;
+  if (!reasoning) return std::nullopt;
+  for (int64_t i = 0; i < num_drafted; ++i) {
+    reasoning->Append(item.draft.tokens[static_cast<size_t>(i)]);
+  }
+  return reasoning->NextOfClosing();
+}
+
+grammar::TokenSet Only(int32_t token) {
+  grammar::TokenSet set(static_cast<size_t>(token) / 64 + 1);
+  grammar::Insert(token, &set);
+  return set;
+}
+
 }  // namespace
 
 bool Executor::CanFollow(const StepItem& item) const {
   const Sequence& s = *item.sequence;
   const bool reports_prompt = s.request.sampling.prompt_logprobs && s.output.empty();
-  return DeviceChooses() && !reports_prompt && !item.pools && DeviceCanChoose(s);
+  const bool may_close =
+      item.chooses_token && s.reasoning && s.reasoning->MayCloseBehind(s.tokens_under_way);
+  return DeviceChooses() && !reports_prompt && !item.pools && !may_close && DeviceCanChoose(s);
 }
 
 SubmittedStep Executor::Submit(std::span<const StepItem> items,
@@ -165,7 +183,8 @@ void Executor::ChooseOnDevice(std::span<const StepItem> items) {
   std::vector<kernels::SampleRow> how;
   for (const LogitRow& row : logit_rows_) {
     const Sequence& sequence = *items[row.item].sequence;
-    if (row.prompt_token.has_value() || !DeviceCanChoose(sequence)) {
+    if (row.prompt_token.has_value() || !DeviceCanChoose(sequence) ||
+        NextOfClosing(items[row.item], row.num_drafted)) {
       others.push_back(row);
       continue;
     }
@@ -305,6 +324,13 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
     input.output = output;
   }
   input.allowed = *row.allowed;
+  grammar::TokenSet only;
+  if (const auto token = NextOfClosing(item, row.num_drafted);
+      token && (input.allowed.empty() || grammar::Contains(input.allowed, *token))) {
+    only = Only(*token);
+    input.allowed = only;
+    input.masked = {};
+  }
   SampleOf(row) = kernels::Sample(input, scratch);
 }
 

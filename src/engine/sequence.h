@@ -12,6 +12,7 @@
 
 #include "adapters/residency.h"
 #include "base/ids.h"
+#include "engine/bounded_reasoning.h"
 #include "engine/drafts.h"
 #include "engine/standing_pins.h"
 #include "grammar/token_automaton.h"
@@ -43,6 +44,7 @@ struct Sequence {
       prefix_source.adapters.push_back({request.adapters[i], adapters[i].first_token});
     }
     if (format != nullptr) matcher.emplace(std::move(format), output);
+    if (request.reasoning_budget) reasoning.emplace(*request.reasoning_budget, output);
     // They go with the first token, which an earlier attempt has given.
     if (request.sampling.prompt_logprobs && output.empty()) prompt_logprobs.emplace_back();
   }
@@ -56,6 +58,8 @@ struct Sequence {
   std::vector<int32_t> output;
   // Of a request with a format: behind `output`.
   std::optional<grammar::TokenMatcher> matcher;
+  // Of a request with a budget for reasoning: likewise.
+  std::optional<BoundedReasoning> reasoning;
   // Its last row was run before it was found which tokens the format allows.
   bool waits_for_format = false;
   bool running = false;

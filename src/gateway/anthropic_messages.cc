@@ -36,8 +36,7 @@ void RefuseOthers(JsonFields& fields) {
   }
 }
 
-// `thinking`: whether there is to be any. Its budget is no bound here: what bounds it is that of
-// the answer.
+// `thinking`: whether there is to be any, and how much.
 void ReadThinking(JsonFields& fields, ReasoningFields* reasoning) {
   const Json* thinking = fields.Find("thinking");
   if (thinking == nullptr) return;
@@ -51,7 +50,12 @@ void ReadThinking(JsonFields& fields, ReasoningFields* reasoning) {
   if (type != "enabled" && type != "adaptive" && !is_off) {
     inner.Fail("type", R"(must be "enabled", "adaptive", "disabled" or "between_tools")");
   }
-  inner.FindInt("budget_tokens", 1, INT32_MAX);
+  const auto budget = inner.FindInt("budget_tokens", 1, INT32_MAX);
+  // A field that says it in other words counts more. This one is required of who asks for thinking:
+  // where it cannot be kept to, it is no reason to refuse.
+  if (budget && reasoning->budget_field.empty()) {
+    reasoning->max_tokens = static_cast<int32_t>(*budget);
+  }
   const std::string display = inner.GetString("display", "summarized");
   if (display != "summarized" && display != "omitted") {
     inner.Fail("display", "must be \"summarized\" or \"omitted\"");

@@ -137,15 +137,20 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
   return chat;
 }
 
-// Makes the output one that may begin with reasoning: how to read it, and its format.
-void AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
-                    const Tokenizer& tokenizer, CompletionRequest* request) {
-  request->reasoning =
-      ReadingOf(fields, chat.dialect->Reasoning(), chat.text, chat.answer, tokenizer);
+// Makes the output one that may begin with reasoning: how to read it, its format, and how much of
+// it there may be.
+std::optional<ApiError> AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
+                                       const Tokenizer& tokenizer, CompletionRequest* request) {
+  const auto syntax = chat.dialect->Reasoning();
+  request->reasoning = ReadingOf(fields, syntax, chat.text, chat.answer, tokenizer);
   wire::OutputFormat& format = request->common.format;
   if (request->reasoning && !format.is_text()) {
     format.reasoning = ToWire(*request->reasoning, tokenizer);
   }
+  auto budget = BudgetOf(fields, syntax, chat.text, chat.answer, tokenizer);
+  if (!budget.ok()) return budget.error();
+  request->common.reasoning_budget = std::move(budget.value());
+  return std::nullopt;
 }
 
 std::optional<ApiError> CheckBesideFormat(const wire::OutputFormat& format,
@@ -271,7 +276,10 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
   const ServedModel& model = context.model;
   auto chat = Encode(conversation, fields, context, *request->model_text);
   if (!chat.ok()) return chat.error();
-  AllowReasoning(conversation.reasoning, chat.value(), *request->model_text->tokenizer, request);
+  if (auto error = AllowReasoning(conversation.reasoning, chat.value(),
+                                  *request->model_text->tokenizer, request)) {
+    return error;
+  }
   CheckOutputFormat(request->format_field, request->common.format, model, *request->model_text,
                     fields);
   if (!fields.ok()) return fields.error();

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
+#include "gateway/anthropic_messages.h"
 #include "gateway/auth.h"
 #include "gateway/chat_completions.h"
 #include "gateway/completions.h"
@@ -203,6 +206,67 @@ TEST_F(ModelTextTest, SaysWhyItKeepsNoFormat) {
       Read(ParseCompletionRequest, "poet", R"("prompt":"a","guided_regex":"[a-z]")");
   ASSERT_FALSE(completion.ok());
   EXPECT_EQ(completion.error().param, "guided_regex");
+}
+
+TEST_F(ModelTextTest, ThinksWithinABudget) {
+  const auto budget = [&](const std::string& fields) {
+    return Chat("poet", StrCat(kQuestion, ",", fields)).common.reasoning_budget;
+  };
+  constexpr const char* kBegun = R"(,"chat_template_kwargs":{"mood":"<think>\n"})";
+  EXPECT_EQ(budget(R"("thinking_token_budget":9)"),
+            (wire::ReasoningBudget{.max_tokens = 9, .begin = 2, .closing = {3}}));
+  EXPECT_EQ(budget(StrCat(R"("reasoning_budget_tokens":0)", kBegun)),
+            (wire::ReasoningBudget{.max_tokens = 0, .closing = {3}}));
+  EXPECT_EQ(budget(StrCat(R"("thinking_budget_tokens":9,"thinking_token_budget":9,)",
+                          R"("reasoning_budget_message":"So:<call>","reasoning_format":"none")")),
+            (wire::ReasoningBudget{.max_tokens = 9,
+                                   .begin = 2,
+                                   .closing = {'S', 'o', ':', '<', 'c', 'a', 'l', 'l', '>', 3}}));
+  for (const char* unbound :
+       {R"("thinking_token_budget":-1)", R"("thinking_token_budget":null)",
+        R"("reasoning_budget_message":"So")",
+        R"("thinking_token_budget":9,"chat_template_kwargs":{"mood":"<think></think>"})"}) {
+    EXPECT_EQ(budget(unbound), std::nullopt) << unbound;
+  }
+}
+
+TEST_F(ModelTextTest, RefusesBudgetsThatCannotBeKeptTo) {
+  const std::pair<std::string, const char*> cases[] = {
+      {R"("thinking_token_budget":-2)", "thinking_token_budget"},
+      {R"("reasoning_budget_tokens":"9")", "reasoning_budget_tokens"},
+      {R"("thinking_token_budget":9,"thinking_budget_tokens":-1)", "thinking_budget_tokens"},
+      {R"("reasoning_budget_message":9)", "reasoning_budget_message"},
+      {R"("thinking_token_budget":9,"reasoning_budget_message":"a</think>b")",
+       "reasoning_budget_message"},
+      {StrCat(R"("thinking_token_budget":9,"reasoning_budget_message":")", std::string(256, 'a'),
+              "\""),
+       "reasoning_budget_message"},
+      {StrCat(R"("thinking_token_budget":9,"reasoning_budget_message":")", std::string(4097, 'a'),
+              "\""),
+       "reasoning_budget_message"},
+  };
+  for (const auto& [fields, param] : cases) EXPECT_NE(Refusal(fields, param), "none") << fields;
+  const auto of_base =
+      Read(ParseChatRequest, "base", StrCat(kQuestion, R"(,"reasoning_budget_tokens":9)"));
+  ASSERT_FALSE(of_base.ok());
+  EXPECT_EQ(of_base.error().param, "reasoning_budget_tokens");
+  EXPECT_THAT(of_base.error().message, HasSubstr("\"</think>\" of its reasoning is not one token"));
+}
+
+// Who asks for thinking there must name a budget: where none can be kept to it bounds nothing.
+TEST_F(ModelTextTest, ThinksWithinTheBudgetOfAMessage) {
+  const auto budget = [&](const std::string& model, const std::string& fields) {
+    auto request = Read(ParseMessagesRequest, model,
+                        StrCat(kQuestion, R"(,"max_tokens":20,"thinking":{"type":"enabled",)",
+                               R"("budget_tokens":7})", fields));
+    EXPECT_TRUE(request.ok()) << request.error().message;
+    return request.value().common.reasoning_budget;
+  };
+  EXPECT_EQ(budget("poet", ""),
+            (wire::ReasoningBudget{.max_tokens = 7, .begin = 2, .closing = {3}}));
+  EXPECT_EQ(budget("poet", R"(,"reasoning_budget_tokens":3)")->max_tokens, 3);
+  EXPECT_EQ(budget("poet", R"(,"reasoning_budget_tokens":-1)"), std::nullopt);
+  EXPECT_EQ(budget("base", ""), std::nullopt);
 }
 
 TEST_F(ModelTextTest, KeepsNoFormatBehindReasoningInItsOwnTokens) {

@@ -1,15 +1,76 @@
 #include "gateway/reasoning_fields.h"
 
+#include <vector>
+
+#include "base/strings.h"
 #include "gateway/special_text.h"
+#include "wire/limits.h"
 
 namespace aril::gateway {
+namespace {
+
+constexpr const char* kClosingMessage = "reasoning_budget_message";
+// More has more tokens than there may be, or is some very long word.
+constexpr size_t kMaxClosingMessageBytes = 4096;
+
+// By any of its names; -1 is none.
+void ReadBudget(JsonFields& fields, ReasoningFields* out) {
+  std::optional<int64_t> budget;
+  for (const char* name :
+       {"thinking_token_budget", "reasoning_budget_tokens", "thinking_budget_tokens"}) {
+    const auto tokens = fields.FindInt(name, -1, INT32_MAX);
+    if (!tokens) continue;
+    if (budget && *budget != *tokens) {
+      fields.Fail(name, StrCat("is not what `", out->budget_field, "` says"));
+    }
+    budget = tokens;
+    out->budget_field = name;
+  }
+  if (budget && *budget >= 0) out->max_tokens = static_cast<int32_t>(*budget);
+  out->closing_message = fields.GetString(kClosingMessage, "");
+}
+
+// Whether a model writes this with one token, which it is.
+std::optional<int32_t> OnlyToken(const std::string& tag, const Tokenizer& tokenizer) {
+  const std::vector<int32_t> tokens =
+      tokenizer.Encode(tag, {.add_special_tokens = false, .parse_special_tokens = true});
+  return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
+}
+
+// The message's tokens, and the end.
+ApiResult<std::vector<int32_t>> Closing(const std::string& message, const std::string& end_tag,
+                                        int32_t end, const Tokenizer& tokenizer) {
+  if (message.size() > kMaxClosingMessageBytes) {
+    return InvalidField(kClosingMessage, StrCat("`", kClosingMessage, "` has ", message.size(),
+                                                " bytes; ", kMaxClosingMessageBytes, " may be."));
+  }
+  if (message.find(end_tag) != std::string::npos) {
+    return InvalidField(kClosingMessage,
+                        StrCat("`", kClosingMessage, "` must not have ", JsonQuote(end_tag),
+                               " in it, which is what comes behind it."));
+  }
+  std::vector<int32_t> closing =
+      tokenizer.Encode(message, {.add_special_tokens = false, .parse_special_tokens = false});
+  closing.push_back(end);
+  if (closing.size() > wire::kMaxReasoningClosing) {
+    return InvalidField(kClosingMessage,
+                        StrCat("`", kClosingMessage, "` has ", closing.size() - 1, " tokens; ",
+                               wire::kMaxReasoningClosing - 1, " may be."));
+  }
+  return closing;
+}
+
+}  // namespace
 
 ReasoningFields ReadReasoning(JsonFields& fields) {
   const std::string format = fields.GetString("reasoning_format", "auto");
   if (format != "auto" && format != "deepseek" && format != "none") {
     fields.Fail("reasoning_format", "must be \"auto\", \"deepseek\" or \"none\"");
   }
-  return {.is_apart = format != "none", .is_shown = fields.GetBool("include_reasoning", true)};
+  ReasoningFields reasoning = {.is_apart = format != "none",
+                               .is_shown = fields.GetBool("include_reasoning", true)};
+  ReadBudget(fields, &reasoning);
+  return reasoning;
 }
 
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
@@ -29,6 +90,32 @@ std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
     }
   }
   return reading;
+}
+
+ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(
+    const ReasoningFields& fields, const std::optional<ReasoningSyntax>& syntax,
+    std::string_view prompt, std::optional<size_t> answer, const Tokenizer& tokenizer) {
+  using Budget = std::optional<wire::ReasoningBudget>;
+  if (!fields.max_tokens || !syntax) return Budget();
+  const ReasoningState state = StateBehind(prompt, answer, *syntax);
+  if (state == ReasoningState::kIsOver) return Budget();
+  wire::ReasoningBudget budget = {.max_tokens = *fields.max_tokens};
+  const auto end = OnlyToken(syntax->end, tokenizer);
+  const bool may_begin = state == ReasoningState::kMayBegin;
+  if (may_begin) budget.begin = OnlyToken(syntax->begin, tokenizer);
+  if (!end || (may_begin && !budget.begin)) {
+    const std::string& field = fields.budget_field;
+    if (field.empty()) return Budget();
+    return InvalidField(
+        field, StrCat("`", field, "` cannot be kept to: to this model, ",
+                      JsonQuote(end ? syntax->begin : syntax->end),
+                      " of its reasoning is not one token, but several. Leave it out: `max_tokens` "
+                      "bounds reasoning and answer together."));
+  }
+  auto closing = Closing(fields.closing_message, syntax->end, *end, tokenizer);
+  if (!closing.ok()) return closing.error();
+  budget.closing = std::move(closing.value());
+  return Budget(std::move(budget));
 }
 
 wire::Reasoning ToWire(const ReasoningReading& reading, const Tokenizer& tokenizer) {

@@ -1,9 +1,11 @@
-// What a chat request says of reasoning: `include_reasoning`, as in vLLM, and `reasoning_format`,
-// as in llama-server (docs/api.md lists what they may be).
+// What a chat request says of reasoning: `include_reasoning` and `thinking_token_budget`, as in
+// vLLM, `reasoning_format`, `reasoning_budget_tokens` and `reasoning_budget_message`, as in
+// llama-server (docs/api.md lists what they may be).
 
 #ifndef ARIL_GATEWAY_REASONING_FIELDS_H_
 #define ARIL_GATEWAY_REASONING_FIELDS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,12 +14,18 @@
 #include "gateway/json_fields.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/output_format.h"
+#include "wire/reasoning_budget.h"
 
 namespace aril::gateway {
 
 struct ReasoningFields {
   bool is_apart = true;  // else it is text like any other
   bool is_shown = true;
+  // How many tokens of it, and by which field: "" is one that bounds nothing where it cannot be
+  // kept to. Once they are spent, the message is the last of it.
+  std::optional<int32_t> max_tokens = {};
+  std::string budget_field = {};
+  std::string closing_message = {};
   // For the template; without them: what that does by itself.
   std::string effort = {};  // how much of it
   std::optional<bool> is_wanted = {};
@@ -33,6 +41,13 @@ std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
                                           const std::optional<ReasoningSyntax>& syntax,
                                           std::string_view prompt, std::optional<size_t> answer,
                                           const Tokenizer& tokenizer);
+
+// What bounds it in an answer to this prompt; nothing if there is none of it, or no bound, or the
+// bound is one that need not be kept to and cannot be: the engine, which ends it, must know what it
+// begins and ends with by one token of each. Thread-safe.
+ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(
+    const ReasoningFields& fields, const std::optional<ReasoningSyntax>& syntax,
+    std::string_view prompt, std::optional<size_t> answer, const Tokenizer& tokenizer);
 
 // As a part of a format. Thread-safe.
 wire::Reasoning ToWire(const ReasoningReading& reading, const Tokenizer& tokenizer);

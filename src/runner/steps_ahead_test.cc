@@ -219,6 +219,52 @@ TEST_F(StepsAhead, DoNotShow) {
   EXPECT_GT(classified, 3);
 }
 
+// Where a step under way may have begun reasoning or ended it, or spent its budget.
+TEST_F(StepsAhead, DoNotShowInReasoningWithABudget) {
+  int64_t ahead = 0, closed = 0;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto waiting = MakeRunner(kRoomy, 8, kernels::emulator::Order::kForward);
+    waiting->engine().executor().SetLogitsObserver([](const auto&, auto) {});
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < 12; ++id) {
+      auto& request =
+          requests.emplace_back(GreedyRequest(id, RandomPrompt(random, 1 + id % 5), 12));
+      if (id % 2 == 0) request.sampling = {.temperature = 1.5F, .seed = random()};
+    }
+    // With tokens that come.
+    Streams unbound = RunToEnd(waiting->engine(), requests);
+    for (wire::SequenceRequest& request : requests) {
+      const auto& tokens = unbound[request.sequence.value()].tokens;
+      wire::ReasoningBudget& budget = request.reasoning_budget.emplace();
+      budget.max_tokens = static_cast<int32_t>(random() % 5);
+      if (random() % 2 == 0) budget.begin = tokens[random() % 6];
+      budget.closing = {100, 101};
+      if (random() % 3 == 0) budget.closing.back() = tokens[10];
+      if (budget.begin == budget.closing.back()) budget.begin.reset();
+    }
+    Streams expected = RunToEnd(waiting->engine(), requests);
+
+    const auto runner = MakeRunner(kTight, 5, kernels::emulator::Order::kBackward);
+    Engine& engine = runner->engine();
+    for (const wire::SequenceRequest& request : requests) Add(engine, request);
+    Streams streams;
+    while (engine.HasWork()) {
+      streams.Take(engine.Step());
+      ahead += engine.executor().is_under_way() ? 1 : 0;
+      if (engine.IsStalled()) Copy();
+    }
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    for (auto& [id, stream] : streams.all()) {
+      EXPECT_EQ(stream.tokens, expected[id.value()].tokens) << "sequence " << id;
+      closed += stream.tokens == unbound[id.value()].tokens ? 0 : 1;
+    }
+  }
+  EXPECT_GT(ahead, 10);
+  EXPECT_GT(closed, 12);
+}
+
 TEST_F(StepsAhead, AreNotHeldUpByPredictions) {
   std::vector<int32_t> prediction;
   const auto count_drafts = [&](bool looks_back) {

@@ -30,6 +30,8 @@ inline constexpr int kMaxPredictionTokens = 16'384;
 inline constexpr int kMaxPooledSize = 1 << 17;
 // Of a text that begins or ends reasoning.
 inline constexpr size_t kMaxReasoningMarkerBytes = 64;
+// Of the tokens that end reasoning when its budget is spent.
+inline constexpr int kMaxReasoningClosing = 256;
 
 }  // namespace aril::wire
 

@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "wire/output_format.h"
+#include "wire/reasoning_budget.h"
 #include "wire/sampling.h"
 
 namespace aril::wire {
@@ -47,6 +48,7 @@ struct SequenceRequest {
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
   OutputFormat format;
+  std::optional<ReasoningBudget> reasoning_budget;
   // What the output may turn out to be, or be like: guesses, which change when its tokens come, and
   // never which.
   std::vector<int32_t> prediction;

@@ -102,6 +102,45 @@ class ReasoningTest(unittest.TestCase):
         self.assertIn(choice["message"]["content"], ["yes", "no"])
         self.assertNotIn("reasoning_content", choice["message"])
 
+    def test_with_a_budget_is_closed_as_if_the_model_had_done_it(self):
+        message = ["", "\n\nSo, I say:"]
+
+        def ask(seed: int) -> dict:
+            with client.Connection(self.server.url) as asking:
+                body = question(seed, bias=-100, max_tokens=40, temperature=seed % 2, ignore_eos=True, logprobs=True,
+                                return_token_ids=True, thinking_token_budget=10,
+                                reasoning_budget_message=message[seed % 4 // 2])
+                prompt, closing = (asking.post("/tokenize", {"model": body["model"], **fields})["tokens"] for fields in (
+                    {"messages": body["messages"]}, {"prompt": message[seed % 4 // 2], "add_special_tokens": False}))
+                cut = asking.post("/v1/chat/completions", body)
+                choice, usage = cut["choices"][0], cut["usage"]["completion_tokens_details"]
+                begun = 10 + len(closing) + 1
+                self.assertEqual((len(choice["token_ids"]), usage["reasoning_tokens"]), (40, begun))
+                self.assertEqual(choice["token_ids"][10:begun], [*closing, END])
+                self.assertLess(choice["logprobs"]["content"][begun - 1]["logprob"], 0)
+                self.assertTrue(choice["message"]["content"])
+                thought = choice["message"]["reasoning_content"]
+                self.assertTrue(thought.endswith(message[seed % 4 // 2].lstrip()), thought)
+                unbound = asking.post("/v1/chat/completions", {**body, "thinking_token_budget": -1})["choices"][0]
+                self.assertEqual((unbound["token_ids"][:10], unbound["message"]["content"]), (choice["token_ids"][:10], ""))
+                behind = asking.post("/v1/completions", {
+                    **{key: body[key] for key in ("model", "temperature", "seed", "logit_bias", "ignore_eos")},
+                    "prompt": prompt + choice["token_ids"][:begun], "max_tokens": 40 - begun, "return_token_ids": True})
+                self.assertEqual(behind["choices"][0]["token_ids"], choice["token_ids"][begun:])
+                return choice
+
+        alone = [ask(seed) for seed in range(8)]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            self.assertEqual(list(pool.map(ask, range(8))), alone)
+
+    def test_of_messages_has_a_budget(self):
+        with client.Connection(self.server.url) as asking:
+            answer = asking.post("/v1/messages", {
+                "model": "demo", "max_tokens": 30, "messages": [{"role": "user", "content": "Is it raining?"}],
+                "thinking": {"type": "enabled", "budget_tokens": 5}, "logit_bias": {END: -100}, "ignore_eos": True})
+        self.assertEqual([block["type"] for block in answer["content"]], ["thinking", "text"])
+        self.assertEqual(answer["usage"]["output_tokens_details"]["thinking_tokens"], 6)
+
     def test_that_does_not_end_is_all_there_is(self):
         answer = self.answer_to(question(1, bias=-100, max_tokens=20, ignore_eos=True))
         message, usage = answer["choices"][0]["message"], answer["usage"]

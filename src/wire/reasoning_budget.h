@@ -1,0 +1,26 @@
+// How long a sequence may think before it answers, in tokens: whoever runs it knows no texts.
+
+#ifndef ARIL_WIRE_REASONING_BUDGET_H_
+#define ARIL_WIRE_REASONING_BUDGET_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace aril::wire {
+
+// Reasoning begins behind the first `begin` of the output, or with the output, and ends with the
+// first token behind that which is the last of `closing`. If max_tokens of it have come without
+// that, `closing` follows, as if the model had chosen it; at once, or, where the output's format
+// does not let it follow (in the middle of a character), as soon as that does.
+struct ReasoningBudget {
+  int32_t max_tokens = 0;
+  std::optional<int32_t> begin = std::nullopt;  // nullopt: it has begun in the prompt
+  std::vector<int32_t> closing = {};            // 1 to kMaxReasoningClosing (wire/limits.h)
+
+  bool operator==(const ReasoningBudget&) const = default;
+};
+
+}  // namespace aril::wire
+
+#endif  // ARIL_WIRE_REASONING_BUDGET_H_
