@@ -26,32 +26,46 @@ using aril::gateway::ApiResult;
 using aril::gateway::CompletionRequest;
 using aril::gateway::ServedModel;
 
-constexpr int64_t kVocabSize = 257;
+constexpr int64_t kVocabSize = 259;
 constexpr int64_t kMaxModelLen = 64;
 constexpr int64_t kMaxSequences = 16;
 
-// A token for each byte, and one to begin with.
+// A token for each byte, one to begin with, and two that reasoning is written with.
 class ByteTokenizer final : public aril::Tokenizer {
  public:
   std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
     std::vector<int32_t> ids;
     if (options.add_special_tokens) ids.push_back(256);
-    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    while (!text.empty()) {
+      int32_t id = static_cast<unsigned char>(text[0]);
+      size_t size = 1;
+      for (const int32_t tag : {257, 258}) {
+        if (!options.parse_special_tokens || !text.starts_with(TagOf(tag))) continue;
+        id = tag;
+        size = TagOf(tag).size();
+      }
+      ids.push_back(id);
+      text.remove_prefix(size);
+    }
     return ids;
   }
   std::string TokenBytes(int32_t id, bool, bool) const override {
-    return id < 256 ? std::string(1, static_cast<char>(id)) : "";
+    return id < 256 ? std::string(1, static_cast<char>(id)) : std::string(TagOf(id));
   }
   int64_t vocab_size() const override { return kVocabSize; }
   bool IsSpecial(int32_t id) const override { return id == 256; }
   std::optional<int32_t> bos_token_id() const override { return 256; }
   std::optional<int32_t> eos_token_id() const override { return std::nullopt; }
+
+ private:
+  static std::string_view TagOf(int32_t id) { return id == 257 ? "<t>" : id == 258 ? "</t>" : ""; }
 };
 
-// It shows tools, and calls of them.
+// It shows tools and calls of them, and reasoning.
 constexpr std::string_view kChatTemplate =
     "{% for t in tools or [] %}{{ t.function.name }}{% endfor %}"
-    "{% for m in messages %}{{ m.reasoning_content }}{{ m.content }}"
+    "{% for m in messages %}{% if m.reasoning_content %}<t>{{ m.reasoning_content }}</t>{% endif %}"
+    "{{ m.content }}"
     "{% for c in m.tool_calls %}<call>{{ c.function | tojson }}</call>{% endfor %}.{% endfor %}";
 
 const ServedModel& Model() {
@@ -67,6 +81,7 @@ const ServedModel& Model() {
         .spec = spec,
         .text = std::make_shared<const aril::gateway::ModelText>(aril::gateway::ModelText{
             .tokenizer = std::make_shared<ByteTokenizer>(),
+            .vocab_size = kVocabSize,
             .chat_dialect =
                 std::make_shared<const aril::gateway::ChatDialect>(*std::move(chat_template))}),
         .catalog = *std::move(catalog),
@@ -74,6 +89,10 @@ const ServedModel& Model() {
         .created = 0};
   }();
   return *model;
+}
+
+void CheckTokens(const std::vector<int32_t>& tokens) {
+  for (const int32_t token : tokens) CHECK(token >= 0 && token < kVocabSize);
 }
 
 void CheckSampling(const aril::wire::SamplingParams& sampling) {
@@ -85,6 +104,17 @@ void CheckSampling(const aril::wire::SamplingParams& sampling) {
   for (const auto& [token, bias] : sampling.logit_bias) {
     CHECK(token >= 0 && token < kVocabSize);
     CHECK(std::isfinite(bias));
+  }
+  CHECK_LE(std::ssize(sampling.allowed_token_ids), aril::wire::kMaxAllowedTokenIds);
+  for (size_t i = 0; i < sampling.allowed_token_ids.size(); ++i) {
+    const int32_t token = sampling.allowed_token_ids[i];
+    CHECK(token >= 0 && token < kVocabSize);
+    CHECK(i == 0 || sampling.allowed_token_ids[i - 1] < token);
+  }
+  CHECK_LE(std::ssize(sampling.bad_words), aril::wire::kMaxBadWords);
+  for (const std::vector<int32_t>& word : sampling.bad_words) {
+    CHECK(!word.empty() && std::ssize(word) <= aril::wire::kMaxBadWordTokens);
+    CheckTokens(word);
   }
   CHECK(sampling.num_logprobs.has_value() || !sampling.prompt_logprobs);
 }
@@ -98,13 +128,23 @@ void CheckFormat(const aril::wire::SequenceRequest& sequence) {
   CHECK_LE(format.source.size(), aril::wire::kMaxOutputFormatBytes);
   CHECK(aril::grammar::Compile(format).ok());
   CHECK_EQ(sequence.min_tokens, 0);
+  CHECK(sequence.sampling.allowed_token_ids.empty() && sequence.sampling.bad_words.empty());
+}
+
+void CheckBudget(const aril::wire::ReasoningBudget& budget) {
+  CHECK_GE(budget.max_tokens, 0);
+  CHECK(!budget.begin || *budget.begin == 257);
+  CHECK_LE(std::ssize(budget.closing), aril::wire::kMaxReasoningClosingTokens);
+  CheckTokens(budget.closing);
+  CHECK_EQ(budget.closing.back(), 258);
 }
 
 void CheckSequence(const aril::wire::SequenceRequest& sequence) {
   CHECK(!sequence.prompt.empty());
-  for (const int32_t token : sequence.prompt) CHECK(token >= 0 && token < kVocabSize);
-  for (const int32_t token : sequence.stop_token_ids) CHECK(token >= 0 && token < kVocabSize);
-  for (const int32_t token : sequence.prediction) CHECK(token >= 0 && token < kVocabSize);
+  CheckTokens(sequence.prompt);
+  CheckTokens(sequence.stop_token_ids);
+  CheckTokens(sequence.prediction);
+  if (sequence.reasoning_budget) CheckBudget(*sequence.reasoning_budget);
   CHECK_LE(std::ssize(sequence.prediction), sequence.max_tokens);
   CHECK_GE(sequence.max_tokens, 0);
   CHECK_LE(static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens, kMaxModelLen);

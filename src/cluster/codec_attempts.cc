@@ -28,6 +28,11 @@ void Write(const wire::SamplingParams& params, v1::Sampling* out) {
     entry.set_token(token);
     entry.set_bias(bias);
   }
+  out->mutable_allowed_token_ids()->Assign(params.allowed_token_ids.begin(),
+                                           params.allowed_token_ids.end());
+  for (const std::vector<int32_t>& word : params.bad_words) {
+    out->add_bad_words()->mutable_tokens()->Assign(word.begin(), word.end());
+  }
   out->set_seed(params.seed);
   if (params.num_logprobs) out->set_num_logprobs(*params.num_logprobs);
   out->set_prompt_logprobs(params.prompt_logprobs);
@@ -48,6 +53,15 @@ wire::SamplingParams Read(const v1::Sampling& in, FieldReader& reader) {
   for (const auto& entry : in.logit_bias()) {
     out.logit_bias.emplace_back(reader.Int32("logit_bias token", entry.token(), 0, kInt32Max),
                                 reader.Number("logit_bias", entry.bias(), wire::kMaxLogitBias));
+  }
+  if (reader.Count("allowed_token_ids", in.allowed_token_ids_size(), wire::kMaxAllowedTokenIds)) {
+    out.allowed_token_ids = ToVector(in.allowed_token_ids());
+  }
+  if (reader.Count("bad_words", in.bad_words_size(), wire::kMaxBadWords)) {
+    for (const auto& word : in.bad_words()) {
+      if (!reader.Count("a bad word", word.tokens_size(), wire::kMaxBadWordTokens)) break;
+      out.bad_words.push_back(ToVector(word.tokens()));
+    }
   }
   out.seed = in.seed();
   if (in.has_num_logprobs()) {
@@ -127,7 +141,7 @@ wire::ReasoningBudget Read(const v1::ReasoningBudget& in, FieldReader& reader) {
   wire::ReasoningBudget out = {
       .max_tokens = reader.Int32("the budget for reasoning", in.max_tokens(), 0, kInt32Max)};
   if (in.has_begin()) out.begin = in.begin();
-  if (reader.Count("closing", in.closing_size(), wire::kMaxReasoningClosing)) {
+  if (reader.Count("what closes reasoning", in.closing_size(), wire::kMaxReasoningClosingTokens)) {
     out.closing = ToVector(in.closing());
   }
   if (out.closing.empty()) reader.Fail("reasoning with a budget is closed by nothing");

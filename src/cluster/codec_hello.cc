@@ -28,6 +28,7 @@ void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   out.set_makes_embeddings(hello.makes_embeddings);
   out.set_classifies(hello.classifies);
   out.set_bounds_reasoning(hello.bounds_reasoning);
+  out.set_masks_tokens(hello.masks_tokens);
   if (hello.role != Role::kScheduler) {
     out.mutable_deployment()->set_base_digest(WireText(hello.deployment.base_digest));
     for (const Deployment::Adapter& adapter : hello.deployment.adapters) {
@@ -116,6 +117,7 @@ Frame Read(const v1::Hello& in, FieldReader& reader) {
   out.makes_embeddings = in.makes_embeddings();
   out.classifies = in.classifies();
   out.bounds_reasoning = in.bounds_reasoning();
+  out.masks_tokens = in.masks_tokens();
   if (out.role != Role::kScheduler) out.deployment = Read(in.deployment(), reader);
   if (out.role != Role::kRunner) return out;
   out.runner = Read(in.runner(), reader);

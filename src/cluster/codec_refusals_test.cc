@@ -127,6 +127,15 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("the end of reasoning has 65 bytes"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.source.resize(131073); }),
               HasSubstr("the format's source has 131073 bytes"));
+  EXPECT_THAT(
+      Complaint<A>(SomeStart(),
+                   [](A& a) { a.request.sampling.allowed_token_ids.resize((1 << 20) + 1); }),
+      HasSubstr("allowed_token_ids has 1048577 entries; 1048576 may be"));
+  EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.sampling.bad_words.resize(513); }),
+              HasSubstr("bad_words has 513 entries; 512 may be"));
+  EXPECT_THAT(Complaint<A>(SomeStart(),
+                           [](A& a) { a.request.sampling.bad_words.emplace_back().resize(129); }),
+              HasSubstr("a bad word has 129 entries; 128 may be"));
   const auto complaint = [](const wire::ReasoningBudget& budget) {
     return Complaint<A>(SomeStart(), [&](A& a) { a.request.reasoning_budget = budget; });
   };
@@ -134,7 +143,7 @@ TEST(Codec, NamesWhatIsOutOfRange) {
               HasSubstr("the budget for reasoning is -1"));
   EXPECT_THAT(complaint({.max_tokens = 1}), HasSubstr("is closed by nothing"));
   EXPECT_THAT(complaint({.max_tokens = 1, .closing = std::vector<int32_t>(257)}),
-              HasSubstr("closing has 257 entries; 256 may be"));
+              HasSubstr("what closes reasoning has 257 entries; 256 may be"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.prediction.resize(16385); }),
               HasSubstr("prediction has 16385 entries; 16384 may be"));
   using T = TokenEvents;

@@ -41,7 +41,7 @@ TEST(Codec, KeepsHellos) {
   EXPECT_THAT(RoundTrip(scheduler).features, ElementsAre("later"));
   for (const auto flag : {&Hello::takes_hints, &Hello::keeps_formats, &Hello::keeps_tool_calls,
                           &Hello::keeps_reasoning, &Hello::makes_embeddings, &Hello::classifies,
-                          &Hello::bounds_reasoning}) {
+                          &Hello::bounds_reasoning, &Hello::masks_tokens}) {
     Hello old;
     old.role = Role::kScheduler;
     EXPECT_TRUE(RoundTrip(old).*flag);

@@ -75,6 +75,8 @@ delivery::StartAttempt SomeStart() {
                       .presence_penalty = -1,
                       .frequency_penalty = 0.5f,
                       .logit_bias = {{3, -100.0f}},
+                      .allowed_token_ids = {0, 7},
+                      .bad_words = {{3, 0}, {4}},
                       .seed = ~uint64_t{0},
                       .num_logprobs = 0,
                       .prompt_logprobs = true};

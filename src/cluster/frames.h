@@ -75,6 +75,7 @@ struct Hello {
   bool makes_embeddings = true;
   bool classifies = true;
   bool bounds_reasoning = true;  // of runners: budgets, likewise
+  bool masks_tokens = true;      // of runners: SamplingParams' tokens and words, likewise
 };
 
 // OK if this release can talk to who says it: FailedPrecondition names what is missing.

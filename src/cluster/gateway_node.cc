@@ -224,6 +224,7 @@ void GatewayNode::HandleRunnerHello(LinkId link, const Hello& hello, TimePoint n
   runner.makes_embeddings = hello.makes_embeddings;
   runner.classifies = hello.classifies;
   runner.bounds_reasoning = hello.bounds_reasoning;
+  runner.masks_tokens = hello.masks_tokens;
   adapter_pages_ = hello.runner.adapter_pages;
   page_bytes_ = hello.runner.page_bytes;
   LogInfo(StrCat("connected to runner ", id, " at ", address));
@@ -361,14 +362,15 @@ void GatewayNode::Start(const delivery::StartOn& start) {
   }
 }
 
-void GatewayNode::Send(Runner& runner, const delivery::StartAttempt& start) {
-  const wire::SequenceRequest& request = start.request;
+void GatewayNode::Send(Runner& runner, delivery::StartAttempt start) {
+  wire::SequenceRequest& request = start.request;
+  const auto& budget = request.reasoning_budget;
+  if (budget && !budget->is_required && !runner.bounds_reasoning) request.reasoning_budget.reset();
   const char* what = WhatItCannot(runner, request);
-  if (what == nullptr) return links_.Send(*runner.link, start);
-  runner.unable.push_back(
-      {.sequence = request.sequence,
-       .attempt = request.attempt,
-       .reason = StrCat("the runner is of a release that ", what, ", or has no tokenizer")});
+  if (what == nullptr) return links_.Send(*runner.link, std::move(start));
+  runner.unable.push_back({.sequence = request.sequence,
+                           .attempt = request.attempt,
+                           .reason = StrCat("the runner is of a release that ", what)});
 }
 
 // Null: it can.
@@ -378,12 +380,19 @@ const char* GatewayNode::WhatItCannot(const Runner& runner, const wire::Sequence
   }
   if (wire::OfClasses(request.pooling) && !runner.classifies) return "classifies no texts";
   if (request.reasoning_budget && !runner.bounds_reasoning) return "bounds no reasoning";
+  const bool has_masks =
+      !request.sampling.allowed_token_ids.empty() || !request.sampling.bad_words.empty();
+  if (has_masks && !runner.masks_tokens) return "rules out no tokens and no words";
   const wire::OutputFormat& format = request.format;
   if (format.is_text()) return nullptr;
   const bool calls_tools = format.kind == wire::OutputFormat::Kind::kToolCalls;
-  if (calls_tools && !runner.keeps_tool_calls) return "calls no tools";
-  if (!calls_tools && !runner.keeps_formats) return "keeps to no format of outputs";
-  if (format.reasoning && !runner.keeps_reasoning) return "keeps to no format behind reasoning";
+  if (calls_tools && !runner.keeps_tool_calls) return "calls no tools, or has no tokenizer";
+  if (!calls_tools && !runner.keeps_formats) {
+    return "keeps to no format of outputs, or has no tokenizer";
+  }
+  if (format.reasoning && !runner.keeps_reasoning) {
+    return "keeps to no format behind reasoning, or has no tokenizer";
+  }
   return nullptr;
 }
 

@@ -83,6 +83,7 @@ class GatewayNode final : public Node {
     bool makes_embeddings = false;
     bool classifies = false;
     bool bounds_reasoning = false;
+    bool masks_tokens = false;
     std::vector<delivery::StartAttempt> held;      // until it says Hello
     std::vector<delivery::AttemptRefused> unable;  // that it would not have known to refuse
     bool is_unreachable = false;                   // attempts were to begin there
@@ -111,7 +112,7 @@ class GatewayNode final : public Node {
   void Perform(const delivery::Effects& effects);
   void Start(const delivery::StartOn& start);
   // On a runner with a link.
-  void Send(Runner& runner, const delivery::StartAttempt& start);
+  void Send(Runner& runner, delivery::StartAttempt start);
   static const char* WhatItCannot(const Runner& runner, const wire::SequenceRequest& request);
   std::vector<delivery::SharedAdapter> SharedOf(const wire::SequenceRequest& request) const;
   delivery::StartAttempt WithShared(delivery::StartAttempt start) const;

@@ -118,8 +118,30 @@ TEST_F(NodesTest, WhatIsPooledIsForRunnersThatDoIt) {
   }
 }
 
-// Of an older release, which would let it think on.
-TEST_F(NodesTest, BudgetsForReasoningAreForRunnersThatKeepToThem) {
+// Of an older release, which would choose other tokens.
+TEST_F(NodesTest, WhatRulesTokensOutIsForRunnersThatKnowIt) {
+  StartScheduler("scheduler:1");
+  Hello old = HelloOf(Role::kRunner);
+  old.bounds_reasoning = old.masks_tokens = false;
+  StartRunner(old);
+  Gateway& gateway = StartGateway();
+  network_.Run(seconds(1));
+  wire::SequenceRequest requests[] = {RequestOf({}), RequestOf({}), RequestOf({})};
+  requests[0].reasoning_budget = {.max_tokens = 3, .closing = {1}};
+  requests[1].sampling.allowed_token_ids = {1};
+  requests[2].sampling.bad_words = {{1}};
+  const char* const complaints[] = {"bounds no reasoning", "rules out no tokens and no words",
+                                    "rules out no tokens and no words"};
+  for (int64_t id = 0; id < 3; ++id) {
+    requests[id].sequence = SequenceId(id);
+    gateway.node->Submit(requests[id], network_.now());
+    network_.Run(seconds(60));
+    EXPECT_THAT(Message(gateway.client.streams[id].error), HasSubstr(complaints[id]));
+  }
+}
+
+// Clients that must name one are served there, as they were before.
+TEST_F(NodesTest, ABudgetThatNeedNotBeKeptToIsLeftOutForOlderRunners) {
   StartScheduler("scheduler:1");
   Hello old = HelloOf(Role::kRunner);
   old.bounds_reasoning = false;
@@ -127,10 +149,11 @@ TEST_F(NodesTest, BudgetsForReasoningAreForRunnersThatKeepToThem) {
   Gateway& gateway = StartGateway();
   network_.Run(seconds(1));
   wire::SequenceRequest request = RequestOf({});
-  request.reasoning_budget = {.max_tokens = 3, .closing = {1}};
+  request.reasoning_budget = {.max_tokens = 3, .closing = {1}, .is_required = false};
   gateway.node->Submit(request, network_.now());
   network_.Run(seconds(60));
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("bounds no reasoning"));
+  EXPECT_TRUE(gateway.client.streams[0].error.ok());
+  EXPECT_EQ(NumRunning(runners_), 1u);
 }
 
 TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {

@@ -1,5 +1,7 @@
 #include "engine/bounded_reasoning.h"
 
+#include "grammar/free_text.h"
+
 namespace aril {
 
 BoundedReasoning::BoundedReasoning(const wire::ReasoningBudget& budget,
@@ -11,8 +13,12 @@ BoundedReasoning::BoundedReasoning(const wire::ReasoningBudget& budget,
 }
 
 void BoundedReasoning::Append(int32_t token) {
-  if (state_ == State::kBefore && token == budget_->begin) {
-    state_ = State::kInside;
+  if (state_ == State::kBefore) {
+    if (token == budget_->begin) {
+      state_ = State::kInside;
+    } else if (++num_before_ > grammar::kMaxSpaces) {
+      state_ = State::kBehind;  // there is none: each of so many spaces has a character or more
+    }
   } else if (state_ == State::kInside) {
     if (token == budget_->closing.back()) {
       state_ = State::kBehind;
@@ -39,6 +45,15 @@ bool BoundedReasoning::MayCloseBehind(int64_t num_tokens) const {
       return false;
   }
   return false;
+}
+
+int64_t BoundedReasoning::CountChosen(std::span<const int32_t> tokens) const {
+  BoundedReasoning behind = *this;
+  int64_t count = 0;
+  while (count < std::ssize(tokens) && !behind.NextOfClosing()) {
+    behind.Append(tokens[static_cast<size_t>(count++)]);
+  }
+  return count;
 }
 
 }  // namespace aril

@@ -43,6 +43,23 @@ TEST(BoundedReasoning, BeginsOnceBehindItsBeginning) {
   EXPECT_EQ(NextBehind(budget, {1, kBegin, 2, kEnd, kBegin, 3}), std::nullopt);
 }
 
+// As the reader of an answer has it: only whitespace may come before it.
+TEST(BoundedReasoning, DoesNotBeginInTheMiddleOfAnAnswer) {
+  const wire::ReasoningBudget budget = {.begin = kBegin, .closing = {kEnd}};
+  EXPECT_EQ(NextBehind(budget, {1, 1, 1, 1, kBegin}), kEnd);
+  EXPECT_EQ(NextBehind(budget, {1, 1, 1, 1, 1, kBegin}), std::nullopt);
+  EXPECT_FALSE(BoundedReasoning(budget, std::vector<int32_t>(5)).MayCloseBehind(9));
+}
+
+TEST(BoundedReasoning, CountsWhatMayComeBeforeItIsClosed) {
+  const wire::ReasoningBudget budget = {.max_tokens = 2, .closing = {kSo, kEnd}};
+  const BoundedReasoning reasoning(budget, std::vector<int32_t>{1});
+  EXPECT_EQ(reasoning.CountChosen({}), 0);
+  EXPECT_EQ(reasoning.CountChosen(std::vector<int32_t>{2, 3, 4}), 1);
+  EXPECT_EQ(reasoning.CountChosen(std::vector<int32_t>{kEnd, 3, 4}), 3);
+  EXPECT_EQ(BoundedReasoning(budget, std::vector<int32_t>{1, 2}).CountChosen(std::vector{kSo}), 0);
+}
+
 TEST(BoundedReasoning, OfNoTokensEndsAtOnce) {
   EXPECT_EQ(NextBehind({.closing = {kEnd}}, {}), kEnd);
   EXPECT_EQ(NextBehind({.begin = kBegin, .closing = {kEnd}}, {kBegin}), kEnd);
@@ -77,8 +94,7 @@ TEST(BoundedReasoning, KnowsWhereItMayHaveToBeClosed) {
           }
         }
         for (int64_t i = 0; i < 3; ++i) {
-          // It says so in time, if perhaps too early: what should have closed it is unknown, too.
-          EXPECT_TRUE(behind.MayCloseBehind(i + 1) || !may_close[i])
+          EXPECT_EQ(behind.MayCloseBehind(i + 1), may_close[i])
               << has_begun << ' ' << max_tokens << ' ' << known << ' ' << i;
         }
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -66,13 +67,35 @@ Status CheckOutput(const wire::SequenceRequest& request, int64_t vocab_size) {
   return CheckTokens(request.output, vocab_size);
 }
 
+Status CheckMasks(const wire::SequenceRequest& request, int64_t vocab_size) {
+  const auto& allowed = request.sampling.allowed_token_ids;
+  const auto& bad_words = request.sampling.bad_words;
+  if (std::ranges::adjacent_find(allowed, std::ranges::greater_equal()) != allowed.end()) {
+    return InvalidArgument("the tokens that the output may have do not rise");
+  }
+  if (!request.format.is_text() && !(allowed.empty() && bad_words.empty())) {
+    return InvalidArgument(
+        "the output has a format: what tokens or words it may have cannot be said as well");
+  }
+  RETURN_IF_ERROR(CheckTokens(allowed, vocab_size));
+  for (const std::vector<int32_t>& word : bad_words) {
+    if (word.empty()) return InvalidArgument("a bad word has no tokens");
+    RETURN_IF_ERROR(CheckTokens(word, vocab_size));
+  }
+  return OkStatus();
+}
+
 Status CheckBudget(const wire::ReasoningBudget& budget, int64_t vocab_size) {
   const size_t num_closing = budget.closing.size();
-  if (budget.max_tokens < 0 || num_closing == 0 || num_closing > wire::kMaxReasoningClosing ||
-      budget.begin == budget.closing.back()) {
-    return InvalidArgument(StrCat(
-        "a budget for reasoning must be 0 or more, and reasoning must end with 1 to ",
-        wire::kMaxReasoningClosing, " tokens, of which the last is not what it begins with"));
+  if (budget.max_tokens < 0) {
+    return InvalidArgument(StrCat("a budget of ", budget.max_tokens, " tokens is none"));
+  }
+  if (num_closing == 0 || num_closing > wire::kMaxReasoningClosingTokens) {
+    return InvalidArgument(StrCat("1 to ", wire::kMaxReasoningClosingTokens,
+                                  " tokens may close it, and there are ", num_closing));
+  }
+  if (budget.begin == budget.closing.back()) {
+    return InvalidArgument(StrCat("it begins and ends with token ", *budget.begin));
   }
   if (budget.begin) RETURN_IF_ERROR(CheckTokens({&*budget.begin, 1}, vocab_size));
   return CheckTokens(budget.closing, vocab_size);
@@ -101,8 +124,10 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   if (const Status checked = CheckTokens(request.prediction, vocab_size); !checked.ok()) {
     return Annotate(checked, "the prediction");
   }
+  RETURN_IF_ERROR(CheckMasks(request, vocab_size));
   if (request.reasoning_budget) {
-    RETURN_IF_ERROR(CheckBudget(*request.reasoning_budget, vocab_size));
+    const Status checked = CheckBudget(*request.reasoning_budget, vocab_size);
+    if (!checked.ok()) return Annotate(checked, "the budget for reasoning");
   }
   std::erase_if(request.stop_token_ids,
                 [&](int32_t token) { return token < 0 || token >= vocab_size; });

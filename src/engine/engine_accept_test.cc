@@ -52,6 +52,24 @@ TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
 }
 
 // Of a vocabulary that was resized.
+TEST(EngineAccept, RefusesMasksThatMeanNothing) {
+  TestEngine engine({});
+  const std::pair<wire::SamplingParams, const char*> cases[] = {
+      {{.allowed_token_ids = {3, 3}}, "do not rise"},
+      {{.allowed_token_ids = {-1, 3}}, "token id -1"},
+      {{.bad_words = {{1}, {}}}, "has no tokens"},
+      {{.bad_words = {{1, 171}}}, "token id 171"}};
+  for (const auto& [sampling, complaint] : cases) {
+    auto request = GreedyRequest(0, {1, 2, 3}, 4);
+    request.sampling = sampling;
+    EXPECT_THAT(Message(engine->Accept(request).status()), HasSubstr(complaint));
+  }
+  auto request = GreedyRequest(0, {1, 2, 3}, 4);
+  request.sampling.bad_words = {{1}};
+  request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a"};
+  EXPECT_THAT(Message(engine->Accept(request).status()), HasSubstr("the output has a format"));
+}
+
 TEST(EngineAccept, TokensAreThoseOfTheAdaptersVocabulary) {
   TestEngineOptions options;
   options.adapter_dirs.clear();

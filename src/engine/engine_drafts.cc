@@ -45,6 +45,9 @@ void Engine::MakeDrafts() {
     s.draft = MakeDraft(
         {.prompt = s.request.prompt, .output = s.output, .prediction = s.request.prediction},
         options_.drafts, DraftLengthsOf(s, std::ssize(running)));
+    if (s.reasoning) {
+      s.draft.tokens.resize(static_cast<size_t>(s.reasoning->CountChosen(s.draft.tokens)));
+    }
     if (!s.matcher) continue;
     s.draft.tokens.resize(static_cast<size_t>(s.matcher->CountAhead(s.draft.tokens, &format_work)));
   }

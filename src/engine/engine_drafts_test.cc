@@ -44,6 +44,16 @@ wire::SequenceRequest RandomRequest(int64_t id, std::mt19937_64& random) {
   if (random() % 3 == 0) sampling.repetition_penalty = 1.05F;
   if (random() % 3 == 0) sampling.presence_penalty = 0.1F;
   if (random() % 3 == 0) sampling.frequency_penalty = 0.05F;
+  if (random() % 4 == 0) {
+    sampling.bad_words = {{static_cast<int32_t>(random() % 171)}};
+    for (int32_t first = 0; first < 171; ++first) {  // one of which is likely to be said
+      sampling.bad_words.push_back({first, static_cast<int32_t>(random() % 171)});
+    }
+  }
+  if (random() % 4 == 0) {
+    const auto every = 1 + static_cast<int32_t>(random() % 9);
+    for (int32_t t = 0; t < 171; t += every) sampling.allowed_token_ids.push_back(t);
+  }
   if (random() % 3 == 0) sampling.num_logprobs = 2;
   if (random() % 4 == 0) sampling.prompt_logprobs = true;
   if (random() % 3 == 0) sampling.logit_bias = {{static_cast<int32_t>(random() % 171), 30.0F}};
@@ -208,6 +218,9 @@ TEST(EngineDrafts, KeepToFormats) {
       const std::string formats[] = {"(ab|ac|xyz)*", "[a-d]*(x|y)", "(hello){1,9}", "a[^b]{3,12}b"};
       request.format = {.kind = wire::OutputFormat::Kind::kRegex, .source = formats[random() % 4]};
       if (random() % 4 == 0) request.format = {};
+      if (request.format.is_text()) continue;
+      request.sampling.bad_words.clear();
+      request.sampling.allowed_token_ids.clear();
     }
     TestEngineOptions options;
     options.engine.formats = std::make_shared<grammar::FormatCache>(table);

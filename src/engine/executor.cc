@@ -40,12 +40,6 @@ std::optional<int32_t> NextOfClosing(const StepItem& item, int64_t num_drafted) 
   return reasoning->NextOfClosing();
 }
 
-grammar::TokenSet Only(int32_t token) {
-  grammar::TokenSet set(static_cast<size_t>(token) / 64 + 1);
-  grammar::Insert(token, &set);
-  return set;
-}
-
 }  // namespace
 
 bool Executor::CanFollow(const StepItem& item) const {
@@ -324,12 +318,9 @@ void Executor::RunLogitRow(const StepItem& item, const LogitRow& row, std::span<
     input.output = output;
   }
   input.allowed = *row.allowed;
-  grammar::TokenSet only;
   if (const auto token = NextOfClosing(item, row.num_drafted);
       token && (input.allowed.empty() || grammar::Contains(input.allowed, *token))) {
-    only = Only(*token);
-    input.allowed = only;
-    input.masked = {};
+    input.forced = token;
   }
   SampleOf(row) = kernels::Sample(input, scratch);
 }

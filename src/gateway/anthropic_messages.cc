@@ -53,7 +53,7 @@ void ReadThinking(JsonFields& fields, ReasoningFields* reasoning) {
   const auto budget = inner.FindInt("budget_tokens", 1, INT32_MAX);
   // A field that says it in other words counts more. This one is required of who asks for thinking:
   // where it cannot be kept to, it is no reason to refuse.
-  if (budget && reasoning->budget_field.empty()) {
+  if (budget && !is_off && reasoning->budget_field.empty()) {
     reasoning->max_tokens = static_cast<int32_t>(*budget);
   }
   const std::string display = inner.GetString("display", "summarized");

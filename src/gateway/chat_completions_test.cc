@@ -213,6 +213,12 @@ TEST(ChatCompletions, LoosenToolsThatTheWholeHasNoRoomFor) {
   EXPECT_THAT(strict.error().message, HasSubstr("nodes"));
 }
 
+TEST(ChatCompletions, CutConversationsToTheirLastTokens) {
+  const auto parsed = ParseFields(R"("truncate_prompt_tokens":5)");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_THAT(parsed.value().prompts[0].tokens, ElementsAre('H', 'i', ';', 'a', ':'));
+}
+
 TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
   const auto error = [](const std::string& fields) {
     const auto parsed = ParseFields(kTools + fields);
@@ -221,6 +227,7 @@ TEST(ChatCompletions, RefuseToolsThatTheyCannotCall) {
   EXPECT_THAT(error(R"(,"structured_outputs":{"regex":"a"})"),
               HasSubstr("tools: `tools` can stand beside a JSON Schema only"));
   EXPECT_THAT(error(R"(,"min_tokens":1)"), HasSubstr("min_tokens: `min_tokens` excludes `tools`"));
+  EXPECT_THAT(error(R"(,"bad_words":["a"])"), HasSubstr("`bad_words` excludes `tools`"));
   const auto poet = Parse(R"({"model":"poet","messages":[{"role":"user","content":"Hi"}],)" +
                           std::string(kTools) + "}");
   ASSERT_FALSE(poet.ok());

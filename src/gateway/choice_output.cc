@@ -126,8 +126,9 @@ void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta
   if (event.logprobs) {
     pending_logprobs_.push_back({MakeEntry(*event.token, *event.logprobs), produced_bytes_});
   }
-  // The token that ends the sequence is not part of its text.
-  if (event.stop_token || IsHidden(*event.token)) return;
+  // The token that ends the sequence is not part of its text, unless the request wants that.
+  const bool is_end = event.stop_token && !request_.includes_stop;
+  if (is_end || IsHidden(*event.token)) return;
   AddText(detokenizer_.Append(*event.token), delta);
 }
 
@@ -147,6 +148,7 @@ void ChoiceOutput::AddText(const std::string& text, ChoiceDelta* delta) {
   const bool may_stop = num_tokens_ > request_.common.min_tokens;
   StopMatcher::Result result =
       may_stop ? matcher_.Append(text) : StopMatcher::Result{.released = text};
+  if (result.match && request_.includes_stop) result.released += *result.match;
   released_bytes_ += result.released.size();
   stop_string_ = std::move(result.match);
   delta->text += result.released;

@@ -88,6 +88,7 @@ struct CompletionRequest {
   bool return_token_ids = false;
   bool fills_context = false;  // what ends the answer at the latest is the context, not a limit
   bool skip_special_tokens = true;
+  bool includes_stop = false;  // what ends a text is the last of it, where that is text
   std::vector<std::string> stop;
   std::string format_field;                   // what asks for the format of the output
   std::optional<ReasoningReading> reasoning;  // there may be some, and it is told apart

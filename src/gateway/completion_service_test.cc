@@ -115,6 +115,29 @@ TEST_F(CompletionServiceTest, LeavesStopTokensOutOfTheText) {
   EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "3");
 }
 
+// With the logprobs of what is in the text, and nothing behind it.
+TEST_F(CompletionServiceTest, ShowsWhatEndsATextIfAsked) {
+  Start();
+  constexpr const char* kShown = R"("include_stop_str_in_output":true,"return_token_ids":true,)";
+  auto answer = CompleteLater(StrCat(kShown, R"("stop":["END"],"max_tokens":30)"));
+  auto requests = port_.WaitForRequests(1);
+  port_.Emit(requests[0].sequence, "some EN");
+  port_.Emit(requests[0].sequence, "END and more");
+  Json json = answer.get();
+  EXPECT_EQ(Text(json, {"choices", "0", "text"}), R"("some ENEND")");
+  EXPECT_EQ(Text(json, {"choices", "0", "finish_reason"}), R"("stop")");
+  answer = CompleteLater(StrCat(kShown, R"("stop_token_ids":[33],"skip_special_tokens":false)"));
+  requests = port_.WaitForRequests(2);
+  port_.Emit(requests[1].sequence, "so");
+  port_.EmitStopToken(requests[1].sequence, 33);
+  EXPECT_EQ(Text(answer.get(), {"choices", "0", "text"}), R"("so!")");
+  answer = CompleteLater(StrCat(kShown, R"("stop":[])"));
+  requests = port_.WaitForRequests(3);
+  port_.Emit(requests[2].sequence, "so");
+  port_.EmitStopToken(requests[2].sequence, kEosToken);
+  EXPECT_EQ(Text(answer.get(), {"choices", "0", "text"}), R"("so")") << "a special token";
+}
+
 TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {
   Start();
   auto answer = std::async(std::launch::async, [&] {

@@ -19,6 +19,7 @@ struct PromptReader {
   const ServedModel& model;
   const ModelText& text;
   bool add_special_tokens;
+  std::optional<int64_t> max_tokens;  // of which the last ones are kept
   bool echo;
   bool skip_special_tokens;
 
@@ -26,8 +27,10 @@ struct PromptReader {
     auto tokens = ReadPromptItem(model, text, item, add_special_tokens, "prompt");
     if (!tokens.ok()) return tokens.error();
     CompletionPrompt prompt = {.tokens = std::move(tokens.value())};
+    const bool is_cut = max_tokens && std::ssize(prompt.tokens) > *max_tokens;
+    if (is_cut) KeepLast(*max_tokens, *text.tokenizer, &prompt.tokens);
     if (echo) {
-      prompt.text = item.AsString() != nullptr
+      prompt.text = item.AsString() != nullptr && !is_cut
                         ? *item.AsString()
                         : text.tokenizer->Decode(prompt.tokens, skip_special_tokens);
     }
@@ -98,6 +101,8 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   ReadGenerationFields(fields, context.model, &request);
   ReadOwnFields(fields, &request);
   const auto max_tokens = ReadMaxTokens(fields, "max_tokens", request.echo ? 0 : 1, request);
+  const auto max_prompt_tokens =
+      ReadMaxPromptTokens(fields, context.model.max_model_len, max_tokens);
   const bool add_special_tokens = fields.GetBool("add_special_tokens", true);
   if (fields.ok()) {
     CheckOutputFormat(request.format_field, request.common.format, context.model,
@@ -105,8 +110,12 @@ ApiResult<CompletionRequest> ParseCompletionRequest(std::string_view body,
   }
   if (!fields.ok()) return *fields.error();
 
-  const PromptReader reader = {context.model, *request.model_text, add_special_tokens, request.echo,
-                               request.skip_special_tokens};
+  const PromptReader reader = {.model = context.model,
+                               .text = *request.model_text,
+                               .add_special_tokens = add_special_tokens,
+                               .max_tokens = max_prompt_tokens,
+                               .echo = request.echo,
+                               .skip_special_tokens = request.skip_special_tokens};
   if (auto error = ReadPrompts(fields, reader, context.limits, max_tokens, &request)) {
     return *error;
   }

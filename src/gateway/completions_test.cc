@@ -12,6 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 ApiResult<CompletionRequest> Parse(const std::string& body) {
@@ -111,6 +112,43 @@ TEST(Completions, ReadEveryField) {
   EXPECT_THAT(sampling.logit_bias, ElementsAre(std::pair(5, -100.0f), std::pair(7, 1.5f)));
   EXPECT_EQ(sampling.num_logprobs, 2);
   EXPECT_TRUE(sampling.prompt_logprobs);
+}
+
+TEST(Completions, SayWhichTokensMayCome) {
+  const auto parsed = ParseFields(R"("allowed_token_ids":[9,7,9,0],"bad_words":[" no","no","ok"])");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  const wire::SamplingParams& sampling = parsed.value().common.sampling;
+  EXPECT_THAT(sampling.allowed_token_ids, ElementsAre(0, 7, 9));
+  EXPECT_THAT(sampling.bad_words, ElementsAre(ElementsAre('n', 'o'), ElementsAre(' ', 'n', 'o'),
+                                              ElementsAre('o', 'k'), ElementsAre(' ', 'o', 'k')));
+  std::string many = "\"a\"";
+  for (int i = 0; i < 256; ++i) many += ",\"a\"";
+  for (const std::string& words :
+       {many, StrCat('"', std::string(1025, 'a'), '"'), StrCat('"', std::string(129, 'a'), '"')}) {
+    const auto refused = ParseFields(StrCat(R"("bad_words":[)", words, "]"));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().param, "bad_words");
+  }
+}
+
+TEST(Completions, CutPromptsToTheirLastTokens) {
+  const auto prompt = [](const std::string& fields) {
+    auto parsed = Parse(R"({"model":"base",)" + fields + "}");
+    EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+    return parsed.ok() ? std::move(parsed.value().prompts[0]) : CompletionPrompt();
+  };
+  EXPECT_THAT(prompt(R"("prompt":"abc","truncate_prompt_tokens":3)").tokens,
+              ElementsAre(kBosToken, 'b', 'c'));
+  EXPECT_THAT(prompt(R"("prompt":"abc","truncate_prompt_tokens":1)").tokens, ElementsAre('c'));
+  EXPECT_THAT(prompt(R"("prompt":"abc","truncate_prompt_tokens":9)").tokens, SizeIs(4));
+  EXPECT_THAT(prompt(R"("prompt":[97,98,99],"truncate_prompt_tokens":2)").tokens,
+              ElementsAre('b', 'c'));
+  EXPECT_EQ(prompt(R"("prompt":"abc","truncate_prompt_tokens":2,"echo":true)").text, "c");
+  const std::string long_one = StrCat(R"("prompt":")", std::string(100, 'a'), '"');
+  const auto cut = prompt(StrCat(long_one, R"(,"truncate_prompt_tokens":-1,"max_tokens":20)"));
+  EXPECT_THAT(cut.tokens, SizeIs(44));
+  EXPECT_EQ(cut.max_tokens, 20);
+  EXPECT_THAT(prompt(StrCat(long_one, R"(,"truncate_prompt_tokens":-1)")).tokens, SizeIs(63));
 }
 
 TEST(Completions, TakeEveryFormOfPrompt) {
@@ -294,11 +332,18 @@ TEST(Completions, RefuseBadFieldsByNamingThem) {
       {R"("best_of":9)", "best_of", "more than the 8 completions"},
       {R"("guided_json":5)", "guided_json", "must be an object"},
       {R"("structured_outputs":{"grammar":"x"})", "structured_outputs.grammar", "is not supported"},
-      {R"("allowed_token_ids":[5])", "allowed_token_ids", "is not supported"},
-      {R"("bad_words":["a"])", "bad_words", "is not supported"},
-      {R"("include_stop_str_in_output":true)", "include_stop_str_in_output", "is not supported"},
+      {R"("allowed_token_ids":[])", "allowed_token_ids", "must not be empty"},
+      {R"("allowed_token_ids":[258])", "allowed_token_ids", "between 0 and 257"},
+      {R"("allowed_token_ids":[1],"guided_regex":"a")", "allowed_token_ids",
+       "excludes `guided_regex`, which says itself what may come"},
+      {R"("bad_words":"a")", "bad_words", "must be an array of strings, not a string"},
+      {R"("bad_words":["a",5])", "bad_words", "must hold strings only"},
+      {R"("bad_words":["  "])", "bad_words", "not only spaces"},
+      {R"("bad_words":["a"],"guided_regex":"a")", "bad_words", "excludes `guided_regex`"},
+      {R"("include_stop_str_in_output":1)", "include_stop_str_in_output", "must be a boolean"},
       {R"("prompt_logprobs":0)", "prompt_logprobs", "is not supported"},
-      {R"("truncate_prompt_tokens":1)", "truncate_prompt_tokens", "is not supported"},
+      {R"("truncate_prompt_tokens":0)", "truncate_prompt_tokens", "at least 1, or -1"},
+      {R"("truncate_prompt_tokens":-2)", "truncate_prompt_tokens", "at least -1"},
       {R"("use_beam_search":true)", "use_beam_search", "is not supported"},
       {R"("response_format":{"type":"structural_tag"})", "response_format", "\"text\""},
       {R"("temperature":-0.1)", "temperature", "between 0 and"},

@@ -139,15 +139,20 @@ ApiResult<EncodedChat> Encode(Conversation& conversation, JsonFields& fields,
 
 // Makes the output one that may begin with reasoning: how to read it, its format, and how much of
 // it there may be.
-std::optional<ApiError> AllowReasoning(const ReasoningFields& fields, const EncodedChat& chat,
-                                       const Tokenizer& tokenizer, CompletionRequest* request) {
+std::optional<ApiError> AllowReasoning(const Conversation& conversation, const EncodedChat& chat,
+                                       CompletionRequest* request) {
   const auto syntax = chat.dialect->Reasoning();
-  request->reasoning = ReadingOf(fields, syntax, chat.text, chat.answer, tokenizer);
+  if (!syntax) return std::nullopt;
+  const ReasoningFields& fields = conversation.reasoning;
+  const Tokenizer& tokenizer = *request->model_text->tokenizer;
+  const ReasoningState state = StateBehind(chat.text, chat.answer, *syntax);
+  request->reasoning = ReadingOf(fields, *syntax, state, tokenizer);
   wire::OutputFormat& format = request->common.format;
-  if (request->reasoning && !format.is_text()) {
-    format.reasoning = ToWire(*request->reasoning, tokenizer);
-  }
-  auto budget = BudgetOf(fields, syntax, chat.text, chat.answer, tokenizer);
+  const bool has_format = !format.is_text() || !conversation.tools.callable.empty();
+  // A format holds from the first token on, where reasoning is text like any other.
+  if (has_format && !request->reasoning) return std::nullopt;
+  if (!format.is_text()) format.reasoning = ToWire(*request->reasoning, tokenizer);
+  auto budget = BudgetOf(fields, *syntax, state, *request->model_text);
   if (!budget.ok()) return budget.error();
   request->common.reasoning_budget = std::move(budget.value());
   return std::nullopt;
@@ -220,9 +225,8 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   // Of what is a call whatever the format of a text.
   if (tools.is_required) common.format = {};
   if (auto error = CheckBesideFormat(common.format, *syntax)) return error;
-  if (common.min_tokens > 0) {
-    return InvalidField("min_tokens",
-                        "`min_tokens` excludes `tools`: a call may be complete sooner.");
+  if (const char* excluded = ExcludedByFormats(common)) {
+    return InvalidField(excluded, StrCat("`", excluded, "` excludes `tools`, ", kWhyExcluded, "."));
   }
   if (!tools.is_parallel) syntax->next.reset();
   grammar::ToolCallFormat format = {.syntax = MarkSpecialTokens(*syntax, tokenizer),
@@ -276,12 +280,11 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
   const ServedModel& model = context.model;
   auto chat = Encode(conversation, fields, context, *request->model_text);
   if (!chat.ok()) return chat.error();
-  if (auto error = AllowReasoning(conversation.reasoning, chat.value(),
-                                  *request->model_text->tokenizer, request)) {
-    return error;
-  }
+  if (auto error = AllowReasoning(conversation, chat.value(), request)) return error;
   CheckOutputFormat(request->format_field, request->common.format, model, *request->model_text,
                     fields);
+  const auto max_prompt_tokens =
+      ReadMaxPromptTokens(fields, model.max_model_len, conversation.max_tokens);
   if (!fields.ok()) return fields.error();
   const ToolFields& tools = conversation.tools;
   if (request->reasoning && (!request->common.format.is_text() || !tools.callable.empty())) {
@@ -296,6 +299,9 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
     if (auto error = AllowToolCalls(tools, *chat.value().dialect, model, request)) return error;
   }
   CompletionPrompt prompt = {.tokens = std::move(chat.value().tokens), .text = {}, .max_tokens = 0};
+  if (max_prompt_tokens) {
+    KeepLast(*max_prompt_tokens, *request->model_text->tokenizer, &prompt.tokens);
+  }
   if (prompt.tokens.empty()) {
     return InvalidField(conversation.field,
                         StrCat("The chat template makes no token of `", conversation.field, "`."));

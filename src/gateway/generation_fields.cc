@@ -1,8 +1,6 @@
 #include "gateway/generation_fields.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <optional>
 
 #include "base/check.h"
@@ -11,6 +9,7 @@
 #include "catalog/split.h"
 #include "gateway/adapter_loads.h"
 #include "gateway/output_format_fields.h"
+#include "gateway/sampling_fields.h"
 #include "wire/limits.h"
 
 namespace aril::gateway {
@@ -19,16 +18,11 @@ namespace {
 constexpr size_t kMaxStopStrings = 64;
 constexpr size_t kMaxStopStringBytes = 1024;
 constexpr size_t kMaxStopTokenIds = 1024;
-constexpr size_t kMaxLogitBias = 1024;
 // Of a field's name that a request brings into a message.
 constexpr size_t kMaxShownField = 64;
-// Below this the division by the temperature leaves nothing but the largest logit.
-constexpr double kGreedyTemperature = 1e-5;
 
 // What vLLM has, and would give other answers than without it.
-constexpr std::string_view kUnsupported[] = {
-    "allowed_token_ids", "bad_words",       "include_stop_str_in_output", "prompt_embeds",
-    "prompt_logprobs",   "use_beam_search", "truncate_prompt_tokens"};
+constexpr std::string_view kUnsupported[] = {"prompt_embeds", "prompt_logprobs", "use_beam_search"};
 
 // Who asks, or in which session; the first one that is there counts.
 constexpr std::string_view kStickyFields[] = {"user", "safety_identifier", "prompt_cache_key"};
@@ -57,61 +51,6 @@ void ReadStopStrings(JsonFields& fields, CompletionRequest* request) {
       return fail(StrCat("strings must have 1 to ", kMaxStopStringBytes, " bytes"));
     }
   }
-}
-
-std::optional<int32_t> ParseTokenKey(const std::string& key, int64_t vocab_size) {
-  int32_t id = -1;
-  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-  const bool whole = error == std::errc() && end == key.data() + key.size();
-  // The round trip refuses "01", which would be a second name for token 1.
-  if (!whole || id < 0 || id >= vocab_size || std::to_string(id) != key) return std::nullopt;
-  return id;
-}
-
-void ReadLogitBias(JsonFields& fields, int64_t vocab_size, wire::SamplingParams* sampling) {
-  const Json* bias = fields.Find("logit_bias");
-  if (bias == nullptr) return;
-  const Json::Object* object = bias->AsObject();
-  if (object == nullptr) {
-    return fields.Fail("logit_bias", "must be an object, not " + bias->KindName());
-  }
-  if (object->size() > kMaxLogitBias) {
-    return fields.Fail("logit_bias", StrCat("must not have more than ", kMaxLogitBias, " tokens"));
-  }
-  for (const auto& [key, value] : *object) {
-    const auto token = ParseTokenKey(key, vocab_size);
-    double number = 0;
-    if (!token || !value.AsNumber(&number) || std::abs(number) > wire::kMaxLogitBias) {
-      return fields.Fail("logit_bias", StrCat("must map token ids between 0 and ", vocab_size - 1,
-                                              " to numbers between ", -wire::kMaxLogitBias, " and ",
-                                              wire::kMaxLogitBias));
-    }
-    sampling->logit_bias.emplace_back(*token, static_cast<float>(number));
-  }
-}
-
-void ReadSampling(JsonFields& fields, const ServedModel& model, const ModelText& text,
-                  wire::SamplingParams* sampling) {
-  const GenerationDefaults& defaults = model.generation_defaults;
-  const auto number = [&](std::string_view name, double fallback, double min, double max) {
-    return static_cast<float>(fields.GetNumber(name, fallback, min, max));
-  };
-  const double temperature =
-      fields.GetNumber("temperature", defaults.temperature, 0, wire::kMaxTemperature);
-  sampling->temperature = temperature < kGreedyTemperature ? 0.0f : static_cast<float>(temperature);
-  // -1 is vLLM's way to say "off".
-  sampling->top_k = static_cast<int32_t>(
-      std::max<int64_t>(0, fields.GetInt("top_k", defaults.top_k, -1, INT32_MAX)));
-  const double top_p = fields.GetNumber("top_p", defaults.top_p, 0, 1);
-  if (top_p == 0) fields.Fail("top_p", "must be greater than 0");
-  sampling->top_p = static_cast<float>(std::max(top_p, wire::kMinTopP));
-  sampling->min_p = number("min_p", defaults.min_p, 0, 1);
-  sampling->repetition_penalty = number("repetition_penalty", defaults.repetition_penalty,
-                                        wire::kMinRepetitionPenalty, wire::kMaxRepetitionPenalty);
-  sampling->presence_penalty = number("presence_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
-  sampling->frequency_penalty =
-      number("frequency_penalty", 0, -wire::kMaxPenalty, wire::kMaxPenalty);
-  ReadLogitBias(fields, text.vocab_size, sampling);
 }
 
 void ReadStopTokens(JsonFields& fields, const ServedModel& model, const ModelText& text,
@@ -359,13 +298,14 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   request->best_of = request->n;
   request->skip_special_tokens = fields.GetBool("skip_special_tokens", true);
   request->return_token_ids = fields.GetBool("return_token_ids", false);
+  request->includes_stop = fields.GetBool("include_stop_str_in_output", false);
   wire::SequenceRequest& common = request->common;
   common.min_tokens = static_cast<int32_t>(fields.GetInt("min_tokens", 0, 0, INT32_MAX));
   if (const auto seed = fields.FindInt("seed", INT64_MIN, INT64_MAX)) {
     request->has_seed = true;
     common.sampling.seed = static_cast<uint64_t>(*seed);
   }
-  ReadSampling(fields, model, *request->model_text, &common.sampling);
+  ReadSampling(fields, model.generation_defaults, *request->model_text, &common.sampling);
   ReadStopStrings(fields, request);
   ReadStopTokens(fields, model, *request->model_text, &common);
   ReadStreaming(fields, request);

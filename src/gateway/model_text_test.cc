@@ -225,7 +225,9 @@ TEST_F(ModelTextTest, ThinksWithinABudget) {
   for (const char* unbound :
        {R"("thinking_token_budget":-1)", R"("thinking_token_budget":null)",
         R"("reasoning_budget_message":"So")",
-        R"("thinking_token_budget":9,"chat_template_kwargs":{"mood":"<think></think>"})"}) {
+        R"("thinking_token_budget":9,"chat_template_kwargs":{"mood":"<think></think>"})",
+        // The format holds from the first token on.
+        R"("thinking_token_budget":9,"reasoning_format":"none","guided_regex":"a")"}) {
     EXPECT_EQ(budget(unbound), std::nullopt) << unbound;
   }
 }
@@ -241,7 +243,7 @@ TEST_F(ModelTextTest, RefusesBudgetsThatCannotBeKeptTo) {
       {StrCat(R"("thinking_token_budget":9,"reasoning_budget_message":")", std::string(256, 'a'),
               "\""),
        "reasoning_budget_message"},
-      {StrCat(R"("thinking_token_budget":9,"reasoning_budget_message":")", std::string(4097, 'a'),
+      {StrCat(R"("thinking_token_budget":9,"reasoning_budget_message":")", std::string(32769, 'a'),
               "\""),
        "reasoning_budget_message"},
   };
@@ -262,8 +264,9 @@ TEST_F(ModelTextTest, ThinksWithinTheBudgetOfAMessage) {
     EXPECT_TRUE(request.ok()) << request.error().message;
     return request.value().common.reasoning_budget;
   };
-  EXPECT_EQ(budget("poet", ""),
-            (wire::ReasoningBudget{.max_tokens = 7, .begin = 2, .closing = {3}}));
+  EXPECT_EQ(
+      budget("poet", ""),
+      (wire::ReasoningBudget{.max_tokens = 7, .begin = 2, .closing = {3}, .is_required = false}));
   EXPECT_EQ(budget("poet", R"(,"reasoning_budget_tokens":3)")->max_tokens, 3);
   EXPECT_EQ(budget("poet", R"(,"reasoning_budget_tokens":-1)"), std::nullopt);
   EXPECT_EQ(budget("base", ""), std::nullopt);

@@ -296,6 +296,13 @@ void AppendEscaped(std::string_view text, std::string* out) {
 
 }  // namespace
 
+const char* ExcludedByFormats(const wire::SequenceRequest& request) {
+  if (request.min_tokens > 0) return "min_tokens";
+  if (!request.sampling.allowed_token_ids.empty()) return "allowed_token_ids";
+  if (!request.sampling.bad_words.empty()) return "bad_words";
+  return nullptr;
+}
+
 std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common) {
   RefuseUnsupported(fields);
   Reading reading = {.fields = fields};
@@ -307,9 +314,8 @@ std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::Sequen
     fields.Fail(reading.asked[1].field,
                 StrCat("excludes `", first.field, "`: an output has one format"));
   }
-  if (common->min_tokens > 0) {
-    fields.Fail("min_tokens",
-                StrCat("excludes `", first.field, "`: what is asked for may be complete sooner"));
+  if (const char* excluded = ExcludedByFormats(*common)) {
+    fields.Fail(excluded, StrCat("excludes `", first.field, "`, ", kWhyExcluded));
   }
   common->format = std::move(first.format);
   return std::move(first.field);

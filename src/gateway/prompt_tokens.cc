@@ -4,13 +4,10 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
-#include "gateway/json_fields.h"
 
 namespace aril::gateway {
 namespace {
 
-// No tokenizer in use makes longer tokens (Llama 3 has one of 128 spaces).
-constexpr int64_t kMaxBytesPerToken = 128;
 // More than texts have on average.
 constexpr int64_t kHintBytesPerToken = 16;
 
@@ -91,6 +88,23 @@ ApiResult<std::vector<int32_t>> ReadTokenIds(const ModelText& model_text, const 
   if (ids) return *std::move(ids);
   return InvalidField(param,
                       StrCat("`", param, "` must hold token ids between 0 and ", max_id, "."));
+}
+
+std::optional<int64_t> ReadMaxPromptTokens(JsonFields& fields, int64_t max_model_len,
+                                           std::optional<int64_t> max_tokens) {
+  constexpr const char* kName = "truncate_prompt_tokens";
+  const auto truncation = fields.FindInt(kName, -1, INT32_MAX);
+  if (!truncation || *truncation > 0) return truncation;
+  if (*truncation == 0) fields.Fail(kName, "must be at least 1, or -1 for what the context leaves");
+  return std::max<int64_t>(1, max_model_len - std::max<int64_t>(1, max_tokens.value_or(1)));
+}
+
+void KeepLast(int64_t max_tokens, const Tokenizer& tokenizer, std::vector<int32_t>* tokens) {
+  const int64_t num_dropped = std::ssize(*tokens) - max_tokens;
+  if (num_dropped <= 0) return;
+  const bool keeps_first = max_tokens > 1 && tokens->front() == tokenizer.bos_token_id();
+  const auto first = tokens->begin() + (keeps_first ? 1 : 0);
+  tokens->erase(first, first + num_dropped);
 }
 
 ApiResult<int32_t> ResolveMaxTokens(int64_t num_prompt_tokens, std::optional<int64_t> wanted,

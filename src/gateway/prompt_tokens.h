@@ -11,9 +11,14 @@
 
 #include "base/json.h"
 #include "gateway/api_error.h"
+#include "gateway/json_fields.h"
 #include "gateway/served_model.h"
+#include "tokenizer/tokenizer.h"
 
 namespace aril::gateway {
+
+// No tokenizer in use makes longer tokens (Llama 3 has one of 128 spaces).
+inline constexpr int64_t kMaxBytesPerToken = 128;
 
 // The tokens of a text. 400 for `param` if the text is so long that no tokenizer could make it fit
 // (tokenizing it would take time from others to no end), or holds a token that the model lacks.
@@ -39,6 +44,14 @@ std::vector<int32_t> EncodeHint(const ModelText& model_text, std::string_view te
 // An array of token ids that the model has, or 400 for `param`.
 ApiResult<std::vector<int32_t>> ReadTokenIds(const ModelText& model_text, const Json::Array& array,
                                              const std::string& param);
+
+// How many tokens a prompt may have by `truncate_prompt_tokens`, as in vLLM; nothing: there is no
+// such field. -1 is as many as the context leaves beside `max_tokens`, or beside one.
+std::optional<int64_t> ReadMaxPromptTokens(JsonFields& fields, int64_t max_model_len,
+                                           std::optional<int64_t> max_tokens);
+
+// Leaves so many: the last ones, behind the token that begins texts, if the first one is that.
+void KeepLast(int64_t max_tokens, const Tokenizer& tokenizer, std::vector<int32_t>* tokens);
 
 // How many tokens a completion may have: `wanted`, or without it `fallback` or as many as fit. 400
 // for `param` if prompt and completion together exceed the context.

@@ -1,8 +1,10 @@
 #include "gateway/reasoning_fields.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/strings.h"
+#include "gateway/prompt_tokens.h"
 #include "gateway/special_text.h"
 #include "wire/limits.h"
 
@@ -10,8 +12,7 @@ namespace aril::gateway {
 namespace {
 
 constexpr const char* kClosingMessage = "reasoning_budget_message";
-// More has more tokens than there may be, or is some very long word.
-constexpr size_t kMaxClosingMessageBytes = 4096;
+constexpr size_t kMaxClosingMessageBytes = wire::kMaxReasoningClosingTokens * kMaxBytesPerToken;
 
 // By any of its names; -1 is none.
 void ReadBudget(JsonFields& fields, ReasoningFields* out) {
@@ -24,22 +25,27 @@ void ReadBudget(JsonFields& fields, ReasoningFields* out) {
       fields.Fail(name, StrCat("is not what `", out->budget_field, "` says"));
     }
     budget = tokens;
+    out->must_keep_budget = true;
     out->budget_field = name;
   }
   if (budget && *budget >= 0) out->max_tokens = static_cast<int32_t>(*budget);
   out->closing_message = fields.GetString(kClosingMessage, "");
 }
 
-// Whether a model writes this with one token, which it is.
-std::optional<int32_t> OnlyToken(const std::string& tag, const Tokenizer& tokenizer) {
+// The token that is this tag, and that the model has; nothing if there is none.
+std::optional<int32_t> TokenOf(const std::string& tag, const ModelText& text) {
   const std::vector<int32_t> tokens =
-      tokenizer.Encode(tag, {.add_special_tokens = false, .parse_special_tokens = true});
-  return tokens.size() == 1 ? std::optional(tokens.front()) : std::nullopt;
+      text.tokenizer->Encode(tag, {.add_special_tokens = false, .parse_special_tokens = true});
+  if (tokens.size() != 1 || tokens[0] >= text.vocab_size) return std::nullopt;
+  // Of a tag in characters that it does not know, a tokenizer makes one token, too.
+  const std::string bytes = text.tokenizer->TokenBytes(tokens[0], /*is_first=*/false,
+                                                       /*skip_special_tokens=*/false);
+  return bytes == tag ? std::optional(tokens[0]) : std::nullopt;
 }
 
 // The message's tokens, and the end.
 ApiResult<std::vector<int32_t>> Closing(const std::string& message, const std::string& end_tag,
-                                        int32_t end, const Tokenizer& tokenizer) {
+                                        int32_t end, const ModelText& text) {
   if (message.size() > kMaxClosingMessageBytes) {
     return InvalidField(kClosingMessage, StrCat("`", kClosingMessage, "` has ", message.size(),
                                                 " bytes; ", kMaxClosingMessageBytes, " may be."));
@@ -50,12 +56,16 @@ ApiResult<std::vector<int32_t>> Closing(const std::string& message, const std::s
                                " in it, which is what comes behind it."));
   }
   std::vector<int32_t> closing =
-      tokenizer.Encode(message, {.add_special_tokens = false, .parse_special_tokens = false});
+      text.tokenizer->Encode(message, {.add_special_tokens = false, .parse_special_tokens = false});
   closing.push_back(end);
-  if (closing.size() > wire::kMaxReasoningClosing) {
+  if (closing.size() > wire::kMaxReasoningClosingTokens) {
     return InvalidField(kClosingMessage,
                         StrCat("`", kClosingMessage, "` has ", closing.size() - 1, " tokens; ",
-                               wire::kMaxReasoningClosing - 1, " may be."));
+                               wire::kMaxReasoningClosingTokens - 1, " may be."));
+  }
+  if (std::ranges::max(closing) >= text.vocab_size) {
+    return InvalidField(kClosingMessage, StrCat("`", kClosingMessage,
+                                                "` holds a token that the model does not have."));
   }
   return closing;
 }
@@ -74,17 +84,14 @@ ReasoningFields ReadReasoning(JsonFields& fields) {
 }
 
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
-                                          const std::optional<ReasoningSyntax>& syntax,
-                                          std::string_view prompt, std::optional<size_t> answer,
+                                          const ReasoningSyntax& syntax, ReasoningState state,
                                           const Tokenizer& tokenizer) {
-  if (!fields.is_apart || !syntax) return std::nullopt;
-  const ReasoningState state = StateBehind(prompt, answer, *syntax);
-  if (state == ReasoningState::kIsOver) return std::nullopt;
-  ReasoningReading reading = {.syntax = *syntax,
+  if (!fields.is_apart || state == ReasoningState::kIsOver) return std::nullopt;
+  ReasoningReading reading = {.syntax = syntax,
                               .special_tokens = {},
                               .has_begun = state == ReasoningState::kHasBegun,
                               .is_shown = fields.is_shown};
-  for (const std::string& tag : {syntax->begin, syntax->end}) {
+  for (const std::string& tag : {syntax.begin, syntax.end}) {
     for (const PlacedToken& special : FindSpecialTokens(tag, tokenizer)) {
       reading.special_tokens.push_back(special.token);
     }
@@ -92,27 +99,27 @@ std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
   return reading;
 }
 
-ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(
-    const ReasoningFields& fields, const std::optional<ReasoningSyntax>& syntax,
-    std::string_view prompt, std::optional<size_t> answer, const Tokenizer& tokenizer) {
+ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(const ReasoningFields& fields,
+                                                         const ReasoningSyntax& syntax,
+                                                         ReasoningState state,
+                                                         const ModelText& text) {
   using Budget = std::optional<wire::ReasoningBudget>;
-  if (!fields.max_tokens || !syntax) return Budget();
-  const ReasoningState state = StateBehind(prompt, answer, *syntax);
-  if (state == ReasoningState::kIsOver) return Budget();
-  wire::ReasoningBudget budget = {.max_tokens = *fields.max_tokens};
-  const auto end = OnlyToken(syntax->end, tokenizer);
+  if (!fields.max_tokens || state == ReasoningState::kIsOver) return Budget();
+  wire::ReasoningBudget budget = {.max_tokens = *fields.max_tokens,
+                                  .is_required = fields.must_keep_budget};
+  const auto end = TokenOf(syntax.end, text);
   const bool may_begin = state == ReasoningState::kMayBegin;
-  if (may_begin) budget.begin = OnlyToken(syntax->begin, tokenizer);
+  if (may_begin) budget.begin = TokenOf(syntax.begin, text);
   if (!end || (may_begin && !budget.begin)) {
+    if (!fields.must_keep_budget) return Budget();
     const std::string& field = fields.budget_field;
-    if (field.empty()) return Budget();
     return InvalidField(
         field, StrCat("`", field, "` cannot be kept to: to this model, ",
-                      JsonQuote(end ? syntax->begin : syntax->end),
+                      JsonQuote(end ? syntax.begin : syntax.end),
                       " of its reasoning is not one token, but several. Leave it out: `max_tokens` "
                       "bounds reasoning and answer together."));
   }
-  auto closing = Closing(fields.closing_message, syntax->end, *end, tokenizer);
+  auto closing = Closing(fields.closing_message, syntax.end, *end, text);
   if (!closing.ok()) return closing.error();
   budget.closing = std::move(closing.value());
   return Budget(std::move(budget));

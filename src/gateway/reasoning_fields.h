@@ -21,9 +21,10 @@ namespace aril::gateway {
 struct ReasoningFields {
   bool is_apart = true;  // else it is text like any other
   bool is_shown = true;
-  // How many tokens of it, and by which field: "" is one that bounds nothing where it cannot be
-  // kept to. Once they are spent, the message is the last of it.
+  // How many tokens of it, by a field that has a name to be refused by, or by one that bounds
+  // nothing where it cannot be kept to. Once they are spent, the message is the last of it.
   std::optional<int32_t> max_tokens = {};
+  bool must_keep_budget = false;
   std::string budget_field = {};
   std::string closing_message = {};
   // For the template; without them: what that does by itself.
@@ -35,19 +36,19 @@ struct ReasoningFields {
 // `fields`.
 ReasoningFields ReadReasoning(JsonFields& fields);
 
-// How to read an answer to this prompt; nothing if there is no reasoning in it, or it is not to be
-// told apart. `answer`: as of StateBehind. Thread-safe.
+// How to read an answer that begins in this state; nothing if there is no reasoning in it, or it is
+// not to be told apart. Thread-safe.
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
-                                          const std::optional<ReasoningSyntax>& syntax,
-                                          std::string_view prompt, std::optional<size_t> answer,
+                                          const ReasoningSyntax& syntax, ReasoningState state,
                                           const Tokenizer& tokenizer);
 
-// What bounds it in an answer to this prompt; nothing if there is none of it, or no bound, or the
-// bound is one that need not be kept to and cannot be: the engine, which ends it, must know what it
-// begins and ends with by one token of each. Thread-safe.
-ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(
-    const ReasoningFields& fields, const std::optional<ReasoningSyntax>& syntax,
-    std::string_view prompt, std::optional<size_t> answer, const Tokenizer& tokenizer);
+// What bounds reasoning in it; nothing if there is none of it, or no bound, or the bound is one
+// that need not be kept to and cannot be: the engine, which ends it, must know what it begins and
+// ends with by one token of each. Thread-safe.
+ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(const ReasoningFields& fields,
+                                                         const ReasoningSyntax& syntax,
+                                                         ReasoningState state,
+                                                         const ModelText& text);
 
 // As a part of a format. Thread-safe.
 wire::Reasoning ToWire(const ReasoningReading& reading, const Tokenizer& tokenizer);

@@ -239,7 +239,7 @@ TEST_F(StepsAhead, DoNotShowInReasoningWithABudget) {
       const auto& tokens = unbound[request.sequence.value()].tokens;
       wire::ReasoningBudget& budget = request.reasoning_budget.emplace();
       budget.max_tokens = static_cast<int32_t>(random() % 5);
-      if (random() % 2 == 0) budget.begin = tokens[random() % 6];
+      if (random() % 2 == 0) budget.begin = tokens[random() % 5];
       budget.closing = {100, 101};
       if (random() % 3 == 0) budget.closing.back() = tokens[10];
       if (budget.begin == budget.closing.back()) budget.begin.reset();

@@ -22,6 +22,11 @@ inline constexpr double kMaxLogitBias = 100;
 inline constexpr double kMaxAdapterWeight = 100;
 // Most alternatives to report with each token.
 inline constexpr int32_t kMaxLogprobs = 20;
+// Tokens that alone may be chosen: a vocabulary.
+inline constexpr int kMaxAllowedTokenIds = 1 << 20;
+// Of words that must not come, each spelling counted, and the tokens of one.
+inline constexpr int kMaxBadWords = 512;
+inline constexpr int kMaxBadWordTokens = 128;
 // Of the schema or expression that an output must match.
 inline constexpr size_t kMaxOutputFormatBytes = size_t{128} << 10;
 // Of what is said of an output before it is there. A gateway cuts what is more.
@@ -30,8 +35,8 @@ inline constexpr int kMaxPredictionTokens = 16'384;
 inline constexpr int kMaxPooledSize = 1 << 17;
 // Of a text that begins or ends reasoning.
 inline constexpr size_t kMaxReasoningMarkerBytes = 64;
-// Of the tokens that end reasoning when its budget is spent.
-inline constexpr int kMaxReasoningClosing = 256;
+// What ends reasoning when its budget is spent.
+inline constexpr int kMaxReasoningClosingTokens = 256;
 
 }  // namespace aril::wire
 

@@ -9,14 +9,17 @@
 
 namespace aril::wire {
 
-// Reasoning begins behind the first `begin` of the output, or with the output, and ends with the
-// first token behind that which is the last of `closing`. If max_tokens of it have come without
-// that, `closing` follows, as if the model had chosen it; at once, or, where the output's format
-// does not let it follow (in the middle of a character), as soon as that does.
+// Reasoning begins with the output, or behind `begin`, if that is its first token or has a few
+// before it, which may be whitespace; and ends with the first token behind that which is the last
+// of `closing`. If max_tokens of it have come without that, `closing` follows, as if the model had
+// chosen it; at once, or, where the output's format does not let it follow (in the middle of a
+// character), as soon as that does.
 struct ReasoningBudget {
   int32_t max_tokens = 0;
   std::optional<int32_t> begin = std::nullopt;  // nullopt: it has begun in the prompt
-  std::vector<int32_t> closing = {};            // 1 to kMaxReasoningClosing (wire/limits.h)
+  std::vector<int32_t> closing = {};            // 1 to kMaxReasoningClosingTokens (wire/limits.h)
+  // Else it is no error if nobody keeps to it. Of no meaning to who runs the sequence.
+  bool is_required = true;
 
   bool operator==(const ReasoningBudget&) const = default;
 };

@@ -11,8 +11,9 @@
 
 namespace aril::wire {
 
-// How the next token is chosen. Applied in this order: logit_bias, penalties, min_tokens (stop
-// tokens masked), temperature, top_k, top_p, min_p, draw. Values are validated by the gateway.
+// How the next token is chosen. Applied in this order: logit_bias, penalties, masks (bad words,
+// tokens that are not allowed, stop tokens before min_tokens), temperature, top_k, top_p, min_p,
+// draw. Values are validated by the gateway.
 struct SamplingParams {
   float temperature = 1.0f;  // 0: greedy
   int32_t top_k = 0;         // 0: off
@@ -22,6 +23,10 @@ struct SamplingParams {
   float presence_penalty = 0.0f;                           // over output
   float frequency_penalty = 0.0f;                          // over output
   std::vector<std::pair<int32_t, float>> logit_bias = {};  // (token, added to its logit)
+  // The only tokens that may be chosen, in rising order, each once; empty: all.
+  std::vector<int32_t> allowed_token_ids = {};
+  // None of which the output is to have: the last token of one is not chosen behind the others.
+  std::vector<std::vector<int32_t>> bad_words = {};
   uint64_t seed = 0;  // the gateway draws one where the client gave none
   // Number of most likely alternatives to report with each token; nullopt: no logprobs at all.
   std::optional<int32_t> num_logprobs = std::nullopt;

@@ -129,6 +129,39 @@ class FormatsTest(unittest.TestCase):
         self.assertEqual(error["param"], "structured_outputs.regex")
         self.assertIn("at byte 1", error["message"])
 
+    def tokens_of(self, text: str) -> list:
+        with client.Connection(self.server.url) as asking:
+            return asking.post("/tokenize", {"model": "demo", "prompt": text, "add_special_tokens": False})["tokens"]
+
+    def test_tokens_and_words_may_be_ruled_out_in_any_company(self):
+        allowed = self.tokens_of("yes no maybe")
+        plain = [question(list(TASKS)[seed % len(TASKS)], seed, max_tokens=24, return_token_ids=True)
+                 for seed in range(8)]
+        said = [self.choice_of(body) for body in plain]
+        words = [max(choice["message"]["content"].split(), key=len) for choice in said]
+        bodies = [{**body, "allowed_token_ids": allowed} for body in plain]
+        bodies += [{**body, "bad_words": [word]} for body, word in zip(plain, words)]
+        bodies += [{**body, "stop": [word], "include_stop_str_in_output": True} for body, word in zip(plain, words)]
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            together = list(pool.map(self.choice_of, bodies))
+        self.assertEqual([self.choice_of(body) for body in bodies], together)
+        for i, word in enumerate(words):
+            self.assertLessEqual(set(together[i]["token_ids"]), set(allowed))
+            tokens = together[8 + i]["token_ids"]
+            for spelling in (self.tokens_of(word), self.tokens_of(" " + word)):
+                self.assertNotIn(spelling, [tokens[k:k + len(spelling)] for k in range(len(tokens))])
+            content = said[i]["message"]["content"]
+            self.assertEqual(together[16 + i]["message"]["content"], content[:content.index(word) + len(word)])
+            self.assertEqual(together[16 + i]["finish_reason"], "stop")
+
+    def test_prompts_may_be_cut(self):
+        with client.Connection(self.server.url) as asking:
+            fields = {"model": "demo", "max_tokens": 4, "temperature": 0}
+            cut = asking.post("/v1/completions", {**fields, "prompt": "Where is my parcel?", "truncate_prompt_tokens": 3})
+            tokens = self.tokens_of("Where is my parcel?")[-3:]
+            self.assertEqual(cut["usage"]["prompt_tokens"], 3)
+            self.assertEqual(cut["choices"], asking.post("/v1/completions", {**fields, "prompt": tokens})["choices"])
+
 
 class ClusterFormatsTest(unittest.TestCase):
     def test_a_killed_runners_text_goes_on(self):

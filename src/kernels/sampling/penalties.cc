@@ -1,9 +1,12 @@
 #include "kernels/sampling/penalties.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace aril::kernels {
 namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 bool InVocabulary(int32_t token, std::span<const float> logits) {
   return token >= 0 && static_cast<size_t>(token) < logits.size();
@@ -41,6 +44,29 @@ void ApplyPenalties(const SampleInput& input, std::span<float> logits,
   }
 }
 
+void MaskBadWords(const SampleInput& input, std::span<float> logits) {
+  for (const std::vector<int32_t>& word : input.params->bad_words) {
+    const auto before = std::span(word).first(word.size() - 1);
+    const bool may_complete = before.size() <= input.output.size() &&
+                              std::ranges::equal(before, input.output.last(before.size())) &&
+                              InVocabulary(word.back(), logits);
+    if (may_complete) logits[static_cast<size_t>(word.back())] = kNever;
+  }
+}
+
+// `tokens` rise; empty: none is masked.
+void MaskAllBut(std::span<const int32_t> tokens, std::span<float> logits) {
+  if (tokens.empty()) return;
+  size_t next = 0;
+  for (size_t t = 0; t < logits.size(); ++t) {
+    if (next < tokens.size() && static_cast<size_t>(tokens[next]) == t) {
+      ++next;
+    } else {
+      logits[t] = kNever;
+    }
+  }
+}
+
 }  // namespace
 
 bool HasBiasOrPenalties(const wire::SamplingParams& params) {
@@ -55,8 +81,14 @@ void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
   if (HasPenalties(*input.params)) ApplyPenalties(input, logits, counts);
 }
 
+bool HasMasks(const SampleInput& input) {
+  return !input.masked.empty() || !input.allowed.empty() ||
+         !input.params->allowed_token_ids.empty() || !input.params->bad_words.empty();
+}
+
 void MaskTokens(const SampleInput& input, std::span<float> logits) {
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  MaskBadWords(input, logits);
+  MaskAllBut(input.params->allowed_token_ids, logits);
   for (const int32_t token : input.masked) {
     if (InVocabulary(token, logits)) logits[static_cast<size_t>(token)] = kNever;
   }

@@ -19,7 +19,11 @@ bool HasBiasOrPenalties(const wire::SamplingParams& params);
 void ApplyBiasAndPenalties(const SampleInput& input, std::span<float> logits,
                            std::vector<int32_t>* counts);
 
-// Sets the logits of the masked tokens, and of those that are not allowed, to -inf.
+// True if some tokens must not be chosen, here or behind other tokens.
+bool HasMasks(const SampleInput& input);
+
+// Sets the logits of the masked tokens, of those that would complete a bad word, and of those that
+// are not allowed, to -inf.
 void MaskTokens(const SampleInput& input, std::span<float> logits);
 
 }  // namespace aril::kernels

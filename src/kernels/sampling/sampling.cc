@@ -37,7 +37,7 @@ StatusOr<Candidate> PrepareLogits(const SampleInput& input, SamplingScratch& scr
                                   std::span<const float>* logits) {
   *logits = input.logits;
   const bool adjusts = HasBiasOrPenalties(*input.params);
-  const bool masks = !input.masked.empty() || !input.allowed.empty();
+  const bool masks = HasMasks(input);
   if (!adjusts && !masks) return Largest(*logits, input.position);
   scratch.logits.assign(input.logits.begin(), input.logits.end());
   *logits = scratch.logits;
@@ -49,8 +49,9 @@ StatusOr<Candidate> PrepareLogits(const SampleInput& input, SamplingScratch& scr
   largest = Largest(*logits, input.position);
   if (largest.ok()) return largest;
   return InvalidArgument(StrCat("no token can be chosen at position ", input.position,
-                                ": what is asked of the output (its format, or stop tokens that "
-                                "min_tokens rules out) leaves none of the ",
+                                ": what is asked of the output (its format, the tokens that it "
+                                "may have, bad words, or stop tokens that min_tokens rules out) "
+                                "leaves none of the ",
                                 logits->size(), " tokens of the vocabulary"));
 }
 
@@ -138,6 +139,17 @@ int32_t SampleToken(const SampleInput& input, std::span<const float> logits, flo
   return Draw(scratch.candidates, u);
 }
 
+StatusOr<int32_t> ChooseToken(const SampleInput& input, SamplingScratch& scratch) {
+  if (input.forced) {
+    RETURN_IF_ERROR(Largest(input.logits, input.position).status());
+    return *input.forced;
+  }
+  std::span<const float> logits;
+  ASSIGN_OR_RETURN(const Candidate largest, PrepareLogits(input, scratch, &logits));
+  return input.params->temperature == 0 ? largest.token
+                                        : SampleToken(input, logits, largest.logit, scratch);
+}
+
 }  // namespace
 
 double UniformDraw(uint64_t seed, int32_t choice, int64_t position) {
@@ -151,8 +163,7 @@ double UniformDraw(uint64_t seed, int32_t choice, int64_t position) {
 
 bool DeviceCanChoose(const SampleInput& input) {
   const wire::SamplingParams& params = *input.params;
-  return !params.num_logprobs && input.masked.empty() && input.allowed.empty() &&
-         !HasBiasOrPenalties(params);
+  return !params.num_logprobs && !input.forced && !HasMasks(input) && !HasBiasOrPenalties(params);
 }
 
 SampleRow DescribeForDevice(const SampleInput& input, int64_t vocab_size) {
@@ -174,12 +185,9 @@ StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position) {
 }
 
 StatusOr<SampleResult> Sample(const SampleInput& input, SamplingScratch& scratch) {
-  std::span<const float> logits;
-  ASSIGN_OR_RETURN(const Candidate largest, PrepareLogits(input, scratch, &logits));
   const wire::SamplingParams& params = *input.params;
   SampleResult result;
-  result.token =
-      params.temperature == 0 ? largest.token : SampleToken(input, logits, largest.logit, scratch);
+  ASSIGN_OR_RETURN(result.token, ChooseToken(input, scratch));
   if (params.num_logprobs) {
     result.logprobs = ComputeLogprobs(input.logits, result.token, *params.num_logprobs);
   }

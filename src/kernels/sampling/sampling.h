@@ -3,7 +3,8 @@
 // Semantics, in this order (wire/sampling.h has the parameters):
 //   1. logit_bias is added; 2. repetition penalty (logit /= p if > 0, else *= p) for every
 //   different token of prompt and output; 3. presence and frequency penalties over the output; 4.
-//   masked tokens, and those that are not allowed, become -inf;
+//   masked tokens, the last ones of bad words whose others are before them, and those that are not
+//   allowed become -inf;
 //   5. temperature 0: the largest logit, the lowest id on a tie; else logits / temperature; 6. the
 //   top_k largest (ties: lowest ids first); 7. top_p: the shortest prefix, in order of falling
 //   probability (ties: lowest ids first), whose probabilities, normalized over what top_k left, sum
@@ -35,6 +36,8 @@ struct SampleInput {
   const wire::SamplingParams* params = nullptr;
   std::span<const int32_t> prompt = {};  // the sequence so far, for the penalties
   std::span<const int32_t> output = {};
+  // What is chosen, whatever is likely and whatever the parameters say: no token, most of the time.
+  std::optional<int32_t> forced = std::nullopt;
   // Tokens that must not be chosen (stop tokens before min_tokens).
   std::span<const int32_t> masked = {};
   // The tokens that may be chosen: bit t % 64 of word t / 64 is token t's. Empty: all.
@@ -64,10 +67,10 @@ bool DeviceCanChoose(const SampleInput& input);
 SampleRow DescribeForDevice(const SampleInput& input, int64_t vocab_size);
 StatusOr<SampleResult> TakeFromDevice(int32_t token, int64_t position);
 
-// Token ids in params, prompt, output and masked that lie outside the vocabulary are ignored.
-// Internal if no token can be chosen: a NaN or +inf among the logits (before or after penalties),
-// or all of them -inf; InvalidArgument if the masks leave none. Thread-safe with a scratch per
-// thread.
+// Token ids in params, prompt, output and masked (not `forced`) that lie outside the vocabulary are
+// ignored. Internal if no token can be chosen: a NaN or +inf among the logits (before or after
+// penalties), or all of them -inf; InvalidArgument if the masks leave none. Thread-safe with a
+// scratch per thread.
 StatusOr<SampleResult> Sample(const SampleInput& input, SamplingScratch& scratch);
 
 // u of step 9, in [0, 1): the upper 53 bits of the first two words of Philox under the key `seed`

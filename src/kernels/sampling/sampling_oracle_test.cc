@@ -53,8 +53,20 @@ std::vector<float> OracleLogits(const Row& row) {
     logits.at(token) -= row.params.presence_penalty;
     logits.at(token) -= row.params.frequency_penalty * static_cast<float>(count);
   }
-  for (const int32_t token : row.masked) {
+  const auto mask = [&](int32_t token) {
     logits.at(token) = -std::numeric_limits<float>::infinity();
+  };
+  for (const int32_t token : row.masked) mask(token);
+  for (std::vector<int32_t> word : row.params.bad_words) {
+    const int32_t last = word.back();
+    word.pop_back();
+    std::vector<int32_t> said = row.output;
+    said.erase(said.begin(), said.end() - std::min(std::ssize(said), std::ssize(word)));
+    if (said == word) mask(last);
+  }
+  const auto& allowed = row.params.allowed_token_ids;
+  for (int32_t token = 0; token < std::ssize(logits); ++token) {
+    if (!allowed.empty() && !std::ranges::count(allowed, token)) mask(token);
   }
   return logits;
 }
@@ -152,6 +164,19 @@ Row RandomRow(std::mt19937_64& random) {
   row.prompt = RandomTokens(random, random() % 20, vocab_size);
   row.output = RandomTokens(random, random() % 20, vocab_size);
   if (vocab_size > 2 && random() % 3 == 0) row.masked = RandomTokens(random, 2, vocab_size);
+  if (vocab_size > 5 && random() % 3 == 0) {
+    const std::vector<int32_t> tokens = RandomTokens(random, 60, vocab_size);
+    const std::set<int32_t> allowed(tokens.begin(), tokens.end());
+    row.params.allowed_token_ids.assign(allowed.begin(), allowed.end());
+  }
+  if (vocab_size > 5 && random() % 3 == 0) {
+    row.params.bad_words = {RandomTokens(random, 1, vocab_size),
+                            RandomTokens(random, 2, vocab_size)};
+    if (row.output.size() > 2) {
+      row.params.bad_words.push_back({row.output.end() - 2, row.output.end()});
+      row.params.bad_words.back().push_back(static_cast<int32_t>(random() % vocab_size));
+    }
+  }
   row.choice = static_cast<int32_t>(random() % 4);
   row.position = static_cast<int64_t>(random() % 100000);
   return row;

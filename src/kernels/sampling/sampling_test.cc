@@ -160,11 +160,49 @@ TEST(Sample, IsNormalizedOverWhatIsAllowed) {
   EXPECT_THAT(Drawn(logits, {.top_p = 0.4f}, {.allowed = {0b1101}}), ElementsAre(2));
 }
 
-TEST(Sample, ADeviceLeavesAllowedTokensToTheHost) {
+TEST(Sample, OnlyTokensThatTheParametersAllowAreChosen) {
+  EXPECT_EQ(Greedy({1, 5, 2}, {.allowed_token_ids = {0, 2}}), 2);
+  EXPECT_THAT(Drawn({1, 5, 2}, {.allowed_token_ids = {0, 2}}), ElementsAre(0, 2));
+  EXPECT_EQ(Greedy({1, 5, 2}, {.allowed_token_ids = {0, 2}}, {.masked = {2}}), 0);
+  EXPECT_EQ(Greedy({1, 5, 2}, {.allowed_token_ids = {1, 3, 100}}), 1);
+}
+
+TEST(Sample, BadWordsAreNotCompleted) {
+  const wire::SamplingParams params = {.bad_words = {{0, 2, 1}, {2}, {1, 1}}};
+  EXPECT_EQ(Greedy({1, 5, 9}, params), 1);
+  EXPECT_EQ(Greedy({1, 5, 9}, params, {.output = {0, 2}}), 0);
+  EXPECT_EQ(Greedy({1, 5, 9}, params, {.output = {0, 2, 2}}), 1);
+  EXPECT_EQ(Greedy({1, 5, 9}, params, {.output = {2, 0, 1}}), 0);
+  EXPECT_EQ(Greedy({1, 5, 9}, params, {.prompt = {0}, .output = {2}}), 1)
+      << "they are the output's";
+  EXPECT_THAT(Drawn({1, 5, 9}, params, {.output = {1}}), ElementsAre(0));
+}
+
+// Even by chance that is next to none, or none.
+TEST(Sample, WhatIsForcedIsChosen) {
+  const std::vector<float> logits = {9, -kInfinity, 1};
+  const wire::SamplingParams params = {.allowed_token_ids = {0}, .num_logprobs = 0};
+  const std::vector<int32_t> masked = {1};
+  SamplingScratch scratch;
+  const auto result =
+      Sample({.logits = logits, .params = &params, .forced = 1, .masked = masked}, scratch);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->token, 1);
+  EXPECT_EQ(result->logprobs->logprob, -kInfinity);
+  const std::vector<float> broken = {9, 1, kNan};
+  EXPECT_FALSE(Sample({.logits = broken, .params = &params, .forced = 1}, scratch).ok());
+}
+
+TEST(Sample, ADeviceLeavesMasksToTheHost) {
   const wire::SamplingParams params;
   const std::vector<uint64_t> allowed = {1};
   EXPECT_TRUE(DeviceCanChoose({.params = &params}));
   EXPECT_FALSE(DeviceCanChoose({.params = &params, .allowed = allowed}));
+  EXPECT_FALSE(DeviceCanChoose({.params = &params, .forced = 0}));
+  const wire::SamplingParams with_tokens = {.allowed_token_ids = {1}};
+  EXPECT_FALSE(DeviceCanChoose({.params = &with_tokens}));
+  const wire::SamplingParams with_words = {.bad_words = {{1, 2}}};
+  EXPECT_FALSE(DeviceCanChoose({.params = &with_words}));
 }
 
 TEST(Sample, IgnoresTokensOutsideTheVocabulary) {
@@ -173,7 +211,8 @@ TEST(Sample, IgnoresTokensOutsideTheVocabulary) {
                    {.repetition_penalty = 1.5f,
                     .presence_penalty = 1,
                     .frequency_penalty = 1,
-                    .logit_bias = {{-1, 9.0f}, {2, 9.0f}}},
+                    .logit_bias = {{-1, 9.0f}, {2, 9.0f}},
+                    .bad_words = {{-1}, {2}}},
                    {.prompt = outside, .output = outside, .masked = outside}),
             1);
 }
