@@ -168,9 +168,9 @@ Status RunGateway(const GatewayProcessOptions& options, const Clock& clock) {
   LogInfo(StrCat("Serving on ", serve.http.ssl_certfile.empty() ? "http" : "https", "://",
                  serve.http.host, ":", front.port()));
   const bool may_change = shared != nullptr && MayChangeAdapters(serve);
-  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)), &port,
-                         may_change ? &shared->adapters() : nullptr,
-                         may_change ? shared->remote() : nullptr);
+  front.Begin(std::make_shared<const gateway::ServedModel>(std::move(model)), &port,
+              may_change ? &shared->adapters() : nullptr, may_change ? shared->remote() : nullptr);
+  front.ServeUntilSignal();
   loop.Stop();
   return OkStatus();
 }

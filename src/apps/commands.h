@@ -10,6 +10,7 @@ namespace aril {
 void AddServeCommand(CLI::App& app);
 void AddSchedulerCommand(CLI::App& app);
 void AddRunnerCommand(CLI::App& app);
+void AddRunBatchCommand(CLI::App& app);
 void AddGatewayCommand(CLI::App& app);
 void AddSynthCommand(CLI::App& app);
 void AddAdapterCommand(CLI::App& app);

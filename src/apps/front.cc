@@ -82,20 +82,33 @@ std::vector<SettingsReloader::Setting> Front::Settings(const ServeOptions& optio
   return settings;
 }
 
-Front::~Front() {
+Front::~Front() { Stop(); }
+
+void Front::Stop() {
   server_->Stop();
   if (thread_.joinable()) thread_.join();
 }
 
-void Front::ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model,
-                             wire::SequencePort* port, gateway::AdapterLoader* loader,
-                             gateway::RemoteLoader* remote) {
+void Front::Begin(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
+                  gateway::AdapterLoader* loader, gateway::RemoteLoader* remote) {
   server_->Post([this, model = std::move(model), port, loader, remote] {
     gateway_.Serve(model, port, loader, remote);
+  });
+}
+
+void Front::ServeUntilSignal() {
+  server_->Post([this] {
     server_->OnTerminationSignal([this] { Drain(); });
     service_manager_.Ready();
   });
   thread_.join();
+}
+
+void Front::Handle(gateway::HttpRequest request,
+                   std::shared_ptr<gateway::HttpResponder> responder) {
+  server_->Post([this, request = std::move(request), responder = std::move(responder)]() mutable {
+    gateway_.Handle(std::move(request), std::move(responder));
+  });
 }
 
 void Front::Drain() {

@@ -34,10 +34,15 @@ class Front {
   Front& operator=(const Front&) = delete;
   ~Front();
 
-  // Serves until a signal has come and what was in work is done. Each but the model may be null
-  // except `port`, and must outlive this call.
-  void ServeUntilSignal(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
-                        gateway::AdapterLoader* loader, gateway::RemoteLoader* remote);
+  // From now on the model answers. Each but that may be null except `port`, and must outlive this.
+  void Begin(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
+             gateway::AdapterLoader* loader, gateway::RemoteLoader* remote);
+  // Returns when a signal has come and what was in work is done.
+  void ServeUntilSignal();
+  // As if it had come over HTTP; answers on the server's thread. Any thread.
+  void Handle(gateway::HttpRequest request, std::shared_ptr<gateway::HttpResponder> responder);
+  // Ends at once.
+  void Stop();
 
   void SetAdapterCounts(std::function<gateway::AdapterCounts()> count) {
     metrics_.SetAdapterCounts(std::move(count));

@@ -37,8 +37,8 @@ class FrontTest : public ::testing::Test {
     front_ = std::make_unique<Front>(*std::move(server), options, clock_);
     is_https_ = !http.ssl_certfile.empty();
     port_.set_sink(&front_->sink());
-    thread_ = std::thread(
-        [this] { front_->ServeUntilSignal(gateway::MakeServedModel(), &port_, nullptr, nullptr); });
+    front_->Begin(gateway::MakeServedModel(), &port_, nullptr, nullptr);
+    thread_ = std::thread([this] { front_->ServeUntilSignal(); });
     while (StatusOf("/ready") != 200) {
     }
   }

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "aril " ARIL_VERSION);
   app.require_subcommand(1);
   aril::AddServeCommand(app);
+  aril::AddRunBatchCommand(app);
   aril::AddGatewayCommand(app);
   aril::AddSchedulerCommand(app);
   aril::AddRunnerCommand(app);

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <random>
+#include <string>
 #include <utility>
 
 #include "apps/adapter_list.h"
@@ -92,9 +94,9 @@ void Forget(const StateDir& state, const std::string& digest) {
   if (!removed.ok()) LogWarning("a generation that nobody needs stays: " + Message(removed));
 }
 
-}  // namespace
-
-Status Serve(const ServeOptions& options, const Clock& clock) {
+// Until `use` returns.
+Status ServeTo(const ServeOptions& options, const Clock& clock,
+               const std::function<Status(Front&)>& use) {
   RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
@@ -142,13 +144,41 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
   front.SetAdapterCounts([&runner] { return CountsOf(*runner); });
   runner->Start(front.sink());
   LogInfo(runner->Description());
-  LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
-                 options.http.host, ":", front.port()));
-  front.ServeUntilSignal(std::make_shared<const gateway::ServedModel>(std::move(model)),
-                         &runner->port(), MayChangeAdapters(options) ? &*local_adapters : nullptr,
-                         remote_adapters ? &*remote_adapters : nullptr);
+  front.Begin(std::make_shared<const gateway::ServedModel>(std::move(model)), &runner->port(),
+              MayChangeAdapters(options) ? &*local_adapters : nullptr,
+              remote_adapters ? &*remote_adapters : nullptr);
+  const Status used = use(front);
+  front.Stop();
   runner->Stop();
-  return OkStatus();
+  return used;
+}
+
+}  // namespace
+
+Status Serve(const ServeOptions& options, const Clock& clock) {
+  return ServeTo(options, clock, [&](Front& front) {
+    LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
+                   options.http.host, ":", front.port()));
+    front.ServeUntilSignal();
+    return OkStatus();
+  });
+}
+
+Status ServeInside(ServeOptions options, const Clock& clock,
+                   const std::function<Status(const AskFunction& ask)>& use) {
+  options.http = {.port = 0};
+  // Which nobody is told.
+  std::random_device random;
+  std::string key;
+  for (int i = 0; i < 8; ++i) key += StrCat(random(), "-");
+  options.api_keys = {{.key = key}};
+  return ServeTo(options, clock, [&](Front& front) {
+    return use(
+        [&](gateway::HttpRequest request, std::shared_ptr<gateway::HttpResponder> responder) {
+          request.headers.emplace_back("Authorization", "Bearer " + key);
+          front.Handle(std::move(request), std::move(responder));
+        });
+  });
 }
 
 }  // namespace aril

@@ -1,9 +1,11 @@
-// `aril serve`: gateway and runner in one process.
+// `aril serve`: gateway and runner in one process; and the same for requests of that process alone.
 
 #ifndef ARIL_APPS_SERVE_H_
 #define ARIL_APPS_SERVE_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/status.h"
 #include "gateway/auth.h"
 #include "gateway/completion_request.h"
+#include "gateway/http_message.h"
 #include "gateway/http_server.h"
 #include "gateway/tenant_limits.h"
 #include "runner/local_runner.h"
@@ -59,6 +62,14 @@ struct ServeOptions {
 
 // Serves until one of the TerminationSignals, then drains. An error if it cannot start.
 Status Serve(const ServeOptions& options, const Clock& clock);
+
+// Asks for an answer, which comes on another thread.
+using AskFunction =
+    std::function<void(gateway::HttpRequest, std::shared_ptr<gateway::HttpResponder>)>;
+// Has `use` ask until it returns, whose status is the result. By then all must be answered. Nobody
+// else is: of the options' host, port and keys none counts.
+Status ServeInside(ServeOptions options, const Clock& clock,
+                   const std::function<Status(const AskFunction& ask)>& use);
 
 }  // namespace aril
 
