@@ -24,14 +24,21 @@ struct BatchRequest {
 // Reads requests, blank lines left out. Not thread-safe; the stream must outlive it.
 class BatchReader {
  public:
-  BatchReader(std::istream& in, size_t max_line_bytes) : in_(in), max_line_bytes_(max_line_bytes) {}
+  // What JSON may have (base/json.h).
+  static constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
-  // The next one, or a line that is none; nullopt at the end.
+  explicit BatchReader(std::istream& in, size_t max_line_bytes = kMaxLineBytes)
+      : in_(in), max_line_bytes_(max_line_bytes) {}
+
+  // The next one, or a line that is none; nullopt at the end, or where reading fails (bad()).
   std::optional<BatchRequest> Next();
 
  private:
-  // False at the end. What of a line is behind its bound is read past, and `*is_too_long`.
-  bool ReadLine(std::string* line, bool* is_too_long);
+  struct Line {
+    std::string text;
+    bool is_too_long = false;  // and read past, text aside
+  };
+  std::optional<Line> ReadLine();
 
   std::istream& in_;
   const size_t max_line_bytes_;
@@ -39,13 +46,22 @@ class BatchReader {
 };
 
 // What became of it, with the newline: {"id", "custom_id", "response": {"status_code",
-// "request_id", "body"}, "error": null}. `body` must be JSON.
-std::string AnswerLine(const BatchRequest& request, int status, std::string_view body);
+// "request_id", "body"}, "error": null}. `id`: of the output's own. `body` must be JSON.
+std::string AnswerLine(const BatchRequest& request, std::string_view id, int status,
+                       std::string_view body);
 // The same of a line that is no request: {…, "response": null, "error": {"code", "message"}}.
-std::string ErrorLine(const BatchRequest& request);
+std::string ErrorLine(const BatchRequest& request, std::string_view id);
 
-// The custom_id of a line that AnswerLine has made of an answer with status 200; else nothing.
-std::optional<std::string> AnsweredId(std::string_view line);
+// Of a line that one of these has made.
+struct BatchOutcome {
+  std::string custom_id;
+  bool is_answered = false;  // with status 200
+};
+// nullopt: it is none. As fast for a long answer as for a short one.
+std::optional<BatchOutcome> ReadOutcome(std::string_view line);
+
+// What the usage in an answer's body says of tokens that were generated; 0 if nothing.
+int64_t NumGeneratedTokens(std::string_view body);
 
 }  // namespace aril
 

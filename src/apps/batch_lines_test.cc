@@ -60,8 +60,8 @@ TEST(BatchLines, SayWhatIsWrongWithThem) {
   EXPECT_THAT(error(with("\"a\"", "POST", "/v1/completions", R"({"stream":true})")),
               HasSubstr("`stream`"));
   EXPECT_EQ(error(with("\"a\"", "POST", "/v1/completions", R"({"stream":false})")), "");
-  EXPECT_THAT(error(R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{},"x":1})"),
-              HasSubstr("`x`"));
+  EXPECT_EQ(error(R"({"custom_id":"a","method":"POST","url":"/v1/completions","body":{},"x":1})"),
+            "");
 }
 
 TEST(BatchLines, HaveABound) {
@@ -75,22 +75,46 @@ TEST(BatchLines, HaveABound) {
   EXPECT_THAT(requests[2].error, HasSubstr("more than"));
 }
 
+TEST(BatchLines, MayBeginWithAByteOrderMark) {
+  EXPECT_EQ(ReadAll(StrCat("\xEF\xBB\xBF", kRequest)).at(0).error, "");
+}
+
 TEST(BatchLines, SayWhatBecameOfThem) {
   const BatchRequest request = {.line = 7, .custom_id = "a\"b", .error = "so"};
-  const std::string answer = AnswerLine(request, 200, R"({"id":"x"})");
-  EXPECT_EQ(answer, R"({"id":"batch_req_7","custom_id":"a\"b","response":{"status_code":200,)"
-                    R"("request_id":"batch_req_7","body":{"id":"x"}},"error":null})"
+  const std::string answer = AnswerLine(request, "id_7", 200, R"({"id":"x"})");
+  EXPECT_EQ(answer, R"({"id":"id_7","custom_id":"a\"b","response":{"status_code":200,)"
+                    R"("request_id":"id_7","body":{"id":"x"}},"error":null})"
                     "\n");
-  EXPECT_EQ(AnsweredId(answer), "a\"b");
-  EXPECT_EQ(AnsweredId(AnswerLine(request, 400, "{}")), std::nullopt);
-  EXPECT_EQ(ErrorLine(request), R"({"id":"batch_req_7","custom_id":"a\"b","response":null,)"
-                                R"("error":{"code":"invalid_request","message":"line 7: so"}})"
-                                "\n");
-  EXPECT_EQ(AnsweredId(ErrorLine(request)), std::nullopt);
-  EXPECT_THAT(ErrorLine({.line = 1}), HasSubstr(R"("custom_id":null)"));
-  for (const char* other : {"", "{", "1", "{}", R"({"custom_id":1,"response":{"status_code":200}})",
-                            R"({"custom_id":"a","response":null})"}) {
-    EXPECT_EQ(AnsweredId(other), std::nullopt) << other;
+  EXPECT_EQ(ReadOutcome(answer)->custom_id, "a\"b");
+  EXPECT_TRUE(ReadOutcome(answer)->is_answered);
+  EXPECT_FALSE(ReadOutcome(AnswerLine(request, "", 400, "{}"))->is_answered);
+  const std::string error = ErrorLine(request, "id_7");
+  EXPECT_EQ(error, R"({"id":"id_7","custom_id":"a\"b","response":null,)"
+                   R"("error":{"code":"invalid_request","message":"line 7: so"}})"
+                   "\n");
+  EXPECT_FALSE(ReadOutcome(error)->is_answered);
+  EXPECT_THAT(ErrorLine({.line = 1}, ""), HasSubstr(R"("custom_id":null)"));
+  EXPECT_EQ(ReadOutcome(ErrorLine({.line = 1}, ""))->custom_id, "");
+  for (const char* other : {"", "{", "1", "{}", R"({"custom_id":"a"})", R"({"response":null})",
+                            R"({"custom_id":"a","response":{},"body":1})"}) {
+    EXPECT_FALSE(ReadOutcome(other).has_value()) << other;
+  }
+}
+
+// Whatever it has in it, and however much.
+TEST(BatchLines, AreReadAgainWithoutTheirAnswers) {
+  const std::string body = StrCat(R"({"a":")", std::string(20 << 20, 'x'), "\"}");
+  EXPECT_TRUE(ReadOutcome(AnswerLine({.custom_id = R"(,"body":)"}, "", 200, body))->is_answered);
+}
+
+TEST(BatchLines, SayHowManyTokensWereGenerated) {
+  EXPECT_EQ(NumGeneratedTokens(
+                R"({"a":"\"usage\":{}","usage":{"prompt_tokens":1,"completion_tokens":5},"b":1})"),
+            5);
+  EXPECT_EQ(NumGeneratedTokens(R"({"usage":{"output_tokens":5,"details":{"x":1}}})"), 5);
+  for (const char* none : {"", "{}", R"({"usage":null})", R"({"usage":{"prompt_tokens":1}})",
+                           R"({"usage":{"completion_tokens":"5"}})", R"({"usage":{)"}) {
+    EXPECT_EQ(NumGeneratedTokens(none), 0) << none;
   }
 }
 

@@ -1,4 +1,5 @@
-// The HTTP side of a process: `aril serve` and `aril gateway` have the same.
+// The HTTP side of a process: `aril serve` and `aril gateway` have the same, and `aril run-batch`
+// one without sockets.
 
 #ifndef ARIL_APPS_FRONT_H_
 #define ARIL_APPS_FRONT_H_

@@ -1,5 +1,7 @@
 #include "apps/run_batch.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "apps/batch_lines.h"
@@ -19,6 +22,7 @@
 namespace aril {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
@@ -34,15 +38,17 @@ class RunBatchTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
   }
   std::vector<std::string> OutputLines() {
-    std::ifstream in(options_.output);
+    std::ifstream in(output_);
     std::vector<std::string> lines;
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     std::ranges::sort(lines);
     return lines;
   }
-  StatusOr<BatchCounts> Run(const AskFunction& ask) {
+  StatusOr<BatchCounts> Run(const AskFunction& ask, bool resumes = false) {
+    ASSIGN_OR_RETURN(BatchFiles files, BatchFiles::Open(input_, output_, resumes));
     std::ostringstream progress;
-    return RunBatch(options_, ask, clock_, progress);
+    return RunBatch(std::move(files), {.max_in_flight = 3, .pause = Duration::zero()}, ask, clock_,
+                    progress);
   }
   // Each on a thread of its own, with what they ask for.
   AskFunction Answering(int status = 200) {
@@ -62,20 +68,19 @@ class RunBatchTest : public ::testing::Test {
   }
 
   const TestDir dir_;
-  BatchOptions options_ = {.input = dir_.path() + "/in.jsonl",
-                           .output = dir_.path() + "/out.jsonl",
-                           .max_in_flight = 3,
-                           .retry_after = Duration::zero()};
+  std::string input_ = dir_ / "in.jsonl";
+  std::string output_ = dir_ / "out.jsonl";
   RealClock clock_;
   std::mutex mutex_;
   std::vector<std::string> asked_;
+  bool is_busy_ = false;
   std::vector<std::thread> threads_;
 };
 
 TEST_F(RunBatchTest, SaysWhatBecameOfEachLine) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += RequestLine(StrCat(i));
-  Write(options_.input, text + "nonsense\n" + RequestLine("7") + RequestLine("last"));
+  Write(input_, text + "nonsense\n" + RequestLine("7") + RequestLine("last"));
   const auto counts = Run(Answering());
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_EQ(counts->num_answered, 21);
@@ -85,12 +90,15 @@ TEST_F(RunBatchTest, SaysWhatBecameOfEachLine) {
   ASSERT_THAT(lines, SizeIs(23));
   std::set<std::string> ids;
   for (const std::string& line : lines) {
-    if (const auto id = AnsweredId(line)) {
-      ids.insert(*id);
-      EXPECT_THAT(line, HasSubstr(StrCat(R"("of":{"prompt":")", *id, "\"}")));
+    const auto outcome = ReadOutcome(line);
+    ASSERT_TRUE(outcome.has_value()) << line;
+    if (outcome->is_answered) {
+      ids.insert(outcome->custom_id);
+      EXPECT_THAT(line, HasSubstr(StrCat(R"("of":{"prompt":")", outcome->custom_id, "\"}")));
     } else {
-      EXPECT_TRUE(line.find("line 21: ") != std::string::npos ||
-                  line.find("line 22: `custom_id` is that of a line before") != std::string::npos);
+      EXPECT_EQ(outcome->custom_id, "");
+      EXPECT_THAT(line, AnyOf(HasSubstr("line 21: "),
+                              HasSubstr(R"(line 22: `custom_id` \"7\" is that of a line before)")));
     }
   }
   EXPECT_THAT(ids, SizeIs(21));
@@ -99,7 +107,7 @@ TEST_F(RunBatchTest, SaysWhatBecameOfEachLine) {
 TEST_F(RunBatchTest, AsksNoMoreAtATimeThanItMay) {
   std::string text;
   for (int i = 0; i < 30; ++i) text += RequestLine(StrCat(i));
-  Write(options_.input, text);
+  Write(input_, text);
   std::vector<std::shared_ptr<gateway::HttpResponder>> waiting;
   size_t most = 0;
   const auto counts = Run([&](const gateway::HttpRequest&, auto responder) {
@@ -117,59 +125,99 @@ TEST_F(RunBatchTest, AsksNoMoreAtATimeThanItMay) {
   EXPECT_EQ(most, 3u);
 }
 
-TEST_F(RunBatchTest, AsksAgainWhatThereWasNoRoomFor) {
-  Write(options_.input, RequestLine("a") + RequestLine("b"));
-  int num_asked = 0;
+// As many tries as it takes while others are in work, which make room.
+TEST_F(RunBatchTest, AsksAgainWhatThereIsNoRoomFor) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += RequestLine(StrCat(i));
+  Write(input_, text);
+  int num_refused = 0;
   const auto counts = Run([&](const gateway::HttpRequest&, auto responder) {
-    responder->Respond({.status = ++num_asked % 2 == 1 ? 503 : 200, .body = "{}"});
+    const std::lock_guard lock(mutex_);
+    // Room for one, which takes its time.
+    if (is_busy_) {
+      ++num_refused;
+      return responder->Respond({.status = num_refused % 2 == 0 ? 503 : 429, .body = "{}"});
+    }
+    is_busy_ = true;
+    threads_.emplace_back([this, responder = std::move(responder)] {
+      for (int i = 0; i < 100; ++i) std::this_thread::yield();
+      {
+        const std::lock_guard again(mutex_);
+        is_busy_ = false;
+      }
+      responder->Respond({.body = "{}"});
+    });
   });
   ASSERT_TRUE(counts.ok()) << counts.status();
-  EXPECT_EQ(counts->num_answered, 2);
-  EXPECT_EQ(num_asked, 4);
-  std::filesystem::remove(options_.output);
-  num_asked = 0;
+  EXPECT_EQ(counts->num_answered, 40);
+}
+
+TEST_F(RunBatchTest, TellsInTheEndThatThereIsNoRoom) {
+  Write(input_, RequestLine("a") + RequestLine("b"));
+  int num_asked = 0;
   const auto never = Run([&](const gateway::HttpRequest&, auto responder) {
     ++num_asked;
     responder->Respond({.status = 429, .body = "{}"});
   });
   ASSERT_TRUE(never.ok()) << never.status();
   EXPECT_EQ(never->num_failed, 2);
-  EXPECT_EQ(num_asked, 16) << "in the end it is told";
+  EXPECT_EQ(num_asked, 16);
+}
+
+TEST_F(RunBatchTest, TellsOfRequestsThatAreDropped) {
+  Write(input_, RequestLine("a"));
+  EXPECT_EQ(Run([](const gateway::HttpRequest&, const auto&) {})->num_failed, 1);
+  EXPECT_THAT(OutputLines().at(0), HasSubstr(R"("status_code":500)"));
 }
 
 TEST_F(RunBatchTest, GoesOnWithWhatIsThere) {
-  Write(options_.input, RequestLine("a") + RequestLine("b") + RequestLine("c"));
-  const std::string first = AnswerLine({.line = 1, .custom_id = "a"}, 200, "{}");
-  const std::string failed = AnswerLine({.line = 2, .custom_id = "b"}, 500, "{}");
-  const std::string torn = AnswerLine({.line = 3, .custom_id = "c"}, 200, "{}");
-  Write(options_.output, first + failed + torn.substr(0, torn.size() - 1));
+  Write(input_, RequestLine("a") + RequestLine("b") + RequestLine("c"));
+  const std::string first = AnswerLine({.line = 1, .custom_id = "a"}, "1", 200, "{}");
+  const std::string failed = AnswerLine({.line = 2, .custom_id = "b"}, "2", 500, "{}");
+  const std::string torn = AnswerLine({.line = 3, .custom_id = "c"}, "3", 200, "{}");
+  Write(output_, first + failed + torn.substr(0, torn.size() - 1));
   EXPECT_THAT(Message(Run(Answering()).status()), HasSubstr("is there already: give --resume"));
-  options_.resumes = true;
-  const auto counts = Run(Answering());
+  const auto counts = Run(Answering(), /*resumes=*/true);
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_EQ(counts->num_skipped, 1);
   EXPECT_EQ(counts->num_answered, 2);
   EXPECT_THAT(asked_, UnorderedElementsAre(R"({"prompt":"b"})", R"({"prompt":"c"})"));
   EXPECT_THAT(OutputLines(), SizeIs(4));
-  EXPECT_EQ(Run(Answering())->num_skipped, 3);
+  EXPECT_EQ(Run(Answering(), /*resumes=*/true)->num_skipped, 3);
 }
 
 TEST_F(RunBatchTest, RefusesFilesThatAreNone) {
   EXPECT_THAT(Message(Run(Answering()).status()), HasSubstr("--input-file: "));
-  Write(options_.input, "");
+  Write(input_, "");
   EXPECT_EQ(Run(Answering())->num_answered, 0);
-  options_.output = dir_.path() + "/none/out.jsonl";
+  const std::string notes = "buy milk\nand";
+  Write(output_, notes);
+  EXPECT_THAT(Message(Run(Answering(), /*resumes=*/true).status()),
+              HasSubstr("is no output of this command"));
+  EXPECT_EQ(std::filesystem::file_size(output_), notes.size());
+  output_ = input_;
+  EXPECT_THAT(Message(Run(Answering(), /*resumes=*/true).status()), HasSubstr("is the input"));
+  output_ = dir_ / "none/out.jsonl";
   EXPECT_THAT(Message(Run(Answering()).status()), HasSubstr("--output-file: "));
-  options_.input = dir_.path();
+  input_ = dir_.path();
   EXPECT_THAT(Message(Run(Answering()).status()), HasSubstr("cannot be read"));
+}
+
+TEST_F(RunBatchTest, ReadsPipes) {
+  ASSERT_EQ(mkfifo(input_.c_str(), 0600), 0);
+  std::thread writer([&] { Write(input_, RequestLine("a") + RequestLine("b")); });
+  const auto counts = Run(Answering());
+  writer.join();
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  EXPECT_EQ(counts->num_answered, 2);
 }
 
 // What has been asked is waited for.
 TEST_F(RunBatchTest, EndsWhereTheOutputIsFull) {
-  options_.output = "/dev/full";
+  output_ = "/dev/full";
   std::string text;
   for (int i = 0; i < 30; ++i) text += RequestLine(StrCat(i));
-  Write(options_.input, text);
+  Write(input_, text);
   const auto counts = Run(Answering());
   EXPECT_EQ(counts.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(counts.status()), HasSubstr("/dev/full"));

@@ -2,8 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <random>
-#include <string>
 #include <utility>
 
 #include "apps/adapter_list.h"
@@ -95,9 +93,8 @@ void Forget(const StateDir& state, const std::string& digest) {
 }
 
 // Until `use` returns.
-Status ServeTo(const ServeOptions& options, const Clock& clock,
+Status ServeTo(const ServeOptions& options, const Clock& clock, std::unique_ptr<HttpServer> server,
                const std::function<Status(Front&)>& use) {
-  RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
   ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(options.adapter_roots));
@@ -106,7 +103,6 @@ Status ServeTo(const ServeOptions& options, const Clock& clock,
     ASSIGN_OR_RETURN(const std::string base, ModelFingerprint(options.runner.model_dir));
     ASSIGN_OR_RETURN(state, OpenStateDir(options.state_dir, base));
   }
-  ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
   // Outlive everything that knows adapters, which are given back when nobody uses them any more.
   std::unique_ptr<LocalRunner> runner;
   std::optional<LocalAdapters> local_adapters;
@@ -147,7 +143,7 @@ Status ServeTo(const ServeOptions& options, const Clock& clock,
   front.Begin(std::make_shared<const gateway::ServedModel>(std::move(model)), &runner->port(),
               MayChangeAdapters(options) ? &*local_adapters : nullptr,
               remote_adapters ? &*remote_adapters : nullptr);
-  const Status used = use(front);
+  Status used = use(front);
   front.Stop();
   runner->Stop();
   return used;
@@ -156,7 +152,9 @@ Status ServeTo(const ServeOptions& options, const Clock& clock,
 }  // namespace
 
 Status Serve(const ServeOptions& options, const Clock& clock) {
-  return ServeTo(options, clock, [&](Front& front) {
+  RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
+  ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
+  return ServeTo(options, clock, std::move(server), [&](Front& front) {
     LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
                    options.http.host, ":", front.port()));
     front.ServeUntilSignal();
@@ -166,16 +164,15 @@ Status Serve(const ServeOptions& options, const Clock& clock) {
 
 Status ServeInside(ServeOptions options, const Clock& clock,
                    const std::function<Status(const AskFunction& ask)>& use) {
-  options.http = {.port = 0};
-  // Which nobody is told.
-  std::random_device random;
-  std::string key;
-  for (int i = 0; i < 8; ++i) key += StrCat(random(), "-");
-  options.api_keys = {{.key = key}};
-  return ServeTo(options, clock, [&](Front& front) {
+  RETURN_IF_ERROR(RaiseFdLimit(0));
+  options.http = {};
+  options.api_keys.clear();
+  options.api_key_file.clear();
+  options.tenant_limits = {};
+  options.tenant_limits_file.clear();
+  return ServeTo(options, clock, HttpServer::Unreachable(), [&](Front& front) {
     return use(
         [&](gateway::HttpRequest request, std::shared_ptr<gateway::HttpResponder> responder) {
-          request.headers.emplace_back("Authorization", "Bearer " + key);
           front.Handle(std::move(request), std::move(responder));
         });
   });

@@ -66,8 +66,8 @@ Status Serve(const ServeOptions& options, const Clock& clock);
 // Asks for an answer, which comes on another thread.
 using AskFunction =
     std::function<void(gateway::HttpRequest, std::shared_ptr<gateway::HttpResponder>)>;
-// Has `use` ask until it returns, whose status is the result. By then all must be answered. Nobody
-// else is: of the options' host, port and keys none counts.
+// Has `use` ask until it returns, whose status is the result; by then all must be answered. Nobody
+// else can: there is no HTTP, and whoever asks is the default tenant, without limits.
 Status ServeInside(ServeOptions options, const Clock& clock,
                    const std::function<Status(const AskFunction& ask)>& use);
 

@@ -1,5 +1,5 @@
-// The flags of the commands that serve: `aril serve` has them all, `aril gateway` and `aril runner`
-// each their part.
+// The flags of the commands that serve: `aril serve` has them all, `aril gateway`, `aril runner`
+// and `aril run-batch` each their part.
 
 #ifndef ARIL_APPS_SERVE_FLAGS_H_
 #define ARIL_APPS_SERVE_FLAGS_H_

@@ -51,7 +51,6 @@ TEST(EngineAccept, RefusesWeightsThatMeanNothing) {
   EXPECT_THAT(error({{AdapterId(0)}, {AdapterId(1)}}), HasSubstr("for the same module"));
 }
 
-// Of a vocabulary that was resized.
 TEST(EngineAccept, RefusesMasksThatMeanNothing) {
   TestEngine engine({});
   const std::pair<wire::SamplingParams, const char*> cases[] = {
@@ -70,6 +69,7 @@ TEST(EngineAccept, RefusesMasksThatMeanNothing) {
   EXPECT_THAT(Message(engine->Accept(request).status()), HasSubstr("the output has a format"));
 }
 
+// Of a vocabulary that was resized.
 TEST(EngineAccept, TokensAreThoseOfTheAdaptersVocabulary) {
   TestEngineOptions options;
   options.adapter_dirs.clear();

@@ -115,10 +115,9 @@ TEST_F(CompletionServiceTest, LeavesStopTokensOutOfTheText) {
   EXPECT_EQ(Text(json, {"usage", "completion_tokens"}), "3");
 }
 
-// With the logprobs of what is in the text, and nothing behind it.
 TEST_F(CompletionServiceTest, ShowsWhatEndsATextIfAsked) {
   Start();
-  constexpr const char* kShown = R"("include_stop_str_in_output":true,"return_token_ids":true,)";
+  constexpr const char* kShown = R"("include_stop_str_in_output":true,)";
   auto answer = CompleteLater(StrCat(kShown, R"("stop":["END"],"max_tokens":30)"));
   auto requests = port_.WaitForRequests(1);
   port_.Emit(requests[0].sequence, "some EN");
@@ -136,6 +135,18 @@ TEST_F(CompletionServiceTest, ShowsWhatEndsATextIfAsked) {
   port_.Emit(requests[2].sequence, "so");
   port_.EmitStopToken(requests[2].sequence, kEosToken);
   EXPECT_EQ(Text(answer.get(), {"choices", "0", "text"}), R"("so")") << "a special token";
+
+  // In a stream what may become it is held back, and comes as a whole.
+  auto stream = std::async(std::launch::async, [&] {
+    return Stream(StrCat(kShown, R"("stop":"END","max_tokens":30)"));
+  });
+  port_.Emit(port_.WaitForRequests(4)[3].sequence, "a ENDx");
+  std::string texts;
+  for (const std::string& event : stream.get()) {
+    const auto chunk = Json::Parse(event);
+    if (chunk.ok()) texts += Text(*chunk, {"choices", "0", "text"});
+  }
+  EXPECT_EQ(texts, R"("a"" ""END")");
 }
 
 TEST_F(CompletionServiceTest, AnswersSeveralPromptsWithSeveralChoices) {

@@ -12,8 +12,6 @@
 namespace aril::gateway {
 namespace {
 
-constexpr int64_t kDefaultMaxTokens = 16;
-
 // How an item of `prompt` becomes tokens.
 struct PromptReader {
   const ServedModel& model;

@@ -226,7 +226,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   if (tools.is_required) common.format = {};
   if (auto error = CheckBesideFormat(common.format, *syntax)) return error;
   if (const char* excluded = ExcludedByFormats(common)) {
-    return InvalidField(excluded, StrCat("`", excluded, "` excludes `tools`, ", kWhyExcluded, "."));
+    return InvalidField(excluded, StrCat("`", excluded, "` excludes `tools`", kWhyExcluded, "."));
   }
   if (!tools.is_parallel) syntax->next.reset();
   grammar::ToolCallFormat format = {.syntax = MarkSpecialTokens(*syntax, tokenizer),

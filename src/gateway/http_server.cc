@@ -1,6 +1,7 @@
 #include "gateway/http_server.h"
 
 #include <exception>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "base/termination_signals.h"
 #include "boost/asio/co_spawn.hpp"
 #include "boost/asio/detached.hpp"
+#include "boost/asio/executor_work_guard.hpp"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/post.hpp"
@@ -59,6 +61,8 @@ struct HttpServer::Impl {
   Acceptors acceptors;  // one for each address
   asio::signal_set signals;
   asio::steady_timer drain_timer;
+  // Of one without acceptors, whose Run would end where nothing is to be done.
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections;
   size_t num_refusals = 0;
   bool draining = false;
@@ -151,10 +155,17 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerOptions
   }
 }
 
+std::unique_ptr<HttpServer> HttpServer::Unreachable() {
+  auto impl = std::make_unique<Impl>(HttpServerOptions());
+  impl->work.emplace(impl->io.get_executor());
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 
 uint16_t HttpServer::port() const {
+  if (impl_->acceptors.empty()) return 0;
   error_code ignored;
   return impl_->acceptors.front().local_endpoint(ignored).port();
 }

@@ -51,9 +51,11 @@ class HttpServer {
   // is neither an address nor a name of any, or files that are no certificate and key; Unavailable
   // if the port is taken, or the host is not this machine.
   static StatusOr<std::unique_ptr<HttpServer>> Listen(const HttpServerOptions& options);
+  // One that nobody can reach: it runs what is posted, until Stop.
+  static std::unique_ptr<HttpServer> Unreachable();
   ~HttpServer();
 
-  uint16_t port() const;
+  uint16_t port() const;  // 0 of one that nobody can reach
 
   // Serves on the calling thread until the end of a drain, or Stop. Call once. `planner` (may be
   // empty) is asked, on this thread, about each request with a head that is not malformed.

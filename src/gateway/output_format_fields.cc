@@ -315,7 +315,7 @@ std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::Sequen
                 StrCat("excludes `", first.field, "`: an output has one format"));
   }
   if (const char* excluded = ExcludedByFormats(*common)) {
-    fields.Fail(excluded, StrCat("excludes `", first.field, "`, ", kWhyExcluded));
+    fields.Fail(excluded, StrCat("excludes `", first.field, "`", kWhyExcluded));
   }
   common->format = std::move(first.format);
   return std::move(first.field);

@@ -19,11 +19,10 @@ namespace aril::gateway {
 // Returns the field that asks for it, if one does. Errors stay in `fields`.
 std::string ReadOutputFormat(JsonFields& fields, Endpoint endpoint, wire::SequenceRequest* common);
 
-// A field that excludes a format of the output, and tools, as the request has it; else null. Why,
-// in words that come behind it.
+// A field of the request that excludes a format of the output, and tools; else null. Why, in words
+// that come behind both.
 const char* ExcludedByFormats(const wire::SequenceRequest& request);
-inline constexpr const char* kWhyExcluded =
-    "which says itself what may come and when that is complete";
+inline constexpr const char* kWhyExcluded = ": that says what may come, and when it is complete";
 
 // Whether what a field asks for can be kept to, if it is not any text: takes time. `text`: of the
 // adapter, or the base model's.

@@ -96,7 +96,7 @@ std::optional<int64_t> ReadMaxPromptTokens(JsonFields& fields, int64_t max_model
   const auto truncation = fields.FindInt(kName, -1, INT32_MAX);
   if (!truncation || *truncation > 0) return truncation;
   if (*truncation == 0) fields.Fail(kName, "must be at least 1, or -1 for what the context leaves");
-  return std::max<int64_t>(1, max_model_len - std::max<int64_t>(1, max_tokens.value_or(1)));
+  return std::max<int64_t>(1, max_model_len - max_tokens.value_or(kDefaultMaxTokens));
 }
 
 void KeepLast(int64_t max_tokens, const Tokenizer& tokenizer, std::vector<int32_t>* tokens) {

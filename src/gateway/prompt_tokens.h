@@ -45,8 +45,11 @@ std::vector<int32_t> EncodeHint(const ModelText& model_text, std::string_view te
 ApiResult<std::vector<int32_t>> ReadTokenIds(const ModelText& model_text, const Json::Array& array,
                                              const std::string& param);
 
-// How many tokens a prompt may have by `truncate_prompt_tokens`, as in vLLM; nothing: there is no
-// such field. -1 is as many as the context leaves beside `max_tokens`, or beside one.
+// Of a completion that nothing else says the length of.
+inline constexpr int64_t kDefaultMaxTokens = 16;
+
+// How many tokens a prompt may have by `truncate_prompt_tokens`, vLLM's field; nothing: there is no
+// such. -1 is as many as the context leaves beside `max_tokens`, or beside kDefaultMaxTokens.
 std::optional<int64_t> ReadMaxPromptTokens(JsonFields& fields, int64_t max_model_len,
                                            std::optional<int64_t> max_tokens);
 

@@ -94,9 +94,8 @@ void ReadBadWords(JsonFields& fields, const ModelText& text, wire::SamplingParam
     if (tokens.size() > wire::kMaxBadWordTokens) {
       return fail(StrCat("a word must not have more than ", wire::kMaxBadWordTokens, " tokens"));
     }
-    // Which the model cannot say.
     if (std::ranges::max(tokens) >= text.vocab_size) {
-      return fail("has a word with a token that the model does not have");
+      return fail("has a word that the model cannot say: leave it out");
     }
   }
 }

@@ -22,7 +22,7 @@ inline constexpr double kMaxLogitBias = 100;
 inline constexpr double kMaxAdapterWeight = 100;
 // Most alternatives to report with each token.
 inline constexpr int32_t kMaxLogprobs = 20;
-// Tokens that alone may be chosen: a vocabulary.
+// Tokens that alone may be chosen: more than any vocabulary has.
 inline constexpr int kMaxAllowedTokenIds = 1 << 20;
 // Of words that must not come, each spelling counted, and the tokens of one.
 inline constexpr int kMaxBadWords = 512;

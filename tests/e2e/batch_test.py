@@ -53,8 +53,8 @@ class BatchTest(unittest.TestCase):
         self.input.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
     def start(self, *flags) -> subprocess.Popen:
-        return subprocess.Popen([ARIL, "run-batch", "--demo", "--max-num-seqs", str(BUSY), "-i", self.input, "-o", self.output,
-                                 *flags], stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen([ARIL, "run-batch", "--demo", "--max-num-seqs", str(BUSY), "-i", self.input,
+                                 "-o", self.output, *flags], stderr=subprocess.PIPE, text=True)
 
     def run_to_end(self, *flags) -> str:
         process = self.start(*flags)
@@ -83,6 +83,25 @@ class BatchTest(unittest.TestCase):
         self.assertIn("nobody", answers["no model"]["response"]["body"]["error"]["message"])
         errors = [line["error"]["message"] for line in map(json.loads, written) if line["error"]]
         self.assertEqual(sorted(error.partition(": ")[0] for error in errors), ["line 62", "line 63"])
+
+    def test_is_of_any_endpoint_and_any_number_of_answers(self):
+        asked = [{"role": "user", "content": "Where is my parcel?"}]
+        lines = [line_of("embedding", "/v1/embeddings", {"model": "sql", "input": ["a", "b"]}),
+                 line_of("response", "/v1/responses", {"model": "sql", "input": "List all users", "max_output_tokens": 9}),
+                 line_of("message", "/v1/messages", {"model": "sql", "messages": asked, "max_tokens": 9}),
+                 line_of("class", "/v1/classify", {"model": "sql", "input": "a"})]
+        # More sequences than a runner takes in at once.
+        lines += [line_of(f"many {i}", "/v1/completions", {"model": "demo", "prompt": "a", "n": 128, "max_tokens": 2})
+                  for i in range(50)]
+        self.write(lines)
+        log = self.run_to_end()
+        self.assertIn("53 requests answered, 1 failed", log)
+        bodies = {name: line["response"]["body"] for name, line in answers_of(self.output).items()}
+        self.assertEqual(len(bodies["embedding"]["data"]), 2)
+        self.assertEqual(bodies["response"]["status"], "incomplete")
+        self.assertEqual(bodies["message"]["role"], "assistant")
+        self.assertIn("SEQ_CLS", bodies["class"]["error"]["message"])
+        self.assertEqual(len(bodies["many 49"]["choices"]), 128)
 
     def test_goes_on_where_it_was_killed(self):
         self.write(requests(400))
