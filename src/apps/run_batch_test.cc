@@ -33,6 +33,11 @@ std::string RequestLine(const std::string& id) {
 }
 
 class RunBatchTest : public ::testing::Test {
+ public:
+  ~RunBatchTest() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
  protected:
   static void Write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
@@ -63,10 +68,6 @@ class RunBatchTest : public ::testing::Test {
       });
     };
   }
-  ~RunBatchTest() override {
-    for (std::thread& thread : threads_) thread.join();
-  }
-
   const TestDir dir_;
   std::string input_ = dir_ / "in.jsonl";
   std::string output_ = dir_ / "out.jsonl";
