@@ -2,7 +2,6 @@
 // wrong, and what is written of it is read as it was meant.
 
 #include <algorithm>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -14,7 +13,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   aril::ReadOutcome(text);
-  CHECK_GE(aril::NumGeneratedTokens(text), std::numeric_limits<int64_t>::min());
+  aril::NumGeneratedTokens(text);
   constexpr size_t kMaxLineBytes = 200;
   std::istringstream in(text);
   aril::BatchReader reader(in, kMaxLineBytes);

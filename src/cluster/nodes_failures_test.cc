@@ -41,27 +41,45 @@ wire::SequenceRequest RequestOf(const wire::OutputFormat& format, int64_t id = 0
   return request;
 }
 
-// Of a release before there were formats, say: it would answer with any text.
-TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
-  const auto with_format = [&](Gateway& gateway, int64_t id) {
-    gateway.node->Submit(RequestOf({.kind = wire::OutputFormat::Kind::kRegex, .source = "a*"}, id),
-                         network_.now());
-  };
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.keeps_formats = old.keeps_tool_calls = old.keeps_reasoning = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
-  with_format(gateway, 0);
-  network_.Run(seconds(60));
-  EXPECT_EQ(gateway.client.streams[0].finish, wire::FinishReason::kError);
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("keeps to no format"));
+// A cluster whose runner is of an older release.
+class OlderRunnerTest : public NodesTest {
+ protected:
+  using Lacking = std::initializer_list<bool Hello::*>;
+
+  Gateway& StartWithout(Lacking lacking) {
+    StartScheduler("scheduler:1");
+    Hello old = HelloOf(Role::kRunner);
+    for (const auto flag : lacking) old.*flag = false;
+    StartRunner(old);
+    Gateway& gateway = StartGateway();
+    network_.Run(seconds(1));
+    return gateway;
+  }
+  // What it is refused with.
+  std::string ErrorOf(Gateway& gateway, wire::SequenceRequest request) {
+    const int64_t id = num_requests_++;
+    request.sequence = SequenceId(id);
+    gateway.node->Submit(std::move(request), network_.now());
+    network_.Run(seconds(60));
+    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
+    return Message(gateway.client.streams[id].error);
+  }
+
+ private:
+  int64_t num_requests_ = 0;
+};
+
+// It would answer with any text.
+TEST_F(OlderRunnerTest, KeepsToNoFormats) {
+  Gateway& gateway =
+      StartWithout({&Hello::keeps_formats, &Hello::keeps_tool_calls, &Hello::keeps_reasoning});
+  const wire::OutputFormat format = {.kind = wire::OutputFormat::Kind::kRegex, .source = "a*"};
+  EXPECT_THAT(ErrorOf(gateway, RequestOf(format)), HasSubstr("keeps to no format"));
 
   StartRunner();
   network_.Run(seconds(1));
   Submit(gateway, 1, 9, {3, 5});
-  with_format(gateway, 2);
+  gateway.node->Submit(RequestOf(format, 2), network_.now());
   for (int i = 0; i < 40; ++i) {
     Step();
     for (const auto& [id, request] : runners_[0]->engine.sequences) {
@@ -73,102 +91,63 @@ TEST_F(NodesTest, FormatsAreForRunnersThatKeepToThem) {
   EXPECT_EQ(gateway.client.streams[2].tokens, Expected({3, 5}, 9));
 }
 
-TEST_F(NodesTest, ToolCallsAndReasoningAreForRunnersThatKnowThem) {
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.keeps_tool_calls = old.keeps_reasoning = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
-  const auto error_of = [&](int64_t id, const wire::OutputFormat& format) {
-    gateway.node->Submit(RequestOf(format, id), network_.now());
-    network_.Run(seconds(60));
-    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
-    return Message(gateway.client.streams[id].error);
-  };
+TEST_F(OlderRunnerTest, CallsNoToolsAndKeepsToNoFormatBehindReasoning) {
+  Gateway& gateway = StartWithout({&Hello::keeps_tool_calls, &Hello::keeps_reasoning});
   using Kind = wire::OutputFormat::Kind;
-  EXPECT_THAT(error_of(0, {.kind = Kind::kToolCalls, .source = "{}"}), HasSubstr("calls no tools"));
-  EXPECT_THAT(error_of(1, {.kind = Kind::kRegex, .source = "a", .reasoning = {{"b", "c"}}}),
+  EXPECT_THAT(ErrorOf(gateway, RequestOf({.kind = Kind::kToolCalls, .source = "{}"})),
+              HasSubstr("calls no tools"));
+  EXPECT_THAT(
+      ErrorOf(gateway, RequestOf({.kind = Kind::kRegex, .source = "a", .reasoning = {{"b", "c"}}})),
+      HasSubstr("behind reasoning"));
+}
+
+TEST_F(OlderRunnerTest, CallsNoToolsBehindReasoning) {
+  Gateway& gateway = StartWithout({&Hello::keeps_reasoning});
+  EXPECT_THAT(ErrorOf(gateway, RequestOf({.kind = wire::OutputFormat::Kind::kToolCalls,
+                                          .source = "{}",
+                                          .reasoning = {{"b", "c"}}})),
               HasSubstr("behind reasoning"));
 }
 
-// Of an older release: it would end the prompt without, or with something else.
-TEST_F(NodesTest, WhatIsPooledIsForRunnersThatDoIt) {
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.makes_embeddings = old.classifies = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
+// It would end the prompt without, or with something else.
+TEST_F(OlderRunnerTest, PoolsNothing) {
+  Gateway& gateway = StartWithout({&Hello::makes_embeddings, &Hello::classifies});
   const std::pair<wire::Pooling, const char*> cases[] = {
       {wire::Pooling::kEmbedding, "makes no embeddings"},
       {wire::Pooling::kClassLogits, "classifies no texts"},
       {wire::Pooling::kClassProbabilities, "classifies no texts"}};
-  int64_t id = 0;
   for (const auto& [pooling, complaint] : cases) {
     wire::SequenceRequest request = RequestOf({});
-    request.sequence = SequenceId(id);
     request.max_tokens = 0;
     request.pooling = pooling;
-    gateway.node->Submit(request, network_.now());
-    network_.Run(seconds(60));
-    EXPECT_EQ(gateway.client.streams[id].finish, wire::FinishReason::kError);
-    EXPECT_THAT(Message(gateway.client.streams[id].error), HasSubstr(complaint));
-    ++id;
+    EXPECT_THAT(ErrorOf(gateway, request), HasSubstr(complaint));
   }
 }
 
-// Of an older release, which would choose other tokens.
-TEST_F(NodesTest, WhatRulesTokensOutIsForRunnersThatKnowIt) {
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.bounds_reasoning = old.masks_tokens = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
-  wire::SequenceRequest requests[] = {RequestOf({}), RequestOf({}), RequestOf({})};
-  requests[0].reasoning_budget = {.max_tokens = 3, .closing = {1}};
-  requests[1].sampling.allowed_token_ids = {1};
-  requests[2].sampling.bad_words = {{1}};
-  const char* const complaints[] = {"bounds no reasoning", "rules out no tokens and no words",
-                                    "rules out no tokens and no words"};
-  for (int64_t id = 0; id < 3; ++id) {
-    requests[id].sequence = SequenceId(id);
-    gateway.node->Submit(requests[id], network_.now());
-    network_.Run(seconds(60));
-    EXPECT_THAT(Message(gateway.client.streams[id].error), HasSubstr(complaints[id]));
-  }
+// It would choose other tokens.
+TEST_F(OlderRunnerTest, RulesNoTokensOut) {
+  Gateway& gateway = StartWithout({&Hello::bounds_reasoning, &Hello::masks_tokens});
+  wire::SequenceRequest with_budget = RequestOf({});
+  with_budget.reasoning_budget = {.max_tokens = 3, .closing = {1}};
+  EXPECT_THAT(ErrorOf(gateway, with_budget), HasSubstr("bounds no reasoning"));
+  wire::SequenceRequest with_tokens = RequestOf({});
+  with_tokens.sampling.allowed_token_ids = {1};
+  EXPECT_THAT(ErrorOf(gateway, with_tokens), HasSubstr("rules out no tokens and no words"));
+  wire::SequenceRequest with_words = RequestOf({});
+  with_words.sampling.bad_words = {{1}};
+  EXPECT_THAT(ErrorOf(gateway, with_words), HasSubstr("rules out no tokens and no words"));
 }
 
 // Clients that must name one are served there, as they were before.
-TEST_F(NodesTest, ABudgetThatNeedNotBeKeptToIsLeftOutForOlderRunners) {
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.bounds_reasoning = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
+TEST_F(OlderRunnerTest, IsNotToldOfABudgetThatNeedNotBeKeptTo) {
+  Gateway& gateway = StartWithout({&Hello::bounds_reasoning});
   wire::SequenceRequest request = RequestOf({});
   request.reasoning_budget = {.max_tokens = 3, .closing = {1}, .is_required = false};
   gateway.node->Submit(request, network_.now());
   network_.Run(seconds(60));
   EXPECT_TRUE(gateway.client.streams[0].error.ok());
-  EXPECT_EQ(NumRunning(runners_), 1u);
-}
-
-TEST_F(NodesTest, ToolCallsBehindReasoningAreForRunnersThatKnowBoth) {
-  StartScheduler("scheduler:1");
-  Hello old = HelloOf(Role::kRunner);
-  old.keeps_reasoning = false;
-  StartRunner(old);
-  Gateway& gateway = StartGateway();
-  network_.Run(seconds(1));
-  gateway.node->Submit(RequestOf({.kind = wire::OutputFormat::Kind::kToolCalls,
-                                  .source = "{}",
-                                  .reasoning = {{"b", "c"}}}),
-                       network_.now());
-  network_.Run(seconds(60));
-  EXPECT_THAT(Message(gateway.client.streams[0].error), HasSubstr("behind reasoning"));
+  ASSERT_EQ(runners_[0]->engine.sequences.size(), 1u);
+  EXPECT_FALSE(runners_[0]->engine.sequences.begin()->second.reasoning_budget.has_value());
 }
 
 TEST_F(NodesTest, ABrokenLinkToARunnerLeavesNothingRunningTwice) {

@@ -25,7 +25,6 @@ void ReadBudget(JsonFields& fields, ReasoningFields* out) {
       fields.Fail(name, StrCat("is not what `", out->budget_field, "` says"));
     }
     budget = tokens;
-    out->must_keep_budget = true;
     out->budget_field = name;
   }
   if (budget && *budget >= 0) out->max_tokens = static_cast<int32_t>(*budget);
@@ -106,12 +105,12 @@ ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(const ReasoningFields& 
   using Budget = std::optional<wire::ReasoningBudget>;
   if (!fields.max_tokens || state == ReasoningState::kIsOver) return Budget();
   wire::ReasoningBudget budget = {.max_tokens = *fields.max_tokens,
-                                  .is_required = fields.must_keep_budget};
+                                  .is_required = !fields.budget_field.empty()};
   const auto end = TokenOf(syntax.end, text);
   const bool may_begin = state == ReasoningState::kMayBegin;
   if (may_begin) budget.begin = TokenOf(syntax.begin, text);
   if (!end || (may_begin && !budget.begin)) {
-    if (!fields.must_keep_budget) return Budget();
+    if (!budget.is_required) return Budget();
     const std::string& field = fields.budget_field;
     return InvalidField(
         field, StrCat("`", field, "` cannot be kept to: to this model, ",

@@ -21,10 +21,9 @@ namespace aril::gateway {
 struct ReasoningFields {
   bool is_apart = true;  // else it is text like any other
   bool is_shown = true;
-  // How many tokens of it, by a field that has a name to be refused by, or by one that bounds
-  // nothing where it cannot be kept to. Once they are spent, the message is the last of it.
+  // How many tokens of it, and the field that must be kept to; "" if it bounds nothing where it
+  // cannot be. Once they are spent, the message is the last of it.
   std::optional<int32_t> max_tokens = {};
-  bool must_keep_budget = false;
   std::string budget_field = {};
   std::string closing_message = {};
   // For the template; without them: what that does by itself.
