@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "kernels/activation/activation.h"
 #include "kernels/activation/activation_cuda.h"
+#include "kernels/activation/activation_test_support.h"
 #include "kernels/cuda/test_support.h"
 #include "kernels/norm/norm.h"
 #include "kernels/norm/norm_cuda.h"
@@ -152,7 +153,8 @@ TEST_P(CudaElementwise, GluMatchesTheReferenceFromDeepNegativeToLarge) {
   std::mt19937_64 random(kSeed);
   constexpr int32_t kRows = 2;
   for (const DType dtype : kOutputs) {
-    for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
+    for (const Activation f :
+         {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSwiglu}) {
       for (const int32_t size : {1, 173, 1030}) {
         const TestMatrix in(DType::kF32, kRows, 2 * size, 20.0, random);
         for (const auto& device : devices()) {
@@ -172,9 +174,9 @@ TEST_P(CudaElementwise, GluMatchesTheReferenceFromDeepNegativeToLarge) {
           for (int32_t i = 0; i < kRows * size; ++i) {
             const float* row = in.floats().row(i / size);
             const double e = GluRef(f, row[i % size], row[size + i % size]);
-            // The exponent of GELU's e^x errs by 4 roundings of its own size. e^x underflows below
-            // -87.3; F16 has steps of 2^-24 near zero.
-            const double exponent = f == Activation::kSilu ? 0 : GeluExponent(row[i % size]);
+            // The exponent of e^x, but SiLU's, errs by up to 4 roundings of its own size. e^x
+            // underflows below -87.3; F16 has steps of 2^-24 near zero.
+            const double exponent = RoundedExponent(f, row[i % size]);
             ASSERT_NEAR(
                 ElementOf(bytes, static_cast<size_t>(i), dtype), e,
                 Tolerance(dtype, e, 8 + 4 * exponent) + (dtype == DType::kF16 ? 0x1p-24 : 1e-34))

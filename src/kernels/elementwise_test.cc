@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/activation/activation.h"
+#include "kernels/activation/activation_test_support.h"
 #include "kernels/norm/norm.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rope/test_support.h"
@@ -88,7 +89,8 @@ TEST(Activation, MatchesTheReferenceFromDeepNegativeToLarge) {
   for (const auto& [isa, dtype] : KernelCases()) {
     ThreadPool threads(2);
     CpuContext context(threads, isa);
-    for (const Activation f : {Activation::kSilu, Activation::kGeluTanh}) {
+    for (const Activation f :
+         {Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSwiglu}) {
       for (const int64_t size : {1, 15, 64, 173}) {
         const TestMatrix in(DType::kF32, 4, 2 * size, 20.0, random),
             out(dtype, 4, size, 1.0, random);
@@ -97,9 +99,9 @@ TEST(Activation, MatchesTheReferenceFromDeepNegativeToLarge) {
           for (int64_t c = 0; c < size; ++c) {
             const float gate = in.floats().row(r)[c];
             const double e = GluRef(f, gate, in.floats().row(r)[size + c]);
-            // The exponent of GELU's e^x errs by 4 roundings of its own size; where it is below
-            // -87.3, and SiLU's, e^x becomes zero: what is lost is below 1e-34.
-            const double exponent = f == Activation::kSilu ? 0 : GeluExponent(gate);
+            // The exponent of e^x, but SiLU's, errs by up to 4 roundings of its own size; below
+            // -87.3 e^x becomes zero: what is lost is below 1e-34.
+            const double exponent = RoundedExponent(f, gate);
             ASSERT_NEAR(out.view().At(r, c), e, Tolerance(dtype, e, 6 + 4 * exponent) + 1e-34)
                 << isa << " " << dtype << " gate " << gate << " seed " << kSeed;
           }

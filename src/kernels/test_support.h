@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <numbers>
 #include <random>
 #include <vector>
 
@@ -52,11 +51,6 @@ class TestMatrix {
   Buffer buffer_;
   Matrix view_;
 };
-
-// |2 √(2/π) (x + 0.044715 x³)|: tanh's GELU is x / (1 + e^-that).
-inline double GeluExponent(double x) {
-  return std::fabs(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x));
-}
 
 // The floats of a matrix, its padding too.
 inline std::vector<float> Floats(const TestMatrix& matrix) {

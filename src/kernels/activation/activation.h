@@ -1,4 +1,5 @@
-// The gated activation of the MLP (GLU; Shazeer, 2020): f(gate) · up; and the soft cap of scores.
+// The gated activation of the MLP (GLU; Shazeer, 2020): f(gate) · up, or a variant of it; and the
+// soft cap of scores.
 
 #ifndef ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
 #define ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
@@ -10,7 +11,7 @@
 namespace aril::kernels {
 
 // out [rows, n] = f(gate_up[:, :n]) · gate_up[:, n:], gate_up [rows, 2 n] fp32, rounded once to
-// out's dtype.
+// out's dtype. kClampedSwiglu has a product of its own.
 void Glu(CpuContext& context, Activation f, MatrixView<const float> gate_up, const Matrix& out);
 
 // values = cap · tanh(values / cap), cap > 0 (Gemma 2: of logits).

@@ -6,11 +6,22 @@ namespace aril::kernels::ARIL_ISA {
 namespace {
 
 struct SiluOf {
-  ARIL_INLINE Vf Apply(Vf x) { return Silu(x); }
+  ARIL_INLINE Vf Apply(Vf gate, Vf up) { return Silu(gate) * up; }
 };
 
 struct GeluTanhOf {
-  ARIL_INLINE Vf Apply(Vf x) { return GeluTanh(x); }
+  ARIL_INLINE Vf Apply(Vf gate, Vf up) { return GeluTanh(gate) * up; }
+};
+
+// What is no number stays so: it is not more than the limit.
+struct ClampedSwigluOf {
+  ARIL_INLINE Vf Apply(Vf gate, Vf up) {
+    const Vf limit = Set(kSwigluLimit);
+    const Vf x = gate > limit ? limit : gate;
+    const Vf below = up > limit ? limit : up;
+    const Vf y = below < -limit ? -limit : below;
+    return x / (1.0f + Exp(x * -kSwigluAlpha)) * (y + 1.0f);
+  }
 };
 
 template <typename F, typename Element>
@@ -18,16 +29,23 @@ void Run(const GluRow& row) {
   Element* out = static_cast<Element*>(row.out);
   int64_t i = 0;
   for (; i + kLanes <= row.size; i += kLanes) {
-    Store(out + i, F::Apply(Load(row.gate + i)) * Load(row.up + i));
+    Store(out + i, F::Apply(Load(row.gate + i), Load(row.up + i)));
   }
   if (const int64_t n = row.size - i; n > 0) {
-    StorePartial(out + i, F::Apply(LoadPartial(row.gate + i, n)) * LoadPartial(row.up + i, n), n);
+    StorePartial(out + i, F::Apply(LoadPartial(row.gate + i, n), LoadPartial(row.up + i, n)), n);
   }
 }
 
 template <typename Element>
 ARIL_INLINE void RunFor(const GluRow& row) {
-  row.f == Activation::kSilu ? Run<SiluOf, Element>(row) : Run<GeluTanhOf, Element>(row);
+  switch (row.f) {
+    case Activation::kSilu:
+      return Run<SiluOf, Element>(row);
+    case Activation::kGeluTanh:
+      return Run<GeluTanhOf, Element>(row);
+    case Activation::kClampedSwiglu:
+      return Run<ClampedSwigluOf, Element>(row);
+  }
 }
 
 }  // namespace

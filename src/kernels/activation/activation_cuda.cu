@@ -25,14 +25,24 @@ ARIL_DEVICE Place PlaceOf(int size) {
 }
 
 struct SiluOf {
-  ARIL_DEVICE static float Apply(float x) { return x / (1.0f + expf(-x)); }
+  ARIL_DEVICE static float Apply(float gate, float up) { return gate / (1.0f + expf(-gate)) * up; }
 };
 
 // (1 + tanh u) / 2 is 1 / (1 + e^-2u).
 struct GeluTanhOf {
-  ARIL_DEVICE static float Apply(float x) {
-    const float cubic = MultiplyAdd(x * x * x, 0.044715f, x);
-    return x / (1.0f + expf(cubic * -1.5957691216057308f));  // -2 √(2/π)
+  ARIL_DEVICE static float Apply(float gate, float up) {
+    const float cubic = MultiplyAdd(gate * gate * gate, 0.044715f, gate);
+    return gate / (1.0f + expf(cubic * -1.5957691216057308f)) * up;  // -2 √(2/π)
+  }
+};
+
+// What is no number stays so: it is not more than the limit.
+struct ClampedSwigluOf {
+  ARIL_DEVICE static float Apply(float gate, float up) {
+    const float x = gate > kSwigluLimit ? kSwigluLimit : gate;
+    const float below = up > kSwigluLimit ? kSwigluLimit : up;
+    const float y = below < -kSwigluLimit ? -kSwigluLimit : below;
+    return x / (1.0f + expf(x * -kSwigluAlpha)) * (y + 1.0f);
   }
 };
 
@@ -49,7 +59,7 @@ GluKernel(ARIL_PARAMETER GluArgs args) {
 #pragma unroll
   for (int k = 0; k < kTogether; ++k) {
     const int i = first + k * kThreads;
-    if (i < args.size) out[i] = T::Narrow(F::Apply(gate[k]) * up[k]);
+    if (i < args.size) out[i] = T::Narrow(F::Apply(gate[k], up[k]));
   }
 }
 
@@ -77,8 +87,15 @@ int Launch(const CudaContext& context, DType dtype, const GluArgs& args) {
 
 int Glu(const CudaContext& context, DType dtype, const GluArgs& args) {
   if (args.rows == 0) return 0;
-  return args.f == Activation::kSilu ? Launch<SiluOf>(context, dtype, args)
-                                     : Launch<GeluTanhOf>(context, dtype, args);
+  switch (args.f) {
+    case Activation::kSilu:
+      return Launch<SiluOf>(context, dtype, args);
+    case Activation::kGeluTanh:
+      return Launch<GeluTanhOf>(context, dtype, args);
+    case Activation::kClampedSwiglu:
+      return Launch<ClampedSwigluOf>(context, dtype, args);
+  }
+  return 0;
 }
 
 int Softcap(const CudaContext& context, const SoftcapArgs& args) {

@@ -10,7 +10,12 @@ namespace aril::kernels {
 enum class Activation : uint8_t {
   kSilu,      // x / (1 + e^-x)
   kGeluTanh,  // x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel, 2016)
+  // x / (1 + e^(-1.702 x)), and by (1 + up) it is multiplied; neither of gate and up is more than
+  // 7, nor up less than -7 (gpt-oss; transformers' GptOssExperts).
+  kClampedSwiglu,
 };
+inline constexpr float kSwigluAlpha = 1.702f;
+inline constexpr float kSwigluLimit = 7.0f;
 
 struct GluRow {
   Activation f;

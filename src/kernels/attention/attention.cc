@@ -77,6 +77,7 @@ void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& c
                   .window = call.sliding_window.value_or(std::numeric_limits<int32_t>::max()),
                   .scale = call.scale,
                   .softcap = call.softcap,
+                  .sinks = call.sinks == nullptr ? nullptr : call.sinks + task.kv_head * group,
                   .head_dim = layout.head_dim,
                   .pages = task.sequence->pages.data(),
                   .page_tokens = layout.page_tokens,

@@ -33,11 +33,15 @@ struct AttentionCall {
   std::optional<int64_t> sliding_window;  // keys visible to a query, itself included
   float scale = 0;                        // of the scores; 1 / sqrt(head_dim) in most models
   float softcap = 0;                      // of the scaled scores; 0: none
+  // [num_heads]: a score of each head's that has no key and no value (Xiao et al. 2023; gpt-oss);
+  // null: none.
+  const float* sinks = nullptr;
 };
 
 // out [rows, num_heads · head_dim] = softmax(cap(scale · q · Kᵀ)) · V for the rows of `sequences`;
 // q has the same shape and dtype. cap(s) is softcap · tanh(s / softcap) (Gemma 2), or s without
-// one. num_heads must be a multiple of the layout's num_kv_heads. Rows of no sequence are not
+// one. A sink is one of the scores that the softmax is over, and takes its share of the weights
+// along. num_heads must be a multiple of the layout's num_kv_heads. Rows of no sequence are not
 // written.
 void Attention(CpuContext& context, const ConstMatrix& q, const AttentionCall& call,
                const KvLayout& layout, std::span<const AttentionSequence> sequences,

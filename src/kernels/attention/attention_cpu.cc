@@ -9,6 +9,7 @@
 #include "kernels/attention/attention_cpu.h"
 
 #include "kernels/attention/block_rows.h"
+#include "kernels/attention/final_factor.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/rope/rope_tile.h"
 
@@ -176,12 +177,12 @@ ARIL_INLINE void WidenBlock(const typename T::Element* const* rows, int64_t toke
 }
 
 template <typename T>
-ARIL_INLINE void Finish(const Query& query, int64_t head_dim, void* out_row) {
+ARIL_INLINE void Finish(const Query& query, float final_factor, int64_t head_dim, void* out_row) {
   auto* out = static_cast<typename T::Element*>(out_row);
-  const Vf inverse = Set(1.0f / query.sum);
+  const Vf factor = Set(final_factor);
   int64_t d = 0;
-  for (; d + kLanes <= head_dim; d += kLanes) Store(out + d, Load(query.values + d) * inverse);
-  if (d < head_dim) StorePartial(out + d, Load(query.values + d) * inverse, head_dim - d);
+  for (; d + kLanes <= head_dim; d += kLanes) Store(out + d, Load(query.values + d) * factor);
+  if (d < head_dim) StorePartial(out + d, Load(query.values + d) * factor, head_dim - d);
 }
 
 template <typename T>
@@ -277,7 +278,8 @@ void RunTile(const AttentionTile& t) {
     }
   }
   for (int64_t i = 0; i < t.num_queries; ++i) {
-    Finish<T>(queries[i], head_dim, static_cast<char*>(t.out) + ElementOffset<T>(t, i));
+    const float factor = FinalFactor(t, t.first_query + i, queries[i].max, queries[i].sum);
+    Finish<T>(queries[i], factor, head_dim, static_cast<char*>(t.out) + ElementOffset<T>(t, i));
   }
 }
 

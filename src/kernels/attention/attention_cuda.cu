@@ -88,11 +88,11 @@ ARIL_DEVICE void MergeQuery(const AttentionArgs& args, const Work& work, int que
   }
   auto* out = reinterpret_cast<typename T::Element*>(args.out) +
               QueryOffset(args, work, query, args.out_stride);
-  const float inverse = 1 / sum;
+  const float factor = FinalFactor(args, work, query, max, sum);
 #pragma unroll
   for (int e = 0; e < kElements; ++e) {
     const int d = lane + e * kWarpSize;
-    if (d < head_dim) out[d] = T::Narrow(values[e] * inverse);
+    if (d < head_dim) out[d] = T::Narrow(values[e] * factor);
   }
 }
 

@@ -84,10 +84,11 @@ struct AttentionArgs {
   int64_t q_stride = 0;
   KvLayer layer;
   int32_t num_heads = 0;
-  int64_t window = INT64_MAX;  // keys visible to a query, itself included
-  float scale = 0;             // of the scores
-  float softcap = 0;           // of the scaled scores; 0: none
-  std::byte* out = nullptr;    // as q; rows of no tile are not written
+  int64_t window = INT64_MAX;    // keys visible to a query, itself included
+  float scale = 0;               // of the scores
+  float softcap = 0;             // of the scaled scores; 0: none
+  const float* sinks = nullptr;  // as AttentionCall's, there
+  std::byte* out = nullptr;      // as q; rows of no tile are not written
   int64_t out_stride = 0;
 };
 

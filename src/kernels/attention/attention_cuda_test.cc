@@ -101,6 +101,8 @@ std::vector<std::byte> RunAttention(CudaDevice& device, const Problem& problem,
       device, std::vector<std::byte>(static_cast<size_t>(rows) * problem.row_bytes(), kUnwritten));
   KvLayout layout = problem.layout;
   layout.dtype = dtype;
+  const std::vector<float> sinks = c.Sinks();
+  const DeviceBuffer device_sinks = sinks.empty() ? DeviceBuffer() : Upload(device, sinks);
   AttentionArgs args{.tables = device_tables.as<AttentionTables>(),
                      .max_items = static_cast<int32_t>(plan.items().size()) + 1,
                      .max_tiles = plan.is_split() ? static_cast<int32_t>(plan.tiles().size()) : 0,
@@ -112,6 +114,7 @@ std::vector<std::byte> RunAttention(CudaDevice& device, const Problem& problem,
                      .num_heads = static_cast<int32_t>(c.heads),
                      .scale = c.scale(),
                      .softcap = c.softcap,
+                     .sinks = device_sinks.as<float>(),
                      .out = out.data(),
                      .out_stride = c.heads * c.head_dim};
   if (c.window) args.window = *c.window;
@@ -138,7 +141,8 @@ class CudaAttention : public CudaTest {
         MakeSequences(problem.cache, kLengths, kNewRows);
     const int64_t cols = c.heads * c.head_dim;
     std::vector<double> expected(static_cast<size_t>(rows * cols));
-    AttentionRef(problem.q.view(), c.Call(1), problem.layout, sequences,
+    const std::vector<float> sinks = c.Sinks();
+    AttentionRef(problem.q.view(), c.Call(sinks, 1), problem.layout, sequences,
                  {expected.data(), rows, cols, cols});
     std::vector<std::byte> first;
     for (const auto& device : devices()) {

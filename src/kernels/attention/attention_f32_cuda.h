@@ -152,7 +152,7 @@ ARIL_DEVICE void WriteF32(const AttentionArgs& args, const Work& work, int split
     float factor = 1;
     if (work.IsWhole()) {
       to = reinterpret_cast<float*>(args.out) + QueryOffset(args, work, q, args.out_stride);
-      factor = 1 / softmax.sum[q];
+      factor = FinalFactor(args, work, q, softmax.max[q], softmax.sum[q]);
     } else {
       to = Partial(args, work, split, q) + 2;
       if (ThreadIdx() == 0) {

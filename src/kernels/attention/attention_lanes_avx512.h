@@ -14,6 +14,7 @@
 
 #include "kernels/attention/attention_tile.h"
 #include "kernels/attention/block_rows.h"
+#include "kernels/attention/final_factor.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/rope/rope_tile.h"
 
@@ -266,10 +267,11 @@ ARIL_INLINE Vf OrderedValues(const Queries& queries, int64_t query, int64_t firs
 
 ARIL_INLINE void WriteQueries(const AttentionTile& t, int64_t first, const Queries& queries) {
   for (int64_t query = 0; query < queries.count; ++query) {
-    uint16_t* out = static_cast<uint16_t*>(t.out) + ElementOffset(t, t.first_query + first + query);
-    const Vf inverse = Set(1.0f / queries.sum[query]);
+    const int64_t number = t.first_query + first + query;
+    uint16_t* out = static_cast<uint16_t*>(t.out) + ElementOffset(t, number);
+    const Vf factor = Set(FinalFactor(t, number, queries.max[query], queries.sum[query]));
     for (int64_t d = 0; d < t.head_dim; d += 16) {
-      const Vf values = OrderedValues(queries, query, d) * inverse;
+      const Vf values = OrderedValues(queries, query, d) * factor;
       if (t.head_dim - d >= 16) {
         Store(out + d, values);
       } else {

@@ -265,10 +265,10 @@ ARIL_DEVICE void NarrowItem(const AttentionArgs& args, const Work& work,
   if (!is_there || !work.IsWhole()) return;
   auto* out =
       reinterpret_cast<uint16_t*>(args.out) + RowQueryOffset(args, work, query, args.out_stride);
-  const float inverse = 1 / total.sum;
+  const float factor = FinalFactor(args, work, query, total.max, total.sum);
 #pragma unroll
   for (int i = 0; i < kDim / 8; ++i) {
-    if (col + 8 * i < head_dim) out[col + 8 * i] = T::Narrow(total.values[i] * inverse);
+    if (col + 8 * i < head_dim) out[col + 8 * i] = T::Narrow(total.values[i] * factor);
   }
 }
 

@@ -32,8 +32,13 @@ void OneHead(const ConstMatrix& q, const AttentionCall& call, const KvLayout& la
     const auto cap = static_cast<double>(call.softcap);
     p.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
   }
-  const double max = *std::max_element(p.begin(), p.end());
+  double max = *std::max_element(p.begin(), p.end());
   double sum = 0;
+  if (call.sinks != nullptr) {
+    const auto sink = static_cast<double>(call.sinks[head]);
+    max = std::max(max, sink);
+    sum = std::exp(sink - max);
+  }
   for (double& score : p) sum += score = std::exp(score - max);
   for (int64_t d = 0; d < layout.head_dim; ++d) {
     double value = 0;

@@ -110,6 +110,17 @@ ARIL_DEVICE float Merged(float total, float of_split, const MergeFactors& factor
   return MultiplyAdd(total, factors.keep, of_split * factors.take);
 }
 
+// By what a query's values are multiplied at the end: its head's sink joins the weights as a last
+// split would, that has no values.
+ARIL_DEVICE float FinalFactor(const AttentionArgs& args, const Work& work, int query, float max,
+                              float sum) {
+  if (args.sinks == nullptr) return 1 / sum;
+  const int of_group = Remainder(work.tile.first_query + query, work.group);
+  const MergeFactors factors =
+      FactorsOf(max, args.sinks[work.kv_head * work.group + of_group] * kLog2E);
+  return factors.keep / Merged(sum, 1, factors);
+}
+
 // [max, sum, values] of a split and a query.
 ARIL_DEVICE float* Partial(const AttentionArgs& args, const Work& work, int split, int query) {
   const AttentionDeviceTile& tile = work.tile;

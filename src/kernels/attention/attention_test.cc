@@ -26,7 +26,8 @@ TEST(Attention, MatchesTheReference) {
       const auto sequences = MakeSequences(cache, kLengths, kNewRows);
       const TestMatrix q(dtype, rows, c.heads * c.head_dim, 1.0, random),
           out(dtype, rows, c.heads * c.head_dim, 1.0, random);
-      const AttentionCall call = c.Call(1);
+      const std::vector<float> sinks = c.Sinks();
+      const AttentionCall call = c.Call(sinks, 1);
       Attention(context, q.view(), call, layout, sequences, out.view());
       std::vector<double> expected(static_cast<size_t>(rows * q.view().cols));
       const MatrixView<double> expected_view{expected.data(), rows, q.view().cols, q.view().cols};
@@ -55,7 +56,8 @@ TEST(Attention, ARowIsBitwiseTheSameAloneAndInAnyChunk) {
       const TestMatrix q(dtype, kLength, c.heads * c.head_dim, 1.0, random);
       const TestMatrix together(dtype, kLength, q.view().cols, 1.0, random),
           single(dtype, kLength, q.view().cols, 1.0, random);
-      const AttentionCall call = c.Call();
+      const std::vector<float> sinks = c.Sinks();
+      const AttentionCall call = c.Call(sinks);
       const AttentionSequence whole{0, kLength, 0, cache.table(0)};
       Attention(shared, q.view(), call, layout, {&whole, 1}, together.view());
       for (int32_t r = 0; r < kLength; ++r) {
@@ -81,7 +83,8 @@ TEST(Attention, ARowIsBitwiseTheSameAloneAndInABatchOfDecodes) {
       const TestMatrix q(dtype, kLength, c.heads * c.head_dim, 1.0, random);
       const TestMatrix together(dtype, kLength, q.view().cols, 1.0, random),
           single(dtype, kLength, q.view().cols, 1.0, random);
-      const AttentionCall call = c.Call();
+      const std::vector<float> sinks = c.Sinks();
+      const AttentionCall call = c.Call(sinks);
       // So many sequences that the kv heads of one are computed together.
       std::vector<AttentionSequence> rows;
       for (int32_t r = 0; r < kLength; ++r) rows.push_back({r, 1, r, cache.table(0)});
@@ -109,7 +112,8 @@ TEST(Attention, ATokenThatIsNotFiniteReachesNoEarlierRow) {
       const TestMatrix q(dtype, kLength, c.heads * c.head_dim, 1.0, random);
       const TestMatrix before(dtype, kLength, q.view().cols, 1.0, random),
           after(dtype, kLength, q.view().cols, 1.0, random);
-      const AttentionCall call = c.Call();
+      const std::vector<float> sinks = c.Sinks();
+      const AttentionCall call = c.Call(sinks);
       const AttentionSequence whole{0, kLength, 0, cache.table(0)};
       Attention(context, q.view(), call, layout, {&whole, 1}, before.view());
       for (const float value : {INFINITY, NAN}) {

@@ -92,17 +92,28 @@ struct AttentionCase {
   std::optional<int64_t> window;
   float softcap = 0;
   double query_scalar = 0;  // Gemma's query_pre_attn_scalar; 0: head_dim
+  bool has_sinks = false;
 
+  // As there are heads, or none: far below all scores, among them, and far above.
+  std::vector<float> Sinks() const {
+    if (!has_sinks) return {};
+    std::vector<float> sinks(static_cast<size_t>(heads));
+    constexpr float kScores[] = {-200, 0.5f, 3, 120, -3};
+    for (size_t i = 0; i < sinks.size(); ++i) sinks[i] = kScores[i % std::size(kScores)];
+    return sinks;
+  }
   float scale() const {
     return static_cast<float>(
         1 / std::sqrt(query_scalar > 0 ? query_scalar : static_cast<double>(head_dim)));
   }
-  AttentionCall Call(int64_t layer = 0) const {
+  // The sinks must outlive it.
+  AttentionCall Call(const std::vector<float>& sinks, int64_t layer = 0) const {
     return {.num_heads = heads,
             .layer = layer,
             .sliding_window = window,
             .scale = scale(),
-            .softcap = softcap};
+            .softcap = softcap,
+            .sinks = sinks.empty() ? nullptr : sinks.data()};
   }
 };
 
@@ -120,6 +131,10 @@ inline const AttentionCase kAttentionCases[] = {
     {8, 4, 256, 16, 20, 2, 144},
     {4, 2, 128, 8, {}, 50},
     {6, 3, 48, 16, {}, 1},
+    // As in gpt-oss.
+    {64, 8, 64, 16, 20, 0, 0, true},
+    {6, 2, 64, 16, {}, 0, 0, true},
+    {8, 2, 128, 8, {}, 50, 0, true},
 };
 
 // Sequences of these lengths, whose last `new_rows` tokens are the batch's rows, in order.

@@ -32,8 +32,9 @@ struct AttentionTile {
   int64_t first_position;  // of row 0
   int64_t window;          // keys visible to a query, itself included
   float scale;
-  float softcap;     // 0: none
-  int64_t head_dim;  // ≤ kMaxHeadDim
+  float softcap;       // 0: none
+  const float* sinks;  // [num_kv_heads · group], or null
+  int64_t head_dim;    // ≤ kMaxHeadDim
   std::byte* const* pages;
   int64_t page_tokens;
   int64_t key_offset;  // bytes into a page, of the first kv head
@@ -48,6 +49,7 @@ inline AttentionTile HeadOf(const AttentionTile& tile, int64_t head, int64_t ele
   result.q = static_cast<const std::byte*>(tile.q) + offset;
   result.out = static_cast<std::byte*>(tile.out) + offset;
   result.num_kv_heads = 1;
+  if (tile.sinks != nullptr) result.sinks += head * tile.group;
   result.key_offset += head * block_bytes;
   result.value_offset += head * block_bytes;
   return result;

@@ -252,14 +252,14 @@ ARIL_DEVICE void WriteOut(const AttentionArgs& args, const Work& work, const War
     if (query >= work.tile.num_queries) continue;
     auto* out = reinterpret_cast<uint32_t*>(reinterpret_cast<uint16_t*>(args.out) +
                                             QueryOffset(args, work, query, args.out_stride));
-    const float inverse = 1 / total.sum[r];
+    const float factor = FinalFactor(args, work, query, total.max[r], total.sum[r]);
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
       const int d = 8 * n + Lane() % 4 * 2;
       if (d >= args.layer.head_dim) continue;
       const float* values = shared.totals[n][ThreadIdx()].values + 2 * r;
-      out[d / 2] = T::Narrow(values[0] * inverse) |
-                   static_cast<uint32_t>(T::Narrow(values[1] * inverse)) << 16;
+      out[d / 2] = T::Narrow(values[0] * factor) |
+                   static_cast<uint32_t>(T::Narrow(values[1] * factor)) << 16;
     }
   }
 }
