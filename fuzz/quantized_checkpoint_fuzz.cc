@@ -9,6 +9,7 @@
 #include "spec/float8_checkpoint.h"
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
+#include "spec/mxfp4_checkpoint.h"
 
 namespace {
 
@@ -90,5 +91,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadAll(aril::TakeInt8Matrices(&tensors));
   tensors = parsed->tensors;
   ReadAll(aril::TakeCodebook4Matrices(&tensors));
+  tensors = parsed->tensors;
+  aril::ModelSpec gpt_oss;
+  gpt_oss.num_layers = 1;
+  gpt_oss.hidden_size = gpt_oss.intermediate_size = 32;
+  gpt_oss.experts = aril::ExpertsSpec{.count = 2, .per_token = 1, .is_gpt_oss = true};
+  ReadAll(aril::TakeMxfp4Matrices(gpt_oss, &tensors));
   return 0;
 }

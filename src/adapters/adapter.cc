@@ -1,5 +1,6 @@
 #include "adapters/adapter.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "adapters/adapter_tensors.h"
@@ -106,13 +107,21 @@ class LayerReader {
     ASSIGN_OR_RETURN(const LoraTensors tensors,
                      tensors_.TakeModule(module, experts * lora.rank, base_.InFeatures(stack.first),
                                          stack.num_projections * out));
+    const int64_t cols = experts * lora.rank;  // of B
     for (int64_t expert = 0; expert < experts; ++expert) {
       for (int64_t i = 0; i < stack.num_projections; ++i) {
-        (*layer)[static_cast<size_t>(stack.At(expert, i).index())] =
-            LoraPair{.a = tensors.a.Rows(expert * lora.rank, lora.rank),
-                     .b = tensors.b.Rows(i * out, out),
-                     .b_first_col = expert,
-                     .b_col_step = experts};
+        LoraPair pair{.a = tensors.a.Rows(expert * lora.rank, lora.rank),
+                      .b_first_col = expert,
+                      .b_col_step = experts};
+        if (base_.experts->is_gpt_oss) {
+          // Outputs of gate and up take turns: two rows of B are read as one that is twice as long,
+          // of which the second half is up's.
+          pair.b = {tensors.b.data, tensors.b.dtype, {out, stack.num_projections * cols}};
+          pair.b_first_col += i * cols;
+        } else {
+          pair.b = tensors.b.Rows(i * out, out);
+        }
+        (*layer)[static_cast<size_t>(stack.At(expert, i).index())] = std::move(pair);
       }
     }
     return OkStatus();
@@ -120,16 +129,34 @@ class LayerReader {
 
   // Versions of PEFT before 0.19.1 had A for what comes out of transformers' experts, and B for
   // what goes in: where both are as wide, only the version tells.
+  // Of gpt-oss, whose tensor has inputs first, versions since then did if transformers did not say
+  // so (is_transposed).
   Status CheckNotTurned(const std::string& module, int64_t in, int64_t out, int64_t ranks) const {
     const std::string name = module + ".lora_A.weight";
     const TensorView* const a = tensors_.Find(name);
     if (a == nullptr || a->shape != Shape{ranks, out}) return OkStatus();
+    if (base_.experts->is_gpt_oss) {
+      // Where a file has both stacks, the other one's shape tells.
+      const bool may_be_turned = !spec_.stacks_may_be_turned && !AdaptsGateUp();
+      if (in == out && !may_be_turned) return OkStatus();
+      return Unimplemented(
+          StrCat("tensor ", AdapterTensors::FullName(name), in == out ? " may have" : " has",
+                 " the outputs of the experts where their inputs belong, as PEFT writes it since "
+                 "0.19.1 beside a version of transformers whose GptOssExperts has no "
+                 "is_transposed; a file that was written beside a later one is needed",
+                 in == out ? ", and that has experts' gate_up_proj, which tells, too" : ""));
+    }
     if (in == out && !spec_.stacks_may_be_turned) return OkStatus();
     return Unimplemented(StrCat("tensor ", AdapterTensors::FullName(name),
                                 " has the outputs of the experts where their "
                                 "inputs belong, as PEFT wrote it before 0.19.1; a file of a later "
                                 "version is needed, which adapter_config.json names "
                                 "(peft_version)"));
+  }
+
+  // In any layer, as a part of all experts' tensor.
+  bool AdaptsGateUp() const {
+    return std::ranges::any_of(spec_.stacked, [](const auto& stacks) { return stacks.front(); });
   }
 
   AdapterTensors& tensors_;
@@ -176,8 +203,7 @@ StatusOr<Adapter> Adapter::OpenWith(const BaseWeights* weights, const Folder& di
   Adapter adapter;
   adapter.file_ = std::move(file);
   const TensorMap& tensors = adapter.file_.tensors();
-  ModuleNaming naming = FindModuleNaming(tensors, AdapterTensors::kPrefix);
-  if (!base.experts) naming.experts = kTextNaming.experts;
+  const ModuleNaming naming = FindModuleNaming(tensors, AdapterTensors::kPrefix, base);
   const auto vocab_size = FindVocabSize(tensors, naming, base);
   if (!vocab_size.ok()) return Annotate(vocab_size.status(), dir.PathOf(kWeights));
   ModelSpec resized = base;

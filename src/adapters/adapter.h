@@ -24,7 +24,8 @@ namespace aril {
 struct LoraPair {
   TensorView a;  // lora_A [rank, in]
   // lora_B [out, rank], whose column j is this one's b_first_col + j · b_col_step: of experts in
-  // one tensor it has the columns of all, [out, rank · experts], rank by rank.
+  // one tensor it has the columns of all, [out, rank · experts], rank by rank; and where gate and
+  // up lie in turns, those of both, one behind the other.
   TensorView b;
   int64_t b_first_col = 0;
   int64_t b_col_step = 1;

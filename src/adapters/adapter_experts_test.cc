@@ -159,6 +159,71 @@ TEST(AdapterExperts, OnlyTheVersionTellsWhetherSquareOnesAreTurned) {
   }
 }
 
+const std::string kGptOss = SourcePath("tests/goldens/gpt-oss-f32");
+
+// Rows 2j and 2j + 1 of PEFT's B are output j of gate and of up.
+TEST(AdapterExperts, OfGptOssHaveRowsInTurns) {
+  auto base = LoadModelSpec(kGptOss);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const std::string dir = kGptOss + "/adapters/all-r4-bf16";
+  const auto adapter = Adapter::OpenWithoutBase(dir, *base, kMaxLoraRank);
+  ASSERT_TRUE(adapter.ok()) << adapter.status();
+  const auto file = SafetensorsFile::Open(dir + "/" + kWeights);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const TensorView& b =
+      file->tensors().at("base_model.model.model.layers.0.mlp.experts.base_layer.lora_B.weight");
+  const int64_t experts = base->experts->count;
+  for (const Projection projection : {Projection::kGate, Projection::kUp}) {
+    const int64_t turn = projection == Projection::kUp ? 1 : 0;
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      const LoraPair* const pair = adapter->Find(0, Site::OfExpert(expert, projection));
+      ASSERT_NE(pair, nullptr);
+      ASSERT_EQ(pair->b.shape[0], base->intermediate_size);
+      for (int64_t row = 0; row < base->intermediate_size; ++row) {
+        for (int64_t rank = 0; rank < 4; ++rank) {
+          EXPECT_EQ(At(pair->b, row, pair->b_first_col + rank * pair->b_col_step),
+                    At(b, 2 * row + turn, rank * experts + expert));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(adapter->Find(1, Site::OfExpert(0, Projection::kUp)), nullptr);
+  EXPECT_NE(adapter->Find(1, Site::OfExpert(0, Projection::kDown)), nullptr);
+}
+
+TEST(AdapterExperts, OfGptOssAreNotTurned) {
+  const TestDir dir(kGptOss + "/adapters/all-r4-bf16");
+  auto base = LoadModelSpec(kGptOss);
+  ASSERT_TRUE(base.ok()) << base.status();
+  const auto error = [&] {
+    return Message(Adapter::OpenWithoutBase(dir.path(), *base, kMaxLoraRank).status());
+  };
+  const std::string experts = "base_model.model.model.layers.0.mlp.experts.";
+  const auto fill = [](Tensors& tensors, const std::string& module, const Shape& a,
+                       const Shape& b) {
+    tensors[module + "lora_A.weight"] = EditableTensors::Tensor::Filled(a, 1);
+    tensors[module + "lora_B.weight"] = EditableTensors::Tensor::Filled(b, 1);
+  };
+  EXPECT_EQ(error(), "");
+  EditTensors(dir / kWeights, [&](Tensors& tensors) {
+    fill(tensors, experts + "base_layer.", {24, 88}, {48, 24});
+  });
+  EXPECT_THAT(error(), AllOf(HasSubstr(" has the outputs of the experts where their inputs"),
+                             HasSubstr("has no is_transposed")));
+  // As wide as high, and alone: nothing in the file tells.
+  base->intermediate_size = 48;
+  EditTensors(dir / kWeights, [&](Tensors& tensors) {
+    tensors.clear();
+    fill(tensors, experts, {24, 48}, {48, 24});
+  });
+  for (const auto& [version, expected] : {std::pair("0.18.1", ""), {"0.21.2", " may have the"}}) {
+    dir.Write(kConfig, StrCat(R"({"peft_type":"LORA","r":4,"peft_version":")", version,
+                              R"(","target_parameters":["0.mlp.experts.down_proj"]})"));
+    EXPECT_THAT(error(), HasSubstr(expected)) << version;
+    EXPECT_EQ(error().empty(), std::string_view(expected).empty()) << version;
+  }
+}
+
 TEST(AdapterExperts, AreNotLeftOut) {
   for (const char* module : {"mlp.experts.3.up_proj", "mlp.experts", "mlp.gate",
                              "block_sparse_moe.experts.3.w1", "block_sparse_moe.gate"}) {

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kElement = 2;  // bytes of a BF16
 constexpr int64_t kFloat8Block = 128;
-constexpr int64_t kCodebook4Block = 64;
 
 // Segments of `each` rows, the last of what is left.
 std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
@@ -129,9 +128,10 @@ Buffer SmallValues(int64_t size_bytes) {
 
 SmallWeights::SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format)
     : out_(out), in_(in), format_(format) {
-  if (format == kernels::WeightFormat::kCodebook4) {
+  if (kernels::IsCodebook4(format)) {
     values_ = SmallValues(CeilDiv(out * in, int64_t{2}));
-    scales_ = SmallValues(CeilDiv(out * in, kCodebook4Block) * int64_t{sizeof(float)});
+    scales_ = SmallValues(CeilDiv(out * in, kernels::Codebook4GroupSize(format)) *
+                          int64_t{sizeof(float)});
     return;
   }
   if (format != kernels::WeightFormat::kFloat8) {
@@ -145,10 +145,11 @@ SmallWeights::SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format
 }
 
 WeightView SmallWeights::view() const {
-  if (format_ == kernels::WeightFormat::kCodebook4) {
+  if (kernels::IsCodebook4(format_)) {
+    const int64_t block_size = kernels::Codebook4GroupSize(format_);
     Codebook4View view{.codes = {values_.data(), DType::kU8, {CeilDiv(out_ * in_, int64_t{2})}},
-                       .scales = {scales_.data(), DType::kF32, {out_ * in_ / kCodebook4Block}},
-                       .block_size = kCodebook4Block,
+                       .scales = {scales_.data(), DType::kF32, {out_ * in_ / block_size}},
+                       .block_size = block_size,
                        .rows = out_,
                        .cols = in_};
     std::iota(view.codebook.begin(), view.codebook.end(), -8.0f);

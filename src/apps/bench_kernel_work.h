@@ -90,8 +90,8 @@ KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch
 // Small finite values of either sign in BF16.
 Buffer SmallValues(int64_t size_bytes);
 
-// What weights of a format are made of: such values, but of kFloat8 and kCodebook4 themselves, with
-// scales of blocks of 128 by 128, or of 64 neighbours.
+// What weights of a format are made of: such values, but of kFloat8 and codes themselves, with
+// scales of blocks of 128 by 128, or of a group's neighbours.
 class SmallWeights {
  public:
   SmallWeights(int64_t out, int64_t in, kernels::WeightFormat format);

@@ -30,12 +30,13 @@ kernels::WeightFormat ProductFormat(const std::string& kernel) {
   if (kernel == "gemm-int4") return kernels::WeightFormat::kInt4;
   if (kernel == "gemm-fp8") return kernels::WeightFormat::kFloat8;
   if (kernel == "gemm-codebook4") return kernels::WeightFormat::kCodebook4;
+  if (kernel == "gemm-codebook4-by-32") return kernels::WeightFormat::kCodebook4By32;
   return kernels::WeightFormat::kBF16;
 }
 
 // There are no groups of codes that are not whole.
 bool HasProductOf(kernels::WeightFormat format, const MatrixSize& size) {
-  return format != kernels::WeightFormat::kCodebook4 || size.in % kernels::kCodebook4GroupSize == 0;
+  return !kernels::IsCodebook4(format) || size.in % kernels::Codebook4GroupSize(format) == 0;
 }
 
 // On the CPU.
@@ -140,9 +141,9 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 }  // namespace
 
 const std::vector<std::string>& BenchKernelNames() {
-  static const std::vector<std::string> names = {"gemm",      "gemm-int8",      "gemm-int4",
-                                                 "gemm-fp8",  "gemm-codebook4", "lora",
-                                                 "attention", "experts"};
+  static const std::vector<std::string> names = {
+      "gemm", "gemm-int8", "gemm-int4", "gemm-fp8", "gemm-codebook4", "gemm-codebook4-by-32",
+      "lora", "attention", "experts"};
   return names;
 }
 

@@ -17,7 +17,8 @@
 
 namespace aril {
 
-// "gemm", "gemm-int8", "gemm-int4", "gemm-fp8", "gemm-codebook4", "lora", "attention", "experts";
+// "gemm", "gemm-int8", "gemm-int4", "gemm-fp8", "gemm-codebook4", "gemm-codebook4-by-32",
+// "lora", "attention", "experts";
 // not every device has all of them.
 const std::vector<std::string>& BenchKernelNames();
 

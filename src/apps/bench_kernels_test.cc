@@ -56,18 +56,18 @@ TEST(BenchKernels, ComparesEachWithItsLimit) {
   std::ostringstream out;
   const Status status = BenchKernels(options, out, RealClock());
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_THAT(out.str(),
-              AllOf(HasSubstr("gemm int8"), HasSubstr("gemm int4"), HasSubstr("gemm fp8"),
-                    HasSubstr("gemm codebook4"), HasSubstr("gate_up 256 to 1408"),
-                    HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("gemm int8"), HasSubstr("gemm int4"),
+                               HasSubstr("gemm fp8"), HasSubstr("gemm codebook4 "),
+                               HasSubstr("gemm codebook4-by-32"), HasSubstr("gate_up 256 to 1408"),
+                               HasSubstr("lora, gather and batch"), HasSubstr("prefill")));
   const auto text = ReadFile(options.json_path, 1 << 20);
   ASSERT_TRUE(text.ok()) << text.status();
   const auto json = Json::Parse(*text);
   ASSERT_TRUE(json.ok()) << json.status();
   const Json::Array& results = *json->Find("results")->AsArray();
-  // Four products of five kinds at two numbers of rows; three operators at four popularities; two
+  // Four products of six kinds at two numbers of rows; three operators at four popularities; two
   // of attention.
-  constexpr size_t kProducts = 4 * 5 * 2, kWithAdapters = 3 * 4;
+  constexpr size_t kProducts = 4 * 6 * 2, kWithAdapters = 3 * 4;
   ASSERT_EQ(results.size(), kProducts + kWithAdapters + 2);
   for (const Json& result : results) {
     EXPECT_GT(Number(result, "seconds"), 0);
@@ -111,9 +111,9 @@ TEST(BenchKernels, RefusesWhatIsNone) {
   options.kernels = {"conv"};
   EXPECT_THAT(
       Message(BenchKernels(options, out, RealClock())),
-      HasSubstr(
-          "--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, gemm-codebook4, lora, "
-          "attention, experts"));
+      HasSubstr("--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, gemm-codebook4, "
+                "gemm-codebook4-by-32, lora, "
+                "attention, experts"));
   options = SmallOptions();
   options.device = "cuda";
   options.kernels = {"gemm-int8"};

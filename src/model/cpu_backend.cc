@@ -186,7 +186,8 @@ Status CpuBackend::Attention(int64_t layer) {
        .layer = layer,
        .sliding_window = spec_.HasWindow(layer) ? spec_.sliding_window : std::nullopt,
        .scale = ScoreScale(spec_),
-       .softcap = ScoreSoftcap(spec_)},
+       .softcap = ScoreSoftcap(spec_),
+       .sinks = DataOrNull(WeightsOf(layer).sinks)},
       layout_, batch_.sequences, Activation(input_, rows_, spec_.q_size()));
   return OkStatus();
 }
@@ -201,7 +202,7 @@ Status CpuBackend::Experts(int64_t layer) {
   const Layer& w = WeightsOf(layer);
   const ConstMatrix x = Activation(input_, rows_, spec_.hidden_size);
   const MatrixView<float> logits = Output(spec_.experts->count);
-  kernels::Gemm(context_, x, w.router, nullptr, logits);
+  kernels::Gemm(context_, x, w.router, DataOrNull(w.router_bias), logits);
   const kernels::LoraTarget of_router{0, logits.cols};
   AddAdapters(layer, Site::Router(), {&of_router, 1}, x, logits);
   expert_rows_.Assign(
@@ -225,13 +226,15 @@ void CpuBackend::AddExperts(int64_t layer, const ConstMatrix& x, int64_t first, 
   const auto output = [&](int64_t cols) {
     return MatrixView<float>{expert_output_.as<float>(), count, cols, cols};
   };
-  const auto multiply = [&](const Matrix& in, const Stack& w, MatrixView<float> out) {
+  const auto multiply = [&](const Matrix& in, const Stack& w, const std::vector<float>& bias,
+                            MatrixView<float> out) {
     expert_parts_.clear();
     for (int64_t expert = first; expert < last; ++expert) {
       const int64_t place = expert_rows_.FirstPlace(expert);
       const int64_t num_rows = expert_rows_.FirstPlace(expert + 1) - place;
       if (num_rows == 0) continue;
-      expert_parts_.push_back({place - first_place, num_rows, &w[static_cast<size_t>(expert)]});
+      expert_parts_.push_back({place - first_place, num_rows, &w[static_cast<size_t>(expert)],
+                               bias.empty() ? nullptr : bias.data() + expert * out.cols});
     }
     kernels::GemmParts(context_, in, expert_parts_, out);
   };
@@ -242,13 +245,13 @@ void CpuBackend::AddExperts(int64_t layer, const ConstMatrix& x, int64_t first, 
   expert_rows_.Gather(context_, x, first_place, own);
   const int64_t inner = spec_.intermediate_size;
   const MatrixView<float> gate_up = output(2 * inner);
-  multiply(own, weights.gate_up, gate_up);
+  multiply(own, weights.gate_up, weights.gate_up_bias, gate_up);
   const kernels::LoraTarget of_gate_up[] = {{0, inner}, {inner, inner}};
   AddAdaptersToExperts(layer, Projection::kGate, of_gate_up, own, gate_up);
   const Matrix activated = Activation(query_, count, inner);
   kernels::Glu(context_, ActivationOf(spec_), gate_up, activated);
   const MatrixView<float> down = output(spec_.hidden_size);
-  multiply(activated, weights.down, down);
+  multiply(activated, weights.down, weights.down_bias, down);
   const kernels::LoraTarget of_down{0, down.cols};
   AddAdaptersToExperts(layer, Projection::kDown, {&of_down, 1}, activated, down);
   expert_rows_.AddWeighted(context_, down, first_place, Output(spec_.hidden_size));

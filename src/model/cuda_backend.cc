@@ -358,6 +358,7 @@ Status CudaBackend::Attention(int64_t layer) {
                             .window = spec_.HasWindow(layer) ? *spec_.sliding_window : INT64_MAX,
                             .scale = ScoreScale(spec_),
                             .softcap = ScoreSoftcap(spec_),
+                            .sinks = WeightsOf(layer).sinks.as<float>(),
                             .out = input_.data(),
                             .out_stride = spec_.q_size()}),
                        "attention");

@@ -95,7 +95,8 @@ kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup grou
 }
 
 kernels::CudaGemmArgs CudaBackend::RouterProduct(int64_t layer, int64_t rows) const {
-  const DeviceMatrix& w = WeightsOf(layer).router;
+  const DeviceWeights::Layer& layer_weights = WeightsOf(layer);
+  const DeviceMatrix& w = layer_weights.router;
   return {.dtype = layout_.dtype,
           .rows = rows,
           .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
@@ -104,6 +105,7 @@ kernels::CudaGemmArgs CudaBackend::RouterProduct(int64_t layer, int64_t rows) co
           .x = input_.data(),
           .x_stride = w.k,
           .w = w.data.data(),
+          .bias = layer_weights.router_bias.as<float>(),
           .y = experts_.logits(),
           .y_stride = w.n};
 }

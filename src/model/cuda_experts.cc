@@ -56,7 +56,7 @@ CudaExperts::Sizes CudaExperts::SizesOf(const ModelSpec& spec, DType dtype, int6
   const auto bytes = [](int64_t rows, int64_t cols, size_t element_bytes) {
     return static_cast<size_t>(rows * cols) * element_bytes;
   };
-  const auto& [count, per_token, normalized] = *spec.experts;
+  const int64_t count = spec.experts->count, per_token = spec.experts->per_token;
   const int64_t places = std::min(max_rows, int64_t{kMaxChunkRows}) * per_token;
   const int64_t widest = std::max(2 * spec.intermediate_size, spec.hidden_size);
   return {.logits = bytes(max_rows, count, sizeof(float)),
@@ -137,7 +137,9 @@ Status CudaExperts::RunChunk(const DeviceWeights::Layer& weights, const Args& ar
   if (args.adapters.tables != nullptr) RETURN_IF_ERROR(FindTiles(args, chunk));
   const std::byte* const x =
       args.x + static_cast<size_t>(int64_t{chunk.first} * hidden) * SizeOf(dtype_);
-  RETURN_IF_ERROR(Multiply(args, chunk, {weights.expert_gate_up, Projection::kGate, 2, x, true}));
+  RETURN_IF_ERROR(Multiply(args, chunk,
+                           {weights.expert_gate_up, weights.expert_gate_up_bias.as<float>(),
+                            Projection::kGate, 2, x, true}));
   RETURN_IF_ERROR(
       device_.Check(device_.kernels().glu(device_.context(), dtype_,
                                           {.f = ActivationOf(spec_),
@@ -148,8 +150,9 @@ Status CudaExperts::RunChunk(const DeviceWeights::Layer& weights, const Args& ar
                                            .out = activated_.data(),
                                            .out_stride = spec_.intermediate_size}),
                     "the experts' activation"));
-  RETURN_IF_ERROR(
-      Multiply(args, chunk, {weights.expert_down, Projection::kDown, 1, activated_.data(), false}));
+  RETURN_IF_ERROR(Multiply(args, chunk,
+                           {weights.expert_down, weights.expert_down_bias.as<float>(),
+                            Projection::kDown, 1, activated_.data(), false}));
   return device_.Check(device_.kernels().add_experts(
                            device_.context(), {.y = output_.as<float>(),
                                                .places = places_.as<int32_t>(),
@@ -187,6 +190,7 @@ Status CudaExperts::RunProduct(const Chunk& chunk, const Product& product) {
     args.x_rows = x_rows;
     args.x = product.x;
     args.x_stride = in;
+    args.bias = product.bias;
     args.y = output_.as<float>();
     args.y_stride = out;
     return device_.Check(device_.kernels().quantized_gemm(device_.context(), dtype_, args),
@@ -199,6 +203,7 @@ Status CudaExperts::RunProduct(const Chunk& chunk, const Product& product) {
                                       .x = product.x,
                                       .x_stride = in,
                                       .w = product.w.data.data(),
+                                      .bias = product.bias,
                                       .groups = static_cast<int32_t>(spec_.experts->count),
                                       .n = static_cast<int32_t>(out),
                                       .k = static_cast<int32_t>(in),

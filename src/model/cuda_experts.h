@@ -76,6 +76,7 @@ class CudaExperts {
   // sites from `first` on.
   struct Product {
     const DeviceMatrix& w;
+    const float* bias;  // [experts, out], or null
     Projection first;
     int32_t num_targets;
     const std::byte* x;

@@ -85,17 +85,19 @@ kernels::QuantizedLayout LayoutOf(kernels::WeightFormat format,
                                       codes != nullptr ? codes->codebook : Codebook4());
 }
 
-// Codes of several codebooks become the numbers that they stand for: a product has one.
+// Codes of several codebooks become the numbers that they stand for: a product has one. Their
+// groups are of any size there.
 std::optional<kernels::WeightFormat> DeviceFormatOf(
     MatrixRole role, const std::vector<std::vector<WeightView>>& matrices,
     Quantization quantization) {
   const auto format = QuantizedFormatOf(role, matrices, quantization);
-  if (format != kernels::WeightFormat::kCodebook4) return format;
+  if (!format || !kernels::IsCodebook4(*format)) return format;
   std::vector<WeightView> all;
   for (const std::vector<WeightView>& parts : matrices) {
     all.insert(all.end(), parts.begin(), parts.end());
   }
-  return kernels::AreCodebook4(all) ? format : std::nullopt;
+  if (!kernels::AreCodebook4(all, *format)) return std::nullopt;
+  return kernels::WeightFormat::kCodebook4;
 }
 
 class Uploader {
@@ -228,6 +230,7 @@ StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
   ASSIGN_OR_RETURN(layer.mlp_out_norm, UploadFloats(device, from.mlp_out_norm));
   ASSIGN_OR_RETURN(layer.q_norm, UploadFloats(device, from.q_norm));
   ASSIGN_OR_RETURN(layer.k_norm, UploadFloats(device, from.k_norm));
+  ASSIGN_OR_RETURN(layer.sinks, UploadFloats(device, from.sinks));
   for (size_t i = 0; i < kNumProjectionGroups; ++i) {
     layer.groups[i].w = std::move(from.groups[i].w);
     ASSIGN_OR_RETURN(layer.groups[i].bias, UploadFloats(device, from.groups[i].bias));
@@ -235,6 +238,9 @@ StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
   layer.router = std::move(from.router);
   layer.expert_gate_up = std::move(from.experts.gate_up);
   layer.expert_down = std::move(from.experts.down);
+  ASSIGN_OR_RETURN(layer.router_bias, UploadFloats(device, from.router_bias));
+  ASSIGN_OR_RETURN(layer.expert_gate_up_bias, UploadFloats(device, from.experts.gate_up_bias));
+  ASSIGN_OR_RETURN(layer.expert_down_bias, UploadFloats(device, from.experts.down_bias));
   return layer;
 }
 
@@ -337,7 +343,9 @@ int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, D
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) measure.AddLayer(layer);
   int64_t bytes = measure.bytes();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (tensor.shape.size() == 1) bytes += tensor.num_elements() * int64_t{sizeof(float)};
+    const bool is_bias = tensor.shape.size() == 2 && name.ends_with("_bias");  // of experts
+    if (tensor.shape.size() == 1 || is_bias)
+      bytes += tensor.num_elements() * int64_t{sizeof(float)};
   }
   return bytes;
 }

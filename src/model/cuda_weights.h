@@ -39,9 +39,12 @@ struct DeviceWeights {
     kernels::DeviceBuffer attention_norm, mlp_norm;          // fp32 [hidden]
     kernels::DeviceBuffer attention_out_norm, mlp_out_norm;  // likewise, or nothing
     kernels::DeviceBuffer q_norm, k_norm;                    // fp32 [head_dim], or nothing
+    kernels::DeviceBuffer sinks;                             // fp32 [heads], or nothing
     std::array<Group, kNumProjectionGroups> groups;
     // Of a mixture, in place of the last two groups: the experts' matrices, one below the other.
     DeviceMatrix router, expert_gate_up, expert_down;
+    // fp32 [experts], [experts, 2 intermediate] and [experts, hidden], or nothing.
+    kernels::DeviceBuffer router_bias, expert_gate_up_bias, expert_down_bias;
   };
   std::vector<Layer> layers;
   kernels::DeviceBuffer final_norm;  // fp32 [hidden]

@@ -78,7 +78,7 @@ TEST_F(DeviceCodes, StayCodesBesideOthersOnly) {
 
 TEST_F(DeviceCodes, OfSeveralCodebooksBecomeNumbers) {
   Checkpoint checkpoint = Open();
-  QuantizedMap changed = checkpoint.quantized();
+  MatrixMap changed = checkpoint.matrices();
   std::get<Codebook4View>(changed.at("model.layers.0.mlp.up_proj.weight")).codebook[3] /= 2;
   checkpoint.ShowAs(checkpoint.tensors(), std::move(changed));
   const DeviceWeights weights = Load(std::move(checkpoint));

@@ -12,6 +12,8 @@ kernels::Activation ActivationOf(const ModelSpec& spec) {
       return kernels::Activation::kSilu;
     case MlpActivation::kGeluTanh:
       return kernels::Activation::kGeluTanh;
+    case MlpActivation::kClampedSwiglu:
+      return kernels::Activation::kClampedSwiglu;
   }
   CHECK(false);
 }

@@ -29,7 +29,7 @@ std::string_view Name(Quantization quantization) {
 void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint) {
   if (quantization != Quantization::kNf4) return;
   TensorMap tensors = checkpoint->tensors();
-  QuantizedMap quantized = checkpoint->quantized();
+  MatrixMap quantized = checkpoint->matrices();
   const auto round = [&](const std::vector<MatrixPart>& parts) {
     for (const MatrixPart& part : parts) {
       const std::string name = part.module + ".weight";
@@ -77,7 +77,10 @@ std::optional<kernels::WeightFormat> QuantizedFormatOf(
   if (!rounds_to_bytes) {
     if (std::ranges::all_of(matrices, kernels::AreInt4)) return WeightFormat::kInt4;
     if (std::ranges::all_of(matrices, kernels::AreFloat8)) return WeightFormat::kFloat8;
-    if (std::ranges::all_of(matrices, kernels::AreCodebook4)) return WeightFormat::kCodebook4;
+    for (const WeightFormat codes : {WeightFormat::kCodebook4, WeightFormat::kCodebook4By32}) {
+      const auto are_codes = [&](const auto& parts) { return kernels::AreCodebook4(parts, codes); };
+      if (std::ranges::all_of(matrices, are_codes)) return codes;
+    }
   }
   if (std::ranges::all_of(matrices, kernels::AreInt8)) return WeightFormat::kInt8;
   const std::optional<WeightFormat> format = RoundedFormat(role, quantization);
@@ -99,7 +102,7 @@ void LogWidened(int64_t num_widened, DType dtype) {
                  "quantized, has its inputs in other groups, or has more of them than bytes can "
                  "be added up; or they are codes of four bits, of several codebooks or with inputs "
                  "or blocks that are no multiple of ",
-                 kernels::kCodebook4GroupSize));
+                 kernels::Codebook4GroupSize(kernels::WeightFormat::kCodebook4By32)));
 }
 
 StatusOr<Quantization> ChooseQuantization(const std::string& option, const ModelSpec& spec) {

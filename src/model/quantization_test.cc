@@ -182,10 +182,17 @@ TEST(LoadWeights, KeepsCodesAsTheyAre) {
     EXPECT_EQ(nested.lm_head.format, quantization == Quantization::kInt4 ? kInt8 : kBF16);
     // A product of which one part is not quantized.
     EXPECT_EQ(nested.layers[1][ProjectionGroup::kQkv].w.format, is_bytes ? kInt8 : kBF16);
-    // Modules of several projections; and one of 96 inputs.
+    // Modules of several projections; and one of 96 inputs, which are no whole groups of 64.
     const PackedWeights fused = load("bnb-fp4-phi3");
     EXPECT_EQ(fused.layers[0][ProjectionGroup::kGateUp].w.format, of_layers);
-    EXPECT_EQ(fused.layers[0][ProjectionGroup::kDown].w.format, is_bytes ? kInt8 : kBF16);
+    EXPECT_EQ(fused.layers[0][ProjectionGroup::kDown].w.format, is_bytes ? kInt8 : kCodebook4By32);
+    // All experts of a layer, and those of one that has numbers.
+    const PackedWeights gpt_oss = load("mxfp4-gpt-oss");
+    const auto format_of = [&](int layer) {
+      return gpt_oss.layers[static_cast<size_t>(layer)].experts.down.front().format;
+    };
+    EXPECT_EQ(format_of(0), is_bytes ? kInt8 : kCodebook4By32);
+    EXPECT_EQ(format_of(1), is_bytes ? kInt8 : quantization == Quantization::kInt4 ? kInt4 : kBF16);
   }
 }
 

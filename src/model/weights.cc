@@ -41,7 +41,7 @@ class Loader {
         threads_(threads),
         progress_(progress) {
     for (const auto& [name, tensor] : checkpoint.tensors()) total_bytes_ += tensor.size_bytes();
-    for (const auto& [name, matrix] : checkpoint.quantized()) total_bytes_ += SizeBytes(matrix);
+    for (const auto& [name, matrix] : checkpoint.matrices()) total_bytes_ += SizeBytes(matrix);
   }
 
   StatusOr<TensorView> Take(const std::string& name, const Shape& shape) {
@@ -70,6 +70,22 @@ class Loader {
     std::vector<float> values(static_cast<size_t>(size));
     CopyAsFloat(tensor, 0, size, values.data());
     return values;
+  }
+
+  // Of all experts, whose tensor has those of several projections in turns: one behind the other.
+  StatusOr<std::vector<float>> ExpertsBias(const std::string& name, int64_t experts,
+                                           int64_t num_projections, int64_t out) {
+    const int64_t width = num_projections * out;
+    ASSIGN_OR_RETURN(const TensorView tensor, Take(name, {experts, width}));
+    std::vector<float> in_turns(static_cast<size_t>(width)), bias;
+    bias.reserve(static_cast<size_t>(experts * width));
+    for (int64_t expert = 0; expert < experts; ++expert) {
+      CopyAsFloat(tensor, expert * width, width, in_turns.data());
+      for (int64_t i = 0; i < width; ++i) {
+        bias.push_back(in_turns[static_cast<size_t>(i % out * num_projections + i / out)]);
+      }
+    }
+    return bias;
   }
 
   // Of an RMSNorm.
@@ -119,7 +135,7 @@ class Loader {
         return NotOfTheArchitecture(name);
       }
     }
-    for (const auto& [name, matrix] : checkpoint_.quantized()) {
+    for (const auto& [name, matrix] : checkpoint_.matrices()) {
       if (!taken_.contains(name)) return NotOfTheArchitecture(name);
     }
     return OkStatus();
@@ -136,9 +152,23 @@ class Loader {
   // AutoGPTQ gave every module that it quantized a bias, of zeros if there was none.
   bool IsRedundant(const std::string& name, const TensorView& tensor) const {
     if (name.ends_with(".rotary_emb.inv_freq")) return true;
-    const bool is_of_quantized = !checkpoint_.quantized().empty() && name.ends_with(".bias");
+    const bool has_quantized = std::ranges::any_of(
+        checkpoint_.matrices(), [](const auto& entry) { return IsQuantized(entry.second); });
+    const bool is_of_quantized = has_quantized && name.ends_with(".bias");
     return is_of_quantized && std::all_of(tensor.data, tensor.data + tensor.size_bytes(),
                                           [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
+  Status CheckFinite(const std::string& name, const StridedView& view) const {
+    std::atomic<bool> finite = true;
+    threads_.ParallelFor(view.rows, [&](int64_t row) {
+      std::vector<float> values(static_cast<size_t>(view.cols));
+      CopyAsFloat(view, row * view.cols, view.cols, values.data());
+      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+        finite = false;
+      }
+    });
+    return finite ? OkStatus() : HoldsNan(name);
   }
 
   static Status HoldsNan(const std::string& name) {
@@ -249,6 +279,21 @@ Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefi
   return OkStatus();
 }
 
+template <typename Layer>
+Status TakeExpertBiases(Loader& loader, const ModelSpec& spec, int64_t layer, Layer& weights) {
+  const MatrixPart router = RouterOf(spec, layer);
+  ASSIGN_OR_RETURN(weights.router_bias, loader.Bias({router}));
+  const std::pair<const StackedExperts&, std::vector<float>&> stacks[] = {
+      {kStackedExperts[0], weights.experts.gate_up_bias},
+      {kStackedExperts[1], weights.experts.down_bias}};
+  for (const auto& [stack, bias] : stacks) {
+    ASSIGN_OR_RETURN(bias, loader.ExpertsBias(StrCat(LayerPrefix(layer), stack.path, "_bias"),
+                                              spec.experts->count, stack.num_projections,
+                                              spec.OutFeatures(stack.first)));
+  }
+  return OkStatus();
+}
+
 template <typename Matrix, typename Stack>
 Status TakeExperts(Loader& loader, const ModelSpec& spec, int64_t layer,
                    const MatrixMaker<Matrix>& make, const StackMaker<Stack>& make_stack,
@@ -266,7 +311,7 @@ Status TakeExperts(Loader& loader, const ModelSpec& spec, int64_t layer,
     }
     ASSIGN_OR_RETURN(*stack, make_stack(experts));
   }
-  return OkStatus();
+  return spec.experts->is_gpt_oss ? TakeExpertBiases(loader, spec, layer, weights) : OkStatus();
 }
 
 template <typename Matrix, typename Stack>
@@ -276,6 +321,9 @@ StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec&
   const std::string prefix = LayerPrefix(layer);
   LayerWeights<Matrix, Stack> weights;
   RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
+  if (spec.attention_sinks) {
+    ASSIGN_OR_RETURN(weights.sinks, loader.Vector(prefix + "self_attn.sinks", spec.num_heads));
+  }
   for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
     const std::vector<MatrixPart> parts = PartsOf(spec, layer, group);
     ASSIGN_OR_RETURN(const std::vector<WeightView> matrices,
@@ -390,7 +438,7 @@ StatusOr<DType> ChooseDType(const std::string& option, const Checkpoint& checkpo
                                   has_float16 ? ", bfloat16 or float16" : " or bfloat16"));
   }
   const auto embedding = checkpoint.tensors().find(kEmbedding);
-  if (checkpoint.quantized().contains(kEmbedding)) {
+  if (checkpoint.matrices().contains(kEmbedding)) {
     return InvalidArgument(
         StrCat("tensor ", kEmbedding, " is quantized, and must be F32, BF16 or F16"));
   }

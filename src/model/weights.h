@@ -40,13 +40,16 @@ struct LayerWeights {
   std::vector<float> attention_norm, mlp_norm;
   std::vector<float> attention_out_norm, mlp_out_norm;
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
+  std::vector<float> sinks;           // [heads], empty without attention_sinks
   std::array<Group, kNumProjectionGroups> groups;
   // Of a mixture, in place of the last two groups.
   struct Experts {
     Stack gate_up;  // as a group's
     Stack down;
+    std::vector<float> gate_up_bias, down_bias;  // [experts, out] or empty
   };
-  Matrix router;  // [experts, hidden]
+  Matrix router;                   // [experts, hidden]
+  std::vector<float> router_bias;  // [experts] or empty
   Experts experts;
 };
 

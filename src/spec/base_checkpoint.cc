@@ -13,6 +13,7 @@
 #include "spec/int4_checkpoint.h"
 #include "spec/int8_checkpoint.h"
 #include "spec/module_naming.h"
+#include "spec/mxfp4_checkpoint.h"
 
 namespace aril {
 namespace {
@@ -27,11 +28,10 @@ Status Add(const std::string& name, const View& view, const std::string& in_file
 
 Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   const TensorMap& tensors = checkpoint->tensors();
-  ModuleNaming naming = FindModuleNaming(tensors, "");
+  ModuleNaming naming = FindModuleNaming(tensors, "", spec);
   if (naming.is_multimodal() && !spec.is_multimodal) {
     naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
   }
-  if (!spec.experts) naming.experts = kTextNaming.experts;
   TensorMap text;
   for (const auto& [name, tensor] : tensors) {
     if (spec.is_multimodal && IsOfVision(name)) continue;
@@ -41,26 +41,31 @@ Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   return OkStatus();
 }
 
-StatusOr<QuantizedMap> TakeQuantized(const QuantizedSpec& spec, TensorMap* tensors) {
+StatusOr<MatrixMap> TakeQuantized(const ModelSpec& model, TensorMap* tensors) {
+  const QuantizedSpec& spec = *model.quantized;
   if (const auto* const int4 = std::get_if<Int4Spec>(&spec); int4 != nullptr) {
     ASSIGN_OR_RETURN(const Int4Map matrices, TakeInt4Matrices(*int4, tensors));
-    return QuantizedMap(matrices.begin(), matrices.end());
+    return MatrixMap(matrices.begin(), matrices.end());
   }
   if (const auto* const float8 = std::get_if<Float8Spec>(&spec); float8 != nullptr) {
     ASSIGN_OR_RETURN(const Float8Map matrices, TakeFloat8Matrices(*float8, tensors));
-    return QuantizedMap(matrices.begin(), matrices.end());
+    return MatrixMap(matrices.begin(), matrices.end());
   }
   if (std::holds_alternative<Codebook4Spec>(spec)) {
     ASSIGN_OR_RETURN(const Codebook4Map matrices, TakeCodebook4Matrices(tensors));
-    return QuantizedMap(matrices.begin(), matrices.end());
+    return MatrixMap(matrices.begin(), matrices.end());
+  }
+  if (std::holds_alternative<Mxfp4Spec>(spec)) {
+    ASSIGN_OR_RETURN(const Codebook4Map matrices, TakeMxfp4Matrices(model, tensors));
+    return MatrixMap(matrices.begin(), matrices.end());
   }
   ASSIGN_OR_RETURN(const Int8Map matrices, TakeInt8Matrices(tensors));
-  return QuantizedMap(matrices.begin(), matrices.end());
+  return MatrixMap(matrices.begin(), matrices.end());
 }
 
 Status FindQuantized(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
-  ASSIGN_OR_RETURN(QuantizedMap quantized, TakeQuantized(*spec.quantized, &tensors));
+  ASSIGN_OR_RETURN(MatrixMap quantized, TakeQuantized(spec, &tensors));
   if (quantized.empty()) {
     return InvalidArgument(
         "no tensor is one of a module that is quantized as config.json's quantization_config says: "
@@ -88,7 +93,7 @@ Status Replace(const std::string& name, const View& rows, const std::vector<Name
 
 // Puts the projections of a module in its place.
 Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
-            const LinearModule& module, TensorMap* tensors, QuantizedMap* quantized) {
+            const LinearModule& module, TensorMap* tensors, MatrixMap* quantized) {
   const std::string name = kTextNaming.InLayer(layer, module.path) + ".weight";
   ASSIGN_OR_RETURN(const WeightView whole,
                    checkpoint.GetMatrix(name, {spec.OutFeatures(module), spec.InFeatures(module)}));
@@ -103,7 +108,7 @@ Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
 
 Status PartModules(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
-  QuantizedMap quantized = checkpoint->quantized();
+  MatrixMap quantized = checkpoint->matrices();
   const std::vector<LinearModule> modules = spec.LinearModules();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const LinearModule& module : modules) {
@@ -141,15 +146,46 @@ Status PartExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t 
   return Replace(name, stacked, parts, tensors);
 }
 
+// Likewise of gpt-oss, where a tensor has a row for each input, and the outputs of gate and up in
+// turns.
+Status PartTurnedExperts(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
+                         const StackedExperts& stack, TensorMap* tensors, MatrixMap* matrices) {
+  const std::string name = kTextNaming.InLayer(layer, stack.path);
+  const int64_t out = spec.OutFeatures(stack.first), in = spec.InFeatures(stack.first);
+  const int64_t width = stack.num_projections * out;
+  ASSIGN_OR_RETURN(const TensorView all, checkpoint.Get(name, {spec.experts->count, in, width}));
+  tensors->erase(name);
+  for (int64_t expert = 0; expert < spec.experts->count; ++expert) {
+    for (int64_t i = 0; i < stack.num_projections; ++i) {
+      const auto first = static_cast<size_t>(expert * in * width + i);
+      const StridedView view{.data = all.data + first * SizeOf(all.dtype),
+                             .dtype = all.dtype,
+                             .rows = out,
+                             .cols = in,
+                             .row_stride = stack.num_projections,
+                             .col_stride = width};
+      const std::string path = stack.At(expert, i).Path();
+      RETURN_IF_ERROR(Add(StrCat(kTextNaming.InLayer(layer, path), ".weight"), WeightView(view),
+                          name, matrices));
+    }
+  }
+  return OkStatus();
+}
+
 Status PartAllExperts(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
+  MatrixMap matrices = checkpoint->matrices();
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
     for (const StackedExperts& stack : kStackedExperts) {
       if (!tensors.contains(kTextNaming.InLayer(layer, stack.path))) continue;
-      RETURN_IF_ERROR(PartExperts(*checkpoint, spec, layer, stack, &tensors));
+      if (spec.experts->is_gpt_oss) {
+        RETURN_IF_ERROR(PartTurnedExperts(*checkpoint, spec, layer, stack, &tensors, &matrices));
+      } else {
+        RETURN_IF_ERROR(PartExperts(*checkpoint, spec, layer, stack, &tensors));
+      }
     }
   }
-  checkpoint->ShowAs(std::move(tensors), checkpoint->quantized());
+  checkpoint->ShowAs(std::move(tensors), std::move(matrices));
   return OkStatus();
 }
 
@@ -158,10 +194,11 @@ Status ShowByKnownNames(const ModelSpec& spec, Checkpoint* checkpoint) {
   if (spec.quantized) RETURN_IF_ERROR(FindQuantized(spec, checkpoint));
   if (spec.fused_modules) RETURN_IF_ERROR(PartModules(spec, checkpoint));
   if (spec.experts) RETURN_IF_ERROR(PartAllExperts(spec, checkpoint));
-  for (const auto& [name, matrix] : checkpoint->quantized()) {
+  for (const auto& [name, matrix] : checkpoint->matrices()) {
     if (!checkpoint->tensors().contains(name)) continue;
-    return InvalidArgument(
-        StrCat("tensor ", JsonQuote(name), " is there twice, quantized and as it is"));
+    return InvalidArgument(StrCat("tensor ", JsonQuote(name), " is there twice, ",
+                                  IsQuantized(matrix) ? "quantized" : "in one of all experts",
+                                  " and as it is"));
   }
   return OkStatus();
 }

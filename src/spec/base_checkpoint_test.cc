@@ -327,23 +327,30 @@ TEST(BaseCheckpoint, IfQuantizedStandsForTheGoldensNumbers) {
     const auto quantized = OpenBaseCheckpoint(dir, *spec);
     const auto plain = OpenBaseCheckpoint(numbers, *plain_spec);
     ASSERT_TRUE(quantized.ok() && plain.ok()) << quantized.status();
-    EXPECT_GE(quantized->quantized().size(), 7);
-    EXPECT_EQ(quantized->quantized().size() + quantized->tensors().size(),
-              plain->tensors().size() + NumZeroBiases(*quantized, *plain));
-    for (const auto& [name, tensor] : plain->tensors()) {
-      const auto matrix = tensor.shape.size() == 2
-                              ? quantized->GetMatrix(name, tensor.shape)
-                              : StatusOr<WeightView>(quantized->tensors().at(name));
+    EXPECT_GE(quantized->matrices().size(), 7);
+    EXPECT_EQ(
+        quantized->matrices().size() + quantized->tensors().size(),
+        plain->tensors().size() + plain->matrices().size() + NumZeroBiases(*quantized, *plain));
+    const auto expect_same = [&](const std::string& name, const WeightView& numbers) {
+      const Shape shape = ShapeOf(numbers);
+      const auto matrix = shape.size() == 2 ? quantized->GetMatrix(name, shape)
+                                            : StatusOr<WeightView>(quantized->tensors().at(name));
       ASSERT_TRUE(matrix.ok()) << matrix.status();
-      const int64_t size = tensor.num_elements();
+      const int64_t size = TensorView{.shape = shape}.num_elements();
       std::vector<float> expected(static_cast<size_t>(size)), found(expected.size());
-      CopyAsFloat(tensor, 0, size, expected.data());
+      CopyAsFloat(numbers, 0, size, expected.data());
       CopyAsFloat(*matrix, 0, size, found.data());
       EXPECT_EQ(expected, found) << name;
+    };
+    for (const auto& [name, tensor] : plain->tensors()) {
+      ASSERT_NO_FATAL_FAILURE(expect_same(name, tensor));
+    }
+    for (const auto& [name, matrix] : plain->matrices()) {
+      ASSERT_NO_FATAL_FAILURE(expect_same(name, matrix));
     }
     ++num_models;
   }
-  EXPECT_EQ(num_models, 19);
+  EXPECT_EQ(num_models, 20);
 }
 
 }  // namespace

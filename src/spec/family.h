@@ -26,7 +26,7 @@ enum class WindowRule {
   kNone,
   kAllLayers,    // "sliding_window": on every layer, or null
   kUpperLayers,  // Qwen: on those from "max_window_layers", if "use_sliding_window" says so
-  kMostLayers,   // Gemma 2, 3: on all but one of so many
+  kMostLayers,   // Gemma 2, 3, gpt-oss: on all but one of so many
   kUnused,       // SmolLM3, Qwen3-MoE: none unless "use_sliding_window" says so: not supported
 };
 
@@ -73,6 +73,7 @@ struct Family {
   // For a missing "head_dim"; 0: hidden_size / num_attention_heads.
   int64_t default_head_dim;
   BiasRule bias;
+  bool default_attention_bias = false;  // of kAttentionBias
   WindowRule window;
   // For a missing "sliding_window"; 0: none.
   int64_t default_sliding_window;
@@ -91,6 +92,7 @@ struct Family {
   double default_rope_theta = 10000;  // of all but Gemma 3 and Phi-3, which have rules of their own
   bool layers_without_rope = false;   // SmolLM3: "no_rope_layers" says which
   bool multipliers = false;           // Granite
+  bool is_gpt_oss = false;
   std::optional<ExpertsRules> experts = std::nullopt;
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;

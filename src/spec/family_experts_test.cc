@@ -37,6 +37,70 @@ constexpr const char* kMixtral = R"({
   "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
   "use_cache": true, "vocab_size": 32000})";
 
+// openai/gpt-oss-20b
+constexpr const char* kGptOss = R"({
+  "architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0,
+  "eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu",
+  "hidden_size": 2880, "initial_context_length": 4096, "initializer_range": 0.02,
+  "intermediate_size": 2880, "layer_types": ["sliding_attention", "full_attention",
+  "sliding_attention", "full_attention"], "max_position_embeddings": 131072,
+  "model_type": "gpt_oss", "num_attention_heads": 64, "num_experts_per_tok": 4,
+  "num_hidden_layers": 4, "num_key_value_heads": 8, "num_local_experts": 32,
+  "output_router_logits": false, "pad_token_id": 199999, "quantization_config": {
+  "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+  "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"}, "rms_norm_eps": 1e-05,
+  "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+  "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false},
+  "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128,
+  "swiglu_limit": 7.0, "tie_word_embeddings": false, "transformers_version": "4.55.0.dev0",
+  "use_cache": true, "vocab_size": 201088})";
+
+TEST(Family, ReadsGptOss) {
+  const auto spec = ParseModelSpec(Parse(kGptOss), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_TRUE(spec->experts);
+  EXPECT_EQ(spec->experts->count, 32);
+  EXPECT_EQ(spec->experts->per_token, 4);
+  EXPECT_TRUE(spec->experts->normalized && spec->experts->is_gpt_oss);
+  EXPECT_TRUE(spec->attention_sinks);
+  EXPECT_EQ(spec->activation, MlpActivation::kClampedSwiglu);
+  EXPECT_TRUE(spec->qkv_bias && spec->o_bias);
+  EXPECT_TRUE(spec->HasWindow(0) && !spec->HasWindow(1) && spec->HasWindow(2));
+  EXPECT_EQ(spec->sliding_window, 128);
+  EXPECT_EQ(spec->rope.scaling, RopeSpec::Scaling::kYarn);
+  EXPECT_FALSE(spec->rope.truncate);
+  EXPECT_EQ(spec->rope.theta, 150000);
+  EXPECT_EQ(spec->max_position_embeddings, 131072);
+  EXPECT_EQ(spec->quantized, QuantizedSpec(Mxfp4Spec()));
+}
+
+TEST(Family, GptOssHasDefaults) {
+  const auto spec = ParseModelSpec(
+      Parse(R"({"model_type": "gpt_oss", "rope_scaling": {"rope_type": "default"}})"), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->vocab_size, 201088);
+  EXPECT_EQ(spec->num_layers, 36);
+  EXPECT_EQ(spec->experts->count, 128);
+  EXPECT_TRUE(spec->HasWindow(34) && !spec->HasWindow(35));
+  EXPECT_TRUE(spec->qkv_bias && spec->o_bias);
+  EXPECT_EQ(spec->rope.theta, 150000);
+}
+
+TEST(Family, GptOssIsAsItIsPublished) {
+  const auto error = [](const std::string& from, const std::string& to) {
+    return Message(ParseModelSpec(Parse(kGptOss, from, to), nullptr).status());
+  };
+  EXPECT_THAT(error(R"("swiglu_limit": 7.0)", R"("swiglu_limit": 8.0)"),
+              HasSubstr("\"swiglu_limit\" is 8"));
+  EXPECT_THAT(error(R"("swiglu_limit": 7.0)", R"("swiglu_alpha": 1.5)"),
+              HasSubstr("\"swiglu_alpha\" is 1.5"));
+  EXPECT_THAT(error(R"("hidden_act": "silu")", R"("hidden_act": "gelu")"),
+              HasSubstr("\"hidden_act\" is \"gelu\""));
+  EXPECT_THAT(error("\"rope_scaling\"", "\"rope_scaling_of_old\""),
+              HasSubstr("\"rope_scaling\" is missing; expected an object"));
+  EXPECT_EQ(error(R"("attention_bias": true)", R"("attention_bias": false)"), "");
+}
+
 TEST(Family, ReadsQwen3Moe) {
   const auto spec = ParseModelSpec(Parse(kQwen3Moe), nullptr);
   ASSERT_TRUE(spec.ok()) << spec.status();

@@ -33,6 +33,7 @@ constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
                                              ".post_feedforward_layernorm"};
 constexpr std::string_view kActivation[] = {".mlp.act_fn"};
 constexpr std::string_view kOfExperts[] = {".mlp.experts", ".mlp.experts.act_fn"};  // parameters
+constexpr std::string_view kOfGptOss[] = {".mlp.experts", ".mlp.router"};
 constexpr std::string_view kOfPhi3[] = {".mlp.activation_fn", ".resid_attn_dropout",
                                         ".resid_mlp_dropout"};
 
@@ -46,6 +47,7 @@ std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base, const Mod
     // Where each expert has modules, their list may be named, too, for vLLM's sake (OpenPipe ART,
     // pull request 688): beside them it means nothing.
     if (naming.experts == ExpertsNaming::kParameters) add(kOfExperts);
+    if (naming.experts == ExpertsNaming::kGptOss) add(kOfGptOss);
   } else {
     add(base.fused_modules ? std::span<const std::string_view>(kOfPhi3) : kActivation);
   }
@@ -68,7 +70,7 @@ std::string Quoted(const std::vector<std::string>& names) {
 
 // Whether it is a module under a naming, and not a parameter, or a part of one.
 bool IsModule(const LinearModule& linear, const ModuleNaming& naming) {
-  return naming.experts != ExpertsNaming::kParameters ||
+  return !naming.has_experts_as_parameters() ||
          !(linear.first.is_router() || linear.first.is_of_expert());
 }
 

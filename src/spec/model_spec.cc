@@ -173,7 +173,7 @@ Status ReadSizes(const Json& config, const Family& family, ModelSpec* spec) {
 
 Status ReadBias(const Json& config, const Family& family, ModelSpec* spec) {
   // Where transformers has no such field, it may only repeat what the architecture does anyway.
-  const bool built_in = family.bias == BiasRule::kQkv;
+  const bool built_in = family.bias == BiasRule::kQkv || family.default_attention_bias;
   ASSIGN_OR_RETURN(const bool attention_bias, ReadBool(config, "attention_bias", built_in));
   if (family.bias != BiasRule::kAttentionBias && attention_bias != built_in) {
     return UnsupportedField(config, "attention_bias",
@@ -257,6 +257,24 @@ Status ReadMultipliers(const Json& config, ModelSpec* spec) {
   ASSIGN_OR_RETURN(spec->residual_multiplier, read("residual_multiplier"));
   ASSIGN_OR_RETURN(spec->logits_scaling, read("logits_scaling"));
   ASSIGN_OR_RETURN(spec->attention_multiplier, read("attention_multiplier"));
+  return OkStatus();
+}
+
+// Versions of transformers disagree on what a config.json without RoPE's parameters means; and
+// neither of the two numbers is another one in any published file.
+Status ReadGptOss(const Json& config, ModelSpec* spec) {
+  constexpr std::pair<std::string_view, double> kConstants[] = {{"swiglu_alpha", 1.702},
+                                                                {"swiglu_limit", 7.0}};
+  for (const auto& [key, value] : kConstants) {
+    ASSIGN_OR_RETURN(const double found, ReadNumber(config, {key, 0, 1e6, value}));
+    if (found != value) return UnsupportedField(config, key, Json(value).Dump());
+  }
+  if (internal::IsOff(config, "rope_scaling") && internal::IsOff(config, "rope_parameters")) {
+    return BadField(config, "rope_scaling", "an object, as in every gpt-oss");
+  }
+  spec->activation = MlpActivation::kClampedSwiglu;
+  spec->attention_sinks = true;
+  spec->experts->is_gpt_oss = true;
   return OkStatus();
 }
 
@@ -376,9 +394,19 @@ Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) 
   RETURN_IF_ERROR(internal::ReadLayerWindows(config, family, spec));
   RETURN_IF_ERROR(family.gemma ? ReadGemma(config, *family.gemma, spec) : ReadSilu(config));
   if (family.multipliers) RETURN_IF_ERROR(ReadMultipliers(config, spec));
+  if (family.is_gpt_oss) RETURN_IF_ERROR(ReadGptOss(config, spec));
   ASSIGN_OR_RETURN(spec->rms_norm_eps,
                    ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, family.default_rms_norm_eps}));
   return ReadRope(config, family, spec);
+}
+
+// As of experts in one tensor.
+Status CheckCanBeMxfp4(const ModelSpec& spec) {
+  if (!spec.quantized || !std::holds_alternative<Mxfp4Spec>(*spec.quantized)) return OkStatus();
+  if (spec.experts && spec.experts->is_gpt_oss) return OkStatus();
+  return Unimplemented(
+      StrCat("quantization_config: \"quant_method\" is \"mxfp4\", which is not supported for ",
+             spec.architecture, ", but for GptOssForCausalLM only"));
 }
 
 // Whether the tensors in a model's folder, where it has any, are those of a decoder alone.
@@ -413,6 +441,7 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
     }
     if (of_all) spec.quantized = of_all;
   }
+  RETURN_IF_ERROR(CheckCanBeMxfp4(spec));
   RETURN_IF_ERROR(ReadTied(config, text, &spec));
   const bool says_dtype = FindField(config, "dtype") || FindField(config, "torch_dtype");
   RETURN_IF_ERROR(ReadDType(says_dtype ? config : *text.config, &spec));

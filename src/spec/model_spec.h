@@ -24,10 +24,13 @@ struct ExpertsSpec {
   int64_t per_token = 0;  // 1 … count
   // The probabilities of a token's experts are divided by their sum.
   bool normalized = false;
+  // As in gpt-oss: files have each layer's experts in one tensor, with a row for each input, and
+  // gate and up in turns; and products have biases, the router's too.
+  bool is_gpt_oss = false;
 };
 
 // Of the gate in the MLP (kernels/activation).
-enum class MlpActivation : uint8_t { kSilu, kGeluTanh };
+enum class MlpActivation : uint8_t { kSilu, kGeluTanh, kClampedSwiglu };
 
 struct RopeSpec {
   // kNoRotation: nothing is rotated, whatever the position (SmolLM3's NoPE layers).
@@ -75,6 +78,7 @@ struct ModelSpec {
   bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
   bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
   bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3, Gemma 3)
+  bool attention_sinks = false;  // a score of each head's beside those of keys (gpt-oss)
   // Files have q, k and v as one module, and gate and up as another (Phi-3).
   bool fused_modules = false;
   // A query at position i of a layer with a window sees keys j with i - j < sliding_window.
@@ -82,7 +86,7 @@ struct ModelSpec {
   // [num_layers], the layers that see all keys all the same (Gemma 2, 3); empty: none does.
   std::vector<bool> full_attention;
   MlpActivation activation = MlpActivation::kSilu;
-  // Each has intermediate_size (Mixtral, Qwen3-MoE).
+  // Each has intermediate_size (Mixtral, Qwen3-MoE, gpt-oss).
   std::optional<ExpertsSpec> experts;
   // Gemma: weights of norms are stored as what they differ from 1 by, and embeddings are multiplied
   // by sqrt(hidden_size).

@@ -38,6 +38,7 @@ constexpr PartNames kOfExpert[] = {
     {".gate_proj", ".w1"}, {".up_proj", ".w3"}, {".down_proj", ".w2"}};
 constexpr std::string_view kRouter = "gate";
 constexpr std::string_view kExperts = "experts.";
+constexpr std::string_view kGptOssRouter = "router";
 
 // Of a path in a layer: "mlp.experts.7.up_proj" becomes "block_sparse_moe.experts.7.w3".
 std::string MixtralPath(std::string_view path) {
@@ -65,6 +66,15 @@ std::string FromMixtral(std::string_view name) {
     break;
   }
   return StrCat(name.substr(0, at + 1), kMixture.first, inside);
+}
+
+// gpt-oss' "mlp.router.weight" in a tensor's name becomes "mlp.gate.weight".
+std::string FromGptOss(std::string_view name) {
+  const std::string router = StrCat(".", kMixture.first, kGptOssRouter, ".");
+  const size_t at = name.find(router);
+  if (at == std::string_view::npos) return std::string(name);
+  return StrCat(name.substr(0, at + 1), kMixture.first, kRouter, ".",
+                name.substr(at + router.size()));
 }
 
 ExpertsNaming FindExpertsNaming(const TensorMap& tensors) {
@@ -117,6 +127,9 @@ std::string ModuleNaming::InLayer(int64_t layer, std::string_view path) const {
   if (experts == ExpertsNaming::kMixtralModules) {
     return StrCat(Layer(layer), ".", MixtralPath(path));
   }
+  if (experts == ExpertsNaming::kGptOss && path == StrCat(kMixture.first, kRouter)) {
+    return StrCat(Layer(layer), ".", kMixture.first, kGptOssRouter);
+  }
   return StrCat(Layer(layer), ".", path);
 }
 
@@ -126,9 +139,20 @@ ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix)
   return naming;
 }
 
+ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix,
+                              const ModelSpec& model) {
+  ModuleNaming naming = FindTextNaming(tensors, prefix);
+  if (!model.experts) return naming;
+  naming.experts = model.experts->is_gpt_oss ? ExpertsNaming::kGptOss : FindExpertsNaming(tensors);
+  return naming;
+}
+
 std::string TextName(std::string_view name, const ModuleNaming& naming) {
   if (naming.experts == ExpertsNaming::kMixtralModules) {
     return TextName(FromMixtral(name), {naming.decoder, naming.lm_head});
+  }
+  if (naming.experts == ExpertsNaming::kGptOss) {
+    return TextName(FromGptOss(name), {naming.decoder, naming.lm_head});
   }
   if (naming.decoder.empty()) {
     const bool is_outside = IsIn(name, kTextNaming.lm_head);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "spec/model_spec.h"
 #include "tensor/safetensors.h"
 
 namespace aril {
@@ -17,8 +18,9 @@ namespace aril {
 // What a mixture of experts is made of: modules, called as in Qwen3-MoE ("mlp.gate" for the router,
 // "mlp.experts.7.up_proj") or in Mixtral ("block_sparse_moe.gate",
 // "block_sparse_moe.experts.7.w3"); or parameters only ("mlp.gate.weight",
-// "mlp.experts.gate_up_proj"), as in transformers 5.
-enum class ExpertsNaming { kModules, kMixtralModules, kParameters };
+// "mlp.experts.gate_up_proj"), as in transformers 5, and in gpt-oss ("mlp.router.weight") in all
+// versions.
+enum class ExpertsNaming { kModules, kMixtralModules, kParameters, kGptOss };
 
 struct ModuleNaming {
   std::string_view
@@ -27,6 +29,9 @@ struct ModuleNaming {
   ExpertsNaming experts = ExpertsNaming::kModules;
 
   bool is_multimodal() const { return !decoder.empty() && decoder != "model"; }
+  bool has_experts_as_parameters() const {
+    return experts == ExpertsNaming::kParameters || experts == ExpertsNaming::kGptOss;
+  }
   // `path`: inside the decoder, "norm"; empty: itself.
   std::string InDecoder(std::string_view path) const;
   std::string Embedding() const;
@@ -41,6 +46,9 @@ inline constexpr ModuleNaming kDecoderNaming = {"", ""};
 // By the names of a file's tensors, which stand behind `prefix`. Where none tells, that of a text
 // model; experts are parameters where no tensor is of one's own, or of the router alone.
 ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix);
+// Likewise, of a file of this model's or of an adapter to it.
+ModuleNaming FindModuleNaming(const TensorMap& tensors, std::string_view prefix,
+                              const ModelSpec& model);
 
 // What kTextNaming calls a tensor of another naming; others stay as they are.
 std::string TextName(std::string_view name, const ModuleNaming& naming);

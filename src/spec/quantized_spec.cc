@@ -387,6 +387,9 @@ StatusOr<QuantizedSpec> ReadBitsAndBytes(const Json& config) {
   return Codebook4Spec{};
 }
 
+// transformers' Mxfp4Config: which modules are not, their tensors say.
+StatusOr<QuantizedSpec> ReadMxfp4(const Json&) { return Mxfp4Spec{}; }
+
 struct Method {
   std::string_view name;
   StatusOr<QuantizedSpec> (*read)(const Json&);
@@ -396,6 +399,7 @@ constexpr Method kMethods[] = {{"gptq", ReadGptq},
                                {"fp8", ReadFp8},
                                {"fbgemm_fp8", ReadFbgemmFp8},
                                {"bitsandbytes", ReadBitsAndBytes},
+                               {"mxfp4", ReadMxfp4},
                                {"compressed-tensors", ReadCompressed}};
 
 StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
@@ -407,8 +411,8 @@ StatusOr<QuantizedSpec> ReadMethod(const Json& config) {
   return UnsupportedField(
       config, kMethod,
       StrCat(R"("gptq" and "awq" of )", kBits, R"( bits, "fp8", "fbgemm_fp8", )",
-             R"("bitsandbytes" of )", kBits, R"( bits, and "compressed-tensors" of )", kBits,
-             " bits, W8A8 or FP8", kInstead));
+             R"("bitsandbytes" of )", kBits, R"( bits, "mxfp4", and "compressed-tensors" of )",
+             kBits, " bits, W8A8 or FP8", kInstead));
 }
 
 }  // namespace

@@ -57,7 +57,12 @@ struct Codebook4Spec {
   bool operator==(const Codebook4Spec&) const = default;
 };
 
-using QuantizedSpec = std::variant<Int4Spec, Int8Spec, Float8Spec, Codebook4Spec>;
+// The same of experts that are quantized to MXFP4.
+struct Mxfp4Spec {
+  bool operator==(const Mxfp4Spec&) const = default;
+};
+
+using QuantizedSpec = std::variant<Int4Spec, Int8Spec, Float8Spec, Codebook4Spec, Mxfp4Spec>;
 
 namespace internal {
 

@@ -133,10 +133,10 @@ TEST(QuantizedSpec, ReadsBitsAndBytes) {
 TEST(QuantizedSpec, RefusesWhatIsNotOneOfThese) {
   const std::string kInt8 = R"({"num_bits":8,"type":"int","strategy":"channel"})";
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"quant_method":"mxfp4"})",
-       R"(quantization_config: "quant_method" is "mxfp4", which is not supported; supported: "gptq" and "awq" of 4)"},
-      {R"({"quant_method":"mxfp4"})",
-       R"("fp8", "fbgemm_fp8", "bitsandbytes" of 4 bits, and "compressed-tensors" of)"},
+      {R"({"quant_method":"quark"})",
+       R"(quantization_config: "quant_method" is "quark", which is not supported; supported: "gptq" and "awq" of 4)"},
+      {R"({"quant_method":"quark"})",
+       R"("fp8", "fbgemm_fp8", "bitsandbytes" of 4 bits, "mxfp4", and "compressed-tensors" of)"},
       {R"({"quant_method":"bitsandbytes","load_in_8bit":true})", R"("load_in_8bit" is true)"},
       {R"({"quant_method":"bitsandbytes"})", R"("load_in_4bit" is missing)"},
       {R"({"quant_method":"bitsandbytes","load_in_4bit":false})", R"("load_in_4bit" is false)"},

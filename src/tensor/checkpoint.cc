@@ -144,8 +144,8 @@ Status Checkpoint::Missing(const std::string& name) const {
 }
 
 StatusOr<WeightView> Checkpoint::GetMatrix(const std::string& name, const Shape& shape) const {
-  const auto it = quantized_.find(name);
-  if (it == quantized_.end()) {
+  const auto it = matrices_.find(name);
+  if (it == matrices_.end()) {
     ASSIGN_OR_RETURN(TensorView tensor, Get(name, shape));
     return WeightView(std::move(tensor));
   }
@@ -155,7 +155,7 @@ StatusOr<WeightView> Checkpoint::GetMatrix(const std::string& name, const Shape&
 }
 
 StatusOr<TensorView> Checkpoint::Get(const std::string& name, const Shape& shape) const {
-  if (quantized_.contains(name)) {
+  if (matrices_.contains(name)) {
     return InvalidArgument(
         StrCat("tensor ", JsonQuote(name), " is quantized, and must be F32, BF16 or F16"));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "base/check.h"
@@ -9,6 +10,9 @@
 
 namespace aril {
 namespace {
+
+constexpr int kE8M0Bias = 127;
+constexpr uint8_t kE8M0Nan = 255;
 
 float FloatAt(const TensorView& from, int64_t index) {
   float value;
@@ -58,26 +62,27 @@ Codebook4View Codebook4View::Nf4Of(const TensorView& numbers) {
 Codebook4View Codebook4View::Rows(int64_t first, int64_t count) const {
   CHECK(first >= 0 && count >= 0 && first + count <= rows);
   Codebook4View part = *this;
-  part.first_row += first;
+  part.first_row += first * row_step;
   part.rows = count;
   return part;
 }
 
 void Codebook4View::CopyCodes(int64_t row, int64_t first, int64_t count, uint8_t* to) const {
-  const int64_t begin = (first_row + row) * cols + first;
+  const int64_t begin = ElementAt(row, first);
   if (numbers) return RoundCodes(*numbers, begin, count, to);
   const auto* const bytes = reinterpret_cast<const uint8_t*>(codes.data);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t element = begin + i;
     const auto byte = bytes[element / 2];
-    to[i] = static_cast<uint8_t>(element % 2 == 0 ? byte >> 4 : byte & 15);
+    to[i] = static_cast<uint8_t>((element % 2 == 0) == low_half_first ? byte & 15 : byte >> 4);
   }
 }
 
 float Codebook4View::Scale(int64_t block) const {
   if (numbers) return Nf4Scale(Block(*numbers, block).values());
-  if (!nested) return FloatAt(scales, block);
+  if (scales.dtype == DType::kF32) return FloatAt(scales, block);
   const auto byte = static_cast<uint8_t>(scales.data[block]);
+  if (!nested) return byte == kE8M0Nan ? NAN : std::ldexp(1.0f, byte - kE8M0Bias);
   // Rounded twice, as by bitsandbytes (functional.py: dequantize_4bit), which keeps such scales in
   // float32 but where it converted the model for a CPU.
   const float product =
@@ -91,7 +96,7 @@ void CopyAsFloat(const Codebook4View& from, int64_t first, int64_t count, float*
   uint8_t codes[kPiece];
   for (int64_t done = 0; done < count;) {
     const int64_t row = (first + done) / from.cols, col = (first + done) % from.cols;
-    const int64_t in_block = ((from.first_row + row) * from.cols + col) % from.block_size;
+    const int64_t in_block = from.ElementAt(row, col) % from.block_size;
     const int64_t size =
         std::min({count - done, from.cols - col, from.block_size - in_block, kPiece});
     from.CopyCodes(row, col, size, codes);

@@ -1,5 +1,6 @@
 #include "tensor/codebook4_view.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -46,6 +47,26 @@ TEST_F(Codebook4ViewTest, BlocksGoOnInTheNextRow) {
   CopyAsBF16(view_, 12, 2, rounded);
   EXPECT_EQ(ToFloat(rounded[0]), ToFloat(ToBF16(12000)));
   EXPECT_EQ(ToFloat(rounded[1]), ToFloat(ToBF16(13000)));
+}
+
+// As gpt-oss has its experts' matrices: rows in turns, low halves first, exponents as scales.
+TEST_F(Codebook4ViewTest, RowsMayLieInTurnsAndScalesBeExponents) {
+  const std::vector<uint8_t> codes = {0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE};
+  const std::vector<uint8_t> exponents = {127, 128, 126, 0};  // 1, 2, 1/2, 2^-127
+  view_.codes = View(codes, DType::kU8);
+  view_.low_half_first = true;
+  view_.scales = View(exponents, DType::kU8);
+  view_.rows = 2;
+  view_.cols = 4;
+  view_.row_step = 2;
+  EXPECT_EQ(Values(view_, 0, 8), (std::vector<float>{0, 1, 2, 3, 4, 4.5f, 5, 5.5f}));
+  EXPECT_EQ(Values(view_.Rows(1, 1), 1, 2), (std::vector<float>{4.5f, 5}));
+  view_.first_row = 1;
+  EXPECT_EQ(Values(view_, 0, 4), (std::vector<float>{8, 10, 12, 14}));
+  EXPECT_EQ(Values(view_, 4, 1), std::vector<float>{12 * 0x1p-127f});
+  const std::vector<uint8_t> none = {255, 255, 255, 255};  // of E8M0, no number
+  view_.scales = View(none, DType::kU8);
+  EXPECT_TRUE(std::isnan(Values(view_, 0, 1).front()));
 }
 
 TEST_F(Codebook4ViewTest, RowsAreWhereTheyWere) {

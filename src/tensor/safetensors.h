@@ -22,8 +22,8 @@ namespace aril {
 
 // Tensors by name; the views point into the parsed bytes.
 using TensorMap = std::map<std::string, TensorView, std::less<>>;
-// Quantized matrices, by name.
-using QuantizedMap = std::map<std::string, WeightView, std::less<>>;
+// Matrices by name that are no tensors.
+using MatrixMap = std::map<std::string, WeightView, std::less<>>;
 
 struct Safetensors {
   TensorMap tensors;
@@ -62,17 +62,18 @@ class Checkpoint {
   static StatusOr<Checkpoint> Open(const std::string& model_dir);
   // All tensors of all shards.
   const TensorMap& tensors() const { return tensors_; }
-  // Those that are quantized, which several tensors stood for, by the names that they would have.
-  const QuantizedMap& quantized() const { return quantized_; }
+  // Those that are quantized, which several tensors stood for, or that lie strewn over one, by the
+  // names that they would have.
+  const MatrixMap& matrices() const { return matrices_; }
   // The tensor of that name, dtype F32, BF16 or F16, with exactly this shape; else an
   // InvalidArgument that names tensor, found and expected.
   StatusOr<TensorView> Get(const std::string& name, const Shape& shape) const;
-  // Likewise, also if it is quantized.
+  // Likewise, also if it is one of matrices().
   StatusOr<WeightView> GetMatrix(const std::string& name, const Shape& shape) const;
   // Has these from now on: its own by other names, parts of them, or what they stand for.
-  void ShowAs(TensorMap tensors, QuantizedMap quantized) {
+  void ShowAs(TensorMap tensors, MatrixMap matrices) {
     tensors_ = std::move(tensors);
-    quantized_ = std::move(quantized);
+    matrices_ = std::move(matrices);
   }
 
  private:
@@ -82,7 +83,7 @@ class Checkpoint {
 
   std::vector<SafetensorsFile> files_;
   TensorMap tensors_;
-  QuantizedMap quantized_;
+  MatrixMap matrices_;
 };
 
 // Writes a safetensors file: declare every tensor, then stream their bytes in the declared order.

@@ -11,18 +11,22 @@
 #include "tensor/float8_view.h"
 #include "tensor/int4_view.h"
 #include "tensor/int8_view.h"
+#include "tensor/strided_view.h"
 #include "tensor/tensor.h"
 
 namespace aril {
 
-// Numbers; or four bits, bytes, floats of eight bits or codes, and what they stand for.
-using WeightView = std::variant<TensorView, Int4View, Int8View, Float8View, Codebook4View>;
+// Numbers, side by side or apart; or four bits, bytes, floats of eight bits or codes, and what they
+// stand for.
+using WeightView =
+    std::variant<TensorView, StridedView, Int4View, Int8View, Float8View, Codebook4View>;
 
 inline bool IsQuantized(const WeightView& view) {
-  return !std::holds_alternative<TensorView>(view);
+  return !std::holds_alternative<TensorView>(view) && !std::holds_alternative<StridedView>(view);
 }
 
 inline Shape ShapeOf(const TensorView& view) { return view.shape; }
+inline Shape ShapeOf(const StridedView& view) { return view.shape(); }
 inline Shape ShapeOf(const Int4View& view) { return view.shape(); }
 inline Shape ShapeOf(const Int8View& view) { return view.shape(); }
 inline Shape ShapeOf(const Float8View& view) { return view.shape(); }
@@ -47,7 +51,7 @@ inline void CopyAsFloat(const WeightView& from, int64_t first, int64_t count, fl
   std::visit([&](const auto& matrix) { CopyAsFloat(matrix, first, count, to); }, from);
 }
 
-// What is quantized is rounded from floats.
+// What is no TensorView is rounded from floats.
 void CopyAsBF16(const WeightView& from, int64_t first, int64_t count, BF16* to);
 
 // As CopyElements of a TensorView: what float32 does not hold exactly is rounded twice.

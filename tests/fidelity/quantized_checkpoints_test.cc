@@ -31,7 +31,8 @@ class QuantizedCheckpoint : public ::testing::TestWithParam<std::string> {
  protected:
   // Of FP8 and of codes nothing is rounded but sums.
   double Bound(double where_activations_are_rounded) const {
-    const bool is_exact = GetParam().starts_with("fp8-") || GetParam().starts_with("bnb-");
+    const bool is_exact = GetParam().starts_with("fp8-") || GetParam().starts_with("bnb-") ||
+                          GetParam().starts_with("mxfp4-");
     return is_exact ? 1e-9 : where_activations_are_rounded;
   }
 

@@ -230,15 +230,15 @@ std::string TestName(const ::testing::TestParamInfo<Parameters>& test) {
 
 INSTANTIATE_TEST_SUITE_P(
     AllIsas, NonInterference,
-    ::testing::Combine(::testing::Values(Model{"llama-f32-sharded", "float32"},
-                                         Model{"mistral-f32", "bfloat16"},
-                                         Model{"qwen2-bf16", "bfloat16"},
-                                         Model{"qwen3-f32", "float32"},
-                                         Model{"qwen3-moe-f32", "float32"},
-                                         Model{"qwen3-moe-f32", "bfloat16", "int8"},
-                                         Model{"qwen3-f32", "bfloat16", "int4"},
-                                         Model{"qwen3-moe-f32", "float32", "int4"}),
-                       ::testing::ValuesIn(kernels::AvailableIsas())),
+    ::testing::Combine(
+        ::testing::Values(Model{"llama-f32-sharded", "float32"}, Model{"mistral-f32", "bfloat16"},
+                          Model{"qwen2-bf16", "bfloat16"}, Model{"qwen3-f32", "float32"},
+                          Model{"qwen3-moe-f32", "float32"},
+                          Model{"qwen3-moe-f32", "bfloat16", "int8"},
+                          Model{"qwen3-f32", "bfloat16", "int4"},
+                          Model{"qwen3-moe-f32", "float32", "int4"},
+                          Model{"gpt-oss-f32", "float32"}, Model{"gpt-oss-f32", "bfloat16"}),
+        ::testing::ValuesIn(kernels::AvailableIsas())),
     TestName);
 
 }  // namespace

@@ -190,6 +190,16 @@ ADAPTERS = {
         Adapter("modules-r6-bf16", 6, 9, ("v_proj", "w1", "w2", "w3"), torch.bfloat16,
                 expert_modules=True),
     ),
+    "gpt-oss-f32": (
+        Adapter("attention-r4", 4, 6, ATTENTION),
+        # As in the recipe of those who published the model: experts of some layers.
+        Adapter("all-r4-bf16", 4, 6, "all-linear", torch.bfloat16, more={"target_parameters": [
+            "0.mlp.experts.gate_up_proj", "0.mlp.experts.down_proj",
+            "1.mlp.experts.down_proj"]}),
+        Adapter("experts-r3-rslora-f16", 3, 2, (), torch.float16, rslora=True,
+                more={"target_parameters": ["mlp.experts.gate_up_proj", "mlp.router.weight"]}),
+        Adapter("dora-r5", 5, 7, ATTENTION, more={"use_dora": True}),
+    ),
 }
 
 
@@ -210,6 +220,9 @@ MIXES = {
     ),
     "qwen3-moe-f32": (
         (("down-r5-f16", 0.75), ("attention-r4", -0.5)),
+    ),
+    "gpt-oss-f32": (
+        (("attention-r4", 0.5), ("dora-r5", 1)),
     ),
 }
 

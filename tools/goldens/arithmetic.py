@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 MATRIX_PRODUCTS = {"linear", "matmul"}
 ARITHMETIC = {"add", "sub", "mul", "div", "truediv", "pow", "mean", "rsqrt", "softmax", "silu",
-              "gelu", "tanh", "cos", "sin", "reciprocal"}
+              "sigmoid", "gelu", "tanh", "cos", "sin", "reciprocal"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Arithmetic(TorchFunctionMode):
         elif name not in ARITHMETIC:
             return exact
         uniform = 2 * torch.rand(exact.shape, generator=self.generator, dtype=torch.float64) - 1
-        return exact + exact * self.format.unit * uniform
+        noisy = exact + exact * self.format.unit * uniform
+        return torch.where(exact.isinf(), exact, noisy)  # as scores that are masked may be
 
     def accumulation_error(self, depth, exact):
         """The error of adding up `depth` products of random signs one after the other: partial sum

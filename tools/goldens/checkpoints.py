@@ -240,6 +240,18 @@ CHECKPOINTS = (
              num_local_experts=5, num_experts_per_tok=2),
         dtype=torch.bfloat16,
     ),
+    # Experts in one tensor that is turned, with gate and up in turns, and biases; scores of heads'
+    # own, YaRN whose bounds are not rounded, windows on every other layer.
+    Checkpoint(
+        "gpt-oss-f32",
+        "GptOss",
+        dict(hidden_size=48, intermediate_size=44, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=16, vocab_size=131, max_position_embeddings=256,
+             num_local_experts=6, num_experts_per_tok=3, sliding_window=16,
+             rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, beta_fast=8.0,
+                                  beta_slow=1.0, truncate=False,
+                                  original_max_position_embeddings=64)),
+    ),
 )
 
 
@@ -248,14 +260,18 @@ def generator(*parts):
     return torch.Generator().manual_seed(zlib.crc32("/".join(map(str, parts)).encode()))
 
 
-def standard_deviation(name, shape, hidden_size, tied):
+def standard_deviation(name, shape, config):
     """Spreads that keep every part of the network alive: attention neither flat nor one-hot, layers
     that outweigh the residual's embedding (or a tied model would repeat its input), logits of
     standard deviation near 2."""
     if "embed_tokens" in name:
-        return 2 / math.sqrt(hidden_size) if tied else 1.0
+        return 2 / math.sqrt(config.hidden_size) if config.tie_word_embeddings else 1.0
     if "lm_head" in name:
-        return 2 / math.sqrt(hidden_size)
+        return 2 / math.sqrt(config.hidden_size)
+    if len(shape) == 3 and config.model_type == "gpt_oss":
+        # [experts, in, out]. Gates large enough that some meet their limit, and what comes of them
+        # as large as in others.
+        return (4 if "gate_up_proj" in name else 0.2) / math.sqrt(shape[1])
     gain = 1.5 if "o_proj" in name or "down_proj" in name else 1.2
     return gain / math.sqrt(shape[-1])
 
@@ -273,9 +289,10 @@ def fill(model, seed_name):
             value = (0 if gemma else 1) + 0.2 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
+        elif name.endswith("sinks"):
+            value = 1 + noise
         else:
-            value = noise * standard_deviation(name, parameter.shape, config.hidden_size,
-                                               config.tie_word_embeddings)
+            value = noise * standard_deviation(name, parameter.shape, config)
         parameter.data.copy_(value)
 
 

@@ -40,8 +40,10 @@ def inverse_frequencies(rope, head_dim):
         # Pair i turns positions · theta^(-2i / head_dim) / 2π times: which i turns so often?
         pair = lambda turns: head_dim / 2 * math.log(positions / (2 * math.pi * turns),
                                                      rope["rope_theta"])
-        low = max(math.floor(pair(rope["beta_fast"])), 0)
-        high = min(math.ceil(pair(rope["beta_slow"])), head_dim - 1)
+        low, high = pair(rope["beta_fast"]), pair(rope["beta_slow"])
+        if rope.get("truncate", True):
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, head_dim - 1)
         stretched = ((pairs - low) / (high - low)).clamp(0, 1)
         return frequencies * (1 - stretched) + frequencies / rope["factor"] * stretched
     if rope["rope_type"] == "longrope":
@@ -191,6 +193,7 @@ class Model:
         """Of a mixture as transformers 5 has it: all experts' parameters in one, whose ranks lie
         expert by expert in A and rank by rank in B; or of the router by another name."""
         b = tensors[f"{module}.lora_B.weight"]
+        gpt_oss = self.config["model_type"] == "gpt_oss"
         mixtral = self.config["model_type"] == "mixtral"
         layer = module.split(".mlp.")[0]
         prefix = f"{layer}.block_sparse_moe" if mixtral else f"{layer}.mlp"
@@ -203,7 +206,7 @@ class Model:
         # The outer of two is that of the parameter which comes last.
         both = f"{layer}.mlp.experts.base_layer.lora_A.weight" in tensors
         is_down = not module.endswith(".base_layer") if both else (
-            "down_proj" in config["target_parameters"])
+            any(name.endswith("down_proj") for name in config["target_parameters"]))
         parts = (down,) if is_down else (gate, up)
         parameter = "down_proj" if is_down else "gate_up_proj"
         experts = self.config.get("num_experts") or self.config["num_local_experts"]
@@ -211,6 +214,11 @@ class Model:
         scale = weight * lora_scale(config, f"{layer}.mlp.experts.{parameter}", rank=rank)
         for expert in range(experts):
             update = scale * b[:, expert::experts] @ a[expert * rank:(expert + 1) * rank]
+            if gpt_oss:  # whose parameters have a row for each input
+                target = f"{layer}.mlp.experts.{parameter}"
+                self.weights[target] = self.weights[target].clone()
+                self.weights[target][expert] += update.T
+                continue
             for part, rows in zip(parts, update.chunk(len(parts))):
                 target = f"{prefix}.experts.{expert}.{part}.weight"
                 self.weights[target] = self.weights[target] + rows
@@ -272,12 +280,17 @@ class Model:
             config.get("query_pre_attn_scalar") or head_dim)
         scores = scale * torch.einsum("ihd,jhd->hij", q, k)
         scores = soft_cap(scores, config.get("attn_logit_softcapping"))
+        sinks = self.weights.get(f"{prefix}.sinks")
         distance = torch.arange(count)[:, None] - torch.arange(count)[None]
         has_window = self.layer_type(layer) == "sliding_attention"
         window = config.get("sliding_window") if has_window else None
         window = window or count
         scores = scores.masked_fill((distance < 0) | (distance >= window), -math.inf)
-        mixed = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v)
+        shares = scores.exp()
+        total = shares.sum(-1, keepdim=True)
+        if sinks is not None:  # which take a share, and give nothing
+            total = total + sinks[:, None, None].exp()
+        mixed = torch.einsum("hij,jhd->ihd", shares / total, v)
         return self.project(mixed.flatten(1), f"{prefix}.o_proj")
 
     def mlp(self, x, prefix):
@@ -307,6 +320,26 @@ class Model:
                 y[token] += shares[expert] * (weight(down) @ gated)
         return y
 
+    def turned_mixture(self, x, prefix):
+        """gpt-oss': experts' weights [experts, in, out], with gate and up in turns, and biases."""
+        config, experts = self.config, f"{prefix}.experts"
+        scores = self.project(x, f"{prefix}.router")
+        count = config["num_experts_per_tok"]
+        ranked = scores.sort(-1, descending=True)
+        self.router_gaps[prefix] = ranked.values[:, count - 1] - ranked.values[:, count]
+        y = torch.zeros_like(x)
+        for token, chosen in enumerate(ranked.indices[:, :count].tolist()):
+            shares = scores[token, chosen].exp()
+            for expert, share in zip(chosen, shares / shares.sum()):
+                apply = lambda x, name: (x @ self.weights[f"{experts}.{name}"][expert] +
+                                         self.weights[f"{experts}.{name}_bias"][expert])
+                gate, up = apply(x[token], "gate_up_proj").unflatten(0, (-1, 2)).unbind(1)
+                gate = gate.clamp(max=config["swiglu_limit"])
+                up = up.clamp(-config["swiglu_limit"], config["swiglu_limit"])
+                gated = gate * (config["swiglu_alpha"] * gate).sigmoid() * (up + 1)
+                y[token] += share * apply(gated, "down_proj")
+        return y
+
     def layer(self, x, layer):
         prefix = f"model.layers.{layer}"
         # Where there are four norms, two of them are of what is added.
@@ -316,6 +349,7 @@ class Model:
         attended = self.attention(normed(x, "input"), layer)
         x = x + share * (normed(attended, "post_attention") if sandwich else attended)
         mlp = self.mixture if "num_experts_per_tok" in self.config else self.mlp
+        mlp = self.turned_mixture if self.config["model_type"] == "gpt_oss" else mlp
         changed = mlp(normed(x, "pre_feedforward" if sandwich else "post_attention"),
                       f"{prefix}.mlp")
         return x + share * (normed(changed, "post_feedforward") if sandwich else changed)

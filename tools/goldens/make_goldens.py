@@ -204,6 +204,8 @@ def check_settings(model_dir, case, exact):
                if config.get(key)]
     changes += [(key, 1) for key in ("embedding_multiplier", "residual_multiplier",
                                      "logits_scaling", "num_experts_per_tok") if key in config]
+    if "swiglu_limit" in config:
+        changes.append(("swiglu_limit", 1e9))
     if "norm_topk_prob" in config:
         changes.append(("norm_topk_prob", not config["norm_topk_prob"]))
     if "residual_multiplier" in config:  # as if norms saw the stream divided by it

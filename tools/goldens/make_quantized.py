@@ -4,7 +4,7 @@
   make_quantized.py --check     makes it anew elsewhere and compares
 
 Each folder holds a model as GPTQ's, AWQ's, compressed-tensors', FP8's or bitsandbytes' programs save
-it, and in `dequantized/` an ordinary one whose weights are what these stand for, exactly (but for scales
+it, or as gpt-oss is published (MXFP4), and in `dequantized/` an ordinary one whose weights are what these stand for, exactly (but for scales
 in float32: to nearest).
 
 How the first two pack, written from their own dequantization (AutoGPTQ 0.7.1,
@@ -12,7 +12,8 @@ nn_modules/qlinear/qlinear_cuda.py; AutoAWQ 0.2.9, utils/packing_utils.py: dequa
 is packed by its library, which must also unpack it to the same. Of FP8 there is nothing to pack: names
 and shapes are those of transformers (integrations/finegrained_fp8.py), AutoFP8 and compressed-tensors.
 Codes are bitsandbytes' own, which must also make the same numbers of them where it can. (Of scales
-that are bytes it takes the mean in float32: another CPU may add in another order.)
+that are bytes it takes the mean in float32: another CPU may add in another order.) Of MXFP4
+transformers must make the same numbers.
 """
 
 import dataclasses
@@ -26,6 +27,7 @@ from compressed_tensors.compressors.naive_quantized.base import (
 from compressed_tensors.compressors.pack_quantized.base import PackedQuantizationCompressor
 from compressed_tensors.quantization import QuantizationConfig
 from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
 
 import checkpoints
 from make_goldens import GOLDENS, rewrite_or_check
@@ -52,6 +54,7 @@ class Quantized:
     block: tuple | None = None  # of FP8, outputs by inputs that share a scale; None: a whole matrix
     scale_dtype: torch.dtype | None = None  # of FP8, and that it is FP8
     codes_block: int | None = None  # of bitsandbytes, elements that share a scale, and that it is that
+    mxfp4: bool = False  # of experts' tensors, and nothing else
 
 
 def gptq(**more):
@@ -175,6 +178,13 @@ QUANTIZED = (
                    intermediate_size=320),
               bitsandbytes("nf4", True, ("lm_head", "model.layers.1.self_attn.k_proj")), None, codes_block=64,
               ignore=("lm_head", "layers.1.self_attn.k_proj")),
+    # gpt-oss: all experts in two tensors, of which a layer's are left alone.
+    Quantized(base("mxfp4-gpt-oss", "GptOss", torch.bfloat16, num_hidden_layers=2, head_dim=16,
+                   num_local_experts=3, num_experts_per_tok=2, sliding_window=16),
+              dict(quant_method="mxfp4", modules_to_not_convert=[
+                  "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
+                  "lm_head", "model.layers.1.mlp.experts"]),
+              None, ignore=("",), mxfp4=True),
     # Modules of several projections; scales of two rows, or of inputs that are not whole groups.
     Quantized(base("bnb-fp4-phi3", "Phi3", pad_token_id=0), bitsandbytes("fp4", False), None,
               codes_block=128),
@@ -255,6 +265,21 @@ def of_codes(quantized, weight):
     return {"weight": codes, **parts}, numbers
 
 
+def of_mxfp4(weight):
+    """Blocks and scales of a tensor [experts, in, out], and the numbers that they stand for."""
+    values = torch.tensor(FP4_VALUES, dtype=torch.float64)
+    parts = weight.double().transpose(1, 2).unflatten(2, (-1, 32))  # [experts, out, blocks, 32]
+    exponents = parts.abs().amax(-1).log2().floor().long() - 2  # 6 is 1.5 · 2²
+    scaled = parts / 2.0 ** exponents[..., None]
+    codes = (scaled[..., None] - values).abs().argmin(-1)
+    blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).to(torch.uint8)
+    scales = (exponents + 127).to(torch.uint8)
+    numbers = (values[codes] * 2.0 ** exponents[..., None]).flatten(2).transpose(1, 2)
+    assert torch.equal(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).double(),
+                       numbers)
+    return {"blocks": blocks, "scales": scales}, numbers.float().contiguous()
+
+
 def pack(values, order=range(8)):
     """Eight of the last dimension to an int32."""
     eight = values.reshape(*values.shape[:-1], -1, 8).long()
@@ -306,6 +331,10 @@ def make_model(quantized, root):
             config = json.load(file)
     packed, numbers = {}, {}
     for name, weight in weights.items():
+        if quantized.mxfp4 and weight.ndim == 3 and ".layers.0." in name:
+            parts, numbers[name] = of_mxfp4(weight)
+            packed.update((f"{name}_{part}", tensor) for part, tensor in parts.items())
+            continue
         is_module = name.endswith(MODULES) and ".vision_tower." not in name
         if not is_module or any(part in name for part in quantized.ignore):
             packed[name], numbers[name] = weight, weight.float()

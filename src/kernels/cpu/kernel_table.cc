@@ -37,41 +37,49 @@ GemmKernel Float8Gemm(GemmBlockFunction run, int64_t block_cols, int64_t lanes,
           .lanes = lanes};
 }
 
-GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols, bool has_pairs = false) {
+GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols, int64_t group_size,
+                        bool has_pairs = false) {
   return {.run = run,
           .block_cols = block_cols,
-          .x_multiple = has_pairs ? kCodebook4GroupSize / 2 : kCodebook4GroupSize,
+          .x_multiple = has_pairs ? group_size / 2 : group_size,
           .layout = GemmKernel::Layout::kCodebookPanels,
+          .group_size = group_size,
           .widens_bf16 = !has_pairs};
 }
 
 // The functions of one namespace: the same names in each.
-#define ARIL_KERNEL_TABLE(id, ns)                                                                 \
-  CpuKernels {                                                                                    \
-    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),                       \
-    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                                \
-    .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                                \
-    .gemm_int4 = NibbleGemm(ns::GemmBlockInt4, ns::kGemmInt4BlockCols),                           \
-    .gemm_float8_f32 = Float8Gemm(ns::GemmBlockFloat8F32, ns::kGemmBlockCols,                     \
-                                  ns::kGemmFloat8Lanes, kFloat8GroupSize),                        \
-    .gemm_float8_bf16 = Float8Gemm(ns::GemmBlockFloat8BF16, ns::kGemmBlockCols,                   \
-                                   ns::kGemmFloat8Lanes, kFloat8GroupSize / 2),                   \
-    .gemm_codebook4_f32 = CodebookGemm(ns::GemmBlockCodebook4F32, ns::kGemmBlockCols),            \
-    .gemm_codebook4_bf16 =                                                                        \
-        CodebookGemm(ns::GemmBlockCodebook4BF16, ns::kGemmBlockCols, ns::kGemmCodebook4HasPairs), \
-    .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,             \
-    .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16, \
-    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                 \
-    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,                 \
-    .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,                         \
-    .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                             \
-    .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},                           \
-    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                             \
-    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,                         \
-    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                                 \
-    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                                \
-    .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,                 \
-    .arithmetic_int8 = ns::kArithmeticInt8,                                                       \
+#define ARIL_KERNEL_TABLE(id, ns)                                                                  \
+  CpuKernels {                                                                                     \
+    .isa = id, .gemm_f32 = TiledGemm(ns::GemmBlockF32, ns::kGemmBlockCols),                        \
+    .gemm_bf16 = TiledGemm(ns::GemmBlockBF16, ns::kGemmBlockCols),                                 \
+    .gemm_int8 = TiledGemm(ns::GemmBlockInt8, ns::kGemmBlockCols),                                 \
+    .gemm_int4 = NibbleGemm(ns::GemmBlockInt4, ns::kGemmInt4BlockCols),                            \
+    .gemm_float8_f32 = Float8Gemm(ns::GemmBlockFloat8F32, ns::kGemmBlockCols,                      \
+                                  ns::kGemmFloat8Lanes, kFloat8GroupSize),                         \
+    .gemm_float8_bf16 = Float8Gemm(ns::GemmBlockFloat8BF16, ns::kGemmBlockCols,                    \
+                                   ns::kGemmFloat8Lanes, kFloat8GroupSize / 2),                    \
+    .gemm_codebook4_f32 =                                                                          \
+        CodebookGemm(ns::GemmBlockCodebook4F32, ns::kGemmBlockCols, kCodebook4GroupSize),          \
+    .gemm_codebook4_bf16 = CodebookGemm(ns::GemmBlockCodebook4BF16, ns::kGemmBlockCols,            \
+                                        kCodebook4GroupSize, ns::kGemmCodebook4HasPairs),          \
+    .gemm_codebook4_by_32_f32 =                                                                    \
+        CodebookGemm(ns::GemmBlockCodebook4By32F32, ns::kGemmBlockCols, kCodebook4SmallGroupSize), \
+    .gemm_codebook4_by_32_bf16 =                                                                   \
+        CodebookGemm(ns::GemmBlockCodebook4By32BF16, ns::kGemmBlockCols, kCodebook4SmallGroupSize, \
+                     ns::kGemmCodebook4HasPairs),                                                  \
+    .quantize_row_f32 = ns::QuantizeRowF32, .quantize_row_bf16 = ns::QuantizeRowBF16,              \
+    .quantize_groups_f32 = ns::QuantizeGroupsF32, .quantize_groups_bf16 = ns::QuantizeGroupsBF16,  \
+    .lora_shrink_f32 = ns::LoraShrinkF32, .lora_shrink_bf16 = ns::LoraShrinkBF16,                  \
+    .lora_expand_f32 = ns::LoraExpandF32, .lora_expand_bf16 = ns::LoraExpandBF16,                  \
+    .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,                          \
+    .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                              \
+    .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},                            \
+    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                              \
+    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,                          \
+    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                                  \
+    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                                 \
+    .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,                  \
+    .arithmetic_int8 = ns::kArithmeticInt8,                                                        \
   }
 
 #if defined(__x86_64__)

@@ -21,6 +21,7 @@ struct CpuKernels {
   GemmKernel gemm_f32, gemm_bf16, gemm_int8, gemm_int4;
   GemmKernel gemm_float8_f32, gemm_float8_bf16;  // by the type of x
   GemmKernel gemm_codebook4_f32, gemm_codebook4_bf16;
+  GemmKernel gemm_codebook4_by_32_f32, gemm_codebook4_by_32_bf16;
   QuantizeRowFunction quantize_row_f32, quantize_row_bf16;
   QuantizeGroupsFunction quantize_groups_f32, quantize_groups_bf16;
   LoraShrinkFunction lora_shrink_f32, lora_shrink_bf16;

@@ -293,9 +293,9 @@ CallPlan Plan(const CpuContext& context, const ConstMatrix& x, std::span<const G
 // The tasks of a call, and what they work on.
 class Tasks {
  public:
-  Tasks(const CallPlan& plan, const uint32_t* packed_x, const float* row_scales, const float* bias,
+  Tasks(const CallPlan& plan, const uint32_t* packed_x, const float* row_scales,
         MatrixView<float> y)
-      : plan_(plan), packed_x_(packed_x), row_scales_(row_scales), bias_(bias), y_(y) {}
+      : plan_(plan), packed_x_(packed_x), row_scales_(row_scales), y_(y) {}
 
   // Of a task's blocks a few passes of x and a stretch of K at a time: x stays in L2 from block to
   // block, a block from pass to pass.
@@ -349,7 +349,7 @@ class Tasks {
                       .sums = sums,
                       .begins = stretch == 0,
                       .ends = stretch == cuts.num_stretches() - 1,
-                      .bias = bias_ == nullptr ? nullptr : bias_ + col,
+                      .bias = part.rows.bias == nullptr ? nullptr : part.rows.bias + col,
                       .y = y_.row(row) + col,
                       .y_stride = y_.stride,
                       .cols = std::min(block_cols, w.n - col),
@@ -365,12 +365,14 @@ class Tasks {
   const CallPlan& plan_;
   const uint32_t* packed_x_;
   const float* row_scales_;  // of bytes
-  const float* bias_;
   MatrixView<float> y_;
 };
 
-void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
-              const float* bias, MatrixView<float> y) {
+}  // namespace
+
+void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
+               MatrixView<float> y) {
+  if (x.rows == 0) return;
   CHECK(!parts.empty());
   const PackedMatrix& w = *parts.front().w;
   const bool is_rounded = RoundsActivations(w.format);
@@ -404,7 +406,7 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
               tile - part.first_tile, packed_x + part.packed_words);
   });
   // As many chunks as threads, each with its own sums; the tasks are handed out among them.
-  const Tasks tasks(plan, packed_x, row_scales, bias, y);
+  const Tasks tasks(plan, packed_x, row_scales, y);
   TaskRanges& ranges = context.tasks();
   ranges.Reset(plan.num_tasks);
   context.threads().ParallelFor(threads, [&](int64_t thread) {
@@ -414,19 +416,10 @@ void Multiply(CpuContext& context, const ConstMatrix& x, std::span<const GemmPar
   });
 }
 
-}  // namespace
-
 void Gemm(CpuContext& context, const ConstMatrix& x, const PackedMatrix& w, const float* bias,
           MatrixView<float> y) {
-  if (x.rows == 0) return;
-  const GemmPart whole{0, x.rows, &w};
-  Multiply(context, x, {&whole, 1}, bias, y);
-}
-
-void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
-               MatrixView<float> y) {
-  if (x.rows == 0) return;
-  Multiply(context, x, parts, nullptr, y);
+  const GemmPart whole{0, x.rows, &w, bias};
+  GemmParts(context, x, {&whole, 1}, y);
 }
 
 }  // namespace aril::kernels

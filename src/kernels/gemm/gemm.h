@@ -22,7 +22,7 @@
 // groups in order, in fp32.
 //
 // Weights of codes of four bits: W[n][k] = scale[n][g] · codebook[q[n][k]], where g is k /
-// kCodebook4GroupSize; likewise, but that an instruction set with products of BF16 has the codebook
+// Codebook4GroupSize; likewise, but that an instruction set with products of BF16 has the codebook
 // rounded to it beside an x in BF16.
 
 #ifndef ARIL_KERNELS_GEMM_GEMM_H_
@@ -55,7 +55,7 @@ struct PackedMatrix {
   std::vector<float> scales;
   bool has_group_scales = false;
   std::vector<int32_t> sums;  // of kInt8, [n]: those of a row's integers
-  // Of kCodebook4, whose scales lie in `data`: in floats, and rounded to BF16, twice.
+  // Of codes, whose scales lie in `data`: in floats, and rounded to BF16, twice.
   Codebook4 codebook = {};
   std::array<uint16_t, 32> codebook_bf16 = {};
   // Of kInt4, [k]: which column of x each of `data` is for; empty: its own.
@@ -71,15 +71,16 @@ bool AreInt8(const std::vector<WeightView>& parts);
 // Whether all of `parts` are floats of eight bits whose scales are of groups that kernels have.
 bool AreFloat8(const std::vector<WeightView>& parts);
 
-// Whether all of `parts` are codes of one codebook whose scales are of groups that kernels have.
-bool AreCodebook4(const std::vector<WeightView>& parts);
+// Whether all of `parts` are codes of one codebook, and each group of that format of codes has one
+// scale.
+bool AreCodebook4(const std::vector<WeightView>& parts, WeightFormat format);
 
 // Packs the rows of `parts`, one below the other, as one matrix: each is [n_i, k], of dtype F32,
 // BF16 or F16, of bytes, of FP8, of codes, or of four bits (which HasExactFactors), finite, and is
 // converted to `format`. In kInt4 those of four bits stay what they are; if in one neighbours are
 // no group, all must be AreInt4. In kInt8 bytes stay what they are; k must be at most
-// kMaxInt8Depth. In kFloat8 all must be AreFloat8, and stay what they are; in kCodebook4,
-// AreCodebook4.
+// kMaxInt8Depth. In kFloat8 all must be AreFloat8, and stay what they are; in formats of
+// codes, AreCodebook4.
 PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, WeightFormat format);
 
 // A sum of so many products of bytes still fits 32 bits.
@@ -95,9 +96,10 @@ struct GemmPart {
   int64_t first_row = 0;
   int64_t num_rows = 1;
   const PackedMatrix* w = nullptr;
+  const float* bias = nullptr;  // [n]; null: none
 };
 
-// The same, without a bias, for each of several parts of x at once, which follow one another from
+// The same for each of several parts of x at once, which follow one another from
 // its first row to the last. Their matrices have the same shape and format.
 void GemmParts(CpuContext& context, const ConstMatrix& x, std::span<const GemmPart> parts,
                MatrixView<float> y);

@@ -12,7 +12,6 @@ namespace aril::kernels::ARIL_ISA {
 namespace {
 
 constexpr int kPerWord = 8;
-constexpr int64_t kGroupSteps = kCodebook4GroupSize / kPerWord;
 
 // One input's weights at a time, at as many places of a step.
 struct Singles {
@@ -40,11 +39,12 @@ struct Pairs {
 };
 #endif
 
-// A chunk is a group.
-template <typename X>
+// A chunk is a group, of so many along K.
+template <typename X, int64_t kGroupSize>
 struct Codebook4Groups {
+  static constexpr int64_t kGroupSteps = kGroupSize / kPerWord;
   static constexpr int64_t kXWords = kGroupSteps * X::kPlaces;
-  static constexpr int64_t kWWords = kTileCols * kCodebook4GroupBytes / 4;
+  static constexpr int64_t kWWords = kTileCols * Codebook4GroupBytes(kGroupSize) / 4;
   static constexpr int64_t kNumberWords = kXWords * kTileCols;
   static constexpr int64_t kStepLines = (kTileCols * 4 + 63) / 64;
 
@@ -142,17 +142,24 @@ struct Codebook4Groups {
 }  // namespace
 
 void GemmBlockCodebook4F32(const GemmBlock& block) {
-  RunScaledGroups<Codebook4Groups<Singles>>(block);
+  RunScaledGroups<Codebook4Groups<Singles, kCodebook4GroupSize>>(block);
+}
+void GemmBlockCodebook4By32F32(const GemmBlock& block) {
+  RunScaledGroups<Codebook4Groups<Singles, kCodebook4SmallGroupSize>>(block);
 }
 
 #if defined(__AVX512BF16__)
 extern const bool kGemmCodebook4HasPairs = true;
 void GemmBlockCodebook4BF16(const GemmBlock& block) {
-  RunScaledGroups<Codebook4Groups<Pairs>>(block);
+  RunScaledGroups<Codebook4Groups<Pairs, kCodebook4GroupSize>>(block);
+}
+void GemmBlockCodebook4By32BF16(const GemmBlock& block) {
+  RunScaledGroups<Codebook4Groups<Pairs, kCodebook4SmallGroupSize>>(block);
 }
 #else
 extern const bool kGemmCodebook4HasPairs = false;
 void GemmBlockCodebook4BF16(const GemmBlock& block) { GemmBlockCodebook4F32(block); }
+void GemmBlockCodebook4By32BF16(const GemmBlock& block) { GemmBlockCodebook4By32F32(block); }
 #endif
 
 }  // namespace aril::kernels::ARIL_ISA

@@ -12,8 +12,9 @@
 namespace aril::kernels {
 namespace {
 
-void ExpectNear(CpuContext& context, const std::vector<WeightView>& parts, const TestMatrix& x) {
-  ExpectProductOfGroups(context, parts, WeightFormat::kCodebook4, kCodebook4GroupSize, x);
+void ExpectNear(CpuContext& context, const std::vector<WeightView>& parts, const TestMatrix& x,
+                WeightFormat format = WeightFormat::kCodebook4) {
+  ExpectProductOfGroups(context, parts, format, Codebook4GroupSize(format), x);
 }
 
 TEST(GemmCodebook4, IsTheProductOfItsNumbers) {
@@ -37,6 +38,27 @@ TEST(GemmCodebook4, IsTheProductOfItsNumbers) {
   }
 }
 
+// Inputs of half a group of the other format, and of several.
+TEST(GemmCodebook4, GroupsMayBeOf32) {
+  std::mt19937_64 random(kGemmSeed);
+  ThreadPool threads(2);
+  const std::vector<std::array<int64_t, 3>> shapes = {{1, 32, 1},    {65, 96, 7},   {130, 288, 13},
+                                                      {34, 2080, 4}, {20, 352, 97}, {5, 4224, 98},
+                                                      {66, 160, 8},  {40, 320, 11}};
+  for (const auto& [n, k, rows] : shapes) {
+    // Of a group, of several, and of several rows.
+    for (const int64_t block_size : {32, 96, 64, 4096}) {
+      const RandomCodebook4 w(n, k, block_size, block_size == 96, random);
+      for (const auto& [isa, dtype] : KernelCases()) {
+        CpuContext context(threads, isa);
+        ASSERT_NO_FATAL_FAILURE(ExpectNear(context, {w.view()},
+                                           TestMatrix(dtype, rows, k, 3.0, random),
+                                           WeightFormat::kCodebook4By32));
+      }
+    }
+  }
+}
+
 TEST(GemmCodebook4, PartsKeepTheirScales) {
   std::mt19937_64 random(kGemmSeed);
   ThreadPool threads(2);
@@ -55,17 +77,24 @@ TEST(GemmCodebook4, PartsKeepTheirScales) {
 TEST(GemmCodebook4, PartsMustHaveOneCodebookAndWholeGroups) {
   std::mt19937_64 random(kGemmSeed);
   const RandomCodebook4 one(2, 128, 64, false, random), other(2, 128, 64, false, random);
-  EXPECT_TRUE(AreCodebook4({one.view(), one.view().Rows(1, 1)}));
-  EXPECT_FALSE(AreCodebook4({one.view(), other.view()}));
-  EXPECT_FALSE(AreCodebook4({RandomCodebook4(2, 96, 64, false, random).view()}));
-  EXPECT_FALSE(AreCodebook4({RandomCodebook4(2, 128, 32, false, random).view()}));
-  EXPECT_FALSE(AreCodebook4({TensorView{}}));
+  constexpr WeightFormat kCodes = WeightFormat::kCodebook4, kBy32 = WeightFormat::kCodebook4By32;
+  EXPECT_TRUE(AreCodebook4({one.view(), one.view().Rows(1, 1)}, kCodes));
+  EXPECT_FALSE(AreCodebook4({one.view(), other.view()}, kCodes));
+  EXPECT_FALSE(AreCodebook4({TensorView{}}, kCodes));
+  const RandomCodebook4 odd_inputs(2, 96, 64, false, random), small(2, 128, 32, false, random),
+      too_small(2, 128, 16, false, random);
+  EXPECT_FALSE(AreCodebook4({odd_inputs.view()}, kCodes));
+  EXPECT_FALSE(AreCodebook4({small.view()}, kCodes));
+  EXPECT_TRUE(AreCodebook4({odd_inputs.view()}, kBy32));
+  EXPECT_TRUE(AreCodebook4({small.view()}, kBy32));
+  EXPECT_FALSE(AreCodebook4({too_small.view()}, kBy32));
 }
 
 TEST(GemmCodebook4, ARowIsBitwiseTheSameInEveryBatchAndWithEveryThreadCount) {
   std::mt19937_64 random(kGemmSeed);
-  const RandomCodebook4 w(70, 2112, 64, false, random);
+  const RandomCodebook4 w(70, 2112, 64, false, random), by_32(70, 2080, 32, false, random);
   ExpectRowsAreTheSameInEveryBatch(w.view(), WeightFormat::kCodebook4, random);
+  ExpectRowsAreTheSameInEveryBatch(by_32.view(), WeightFormat::kCodebook4By32, random);
 }
 
 // What else it would have is another float for each, which is exact beside any x.

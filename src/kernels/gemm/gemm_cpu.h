@@ -6,24 +6,26 @@
 
 #include "kernels/gemm/gemm_tile.h"
 
-#define ARIL_DECLARE_GEMM(isa)                    \
-  namespace aril::kernels::isa {                  \
-  extern const int64_t kGemmBlockCols;            \
-  extern const int64_t kGemmInt4BlockCols;        \
-  extern const int64_t kGemmFloat8Lanes;          \
-  void GemmBlockF32(const GemmBlock&);            \
-  void GemmBlockBF16(const GemmBlock&);           \
-  void GemmBlockInt8(const GemmBlock&);           \
-  void GemmBlockInt4(const GemmBlock&);           \
-  void GemmBlockFloat8F32(const GemmBlock&);      \
-  void GemmBlockFloat8BF16(const GemmBlock&);     \
-  extern const bool kGemmCodebook4HasPairs;       \
-  void GemmBlockCodebook4F32(const GemmBlock&);   \
-  void GemmBlockCodebook4BF16(const GemmBlock&);  \
-  void QuantizeRowF32(const QuantizeRow&);        \
-  void QuantizeRowBF16(const QuantizeRow&);       \
-  void QuantizeGroupsF32(const QuantizeGroups&);  \
-  void QuantizeGroupsBF16(const QuantizeGroups&); \
+#define ARIL_DECLARE_GEMM(isa)                       \
+  namespace aril::kernels::isa {                     \
+  extern const int64_t kGemmBlockCols;               \
+  extern const int64_t kGemmInt4BlockCols;           \
+  extern const int64_t kGemmFloat8Lanes;             \
+  void GemmBlockF32(const GemmBlock&);               \
+  void GemmBlockBF16(const GemmBlock&);              \
+  void GemmBlockInt8(const GemmBlock&);              \
+  void GemmBlockInt4(const GemmBlock&);              \
+  void GemmBlockFloat8F32(const GemmBlock&);         \
+  void GemmBlockFloat8BF16(const GemmBlock&);        \
+  extern const bool kGemmCodebook4HasPairs;          \
+  void GemmBlockCodebook4F32(const GemmBlock&);      \
+  void GemmBlockCodebook4BF16(const GemmBlock&);     \
+  void GemmBlockCodebook4By32F32(const GemmBlock&);  \
+  void GemmBlockCodebook4By32BF16(const GemmBlock&); \
+  void QuantizeRowF32(const QuantizeRow&);           \
+  void QuantizeRowBF16(const QuantizeRow&);          \
+  void QuantizeGroupsF32(const QuantizeGroups&);     \
+  void QuantizeGroupsBF16(const QuantizeGroups&);    \
   }
 
 ARIL_DECLARE_GEMM(portable)

@@ -15,15 +15,16 @@ const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format, DTyp
   if (format == WeightFormat::kCodebook4) {
     return x == DType::kF32 ? kernels.gemm_codebook4_f32 : kernels.gemm_codebook4_bf16;
   }
+  if (format == WeightFormat::kCodebook4By32) {
+    return x == DType::kF32 ? kernels.gemm_codebook4_by_32_f32 : kernels.gemm_codebook4_by_32_bf16;
+  }
   return format == WeightFormat::kF32 ? kernels.gemm_f32 : kernels.gemm_bf16;
 }
 
 int64_t XWords(int64_t k, WeightFormat format, const GemmKernel& kernel) {
   if (format == WeightFormat::kInt4) return CeilDiv(k, kInt4GroupSize) * kInt4XWords;
   if (format == WeightFormat::kFloat8) return CeilDiv(k, kFloat8GroupSize) * kernel.x_multiple;
-  if (format == WeightFormat::kCodebook4) {
-    return CeilDiv(k, kCodebook4GroupSize) * kernel.x_multiple;
-  }
+  if (IsCodebook4(format)) return CeilDiv(k, kernel.group_size) * kernel.x_multiple;
   const int64_t per_group = format == WeightFormat::kInt8   ? 4
                             : format == WeightFormat::kBF16 ? 2
                                                             : 1;
@@ -37,7 +38,8 @@ int64_t BlockWords(const GemmKernel& kernel, int64_t x_words) {
     case GemmKernel::Layout::kFloat8Panels:
       return x_words / kernel.x_multiple * kernel.block_cols * kFloat8GroupSize / 4;
     case GemmKernel::Layout::kCodebookPanels:
-      return x_words / kernel.x_multiple * kernel.block_cols * kCodebook4GroupBytes / 4;
+      return x_words / kernel.x_multiple * kernel.block_cols *
+             Codebook4GroupBytes(kernel.group_size) / 4;
     default:
       return x_words * kernel.block_cols;
   }

@@ -12,7 +12,7 @@
 namespace aril::kernels {
 
 // `x`: the type of x, F32 or BF16. It says which kernel multiplies with kFloat8 and
-// kCodebook4, and nothing of how these are packed.
+// codes, and nothing of how these are packed.
 const GemmKernel& KernelFor(const CpuContext& context, WeightFormat format, DType x);
 
 // The words that a row of x has for a kernel, its padding included: the k groups, and for weights

@@ -116,13 +116,18 @@ void ExpectPartsAsAlone(CpuContext& context, DType dtype, WeightFormat weights,
     parts.push_back({rows, count, nullptr});
     rows += count;
   }
-  for (size_t i = 0; i < w.size(); ++i) parts[i].w = &w[i];
+  // All but the first have a bias.
+  const TestMatrix biases(DType::kF32, std::ssize(w), c.n, 1.0, random);
+  for (size_t i = 0; i < w.size(); ++i) {
+    parts[i].w = &w[i];
+    if (i > 0) parts[i].bias = biases.floats().row(static_cast<int64_t>(i));
+  }
   const TestMatrix x(dtype, rows, c.k, 1.0, random);
   const TestMatrix y(DType::kF32, rows, c.n, 1.0, random);
   GemmParts(context, x.view(), parts, y.floats());
   for (const GemmPart& part : parts) {
     const TestMatrix alone(DType::kF32, part.num_rows, c.n, 1.0, random);
-    Gemm(context, x.view().Rows(part.first_row, part.num_rows), *part.w, nullptr, alone.floats());
+    Gemm(context, x.view().Rows(part.first_row, part.num_rows), *part.w, part.bias, alone.floats());
     for (int64_t r = 0; r < part.num_rows; ++r) {
       ASSERT_TRUE(BitwiseEqual(alone.floats().row(r), y.floats().row(part.first_row + r),
                                static_cast<size_t>(c.n) * sizeof(float)))

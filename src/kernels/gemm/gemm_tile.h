@@ -50,11 +50,12 @@ inline constexpr int64_t kInt4GroupBytes = kInt4GroupSize / 2 + 2 + 1;
 // 16 KiB of BF16: both are in L1.)
 inline constexpr int64_t kFloat8GroupSize = 128;
 
-// Weights of codes: so many neighbours along K share a scale, which lies beside them. (A group of
-// 64 columns is 2.25 KiB, and 16 KiB of floats: both are in L1.)
+// Weights of codes: so many neighbours along K share a scale, which lies beside them, in one of two
+// formats. (A large group of 64 columns is 2.25 KiB, and 16 KiB of floats: both are in L1.)
 inline constexpr int64_t kCodebook4GroupSize = 64;
+inline constexpr int64_t kCodebook4SmallGroupSize = 32;
 // A group of a column of W in bytes: two codes to each, and a float.
-inline constexpr int64_t kCodebook4GroupBytes = kCodebook4GroupSize / 2 + 4;
+constexpr int64_t Codebook4GroupBytes(int64_t group_size) { return group_size / 2 + 4; }
 
 // When `rows` rows are cut into as few and as even tiles as possible: how many, and where tile
 // `tile` begins.
@@ -141,8 +142,8 @@ struct GemmKernel {
     // Of x as kPanels. A block of W: [x's columns / 2, block_cols] of two bytes; of each 2 · lanes
     // columns four, then four that are so many lanes further, then the next four.
     kFloat8Panels,
-    // Of x as kPanels. A block of W is group after group of kCodebook4GroupSize along K, each words
-    // [kCodebook4GroupSize / 8, block_cols], of eight codes, those of even inputs in the low half
+    // Of x as kPanels. A block of W is group after group of group_size along K, each words
+    // [group_size / 8, block_cols], of eight codes, those of even inputs in the low half
     // from the lowest bits up, the others likewise in the high half; and scales [block_cols], which
     // are floats.
     kCodebookPanels,
@@ -152,6 +153,7 @@ struct GemmKernel {
   int64_t x_multiple;  // x_words are padded with zeros to a multiple of this
   Layout layout;
   int64_t lanes = 0;         // of kFloat8Panels
+  int64_t group_size = 0;    // of kCodebookPanels
   bool widens_bf16 = false;  // x of BF16 becomes floats
 };
 

@@ -157,6 +157,12 @@ ARIL_DEVICE void MultiplyStage(const Vector16* stage, const WarpPlace& warp, int
   }
 }
 
+ARIL_DEVICE void StoreResult(const GroupedGemmArgs& args, const Tile& tile, int row, int col,
+                             float sum) {
+  if (args.bias != nullptr) sum += args.bias[static_cast<int64_t>(tile.group) * args.n + col];
+  args.y[(tile.first_row + row) * args.y_stride + col] = sum;
+}
+
 ARIL_DEVICE void Store(const GroupedGemmArgs& args, const Tile& tile, const WarpPlace& warp,
                        const WarpSums& sums) {
   const int lane = ThreadIdx() % kWarpSize;
@@ -169,7 +175,7 @@ ARIL_DEVICE void Store(const GroupedGemmArgs& args, const Tile& tile, const Warp
         const int row = warp.Row(slot) + lane % 4 * 2 + i % 2;
         const int col = warp.first_col + c * 16 + lane / 4 + i / 2 * 8;
         if (row < tile.num_rows && col < tile.num_cols) {
-          args.y[(tile.first_row + row) * args.y_stride + tile.first_col + col] = sums[c][slot][i];
+          StoreResult(args, tile, row, tile.first_col + col, sums[c][slot][i]);
         }
       }
     }
@@ -212,7 +218,7 @@ ARIL_DEVICE void MultiplyTile(F32, const GroupedGemmArgs& args, const Tile& tile
                     (args.x_rows == nullptr ? of_y : args.x_rows[of_y]) * args.x_stride;
     float sum = 0;
     for (int i = 0; i < args.k; ++i) sum = MultiplyAdd(w[i], x[i], sum);
-    args.y[of_y * args.y_stride + col] = sum;
+    StoreResult(args, tile, row, col, sum);
   }
 }
 

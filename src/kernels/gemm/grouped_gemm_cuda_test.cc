@@ -17,7 +17,8 @@ constexpr float kUntouched = 12345;
 
 struct Groups {
   std::vector<int32_t> sizes;
-  std::vector<int32_t> x_rows;  // of each row; empty: its own number
+  std::vector<int32_t> x_rows;   // of each row; empty: its own number
+  std::vector<float> bias = {};  // [groups, n] or nothing
 
   int32_t num_rows() const { return std::accumulate(sizes.begin(), sizes.end(), 0); }
   std::vector<int32_t> FirstRows() const {
@@ -43,6 +44,7 @@ std::vector<float> Product(CudaDevice& device, const TestMatrix& x, const TestMa
   const DeviceBuffer first_rows = Upload(device, groups.FirstRows());
   DeviceBuffer x_rows;
   if (!groups.x_rows.empty()) x_rows = Upload(device, groups.x_rows);
+  const DeviceBuffer bias = groups.bias.empty() ? DeviceBuffer() : Upload(device, groups.bias);
   const DeviceBuffer y = Upload(
       device, std::vector<float>(static_cast<size_t>((groups.num_rows() + 1) * n), kUntouched));
   Require(device.Check(device.kernels().grouped_gemm(device.context(), dtype.device,
@@ -51,6 +53,7 @@ std::vector<float> Product(CudaDevice& device, const TestMatrix& x, const TestMa
                                                       .x = device_x.data(),
                                                       .x_stride = x.view().cols,
                                                       .w = device_w.data(),
+                                                      .bias = bias.as<float>(),
                                                       .groups = num_groups,
                                                       .n = n,
                                                       .k = static_cast<int32_t>(w.view().cols),
@@ -76,6 +79,10 @@ TEST_P(CudaGroupedGemm, MatchesSumsInDouble) {
     for (const auto& [n, k] : {std::pair{20, 28}, {72, 64}, {70, 328}}) {
       const TestMatrix x(dtype.host, kXRows, k, 1.0, random, 0);
       const TestMatrix w(dtype.host, num_groups * n, k, 1.0, random, 0);
+      groups.bias.clear();
+      for (int64_t i = 0; i < num_groups * n; ++i) {
+        groups.bias.push_back(static_cast<float>(random() % 7) - 3);
+      }
       RoundTo(dtype.device, x);
       RoundTo(dtype.device, w);
       std::vector<float> result;
@@ -90,7 +97,8 @@ TEST_P(CudaGroupedGemm, MatchesSumsInDouble) {
       for (int64_t group = 0; group < num_groups; ++group) {
         for (int32_t i = 0; i < groups.sizes[static_cast<size_t>(group)]; ++i, ++row) {
           for (int32_t c = 0; c < n; ++c) {
-            double sum = 0, magnitude = 0;
+            double sum = groups.bias[static_cast<size_t>(group * n + c)];
+            double magnitude = std::abs(sum);
             for (int64_t e = 0; e < k; ++e) {
               const double product =
                   double{x.view().At(groups.XRow(row), e)} * w.view().At(group * n + c, e);

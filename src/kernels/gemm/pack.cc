@@ -116,9 +116,9 @@ void PackCodebook4Block(const GemmKernel& kernel, std::span<const WeightRow> row
     view.CopyCodes(rows[c].row, 0, k, codes.data());
     const uint8_t* next = codes.data();
     uint32_t* group = words + c;
-    for (int64_t first = 0; first < k; first += kCodebook4GroupSize, group += group_words) {
+    for (int64_t first = 0; first < k; first += kernel.group_size, group += group_words) {
       uint32_t* word = group;
-      for (int64_t i = 0; i < kCodebook4GroupSize; i += kPerWord, word += kernel.block_cols) {
+      for (int64_t i = 0; i < kernel.group_size; i += kPerWord, word += kernel.block_cols) {
         for (int place = 0; place < kPerWord; ++place) {
           *word |= uint32_t{*next++} << (4 * (place / 2) + 16 * (place % 2));
         }
@@ -164,13 +164,13 @@ bool AreFloat8(const std::vector<WeightView>& parts) {
   });
 }
 
-bool AreCodebook4(const std::vector<WeightView>& parts) {
+bool AreCodebook4(const std::vector<WeightView>& parts, WeightFormat format) {
+  const int64_t group_size = Codebook4GroupSize(format);
   const auto* const first = std::get_if<Codebook4View>(&parts.front());
   return first != nullptr && std::ranges::all_of(parts, [&](const WeightView& part) {
            const auto* const view = std::get_if<Codebook4View>(&part);
            return view != nullptr && view->codebook == first->codebook &&
-                  view->cols % kCodebook4GroupSize == 0 &&
-                  view->block_size % kCodebook4GroupSize == 0;
+                  view->cols % group_size == 0 && view->block_size % group_size == 0;
          });
 }
 
@@ -199,8 +199,8 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
     const int64_t groups = packed.has_group_scales ? CeilDiv(packed.k, kFloat8GroupSize) : 1;
     packed.scales.resize(static_cast<size_t>(groups * blocks * block_cols));
   }
-  if (format == WeightFormat::kCodebook4) {
-    CHECK(AreCodebook4(parts));
+  if (IsCodebook4(format)) {
+    CHECK(AreCodebook4(parts, format));
     packed.codebook = std::get<Codebook4View>(parts.front()).codebook;
     for (size_t i = 0; i < packed.codebook_bf16.size(); ++i) {
       packed.codebook_bf16[i] = ToBF16(packed.codebook[i % packed.codebook.size()]).bits;
@@ -218,7 +218,7 @@ PackedMatrix Pack(CpuContext& context, const std::vector<WeightView>& parts, Wei
                        packed.sums.empty() ? nullptr : packed.sums.data() + first};
     if (format == WeightFormat::kInt4) {
       PackInt4Block(kernel, block_rows, packed.k, packed.order, out);
-    } else if (format == WeightFormat::kCodebook4) {
+    } else if (IsCodebook4(format)) {
       PackCodebook4Block(kernel, block_rows, packed.k, out.words);
     } else if (format == WeightFormat::kFloat8) {
       const int64_t stride = blocks * block_cols;

@@ -38,7 +38,7 @@ struct QuantizedGemmArgs {
   const std::byte* w = nullptr;  // [groups] of `layout`, one behind the other, aligned to 16 bytes
   QuantizedLayout layout;
   int32_t groups = 1;           // at most kQuantizedGemmMaxGroups
-  const float* bias = nullptr;  // [n], of all groups; null: none
+  const float* bias = nullptr;  // [groups, n]; null: none
   float* y = nullptr;           // [rows, n]
   int64_t y_stride = 0;
 };

@@ -59,7 +59,7 @@ struct Matrix {
 struct Call {
   std::vector<int32_t> sizes;  // of groups, one for each matrix; empty: all rows of x, one matrix
   std::vector<int32_t> x_rows;
-  std::vector<float> bias;
+  std::vector<float> bias;  // of each matrix's outputs
 
   int32_t num_rows(const TestMatrix& x) const {
     if (sizes.empty()) return static_cast<int32_t>(x.view().rows);
@@ -135,7 +135,8 @@ class CudaQuantizedGemm : public CudaTest {
         const int64_t x_row = call.x_rows.empty() ? row : call.x_rows[static_cast<size_t>(row)];
         for (int32_t col = 0; col < layout.n; ++col) {
           const auto& values = matrices[group].values[static_cast<size_t>(col)];
-          const double bias = call.bias.empty() ? 0 : call.bias[static_cast<size_t>(col)];
+          const size_t of_bias = group * static_cast<size_t>(layout.n) + static_cast<size_t>(col);
+          const double bias = call.bias.empty() ? 0 : call.bias[of_bias];
           double sum = bias, magnitude = std::abs(bias);
           for (int32_t k = 0; k < layout.k; ++k) {
             const double product = double{x.view().At(x_row, k)} * values[static_cast<size_t>(k)];
@@ -166,6 +167,7 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
     for (const auto& [n, k, group_size] : {Case{8, 24, 32},
                                            {40, 64, 64},
                                            {104, 360, 32},
+                                           {24, 96, 32},
                                            {72, 640, 128},
                                            {32, 320, 320},
                                            {8, 2624, 128}}) {
@@ -182,10 +184,10 @@ TEST_P(CudaQuantizedGemm, MatchesSumsInDouble) {
         const RandomFloat8 float8(n, k, /*block_rows=*/24, group_size, random);
         ASSERT_NO_FATAL_FAILURE(
             ExpectSums(x, dtype, {{float8.view(), WeightFormat::kFloat8, group_size}}, call));
-        if (group_size % kCodebook4GroupSize != 0) continue;
-        const RandomCodebook4 codes(n, k, group_size, /*is_nested=*/false, random);
         // Blocks go on in the next row.
         const int64_t of_a_row = std::gcd(group_size, k);
+        if (of_a_row % kQuantizedDepth != 0) continue;
+        const RandomCodebook4 codes(n, k, group_size, /*is_nested=*/false, random);
         ASSERT_NO_FATAL_FAILURE(
             ExpectSums(x, dtype, {{codes.view(), WeightFormat::kCodebook4, of_a_row}}, call));
       }

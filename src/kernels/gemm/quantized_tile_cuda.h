@@ -117,7 +117,8 @@ ARIL_DEVICE void StoreResult(const QuantizedGemmArgs& args, const QuantizedTile&
       reinterpret_cast<const float*>(w + args.layout.scales_offset)[col % kQuantizedCols];
   const int64_t of_y = tile.first_row + row;
   const int of_w = tile.first_col + col;
-  const float bias = args.bias == nullptr ? 0 : args.bias[of_w];
+  const int64_t of_bias = static_cast<int64_t>(tile.group) * args.layout.n + of_w;
+  const float bias = args.bias == nullptr ? 0 : args.bias[of_bias];
   args.y[of_y * args.y_stride + of_w] = MultiplyAdd(scale, sum, bias);
 }
 

@@ -19,6 +19,8 @@ std::string_view Name(WeightFormat format) {
       return "fp8";
     case WeightFormat::kCodebook4:
       return "codebook4";
+    case WeightFormat::kCodebook4By32:
+      return "codebook4-by-32";
   }
   return "";
 }
@@ -42,9 +44,21 @@ double BytesPerWeight(WeightFormat format) {
     case WeightFormat::kInt4:
       return static_cast<double>(kInt4GroupBytes) / static_cast<double>(kInt4GroupSize);
     case WeightFormat::kCodebook4:
-      return static_cast<double>(kCodebook4GroupBytes) / static_cast<double>(kCodebook4GroupSize);
+    case WeightFormat::kCodebook4By32: {
+      const int64_t group = Codebook4GroupSize(format);
+      return static_cast<double>(Codebook4GroupBytes(group)) / static_cast<double>(group);
+    }
   }
   return 0;
+}
+
+bool IsCodebook4(WeightFormat format) {
+  return format == WeightFormat::kCodebook4 || format == WeightFormat::kCodebook4By32;
+}
+
+int64_t Codebook4GroupSize(WeightFormat format) {
+  CHECK(IsCodebook4(format));
+  return format == WeightFormat::kCodebook4 ? kCodebook4GroupSize : kCodebook4SmallGroupSize;
 }
 
 bool IsQuantized(WeightFormat format) {

@@ -98,7 +98,7 @@ std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
     }
     return values;
   }
-  if (format == WeightFormat::kCodebook4) {
+  if (IsCodebook4(format)) {
     const auto& view = std::get<Codebook4View>(*row.part);
     std::vector<uint8_t> codes(k);
     view.CopyCodes(row.row, 0, std::ssize(codes), codes.data());

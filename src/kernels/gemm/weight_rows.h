@@ -38,7 +38,7 @@ float Float8Scale(const WeightRow& row, int64_t input);
 bool HasSeveralScales(const std::vector<WeightView>& parts);
 // Of codes: what an input of a row is multiplied by.
 float Codebook4Scale(const WeightRow& row, int64_t input);
-// What a row stands for in kInt4 (groups of 32), kInt8, kFloat8 or kCodebook4: of each of `inputs`,
+// What a row stands for in kInt4 (groups of 32), kInt8, kFloat8 or of codes: of each of `inputs`,
 // or of k in order. For who compares products with their definition.
 std::vector<double> ValuesIn(WeightFormat format, const WeightRow& row,
                              std::span<const int32_t> inputs);
