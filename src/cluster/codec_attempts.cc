@@ -111,6 +111,7 @@ void Write(const wire::OutputFormat& format, v1::OutputFormat* out) {
   if (!format.reasoning) return;
   out->mutable_reasoning()->set_begin(WireText(format.reasoning->begin));
   out->mutable_reasoning()->set_end(WireText(format.reasoning->end));
+  out->mutable_reasoning()->set_answer(WireText(format.reasoning->answer));
 }
 
 wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
@@ -123,7 +124,8 @@ wire::OutputFormat Read(const v1::OutputFormat& in, FieldReader& reader) {
       return reader.Text(field, value, static_cast<int>(wire::kMaxReasoningMarkerBytes));
     };
     out.reasoning = {.begin = text("the beginning of reasoning", in.reasoning().begin()),
-                     .end = text("the end of reasoning", in.reasoning().end())};
+                     .end = text("the end of reasoning", in.reasoning().end()),
+                     .answer = text("the beginning of an answer", in.reasoning().answer())};
   }
   if (out.is_text() && (!out.source.empty() || out.reasoning)) {
     reader.Fail("a format of any text has a source, or reasoning");

@@ -125,6 +125,11 @@ TEST(Codec, NamesWhatIsOutOfRange) {
                              a.request.format.reasoning = {{"", std::string(65, 'x')}};
                            }),
               HasSubstr("the end of reasoning has 65 bytes"));
+  EXPECT_THAT(Complaint<A>(SomeStart(),
+                           [](A& a) {
+                             a.request.format.reasoning = {{"", "x", std::string(65, 'x')}};
+                           }),
+              HasSubstr("the beginning of an answer has 65 bytes"));
   EXPECT_THAT(Complaint<A>(SomeStart(), [](A& a) { a.request.format.source.resize(131073); }),
               HasSubstr("the format's source has 131073 bytes"));
   EXPECT_THAT(

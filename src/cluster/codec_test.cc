@@ -196,7 +196,8 @@ TEST(Codec, KeepsWhatTheOutputMustBe) {
     }
   }
   start.request.format.reasoning = {.begin = "",
-                                    .end = std::string(wire::kMaxReasoningMarkerBytes, 'x')};
+                                    .end = std::string(wire::kMaxReasoningMarkerBytes, 'x'),
+                                    .answer = "<|channel|>final<|message|>"};
   EXPECT_EQ(RoundTrip(start).request.format, start.request.format);
   start.request.format = {};
   EXPECT_TRUE(RoundTrip(start).request.format.is_text());

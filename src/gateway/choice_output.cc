@@ -4,8 +4,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/strings.h"
 #include "base/utf8.h"
+#include "gateway/channel_parser.h"
+#include "gateway/reasoning_parser.h"
 #include "gateway/text.h"
+#include "grammar/free_text.h"
 
 namespace aril::gateway {
 namespace {
@@ -32,6 +36,14 @@ bool HidesSpecialTokens(const CompletionRequest& request) {
   return request.tool_calls.has_value() || (request.skip_special_tokens && has_some);
 }
 
+std::unique_ptr<ReasoningReader> MakeReader(const ReasoningReading& reading,
+                                            const std::optional<ToolCallReading>& calls) {
+  if (!reading.syntax.is_in_channels()) {
+    return std::make_unique<ReasoningParser>(reading.syntax, reading.has_begun);
+  }
+  return std::make_unique<ChannelParser>(calls ? &calls->syntax : nullptr, reading.has_begun);
+}
+
 }  // namespace
 
 ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPrompt& prompt,
@@ -43,13 +55,12 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
       // Of a text with a format nothing is dropped, not even a blank at its beginning.
       detokenizer_(tokenizer, request.skip_special_tokens && !hides_special_tokens_,
                    request.common.format.is_text() && HasNoText(prompt.tokens, tokenizer)),
-      matcher_(stop_strings) {
-  if (request.reasoning) {
-    reasoning_.emplace(request.reasoning->syntax, request.reasoning->has_begun);
-  }
+      matcher_(stop_strings),
+      is_in_channels_(request.reasoning && request.reasoning->syntax.is_in_channels()) {
   if (request.tool_calls) {
     tool_calls_.emplace(request.tool_calls->syntax, request.tool_calls->only_at_start);
   }
+  if (request.reasoning) reasoning_ = MakeReader(*request.reasoning, request.tool_calls);
 }
 
 ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
@@ -83,25 +94,30 @@ ChoiceDelta ChoiceOutput::Append(wire::TokenEvent event) {
 void ChoiceOutput::FindReasoning(ChoiceDelta* delta) {
   const bool was_over = reasoning_->is_over();
   ReasonedText found = reasoning_->Append(delta->text);
-  if (reasoning_->was_reasoning()) num_reasoning_tokens_ = num_tokens_;
+  if (reasoning_->was_reasoning()) {
+    // Where it may come again behind text, that does not count.
+    num_reasoning_tokens_ = is_in_channels_ ? num_reasoning_tokens_ + 1 : num_tokens_;
+  }
   is_between_ |= !was_over && reasoning_->is_behind();
   if (delta->finish) {
     const ReasonedText rest = reasoning_->Flush();
     found.reasoning += rest.reasoning;
     found.answer += rest.answer;
+    found.calls += rest.calls;
   }
+  calls_text_ = std::move(found.calls);
   if (request_.reasoning->is_shown) delta->reasoning = std::move(found.reasoning);
   delta->text = std::move(found.answer);
 }
 
 void ChoiceOutput::FindCalls(ChoiceDelta* delta) {
-  ToolText found = tool_calls_->Append(delta->text);
+  ToolText found = tool_calls_->Append(is_in_channels_ ? calls_text_ : delta->text);
   if (delta->finish) {
     delta->ends_with_calls = *delta->finish == wire::FinishReason::kStop &&
                              !request_.tool_calls->is_named && tool_calls_->has_whole_calls();
     found.content += tool_calls_->Flush();
   }
-  delta->text = std::move(found.content);
+  if (!is_in_channels_) delta->text = std::move(found.content);
   delta->tool_calls = std::move(found.calls);
 }
 
@@ -129,7 +145,24 @@ void ChoiceOutput::AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta
   // The token that ends the sequence is not part of its text, unless the request wants that.
   const bool is_end = event.stop_token && !request_.includes_stop;
   if (is_end || IsHidden(*event.token)) return;
-  AddText(detokenizer_.Append(*event.token), delta);
+  AddText(TextOf(*event.token), delta);
+}
+
+std::string ChoiceOutput::TextOf(int32_t token) {
+  std::string text = detokenizer_.Append(token);
+  if (!is_in_channels_) return text;
+  using grammar::kSpecialTokenMark;
+  if (tokenizer_.IsSpecial(token)) {
+    const std::string own = TokenBytes(tokenizer_, token);
+    if (!text.ends_with(own)) return text;
+    text.resize(text.size() - own.size());
+    return StrCat(text, kSpecialTokenMark, own, kSpecialTokenMark);
+  }
+  // Of the marks' own character, which is none, another one that says so.
+  for (size_t at = 0; (at = text.find(kSpecialTokenMark, at)) != std::string::npos;) {
+    text.replace(at, kSpecialTokenMark.size(), "\uFFFD");
+  }
+  return text;
 }
 
 bool ChoiceOutput::IsHidden(int32_t token) const {

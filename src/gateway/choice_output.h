@@ -11,13 +11,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "gateway/completion_request.h"
-#include "gateway/reasoning_parser.h"
+#include "gateway/reasoning_reader.h"
 #include "gateway/stop_strings.h"
 #include "gateway/tool_call_parser.h"
 #include "tokenizer/tokenizer.h"
@@ -78,6 +79,8 @@ class ChoiceOutput {
   void AppendToken(const wire::TokenEvent& event, ChoiceDelta* delta);
   // A special token, but for those that reasoning and calls are written with.
   bool IsHidden(int32_t token) const;
+  // What a token adds to the text; where that is for channels, with marks of special tokens.
+  std::string TextOf(int32_t token);
   void AddText(const std::string& text, ChoiceDelta* delta);
   void End(wire::FinishReason reason, ChoiceDelta* delta);
   // Find these in what the text of `delta` says so far, and leave the rest, but for whitespace
@@ -93,7 +96,9 @@ class ChoiceOutput {
   const bool hides_special_tokens_;  // but for those
   IncrementalDetokenizer detokenizer_;
   StopMatcher matcher_;
-  std::optional<ReasoningParser> reasoning_;
+  std::unique_ptr<ReasoningReader> reasoning_;  // or null
+  const bool is_in_channels_;                   // what that reads
+  std::string calls_text_;                      // it has found there
   std::optional<ToolCallParser> tool_calls_;
   bool started_ = false;
   bool is_between_ = false;                 // reasoning and text

@@ -221,6 +221,12 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   if (const Status& why = request->model_text->keeps_formats; !why.ok()) {
     return InvalidField("tools", "`tools` cannot be kept to: " + Message(why) + ".");
   }
+  const std::optional<ReasoningSyntax>& reasoning = dialect.Reasoning();
+  if (reasoning && reasoning->is_in_channels() && !request->reasoning) {
+    return InvalidField("tools",
+                        "`tools` cannot stand beside an answer that has begun: this model calls "
+                        "a tool in place of one.");
+  }
   wire::SequenceRequest& common = request->common;
   // Of what is a call whatever the format of a text.
   if (tools.is_required) common.format = {};
@@ -290,8 +296,8 @@ std::optional<ApiError> AskFor(Conversation conversation, JsonFields& fields,
   if (request->reasoning && (!request->common.format.is_text() || !tools.callable.empty())) {
     const std::string field = tools.callable.empty() ? request->format_field : "tools";
     const ReasoningSyntax& syntax = request->reasoning->syntax;
-    if (auto error = CheckKnowsTokens({syntax.begin, syntax.end}, model, *request->model_text,
-                                      field, "its reasoning")) {
+    if (auto error = CheckKnowsTokens({syntax.begin, syntax.end, syntax.answer}, model,
+                                      *request->model_text, field, "its reasoning")) {
       return error;
     }
   }

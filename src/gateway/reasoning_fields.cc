@@ -85,12 +85,16 @@ ReasoningFields ReadReasoning(JsonFields& fields) {
 std::optional<ReasoningReading> ReadingOf(const ReasoningFields& fields,
                                           const ReasoningSyntax& syntax, ReasoningState state,
                                           const Tokenizer& tokenizer) {
-  if (!fields.is_apart || state == ReasoningState::kIsOver) return std::nullopt;
+  // As it is, what is for channels would be no text. They are told by special tokens.
+  const bool is_in_channels =
+      syntax.is_in_channels() && !FindSpecialTokens(syntax.answer, tokenizer).empty();
+  const bool is_apart = syntax.is_in_channels() ? is_in_channels : fields.is_apart;
+  if (!is_apart || state == ReasoningState::kIsOver) return std::nullopt;
   ReasoningReading reading = {.syntax = syntax,
                               .special_tokens = {},
                               .has_begun = state == ReasoningState::kHasBegun,
                               .is_shown = fields.is_shown};
-  for (const std::string& tag : {syntax.begin, syntax.end}) {
+  for (const std::string& tag : {syntax.begin, syntax.end, syntax.answer}) {
     for (const PlacedToken& special : FindSpecialTokens(tag, tokenizer)) {
       reading.special_tokens.push_back(special.token);
     }
@@ -126,7 +130,8 @@ ApiResult<std::optional<wire::ReasoningBudget>> BudgetOf(const ReasoningFields& 
 
 wire::Reasoning ToWire(const ReasoningReading& reading, const Tokenizer& tokenizer) {
   return {.begin = reading.has_begun ? "" : MarkSpecialTokens(reading.syntax.begin, tokenizer),
-          .end = MarkSpecialTokens(reading.syntax.end, tokenizer)};
+          .end = MarkSpecialTokens(reading.syntax.end, tokenizer),
+          .answer = MarkSpecialTokens(reading.syntax.answer, tokenizer)};
 }
 
 }  // namespace aril::gateway

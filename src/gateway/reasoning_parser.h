@@ -8,20 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/reasoning_reader.h"
 #include "gateway/reasoning_syntax.h"
 
 namespace aril::gateway {
-
-struct ReasonedText {
-  std::string reasoning;
-  std::string answer;
-};
 
 // Text is reasoning if it begins with the syntax's `begin`, with some whitespace before it
 // (grammar::kMaxSpaces), or where that was in the prompt, up to the first `end`, or where it is
 // cut; without the whitespace that it begins with, and kMaxHeldSpaces of what it ends with. What
 // comes behind it is the answer, whatever it says. Not thread-safe; the syntax must outlive it.
-class ReasoningParser {
+class ReasoningParser final : public ReasoningReader {
  public:
   // Of whitespace that may be the last of reasoning: more of it is reasoning.
   static constexpr size_t kMaxHeldSpaces = 256;
@@ -29,15 +25,11 @@ class ReasoningParser {
   ReasoningParser(const ReasoningSyntax& syntax, bool has_begun)
       : syntax_(syntax), state_(has_begun ? State::kReasoning : State::kStart) {}
 
-  ReasonedText Append(std::string_view text);
-  // What was held back, at the end.
-  ReasonedText Flush();
-
-  // The last text was reasoning, or has ended it.
-  bool was_reasoning() const { return was_reasoning_; }
-  // What comes now is the answer: behind reasoning, or because there is none.
-  bool is_over() const { return is_behind() || state_ == State::kAnswer; }
-  bool is_behind() const { return state_ == State::kBehind; }
+  ReasonedText Append(std::string_view text) override;
+  ReasonedText Flush() override;
+  bool was_reasoning() const override { return was_reasoning_; }
+  bool is_over() const override { return is_behind() || state_ == State::kAnswer; }
+  bool is_behind() const override { return state_ == State::kBehind; }
 
  private:
   enum class State : uint8_t { kStart, kReasoning, kBehind, kAnswer };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "gateway/harmony.h"
 #include "gateway/text.h"
 #include "grammar/free_text.h"
 #include "wire/limits.h"
@@ -107,6 +108,7 @@ bool IsTakenOut(const ReasoningSyntax& syntax, const Probe& probe) {
 }  // namespace
 
 std::optional<ReasoningSyntax> LearnReasoningSyntax(const ChatTemplate& chat_template) {
+  if (WritesHarmony(chat_template)) return HarmonyReasoning();
   const Probe probe(chat_template);
   const auto prompt = probe.RenderPrompt();
   if (!prompt) return std::nullopt;
@@ -136,7 +138,9 @@ ReasoningState StateBehind(std::string_view prompt, std::optional<size_t> answer
   }
   const std::string_view before = StripRight(prompt.substr(0, answer.value_or(prompt.size())));
   if (before.ends_with(syntax.begin)) return ReasoningState::kHasBegun;
-  const bool may_begin = !answer && !before.ends_with(syntax.end);
+  // What ends a message of Harmony's begins the next: before an answer, too.
+  const bool is_behind = !syntax.is_in_channels() && before.ends_with(syntax.end);
+  const bool may_begin = !answer && !is_behind;
   return may_begin ? ReasoningState::kMayBegin : ReasoningState::kIsOver;
 }
 

@@ -16,13 +16,19 @@ namespace aril::gateway {
 struct ReasoningSyntax {
   std::string begin;
   std::string end;
+  // What an answer begins with where a turn is a series of messages for channels
+  // (gateway/harmony.h): `end` is what comes between them. Empty elsewhere.
+  std::string answer = {};
+
+  bool is_in_channels() const { return !answer.empty(); }
 
   bool operator==(const ReasoningSyntax&) const = default;
 };
 
 // Of a template that shows an assistant's `reasoning_content` between two tags before its content,
 // or takes what is between <think>, or what it ends a prompt with, and its end tag out of content;
-// else nothing. Takes four renderings at most. Thread-safe.
+// of one that writes for channels, Harmony's; else nothing. Takes six renderings at most.
+// Thread-safe.
 std::optional<ReasoningSyntax> LearnReasoningSyntax(const ChatTemplate& chat_template);
 
 // Where an answer begins.

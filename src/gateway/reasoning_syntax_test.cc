@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/strings.h"
 #include "base/test_paths.h"
+#include "gateway/harmony.h"
 #include "gtest/gtest.h"
 
 namespace aril::gateway {
@@ -23,7 +24,8 @@ std::string Learn(const std::string& source) {
   const auto chat_template = Parsed(source);
   if (!chat_template) return "no template";
   const auto syntax = LearnReasoningSyntax(*chat_template);
-  return syntax ? StrCat(syntax->begin, " ", syntax->end) : "none";
+  if (!syntax) return "none";
+  return StrCat(syntax->begin, " ", syntax->end, syntax->answer.empty() ? "" : " ", syntax->answer);
 }
 
 // Turns of assistants as said, and the beginning of one.
@@ -76,6 +78,15 @@ TEST(ReasoningSyntax, IsNotLearnedFromOthers) {
   EXPECT_EQ(Learn(Turns("<|channel|>x<a>{{ m.reasoning_content }}</a>{{ m.content }}")), "none");
 }
 
+TEST(ReasoningSyntax, OfHarmonySaysWhereAnAnswerBegins) {
+  const ReasoningSyntax syntax = HarmonyReasoning();
+  const std::string prompt = "<|start|>user<|message|>Hi<|end|><|start|>assistant";
+  EXPECT_EQ(StateBehind(prompt, std::nullopt, syntax), ReasoningState::kMayBegin);
+  EXPECT_EQ(StateBehind(prompt + syntax.begin, std::nullopt, syntax), ReasoningState::kHasBegun);
+  const std::string begun = prompt + syntax.answer;
+  EXPECT_EQ(StateBehind(begun + "Well", begun.size(), syntax), ReasoningState::kIsOver);
+}
+
 TEST(ReasoningSyntax, SaysWhereAnAnswerBegins) {
   const ReasoningSyntax syntax = {.begin = "<think>", .end = "</think>"};
   const auto state = [&](std::string_view prompt) {
@@ -114,10 +125,12 @@ TEST(ReasoningSyntax, IsLearnedFromRealTemplates) {
         "from_tokenizer_configs/qwen3-0.6b_adapter"}) {
     EXPECT_EQ(learn(name), "<think> </think>") << name;
   }
+  EXPECT_EQ(learn("templates/openai-gpt-oss-120b"),
+            "<|channel|>analysis<|message|> <|end|><|start|>assistant <|channel|>final<|message|>");
   for (const char* name :
        {"templates/Qwen-Qwen2.5-7B-Instruct", "templates/meta-llama-Llama-3.1-8B-Instruct",
-        "templates/mistralai-Mistral-Nemo-Instruct-2407", "templates/openai-gpt-oss-120b",
-        "templates/google-gemma-2-2b-it", "from_tokenizer_configs/llama2-chat"}) {
+        "templates/mistralai-Mistral-Nemo-Instruct-2407", "templates/google-gemma-2-2b-it",
+        "from_tokenizer_configs/llama2-chat"}) {
     EXPECT_EQ(learn(name), "none") << name;
   }
 }

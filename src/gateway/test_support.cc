@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -25,6 +26,28 @@ std::string ByteTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens
   if (id == kBosToken) return skip_special_tokens ? "" : "<s>";
   if (id == kEosToken) return skip_special_tokens ? "" : "</s>";
   return id >= 0 && id < kBosToken ? std::string(1, static_cast<char>(id)) : "";
+}
+
+std::vector<int32_t> SpecialTokenizer::Encode(std::string_view text,
+                                              const EncodeOptions& options) const {
+  std::vector<int32_t> ids;
+  while (!text.empty()) {
+    const auto special = std::ranges::find_if(
+        special_, [&](const std::string& token) { return text.starts_with(token); });
+    if (options.parse_special_tokens && special != special_.end()) {
+      ids.push_back(256 + static_cast<int32_t>(special - special_.begin()));
+      text.remove_prefix(special->size());
+    } else {
+      ids.push_back(static_cast<unsigned char>(text[0]));
+      text.remove_prefix(1);
+    }
+  }
+  return ids;
+}
+
+std::string SpecialTokenizer::TokenBytes(int32_t id, bool, bool skip_special_tokens) const {
+  if (id < 256) return std::string(1, static_cast<char>(id));
+  return skip_special_tokens ? "" : special_[static_cast<size_t>(id - 256)];
 }
 
 ModelTextPtr TextOfBytes(ChatDialectOr chat_dialect) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,25 @@ class ByteTokenizer final : public Tokenizer {
   bool IsSpecial(int32_t id) const override { return id >= kBosToken; }
   std::optional<int32_t> bos_token_id() const override { return kBosToken; }
   std::optional<int32_t> eos_token_id() const override { return kEosToken; }
+};
+
+// A token for each byte, then these special ones.
+class SpecialTokenizer final : public Tokenizer {
+ public:
+  explicit SpecialTokenizer(std::vector<std::string> special,
+                            std::optional<int32_t> eos = std::nullopt)
+      : special_(std::move(special)), eos_(eos) {}
+
+  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override;
+  std::string TokenBytes(int32_t id, bool is_first, bool skip_special_tokens) const override;
+  int64_t vocab_size() const override { return 256 + std::ssize(special_); }
+  bool IsSpecial(int32_t id) const override { return id >= 256; }
+  std::optional<int32_t> bos_token_id() const override { return std::nullopt; }
+  std::optional<int32_t> eos_token_id() const override { return eos_; }
+
+ private:
+  const std::vector<std::string> special_;
+  const std::optional<int32_t> eos_;
 };
 
 // Calls of tools are written "<call>{"name": "f", "arguments": {…}}</call>".

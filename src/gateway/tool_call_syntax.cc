@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/strings.h"
+#include "gateway/harmony.h"
 #include "gateway/json_extent.h"
 #include "gateway/special_text.h"
 #include "gateway/text.h"
@@ -183,6 +184,24 @@ std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& synt
   return *parts == expected ? std::optional(next) : std::nullopt;
 }
 
+// `special`: finds the special tokens in a text.
+template <typename FindSpecial>
+StatusOr<ToolCallSyntax> Learn(const Probe& probe, const FindSpecial& special) {
+  ASSIGN_OR_RETURN(const std::string one, probe.Calls(1));
+  if (one.empty()) return CannotBeLearned("shows no calls of tools to the model");
+  const auto parts = Parts(one, 1);
+  if (!parts || one.find(grammar::kSpecialTokenMark) != std::string::npos) {
+    return CannotBeLearned(kUnknownForm);
+  }
+  ToolCallSyntax syntax = {.begin = (*parts)[0],
+                           .middle = (*parts)[1],
+                           .next = std::nullopt,
+                           .end = (*parts)[2],
+                           .marker = MarkerOf((*parts)[0], special((*parts)[0]))};
+  syntax.next = NextOf(probe, syntax);
+  return syntax;
+}
+
 }  // namespace
 
 StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
@@ -190,24 +209,18 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                              std::span<const int32_t> end_tokens) {
   Probe probe(chat_template);
   RETURN_IF_ERROR(probe.Begin());
-  ASSIGN_OR_RETURN(const std::string one, probe.Calls(1));
-  if (one.empty()) return CannotBeLearned("shows no calls of tools to the model");
-  const auto parts = Parts(one, 1);
-  if (!parts || one.find(grammar::kSpecialTokenMark) != std::string::npos) {
-    return CannotBeLearned(kUnknownForm);
-  }
   const auto special = [&](std::string_view text) {
     return FindSpecialTokens(text, tokenizer, end_tokens);
   };
   const auto ends = [&](const PlacedToken& placed) {
     return IsEnd(placed.token, tokenizer, end_tokens);
   };
-  ToolCallSyntax syntax = {.begin = (*parts)[0],
-                           .middle = (*parts)[1],
-                           .next = std::nullopt,
-                           .end = (*parts)[2],
-                           .marker = MarkerOf((*parts)[0], special((*parts)[0]))};
-  syntax.next = NextOf(probe, syntax);
+  ToolCallSyntax syntax;
+  if (WritesHarmony(chat_template)) {
+    syntax = HarmonyCalls(tokenizer);
+  } else {
+    ASSIGN_OR_RETURN(syntax, Learn(probe, special));
+  }
   // What ends the turn is not a part of it.
   const auto behind = special(syntax.end);
   const auto end = std::ranges::find_if(behind, ends);

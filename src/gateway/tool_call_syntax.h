@@ -18,8 +18,9 @@ namespace aril::gateway {
 // Renders a conversation in which a tool is called, and looks where in the text the call's parts
 // are. `next` is there if the template writes several calls of one turn, each in the same way.
 // FailedPrecondition says why calls cannot be learned: a template that does not show tools to the
-// model, or no calls, or in a form that is no ToolCallSyntax. `end_tokens`: those that end the
-// model's texts, which are no part of a call. Takes three renderings. Thread-safe.
+// model, or no calls, or in a form that is no ToolCallSyntax. (Harmony's is known, whatever of it
+// is shown.) `end_tokens`: those that end the model's texts, which are no part of a call. Takes
+// five renderings. Thread-safe.
 StatusOr<grammar::ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                                       const Tokenizer& tokenizer,
                                                       std::span<const int32_t> end_tokens);

@@ -18,44 +18,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Bytes, and special tokens of Mistral and Llama.
-class SpecialTokenizer final : public Tokenizer {
- public:
-  std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options) const override {
-    std::vector<int32_t> ids;
-    while (!text.empty()) {
-      const auto special = std::ranges::find_if(
-          kSpecial, [&](std::string_view token) { return text.starts_with(token); });
-      if (options.parse_special_tokens && special != std::end(kSpecial)) {
-        ids.push_back(256 + static_cast<int32_t>(special - std::begin(kSpecial)));
-        text.remove_prefix(special->size());
-      } else {
-        ids.push_back(static_cast<unsigned char>(text[0]));
-        text.remove_prefix(1);
-      }
-    }
-    return ids;
-  }
-  std::string TokenBytes(int32_t id, bool, bool skip_special_tokens) const override {
-    if (id < 256) return std::string(1, static_cast<char>(id));
-    return skip_special_tokens ? "" : std::string(kSpecial[id - 256]);
-  }
-  int64_t vocab_size() const override { return 256 + std::size(kSpecial); }
-  bool IsSpecial(int32_t id) const override { return id >= 256; }
-  std::optional<int32_t> bos_token_id() const override { return std::nullopt; }
-  std::optional<int32_t> eos_token_id() const override { return std::nullopt; }
-
- private:
-  static constexpr std::string_view kSpecial[] = {"[TOOL_CALLS]", "<|im_end|>", "</s>"};
-};
-
+// Of Mistral and Llama.
+const SpecialTokenizer kTokenizer({"[TOOL_CALLS]", "<|im_end|>", "</s>"});
 constexpr int32_t kEndTokens[] = {257, 258};
 
 StatusOr<grammar::ToolCallSyntax> Learn(const std::string& source) {
   const auto chat_template =
       ChatTemplate::Parse(source, {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   if (!chat_template.ok()) return chat_template.status();
-  return LearnToolCallSyntax(*chat_template, SpecialTokenizer(), kEndTokens);
+  return LearnToolCallSyntax(*chat_template, kTokenizer, kEndTokens);
 }
 
 std::string Error(const std::string& source) { return Message(Learn(source).status()); }
@@ -99,7 +70,7 @@ TEST(ToolCallSyntax, IsLearnedFromListsWithIds) {
                                               .next = "}, {\"name\": \"",
                                               .end = "}]",
                                               .marker = "[TOOL_CALLS]"}));
-  const grammar::ToolCallSyntax marked = MarkSpecialTokens(*syntax, SpecialTokenizer());
+  const grammar::ToolCallSyntax marked = MarkSpecialTokens(*syntax, kTokenizer);
   const std::string mark(grammar::kSpecialTokenMark);
   EXPECT_EQ(marked.marker, mark + "[TOOL_CALLS]" + mark);
   EXPECT_EQ(marked.begin, marked.marker + "[{\"name\": \"");
@@ -120,6 +91,25 @@ TEST(ToolCallSyntax, OfOneCallIsLearnedWhereThereCannotBeMore) {
   ASSERT_TRUE(numbered.ok()) << numbered.status();
   EXPECT_EQ(numbered->begin, "<call 1>{\"name\": \"");
   EXPECT_EQ(numbered->next, std::nullopt) << "the model would have to count";
+}
+
+TEST(ToolCallSyntax, OfHarmonyIsKnown) {
+  for (const char* header : {" to=functions.{{ c.function.name }}<|channel|>commentary json",
+                             "<|channel|>commentary to=functions.{{ c.function.name }} json"}) {
+    const auto syntax = Learn(StrCat(
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|start|>{{ m.role }}"
+        "{% if m.tool_calls %}",
+        EachCall(header),
+        "<|message|>{}<|call|>{% else %}<|channel|>final<|message|>{{ m.content }}<|end|>{% endif "
+        "%}"
+        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"));
+    ASSERT_TRUE(syntax.ok()) << syntax.status();
+    EXPECT_EQ(*syntax, (grammar::ToolCallSyntax{.begin = "<|channel|>commentary to=functions.",
+                                                .middle = " json<|message|>",
+                                                .next = std::nullopt,
+                                                .end = "<|call|>",
+                                                .marker = "<|channel|>"}));
+  }
 }
 
 TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
@@ -213,6 +203,8 @@ TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
            {"from_tokenizer_configs/qwen3-0.6b_adapter", tagged},
            {"templates/meta-llama-Llama-3.1-8B-Instruct", llama},
            {"from_tokenizer_configs/llama3.2_adapter", llama},
+           {"templates/openai-gpt-oss-120b",
+            "<|channel|>commentary to=functions.… json<|message|>…(one)…<|call|>…<|channel|>"},
            {"templates/mistralai-Mistral-Nemo-Instruct-2407",
             "[TOOL_CALLS][{\"name\": \"…\", \"arguments\": …}, {\"name\": \"…}]…[TOOL_CALLS]"},
        }) {

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "base/utf8.h"
+#include "grammar/free_text.h"
 #include "grammar/json_schema.h"
 #include "grammar/prune.h"
 #include "grammar/reasoning.h"
@@ -29,7 +30,7 @@ StatusOr<Grammar> AnswerGrammar(const wire::OutputFormat& format) {
     case wire::OutputFormat::Kind::kRegex:
       return RegexGrammar(format.source);
     case wire::OutputFormat::Kind::kToolCalls:
-      return ToolCallsGrammar(format.source, format.reasoning ? format.reasoning->begin : "");
+      return ToolCallsGrammar(format.source, format.reasoning.value_or(wire::Reasoning()));
     case wire::OutputFormat::Kind::kText:
       break;
   }
@@ -47,6 +48,13 @@ StatusOr<Grammar> Compile(const wire::OutputFormat& format) {
   if (format.reasoning) RETURN_IF_ERROR(CheckReasoning(*format.reasoning));
   ASSIGN_OR_RETURN(Grammar grammar, AnswerGrammar(format));
   if (!format.reasoning) return grammar;
+  // Which calls of tools have where it belongs.
+  if (format.kind != wire::OutputFormat::Kind::kToolCalls && !format.reasoning->answer.empty()) {
+    const NodeIdx answer = grammar.start;
+    GrammarBuilder builder(std::move(grammar));
+    const std::string begin = WithSpecialBytes(format.reasoning->answer);
+    ASSIGN_OR_RETURN(grammar, builder.Build(builder.Literal(begin, answer)));
+  }
   return BehindReasoning(std::move(grammar), *format.reasoning);
 }
 

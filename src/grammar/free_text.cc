@@ -71,8 +71,8 @@ std::optional<std::vector<std::string>> SpecialTokensIn(std::string_view text) {
 
 bool IsMarker(std::string_view text) {
   const std::string plain = WithoutSpecialMarks(text);
-  return !plain.empty() &&
-         (text == plain || text == StrCat(kSpecialTokenMark, plain, kSpecialTokenMark));
+  const auto tokens = SpecialTokensIn(text);
+  return !plain.empty() && tokens && (tokens->empty() || text.starts_with(kSpecialTokenMark));
 }
 
 // The automaton of Knuth, Morris and Pratt: in state i the text ends with the first i bytes of the

@@ -29,7 +29,7 @@ std::string WithSpecialBytes(std::string_view text);
 std::string WithoutSpecialMarks(std::string_view text);
 // What stands between two marks; nothing if there are half, or empty, special tokens.
 std::optional<std::vector<std::string>> SpecialTokensIn(std::string_view text);
-// A text without special tokens, or one of them.
+// A text without special tokens, or one that begins with one of them.
 bool IsMarker(std::string_view text);
 
 // Adds such text to a grammar. Not thread-safe; the builder must outlive it.
@@ -42,8 +42,8 @@ class FreeText {
       : builder_(builder), own_(std::move(own)) {}
 
   // Text, then `marker` with what is `behind` it, which comes there and nowhere else; or, if the
-  // text `may_end`, nothing. The text does not begin with `unlike`, if that is not empty, nor with
-  // that behind up to kMaxSpaces.
+  // text `may_end`, nothing. Special tokens of the marker are among one's own. The text does not
+  // begin with `unlike`, if that is not empty, nor with that behind up to kMaxSpaces.
   NodeIdx Until(std::string_view marker, bool may_end, NodeIdx behind,
                 std::string_view unlike = "");
   // One byte of text, to its target or else to `other`; or a special token, to `behind_special`.

@@ -17,9 +17,11 @@ Status CheckReasoning(const wire::Reasoning& reasoning) {
   const bool may_begin = reasoning.begin.empty() ||
                          (is_fit(reasoning.begin) && WithoutSpecialMarks(reasoning.begin) !=
                                                          WithoutSpecialMarks(reasoning.end));
-  if (may_begin && is_fit(reasoning.end)) return OkStatus();
+  const bool has_answer = reasoning.answer.empty() || is_fit(reasoning.answer);
+  if (may_begin && is_fit(reasoning.end) && has_answer) return OkStatus();
   return InvalidArgument(
-      "reasoning must begin and end with a text, or a special token, of its own");
+      "reasoning must begin and end with texts of its own, without special tokens or with one "
+      "first, and so must an answer, if it begins with any");
 }
 
 StatusOr<Grammar> BehindReasoning(Grammar grammar, const wire::Reasoning& reasoning) {

@@ -107,6 +107,31 @@ TEST(Reasoning, OfSpecialTokensComesFirstOnly) {
          begin + begin});
 }
 
+// As gpt-oss': what comes between messages, and before an answer, with reasoning or without.
+TEST(Reasoning, MayBeAMessageBeforeAnother) {
+  const auto marked = [](std::string_view token) { return StrCat(kMark, token, kMark); };
+  const wire::Reasoning harmony = {
+      .begin = StrCat(marked("<|channel|>"), "analysis", marked("<|message|>")),
+      .end = StrCat(marked("<|end|>"), marked("<|start|>"), "assistant"),
+      .answer = StrCat(marked("<|channel|>"), "final", marked("<|message|>"))};
+  const std::string begin = WithSpecialBytes(harmony.begin), end = WithSpecialBytes(harmony.end),
+                    answer = WithSpecialBytes(harmony.answer);
+  Check({.kind = Kind::kRegex, .source = "yes", .reasoning = harmony},
+        {answer + "yes", begin + end + answer + "yes",
+         begin + "<|end|> is how it ends" + end + answer + "yes"},
+        {"yes", begin + end + "yes", begin + "a" + answer + "yes",
+         begin + SpecialTokenText("<|end|>") + answer + "yes", answer + answer + "yes",
+         begin + end + begin + end + answer + "yes", "<|channel|>final<|message|>yes"});
+  ToolCallFormat calls = Calls(StrCat(marked("<|channel|>"), "call"));
+  calls.syntax.marker = marked("<|channel|>");
+  const std::string call = WithSpecialBytes(calls.syntax.begin) + R"(f", "arguments": {}})";
+  Check(Format(calls, harmony),
+        {call, answer + "Hello", answer, begin + "a" + end + call, begin + "a" + end + answer + "b",
+         answer + "<|channel|>call" + SpecialTokenText("<s>")},
+        {"", "Hello", begin, begin + end + "Hello", answer + call, call + "x",
+         answer + SpecialTokenText("<|end|>"), answer + SpecialTokenText("<|start|>")});
+}
+
 // Beside what a reader does: text that begins like reasoning is reasoning, and its end is the
 // first.
 TEST(Reasoning, IsToldFromTextAsAReaderDoes) {

@@ -112,11 +112,12 @@ class SourceReader {
 
 class ToolCallCompiler {
  public:
-  ToolCallCompiler(const ToolCallFormat& format, std::string_view unlike)
+  ToolCallCompiler(const ToolCallFormat& format, const wire::Reasoning& reasoning)
       : format_(format),
         begin_(WithSpecialBytes(format.syntax.begin)),
-        unlike_(WithoutSpecialMarks(unlike)),
-        free_text_(builder_, OwnSpecialTokens(format.syntax, unlike)) {}
+        unlike_(WithoutSpecialMarks(reasoning.begin)),
+        answer_(WithSpecialBytes(reasoning.answer)),
+        free_text_(builder_, OwnSpecialTokens(format.syntax, reasoning)) {}
 
   StatusOr<Grammar> Compile() {
     ASSIGN_OR_RETURN(const NodeIdx names, AddCalls());
@@ -125,7 +126,10 @@ class ToolCallCompiler {
       if (format_.text_schema) {
         ASSIGN_OR_RETURN(const NodeIdx text,
                          SchemaCompiler(*format_.text_schema, builder_, text_).AddRule());
-        start = builder_.Either(builder_.Call(text, builder_.Return()), start);
+        const NodeIdx whole = builder_.Call(text, builder_.Return());
+        start = builder_.Either(builder_.Literal(answer_, whole), start);
+      } else if (!answer_.empty()) {
+        start = builder_.Either(builder_.Literal(answer_, AnyText()), start);
       } else {
         start = format_.syntax.marker.empty() ? TextUnlessBegin(names) : TextUntilMarker(names);
       }
@@ -136,11 +140,13 @@ class ToolCallCompiler {
   }
 
  private:
+  // Where answers have a beginning, their text has nothing of what comes between messages, either.
   static std::set<std::string> OwnSpecialTokens(const ToolCallSyntax& syntax,
-                                                std::string_view unlike) {
+                                                const wire::Reasoning& reasoning) {
     std::set<std::string> own;
-    for (const std::string& text :
-         {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end, std::string(unlike)}) {
+    const std::string end = reasoning.answer.empty() ? "" : reasoning.end;
+    for (const std::string& text : {syntax.begin, syntax.middle, syntax.next.value_or(""),
+                                    syntax.end, reasoning.begin, reasoning.answer, end}) {
       const auto tokens = SpecialTokensIn(text);
       if (tokens) own.insert(tokens->begin(), tokens->end());
     }
@@ -174,10 +180,15 @@ class ToolCallCompiler {
     return free_text_.Until(marker, /*may_end=*/true, builder_.Literal(rest, names), unlike_);
   }
 
-  // Text that does not begin like calls, but for some whitespace, or calls.
-  NodeIdx TextUnlessBegin(NodeIdx names) {
+  NodeIdx AnyText() {
     const NodeIdx text = builder_.Later();
     builder_.Become(text, TextStep({}, text, text));
+    return text;
+  }
+
+  // Text that does not begin like calls, but for some whitespace, or calls.
+  NodeIdx TextUnlessBegin(NodeIdx names) {
+    const NodeIdx text = AnyText();
     std::vector<Beginning> beginnings = {{begin_, names}};
     if (!unlike_.empty()) beginnings.emplace_back(unlike_, builder_.Nothing());
     NodeIdx start = TextUnless(beginnings, 0, text);
@@ -214,6 +225,7 @@ class ToolCallCompiler {
   const ToolCallFormat& format_;
   const std::string begin_;
   const std::string unlike_;
+  const std::string answer_;
   GrammarBuilder builder_;
   JsonText text_{builder_};
   FreeText free_text_;
@@ -244,7 +256,7 @@ Status CheckSyntax(const ToolCallSyntax& syntax) {
     return InvalidArgument("`begin` is empty, or begins with whitespace, or not with `marker`");
   }
   if (!syntax.marker.empty() && !IsMarker(syntax.marker)) {
-    return InvalidArgument("`marker` has special tokens, and is not one of them");
+    return InvalidArgument("`marker` has special tokens, and does not begin with one");
   }
   if (syntax.marker.empty() && syntax.begin != begin) {
     return InvalidArgument("`begin` has special tokens, and none is its `marker`");
@@ -313,16 +325,18 @@ std::string ToSource(const ToolCallFormat& format) {
   return Json(std::move(source)).Dump();
 }
 
-StatusOr<Grammar> ToolCallsGrammar(std::string_view source, std::string_view unlike) {
+StatusOr<Grammar> ToolCallsGrammar(std::string_view source, const wire::Reasoning& reasoning) {
   ASSIGN_OR_RETURN(const ToolCallFormat format, SourceReader::Read(source));
   const std::string marker = WithoutSpecialMarks(format.syntax.marker);
-  const std::string reasoning = WithoutSpecialMarks(unlike);
-  const bool has_marker = !marker.empty() && reasoning.find(marker) != std::string::npos;
-  if (!reasoning.empty() &&
-      (has_marker || WithoutSpecialMarks(format.syntax.begin).starts_with(reasoning))) {
+  const std::string unlike = WithoutSpecialMarks(reasoning.begin);
+  // A marker is nothing where calls come in place of an answer.
+  const bool has_marker =
+      reasoning.answer.empty() && !marker.empty() && unlike.find(marker) != std::string::npos;
+  if (!unlike.empty() &&
+      (has_marker || WithoutSpecialMarks(format.syntax.begin).starts_with(unlike))) {
     return InvalidArgument("reasoning begins with what calls begin with");
   }
-  return ToolCallCompiler(format, unlike).Compile();
+  return ToolCallCompiler(format, reasoning).Compile();
 }
 
 }  // namespace aril::grammar

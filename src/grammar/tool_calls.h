@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "grammar/free_text.h"
 #include "grammar/grammar.h"
+#include "wire/output_format.h"
 
 namespace aril::grammar {
 
@@ -76,9 +77,10 @@ bool LoosenAll(ToolCallFormat* format);
 std::string ToSource(const ToolCallFormat& format);
 
 // Tools whose arguments no finite text could be are never called. InvalidArgument says what is
-// wrong or not supported, and of which tool; ResourceExhausted if it is too large. `unlike`: what
-// no text besides calls begins with, as of wire::Reasoning. Thread-safe.
-StatusOr<Grammar> ToolCallsGrammar(std::string_view source, std::string_view unlike = "");
+// wrong or not supported, and of which tool; ResourceExhausted if it is too large. No text besides
+// calls begins with the beginning of `reasoning`; and all do with its `answer`, if that is not
+// empty, and have no calls behind them. Thread-safe.
+StatusOr<Grammar> ToolCallsGrammar(std::string_view source, const wire::Reasoning& reasoning = {});
 
 }  // namespace aril::grammar
 

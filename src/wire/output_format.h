@@ -14,6 +14,9 @@ namespace aril::wire {
 struct Reasoning {
   std::string begin = {};  // empty: it has begun in the prompt
   std::string end = {};
+  // What comes before an answer that is no call of a tool, with reasoning or without, and is no
+  // part of it; empty: nothing.
+  std::string answer = {};
 
   bool operator==(const Reasoning&) const = default;
 };
