@@ -50,8 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   aril::ModelSpec mixture = Model();
   mixture.experts = aril::ExpertsSpec{.count = 11, .per_token = 2};
   using aril::ExpertsNaming;
-  for (const ExpertsNaming experts :
-       {ExpertsNaming::kModules, ExpertsNaming::kMixtralModules, ExpertsNaming::kParameters}) {
+  for (const ExpertsNaming experts : {ExpertsNaming::kModules, ExpertsNaming::kMixtralModules,
+                                      ExpertsNaming::kParameters, ExpertsNaming::kGptOss}) {
     CheckResolved(*config, mixture, {"model", "lm_head", experts});
   }
   return 0;

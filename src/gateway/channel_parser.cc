@@ -45,16 +45,6 @@ std::string_view WordBehind(std::string_view key, std::string_view header) {
 
 }  // namespace
 
-ReasonedText ChannelParser::Append(std::string_view text) {
-  held_ += text;
-  ReasonedText out;
-  was_reasoning_ = false;
-  do {
-    was_reasoning_ |= state_ == State::kReasoning;
-  } while (Step(&out));
-  return out;
-}
-
 ReasonedText ChannelParser::Flush() {
   ReasonedText out;
   const bool is_header = !has_said_nothing() || held_.find(kSpecialTokenMark) != std::string::npos;

@@ -25,10 +25,8 @@ class ChannelParser final : public ReasoningReader {
   ChannelParser(const grammar::ToolCallSyntax* calls, bool has_begun)
       : calls_(calls), state_(has_begun ? State::kReasoning : State::kHeader) {}
 
-  ReasonedText Append(std::string_view text) override;
   // A header that was cut is nothing.
   ReasonedText Flush() override;
-  bool was_reasoning() const override { return was_reasoning_; }
   // Another message may come at any time: ChoiceOutput must show the tokens that say so.
   bool is_over() const override { return false; }
   bool is_behind() const override { return false; }
@@ -36,8 +34,8 @@ class ChannelParser final : public ReasoningReader {
  private:
   enum class State : uint8_t { kHeader, kReasoning, kAnswer, kCall };
 
-  // Whether there may be more to do with what is held.
-  bool Step(ReasonedText* out);
+  bool is_reasoning() const override { return state_ == State::kReasoning; }
+  bool Step(ReasonedText* out) override;
   bool TakeHeader(ReasonedText* out);
   bool TakeMessage(std::string* out);
   // What comes behind a header.
@@ -46,11 +44,9 @@ class ChannelParser final : public ReasoningReader {
 
   const grammar::ToolCallSyntax* const calls_;
   State state_;
-  bool was_reasoning_ = false;
   bool has_reasoning_ = false;  // messages of it
   bool has_answer_ = false;
   bool has_call_ = false;
-  std::string held_;  // what is not decided
 };
 
 }  // namespace aril::gateway

@@ -224,8 +224,8 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   const std::optional<ReasoningSyntax>& reasoning = dialect.Reasoning();
   if (reasoning && reasoning->is_in_channels() && !request->reasoning) {
     return InvalidField("tools",
-                        "`tools` cannot stand beside an answer that has begun: this model calls "
-                        "a tool in place of one.");
+                        "`tools` need a prompt that begins no answer, and the special tokens that "
+                        "the chat template writes: this model calls a tool in place of an answer.");
   }
   wire::SequenceRequest& common = request->common;
   // Of what is a call whatever the format of a text.

@@ -245,7 +245,7 @@ TEST_F(HarmonyServiceTest, WhatCannotBeKeptIsRefusedByName) {
                         R"({"role":"user","content":"Hi"},{"role":"assistant","content":"He"}])",
                         kTools, "}"));
   EXPECT_EQ(refused.status, 400);
-  EXPECT_THAT(refused.body, HasSubstr("cannot stand beside an answer that has begun"));
+  EXPECT_THAT(refused.body, HasSubstr("need a prompt that begins no answer"));
 }
 
 }  // namespace

@@ -8,16 +8,6 @@
 
 namespace aril::gateway {
 
-ReasonedText ReasoningParser::Append(std::string_view text) {
-  held_ += text;
-  ReasonedText out;
-  was_reasoning_ = false;
-  do {
-    was_reasoning_ |= state_ == State::kReasoning;
-  } while (Step(&out));
-  return out;
-}
-
 ReasonedText ReasoningParser::Flush() {
   ReasonedText out;
   // What may have been a tag is none.

@@ -25,25 +25,21 @@ class ReasoningParser final : public ReasoningReader {
   ReasoningParser(const ReasoningSyntax& syntax, bool has_begun)
       : syntax_(syntax), state_(has_begun ? State::kReasoning : State::kStart) {}
 
-  ReasonedText Append(std::string_view text) override;
   ReasonedText Flush() override;
-  bool was_reasoning() const override { return was_reasoning_; }
   bool is_over() const override { return is_behind() || state_ == State::kAnswer; }
   bool is_behind() const override { return state_ == State::kBehind; }
 
  private:
   enum class State : uint8_t { kStart, kReasoning, kBehind, kAnswer };
 
-  // One state further, if there is enough of the text.
-  bool Step(ReasonedText* out);
+  bool is_reasoning() const override { return state_ == State::kReasoning; }
+  bool Step(ReasonedText* out) override;
   bool TakeStart();
   bool TakeReasoning(ReasonedText* out);
 
   const ReasoningSyntax& syntax_;
   State state_;
   bool has_text_ = false;  // of reasoning: whitespace is no longer what it begins with
-  bool was_reasoning_ = false;
-  std::string held_;  // what is not decided
 };
 
 }  // namespace aril::gateway

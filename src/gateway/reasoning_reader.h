@@ -19,15 +19,34 @@ class ReasoningReader {
  public:
   virtual ~ReasoningReader() = default;
 
-  virtual ReasonedText Append(std::string_view text) = 0;
+  ReasonedText Append(std::string_view text) {
+    held_ += text;
+    ReasonedText out;
+    was_reasoning_ = false;
+    do {
+      was_reasoning_ |= is_reasoning();
+    } while (Step(&out));
+    return out;
+  }
   // What was held back, at the end.
   virtual ReasonedText Flush() = 0;
 
   // The last text was reasoning, or has ended it.
-  virtual bool was_reasoning() const = 0;
+  bool was_reasoning() const { return was_reasoning_; }
   // What comes now is the answer: behind reasoning, or because there is none.
   virtual bool is_over() const = 0;
   virtual bool is_behind() const = 0;
+
+ protected:
+  // What comes now is reasoning.
+  virtual bool is_reasoning() const = 0;
+  // Takes what can be understood of held_; false if there is nothing to do before more comes.
+  virtual bool Step(ReasonedText* out) = 0;
+
+  std::string held_;  // what is not decided
+
+ private:
+  bool was_reasoning_ = false;
 };
 
 }  // namespace aril::gateway
