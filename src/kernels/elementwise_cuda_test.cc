@@ -1,5 +1,5 @@
-// RMSNorm, gated activations, the soft cap and the rotary embedding on CUDA, in the emulator and on
-// a GPU, against their oracles.
+// RMSNorm, gated activations, the soft cap, gates of heads and the rotary embedding on CUDA, in the
+// emulator and on a GPU, against their oracles.
 
 #include <cmath>
 
@@ -215,6 +215,45 @@ TEST_P(CudaElementwise, SoftcapMatchesTheReferenceFromSmallToFarBeyondTheCap) {
   }
 }
 
+TEST_P(CudaElementwise, GateHeadsMatchesTheReferenceAndLeavesQueriesAlone) {
+  std::mt19937_64 random(kSeed);
+  constexpr int32_t kRows = 3, kHeads = 3;
+  for (const auto& [host, dtype] : kDTypes) {
+    for (const int32_t head_dim : {1, 8, 30, 256}) {
+      const TestMatrix gated(DType::kF32, kRows, 2 * kHeads * head_dim + 5, 20.0, random),
+          values(host, kRows, kHeads * head_dim, 1.0, random, 0);
+      RoundTo(dtype, values);
+      std::vector<std::byte> before;
+      for (const auto& device : devices()) {
+        const DeviceBuffer gates = Upload(*device, Floats(gated));
+        before = ToDeviceDType(values.view().data,
+                               static_cast<size_t>(kRows * kHeads * head_dim) * SizeOf(host),
+                               {host, dtype});
+        const DeviceBuffer on_device = Upload(*device, before);
+        Require(device->Check(device->kernels().gate_heads(device->context(), dtype,
+                                                           {.gated = gates.as<float>(),
+                                                            .gated_stride = gated.view().stride,
+                                                            .rows = kRows,
+                                                            .num_heads = kHeads,
+                                                            .head_dim = head_dim,
+                                                            .values = on_device.data(),
+                                                            .values_stride = kHeads * head_dim}),
+                              "gates"));
+        const std::vector<std::byte> got = Download<std::byte>(*device, on_device);
+        for (int32_t i = 0; i < kRows * kHeads * head_dim; ++i) {
+          const int32_t row = i / (kHeads * head_dim), col = i % (kHeads * head_dim);
+          const float gate =
+              gated.floats().row(row)[(2 * (col / head_dim) + 1) * head_dim + col % head_dim];
+          const auto at = static_cast<size_t>(i);
+          const double e = GateRef(gate, ElementOf(before, at, dtype));
+          ASSERT_NEAR(ElementOf(got, at, dtype), e, Tolerance(dtype, e, 6) + 0x1p-24)
+              << dtype << " gate " << gate << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
 // One sequence whose pages lie in reverse order, and a row of none.
 class CudaRope : public CudaTest {
  protected:
@@ -222,12 +261,14 @@ class CudaRope : public CudaTest {
 
   static constexpr double kFactor = 1.19;
 
-  void Check(DType dtype, int64_t head_dim, int64_t num_pairs, bool norms,
+  void Check(DType dtype, int64_t head_dim, int64_t num_pairs, bool norms, bool gated,
              std::mt19937_64& random) {
     const std::vector<double> frequencies = RopeTestFrequencies(num_pairs);
     const RopeTable table(frequencies, kStart + kRows, kFactor);
     const KvLayout layout{2, kKvHeads, 4, head_dim, dtype};
-    const TestMatrix qkv(DType::kF32, kRows + 1, (kHeads + 2 * kKvHeads) * head_dim, 1.0, random),
+    const int32_t num_gates = gated ? kHeads : 0;
+    const TestMatrix qkv(DType::kF32, kRows + 1, (kHeads + num_gates + 2 * kKvHeads) * head_dim,
+                         1.0, random),
         weight(DType::kF32, 2, head_dim, 1.0, random, 0);
     for (const auto& device : devices()) {
       const auto page_bytes = static_cast<size_t>(layout.page_bytes());
@@ -258,6 +299,7 @@ class CudaRope : public CudaTest {
                                          .norm_eps = 1e-6f,
                                          .rows = kRows + 1,
                                          .num_heads = kHeads,
+                                         .gated_queries = gated,
                                          .num_pairs = static_cast<int32_t>(num_pairs),
                                          .layer = LayerOf(layout, 1),
                                          .q = q.data(),
@@ -267,9 +309,10 @@ class CudaRope : public CudaTest {
       const std::vector<std::byte> pool_bytes = Download<std::byte>(*device, pool);
       for (int32_t r = 0; r < kRows; ++r) {
         for (int32_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
-          const float* x = qkv.floats().row(r) + head * head_dim;
-          std::vector<double> expected(x, x + head_dim);
           const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
+          const int32_t place = head + (is_query && gated ? head : num_gates);
+          const float* x = qkv.floats().row(r) + place * head_dim;
+          std::vector<double> expected(x, x + head_dim);
           if (norms && !is_value) {
             RmsNormRef(x, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
           }
@@ -309,7 +352,9 @@ TEST_P(CudaRope, RotatesNormalizesAndAppends) {
     for (const auto& [head_dim, num_pairs] :
          {std::pair(8, 4), {64, 32}, {80, 40}, {256, 128}, {80, 30}, {256, 96}, {16, 1}}) {
       for (const bool norms : {false, true}) {
-        ASSERT_NO_FATAL_FAILURE(Check(dtype, head_dim, num_pairs, norms, random));
+        for (const bool gated : {false, true}) {
+          ASSERT_NO_FATAL_FAILURE(Check(dtype, head_dim, num_pairs, norms, gated, random));
+        }
       }
     }
   }

@@ -1,4 +1,5 @@
-// RMSNorm, gated activations, the soft cap and the rotary embedding against their oracles.
+// RMSNorm, gated activations, the soft cap, gates of heads and the rotary embedding against their
+// oracles.
 
 #include "gtest/gtest.h"
 #include "kernels/activation/activation.h"
@@ -142,13 +143,41 @@ TEST(Softcap, MatchesTheReferenceFromSmallToFarBeyondTheCap) {
   }
 }
 
+TEST(GateHeads, MatchesTheReferenceAndLeavesQueriesAlone) {
+  std::mt19937_64 random(kSeed);
+  for (const auto& [isa, dtype] : KernelCases()) {
+    ThreadPool threads(2);
+    CpuContext context(threads, isa);
+    for (const int64_t head_dim : {1, 8, 30, 256}) {
+      constexpr int64_t kHeads = 3;
+      const TestMatrix gated(DType::kF32, 4, 2 * kHeads * head_dim + 5, 20.0, random),
+          values(dtype, 4, kHeads * head_dim, 1.0, random);
+      std::vector<float> before;
+      for (int64_t r = 0; r < 4; ++r) {
+        for (int64_t c = 0; c < kHeads * head_dim; ++c) before.push_back(values.view().At(r, c));
+      }
+      GateHeads(context, gated.floats(), head_dim, values.view());
+      for (int64_t r = 0; r < 4; ++r) {
+        for (int64_t c = 0; c < kHeads * head_dim; ++c) {
+          const float gate =
+              gated.floats().row(r)[c / head_dim * 2 * head_dim + head_dim + c % head_dim];
+          const double e = GateRef(gate, before[static_cast<size_t>(r * kHeads * head_dim + c)]);
+          // As of a gated activation.
+          ASSERT_NEAR(values.view().At(r, c), e, Tolerance(dtype, e, 6) + 1e-34)
+              << isa << " " << dtype << " gate " << gate << " seed " << kSeed;
+        }
+      }
+    }
+  }
+}
+
 class RopeTest : public ::testing::Test {
  protected:
   static constexpr int64_t kHeads = 4, kKvHeads = 2, kRows = 40, kStart = 21;
 
   static constexpr double kFactor = 1.19;
 
-  void Check(Isa isa, DType dtype, int64_t head_dim, int64_t num_pairs, bool norms,
+  void Check(Isa isa, DType dtype, int64_t head_dim, int64_t num_pairs, bool norms, bool gated,
              std::mt19937_64& random) {
     const std::vector<double> frequencies = RopeTestFrequencies(num_pairs);
     const RopeTable table(frequencies, kStart + kRows, kFactor);
@@ -161,13 +190,16 @@ class RopeTest : public ::testing::Test {
     std::vector<std::byte*> pages;
     for (int64_t i = 0; i < 16; ++i) pages.push_back(pool.data() + (15 - i) * layout.page_bytes());
     const AttentionSequence sequence{0, kRows, kStart, pages};
-    const TestMatrix qkv(DType::kF32, kRows, (kHeads + 2 * kKvHeads) * head_dim, 1.0, random);
+    const int64_t num_gates = gated ? kHeads : 0;
+    const TestMatrix qkv(DType::kF32, kRows, (kHeads + num_gates + 2 * kKvHeads) * head_dim, 1.0,
+                         random);
     const TestMatrix q(dtype, kRows, kHeads * head_dim, 1.0, random),
         weight(DType::kF32, 2, head_dim, 1.0, random, 0);
     ThreadPool threads(2);
     CpuContext context(threads, isa);
     const RopeCall call{.table = &table,
                         .num_heads = kHeads,
+                        .gated_queries = gated,
                         .q_norm = norms ? weight.floats().row(0) : nullptr,
                         .k_norm = norms ? weight.floats().row(1) : nullptr,
                         .norm_eps = 1e-6f,
@@ -175,9 +207,10 @@ class RopeTest : public ::testing::Test {
     RopeAppend(context, qkv.floats(), call, layout, {&sequence, 1}, q.view());
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t head = 0; head < kHeads + 2 * kKvHeads; ++head) {
-        const float* in = qkv.floats().row(r) + head * head_dim;
-        std::vector<double> expected(in, in + head_dim);
         const bool is_query = head < kHeads, is_value = head >= kHeads + kKvHeads;
+        const int64_t place = head + (is_query && gated ? head : num_gates);
+        const float* in = qkv.floats().row(r) + place * head_dim;
+        std::vector<double> expected(in, in + head_dim);
         if (norms && !is_value)
           RmsNormRef(in, weight.floats().row(is_query ? 0 : 1), 1e-6, head_dim, expected.data());
         std::vector<double> rotated = expected;
@@ -207,8 +240,10 @@ TEST_F(RopeTest, RotatesNormalizesAndAppends) {
     // The last ones rotate a part of the head.
     for (const auto& [head_dim, num_pairs] :
          {std::pair(8, 4), {16, 8}, {64, 32}, {80, 40}, {80, 30}, {128, 48}, {16, 1}}) {
-      for (const bool norms : {false, true})
-        ASSERT_NO_FATAL_FAILURE(Check(isa, dtype, head_dim, num_pairs, norms, random));
+      for (const bool norms : {false, true}) {
+        for (const bool gated : {false, true})
+          ASSERT_NO_FATAL_FAILURE(Check(isa, dtype, head_dim, num_pairs, norms, gated, random));
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// The gated activation of the MLP (GLU; Shazeer, 2020): f(gate) · up, or a variant of it; and the
-// soft cap of scores.
+// The gated activation of the MLP (GLU; Shazeer, 2020): f(gate) · up, or a variant of it; the soft
+// cap of scores; and the gate of attention's output.
 
 #ifndef ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
 #define ARIL_KERNELS_ACTIVATION_ACTIVATION_H_
@@ -17,9 +17,15 @@ void Glu(CpuContext& context, Activation f, MatrixView<const float> gate_up, con
 // values = cap · tanh(values / cap), cap > 0 (Gemma 2: of logits).
 void Softcap(CpuContext& context, float cap, MatrixView<float> values);
 
+// values [rows, heads · head_dim] *= sigmoid(gate), rounded once to their dtype. Of each head
+// `gated` [rows, at least 2 · heads · head_dim] fp32 has a query, and behind it its gate (Qwen3.5).
+void GateHeads(CpuContext& context, MatrixView<const float> gated, int64_t head_dim,
+               const Matrix& values);
+
 // The oracles for one element, in double arithmetic.
 double GluRef(Activation f, double gate, double up);
 double SoftcapRef(double cap, double value);
+double GateRef(double gate, double value);
 
 }  // namespace aril::kernels
 

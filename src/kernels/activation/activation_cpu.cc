@@ -48,7 +48,28 @@ ARIL_INLINE void RunFor(const GluRow& row) {
   }
 }
 
+ARIL_INLINE Vf LoadValues(const float* p) { return Load(p); }
+ARIL_INLINE Vf LoadValues(const uint16_t* p) { return LoadBf16(p); }
+ARIL_INLINE Vf LoadValuesPartial(const float* p, int64_t n) { return LoadPartial(p, n); }
+ARIL_INLINE Vf LoadValuesPartial(const uint16_t* p, int64_t n) { return LoadBf16Partial(p, n); }
+
+template <typename Element>
+ARIL_INLINE void Gate(const GateRow& row) {
+  Element* values = static_cast<Element*>(row.values);
+  int64_t i = 0;
+  for (; i + kLanes <= row.size; i += kLanes) {
+    Store(values + i, LoadValues(values + i) / (1.0f + Exp(-Load(row.gate + i))));
+  }
+  if (const int64_t n = row.size - i; n > 0) {
+    const Vf gate = LoadPartial(row.gate + i, n);
+    StorePartial(values + i, LoadValuesPartial(values + i, n) / (1.0f + Exp(-gate)), n);
+  }
+}
+
 }  // namespace
+
+void GateRowF32(const GateRow& row) { Gate<float>(row); }
+void GateRowBF16(const GateRow& row) { Gate<uint16_t>(row); }
 
 void GluRowF32(const GluRow& row) { RunFor<float>(row); }
 void GluRowBF16(const GluRow& row) { RunFor<uint16_t>(row); }

@@ -10,6 +10,8 @@
   void GluRowF32(const GluRow&);         \
   void GluRowBF16(const GluRow&);        \
   void SoftcapValues(const SoftcapRow&); \
+  void GateRowF32(const GateRow&);       \
+  void GateRowBF16(const GateRow&);      \
   }
 
 ARIL_DECLARE_ACTIVATION(portable)

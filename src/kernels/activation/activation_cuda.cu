@@ -77,6 +77,23 @@ SoftcapKernel(ARIL_PARAMETER SoftcapArgs args) {
   }
 }
 
+template <typename T>
+ARIL_KERNEL(kThreads)
+GateHeadsKernel(ARIL_PARAMETER GateHeadsArgs args) {
+  FollowPreviousKernel();
+  const int size = args.num_heads * args.head_dim;
+  const auto [row, first] = PlaceOf(size);
+  const float* gated = args.gated + row * args.gated_stride;
+  auto* values = reinterpret_cast<typename T::Element*>(args.values) + row * args.values_stride;
+#pragma unroll
+  for (int k = 0; k < kTogether; ++k) {
+    const int i = first + k * kThreads;
+    if (i >= size) continue;
+    const float gate = gated[(2 * (i / args.head_dim) + 1) * args.head_dim + i % args.head_dim];
+    values[i] = T::Narrow(T::Widen(values[i]) / (1.0f + expf(-gate)));
+  }
+}
+
 template <typename F>
 int Launch(const CudaContext& context, DType dtype, const GluArgs& args) {
   return LaunchFor(dtype, context, {args.rows * BlocksPerRow(args.size), kThreads, 0},
@@ -102,6 +119,13 @@ int Softcap(const CudaContext& context, const SoftcapArgs& args) {
   if (args.rows == 0) return 0;
   return LaunchKernel(context, {args.rows * BlocksPerRow(args.size), kThreads, 0}, SoftcapKernel,
                       args);
+}
+
+int GateHeads(const CudaContext& context, DType dtype, const GateHeadsArgs& args) {
+  if (args.rows == 0) return 0;
+  const int blocks = args.rows * BlocksPerRow(args.num_heads * args.head_dim);
+  return LaunchFor(dtype, context, {blocks, kThreads, 0}, GateHeadsKernel<F32>,
+                   GateHeadsKernel<Bf16>, GateHeadsKernel<F16>, args);
 }
 
 }  // namespace aril::kernels::ARIL_CUDA_TARGET

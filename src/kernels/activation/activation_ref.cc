@@ -20,6 +20,8 @@ double GluRef(Activation f, double gate, double up) {
   return gate / (1.0 + std::exp(-exponent)) * up;
 }
 
+double GateRef(double gate, double value) { return value / (1 + std::exp(-gate)); }
+
 double SoftcapRef(double cap, double value) { return cap * std::tanh(value / cap); }
 
 }  // namespace aril::kernels

@@ -31,8 +31,15 @@ struct SoftcapRow {
   int64_t size;
 };
 
+struct GateRow {
+  const float* gate;  // [size]
+  int64_t size;
+  void* values;  // [size]
+};
+
 using GluRowFunction = void (*)(const GluRow&);
 using SoftcapRowFunction = void (*)(const SoftcapRow&);
+using GateRowFunction = void (*)(const GateRow&);
 
 }  // namespace aril::kernels
 

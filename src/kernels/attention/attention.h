@@ -25,6 +25,10 @@ struct AttentionSequence {
   int64_t first_position = 0;  // of its first row
   std::span<std::byte* const>
       pages;  // page i holds positions [i · page_tokens, (i + 1) · page_tokens)
+  // Those of its state (kernels/gated_delta), where there is one: of all positions before the first
+  // row's; or, if the row repeats one that has been run, of that one as well.
+  std::span<std::byte* const> state = {};
+  bool repeats = false;
 };
 
 struct AttentionCall {

@@ -7,6 +7,7 @@
 #include "kernels/activation/activation_cpu.h"
 #include "kernels/attention/attention_cpu.h"
 #include "kernels/cpu/context.h"
+#include "kernels/gated_delta/gated_delta_cpu.h"
 #include "kernels/gemm/gemm_cpu.h"
 #include "kernels/lora/lora_cpu.h"
 #include "kernels/norm/norm_cpu.h"
@@ -74,10 +75,12 @@ GemmKernel CodebookGemm(GemmBlockFunction run, int64_t block_cols, int64_t group
     .lora_gain_f32 = ns::LoraGainF32, .lora_gain_bf16 = ns::LoraGainBF16,                          \
     .attention_f32 = {ns::AttentionTileF32, kAttentionVectorQueries},                              \
     .attention_bf16 = {ns::AttentionTileBF16, kAttentionVectorQueries},                            \
-    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16,                              \
-    .rope_head_f32 = ns::RopeHeadF32, .rope_head_bf16 = ns::RopeHeadBF16,                          \
-    .glu_row_f32 = ns::GluRowF32, .glu_row_bf16 = ns::GluRowBF16,                                  \
-    .softcap_row = ns::SoftcapValues, .read_bytes = ns::ReadBytes,                                 \
+    .norm_row_f32 = ns::NormRowF32, .norm_row_bf16 = ns::NormRowBF16, .delta_conv = ns::DeltaConv, \
+    .delta_tile = ns::DeltaScan, .delta_norm_row_f32 = ns::DeltaNormRowF32,                        \
+    .delta_norm_row_bf16 = ns::DeltaNormRowBF16, .rope_head_f32 = ns::RopeHeadF32,                 \
+    .rope_head_bf16 = ns::RopeHeadBF16, .glu_row_f32 = ns::GluRowF32,                              \
+    .glu_row_bf16 = ns::GluRowBF16, .softcap_row = ns::SoftcapValues,                              \
+    .gate_row_f32 = ns::GateRowF32, .gate_row_bf16 = ns::GateRowBF16, .read_bytes = ns::ReadBytes, \
     .arithmetic_f32 = ns::kArithmeticF32, .arithmetic_bf16 = ns::kArithmeticBF16,                  \
     .arithmetic_int8 = ns::kArithmeticInt8,                                                        \
   }

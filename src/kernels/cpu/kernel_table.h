@@ -8,6 +8,7 @@
 #include "kernels/activation/activation_tile.h"
 #include "kernels/attention/attention_tile.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/gated_delta/gated_delta_tile.h"
 #include "kernels/gemm/gemm_tile.h"
 #include "kernels/lora/lora_tile.h"
 #include "kernels/norm/norm_tile.h"
@@ -29,9 +30,13 @@ struct CpuKernels {
   LoraGainFunction lora_gain_f32, lora_gain_bf16;
   AttentionKernel attention_f32, attention_bf16;
   NormRowFunction norm_row_f32, norm_row_bf16;
+  DeltaConvFunction delta_conv;
+  DeltaTileFunction delta_tile;
+  DeltaNormFunction delta_norm_row_f32, delta_norm_row_bf16;
   RopeHeadFunction rope_head_f32, rope_head_bf16;
   GluRowFunction glu_row_f32, glu_row_bf16;
   SoftcapRowFunction softcap_row;
+  GateRowFunction gate_row_f32, gate_row_bf16;
   ReadFunction read_bytes;
   ArithmeticLoop arithmetic_f32, arithmetic_bf16, arithmetic_int8;
 };

@@ -9,6 +9,7 @@
 #include "kernels/cuda/empty_cuda.h"
 #include "kernels/embedding/embedding_cuda.h"
 #include "kernels/experts/experts_cuda.h"
+#include "kernels/gated_delta/gated_delta_cuda.h"
 #include "kernels/gemm/grouped_gemm_cuda.h"
 #include "kernels/gemm/paged_gemm_cuda.h"
 #include "kernels/gemm/quantized_gemm_cuda.h"
@@ -28,6 +29,8 @@ struct CudaKernels {
   int (*add_rms_norm)(const CudaContext&, DType dtype, const AddRmsNormArgs&);
   int (*glu)(const CudaContext&, DType dtype, const GluArgs&);
   int (*softcap)(const CudaContext&, const SoftcapArgs&);
+  int (*gate_heads)(const CudaContext&, DType dtype, const GateHeadsArgs&);
+  int (*gated_delta)(const CudaContext&, DType dtype, const GatedDeltaArgs&);
   int (*rope_append)(const CudaContext&, DType dtype, const RopeAppendArgs&);
   int (*attention)(const CudaContext&, DType dtype, const AttentionArgs&);
   int (*sample)(const CudaContext&, const SampleArgs&);
@@ -49,6 +52,7 @@ struct CudaKernels {
   ::aril::kernels::CudaKernels {                                                                  \
     .empty = target::LaunchEmpty, .embed = target::Embed, .embed_shrink = target::EmbedShrink,    \
     .add_rms_norm = target::AddRmsNorm, .glu = target::Glu, .softcap = target::Softcap,           \
+    .gate_heads = target::GateHeads, .gated_delta = target::GatedDelta,                           \
     .rope_append = target::RopeAppend, .attention = target::Attention, .sample = target::Sample,  \
     .take_chosen = target::TakeChosen, .lora_shrink = target::LoraShrink,                         \
     .lora_expand = target::LoraExpand, .paged_gemm = target::PagedGemm,                           \

@@ -15,6 +15,7 @@ struct Job {
   const KvLayout& layout;
   MatrixView<const float> qkv;
   Matrix q;
+  int64_t query_stride;  // from a head of q to the next
   RopeHeadFunction run;
 };
 
@@ -33,7 +34,7 @@ void RunRow(const Job& job, const AttentionSequence& sequence, int64_t row_of_se
   for (int64_t h = 0; h < job.call.num_heads; ++h) {
     head.out = job.q.row(row) + h * layout.row_bytes();
     job.run(head);
-    head.in += layout.head_dim;
+    head.in += job.query_stride;
   }
   std::byte* page = sequence.pages[static_cast<size_t>(position / layout.page_tokens)];
   const int64_t slot = position % layout.page_tokens * layout.row_bytes();
@@ -70,7 +71,8 @@ void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall
                 const KvLayout& layout, std::span<const AttentionSequence> sequences,
                 const Matrix& q) {
   CHECK_EQ(q.cols, call.num_heads * layout.head_dim);
-  CHECK_EQ(qkv.cols, q.cols + 2 * layout.num_kv_heads * layout.head_dim);
+  const int64_t query_stride = (call.gated_queries ? 2 : 1) * layout.head_dim;
+  CHECK_EQ(qkv.cols, call.num_heads * query_stride + 2 * layout.num_kv_heads * layout.head_dim);
   CHECK_EQ(q.dtype, layout.dtype);
   CHECK_LE(layout.head_dim, kMaxHeadDim);
   CHECK_LE(2 * call.table->num_pairs(), layout.head_dim);
@@ -80,8 +82,12 @@ void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall
     CHECK_LE(end, static_cast<int64_t>(sequence.pages.size()) * layout.page_tokens);
   }
   const CpuKernels& kernels = context.kernels();
-  const Job job{call, layout, qkv, q,
-                q.dtype == DType::kF32 ? kernels.rope_head_f32 : kernels.rope_head_bf16};
+  const Job job{.call = call,
+                .layout = layout,
+                .qkv = qkv,
+                .q = q,
+                .query_stride = query_stride,
+                .run = q.dtype == DType::kF32 ? kernels.rope_head_f32 : kernels.rope_head_bf16};
   // Rows of a long prefill are spread over the threads; a decode is one row.
   constexpr int64_t kChunkRows = 16;
   for (const AttentionSequence& sequence : sequences) {

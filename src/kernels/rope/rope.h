@@ -42,15 +42,16 @@ class RopeTable {
 struct RopeCall {
   const RopeTable* table = nullptr;
   int64_t num_heads = 0;
+  bool gated_queries = false;     // in qkv each head of q is followed by as much that is not q
   const float* q_norm = nullptr;  // [head_dim] or null
   const float* k_norm = nullptr;
   float norm_eps = 0;
   int64_t layer = 0;
 };
 
-// qkv [rows, (num_heads + 2 kv_heads) · head_dim] fp32 → q [rows, num_heads · head_dim] in its
-// dtype, and K and V of every row into the page of its sequence at its position (`sequences`, as
-// for attention).
+// qkv [rows, (num_heads + 2 kv_heads) · head_dim] fp32, or with gated queries so many more heads, →
+// q [rows, num_heads · head_dim] in its dtype, and K and V of every row into the page of its
+// sequence at its position (`sequences`, as for attention).
 void RopeAppend(CpuContext& context, MatrixView<const float> qkv, const RopeCall& call,
                 const KvLayout& layout, std::span<const AttentionSequence> sequences,
                 const Matrix& q);

@@ -87,7 +87,8 @@ RopeAppendKernel(ARIL_PARAMETER RopeAppendArgs args) {
   if (at.pages == nullptr) return;
   const int lane = ThreadIdx() % kWarpSize;
   const Pairs pairs = {args.layer.head_dim / 2, args.num_pairs};
-  const float* in = args.qkv + row * args.qkv_stride + h * args.layer.head_dim;
+  const int num_gates = !args.gated_queries ? 0 : h < args.num_heads ? h : args.num_heads;
+  const float* in = args.qkv + row * args.qkv_stride + (h + num_gates) * args.layer.head_dim;
   Head head = {};
 #pragma unroll
   for (int p = 0; p < kMaxPairs; ++p) {

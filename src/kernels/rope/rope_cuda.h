@@ -15,7 +15,7 @@ namespace aril::kernels {
 
 // Strides in elements. head_dim is even, at most 256.
 struct RopeAppendArgs {
-  const float* qkv = nullptr;  // [rows, (num_heads + 2 kv_heads) · head_dim]
+  const float* qkv = nullptr;  // [rows, (num_heads + 2 kv_heads) · head_dim], or as rope.h says
   int64_t qkv_stride = 0;
   const KvRow* sequence_rows = nullptr;  // [rows]
   const float* cos = nullptr;            // [positions, num_pairs], of RopeTable
@@ -25,7 +25,8 @@ struct RopeAppendArgs {
   float norm_eps = 0;
   int32_t rows = 0;
   int32_t num_heads = 0;
-  int32_t num_pairs = 0;  // that are rotated, at most head_dim / 2
+  bool gated_queries = false;  // RopeCall
+  int32_t num_pairs = 0;       // that are rotated, at most head_dim / 2
   KvLayer layer;
   std::byte* q = nullptr;  // [rows, num_heads · head_dim] in the dtype
   int64_t q_stride = 0;
