@@ -44,12 +44,12 @@ class LayerReader {
  public:
   // All must outlive it.
   LayerReader(AdapterTensors& tensors, const ModelSpec& base, const LoraSpec& spec)
-      : tensors_(tensors), base_(base), spec_(spec), modules_(base.LinearModules()) {}
+      : tensors_(tensors), base_(base), spec_(spec), modules_(base) {}
 
   // The pairs of a layer's sites that are targeted.
   StatusOr<LoraLayer> ReadLayer(int64_t index) {
     LoraLayer layer(spec_.layers[static_cast<size_t>(index)].size());
-    for (const LinearModule& linear : modules_) {
+    for (const LinearModule& linear : modules_[index]) {
       if (spec_.At(index, linear.first).rank == 0 || IsStacked(index, linear.first)) continue;
       RETURN_IF_ERROR(ReadModule(index, linear, &layer));
     }
@@ -162,7 +162,7 @@ class LayerReader {
   AdapterTensors& tensors_;
   const ModelSpec& base_;
   const LoraSpec& spec_;
-  const std::vector<LinearModule> modules_;
+  const LayerModules modules_;
 };
 
 // The head of a classifier; as many labels as its file has.

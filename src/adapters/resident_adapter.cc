@@ -323,9 +323,11 @@ int64_t PagesForAdapter(const Adapter& adapter, DType dtype, int64_t page_bytes)
 
 int64_t LongestAdapterRowBytes(const ModelSpec& base, DType dtype) {
   int64_t longest = 0;
-  for (const LinearModule& module : base.LinearModules()) {
-    for (int64_t i = 0; i < module.num_sites; ++i) {
-      longest = std::max({longest, base.InFeatures(module), base.OutFeatures(module.At(i))});
+  for (const int64_t layer : base.LayersOfEachKind()) {
+    for (const LinearModule& module : base.LinearModules(layer)) {
+      for (int64_t i = 0; i < module.num_sites; ++i) {
+        longest = std::max({longest, base.InFeatures(module), base.OutFeatures(module.At(i))});
+      }
     }
   }
   return RowBytes(longest, dtype);

@@ -68,11 +68,13 @@ class ResidentAdapter {
   // Of its pages, what holds nothing: less than a row at the end of each, and the rest of the last.
   int64_t unused_bytes() const { return num_pages() * page_bytes_ - used_bytes_; }
 
-  // The seven projections of a layer, in the order of kAllProjections; rank 0 where not targeted.
+  // All projections, in the order of kAllProjections; rank 0 where the layer has not one, or it is
+  // not targeted.
   std::span<const kernels::LoraWeights, kNumProjections> Layer(int64_t layer) const {
     return std::span(layers_[static_cast<size_t>(layer)]).first<kNumProjections>();
   }
-  // Likewise `count` sites from `first` on, all of attention, of a router, or of one MLP.
+  // Likewise `count` sites from `first` on, all of attention, of what is in its place, of a router,
+  // or of one MLP.
   std::span<const kernels::LoraWeights> Sites(int64_t layer, Site first, size_t count) const;
   // Whether any site of an expert has weights.
   bool changes_experts() const;

@@ -56,7 +56,7 @@ std::optional<Site> Before(const Golden& golden, int64_t layer, Site site) {
   const bool is_of_stack =
       site.is_of_expert() && golden.adapter.spec().stacked[static_cast<size_t>(layer)].front();
   if (is_of_stack && site.projection() == Projection::kUp) return Site::At(site.index() - 1);
-  for (const LinearModule& module : golden.base.LinearModules()) {
+  for (const LinearModule& module : golden.base.LinearModules(layer)) {
     const int64_t i = site.index() - module.first.index();
     if (i > 0 && i < module.num_sites) return Site::At(site.index() - 1);
   }
@@ -331,6 +331,7 @@ TEST(ResidentAdapter, AnAdapterThatFillsItsPagesWastesNothing) {
 
 TEST(ResidentAdapter, TheLongestRowIsThatOfAnyProjection) {
   ModelSpec spec;
+  spec.num_layers = 1;
   spec.hidden_size = 64;
   spec.intermediate_size = 100;
   spec.num_heads = 4;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -119,11 +120,11 @@ inline void WriteRandomAdapter(const std::string& dir, const ModelSpec& spec, bo
     for (size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) tensor.Set(i, values(random));
     file.tensors[name] = std::move(tensor);
   };
-  Json::Array targets;
-  for (const LinearModule& module : spec.LinearModules()) {
-    if (spec.experts && !module.path.starts_with("self_attn.")) continue;
-    targets.push_back(std::string(Name(module)));
-    for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+  std::set<std::string> targets;
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    for (const LinearModule& module : spec.LinearModules(layer)) {
+      if (spec.experts && !module.path.starts_with("self_attn.")) continue;
+      targets.insert(std::string(Name(module)));
       const std::string prefix =
           StrCat("base_model.model.model.layers.", layer, ".", module.path, ".lora_");
       add(prefix + "A.weight", {kRank, spec.InFeatures(module)}, -0.3f, 0.3f);
@@ -137,7 +138,7 @@ inline void WriteRandomAdapter(const std::string& dir, const ModelSpec& spec, bo
                            {"r", kRank},
                            {"lora_alpha", kRank},
                            {"use_dora", use_dora},
-                           {"target_modules", std::move(targets)}})
+                           {"target_modules", Json::Array(targets.begin(), targets.end())}})
              .Dump();
 }
 

@@ -96,12 +96,12 @@ Status DescribeFile(const std::string& adapter_dir, Report& report) {
 
 // "22 layers × q_proj, v_proj" where all layers are alike.
 std::string ShowModules(const ModelSpec& base, const LoraSpec& spec) {
-  const std::vector<LinearModule> modules = base.LinearModules();
+  const LayerModules modules(base);
   std::map<std::string, int> layers_by_modules;
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
     std::vector<std::string> names;
     std::map<Projection, int64_t> num_experts;
-    for (const LinearModule& module : modules) {
+    for (const LinearModule& module : modules[layer]) {
       if (spec.At(layer, module.first).rank == 0) continue;
       if (module.first.is_of_expert()) {
         ++num_experts[module.first.projection()];

@@ -225,11 +225,13 @@ class Bench {
   // Of the modules of all layers that adapters change.
   static double BytesOfMatrices(const ModelSpec& spec) {
     int64_t elements = 0;
-    for (const LinearModule& module : spec.LinearModules()) {
-      elements += spec.InFeatures(module) * spec.OutFeatures(module);
+    const LayerModules modules(spec);
+    for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+      for (const LinearModule& module : modules[layer]) {
+        elements += spec.InFeatures(module) * spec.OutFeatures(module);
+      }
     }
-    return static_cast<double>(spec.num_layers * elements) *
-           static_cast<double>(SizeOf(DType::kBF16));
+    return static_cast<double>(elements) * static_cast<double>(SizeOf(DType::kBF16));
   }
 
   // All requests, each with its adapter; or those of one adapter, to be served by the base model.

@@ -1,6 +1,7 @@
 #include "apps/bench_kernel_cases.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "base/checked.h"
 #include "kernels/attention/attention.h"
+#include "kernels/gated_delta/gated_delta.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/lora/lora.h"
 #include "model/kernel_settings.h"
@@ -281,6 +283,87 @@ std::vector<KernelCase> AttentionCases(kernels::CpuContext& context, const Model
   for (const AttentionBatchShape& shape : batches) {
     auto batch = std::make_shared<AttentionBatch>(context, spec, shape, cold_bytes);
     KernelWork work = AttentionWork(spec, shape);
+    work.compared_to = cases.size();
+    cases.push_back({std::move(work), [batch] { batch->Run(); }});
+  }
+  return cases;
+}
+
+namespace {
+
+// Sequences whose states take turns over so many layers that these do not fit the caches.
+class DeltaBatch {
+ public:
+  DeltaBatch(kernels::CpuContext& context, const LinearAttentionSpec& linear,
+             const AttentionBatchShape& shape, size_t cold_bytes)
+      : context_(context) {
+    const kernels::DeltaShape delta = DeltaShapeOf(linear);
+    layout_ = {.num_layers = 1, .shape = delta, .page_bytes = kPageRows * delta.value_dim * 4};
+    const int64_t layer_bytes = shape.sequences * layout_.num_pages() * layout_.page_bytes;
+    layout_.num_layers = std::max(int64_t{1}, static_cast<int64_t>(cold_bytes) / layer_bytes);
+    const int64_t num_pages = layout_.num_pages();
+    pool_ = Buffer(static_cast<size_t>(shape.sequences * num_pages * layout_.page_bytes));
+    for (int64_t page = 0; page < shape.sequences * num_pages; ++page) {
+      pages_.push_back(pool_.data() + page * layout_.page_bytes);
+    }
+    for (int64_t i = 0; i < shape.sequences; ++i) {
+      sequences_.push_back(
+          {.first_row = static_cast<int32_t>(i * shape.rows_each),
+           .num_rows = static_cast<int32_t>(shape.rows_each),
+           .first_position = shape.context,
+           .pages = {},
+           .state = std::span<std::byte* const>(pages_).subspan(static_cast<size_t>(i * num_pages),
+                                                                static_cast<size_t>(num_pages))});
+    }
+    const int64_t rows = shape.sequences * shape.rows_each;
+    in_ = Floats(rows * delta.num_columns());
+    weights_ = Floats(delta.conv_size * delta.num_channels());
+    call_ = {.conv = weights_.as<float>(),
+             .decay = weights_.as<float>(),
+             .dt_bias = weights_.as<float>(),
+             .norm = weights_.as<float>(),
+             .norm_eps = 1e-6f};
+    in_matrix_ = {in_.as<float>(), rows, delta.num_columns(), delta.num_columns()};
+    out_ = SmallValues(rows * delta.value_size() * kElement);
+    out_matrix_ = {out_.data(), DType::kBF16, rows, delta.value_size(), delta.value_size()};
+  }
+
+  void Run() {
+    kernels::GatedDelta(context_, in_matrix_, call_, layout_, sequences_, out_matrix_);
+    call_.layer = (call_.layer + 1) % layout_.num_layers;
+  }
+
+ private:
+  static constexpr int64_t kPageRows = 96;  // as Qwen3.5-0.8B's pages have
+
+  // Of SmallValues' size, but none below 0: heads forget.
+  static Buffer Floats(int64_t count) {
+    const Buffer small = SmallValues(count * kElement);
+    Buffer floats(static_cast<size_t>(count) * sizeof(float));
+    const auto* const values = small.as<BF16>();
+    for (int64_t i = 0; i < count; ++i) floats.as<float>()[i] = std::fabs(ToFloat(values[i]));
+    return floats;
+  }
+
+  kernels::CpuContext& context_;
+  kernels::DeltaCall call_;
+  kernels::StateLayout layout_;
+  Buffer pool_, in_, weights_, out_;
+  std::vector<std::byte*> pages_;
+  std::vector<kernels::AttentionSequence> sequences_;
+  MatrixView<const float> in_matrix_;
+  kernels::Matrix out_matrix_;
+};
+
+}  // namespace
+
+std::vector<KernelCase> DeltaCases(kernels::CpuContext& context, const ModelSpec& spec,
+                                   const std::vector<AttentionBatchShape>& batches,
+                                   size_t cold_bytes) {
+  std::vector<KernelCase> cases;
+  for (const AttentionBatchShape& shape : batches) {
+    auto batch = std::make_shared<DeltaBatch>(context, *spec.linear_attention, shape, cold_bytes);
+    KernelWork work = DeltaWork(*spec.linear_attention, shape);
     work.compared_to = cases.size();
     cases.push_back({std::move(work), [batch] { batch->Run(); }});
   }

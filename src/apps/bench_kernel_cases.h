@@ -37,6 +37,11 @@ std::vector<KernelCase> AttentionCases(kernels::CpuContext& context, const Model
                                        const std::vector<AttentionBatchShape>& batches,
                                        size_t cold_bytes);
 
+// fp32; of a model with linear attention.
+std::vector<KernelCase> DeltaCases(kernels::CpuContext& context, const ModelSpec& spec,
+                                   const std::vector<AttentionBatchShape>& batches,
+                                   size_t cold_bytes);
+
 }  // namespace aril
 
 #endif  // ARIL_APPS_BENCH_KERNEL_CASES_H_

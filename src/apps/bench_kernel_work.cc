@@ -23,8 +23,14 @@ std::vector<int64_t> EqualShares(int64_t rows, int64_t each) {
 }  // namespace
 
 std::vector<MatrixSize> LayerProducts(const ModelSpec& spec) {
-  std::vector<MatrixSize> products = {{"qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size()},
-                                      {"o", spec.q_size(), spec.hidden_size}};
+  std::vector<MatrixSize> products = {
+      {"qkv", spec.hidden_size, spec.OutFeatures(Projection::kQ) + 2 * spec.kv_size()},
+      {"o", spec.q_size(), spec.hidden_size}};
+  if (spec.linear_attention) {
+    const LinearAttentionSpec& linear = *spec.linear_attention;
+    products.push_back({"delta in", spec.hidden_size, linear.num_channels() + linear.value_size()});
+    products.push_back({"delta out", linear.value_size(), spec.hidden_size});
+  }
   for (MatrixSize& size : MlpProducts(spec)) products.push_back(std::move(size));
   return products;
 }
@@ -46,7 +52,7 @@ bool IsAdapted(const ModelSpec& spec, const std::string& name) {
 
 MatrixSize AdaptedProjection(const ModelSpec& spec, const std::string& name) {
   const std::map<std::string, std::pair<int64_t, int64_t>> sizes = {
-      {"q", {spec.hidden_size, spec.q_size()}},
+      {"q", {spec.hidden_size, spec.OutFeatures(Projection::kQ)}},
       {"o", {spec.q_size(), spec.hidden_size}},
       {"gate", {spec.hidden_size, spec.intermediate_size}},
       {"down", {spec.intermediate_size, spec.hidden_size}}};
@@ -113,6 +119,17 @@ KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch
       .rows = batch.sequences * batch.rows_each,
       .bytes = static_cast<double>(batch.sequences * batch.context * 2 * spec.kv_size() * kElement),
       .operations = 4 * sequences * seen * static_cast<double>(spec.q_size())};
+}
+
+KernelWork DeltaWork(const LinearAttentionSpec& linear, const AttentionBatchShape& batch) {
+  const auto matrices = static_cast<double>(linear.value_size() * linear.key_dim);
+  const auto rows = static_cast<double>(batch.sequences * batch.rows_each);
+  return {.kernel = "gated delta",
+          .operands = batch.name,
+          .rows = batch.sequences * batch.rows_each,
+          .format = kernels::WeightFormat::kF32,
+          .bytes = 2 * sizeof(float) * matrices * static_cast<double>(batch.sequences),
+          .operations = 6 * matrices * rows};
 }
 
 Buffer SmallValues(int64_t size_bytes) {

@@ -36,7 +36,7 @@ struct MatrixSize {
   int64_t out = 0;
 };
 
-// The products of a layer, as they are packed.
+// The products of a layer, as they are packed; of the layers of both kinds, where there are such.
 std::vector<MatrixSize> LayerProducts(const ModelSpec& spec);
 // Of these, an MLP's: in a mixture each expert's.
 std::vector<MatrixSize> MlpProducts(const ModelSpec& spec);
@@ -86,6 +86,10 @@ std::vector<AttentionBatchShape> AttentionBatches(const std::vector<int64_t>& co
 
 // Bytes are those of K and V alone; BF16.
 KernelWork AttentionWork(const ModelSpec& spec, const AttentionBatchShape& batch);
+
+// Of the gated delta rule, which does not know how long a sequence is. Bytes are those of its
+// matrices, read and written; fp32.
+KernelWork DeltaWork(const LinearAttentionSpec& linear, const AttentionBatchShape& batch);
 
 // Small finite values of either sign in BF16.
 Buffer SmallValues(int64_t size_bytes);

@@ -18,10 +18,12 @@ namespace {
 
 constexpr size_t kMinCalls = 3;
 constexpr char kCuda[] = "cuda";
+constexpr std::string_view kGatedDelta = "gated-delta";  // only of models with linear attention
 
 // On the CPU, experts are calls of gemm.
 bool Has(const std::string& device, const std::string& kernel) {
-  return device == kCuda ? !kernel.starts_with("gemm-") : kernel != "experts";
+  if (device == kCuda) return !kernel.starts_with("gemm-") && kernel != kGatedDelta;
+  return kernel != "experts";
 }
 
 // Of products on the CPU.
@@ -78,6 +80,12 @@ class Bench {
     if (kernel == "attention") {
       RunGroup(shape,
                AttentionCases(context_, spec, AttentionBatchesOf(options_), options_.cold_bytes));
+      return;
+    }
+    if (kernel == kGatedDelta) {
+      if (!spec.linear_attention) return;
+      RunGroup(shape,
+               DeltaCases(context_, spec, AttentionBatchesOf(options_), options_.cold_bytes));
       return;
     }
     const kernels::WeightFormat format = ProductFormat(kernel);
@@ -142,8 +150,10 @@ Status CheckNames(const char* flag, const std::vector<std::string>& names, const
 
 const std::vector<std::string>& BenchKernelNames() {
   static const std::vector<std::string> names = {
-      "gemm", "gemm-int8", "gemm-int4", "gemm-fp8", "gemm-codebook4", "gemm-codebook4-by-32",
-      "lora", "attention", "experts"};
+      "gemm",     "gemm-int8",      "gemm-int4",
+      "gemm-fp8", "gemm-codebook4", "gemm-codebook4-by-32",
+      "lora",     "attention",      std::string(kGatedDelta),
+      "experts"};
   return names;
 }
 

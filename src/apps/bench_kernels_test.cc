@@ -81,6 +81,27 @@ TEST(BenchKernels, ComparesEachWithItsLimit) {
       << "K and V of two sequences";
 }
 
+TEST(BenchKernels, MeasuresLinearAttentionWhereThereIsSome) {
+  const TestDir dir;
+  BenchKernelsOptions options = SmallOptions();
+  options.shapes = {"tiny", "qwen3.5-0.8b"};
+  options.kernels = {"gated-delta"};
+  options.json_path = dir / "kernels.json";
+  std::ostringstream out;
+  const Status status = BenchKernels(options, out, RealClock());
+  ASSERT_TRUE(status.ok()) << status;
+  const auto text = ReadFile(options.json_path, 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto json = Json::Parse(*text);
+  ASSERT_TRUE(json.ok()) << json.status();
+  const Json::Array& results = *json->Find("results")->AsArray();
+  ASSERT_EQ(results.size(), 2u) << "decodes and a prompt, of one shape";
+  EXPECT_EQ(Number(results[0], "bytes"), 2 * 2 * 16 * 128 * 128 * 4) << "of two sequences";
+  options.device = "cuda";
+  EXPECT_THAT(Message(BenchKernels(options, out, RealClock())),
+              HasSubstr("--kernel gated-delta: there is none for --device cuda"));
+}
+
 TEST(BenchKernels, CutsBatchesOfAdaptersAsAsked) {
   const TestDir dir;
   BenchKernelsOptions options = SmallOptions();
@@ -113,7 +134,7 @@ TEST(BenchKernels, RefusesWhatIsNone) {
       Message(BenchKernels(options, out, RealClock())),
       HasSubstr("--kernel conv: kernels are gemm, gemm-int8, gemm-int4, gemm-fp8, gemm-codebook4, "
                 "gemm-codebook4-by-32, lora, "
-                "attention, experts"));
+                "attention, gated-delta, experts"));
   options = SmallOptions();
   options.device = "cuda";
   options.kernels = {"gemm-int8"};

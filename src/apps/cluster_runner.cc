@@ -60,11 +60,11 @@ cluster::RunnerCapacity CapacityOf(LocalRunner& runner, const ServeOptions& opti
       .numeric_class = runner.NumericClass(),
       .max_running = std::min<int64_t>(options.runner.max_num_seqs, max_live),
       .pages_total = engine.Stats().pages_total,
-      .page_tokens = engine.layout().page_tokens,
+      .pages = engine.layout().pages(),
       .page_bytes = static_cast<int64_t>(engine.layout().page_bytes()),
       .max_model_len = runner.max_model_len(),
       .adapter_pages = {},
-      .caches_prefixes = options.runner.enable_prefix_caching,
+      .caches_prefixes = engine.caches_prefixes(),
   };
   for (size_t i = 0; i < num_adapters; ++i) {
     capacity.adapter_pages.push_back(engine.PagesFor(AdapterId(static_cast<int32_t>(i))));

@@ -97,7 +97,7 @@ simulate::WorldOptions MakeOptions(const SimulateClusterOptions& options, const 
                   .page_bytes = gpu.page_bytes(),
                   .caches_prefixes = knows_prefixes,
                   .steps = steps};
-  world.scheduler.page_tokens = SimulatedGpu::kPageTokens;
+  world.scheduler.pages.page_tokens = SimulatedGpu::kPageTokens;
   world.scheduler.max_backlog_tokens = options.max_backlog_tokens;
   world.scheduler.drain_margin = options.drain_margin;
   world.scheduler.prefers_prefixes = variant.prefers_prefixes;

@@ -70,7 +70,7 @@ simulate::WorldOptions MakeWorld(const StepModel& steps, const PolicyOptions& po
                   .page_tokens = kPageTokens,
                   .page_bytes = kPageBytes,
                   .steps = steps};
-  world.scheduler.page_tokens = kPageTokens;
+  world.scheduler.pages.page_tokens = kPageTokens;
   world.policies = [policies] { return scheduler::MakePolicies(policies); };
   world.max_waiting = policies.max_waiting;
   // Who waits for long has not lost its runner.

@@ -45,17 +45,17 @@ constexpr size_t kQueuesOfTenants = 4;
 decltype(LocalRunnerOptions::make_admission) AdmissionOf(const ServeOptions& options,
                                                          const Clock& clock) {
   if (options.policies == scheduler::PolicyOptions()) return nullptr;
-  return
-      [&clock, policies = options.policies, max_running = options.runner.max_num_seqs,
-       max_rows = options.runner.max_num_batched_tokens](int64_t pages_total, int64_t page_tokens) {
-        return std::make_unique<scheduler::OneRunner>(
-            scheduler::OneRunnerOptions{.max_running = max_running,
-                                        .max_rows = max_rows,
-                                        .pages_total = pages_total,
-                                        .page_tokens = page_tokens,
-                                        .policies = policies},
-            clock.Now());
-      };
+  return [&clock, policies = options.policies, max_running = options.runner.max_num_seqs,
+          max_rows = options.runner.max_num_batched_tokens](int64_t pages_total,
+                                                            const SequencePages& pages) {
+    return std::make_unique<scheduler::OneRunner>(
+        scheduler::OneRunnerOptions{.max_running = max_running,
+                                    .max_rows = max_rows,
+                                    .pages_total = pages_total,
+                                    .pages = pages,
+                                    .policies = policies},
+        clock.Now());
+  };
 }
 
 }  // namespace

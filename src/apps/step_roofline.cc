@@ -51,6 +51,8 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& fo
                                     const StepLoad& load, const MachineLimits& limits) {
   const auto rows = static_cast<double>(load.num_rows());
   const auto layers = static_cast<double>(spec.num_layers);
+  const auto linear_layers = static_cast<double>(spec.NumLayers(true));
+  const double attention_layers = layers - linear_layers;
   std::vector<OperatorCost> costs;
   // A layer's reads and operations, done `times` times.
   const auto add = [&](const char* name, WeightFormat format, double elements, double operations,
@@ -65,10 +67,11 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& fo
     const double elements = static_cast<double>(in) * static_cast<double>(out);
     add(name, format, elements, 2 * product_rows * elements, times);
   };
-  const auto layer_product = [&](const char* name, int64_t in, int64_t out) {
-    product(name, formats.layers, in, out, rows, layers);
+  const auto layer_product = [&](const char* name, int64_t in, int64_t out, double times) {
+    product(name, formats.layers, in, out, rows, times);
   };
-  layer_product("qkv", spec.hidden_size, spec.q_size() + 2 * spec.kv_size());
+  layer_product("qkv", spec.hidden_size, spec.OutFeatures(Projection::kQ) + 2 * spec.kv_size(),
+                attention_layers);
   const auto attention = [&](const char* name, int64_t window, double times) {
     AttentionLoad of_layer;
     for (const StepLoad::SequenceLoad& sequence : load.sequences) {
@@ -80,31 +83,46 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& fo
   };
   double windowed = 0;
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) windowed += spec.HasWindow(layer);
-  attention("attention", INT64_MAX, layers - windowed);
+  attention("attention", INT64_MAX, attention_layers - windowed);
   attention("attention, windowed", spec.sliding_window.value_or(INT64_MAX), windowed);
-  layer_product("o", spec.q_size(), spec.hidden_size);
+  layer_product("o", spec.q_size(), spec.hidden_size, attention_layers);
+  if (spec.linear_attention) {
+    const LinearAttentionSpec& linear = *spec.linear_attention;
+    layer_product("delta in", spec.hidden_size,
+                  spec.OutFeatures(Projection::kDeltaQkv) + linear.value_size(), linear_layers);
+    product("delta gates", formats.others, spec.hidden_size, 2 * linear.num_value_heads, rows,
+            linear_layers);
+    // A matrix for each head of a sequence is read and written; of a row it is multiplied by k and
+    // q, and changed.
+    const auto matrices = static_cast<double>(linear.value_size() * linear.key_dim);
+    add("gated delta", WeightFormat::kF32,
+        2 * matrices * static_cast<double>(load.sequences.size()), 6 * rows * matrices,
+        linear_layers);
+    layer_product("delta out", linear.value_size(), spec.hidden_size, linear_layers);
+  }
   if (spec.experts) {
     product("router", formats.others, spec.hidden_size, spec.experts->count, rows, layers);
     const auto elements = static_cast<double>(3 * spec.hidden_size * spec.intermediate_size);
     add("experts", formats.layers, ExpertsInUse(*spec.experts, rows) * elements,
         2 * rows * static_cast<double>(spec.experts->per_token) * elements, layers);
   } else {
-    layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size);
-    layer_product("down", spec.intermediate_size, spec.hidden_size);
+    layer_product("gate_up", spec.hidden_size, 2 * spec.intermediate_size, layers);
+    layer_product("down", spec.intermediate_size, spec.hidden_size, layers);
   }
   double adapter_elements = 0, adapter_operations = 0;
-  std::vector<LinearModule> modules = spec.LinearModules();
-  if (!load.adapter_targets.empty()) {
-    std::erase_if(modules, [&](const LinearModule& module) {
-      return std::ranges::none_of(load.adapter_targets, [&](const std::string& target) {
-        return module.path == target || module.path.ends_with("." + target);
-      });
-    });
-  }
-  for (const StepLoad::AdapterRows& adapter : load.adapters) {
+  const auto is_adapted = [&](const LinearModule& module) {
+    return load.adapter_targets.empty() ||
+           std::ranges::any_of(load.adapter_targets, [&](const std::string& target) {
+             return module.path == target || module.path.ends_with("." + target);
+           });
+  };
+  const auto add_adapter = [&](const StepLoad::AdapterRows& adapter, int64_t layer) {
     const auto adapter_rows = static_cast<double>(adapter.rows);
-    for (const LinearModule& module : modules) {
-      const auto elements =
+    const double of_kind = spec.IsLinear(layer) ? linear_layers : attention_layers;
+    for (const LinearModule& module : spec.LinearModules(layer)) {
+      if (!is_adapted(module)) continue;
+      const double elements =
+          of_kind *
           static_cast<double>(adapter.rank * (spec.InFeatures(module) + spec.OutFeatures(module)));
       if (module.first.is_of_expert()) {
         const auto count = static_cast<double>(spec.experts->count);
@@ -116,9 +134,12 @@ std::vector<OperatorCost> StepCosts(const ModelSpec& spec, const StepFormats& fo
         adapter_operations += 2 * adapter_rows * elements;
       }
     }
+  };
+  for (const StepLoad::AdapterRows& adapter : load.adapters) {
+    for (const int64_t layer : spec.LayersOfEachKind()) add_adapter(adapter, layer);
   }
   if (adapter_elements > 0) {
-    add("adapters", formats.others, adapter_elements, adapter_operations, layers);
+    add("adapters", formats.others, adapter_elements, adapter_operations, 1);
   }
   if (spec.has_lm_head) {
     product("lm_head", formats.lm_head, spec.hidden_size, spec.vocab_size,

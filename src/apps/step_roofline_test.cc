@@ -1,5 +1,8 @@
 #include "apps/step_roofline.h"
 
+#include <map>
+#include <string>
+
 #include "apps/synth_shapes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -112,6 +115,26 @@ TEST(StepRoofline, CountsTheTargetsOfAdapters) {
   EXPECT_EQ(bytes({"q_proj", "self_attn.o_proj"}), 2 * 6144);
   EXPECT_EQ(bytes({"gate"}), 2176);
   EXPECT_EQ(bytes({"gate_proj"}), 8 * 2816);
+}
+
+// Of Qwen3.5-0.8B, 18 layers of 24 have linear attention.
+TEST(StepRoofline, ReadsAndWritesStates) {
+  const auto spec = ParseModelSpec(*SynthShapeConfig("qwen3.5-0.8b", DType::kBF16), nullptr);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const StepLoad load{.sequences = {{.rows = 1, .context = 100}, {.rows = 3, .context = 200}},
+                      .adapters = {{.rank = 4, .rows = 1}}};
+  std::map<std::string, OperatorCost> costs;
+  for (const OperatorCost& cost : StepCosts(*spec, {}, load, kLimits)) costs[cost.name] = cost;
+  EXPECT_EQ(costs["gated delta"].bytes, 18 * 2 * 2 * 16 * 128 * 128 * 4.0);
+  EXPECT_EQ(costs["gated delta"].operations, 18 * 4 * 6 * 16 * 128 * 128.0);
+  EXPECT_EQ(costs["delta in"].bytes, 18 * 1024 * 8192 * 2.0);
+  EXPECT_EQ(costs["delta gates"].bytes, 18 * 1024 * 32 * 2.0);
+  EXPECT_EQ(costs["delta out"].bytes, 18 * 2048 * 1024 * 2.0);
+  EXPECT_EQ(costs["qkv"].bytes, 6 * 1024 * (4096 + 1024) * 2.0) << "queries have gates";
+  EXPECT_EQ(costs["attention"].bytes, 6 * 300 * 2 * 512 * 2.0);
+  const double of_mlp = 3 * (1024 + 3584), of_attention = 1024 * 3 + 4096 + 2 * 512 + 2048 + 1024,
+               of_delta = 1024 * 4 + 6144 + 2048 + 2 * 16 + 2048 + 1024;
+  EXPECT_EQ(costs["adapters"].bytes, 4 * 2 * (24 * of_mlp + 6 * of_attention + 18 * of_delta));
 }
 
 TEST(StepRoofline, ReadsNoMoreThanAWindow) {

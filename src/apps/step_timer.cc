@@ -103,7 +103,7 @@ int64_t StepTimer::LeastPages(const StepCase& which) const {
   const Engine& engine = runner_->engine();
   const int64_t tokens =
       which.prefill_tokens > 0 ? which.prefill_tokens : which.context + which.steps;
-  int64_t pages = which.sequences * CeilDiv(tokens, engine.layout().page_tokens);
+  int64_t pages = which.sequences * engine.layout().pages().For(tokens);
   const size_t num_used = std::min(which.adapters.size(), static_cast<size_t>(which.sequences));
   const std::set<int32_t> used(which.adapters.begin(),
                                which.adapters.begin() + static_cast<std::ptrdiff_t>(num_used));
@@ -185,7 +185,7 @@ std::vector<OperatorCost> StepTimer::CostsOf(const StepLoad& load, double bytes_
   return StepCosts(runner_->spec(),
                    {.layers = format(MatrixRole::kLayer),
                     .lm_head = format(MatrixRole::kLmHead),
-                    .others = format(MatrixRole::kRouter)},
+                    .others = format(MatrixRole::kUnrounded)},
                    load, limits);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <iomanip>
+#include <set>
 #include <sstream>
 
 #include "apps/synth_files.h"
@@ -40,11 +41,15 @@ Json MakeConfig(const SynthAdaptersOptions& options, const Json& target_modules,
 Json SavedTargets(const SynthAdaptersOptions& options, const ModelSpec& base) {
   const std::vector<std::string>& targets = options.targets;
   Json::Array names;
+  std::set<std::string> seen;
   if (AreAllLinear(targets)) {
-    for (const LinearModule& module : base.LinearModules()) {
-      names.emplace_back(std::string(Name(module)));
-      // All others' modules have the same names.
-      if (module.first == Site::OfExpert(0, Projection::kDown)) break;
+    for (const int64_t layer : base.LayersOfEachKind()) {
+      for (const LinearModule& module : base.LinearModules(layer)) {
+        const std::string name(Name(module));
+        if (seen.insert(name).second) names.emplace_back(name);
+        // All others' modules have the same names.
+        if (module.first == Site::OfExpert(0, Projection::kDown)) break;
+      }
     }
   } else {
     for (const std::string& target : targets) names.emplace_back(target);
@@ -75,9 +80,9 @@ bool AreAllLinear(const std::vector<std::string>& targets) {
 
 std::vector<SynthTensor> PlanAdapterTensors(const ModelSpec& model, const LoraSpec& adapter) {
   std::vector<SynthTensor> tensors;
-  const std::vector<LinearModule> modules = model.LinearModules();
+  const LayerModules modules(model);
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    for (const LinearModule& linear : modules) {
+    for (const LinearModule& linear : modules[layer]) {
       const LoraModule& lora = adapter.At(layer, linear.first);
       if (lora.rank == 0) continue;
       const double b_std = kDeltaStd / (lora.scale * std::sqrt(static_cast<double>(lora.rank)));

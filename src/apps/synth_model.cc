@@ -7,6 +7,7 @@
 #include "apps/synth_files.h"
 #include "apps/synth_shapes.h"
 #include "base/strings.h"
+#include "spec/module_naming.h"
 
 namespace aril {
 namespace {
@@ -36,13 +37,29 @@ bool HasBias(const ModelSpec& spec, Site site) {
     case Projection::kGate:
     case Projection::kUp:
     case Projection::kDown:
+    case Projection::kDeltaQkv:
+    case Projection::kDeltaZ:
+    case Projection::kDeltaB:
+    case Projection::kDeltaA:
+    case Projection::kDeltaOut:
       break;
   }
   return false;
 }
 
-void PlanLayer(const ModelSpec& spec, const std::string& prefix,
-               std::vector<SynthTensor>* tensors) {
+// Of what is no linear module in linear attention.
+void PlanLinearAttention(const LinearAttentionSpec& linear, const std::string& prefix,
+                         std::vector<SynthTensor>* tensors) {
+  tensors->push_back({prefix + "conv1d.weight",
+                      {linear.num_channels(), 1, linear.conv_size},
+                      1 / std::sqrt(static_cast<double>(linear.conv_size))});
+  tensors->push_back({prefix + "A_log", {linear.num_value_heads}, 1});
+  tensors->push_back({prefix + "dt_bias", {linear.num_value_heads}, 1});
+  tensors->push_back({prefix + "norm.weight", {linear.value_dim}, 0});
+}
+
+void PlanLayer(const ModelSpec& spec, int64_t layer, std::vector<SynthTensor>* tensors) {
+  const std::string prefix = kTextNaming.Layer(layer) + ".";
   const auto add_norm = [&](const char* name, int64_t size) {
     tensors->push_back(Norm(spec, prefix + name, size));
   };
@@ -51,7 +68,7 @@ void PlanLayer(const ModelSpec& spec, const std::string& prefix,
     if (spec.output_norms) add_norm("pre_feedforward_layernorm", spec.hidden_size);
   };
   add_norm("input_layernorm", spec.hidden_size);
-  for (const LinearModule& linear : spec.LinearModules()) {
+  for (const LinearModule& linear : spec.LinearModules(layer)) {
     // A router's scores are of order 1: neither all experts weigh alike, nor one alone.
     if (linear.first == Projection::kGate || linear.first.is_router()) add_norms_before_mlp();
     const std::string module = prefix + linear.path;
@@ -60,7 +77,9 @@ void PlanLayer(const ModelSpec& spec, const std::string& prefix,
     if (HasBias(spec, linear.first)) tensors->push_back({module + ".bias", {out}, kBiasStd});
   }
   if (spec.output_norms) add_norm("post_feedforward_layernorm", spec.hidden_size);
-  if (spec.qk_norm) {
+  if (spec.IsLinear(layer)) {
+    PlanLinearAttention(*spec.linear_attention, prefix + "linear_attn.", tensors);
+  } else if (spec.qk_norm) {
     add_norm("self_attn.q_norm", spec.head_dim);
     add_norm("self_attn.k_norm", spec.head_dim);
   }
@@ -117,7 +136,7 @@ std::vector<SynthTensor> PlanModelTensors(const ModelSpec& spec) {
   std::vector<SynthTensor> tensors = {
       Matrix("model.embed_tokens.weight", spec.vocab_size, spec.hidden_size)};
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    PlanLayer(spec, StrCat("model.layers.", layer, "."), &tensors);
+    PlanLayer(spec, layer, &tensors);
   }
   tensors.push_back(Norm(spec, "model.norm", spec.hidden_size));
   if (!spec.tie_word_embeddings) {

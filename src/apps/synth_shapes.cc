@@ -13,6 +13,7 @@ enum class Kind {
   kQwen2,
   kQwen3,
   kQwen3Moe,
+  kQwen35,
   kGemma2,
   kGemma3,
   kPhi3,
@@ -79,6 +80,9 @@ constexpr ModelShape kShapes[] = {
      0, false, 151643, 151645, 128, 8},
     {"tiny-moe", Kind::kQwen3Moe, 1024, 256, 176, 4, 8, 4, 32, 2048, 1e-6, 1e6, 0, false, 1, 2, 16,
      4},
+    // Qwen/Qwen3.5-0.8B, its text model.
+    {"qwen3.5-0.8b", Kind::kQwen35, 248320, 1024, 3584, 24, 8, 2, 256, 262144, 1e-6, 1e7, 0, true,
+     248044, 248044},
     // google/gemma-2-2b, gemma-2-9b, gemma-3-1b-pt
     {"gemma-2-2b", Kind::kGemma2, 256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, 1e4, 0, true, 2,
      1},
@@ -152,6 +156,18 @@ void AddFamilyFields(const ModelShape& shape, Json::Object* config) {
       add("decoder_sparse_step", 1);
       add("mlp_only_layers", Json::Array());
       return;
+    case Kind::kQwen35:
+      add_names("Qwen3_5ForCausalLM", "qwen3_5_text");
+      add("attention_bias", false);
+      add("attn_output_gate", true);
+      add("full_attention_interval", 4);
+      add("linear_conv_kernel_dim", 4);
+      add("linear_key_head_dim", 128);
+      add("linear_value_head_dim", 128);
+      add("linear_num_key_heads", 16);
+      add("linear_num_value_heads", 16);
+      add("partial_rotary_factor", 0.25);
+      return;
     case Kind::kGemma2:
       add_names("Gemma2ForCausalLM", "gemma2");
       add("hidden_activation", "gelu_pytorch_tanh");
@@ -218,7 +234,8 @@ Json MakeConfig(const ModelShape& shape, DType dtype) {
   if (!is_gemma) config.emplace_back("hidden_act", "silu");
   // In transformers others have no such field.
   const bool has_head_dim = shape.kind == Kind::kLlama || shape.kind == Kind::kMistral ||
-                            shape.kind == Kind::kQwen3 || shape.kind == Kind::kQwen3Moe || is_gemma;
+                            shape.kind == Kind::kQwen3 || shape.kind == Kind::kQwen3Moe ||
+                            shape.kind == Kind::kQwen35 || is_gemma;
   if (has_head_dim) config.emplace_back("head_dim", shape.head_dim);
   return config;
 }

@@ -52,7 +52,8 @@ class SynthTest : public testing::Test {
   ThreadPool pool_{2};
 };
 
-// The parameter counts that the models' authors publish (model cards, `model.num_parameters()`).
+// The parameter counts that the models' authors publish (model cards, `model.num_parameters()`); of
+// Qwen3.5 its text model's.
 TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
   const std::map<std::string, uint64_t> published = {
       {"tinyllama-1.1b", 1'100'048'384}, {"llama-3.2-1b", 1'235'814'400},
@@ -64,7 +65,7 @@ TEST(SynthShapes, HaveThePublishedNumberOfParameters) {
       {"gemma-2-9b", 9'241'705'984},     {"gemma-3-1b", 999'885'952},
       {"phi-3-mini-4k", 3'821'079'552},  {"phi-4", 14'659'507'200},
       {"granite-3.2-8b", 8'170'848'256}, {"smollm3-3b", 3'075'098'624},
-      {"qwen3-30b-a3b", 30'532'122'624}};
+      {"qwen3-30b-a3b", 30'532'122'624}, {"qwen3.5-0.8b", 752'393'024}};
   for (const auto& [shape, parameters] : published) {
     const auto model = PlanSynthModel({.shape = shape, .dtype = DType::kBF16});
     ASSERT_TRUE(model.ok()) << model.status();

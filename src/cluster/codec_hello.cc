@@ -42,7 +42,8 @@ void Write(const Hello& hello, TimePoint, v1::Frame* frame) {
   runner.set_numeric_class(WireText(hello.runner.numeric_class));
   runner.set_max_running(hello.runner.max_running);
   runner.set_pages_total(hello.runner.pages_total);
-  runner.set_page_tokens(hello.runner.page_tokens);
+  runner.set_page_tokens(hello.runner.pages.page_tokens);
+  runner.set_state_pages(hello.runner.pages.state_pages);
   runner.set_page_bytes(hello.runner.page_bytes);
   runner.set_max_model_len(hello.runner.max_model_len);
   for (const int64_t pages : hello.runner.adapter_pages) runner.add_adapter_pages(pages);
@@ -81,7 +82,8 @@ RunnerCapacity Read(const v1::RunnerInfo& in, FieldReader& reader) {
   out.numeric_class = reader.Text("numeric_class", in.numeric_class(), kMaxName);
   out.max_running = reader.Int("max_running", in.max_running(), 1, kMaxSequences);
   out.pages_total = reader.Int("pages_total", in.pages_total(), 1, kMaxPages);
-  out.page_tokens = reader.Int("page_tokens", in.page_tokens(), 1, kMaxTokens);
+  out.pages.page_tokens = reader.Int("page_tokens", in.page_tokens(), 1, kMaxTokens);
+  out.pages.state_pages = reader.Pages("state_pages", in.state_pages());
   out.page_bytes = reader.Int("page_bytes", in.page_bytes(), 1, kMaxBytes);
   out.max_model_len = reader.Int("max_model_len", in.max_model_len(), 1, kMaxTokens);
   out.caches_prefixes = !in.no_prefix_cache();

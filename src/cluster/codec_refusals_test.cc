@@ -96,8 +96,10 @@ TEST(Codec, NamesWhatIsOutOfRange) {
   EXPECT_THAT(Complaint<P>({Epoch(-1), SequenceId(1), GatewayId(1), 1, RunnerId(1)}, [](P&) {}),
               HasSubstr("epoch is -1"));
   using H = Hello;
-  EXPECT_THAT(Complaint<H>(RunnerHello(), [](H& h) { h.runner.page_tokens = 0; }),
+  EXPECT_THAT(Complaint<H>(RunnerHello(), [](H& h) { h.runner.pages.page_tokens = 0; }),
               HasSubstr("page_tokens is 0"));
+  EXPECT_THAT(Complaint<H>(RunnerHello(), [](H& h) { h.runner.pages.state_pages = -1; }),
+              HasSubstr("state_pages is -1"));
   EXPECT_THAT(Complaint<H>(RunnerHello(), [](H& h) { h.runner.adapter_pages.pop_back(); }),
               HasSubstr("adapter_pages has 1 entries for 2 adapters"));
   using A = delivery::StartAttempt;

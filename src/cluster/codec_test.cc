@@ -27,7 +27,7 @@ TEST(Codec, KeepsHellos) {
   EXPECT_EQ(got.runner.numeric_class, sent.runner.numeric_class);
   EXPECT_EQ(got.runner.max_running, 32);
   EXPECT_EQ(got.runner.pages_total, 1000);
-  EXPECT_EQ(got.runner.page_tokens, 16);
+  EXPECT_EQ(got.runner.pages, sent.runner.pages);
   EXPECT_EQ(got.runner.page_bytes, 4096);
   EXPECT_EQ(got.runner.max_model_len, 2048);
   EXPECT_THAT(got.runner.adapter_pages, ElementsAre(3, 4));

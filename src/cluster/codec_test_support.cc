@@ -27,7 +27,7 @@ Hello RunnerHello() {
   hello.runner = {.numeric_class = "avx2/F32/none",
                   .max_running = 32,
                   .pages_total = 1000,
-                  .page_tokens = 16,
+                  .pages = {.page_tokens = 16, .state_pages = 7},
                   .page_bytes = 4096,
                   .max_model_len = 2048,
                   .adapter_pages = {3, 4}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/sequence_pages.h"
 #include "base/status.h"
 #include "delivery/gateway_end.h"
 #include "delivery/messages.h"
@@ -48,7 +49,7 @@ struct RunnerCapacity {
   std::string numeric_class;
   int64_t max_running = 1;
   int64_t pages_total = 1;
-  int64_t page_tokens = 1;
+  SequencePages pages = {.page_tokens = 1};
   int64_t page_bytes = 1;
   int64_t max_model_len = 1;
   std::vector<int64_t> adapter_pages;  // of the deployment's adapters, in their order

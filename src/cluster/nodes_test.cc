@@ -166,7 +166,7 @@ TEST_F(NodesTest, WhoeverServesSomethingElseIsRefusedAndToldWhy) {
   other.deployment.adapters[0].digest = "d2";
   Gateway& gateway = StartGateway(other);
   Hello smaller = HelloOf(Role::kRunner);
-  smaller.runner.page_tokens = 8;
+  smaller.runner.pages.page_tokens = 8;
   StartRunner(smaller);
   network_.Run(seconds(2));
   EXPECT_FALSE(gateway.node->has_scheduler());

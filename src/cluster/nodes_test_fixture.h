@@ -147,7 +147,7 @@ class NodesTest : public ::testing::Test {
     hello.runner = {.numeric_class = "a",
                     .max_running = 8,
                     .pages_total = 1000,
-                    .page_tokens = 16,
+                    .pages = {.page_tokens = 16},
                     .page_bytes = 64,
                     .max_model_len = 500,
                     .adapter_pages = {3}};

@@ -412,8 +412,7 @@ wire::RunnerReport RunnerNode::MakeReport() const {
                                 .arrival = running.arrival});
     // What waits to start has been promised its pages, too.
     if (report.sequences.back().state == State::kPending) {
-      report.available_pages -=
-          CeilDiv<int64_t>(state.num_tokens, options_.hello.runner.page_tokens);
+      report.available_pages -= options_.hello.runner.pages.For(state.num_tokens);
     }
   }
   for (const auto& [sequence, loading] : loading_) {
@@ -427,7 +426,7 @@ wire::RunnerReport RunnerNode::MakeReport() const {
                                 .adapter_pages = start.adapter_pages,
                                 .num_tokens = num_tokens,
                                 .arrival = start.request.arrival});
-    report.available_pages -= CeilDiv<int64_t>(num_tokens, options_.hello.runner.page_tokens);
+    report.available_pages -= options_.hello.runner.pages.For(num_tokens);
   }
   report.available_pages = std::max<int64_t>(0, report.available_pages);
   return report;

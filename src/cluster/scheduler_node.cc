@@ -39,7 +39,7 @@ void SchedulerNode::EndReign(const Status& why, TimePoint now) {
 void SchedulerNode::TryReign(TimePoint now) {
   if (!epoch_ || reign_ != nullptr || runners_.empty()) return;
   scheduler::SchedulerOptions options = options_.scheduler;
-  options.page_tokens = peers_.at(runners_.begin()->second).hello->runner.page_tokens;
+  options.pages = peers_.at(runners_.begin()->second).hello->runner.pages;
   reign_ = std::make_unique<scheduler::Scheduler>(options, options_.policies(), *epoch_);
   for (const auto& [link, peer] : peers_) {
     if (peer.hello) Greet(link, *peer.hello, now);
@@ -127,11 +127,14 @@ Status SchedulerNode::CheckHello(const Hello& hello) const {
     if (peer.hello->role != Role::kRunner || is_gateway) continue;
     const RunnerCapacity& theirs = peer.hello->runner;
     const RunnerCapacity& its = hello.runner;
-    if (theirs.page_tokens == its.page_tokens && theirs.page_bytes == its.page_bytes) break;
-    return FailedPrecondition(StrCat("the runner's pages have ", its.page_tokens, " tokens and ",
-                                     its.page_bytes, " bytes, and those of the others ",
-                                     theirs.page_tokens, " and ", theirs.page_bytes,
-                                     ": start all runners of a cluster with the same --dtype"));
+    if (theirs.pages == its.pages && theirs.page_bytes == its.page_bytes) break;
+    const auto describe = [](const RunnerCapacity& capacity) {
+      return StrCat(capacity.pages.page_tokens, " tokens and ", capacity.page_bytes, " bytes (",
+                    capacity.pages.state_pages, " more for each sequence)");
+    };
+    return FailedPrecondition(StrCat(
+        "the runner's pages have ", describe(its), ", and those of the others ", describe(theirs),
+        ": start all runners of a cluster with the same --dtype, and in one version"));
   }
   return OkStatus();
 }

@@ -20,7 +20,7 @@ namespace aril::cluster {
 
 struct SchedulerNodeOptions {
   Hello hello;                            // its own
-  scheduler::SchedulerOptions scheduler;  // page_tokens is what the runners say
+  scheduler::SchedulerOptions scheduler;  // pages is what the runners say
   std::function<scheduler::Policies()> policies = [] { return scheduler::Policies(); };
   // Nobody else can lead: whoever has heard of a higher epoch (an earlier life of this process)
   // makes this one raise its own. Otherwise epochs come from an election.

@@ -21,7 +21,7 @@ constexpr bool kDebug = true;
 PlanLimits LimitsOf(const EngineOptions& options, const kernels::KvLayout& layout) {
   return {.max_rows = options.max_num_batched_tokens,
           .max_running = options.max_num_seqs,
-          .page_tokens = layout.page_tokens,
+          .pages = layout.pages(),
           .max_draft_rows = options.drafts.max_rows};
 }
 
@@ -54,11 +54,11 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
       residency_(model.layout().dtype, pool_, *arena_, clock, options.run_aside,
                  options.max_adapter_pages),
       standing_pins_({.num_pages = options.num_pages,
-                      .max_context_pages = CeilDiv(options.max_model_len, limits_.page_tokens),
+                      .max_context_pages = limits_.pages.For(options.max_model_len),
                       .max_adapter_pages = options.max_adapter_pages,
                       .max_owner_pages = options.max_owner_pinned_pages,
                       .max_pinned_pages = options.max_pinned_pages}),
-      prefix_cache_(pool_, limits_.page_tokens),
+      prefix_cache_(pool_, limits_.pages.page_tokens),
       formats_(options.formats ? options.formats : std::make_shared<grammar::FormatCache>(nullptr)),
       executor_(model, *arena_, context, options.format_work) {}
 
@@ -192,14 +192,13 @@ bool Engine::IsReady(const Sequence& s) const {
 int64_t Engine::PagesToCome() const {
   int64_t pages = 0;
   for (const Sequence* const s : Running()) {
-    const auto taken = static_cast<int64_t>(s->pages.size());
-    pages += std::max<int64_t>(0, CeilDiv(s->next_num_tokens(), limits_.page_tokens) - taken);
+    pages += std::max<int64_t>(0, limits_.pages.For(s->next_num_tokens()) - s->num_pages());
   }
   return pages;
 }
 
 std::vector<int32_t> Engine::ReusableTokens(const Sequence& sequence) const {
-  if (!options_.enable_prefix_caching) return {};
+  if (!caches_prefixes()) return {};
   return sequence.Tokens(0, sequence.first_logits_row());
 }
 
@@ -256,10 +255,10 @@ Engine::StepRows Engine::Apply(const Plan& plan) {
       rows.waiting.push_back(&sequence);
       continue;
     }
-    CHECK(pool_.Allocate(item.new_pages, PageUse::kKv, sequence.pages));
+    TakePages(item.new_pages, sequence);
     rows.items.push_back(step_item);
     // Pages that others may read are not written.
-    CHECK_LE(sequence.prefix.num_pages() * limits_.page_tokens, step_item.first_token);
+    CHECK_LE(sequence.prefix.num_pages() * limits_.pages.page_tokens, step_item.first_token);
     if (!std::exchange(sequence.has_run, true)) {
       stats_.queue_times.push_back(clock_.Now() - sequence.request.arrival);
     }
@@ -272,6 +271,13 @@ Engine::StepRows Engine::Apply(const Plan& plan) {
     }
   }
   return rows;
+}
+
+// Those of its state come first.
+void Engine::TakePages(int64_t count, Sequence& sequence) {
+  const int64_t of_state = limits_.pages.state_pages - std::ssize(sequence.state_pages);
+  CHECK(pool_.Allocate(of_state, PageUse::kKv, sequence.state_pages));
+  CHECK(pool_.Allocate(count - of_state, PageUse::kKv, sequence.pages));
 }
 
 void Engine::Admit(std::span<const SequenceId> ids) {
@@ -292,7 +298,7 @@ void Engine::Start(Sequence& sequence) {
   }
   const std::vector<int32_t> reusable = ReusableTokens(sequence);
   sequence.prefix = prefix_cache_.Take(sequence.prefix_source, reusable, sequence.pages);
-  sequence.num_computed = sequence.prefix.num_pages() * limits_.page_tokens;
+  sequence.num_computed = sequence.prefix.num_pages() * limits_.pages.page_tokens;
   if (std::exchange(sequence.has_started, true)) return;
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
@@ -315,6 +321,7 @@ bool Engine::Advance(const StepItem& item, ItemResult result,
                      std::vector<wire::TokenEvent>& events) {
   Sequence& sequence = *item.sequence;
   sequence.waits_for_format = result.waits_for_format;
+  sequence.num_in_state = item.first_token + item.num_rows;
   // Of rows of a draft, those of right tokens follow.
   sequence.num_computed += item.num_rows - item.draft.size() - (result.waits_for_format ? 1 : 0);
   std::move(result.prompt_logprobs.begin(), result.prompt_logprobs.end(),
@@ -375,8 +382,8 @@ void Engine::TakeResult(const StepItem& item, ItemResult result,
 // Two sequences may have filled equal pages side by side. Both go on with the first one's: by the
 // arithmetic rule the bytes are the same.
 void Engine::CachePages(Sequence& sequence) {
-  if (!options_.enable_prefix_caching) return;
-  const int64_t page_tokens = limits_.page_tokens;
+  if (!caches_prefixes()) return;
+  const int64_t page_tokens = limits_.pages.page_tokens;
   const int64_t num_full = sequence.num_computed / page_tokens;
   for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
     PageRef& page = sequence.pages[static_cast<size_t>(i)];
@@ -416,7 +423,7 @@ wire::StepStats Engine::Stats() const {
   stats.pages_available = std::min(pool_.available() - standing_pins_.pages_waited_for(),
                                    options_.max_kv_pages - num_kv_pages()) -
                           PagesToCome();
-  stats.page_tokens = limits_.page_tokens;
+  stats.page_tokens = limits_.pages.page_tokens;
   stats.page_bytes = arena_->page_bytes();
   stats.unused_adapter_bytes = residency_.unused_bytes();
   stats.adapter_loads = residency_.num_loads();
@@ -427,11 +434,11 @@ wire::StepStats Engine::Stats() const {
     load.adapter = adapter;
     ++(running ? load.num_running : load.num_waiting);
   };
-  const int64_t token_bytes = arena_->page_bytes() / limits_.page_tokens;
+  const int64_t token_bytes = arena_->page_bytes() / limits_.pages.page_tokens;
   for (const auto& [arrival, sequence] : sequences_) {
     const bool running = sequence->running;
     // Pages that sequences share are full.
-    const auto slots = static_cast<int64_t>(sequence->pages.size()) * limits_.page_tokens;
+    const auto slots = std::ssize(sequence->pages) * limits_.pages.page_tokens;
     if (running) stats.unused_kv_bytes += (slots - sequence->num_computed) * token_bytes;
     ++(running ? stats.num_running : stats.num_waiting);
     if (options_.lists_sequences) {

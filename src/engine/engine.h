@@ -46,6 +46,7 @@ struct EngineOptions {
   // That adapters which one owner has pinned may take, and all that are pinned.
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
   int64_t max_pinned_pages = Residency::kUnbounded;
+  // Of models with a state nothing is cached, and no token guessed.
   bool enable_prefix_caching = true;
   DraftOptions drafts;
   // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
@@ -128,6 +129,7 @@ class Engine {
 
   const Arena& arena() const { return *arena_; }
   const kernels::KvLayout& layout() const { return model_.layout(); }
+  bool caches_prefixes() const { return options_.enable_prefix_caching && !has_state(); }
   // Of an adapter of the set; 0 for the base model.
   int64_t PagesFor(AdapterId adapter) const;
   // Whether sequences may use an adapter at once. Thread-safe.
@@ -180,6 +182,7 @@ class Engine {
   void End(Sequence& sequence);
   // Carries a plan out up to the model run: evictions, adapters, pages.
   StepRows Apply(const Plan& plan);
+  void TakePages(int64_t count, Sequence& sequence);
   void Admit(std::span<const SequenceId> ids);
   void Start(Sequence& sequence);
   void ClearStepStats();
@@ -202,6 +205,8 @@ class Engine {
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 
+  // What a row has done to a state cannot be undone, and is not kept for other sequences.
+  bool has_state() const { return limits_.pages.state_pages > 0; }
   Sequence& Get(SequenceId id) { return *by_id_.at(id); }
   // Pages that sequences have.
   int64_t num_kv_pages() const { return pool_.used(PageUse::kKv) - prefix_cache_.num_idle_pages(); }

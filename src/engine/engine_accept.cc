@@ -150,9 +150,9 @@ StatusOr<AcceptedSequence> Engine::Accept(wire::SequenceRequest request) {
   for (const Sequence::Adapter& adapter : adapters) {
     adapter_pages.push_back({adapter.ref.id, adapter.num_pages});
   }
-  ASSIGN_OR_RETURN(StandingPins::Room room,
-                   standing_pins_.Reserve(std::move(adapter_pages),
-                                          CeilDiv(tokens, limits_.page_tokens), request.tenant));
+  ASSIGN_OR_RETURN(
+      StandingPins::Room room,
+      standing_pins_.Reserve(std::move(adapter_pages), limits_.pages.For(tokens), request.tenant));
   return AcceptedSequence{std::move(request), std::move(adapters), std::move(room),
                           std::move(format)};
 }

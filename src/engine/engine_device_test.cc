@@ -20,6 +20,8 @@ class LostDevice final : public Backend {
   Status Project(int64_t, ProjectionGroup) override { return Lost(); }
   Status RopeAppend(int64_t) override { return Lost(); }
   Status Attention(int64_t) override { return Lost(); }
+  Status GateHeads() override { return Lost(); }
+  Status GatedDelta(int64_t) override { return Lost(); }
   Status Glu() override { return Lost(); }
   Status Experts(int64_t /*layer*/) override { return Lost(); }
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t>) override { return Lost(); }

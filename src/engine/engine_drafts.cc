@@ -25,7 +25,7 @@ DraftLengths Engine::DraftLengthsOf(const Sequence& s, int64_t num_running) cons
 }
 
 bool Engine::MayHaveDrafts() const {
-  if (options_.drafts.max_tokens == 0) return false;
+  if (options_.drafts.max_tokens == 0 || has_state()) return false;
   const std::vector<const Sequence*> running = Running();
   return std::ssize(running) < options_.drafts.max_rows &&
          std::ranges::any_of(running, [&](const Sequence* s) {
@@ -68,7 +68,8 @@ void Engine::CountDraft(Sequence& sequence, const Draft& draft, int64_t num_righ
 
 // What wrong guesses have taken.
 void Engine::GiveBackPages(Sequence& sequence) {
-  const auto needed = static_cast<size_t>(CeilDiv(sequence.num_computed, limits_.page_tokens));
+  const auto needed =
+      static_cast<size_t>(CeilDiv(sequence.num_computed, limits_.pages.page_tokens));
   if (sequence.pages.size() > needed) {
     sequence.pages.erase(sequence.pages.begin() + static_cast<int64_t>(needed),
                          sequence.pages.end());

@@ -143,7 +143,7 @@ PlanView Engine::View() {
     add_adapters(s);
     --line.seats;
     line.rows -= plan.num_tokens - plan.num_computed;
-    line.pages -= CeilDiv(plan.num_tokens, limits_.page_tokens) - plan.num_pages;
+    line.pages -= limits_.pages.For(plan.num_tokens) - plan.num_pages;
   }
   // What is wanted first goes last.
   for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);
@@ -153,14 +153,15 @@ PlanView Engine::View() {
 PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
   const std::vector<PageId> pages =
       s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_source, ReusableTokens(s));
-  const auto num_pages = static_cast<int64_t>(pages.size());
+  const int64_t num_state_pages = std::ssize(s.state_pages);
+  const int64_t num_pages = std::ssize(pages);
   return {.id = s.id(),
           .adapters = s.request.adapters,
           .running = s.running,
           .num_tokens = s.next_num_tokens(),
-          .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.page_tokens,
-          .num_pages = num_pages,
-          .num_own_pages = tally.CountNew(pages),
+          .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.pages.page_tokens,
+          .num_pages = num_pages + num_state_pages,
+          .num_own_pages = tally.CountNew(pages) + num_state_pages,
           .num_drafted = s.draft.size()};
 }
 

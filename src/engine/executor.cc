@@ -101,6 +101,7 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
   logit_rows_.clear();
   pooled_rows_.clear();
   page_tables_.resize(std::max(page_tables_.size(), items.size()));
+  state_tables_.resize(page_tables_.size());
   for (size_t i = 0; i < items.size(); ++i) {
     const StepItem& item = items[i];
     const Sequence& sequence = *item.sequence;
@@ -112,10 +113,19 @@ void Executor::BuildBatch(std::span<const StepItem> items) {
     // The one that the step before chooses.
     if (end > sequence.num_tokens()) tokens_.push_back(-1 - choice_of_.at(&sequence));
     tokens_.insert(tokens_.end(), item.draft.tokens.begin(), item.draft.tokens.end());
-    auto& pages = page_tables_[i];
-    pages.clear();
-    for (const PageRef& page : sequence.pages) pages.push_back(arena_.Address(page.id()));
-    sequences_.push_back({first_row, num_rows, item.first_token, pages});
+    const auto find = [&](const std::vector<PageRef>& pages, std::vector<std::byte*>& table) {
+      table.clear();
+      for (const PageRef& page : pages) table.push_back(arena_.Address(page.id()));
+    };
+    find(sequence.pages, page_tables_[i]);
+    find(sequence.state_pages, state_tables_[i]);
+    const bool has_state = !sequence.state_pages.empty();
+    sequences_.push_back({.first_row = first_row,
+                          .num_rows = num_rows,
+                          .first_position = item.first_token,
+                          .pages = page_tables_[i],
+                          .state = state_tables_[i],
+                          .repeats = has_state && item.first_token < sequence.num_in_state});
     AddLogitRows(item, i, first_row);
     if (item.pools) pooled_rows_.push_back({.row = first_row + num_rows - 1, .item = i});
     AddSegments(item, first_row);

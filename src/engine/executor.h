@@ -152,7 +152,7 @@ class Executor {
 
   // The tables of a step; members so that their memory is kept.
   std::vector<int32_t> tokens_;
-  std::vector<std::vector<std::byte*>> page_tables_;
+  std::vector<std::vector<std::byte*>> page_tables_, state_tables_;
   std::vector<kernels::AttentionSequence> sequences_;
   std::vector<BatchSegment> segments_;
   std::vector<BatchSegment> item_segments_;  // of the item that is added

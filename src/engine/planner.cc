@@ -77,10 +77,8 @@ class Planner {
         s.adapters, [this](const AdapterUse& use) { return adapters_.at(use.id).loading(); });
   }
 
-  int64_t PagesFor(int64_t tokens) const { return CeilDiv(tokens, limits_.page_tokens); }
-
   int64_t MissingPages(const PlanSequence& s, int64_t tokens) const {
-    return std::max<int64_t>(0, PagesFor(tokens) - s.num_pages);
+    return std::max<int64_t>(0, limits_.pages.For(tokens) - s.num_pages);
   }
 
   static int64_t Remaining(const PlanSequence& s) { return s.num_tokens - s.num_computed; }
@@ -226,7 +224,8 @@ class Planner {
   }
   int64_t Headroom() const { return promised_ + HeadroomOfRunning(); }
   int64_t HeadroomOfRunning() const {
-    return static_cast<int64_t>(running_.size()) * PagesFor(limits_.headroom_tokens);
+    return static_cast<int64_t>(running_.size()) *
+           CeilDiv(limits_.headroom_tokens, limits_.pages.page_tokens);
   }
 
   // In the order in which they will be wanted: what is in the pool is to stay there, what is not is

@@ -39,6 +39,7 @@
 
 #include "base/adapter_mix.h"
 #include "base/ids.h"
+#include "base/sequence_pages.h"
 #include "engine/drafts.h"
 
 namespace aril {
@@ -46,7 +47,7 @@ namespace aril {
 struct PlanLimits {
   int64_t max_rows = 512;    // of a step (max_num_batched_tokens), at least max_running
   int64_t max_running = 32;  // sequences (max_num_seqs)
-  int64_t page_tokens = 16;
+  SequencePages pages;
   // What every running sequence must have room to grow by before another one joins. Tokens, not
   // pages: pages may be small.
   int64_t headroom_tokens = 16;
@@ -61,8 +62,8 @@ struct PlanSequence {
   int32_t tenant = 0;        // with whom it shares rows
   double tenant_weight = 1;  // the same for all of a tenant
   int64_t num_tokens = 0;    // prompt and output so far
-  // Tokens whose K and V are in pages, and these pages. Of a waiting sequence: in cached ones, with
-  // which it would start.
+  // Tokens whose K and V are in pages, and these pages; of a running one with a state, its pages as
+  // well. Of a waiting sequence: in cached ones, with which it would start.
   int64_t num_computed = 0;
   int64_t num_pages = 0;
   // Those of its pages that no sequence before it in the view has: by its joining they stop being

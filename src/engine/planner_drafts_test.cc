@@ -12,8 +12,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-constexpr PlanLimits kFewRows{
-    .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4, .max_draft_rows = 8};
+constexpr PlanLimits kFewRows{.max_rows = 16,
+                              .max_running = 8,
+                              .pages = {.page_tokens = 4},
+                              .headroom_tokens = 4,
+                              .max_draft_rows = 8};
 
 TEST(PlannerDrafts, GetRowsBehindTheLastToken) {
   const Plan plan =

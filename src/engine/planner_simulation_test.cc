@@ -25,7 +25,9 @@ struct ToySequence {
   int64_t num_wanted = 0;         // tokens at its end
   std::vector<int32_t> draft;     // of the last view
   PrefixCache::Pin prefix;
-  std::vector<PageRef> pages;  // while running
+  std::vector<PageRef> pages, state_pages;  // while running
+
+  int64_t num_pages() const { return std::ssize(pages) + std::ssize(state_pages); }
 };
 
 struct ToyAdapter {
@@ -41,13 +43,13 @@ class ToyWorld {
         limits_(DrawLimits()),
         adapter_pages_(DrawAdapters()),
         pool_(static_cast<int32_t>(DrawPages())),
-        cache_(pool_, limits_.page_tokens),
+        cache_(pool_, limits_.pages.page_tokens),
         adapters_(adapter_pages_.size()),
         slowness_(DrawSlowness()),
         max_kv_pages_(DrawMaxKvPages()),
         shares_rows_(Draw(0, 1) == 0),
         weight_of_a_(shares_rows_ ? static_cast<double>(Draw(1, 5)) : 1),
-        rows_(static_cast<size_t>(pool_.total() * limits_.page_tokens)) {
+        rows_(static_cast<size_t>(pool_.total() * limits_.pages.page_tokens)) {
     for (std::vector<int32_t>& opening : openings_) opening = RandomTokens(Draw(0, kMaxTokens / 2));
   }
 
@@ -114,7 +116,8 @@ class ToyWorld {
   }
   PlanLimits DrawLimits() {
     PlanLimits limits;
-    limits.page_tokens = int64_t{1} << Draw(0, 4);
+    limits.pages.page_tokens = int64_t{1} << Draw(0, 4);
+    if (Draw(0, 2) == 0) limits.pages.state_pages = Draw(1, 8);
     limits.max_running = Draw(1, 12);
     limits.max_rows = limits.max_running + Draw(0, 40);
     limits.max_draft_rows = Draw(0, 24);
@@ -161,7 +164,8 @@ class ToyWorld {
     return tokens;
   }
   int64_t Pages(int64_t tokens) const {
-    return (tokens + limits_.page_tokens - 1) / limits_.page_tokens;
+    return limits_.pages.state_pages +
+           (tokens + limits_.pages.page_tokens - 1) / limits_.pages.page_tokens;
   }
   // By the token at a position.
   static uint64_t Extended(uint64_t history, const ToySequence& s, int64_t position,
@@ -192,8 +196,8 @@ class ToyWorld {
   }
 
   // All but the last token.
-  static std::span<const int32_t> Reusable(const ToySequence& s) {
-    return std::span(s.tokens).first(s.tokens.size() - 1);
+  std::span<const int32_t> Reusable(const ToySequence& s) const {
+    return std::span(s.tokens).first(has_state() ? 0 : s.tokens.size() - 1);
   }
 
   PlanView View() {
@@ -209,13 +213,14 @@ class ToyWorld {
       std::vector<PageId> pages;
       if (s.plan.running) {
         for (const PageRef& page : s.pages) pages.push_back(page.id());
+        for (const PageRef& page : s.state_pages) pages.push_back(page.id());
       } else {
         pages = cache_.Find(s.source, Reusable(s));
-        s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.page_tokens;
+        s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.pages.page_tokens;
       }
       const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;
-      s.draft =
-          RandomTokens(decodes ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
+      s.draft = RandomTokens(
+          decodes && !has_state() ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
       s.plan.num_drafted = std::ssize(s.draft);
       s.plan.num_pages = static_cast<int64_t>(pages.size());
       s.plan.num_own_pages = std::count_if(pages.begin(), pages.end(),
@@ -245,6 +250,7 @@ class ToyWorld {
 
   void Release(ToySequence& s) {
     s.pages.clear();
+    s.state_pages.clear();
     s.prefix.Reset();
     s.plan.num_computed = 0;
     const bool was_running = std::exchange(s.plan.running, false);
@@ -360,9 +366,11 @@ class ToyWorld {
       EXPECT_EQ(item.prefill, remaining > 1);
       rows += item.num_rows;
       drafted += std::max<int64_t>(0, item.num_rows - remaining);
-      ASSERT_TRUE(pool_.Allocate(item.new_pages, PageUse::kKv, s.pages))
+      const int64_t of_state = limits_.pages.state_pages - std::ssize(s.state_pages);
+      ASSERT_TRUE(pool_.Allocate(of_state, PageUse::kKv, s.state_pages) &&
+                  pool_.Allocate(item.new_pages - of_state, PageUse::kKv, s.pages))
           << "more pages were promised than are available";
-      ASSERT_EQ(std::ssize(s.pages), Pages(s.plan.num_computed + item.num_rows));
+      ASSERT_EQ(s.num_pages(), Pages(s.plan.num_computed + item.num_rows));
     }
     EXPECT_LE(rows, limits_.max_rows);
     EXPECT_TRUE(drafted == 0 || rows <= limits_.max_draft_rows);
@@ -378,9 +386,9 @@ class ToyWorld {
   }
 
   uint64_t& Row(const ToySequence& s, int64_t position) {
-    const PageId page = s.pages[static_cast<size_t>(position / limits_.page_tokens)].id();
-    return rows_[static_cast<size_t>(page.value() * limits_.page_tokens +
-                                     position % limits_.page_tokens)];
+    const PageId page = s.pages[static_cast<size_t>(position / limits_.pages.page_tokens)].id();
+    return rows_[static_cast<size_t>(page.value() * limits_.pages.page_tokens +
+                                     position % limits_.pages.page_tokens)];
   }
 
   void Compute(ToySequence& s, int64_t num_rows) {
@@ -422,7 +430,7 @@ class ToyWorld {
     for (const auto& [arrival, sequence] : sequences_) {
       others += sequence.plan.running && sequence.plan.id != s.plan.id ? 1 : 0;
     }
-    int64_t pages = Pages(s.plan.num_tokens) - static_cast<int64_t>(s.pages.size());
+    int64_t pages = Pages(s.plan.num_tokens) - s.num_pages();
     if (!s.plan.running) {
       for (const AdapterUse& use : s.plan.adapters) pages += PagesFor(use.id);
     }
@@ -461,12 +469,15 @@ class ToyWorld {
       ++s.plan.num_computed;
     }
     CachePages(s);
-    while (std::ssize(s.pages) > Pages(s.plan.num_computed)) s.pages.pop_back();
+    while (s.num_pages() > Pages(s.plan.num_computed)) s.pages.pop_back();
     if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
   }
 
+  bool has_state() const { return limits_.pages.state_pages > 0; }
+
   void CachePages(ToySequence& s) {
-    const int64_t page_tokens = limits_.page_tokens;
+    if (has_state()) return;
+    const int64_t page_tokens = limits_.pages.page_tokens;
     while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
       const auto page = static_cast<size_t>(s.prefix.num_pages());
       cache_.Extend(s.prefix,
@@ -481,6 +492,7 @@ class ToyWorld {
     std::set<PageId> used;
     for (const auto& [arrival, s] : sequences_) {
       for (const PageRef& page : s.pages) used.insert(page.id());
+      for (const PageRef& page : s.state_pages) used.insert(page.id());
     }
     int64_t adapter_pages = 0;
     int64_t pinned_pages = 0;

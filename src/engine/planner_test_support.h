@@ -17,7 +17,7 @@ inline constexpr AdapterId kC{3};
 
 // Four tokens per page. Ids are also the order of arrival.
 inline constexpr PlanLimits kLimits{
-    .max_rows = 16, .max_running = 8, .page_tokens = 4, .headroom_tokens = 4};
+    .max_rows = 16, .max_running = 8, .pages = {.page_tokens = 4}, .headroom_tokens = 4};
 
 inline PlanSequence Waiting(int64_t id, int64_t num_tokens, AdapterId adapter = kBaseModel) {
   return {.id = SequenceId(id), .adapters = MixOf(adapter), .num_tokens = num_tokens};
@@ -29,7 +29,7 @@ inline PlanSequence Running(int64_t id, int64_t num_tokens, int64_t num_computed
   PlanSequence sequence = Waiting(id, num_tokens, adapter);
   sequence.running = true;
   sequence.num_computed = num_computed;
-  sequence.num_pages = (num_computed + kLimits.page_tokens - 1) / kLimits.page_tokens;
+  sequence.num_pages = (num_computed + kLimits.pages.page_tokens - 1) / kLimits.pages.page_tokens;
   sequence.num_own_pages = sequence.num_pages;
   return sequence;
 }
@@ -37,7 +37,7 @@ inline PlanSequence Running(int64_t id, int64_t num_tokens, int64_t num_computed
 // `num_cached` of its pages are cached; `num_own` of them are used by nobody before it.
 inline PlanSequence Cached(PlanSequence sequence, int64_t num_cached, int64_t num_own) {
   sequence.num_pages = num_cached;
-  sequence.num_computed = num_cached * kLimits.page_tokens;
+  sequence.num_computed = num_cached * kLimits.pages.page_tokens;
   sequence.num_own_pages = num_own;
   return sequence;
 }

@@ -72,6 +72,10 @@ struct Sequence {
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages;
   int64_t num_computed = 0;
+  // And those of its state, where the model has one, of the first num_in_state tokens: as many, or
+  // one more, whose row is to be run again.
+  std::vector<PageRef> state_pages;
+  int64_t num_in_state = 0;
   // Of the steps that a device has been given and nobody has waited for: rows, behind num_computed,
   // and tokens that they choose.
   int64_t rows_under_way = 0;
@@ -94,6 +98,8 @@ struct Sequence {
   }
 
   SequenceId id() const { return request.sequence; }
+  // Of both kinds.
+  int64_t num_pages() const { return std::ssize(pages) + std::ssize(state_pages); }
   int64_t num_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
   int64_t num_tokens() const { return num_prompt() + static_cast<int64_t>(output.size()); }
   // Once the steps under way have been run.
@@ -156,7 +162,9 @@ struct Sequence {
   void Evict() {
     running = false;
     num_computed = 0;
+    num_in_state = 0;
     pages.clear();
+    state_pages.clear();
     draft = {};
     prefix.Reset();
     for (Adapter& adapter : adapters) adapter.pin.Reset();

@@ -28,6 +28,7 @@ namespace aril {
 inline const std::string kEngineTestModel = SourcePath("tests/goldens/llama-f32-sharded");
 
 struct TestEngineOptions {
+  std::string model_dir = kEngineTestModel;
   // Become AdapterId(0) ….
   std::vector<std::string> adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
                                            kEngineTestModel + "/adapters/down-r1",
@@ -41,12 +42,12 @@ struct TestEngineOptions {
 class TestEngine {
  public:
   explicit TestEngine(const TestEngineOptions& options)
-      : spec_(Value(LoadModelSpec(kEngineTestModel))),
+      : spec_(Value(LoadModelSpec(options.model_dir))),
         layout_(Value(ChooseKvLayout(spec_, DType::kF32))),
         model_(spec_, layout_,
                std::make_unique<CpuBackend>(
                    spec_, layout_,
-                   Value(LoadWeights(Value(Checkpoint::Open(kEngineTestModel)), spec_, DType::kF32,
+                   Value(LoadWeights(Value(Checkpoint::Open(options.model_dir)), spec_, DType::kF32,
                                      Quantization::kNone, context_, nullptr)),
                    options.engine.max_num_batched_tokens, options.engine.max_model_len, context_)),
         engine_(options.engine, model_,
@@ -62,6 +63,7 @@ class TestEngine {
   ManualClock& clock() { return clock_; }
   AdapterSet& adapters() { return adapters_; }
   int64_t page_tokens() const { return model_.layout().page_tokens; }
+  const kernels::KvLayout& layout() const { return model_.layout(); }
 
  private:
   template <typename T>

@@ -76,12 +76,18 @@ class Backend {
   virtual Status Embed() = 0;
   // residual += output, normed where the model does, but not before layer 0; input = its norm.
   virtual Status AddNorm(int64_t layer, LayerNorm norm) = 0;
-  // output = input · Wᵀ + bias, plus the adapters' parts.
+  // output = input · Wᵀ + bias, plus the adapters' parts. kDeltaGates' lie behind kDeltaIn's.
   virtual Status Project(int64_t layer, ProjectionGroup group) = 0;
-  // output is q, k and v: query = the rotated q; k, rotated, and v go to the sequences' pages.
+  // output is q, k and v, with gates of q where the model has them: query = the rotated q; k,
+  // rotated, and v go to the sequences' pages.
   virtual Status RopeAppend(int64_t layer) = 0;
   // input = attention of query over the sequences' pages.
   virtual Status Attention(int64_t layer) = 0;
+  // input *= the gates of heads in output, of kQkv.
+  virtual Status GateHeads() = 0;
+  // output is what kDeltaIn and kDeltaGates give: input = linear attention of it, and of what the
+  // sequences' states have of it, which go on.
+  virtual Status GatedDelta(int64_t layer) = 0;
   // output is gate and up: input = f(gate) · up.
   virtual Status Glu() = 0;
   // output = what a layer's mixture of experts makes of input: in place of both projections of the

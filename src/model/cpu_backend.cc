@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/activation/activation.h"
+#include "kernels/gated_delta/gated_delta.h"
 #include "model/kernel_settings.h"
 #include "model/rope_frequencies.h"
 
@@ -64,6 +65,11 @@ MatrixView<float> CpuBackend::Residual() const {
 
 MatrixView<float> CpuBackend::Output(int64_t cols) const {
   return {output_.as<float>(), rows_, cols, cols};
+}
+
+MatrixView<float> CpuBackend::Output(ProjectionGroup group) const {
+  const OutputPlace place = OutputPlaceOf(spec_, group);
+  return {output_.as<float>() + place.first_col, rows_, OutFeatures(spec_, group), place.stride};
 }
 
 Matrix CpuBackend::Activation(const Buffer& buffer, int64_t rows, int64_t cols) const {
@@ -168,13 +174,14 @@ Status CpuBackend::AddNorm(int64_t layer, LayerNorm norm) {
 
 Status CpuBackend::RopeAppend(int64_t layer) {
   const Layer& w = WeightsOf(layer);
-  kernels::RopeAppend(context_, Output(OutFeatures(spec_, ProjectionGroup::kQkv)),
+  kernels::RopeAppend(context_, Output(ProjectionGroup::kQkv),
                       {.table = &RopeOf(layer),
                        .num_heads = spec_.num_heads,
+                       .gated_queries = spec_.gated_queries,
                        .q_norm = DataOrNull(w.q_norm),
                        .k_norm = DataOrNull(w.k_norm),
                        .norm_eps = static_cast<float>(spec_.rms_norm_eps),
-                       .layer = layer},
+                       .layer = spec_.IndexInKind(layer)},
                       layout_, batch_.sequences, Activation(query_, rows_, spec_.q_size()));
   return OkStatus();
 }
@@ -183,12 +190,32 @@ Status CpuBackend::Attention(int64_t layer) {
   kernels::Attention(
       context_, Activation(query_, rows_, spec_.q_size()),
       {.num_heads = spec_.num_heads,
-       .layer = layer,
+       .layer = spec_.IndexInKind(layer),
        .sliding_window = spec_.HasWindow(layer) ? spec_.sliding_window : std::nullopt,
        .scale = ScoreScale(spec_),
        .softcap = ScoreSoftcap(spec_),
        .sinks = DataOrNull(WeightsOf(layer).sinks)},
       layout_, batch_.sequences, Activation(input_, rows_, spec_.q_size()));
+  return OkStatus();
+}
+
+Status CpuBackend::GateHeads() {
+  kernels::GateHeads(context_, Output(ProjectionGroup::kQkv), spec_.head_dim,
+                     Activation(input_, rows_, spec_.q_size()));
+  return OkStatus();
+}
+
+Status CpuBackend::GatedDelta(int64_t layer) {
+  const Layer::Delta& delta = WeightsOf(layer).delta;
+  kernels::GatedDelta(context_, Output(DeltaColumns(spec_)),
+                      {.layer = spec_.IndexInKind(layer),
+                       .conv = delta.conv.data(),
+                       .decay = delta.decay.data(),
+                       .dt_bias = delta.dt_bias.data(),
+                       .norm = delta.norm.data(),
+                       .norm_eps = static_cast<float>(spec_.rms_norm_eps)},
+                      layout_.state, batch_.sequences,
+                      Activation(input_, rows_, spec_.linear_attention->value_size()));
   return OkStatus();
 }
 
@@ -279,7 +306,8 @@ void CpuBackend::FindExpertSegments(int64_t layer, int64_t first, int64_t last) 
 Status CpuBackend::Project(int64_t layer, ProjectionGroup group) {
   const Layer::Group& w = WeightsOf(layer)[group];
   const ConstMatrix x = Activation(input_, rows_, InFeatures(spec_, group));
-  kernels::Gemm(context_, x, w.w, DataOrNull(w.bias), Output(w.w.n));
+  const MatrixView<float> y = Output(group);
+  kernels::Gemm(context_, x, w.w, DataOrNull(w.bias), y);
   std::vector<kernels::LoraTarget> targets;
   int64_t cols = 0;
   for (const Projection projection : ProjectionsOf(group)) {
@@ -287,7 +315,7 @@ Status CpuBackend::Project(int64_t layer, ProjectionGroup group) {
         {cols, spec_.OutFeatures(projection), w.bias.empty() ? nullptr : w.bias.data() + cols});
     cols += spec_.OutFeatures(projection);
   }
-  AddAdapters(layer, ProjectionsOf(group).front(), targets, x, Output(cols));
+  AddAdapters(layer, ProjectionsOf(group).front(), targets, x, y);
   return OkStatus();
 }
 

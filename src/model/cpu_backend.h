@@ -35,6 +35,8 @@ class CpuBackend final : public Backend {
   Status Project(int64_t layer, ProjectionGroup group) override;
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
+  Status GateHeads() override;
+  Status GatedDelta(int64_t layer) override;
   Status Glu() override;
   Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
@@ -90,6 +92,8 @@ class CpuBackend final : public Backend {
   }
   MatrixView<float> Residual() const;
   MatrixView<float> Output(int64_t cols) const;
+  // Of a group.
+  MatrixView<float> Output(ProjectionGroup group) const;
   kernels::Matrix Activation(const Buffer& buffer, int64_t rows, int64_t cols) const;
 
   ModelSpec spec_;

@@ -26,7 +26,7 @@ constexpr size_t kPartialBytes = size_t{32} << 20;
 
 // Bytes of the buffers that cuda_backend.h describes.
 struct Sizes {
-  size_t rope, residual, output, input, partials, chosen, head_table, logit_hidden, logits;
+  size_t rope, residual, output, input, partials, delta, chosen, head_table, logit_hidden, logits;
   CudaStep::Size rounded;
 };
 
@@ -48,11 +48,12 @@ Sizes SizesOf(const ModelSpec& spec, const kernels::KvLayout& layout, int64_t ba
           .partials = std::min(kPartialBytes, bytes(kernels::AttentionPartialFloats(
                                                         kernels::LayerOf(layout, 0), max_partials),
                                                     1, sizeof(float))),
+          .delta = bytes(DeltaScratchFloats(layout.state.shape, max_rows), 1, sizeof(float)),
           .chosen = bytes(batch_rows, 1, sizeof(int32_t)),
           .head_table = bytes(kLogitRows, 1, sizeof(int32_t) + sizeof(SampleRow)),
           .logit_hidden = bytes(kLogitRows, spec.hidden_size, sizeof(float)),
           .logits = bytes(kLogitRows, CudaHead::WidestWidth(spec), sizeof(float)),
-          .rounded = CudaStep::LargestRounded(spec, layout.page_tokens, batch_rows, max_positions)};
+          .rounded = CudaStep::LargestRounded(spec, layout.pages(), batch_rows, max_positions)};
 }
 
 }  // namespace
@@ -69,6 +70,14 @@ Status CudaBackend::Supports(const ModelSpec& spec, const kernels::KvLayout& lay
     return InvalidArgument(StrCat("vocab_size is ", spec.vocab_size,
                                   "; on a GPU it must be at most ", kMaxVocab,
                                   ": use --device cpu"));
+  }
+  // Of 16 bytes, as the library's products write them.
+  const auto is_aligned = [](int64_t cols) { return cols % 4 == 0; };
+  if (spec.linear_attention && !(is_aligned(OutFeatures(spec, ProjectionGroup::kDeltaIn)) &&
+                                 is_aligned(DeltaColumns(spec)))) {
+    return InvalidArgument(
+        "the widths of linear attention's heads add up to what is no multiple of 4, as it must be "
+        "on a GPU: use --device cpu");
   }
   CHECK(layout.dtype == DType::kF32 || layout.dtype == DType::kBF16 || layout.dtype == DType::kF16);
   return CudaExperts::Supports(spec);
@@ -121,6 +130,7 @@ Status CudaBackend::AllocateActivations(int64_t max_positions) {
   RETURN_IF_ERROR(ReserveBuffer(device_, input_, sizes.input));
   RETURN_IF_ERROR(ReserveBuffer(device_, query_, sizes.input));
   RETURN_IF_ERROR(ReserveBuffer(device_, partials_, sizes.partials));
+  RETURN_IF_ERROR(ReserveBuffer(device_, delta_scratch_, sizes.delta));
   RETURN_IF_ERROR(ReserveBuffer(device_, head_table_, sizes.head_table));
   RETURN_IF_ERROR(ReserveBuffer(device_, logit_residual_, sizes.logit_hidden));
   RETURN_IF_ERROR(ReserveBuffer(device_, logit_output_, sizes.logit_hidden));
@@ -140,7 +150,7 @@ int64_t CudaBackend::ActivationBytes(const ModelSpec& spec, const kernels::KvLay
   const Sizes sizes = SizesOf(spec, layout, max_rows, max_positions);
   return static_cast<int64_t>(
       2 * sizes.rope + sizes.residual + sizes.output + 2 * sizes.input + sizes.partials +
-      sizes.chosen + sizes.head_table + 3 * sizes.logit_hidden + sizes.logits +
+      sizes.delta + sizes.chosen + sizes.head_table + 3 * sizes.logit_hidden + sizes.logits +
       sizes.rounded.table_bytes + static_cast<size_t>(sizes.rounded.v_floats) * sizeof(float) +
       CudaExperts::SizeBytes(spec, layout.dtype, CudaStep::MaxLaunchedRows(max_rows)));
 }
@@ -169,7 +179,7 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   host_step().num_chosen = 0;
   host_step().num_heads = 0;
   for (const kernels::AttentionSequence& sequence : batch.sequences) {
-    CHECK(device_.OwnsAll(sequence.pages));
+    CHECK(device_.OwnsAll(sequence.pages) && device_.OwnsAll(sequence.state));
   }
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, AttentionShape(), batch, tables);
@@ -333,8 +343,9 @@ Status CudaBackend::RopeAppend(int64_t layer) {
                                      .norm_eps = static_cast<float>(spec_.rms_norm_eps),
                                      .rows = shape_.rows,
                                      .num_heads = static_cast<int32_t>(spec_.num_heads),
+                                     .gated_queries = spec_.gated_queries,
                                      .num_pairs = rope.num_pairs,
-                                     .layer = kernels::LayerOf(layout_, layer),
+                                     .layer = kernels::LayerOf(layout_, spec_.IndexInKind(layer)),
                                      .q = query_.data(),
                                      .q_stride = spec_.q_size()}),
       "RoPE");
@@ -353,7 +364,7 @@ Status CudaBackend::Attention(int64_t layer) {
                             .partials = partials_.as<float>(),
                             .q = query_.data(),
                             .q_stride = spec_.q_size(),
-                            .layer = kernels::LayerOf(layout_, layer),
+                            .layer = kernels::LayerOf(layout_, spec_.IndexInKind(layer)),
                             .num_heads = static_cast<int32_t>(spec_.num_heads),
                             .window = spec_.HasWindow(layer) ? *spec_.sliding_window : INT64_MAX,
                             .scale = ScoreScale(spec_),
@@ -362,6 +373,41 @@ Status CudaBackend::Attention(int64_t layer) {
                             .out = input_.data(),
                             .out_stride = spec_.q_size()}),
                        "attention");
+}
+
+Status CudaBackend::GateHeads() {
+  return device_.Check(
+      device_.kernels().gate_heads(device_.context(), layout_.dtype,
+                                   {.gated = output_.as<float>(),
+                                    .gated_stride = OutFeatures(spec_, ProjectionGroup::kQkv),
+                                    .rows = shape_.rows,
+                                    .num_heads = static_cast<int32_t>(spec_.num_heads),
+                                    .head_dim = static_cast<int32_t>(spec_.head_dim),
+                                    .values = input_.data(),
+                                    .values_stride = spec_.q_size()}),
+      "the gates of heads");
+}
+
+Status CudaBackend::GatedDelta(int64_t layer) {
+  const DeviceWeights::Layer::Delta& delta = WeightsOf(layer).delta;
+  return device_.Check(device_.kernels().gated_delta(
+                           device_.context(), layout_.dtype,
+                           {.in = output_.as<float>(),
+                            .in_stride = DeltaColumns(spec_),
+                            .sequences = InTable<kernels::DeltaSequence>(step_.delta_sequences),
+                            .sequence_of_row = InTable<int32_t>(step_.sequence_of_row),
+                            .rows = shape_.rows,
+                            .num_sequences = shape_.sequences,
+                            .layer = kernels::DeltaLayerOf(layout_.state, spec_.IndexInKind(layer)),
+                            .conv = delta.conv.as<float>(),
+                            .decay = delta.decay.as<float>(),
+                            .dt_bias = delta.dt_bias.as<float>(),
+                            .norm = delta.norm.as<float>(),
+                            .norm_eps = static_cast<float>(spec_.rms_norm_eps),
+                            .scratch = delta_scratch_.as<float>(),
+                            .out = input_.data(),
+                            .out_stride = spec_.linear_attention->value_size()}),
+                       "linear attention");
 }
 
 Status CudaBackend::Glu() {

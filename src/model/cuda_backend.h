@@ -59,6 +59,8 @@ class CudaBackend final : public Backend {
   Status Project(int64_t layer, ProjectionGroup group) override;
   Status RopeAppend(int64_t layer) override;
   Status Attention(int64_t layer) override;
+  Status GateHeads() override;
+  Status GatedDelta(int64_t layer) override;
   Status Glu() override;
   Status Experts(int64_t layer) override;
   StatusOr<MatrixView<const float>> Logits(std::span<const int32_t> rows) override;
@@ -77,6 +79,7 @@ class CudaBackend final : public Backend {
   Status AllocateActivations(int64_t max_positions);
   // Lets the algorithms of products be chosen, on the buffers of activations.
   Status PrepareProducts();
+  Status TryPlaceOf(ProjectionGroup group, int64_t rows);
   Status FillInput();
   // Of the input, into the output; of the input, into the logits.
   kernels::CudaGemmArgs ProductOf(int64_t layer, ProjectionGroup group, int64_t rows) const;
@@ -161,6 +164,7 @@ class CudaBackend final : public Backend {
   kernels::DeviceBuffer output_;    // fp32 [max_rows, widest projection group]
   kernels::DeviceBuffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
   kernels::DeviceBuffer partials_;        // fp32, of attention
+  kernels::DeviceBuffer delta_scratch_;   // fp32, of linear attention
   kernels::DeviceBuffer chosen_;          // int32 [max_rows], of the last step that chose any
   kernels::DeviceBuffer head_table_;      // begins with int32 [kMaxLogitRows]: rows
   kernels::DeviceBuffer head_v_;          // fp32, of adapters of lm_head

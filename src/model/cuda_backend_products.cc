@@ -26,9 +26,10 @@ Status CudaBackend::PrepareProducts() {
   RETURN_IF_ERROR(FillInput());
   const int64_t rows = CudaStep::MaxLaunchedRows(max_rows_);
   // Those of the library: what is quantized has a kernel of its own.
-  const auto prepare = [&](const auto& matrix_of, const auto& product_of) {
+  const auto prepare = [&](const auto& has, const auto& matrix_of, const auto& product_of) {
     std::vector<kernels::CudaGemmArgs> calls;
     for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
+      if (!has(layer)) continue;
       if (!matrix_of(WeightsOf(layer)).quantized) calls.push_back(product_of(layer));
     }
     return calls.empty() ? OkStatus() : gemm_->Prepare(calls);
@@ -37,14 +38,22 @@ Status CudaBackend::PrepareProducts() {
     const auto matrix_of = [&](const DeviceWeights::Layer& layer) -> const DeviceMatrix& {
       return layer.groups[static_cast<size_t>(group)].w;
     };
-    RETURN_IF_ERROR(
-        prepare(matrix_of, [&](int64_t layer) { return ProductOf(layer, group, rows); }));
+    const auto has = [&](int64_t layer) { return spec_.Has(layer, ProjectionsOf(group).front()); };
+    const auto product_of = [&](int64_t layer) {
+      kernels::CudaGemmArgs product = ProductOf(layer, group, rows);
+      product.y = output_.as<float>();
+      product.y_stride = product.n;
+      return product;
+    };
+    RETURN_IF_ERROR(prepare(has, matrix_of, product_of));
+    RETURN_IF_ERROR(TryPlaceOf(group, rows));
   }
   if (spec_.experts) {
     const auto router_of = [](const DeviceWeights::Layer& layer) -> const DeviceMatrix& {
       return layer.router;
     };
-    RETURN_IF_ERROR(prepare(router_of, [&](int64_t layer) { return RouterProduct(layer, rows); }));
+    RETURN_IF_ERROR(prepare([](int64_t) { return true; }, router_of,
+                            [&](int64_t layer) { return RouterProduct(layer, rows); }));
   }
   if (!spec_.has_lm_head || lm_head().quantized) return OkStatus();
   const kernels::CudaGemmArgs logits =
@@ -53,6 +62,19 @@ Status CudaBackend::PrepareProducts() {
   // Whatever was chosen also writes rows that lie farther apart: better known now.
   for (int64_t count = 1; count <= logits.rows; count *= 2) {
     RETURN_IF_ERROR(gemm_->Run(LogitProduct(count, CudaHead::WidestWidth(spec_))));
+  }
+  return OkStatus();
+}
+
+// What was chosen for rows that follow one another also writes those that lie farther apart, of
+// linear attention: better known now.
+Status CudaBackend::TryPlaceOf(ProjectionGroup group, int64_t rows) {
+  if (OutputPlaceOf(spec_, group).stride == OutFeatures(spec_, group)) return OkStatus();
+  int64_t layer = 0;
+  while (!spec_.Has(layer, ProjectionsOf(group).front())) ++layer;
+  const DeviceMatrix& w = WeightsOf(layer).groups[static_cast<size_t>(group)].w;
+  for (int64_t count = 1; count <= rows; count *= 2) {
+    RETURN_IF_ERROR(RunProduct(w, ProductOf(layer, group, count)));
   }
   return OkStatus();
 }
@@ -81,6 +103,7 @@ Status CudaBackend::FillInput() {
 kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup group,
                                              int64_t rows) const {
   const DeviceWeights::Layer::Group& w = WeightsOf(layer).groups[static_cast<size_t>(group)];
+  const OutputPlace place = OutputPlaceOf(spec_, group);
   return {.dtype = layout_.dtype,
           .rows = rows,
           .max_rows = std::max(kernels::kUsualGemmRows, CudaStep::MaxLaunchedRows(max_rows_)),
@@ -90,8 +113,8 @@ kernels::CudaGemmArgs CudaBackend::ProductOf(int64_t layer, ProjectionGroup grou
           .x_stride = w.w.k,
           .w = w.w.data.data(),
           .bias = w.bias.as<float>(),
-          .y = output_.as<float>(),
-          .y_stride = w.w.n};
+          .y = output_.as<float>() + place.first_col,
+          .y_stride = place.stride};
 }
 
 kernels::CudaGemmArgs CudaBackend::RouterProduct(int64_t layer, int64_t rows) const {

@@ -101,7 +101,9 @@ inline bool ChangesExperts(const Adapter& adapter) {
 inline kernels::KvLayout SmallPages(const ModelSpec& spec, DType dtype) {
   kernels::KvLayout layout = Value(ChooseKvLayout(spec, dtype));
   layout.page_tokens = 1;
-  while (layout.page_bytes() < LongestAdapterRowBytes(spec, dtype)) layout.page_tokens *= 2;
+  const int64_t longest = std::max(LongestAdapterRowBytes(spec, dtype), layout.state.row_bytes());
+  while (layout.page_bytes() < longest) layout.page_tokens *= 2;
+  layout.state.page_bytes = layout.page_bytes();
   return layout;
 }
 
@@ -157,8 +159,9 @@ class Side {
     std::vector<int32_t> vocab_sizes;  // of rows
     std::vector<kernels::AttentionSequence> sequences;
     std::vector<BatchSegment> segments;
-    std::vector<std::vector<std::byte*>> pages;
+    std::vector<std::vector<std::byte*>> pages, states;
     pages.reserve(pieces.size());
+    states.reserve(pieces.size());
     for (const Piece& piece : pieces) {
       auto& sequence = sequences_[piece.sequence];
       const auto first_row = static_cast<int32_t>(tokens.size());
@@ -169,9 +172,13 @@ class Side {
       const int64_t missing = (end + layout_.page_tokens - 1) / layout_.page_tokens -
                               static_cast<int64_t>(sequence.pages.size());
       CHECK(pool_.Allocate(std::max<int64_t>(0, missing), PageUse::kKv, sequence.pages));
-      auto& addresses = pages.emplace_back();
-      for (const PageRef& page : sequence.pages) addresses.push_back(arena_->Address(page.id()));
-      sequences.push_back({first_row, num_rows, sequence.num_tokens, addresses});
+      const int64_t of_state = layout_.state.num_pages() - std::ssize(sequence.state_pages);
+      CHECK(pool_.Allocate(of_state, PageUse::kKv, sequence.state_pages));
+      sequences.push_back({.first_row = first_row,
+                           .num_rows = num_rows,
+                           .first_position = sequence.num_tokens,
+                           .pages = pages.emplace_back(AddressesOf(sequence.pages)),
+                           .state = states.emplace_back(AddressesOf(sequence.state_pages))});
       sequence.num_tokens = end;
       for (const auto& [adapter, weight] : piece.adapters) {
         segments.push_back({first_row, num_rows, &adapters_[static_cast<size_t>(adapter)], weight});
@@ -185,9 +192,9 @@ class Side {
       for (size_t r = first; r < std::min(tokens.size(), first + Model::kMaxLogitRows); ++r) {
         rows.push_back(static_cast<int32_t>(r));
       }
-      const MatrixView<const float> states = Value(model_->HiddenStates(rows));
-      for (int64_t r = 0; r < states.rows; ++r) {
-        hidden_states_.insert(hidden_states_.end(), states.row(r), states.row(r) + states.cols);
+      const MatrixView<const float> hidden = Value(model_->HiddenStates(rows));
+      for (int64_t r = 0; r < hidden.rows; ++r) {
+        hidden_states_.insert(hidden_states_.end(), hidden.row(r), hidden.row(r) + hidden.cols);
       }
       if (!model_->spec().has_lm_head) continue;
       const MatrixView<const float> logits = Value(model_->Logits(rows));
@@ -205,8 +212,14 @@ class Side {
   }
 
  private:
+  std::vector<std::byte*> AddressesOf(const std::vector<PageRef>& refs) const {
+    std::vector<std::byte*> addresses;
+    for (const PageRef& page : refs) addresses.push_back(arena_->Address(page.id()));
+    return addresses;
+  }
+
   struct Sequence {
-    std::vector<PageRef> pages;
+    std::vector<PageRef> pages, state_pages;
     int64_t num_tokens = 0;
   };
 

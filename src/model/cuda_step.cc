@@ -87,6 +87,7 @@ CudaStep::CudaStep(const ModelSpec& spec, const kernels::AttentionPlanShape& att
   CHECK_EQ(tables.size(), batch.segments.size());
   const int num_multiprocessors = attention.num_multiprocessors;
   shape_ = {.rows = static_cast<int32_t>(batch.tokens.size())};
+  if (spec.linear_attention) shape_.sequences = static_cast<int32_t>(batch.sequences.size());
   PlanAttention(spec, attention);
   PlanAdapters(spec, num_multiprocessors);
   PlanEmbedding(spec, num_multiprocessors);
@@ -122,10 +123,10 @@ void CudaStep::PlanAttention(const ModelSpec& spec, kernels::AttentionPlanShape 
   }
 }
 
-CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_tokens,
+CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, const SequencePages& pages,
                                         int64_t max_rows, int64_t max_positions) {
   const int64_t rows = std::min(kMaxRoundedRows, MaxLaunchedRows(max_rows));
-  const int64_t pages = rows * CeilDiv(max_positions, page_tokens);
+  const int64_t num_pages = rows * pages.For(max_positions);
   Size size;
   const auto add = [&size](int64_t bytes) {
     size.table_bytes += RoundUp(static_cast<size_t>(bytes), kAlignment);
@@ -149,7 +150,11 @@ CudaStep::Size CudaStep::LargestRounded(const ModelSpec& spec, int64_t page_toke
   add(rows * int64_t{sizeof(int32_t)});
   add(rows * int64_t{sizeof(KvRow)});
   add(rows * int64_t{sizeof(const kernels::LoraDeviceMatrix*)});
-  add(pages * int64_t{sizeof(std::byte*)});
+  add(num_pages * int64_t{sizeof(std::byte*)});
+  if (spec.linear_attention) {
+    add(rows * int64_t{sizeof(kernels::DeltaSequence)});
+    add(rows * int64_t{sizeof(int32_t)});
+  }
   for (const bool exists : AttentionPlansOf(spec)) {
     if (!exists) continue;
     add(int64_t{sizeof(kernels::AttentionTables)});
@@ -224,6 +229,7 @@ bool CudaStep::PlaceWithin(const ModelSpec& spec, int num_multiprocessors) {
   if (experts_ && experts_->max_entries() > kMaxRoundedEntries) return false;
   CudaStepShape rounded = {.rows = RoundRows(shape_.rows),
                            .attention = shape_.attention,
+                           .sequences = spec.linear_attention ? RoundRows(shape_.rows) : 0,
                            .touched = shape_.touched,
                            .has_own_embeddings = shape_.has_own_embeddings,
                            .is_rounded = true};
@@ -289,6 +295,11 @@ void CudaStep::Place(const PartBytes& bytes) {
   layout_.num_rows = place(sizeof(int32_t));
   layout_.tokens = place(rows * sizeof(int32_t));
   layout_.kv_rows = place(rows * sizeof(KvRow));
+  if (shape_.sequences > 0) {
+    const auto sequences = static_cast<size_t>(shape_.sequences);
+    layout_.delta_sequences = place(sequences * sizeof(kernels::DeltaSequence));
+    layout_.sequence_of_row = place(rows * sizeof(int32_t));
+  }
   for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
     if (attention_[i]) layout_.attention[i] = place(sizeof(kernels::AttentionTables));
   }
@@ -304,7 +315,7 @@ void CudaStep::Place(const PartBytes& bytes) {
   }
   size_t num_pages = 0;
   for (const kernels::AttentionSequence& sequence : batch_.sequences) {
-    num_pages += sequence.pages.size();
+    num_pages += sequence.pages.size() + sequence.state.size();
   }
   layout_.pages = place(num_pages * sizeof(std::byte*));
   for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
@@ -318,10 +329,28 @@ std::vector<std::byte* const*> CudaStep::WritePages(std::byte* to, const std::by
   size_t offset = layout_.pages;
   for (const kernels::AttentionSequence& sequence : batch_.sequences) {
     tables.push_back(reinterpret_cast<std::byte* const*>(at + offset));
-    std::memcpy(to + offset, sequence.pages.data(), sequence.pages.size_bytes());
-    offset += sequence.pages.size_bytes();
+    for (const std::span<std::byte* const> pages : {sequence.pages, sequence.state}) {
+      std::ranges::copy(pages, reinterpret_cast<std::byte**>(to + offset));
+      offset += pages.size_bytes();
+    }
   }
   return tables;
+}
+
+void CudaStep::WriteDelta(std::byte* to, const std::vector<std::byte* const*>& pages) const {
+  auto* const sequences = reinterpret_cast<kernels::DeltaSequence*>(to + layout_.delta_sequences);
+  auto* const sequence_of_row = reinterpret_cast<int32_t*>(to + layout_.sequence_of_row);
+  std::fill_n(sequences, shape_.sequences, kernels::DeltaSequence{});
+  std::fill_n(sequence_of_row, shape_.rows, -1);
+  for (size_t s = 0; s < pages.size(); ++s) {
+    const kernels::AttentionSequence& sequence = batch_.sequences[s];
+    sequences[s] = {.state = pages[s] + sequence.pages.size(),
+                    .first_position = sequence.first_position,
+                    .first_row = sequence.first_row,
+                    .num_rows = sequence.num_rows,
+                    .repeats = sequence.repeats ? 1 : 0};
+    std::fill_n(sequence_of_row + sequence.first_row, sequence.num_rows, static_cast<int32_t>(s));
+  }
 }
 
 void CudaStep::Write(std::byte* to, const std::byte* at) const {
@@ -338,6 +367,7 @@ void CudaStep::Write(std::byte* to, const std::byte* at) const {
       kv_rows[sequence.first_row + i] = {pages[s], sequence.first_position + i};
     }
   }
+  if (shape_.sequences > 0) WriteDelta(to, pages);
   for (size_t i = 0; i < kMaxAttentionPlans; ++i) {
     if (!attention_[i]) continue;
     attention_[i]->Write(*reinterpret_cast<kernels::AttentionTables*>(to + layout_.attention[i]),

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/sequence_pages.h"
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/kv_cuda.h"
+#include "kernels/gated_delta/gated_delta_cuda.h"
 #include "kernels/lora/expert_lora_plan.h"
 #include "kernels/lora/lora_plan.h"
 #include "model/backend.h"
@@ -51,6 +53,8 @@ struct CudaStepShape {
     friend auto operator<=>(const Attention&, const Attention&) = default;
   };
   std::array<Attention, kMaxAttentionPlans> attention = {};
+  // Of models with linear attention: launched, beside those that there are.
+  int32_t sequences = 0;
   int32_t max_rank = 0;  // of the adapters; 0: none
   // Bit by bit, the plans that there are; of a rounded shape that has any, all that a layer has.
   uint32_t touched = 0;
@@ -70,9 +74,11 @@ struct CudaStepShape {
 // Where the parts of a table lie. The same for all steps of a rounded shape, but for the pages and
 // the lists of attention, which only the table itself points to.
 struct CudaStepLayout {
-  size_t num_rows = 0;                                    // int32: of the batch
-  size_t tokens = 0;                                      // int32 [rows]
-  size_t kv_rows = 0;                                     // KvRow [rows]
+  size_t num_rows = 0;  // int32: of the batch
+  size_t tokens = 0;    // int32 [rows]
+  size_t kv_rows = 0;   // KvRow [rows]
+  // Of models with linear attention, else nothing: DeltaSequence [sequences], and int32 [rows].
+  size_t delta_sequences = 0, sequence_of_row = 0;
   std::array<size_t, kMaxAttentionPlans> attention = {};  // AttentionTables
   size_t own_embeddings = 0;                    // const LoraDeviceMatrix* [rows], or nothing
   std::array<size_t, kNumStepPlans> lora = {};  // LoraTables, and what belongs to them
@@ -99,8 +105,8 @@ class CudaStep {
     int64_t v_floats = 0;  // of the LoRA operator
   };
   // What no step of a rounded shape exceeds: of up to `max_rows` rows, at positions below
-  // `max_positions`, in pages of `page_tokens`.
-  static Size LargestRounded(const ModelSpec& spec, int64_t page_tokens, int64_t max_rows,
+  // `max_positions`.
+  static Size LargestRounded(const ModelSpec& spec, const SequencePages& pages, int64_t max_rows,
                              int64_t max_positions);
 
   const CudaStepShape& shape() const { return shape_; }
@@ -129,8 +135,9 @@ class CudaStep {
     size_t expert_lora = 0;
   };
   void Place(const PartBytes& bytes);
-  // Returns where each sequence's page table will lie.
+  // Returns where each sequence's page table will lie; that of its state lies behind it.
   std::vector<std::byte* const*> WritePages(std::byte* to, const std::byte* at) const;
+  void WriteDelta(std::byte* to, const std::vector<std::byte* const*>& pages) const;
 
   const ForwardBatch& batch_;
   std::span<const CudaAdapters::Table> tables_;

@@ -86,12 +86,55 @@ TEST(CudaStep, CopiesWhatItWritesAndLittleElse) {
   EXPECT_LE(copied, table.size() / 4);
 }
 
+TEST(CudaStep, SaysWhereSequencesStatesLie) {
+  ModelSpec spec = LargeModel();
+  spec.linear_attention = {
+      .num_key_heads = 16, .num_value_heads = 32, .key_dim = 128, .value_dim = 128, .conv_size = 4};
+  spec.linear_layers.assign(32, true);
+  spec.linear_layers.back() = false;
+  Decodes decodes(3);
+  std::vector<std::vector<std::byte*>> states;
+  for (size_t s = 0; s < 3; ++s) {
+    states.emplace_back(5);
+    for (std::byte*& page : states.back()) {
+      page = reinterpret_cast<std::byte*>(4096 * (s + 1) + states.size());
+    }
+    decodes.sequences[s].state = states[s];
+  }
+  decodes.sequences[1].repeats = true;
+  const ForwardBatch batch = decodes.batch();
+  const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
+  ASSERT_TRUE(step.shape().is_rounded);
+  EXPECT_EQ(step.shape().rows, 4);
+  EXPECT_EQ(step.shape().sequences, 4);
+  EXPECT_TRUE(step.shape().Touches(ProjectionGroup::kDeltaGates));
+  std::vector<std::byte> table(step.layout().size_bytes, kUntouched);
+  step.Write(table.data(), table.data());
+  const auto* const sequences =
+      reinterpret_cast<const kernels::DeltaSequence*>(table.data() + step.layout().delta_sequences);
+  const auto* const of_row =
+      reinterpret_cast<const int32_t*>(table.data() + step.layout().sequence_of_row);
+  EXPECT_EQ(std::vector<int32_t>(of_row, of_row + 4), (std::vector<int32_t>{0, 1, 2, -1}));
+  for (size_t s = 0; s < 3; ++s) {
+    EXPECT_EQ(std::vector<std::byte*>(sequences[s].state, sequences[s].state + 5), states[s]);
+    EXPECT_EQ(sequences[s].first_position, 511);
+    EXPECT_EQ(sequences[s].first_row, static_cast<int32_t>(s));
+    EXPECT_EQ(sequences[s].num_rows, 1);
+    EXPECT_EQ(sequences[s].repeats, s == 1 ? 1 : 0);
+  }
+  EXPECT_EQ(sequences[3].num_rows, 0);
+  EXPECT_LE(
+      step.size().table_bytes,
+      CudaStep::LargestRounded(spec, {.page_tokens = 2, .state_pages = 5}, 8, 512).table_bytes);
+}
+
 TEST(CudaStep, ARoundedShapeIsNoLargerThanTheLargest) {
   for (const int32_t rows : {1, 7, 33, 64}) {
     const Decodes decodes(rows);
     const ForwardBatch batch = decodes.batch();
     const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
-    const CudaStep::Size most = CudaStep::LargestRounded(LargeModel(), 2, rows, 512);
+    const CudaStep::Size most =
+        CudaStep::LargestRounded(LargeModel(), {.page_tokens = 2}, rows, 512);
     ASSERT_TRUE(step.shape().is_rounded);
     EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
     EXPECT_LE(step.size().v_floats, most.v_floats) << rows;
@@ -111,7 +154,8 @@ TEST(CudaStep, ARoundedShapeWithAnEmbeddingIsNoLargerThanTheLargest) {
     decodes.tables.front().own_embedding = &own;
     const ForwardBatch batch = decodes.batch();
     const CudaStep step(LargeModel(), LargeAttention(), batch, decodes.tables);
-    const CudaStep::Size most = CudaStep::LargestRounded(LargeModel(), 2, rows, 512);
+    const CudaStep::Size most =
+        CudaStep::LargestRounded(LargeModel(), {.page_tokens = 2}, rows, 512);
     ASSERT_TRUE(step.shape().is_rounded);
     ASSERT_TRUE(step.shape().has_own_embeddings && step.shape().Touches(kEmbeddingPlan));
     EXPECT_LE(step.size().table_bytes, most.table_bytes) << rows;
@@ -133,7 +177,7 @@ TEST(CudaStep, ARoundedShapeOfAMixtureIsNoLargerThanTheLargest) {
     }
     const ForwardBatch batch = decodes.batch();
     const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
-    const CudaStep::Size most = CudaStep::LargestRounded(spec, 2, rows, 512);
+    const CudaStep::Size most = CudaStep::LargestRounded(spec, {.page_tokens = 2}, rows, 512);
     ASSERT_TRUE(step.shape().is_rounded);
     ASSERT_TRUE(step.shape().expert_chunk_rows > 0 && step.shape().Touches(kRouterPlan));
     EXPECT_FALSE(step.shape().Touches(ProjectionGroup::kDown));
@@ -244,7 +288,8 @@ TEST(CudaStep, LayersWithAWindowHaveAPlanOfTheirOwn) {
   const auto shape_of = [&](const std::vector<bool>& full_attention) {
     spec.full_attention = full_attention;
     const CudaStep step(spec, LargeAttention(), batch, decodes.tables);
-    EXPECT_LE(step.size().table_bytes, CudaStep::LargestRounded(spec, 2, 8, 512).table_bytes);
+    EXPECT_LE(step.size().table_bytes,
+              CudaStep::LargestRounded(spec, {.page_tokens = 2}, 8, 512).table_bytes);
     return step.shape().attention;
   };
   std::vector<bool> mixed(32, false);

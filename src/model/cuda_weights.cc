@@ -231,6 +231,10 @@ StatusOr<DeviceWeights::Layer> Upload(CudaDevice& device,
   ASSIGN_OR_RETURN(layer.q_norm, UploadFloats(device, from.q_norm));
   ASSIGN_OR_RETURN(layer.k_norm, UploadFloats(device, from.k_norm));
   ASSIGN_OR_RETURN(layer.sinks, UploadFloats(device, from.sinks));
+  ASSIGN_OR_RETURN(layer.delta.conv, UploadFloats(device, from.delta.conv));
+  ASSIGN_OR_RETURN(layer.delta.decay, UploadFloats(device, from.delta.decay));
+  ASSIGN_OR_RETURN(layer.delta.dt_bias, UploadFloats(device, from.delta.dt_bias));
+  ASSIGN_OR_RETURN(layer.delta.norm, UploadFloats(device, from.delta.norm));
   for (size_t i = 0; i < kNumProjectionGroups; ++i) {
     layer.groups[i].w = std::move(from.groups[i].w);
     ASSIGN_OR_RETURN(layer.groups[i].bias, UploadFloats(device, from.groups[i].bias));
@@ -283,11 +287,11 @@ class Measure {
       : checkpoint_(checkpoint), spec_(spec), dtype_(dtype), quantization_(quantization) {}
 
   void AddLayer(int64_t layer) {
-    for (const ProjectionGroup group : ProjectionGroupsOf(spec_)) {
-      Add(MatrixRole::kLayer, {PartsOf(spec_, layer, group)}, InFeatures(spec_, group));
+    for (const ProjectionGroup group : ProjectionGroupsOf(spec_, layer)) {
+      Add(RoleOf(group), {PartsOf(spec_, layer, group)}, InFeatures(spec_, group));
     }
     if (!spec_.experts) return;
-    Add(MatrixRole::kRouter, {{RouterOf(spec_, layer)}}, spec_.hidden_size);
+    Add(MatrixRole::kUnrounded, {{RouterOf(spec_, layer)}}, spec_.hidden_size);
     for (const ProjectionGroup group : {ProjectionGroup::kGateUp, ProjectionGroup::kDown}) {
       std::vector<std::vector<MatrixPart>> experts;
       for (int64_t expert = 0; expert < spec_.experts->count; ++expert) {
@@ -299,7 +303,7 @@ class Measure {
   void AddOuter() {
     const MatrixPart embedding = {"model.embed_tokens", spec_.vocab_size};
     // As it is, like a router.
-    Add(MatrixRole::kRouter, {{embedding}}, spec_.hidden_size);
+    Add(MatrixRole::kUnrounded, {{embedding}}, spec_.hidden_size);
     if (!spec_.has_lm_head) return;
     if (!spec_.tie_word_embeddings) {
       Add(MatrixRole::kLmHead, {{{"lm_head", spec_.vocab_size}}}, spec_.hidden_size);

@@ -40,8 +40,12 @@ struct DeviceWeights {
     kernels::DeviceBuffer attention_out_norm, mlp_out_norm;  // likewise, or nothing
     kernels::DeviceBuffer q_norm, k_norm;                    // fp32 [head_dim], or nothing
     kernels::DeviceBuffer sinks;                             // fp32 [heads], or nothing
+    struct Delta {  // fp32, as LayerWeights has them, or nothing
+      kernels::DeviceBuffer conv, decay, dt_bias, norm;
+    };
+    Delta delta;
     std::array<Group, kNumProjectionGroups> groups;
-    // Of a mixture, in place of the last two groups: the experts' matrices, one below the other.
+    // Of a mixture, in place of an MLP's groups: the experts' matrices, one below the other.
     DeviceMatrix router, expert_gate_up, expert_down;
     // fp32 [experts], [experts, 2 intermediate] and [experts, hidden], or nothing.
     kernels::DeviceBuffer router_bias, expert_gate_up_bias, expert_down_bias;

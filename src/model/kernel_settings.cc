@@ -36,6 +36,14 @@ float NormEps(const ModelSpec& spec) {
                             (spec.residual_multiplier * spec.residual_multiplier));
 }
 
+kernels::DeltaShape DeltaShapeOf(const LinearAttentionSpec& linear) {
+  return {.num_key_heads = linear.num_key_heads,
+          .num_value_heads = linear.num_value_heads,
+          .key_dim = linear.key_dim,
+          .value_dim = linear.value_dim,
+          .conv_size = linear.conv_size};
+}
+
 float ScoreScale(const ModelSpec& spec) { return static_cast<float>(spec.AttentionScale()); }
 
 float ScoreSoftcap(const ModelSpec& spec) {

@@ -4,6 +4,7 @@
 #define ARIL_MODEL_KERNEL_SETTINGS_H_
 
 #include "kernels/activation/activation_tile.h"
+#include "kernels/gated_delta/delta_shape.h"
 #include "spec/model_spec.h"
 #include "tensor/dtype.h"
 
@@ -21,6 +22,8 @@ float EmbeddingScale(const ModelSpec& spec, DType dtype);
 // Of the norms of the stream; norms of what is added to it (Gemma's) have the same one, since no
 // model has those and the multiplier.
 float NormEps(const ModelSpec& spec);
+
+kernels::DeltaShape DeltaShapeOf(const LinearAttentionSpec& linear);
 
 // Of attention's scores; and their cap, 0 for none.
 float ScoreScale(const ModelSpec& spec);

@@ -4,6 +4,10 @@
 
 namespace aril {
 
+MatrixRole RoleOf(ProjectionGroup group) {
+  return group == ProjectionGroup::kDeltaGates ? MatrixRole::kUnrounded : MatrixRole::kLayer;
+}
+
 std::string LayerPrefix(int64_t layer) { return StrCat("model.layers.", layer, "."); }
 
 std::vector<MatrixPart> PartsOf(const ModelSpec& spec, int64_t layer, ProjectionGroup group) {

@@ -13,7 +13,10 @@
 
 namespace aril {
 
-enum class MatrixRole { kLayer, kRouter, kLmHead };
+// kUnrounded: small ones that decide about much, which int8 and int4 leave alone.
+enum class MatrixRole { kLayer, kUnrounded, kLmHead };
+
+MatrixRole RoleOf(ProjectionGroup group);
 
 // "model.layers.7.", which names of modules in a layer begin with.
 std::string LayerPrefix(int64_t layer);

@@ -25,12 +25,24 @@ Status Model::RunLayers() {
   return OkStatus();
 }
 
-Status Model::RunLayer(int64_t layer) {
-  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kAttention));
+Status Model::RunAttention(int64_t layer) {
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kQkv));
   RETURN_IF_ERROR(backend_->RopeAppend(layer));
   RETURN_IF_ERROR(backend_->Attention(layer));
-  RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kO));
+  if (spec_.gated_queries) RETURN_IF_ERROR(backend_->GateHeads());
+  return backend_->Project(layer, ProjectionGroup::kO);
+}
+
+Status Model::RunLinearAttention(int64_t layer) {
+  RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kDeltaIn));
+  RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kDeltaGates));
+  RETURN_IF_ERROR(backend_->GatedDelta(layer));
+  return backend_->Project(layer, ProjectionGroup::kDeltaOut);
+}
+
+Status Model::RunLayer(int64_t layer) {
+  RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kAttention));
+  RETURN_IF_ERROR(spec_.IsLinear(layer) ? RunLinearAttention(layer) : RunAttention(layer));
   RETURN_IF_ERROR(backend_->AddNorm(layer, LayerNorm::kMlp));
   if (spec_.experts) return backend_->Experts(layer);
   RETURN_IF_ERROR(backend_->Project(layer, ProjectionGroup::kGateUp));

@@ -30,8 +30,8 @@ class Model {
   // The files that the weights came from.
   const Checkpoint& checkpoint() const { return backend_->checkpoint(); }
 
-  // Runs all layers: appends K and V of every row to the sequences' pages and leaves the rows'
-  // hidden states for Logits. Errors are a device's (model/backend.h).
+  // Runs all layers: appends K and V of every row to the sequences' pages, lets their states
+  // go on, and leaves the rows' hidden states for Logits. Errors are a device's (model/backend.h).
   Status Forward(const ForwardBatch& batch);
 
   // logits [rows.size(), vocab_size] of rows of the last Forward, in ascending order, at most
@@ -61,6 +61,8 @@ class Model {
  private:
   Status RunLayers();
   Status RunLayer(int64_t layer);
+  Status RunAttention(int64_t layer);
+  Status RunLinearAttention(int64_t layer);
 
   ModelSpec spec_;
   kernels::KvLayout layout_;

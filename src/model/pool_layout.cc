@@ -3,6 +3,7 @@
 #include "adapters/resident_adapter.h"
 #include "base/strings.h"
 #include "kernels/rope/rope_tile.h"
+#include "model/kernel_settings.h"
 
 namespace aril {
 namespace {
@@ -16,7 +17,7 @@ int64_t SmallAdapterBytes(const ModelSpec& spec, DType dtype) {
   for (const Projection projection : {Projection::kQ, Projection::kV}) {
     elements += kSmallRank * (spec.InFeatures(projection) + spec.OutFeatures(projection));
   }
-  return spec.num_layers * elements * static_cast<int64_t>(SizeOf(dtype));
+  return spec.NumLayers(false) * elements * static_cast<int64_t>(SizeOf(dtype));
 }
 
 }  // namespace
@@ -26,7 +27,7 @@ StatusOr<kernels::KvLayout> ChooseKvLayout(const ModelSpec& spec, DType dtype) {
     return InvalidArgument(StrCat("config.json: head_dim is ", spec.head_dim,
                                   "; supported are even sizes up to ", kernels::kMaxHeadDim));
   }
-  kernels::KvLayout layout{.num_layers = spec.num_layers,
+  kernels::KvLayout layout{.num_layers = spec.NumLayers(false),
                            .num_kv_heads = spec.num_kv_heads,
                            .page_tokens = 1,
                            .head_dim = spec.head_dim,
@@ -38,6 +39,13 @@ StatusOr<kernels::KvLayout> ChooseKvLayout(const ModelSpec& spec, DType dtype) {
     layout.page_tokens *= 2;
   }
   while (layout.page_bytes() < LongestAdapterRowBytes(spec, dtype)) layout.page_tokens *= 2;
+  if (spec.linear_attention) {
+    layout.state = {.num_layers = spec.NumLayers(true),
+                    .shape = DeltaShapeOf(*spec.linear_attention),
+                    .page_bytes = layout.page_bytes()};
+    while (layout.page_bytes() < layout.state.row_bytes()) layout.page_tokens *= 2;
+    layout.state.page_bytes = layout.page_bytes();
+  }
   return layout;
 }
 

@@ -13,7 +13,8 @@ namespace aril {
 //  - a page is at most 15 % of a small adapter (rank 8 on q and v), which bounds what such an
 //  adapter wastes;
 //  - at most 16 tokens, which bounds what a sequence wastes;
-//  - at least one row of any adapter's matrix fits (the rule that wins for tiny models).
+//  - at least one row of any adapter's matrix, and of a state, fits (the rule that wins for tiny
+//    models).
 // Always a power of two. InvalidArgument if head_dim is more than the kernels serve.
 StatusOr<kernels::KvLayout> ChooseKvLayout(const ModelSpec& spec, DType dtype);
 

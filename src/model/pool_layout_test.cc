@@ -112,6 +112,39 @@ TEST(ChooseKvLayout, APageHoldsTheLongestRowOfAnyAdapter) {
   EXPECT_EQ(layout->page_bytes(), 4096 * 16);
 }
 
+// Qwen3.5-0.8B's, of which a quarter of the layers has K and V.
+TEST(ChooseKvLayout, ASequencesStateLiesInPagesToo) {
+  const ModelShape shape{"qwen3.5-0.8b", 1024, 3584, 24, 8, 2, 256};
+  ModelSpec spec = shape.Spec();
+  spec.gated_queries = true;
+  spec.linear_attention = {
+      .num_key_heads = 16, .num_value_heads = 16, .key_dim = 128, .value_dim = 128, .conv_size = 4};
+  for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
+    spec.linear_layers.push_back((layer + 1) % 4 != 0);
+  }
+  const auto layout = ChooseKvLayout(spec, DType::kBF16);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->num_layers, 6);
+  EXPECT_EQ(layout->page_tokens, 4);
+  EXPECT_EQ(layout->page_bytes(), 49152);
+  EXPECT_EQ(layout->state.page_bytes, 49152);
+  EXPECT_EQ(layout->pages(), (SequencePages{.page_tokens = 4, .state_pages = 420}));
+  EXPECT_EQ(layout->pages().For(9), 423);
+  EXPECT_EQ(layout->pages().TokensIn(423), 12);
+}
+
+TEST(ChooseKvLayout, APageHoldsARowOfAState) {
+  const ModelShape narrow{"narrow", 8, 8, 2, 4, 1, 2};
+  ModelSpec spec = narrow.Spec();
+  spec.linear_attention = {
+      .num_key_heads = 1, .num_value_heads = 1, .key_dim = 2, .value_dim = 1000, .conv_size = 1};
+  spec.linear_layers = {true, false};
+  const auto layout = ChooseKvLayout(spec, DType::kBF16);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_GE(layout->page_bytes(), layout->state.row_bytes());
+  EXPECT_EQ(layout->state.page_bytes, layout->page_bytes());
+}
+
 TEST(ChooseKvLayout, ServesTheGoldens) {
   for (const auto& model : std::filesystem::directory_iterator(SourcePath("tests/goldens"))) {
     const auto spec = LoadModelSpec(model.path());

@@ -43,7 +43,9 @@ void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* c
     }
   };
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const ProjectionGroup group : ProjectionGroupsOf(spec)) round(PartsOf(spec, layer, group));
+    for (const ProjectionGroup group : ProjectionGroupsOf(spec, layer)) {
+      round(PartsOf(spec, layer, group));
+    }
   }
   checkpoint->ShowAs(std::move(tensors), std::move(quantized));
 }
@@ -121,8 +123,13 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
                                   kernels::kMaxInt8Depth, " inputs, and ", matrix, " has ", inputs,
                                   "; use none"));
   };
+  std::vector<Projection> projections;  // that layers have
+  for (const ProjectionGroup group : ProjectionGroupsWithExperts(spec)) {
+    const auto of_group = ProjectionsOf(group);
+    projections.insert(projections.end(), of_group.begin(), of_group.end());
+  }
   if (*chosen == Quantization::kInt8) {
-    for (const Projection projection : kAllProjections) {
+    for (const Projection projection : projections) {
       RETURN_IF_ERROR(check_depth(Name(projection), spec.InFeatures(projection)));
     }
   } else if (*chosen == Quantization::kInt4) {
@@ -133,7 +140,7 @@ StatusOr<Quantization> ChooseQuantization(const std::string& option, const Model
         "bitsandbytes rounds other parts of it with other versions of transformers: save the "
         "model with bitsandbytes, or use int4");
   } else if (*chosen == Quantization::kNf4) {
-    for (const Projection projection : kAllProjections) {
+    for (const Projection projection : projections) {
       const int64_t inputs = spec.InFeatures(projection);
       if (inputs % kNf4BlockSize == 0) continue;
       return InvalidArgument(StrCat("--quantization nf4 takes matrices of a multiple of ",

@@ -27,6 +27,10 @@ constexpr char kFile[] = "model.safetensors";
 
 using Tensors = std::map<std::string, EditableTensors::Tensor>;
 
+// Of a layer of most models.
+constexpr ProjectionGroup kGroups[] = {ProjectionGroup::kQkv, ProjectionGroup::kO,
+                                       ProjectionGroup::kGateUp, ProjectionGroup::kDown};
+
 StatusOr<PackedWeights> Load(const std::string& dir, DType dtype = DType::kF32,
                              Quantization quantization = Quantization::kNone) {
   ThreadPool threads(2);
@@ -45,11 +49,21 @@ TEST(LoadWeights, KeepsTheLayersInFewerBitsWhenAsked) {
     const auto weights = Load(kGoldens + "mistral-f32", DType::kF32, quantization);
     ASSERT_TRUE(weights.ok()) << weights.status();
     for (const auto& layer : weights->layers) {
-      for (const auto& group : layer.groups) {
-        EXPECT_EQ(group.w.format, of_layers);
-      }
+      for (const ProjectionGroup group : kGroups) EXPECT_EQ(layer[group].w.format, of_layers);
     }
     EXPECT_EQ(weights->lm_head.format, of_head) << Name(quantization);
+  }
+}
+
+TEST(LoadWeights, KeepsWhatSaysHowHeadsForgetAsItIs) {
+  for (const auto& [quantization, format] : {std::pair{Quantization::kInt8, WeightFormat::kInt8},
+                                             {Quantization::kInt4, WeightFormat::kInt4}}) {
+    const auto weights = Load(kGoldens + "qwen35-f32", DType::kBF16, quantization);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->layers[0][ProjectionGroup::kDeltaGates].w.format, WeightFormat::kBF16);
+    EXPECT_EQ(weights->layers[0][ProjectionGroup::kDeltaIn].w.format, format);
+    EXPECT_EQ(weights->layers[0][ProjectionGroup::kDeltaOut].w.format, format);
+    EXPECT_EQ(weights->layers[1][ProjectionGroup::kQkv].w.format, format);
   }
 }
 
@@ -65,7 +79,7 @@ TEST(LoadWeights, KeepsExpertsInFewerBitsButNotTheirRouter) {
 }
 
 TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
-  ModelSpec spec;
+  ModelSpec spec{.num_layers = 1};
   EXPECT_EQ(*ChooseQuantization("none", spec), Quantization::kNone);
   EXPECT_EQ(*ChooseQuantization("int8", spec), Quantization::kInt8);
   EXPECT_EQ(*ChooseQuantization("int4", spec), Quantization::kInt4);
@@ -80,7 +94,7 @@ TEST(ChooseQuantization, KnowsItsNamesAndItsLimit) {
   ASSERT_TRUE(mixture.ok());
   EXPECT_THAT(Message(ChooseQuantization("nf4", *mixture).status()),
               HasSubstr("--quantization nf4 of a mixture of experts could be one of several"));
-  spec = {};
+  spec = {.num_layers = 1};
   spec.intermediate_size = kernels::kMaxInt8Depth + 1;
   EXPECT_TRUE(ChooseQuantization("none", spec).ok());
   EXPECT_TRUE(ChooseQuantization("int4", spec).ok());
@@ -178,7 +192,9 @@ TEST(LoadWeights, KeepsCodesAsTheyAre) {
       return *std::move(weights);
     };
     const PackedWeights nested = load("bnb-nf4-llama");
-    for (const auto& group : nested.layers[0].groups) EXPECT_EQ(group.w.format, of_layers);
+    for (const ProjectionGroup group : kGroups) {
+      EXPECT_EQ(nested.layers[0][group].w.format, of_layers);
+    }
     EXPECT_EQ(nested.lm_head.format, quantization == Quantization::kInt4 ? kInt8 : kBF16);
     // A product of which one part is not quantized.
     EXPECT_EQ(nested.layers[1][ProjectionGroup::kQkv].w.format, is_bytes ? kInt8 : kBF16);
@@ -206,9 +222,9 @@ TEST(LoadWeights, RoundsNumbersAsBitsAndBytesDoes) {
   };
   const PackedWeights expected = load(golden, Quantization::kNone);
   const PackedWeights found = load(golden + "/dequantized", Quantization::kNf4);
-  for (size_t i = 0; i < kNumProjectionGroups; ++i) {
-    const kernels::PackedMatrix& a = expected.layers[0].groups[i].w;
-    const kernels::PackedMatrix& b = found.layers[0].groups[i].w;
+  for (const ProjectionGroup group : kGroups) {
+    const kernels::PackedMatrix& a = expected.layers[0][group].w;
+    const kernels::PackedMatrix& b = found.layers[0][group].w;
     ASSERT_EQ(b.format, WeightFormat::kCodebook4);
     ASSERT_EQ(a.data.size_bytes(), b.data.size_bytes());
     EXPECT_EQ(std::memcmp(a.data.data(), b.data.data(), a.data.size_bytes()), 0);

@@ -43,9 +43,7 @@ double YarnRamp(const RopeSpec& rope, int64_t head_dim, int64_t i) {
 }  // namespace
 
 std::vector<double> RopeInverseFrequencies(const RopeSpec& rope, int64_t head_dim) {
-  if (rope.scaling == RopeSpec::Scaling::kLongRope) {
-    head_dim = 2 * std::ssize(rope.wavelength_factors);  // as much of it as is rotated
-  }
+  if (rope.num_pairs) head_dim = 2 * *rope.num_pairs;  // as much of it as is rotated
   std::vector<double> frequencies;
   for (int64_t i = 0; i < head_dim; i += 2) {
     const double frequency =

@@ -108,16 +108,31 @@ TEST(RopeInverseFrequencies, AreThoseOfTransformers) {
 
 TEST(RopeInverseFrequencies, LongRopeHasAFactorForEach) {
   const std::vector<double> plain = RopeInverseFrequencies({.theta = 10000}, 6);
-  const std::vector<double> scaled = RopeInverseFrequencies(
-      {.theta = 10000, .scaling = RopeSpec::Scaling::kLongRope, .wavelength_factors = {1, 2, 4.5}},
-      6);
+  const std::vector<double> scaled =
+      RopeInverseFrequencies({.theta = 10000,
+                              .scaling = RopeSpec::Scaling::kLongRope,
+                              .num_pairs = 3,
+                              .wavelength_factors = {1, 2, 4.5}},
+                             6);
   EXPECT_EQ(scaled, (std::vector<double>{plain[0], plain[1] / 2, plain[2] / 4.5}));
   // Where it is over a part of the head, that is all that counts.
   EXPECT_EQ(RopeInverseFrequencies({.theta = 10000,
                                     .scaling = RopeSpec::Scaling::kLongRope,
+                                    .num_pairs = 3,
                                     .wavelength_factors = {1, 2, 4.5}},
                                    16),
             scaled);
+}
+
+TEST(RopeInverseFrequencies, OfAPartOfTheHeadAreThoseOfAShorterOne) {
+  const RopeSpec whole{.theta = 1e7,
+                       .scaling = RopeSpec::Scaling::kYarn,
+                       .factor = 4,
+                       .original_max_position_embeddings = 128};
+  RopeSpec part = whole;
+  part.num_pairs = 32;
+  EXPECT_EQ(RopeInverseFrequencies(part, 256), RopeInverseFrequencies(whole, 64));
+  EXPECT_EQ(MakeRopeTable(part, 256, 2).num_pairs(), 32);
 }
 
 TEST(MakeRopeTable, MayRotateNothing) {

@@ -72,6 +72,20 @@ class Loader {
     return values;
   }
 
+  // [rows, 1, cols] in a file, as of a convolution of single channels: [cols, rows].
+  StatusOr<std::vector<float>> Turned(const std::string& name, int64_t rows, int64_t cols) {
+    ASSIGN_OR_RETURN(const TensorView tensor, Take(name, {rows, 1, cols}));
+    std::vector<float> row(static_cast<size_t>(cols));
+    std::vector<float> turned(static_cast<size_t>(rows * cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      CopyAsFloat(tensor, r * cols, cols, row.data());
+      for (int64_t c = 0; c < cols; ++c) {
+        turned[static_cast<size_t>(c * rows + r)] = row[static_cast<size_t>(c)];
+      }
+    }
+    return turned;
+  }
+
   // Of all experts, whose tensor has those of several projections in turns: one behind the other.
   StatusOr<std::vector<float>> ExpertsBias(const std::string& name, int64_t experts,
                                            int64_t num_projections, int64_t out) {
@@ -260,7 +274,8 @@ bool HasBias(const ModelSpec& spec, ProjectionGroup group) {
 // "post_attention_layernorm" is after attention in both, but before the addition only where there
 // are output_norms.
 template <typename Layer>
-Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefix, Layer& weights) {
+Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefix, bool is_linear,
+                 Layer& weights) {
   const std::string before_mlp =
       spec.output_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
   ASSIGN_OR_RETURN(weights.attention_norm,
@@ -272,10 +287,30 @@ Status TakeNorms(Loader& loader, const ModelSpec& spec, const std::string& prefi
     ASSIGN_OR_RETURN(weights.mlp_out_norm,
                      loader.Norm(prefix + "post_feedforward_layernorm", spec.hidden_size));
   }
-  if (spec.qk_norm) {
+  if (spec.qk_norm && !is_linear) {
     ASSIGN_OR_RETURN(weights.q_norm, loader.Norm(prefix + "self_attn.q_norm", spec.head_dim));
     ASSIGN_OR_RETURN(weights.k_norm, loader.Norm(prefix + "self_attn.k_norm", spec.head_dim));
   }
+  return OkStatus();
+}
+
+// What is no linear module in linear attention. Its norm is by what it multiplies with, also where
+// the others are not.
+template <typename Layer>
+Status TakeDelta(Loader& loader, const LinearAttentionSpec& linear, const std::string& prefix,
+                 Layer& weights) {
+  auto& delta = weights.delta;
+  ASSIGN_OR_RETURN(
+      delta.conv, loader.Turned(prefix + "conv1d.weight", linear.num_channels(), linear.conv_size));
+  ASSIGN_OR_RETURN(delta.decay, loader.Vector(prefix + "A_log", linear.num_value_heads));
+  for (float& value : delta.decay) {
+    value = std::exp(value);
+    if (!std::isfinite(value)) {
+      return InvalidArgument(StrCat("tensor ", prefix, "A_log has logarithms of infinite values"));
+    }
+  }
+  ASSIGN_OR_RETURN(delta.dt_bias, loader.Vector(prefix + "dt_bias", linear.num_value_heads));
+  ASSIGN_OR_RETURN(delta.norm, loader.Vector(prefix + "norm.weight", linear.value_dim));
   return OkStatus();
 }
 
@@ -300,7 +335,7 @@ Status TakeExperts(Loader& loader, const ModelSpec& spec, int64_t layer,
                    LayerWeights<Matrix, Stack>& weights) {
   ASSIGN_OR_RETURN(const std::vector<WeightView> router,
                    loader.Matrices({RouterOf(spec, layer)}, spec.hidden_size));
-  ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kRouter, router));
+  ASSIGN_OR_RETURN(weights.router, make(MatrixRole::kUnrounded, router));
   for (const auto& [group, stack] : {std::pair(ProjectionGroup::kGateUp, &weights.experts.gate_up),
                                      {ProjectionGroup::kDown, &weights.experts.down}}) {
     std::vector<std::vector<WeightView>> experts;
@@ -320,15 +355,18 @@ StatusOr<LayerWeights<Matrix, Stack>> TakeLayer(Loader& loader, const ModelSpec&
                                                 const StackMaker<Stack>& make_stack) {
   const std::string prefix = LayerPrefix(layer);
   LayerWeights<Matrix, Stack> weights;
-  RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, weights));
+  RETURN_IF_ERROR(TakeNorms(loader, spec, prefix, spec.IsLinear(layer), weights));
   if (spec.attention_sinks) {
     ASSIGN_OR_RETURN(weights.sinks, loader.Vector(prefix + "self_attn.sinks", spec.num_heads));
   }
-  for (const ProjectionGroup group : ProjectionGroupsOf(spec)) {
+  if (spec.IsLinear(layer)) {
+    RETURN_IF_ERROR(TakeDelta(loader, *spec.linear_attention, prefix + "linear_attn.", weights));
+  }
+  for (const ProjectionGroup group : ProjectionGroupsOf(spec, layer)) {
     const std::vector<MatrixPart> parts = PartsOf(spec, layer, group);
     ASSIGN_OR_RETURN(const std::vector<WeightView> matrices,
                      loader.Matrices(parts, InFeatures(spec, group)));
-    ASSIGN_OR_RETURN(weights[group].w, make(MatrixRole::kLayer, matrices));
+    ASSIGN_OR_RETURN(weights[group].w, make(RoleOf(group), matrices));
     if (HasBias(spec, group)) {
       ASSIGN_OR_RETURN(weights[group].bias, loader.Bias(parts));
     }

@@ -41,8 +41,15 @@ struct LayerWeights {
   std::vector<float> attention_out_norm, mlp_out_norm;
   std::vector<float> q_norm, k_norm;  // [head_dim], empty without qk_norm
   std::vector<float> sinks;           // [heads], empty without attention_sinks
-  std::array<Group, kNumProjectionGroups> groups;
-  // Of a mixture, in place of the last two groups.
+  // Of a layer with linear attention (kernels/gated_delta/gated_delta.h); else empty.
+  struct Delta {
+    std::vector<float> conv;            // [conv_size, channels]
+    std::vector<float> decay, dt_bias;  // [value heads]
+    std::vector<float> norm;            // [value_dim]
+  };
+  Delta delta;
+  std::array<Group, kNumProjectionGroups> groups;  // nothing in those that the layer has not
+  // Of a mixture, in place of an MLP's groups.
   struct Experts {
     Stack gate_up;  // as a group's
     Stack down;

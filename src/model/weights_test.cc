@@ -54,8 +54,19 @@ TEST(LoadWeights, LoadsEveryGoldenInBothDTypes) {
       ASSERT_EQ(weights->layers.size(), static_cast<size_t>(spec->num_layers));
       EXPECT_EQ(weights->final_norm.size(), static_cast<size_t>(spec->hidden_size));
       EXPECT_EQ(weights->lm_head.n, spec->vocab_size);
-      for (const auto& layer : weights->layers) {
-        EXPECT_EQ(layer[ProjectionGroup::kQkv].w.n, spec->q_size() + 2 * spec->kv_size());
+      for (int64_t index = 0; index < spec->num_layers; ++index) {
+        const auto& layer = weights->layers[static_cast<size_t>(index)];
+        if (spec->IsLinear(index)) {
+          EXPECT_EQ(layer[ProjectionGroup::kQkv].w.n, 0);
+          EXPECT_EQ(layer[ProjectionGroup::kDeltaIn].w.n,
+                    OutFeatures(*spec, ProjectionGroup::kDeltaIn));
+          EXPECT_EQ(layer[ProjectionGroup::kDeltaGates].w.n,
+                    2 * spec->linear_attention->num_value_heads);
+          EXPECT_EQ(layer[ProjectionGroup::kDeltaOut].w.k, spec->linear_attention->value_size());
+          continue;
+        }
+        EXPECT_EQ(layer[ProjectionGroup::kQkv].w.n,
+                  (spec->gated_queries ? 2 : 1) * spec->q_size() + 2 * spec->kv_size());
         EXPECT_EQ(layer[ProjectionGroup::kQkv].w.k, spec->hidden_size);
         if (spec->experts) {
           EXPECT_EQ(layer.router.n, spec->experts->count);
@@ -103,6 +114,42 @@ TEST(LoadWeights, RefusesNaNsWhereverTheyAre) {
                   AllOf(HasSubstr(name), HasSubstr("NaN or infinite")));
     }
   }
+}
+
+// Of what linear attention has beside its modules.
+TEST(LoadWeights, RefusesAHeadThatForgetsInfinitelyFast) {
+  const TestDir dir(kGoldens + "qwen35-f32");
+  const std::string name = "model.layers.2.linear_attn.A_log";
+  EditTensors(dir / kFile, [&](Tensors& tensors) { tensors.at(name).Set(3, 100); });
+  const auto infinite = Load(dir.path());
+  ASSERT_FALSE(infinite.ok());
+  EXPECT_THAT(Message(infinite.status()),
+              AllOf(HasSubstr(name), HasSubstr("logarithms of infinite values")));
+  EditTensors(dir / kFile, [&](Tensors& tensors) { tensors.erase(name); });
+  const auto missing = Load(dir.path());
+  ASSERT_FALSE(missing.ok());
+  EXPECT_THAT(Message(missing.status()), AllOf(HasSubstr(name), HasSubstr("missing")));
+}
+
+TEST(LoadWeights, TurnsTheConvolutionAndLeavesItsNormAlone) {
+  const TestDir dir(kGoldens + "qwen35-f32");
+  EditTensors(dir / kFile, [&](Tensors& tensors) {
+    auto& conv = tensors.at("model.layers.0.linear_attn.conv1d.weight");
+    ASSERT_EQ(conv.shape, (Shape{128, 1, 4}));
+    for (size_t i = 0; i < 512; ++i) conv.Set(i, static_cast<float>(i));
+    tensors.at("model.layers.0.linear_attn.norm.weight").Set(1, 5);
+    tensors.at("model.layers.0.input_layernorm.weight").Set(1, 5);
+  });
+  const auto weights = Load(dir.path());
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const auto& layer = weights->layers[0];
+  ASSERT_EQ(layer.delta.conv.size(), 512u);
+  EXPECT_EQ(layer.delta.conv[3 * 128 + 7], 7 * 4 + 3) << "channel 7, its own token";
+  EXPECT_EQ(layer.delta.norm[1], 5);
+  EXPECT_EQ(layer.attention_norm[1], 6);
+  EXPECT_TRUE(layer.q_norm.empty());
+  EXPECT_TRUE(weights->layers[1].delta.conv.empty());
+  EXPECT_FALSE(weights->layers[1].q_norm.empty());
 }
 
 TEST(LoadWeights, FindsANaNBeyondTheFirstChunk) {

@@ -30,6 +30,13 @@ DraftOptions DraftsFor(const ModelSpec& spec, DraftOptions drafts) {
   return drafts;
 }
 
+Status CheckDrafts(const ModelSpec& spec, const DraftOptions& drafts) {
+  if (!spec.linear_attention || !drafts.looks_back || drafts.max_tokens == 0) return OkStatus();
+  return Unimplemented(StrCat("--speculative-config is not supported for ", spec.architecture,
+                              ", whose linear attention cannot go back behind a wrong guess: "
+                              "leave it out"));
+}
+
 Status CheckOptions(const LocalRunnerOptions& options) {
   if (options.max_num_seqs < 1 || options.max_num_seqs > 4096) {
     return InvalidArgument(
@@ -81,6 +88,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
 
   ASSIGN_OR_RETURN(runner->spec_, LoadModelSpec(options.model_dir));
   const ModelSpec& spec = runner->spec_;
+  RETURN_IF_ERROR(CheckDrafts(spec, options.drafts));
   ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenBaseCheckpoint(options.model_dir, spec));
   ASSIGN_OR_RETURN(runner->quantization_, ChooseQuantization(options.quantization, spec));
   RoundLayers(spec, runner->quantization_, &checkpoint);
@@ -132,7 +140,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
                                              runner->adapters_, runner->context_, clock);
   std::unique_ptr<wire::AdmissionControl> admission;
   if (options.make_admission) {
-    admission = options.make_admission(runner->num_pages_, layout.page_tokens);
+    admission = options.make_admission(runner->num_pages_, layout.pages());
   }
   runner->runner_ =
       std::make_unique<Runner>(*runner->engine_, options.max_queued, clock, std::move(admission));
@@ -240,7 +248,7 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint
     largest_adapter = std::max(largest_adapter, pages);
   }
   ASSIGN_OR_RETURN(const int64_t model_len, ChooseMaxModelLen(options.max_model_len, spec_));
-  const int64_t kv_pages = options.max_num_seqs * CeilDiv(model_len, layout.page_tokens);
+  const int64_t kv_pages = options.max_num_seqs * layout.pages().For(model_len);
   const int64_t useful_pages = adapter_pages + kv_pages + (options.more_adapters ? kv_pages : 0);
   backend.max_positions = model_len;
   ASSIGN_OR_RETURN(const PoolMemory memory, device_->MemoryForPool(checkpoint, spec_, backend));
@@ -259,12 +267,12 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint
   }
   pages = std::min<int64_t>(pages, std::numeric_limits<int32_t>::max());
   max_kv_pages_ = static_cast<int64_t>(options.kv_pool_share * static_cast<double>(pages));
-  const int64_t longest = std::min(pages - largest_adapter, max_kv_pages_) * layout.page_tokens;
+  const int64_t longest = layout.pages().TokensIn(std::min(pages - largest_adapter, max_kv_pages_));
   if (longest < 1 || (options.max_model_len.has_value() && longest < model_len)) {
     return InvalidArgument(StrCat(
         "the pool of ", pages, " pages of ", page_bytes, " bytes is too small: one sequence of ",
         options.max_model_len.value_or(1), " tokens and the largest adapter need ",
-        largest_adapter + CeilDiv(options.max_model_len.value_or(1), layout.page_tokens),
+        largest_adapter + layout.pages().For(options.max_model_len.value_or(1)),
         " pages; raise --pool-bytes or --kv-pool-share, or lower --max-model-len"));
   }
   max_adapter_pages_ =
@@ -277,7 +285,7 @@ Status LocalRunner::SizePool(const LocalRunnerOptions& options, const Checkpoint
   }
   max_model_len_ = std::min(model_len, longest);
   num_pages_ = static_cast<int32_t>(pages);
-  const int64_t beside_context = pages - CeilDiv(max_model_len_, layout.page_tokens);
+  const int64_t beside_context = pages - layout.pages().For(max_model_len_);
   const auto pinnable = static_cast<double>(std::min(beside_context, max_adapter_pages_));
   max_tenant_pinned_pages_ = static_cast<int64_t>(options.tenant_pin_share * pinnable);
   max_pinned_pages_ =
@@ -298,8 +306,12 @@ std::string LocalRunner::Description() const {
   return StrCat(spec_.architecture, spec_.is_multimodal ? " (its text model)" : "", " in ",
                 layout.dtype, weights, " on ", device_->name(), ", ", threads_->num_threads(),
                 " threads; pool of ", num_pages_, " pages of ", layout.page_bytes(), " bytes (",
-                layout.page_tokens, " tokens each); context of ", max_model_len_, " tokens; ",
-                adapters_.size(), " adapters");
+                layout.page_tokens, " tokens each",
+                layout.state.num_layers == 0
+                    ? ""
+                    : StrCat("; ", layout.state.num_pages(),
+                             " more for each sequence's state, and no cached prefixes"),
+                "); context of ", max_model_len_, " tokens; ", adapters_.size(), " adapters");
 }
 
 }  // namespace aril

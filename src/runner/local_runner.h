@@ -64,7 +64,7 @@ struct LocalRunnerOptions {
   bool lists_sequences = false;  // in each step's statistics, for a scheduler
   size_t max_queued = 4096;
   // Who is next, and who is turned away; empty: first come, first served.
-  std::function<std::unique_ptr<wire::AdmissionControl>(int64_t pages_total, int64_t page_tokens)>
+  std::function<std::unique_ptr<wire::AdmissionControl>(int64_t pages_total, const SequencePages&)>
       make_admission;
   // What the model's tokens are as text, for requests with a format; empty: they are refused.
   std::function<std::shared_ptr<const grammar::TokenTable>(const ModelSpec&)> make_token_table;

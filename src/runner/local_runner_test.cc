@@ -91,6 +91,26 @@ TEST(LocalRunner, RefusesOptionsThatCannotBe) {
   }
 }
 
+// Of a model with a state: it cannot go back behind a wrong guess. Predictions are allowed, and
+// worth nothing.
+TEST(LocalRunner, RefusesGuessesWhereTheyCannotBeTakenBack) {
+  LocalRunnerOptions options = Options();
+  options.model_dir = SourcePath("tests/goldens/qwen35-f32");
+  options.adapter_dirs = {};
+  options.drafts = {.max_tokens = 4};
+  const auto refused = Create(options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(Message(refused.status()),
+              AllOf(HasSubstr("--speculative-config"), HasSubstr("Qwen3_5ForCausalLM")));
+  options.drafts.looks_back = false;
+  const auto runner = Create(options);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_FALSE((*runner)->engine().caches_prefixes());
+  const int64_t state = (*runner)->engine().layout().state.num_pages();
+  EXPECT_EQ((*runner)->engine().Stats().pages_total,
+            4 * (256 / (*runner)->engine().layout().page_tokens + state));
+}
+
 TEST(LocalRunner, RefusesAPoolThatHoldsNoSequence) {
   using O = LocalRunnerOptions;
   for (const int64_t bytes : {int64_t{-1}, int64_t{0}, int64_t{4096}}) {

@@ -38,13 +38,8 @@ class StepsAhead : public ::testing::Test {
                                           const DraftOptions& drafts = {}) {
     static const RealClock clock;
     auto runner = LocalRunner::Create(
-        {.model_dir = kEngineTestModel,
-         .adapter_dirs = {kEngineTestModel + "/adapters/all-r4",
-                          kEngineTestModel + "/adapters/down-r1",
-                          kEngineTestModel + "/adapters/head-embedding-r6",
-                          kEngineTestModel + "/adapters/activated-head-r4",
-                          SourcePath(
-                              "tests/goldens-classifiers/llama-f32-sharded/three-labels-r4")},
+        {.model_dir = model_dir_,
+         .adapter_dirs = adapter_dirs_,
          .device = "cuda",
          .threads = 1,
          .max_num_seqs = max_num_seqs,
@@ -53,9 +48,9 @@ class StepsAhead : public ::testing::Test {
          .pool_bytes = pool_bytes,
          .drafts = drafts,
          .make_token_table =
-             [](const ModelSpec&) {
+             [](const ModelSpec& spec) {
                return std::make_shared<const grammar::TokenTable>(
-                   std::vector<std::string>(kVocab, "a"));
+                   std::vector<std::string>(static_cast<size_t>(spec.vocab_size), "a"));
              },
          .format_work = format_work,
          .run_aside =
@@ -82,6 +77,13 @@ class StepsAhead : public ::testing::Test {
   void CopyAll() {
     while (!aside_.empty()) Copy();
   }
+
+  std::string model_dir_ = kEngineTestModel;
+  std::vector<std::string> adapter_dirs_ = {
+      kEngineTestModel + "/adapters/all-r4", kEngineTestModel + "/adapters/down-r1",
+      kEngineTestModel + "/adapters/head-embedding-r6",
+      kEngineTestModel + "/adapters/activated-head-r4",
+      SourcePath("tests/goldens-classifiers/llama-f32-sharded/three-labels-r4")};
 
   // Copies of adapters: each second one is made at once.
   std::deque<std::function<void()>> aside_;
@@ -217,6 +219,62 @@ TEST_F(StepsAhead, DoNotShow) {
   EXPECT_GT(guessed, 0);
   EXPECT_GT(embedded, 3);
   EXPECT_GT(classified, 3);
+}
+
+// Of models whose sequences have a state, in which a row that is run again must not show.
+TEST_F(StepsAhead, DoNotShowInStates) {
+  model_dir_ = SourcePath("tests/goldens/qwen35-f32");
+  adapter_dirs_ = {model_dir_ + "/adapters/all-r4", model_dir_ + "/adapters/gates-r3-bf16"};
+  constexpr int32_t kTokens = 131;
+  constexpr int64_t kFewStates = 120 << 10;
+  int64_t ahead = 0, evictions = 0;
+  for (uint64_t seed = 0; seed < 2; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto waiting = MakeRunner(kRoomy, 8, kernels::emulator::Order::kForward);
+    waiting->engine().executor().SetLogitsObserver([](const auto&, auto) {});
+    std::vector<wire::SequenceRequest> requests;
+    for (int64_t id = 0; id < 10; ++id) {
+      std::vector<int32_t> prompt = RandomPrompt(random, 1 + static_cast<int64_t>(random() % 24));
+      for (int32_t& token : prompt) token %= kTokens;
+      auto& request = requests.emplace_back(
+          GreedyRequest(id, prompt, 38, AdapterId(static_cast<int32_t>(id % 3) - 1)));
+      if (id % 2 == 0) request.sampling = {.temperature = 1.5F, .seed = random()};
+      request.stop_token_ids = {static_cast<int32_t>(random() % kTokens)};
+      if (id % 4 == 3) {
+        request.format = {.kind = wire::OutputFormat::Kind::kRegex,
+                          .source = StrCat("a{5,", 20 + id, "}")};
+      }
+    }
+    Streams expected;
+    for (const wire::SequenceRequest& request : requests) Add(waiting->engine(), request);
+    while (waiting->engine().HasWork()) {
+      expected.Take(waiting->engine().Step());
+      CopyAll();
+    }
+    const auto runner = MakeRunner(
+        kFewStates, 5,
+        seed == 0 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward,
+        /*format_work=*/1);
+    Engine& engine = runner->engine();
+    for (const wire::SequenceRequest& request : requests) Add(engine, request);
+    Streams streams;
+    while (engine.HasWork()) {
+      streams.Take(engine.Step());
+      ahead += engine.executor().is_under_way() ? 1 : 0;
+      if (engine.IsStalled()) Copy();
+    }
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    EXPECT_THAT(streams.all(), SizeIs(requests.size()));
+    for (auto& [id, stream] : streams.all()) {
+      EXPECT_EQ(stream.tokens, expected[id.value()].tokens) << "sequence " << id;
+    }
+    EXPECT_EQ(engine.Stats().pages_kv, 0);
+    evictions += engine.Stats().evictions;
+    CopyAll();
+  }
+  EXPECT_GT(ahead, 30);
+  EXPECT_GT(evictions, 0);
 }
 
 // Where a step under way may have begun reasoning or ended it, or spent its budget.

@@ -24,7 +24,7 @@ int64_t SpareSeats(int64_t seats) { return seats < 8 ? 0 : std::max<int64_t>(1, 
 
 SchedulerOptions MakeOptions(const OneRunnerOptions& options) {
   SchedulerOptions scheduler;
-  scheduler.page_tokens = options.page_tokens;
+  scheduler.pages = options.pages;
   scheduler.max_runner_sequences = MostBegun(options);
   // Nothing is lost within a process, and the runner is there from the start.
   scheduler.start_timeout = std::chrono::hours(24);
@@ -133,7 +133,7 @@ wire::RunnerReport OneRunner::MakeReport(const wire::StepStats& stats) {
                                 .num_generated = state.num_tokens - known.num_at_start,
                                 .arrival = known.arrival});
     if (report.sequences.back().state == State::kPending) {
-      report.available_pages -= CeilDiv<int64_t>(state.num_tokens, options_.page_tokens);
+      report.available_pages -= options_.pages.For(state.num_tokens);
     }
   }
   return report;

@@ -20,7 +20,7 @@ struct OneRunnerOptions {
   int64_t max_running = 32;  // sequences in a batch
   int64_t max_rows = 512;    // of a step; only fair share asks
   int64_t pages_total = 0;
-  int64_t page_tokens = 16;
+  SequencePages pages;
   PolicyOptions policies;
 };
 

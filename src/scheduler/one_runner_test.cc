@@ -25,12 +25,13 @@ constexpr int64_t kPageTokens = 16;
 class Server {
  public:
   explicit Server(const PolicyOptions& policies, int64_t max_running = 1, int64_t pages = 100,
-                  int64_t max_rows = 512)
+                  int64_t max_rows = 512, int64_t state_pages = 0)
       : pages_(pages),
+        state_pages_(state_pages),
         control_({.max_running = max_running,
                   .max_rows = max_rows,
                   .pages_total = pages,
-                  .page_tokens = kPageTokens,
+                  .pages = {.page_tokens = kPageTokens, .state_pages = state_pages},
                   .policies = policies},
                  now_) {}
 
@@ -63,7 +64,8 @@ class Server {
       const bool is_running = id != evicted;
       if (is_running) {
         ++num_tokens;
-        stats.pages_available -= CeilDiv(num_tokens, kPageTokens) + adapter_pages_[id];
+        stats.pages_available -=
+            state_pages_ + CeilDiv(num_tokens, kPageTokens) + adapter_pages_[id];
       }
       stats.sequences.push_back(
           {SequenceId(id), is_running, true, static_cast<int32_t>(num_tokens)});
@@ -88,7 +90,7 @@ class Server {
     }
   }
 
-  const int64_t pages_;
+  const int64_t pages_, state_pages_;
   TimePoint now_{seconds(1)};
   OneRunner control_;
   std::map<int64_t, int64_t> running_, adapter_pages_;
@@ -104,6 +106,20 @@ TEST(OneRunnerTest, BeginsAsManyAsHaveSeatsAndAFewToLoadAhead) {
   server.Step();
   EXPECT_THAT(server.begun, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(server.refused, IsEmpty());
+}
+
+TEST(OneRunnerTest, WaitsForPagesOfStates) {
+  const auto begun = [](int64_t state_pages) {
+    Server server({}, 8, 30, 512, state_pages);
+    for (int64_t id = 0; id < 6; ++id) server.Submit(id);
+    server.Step();
+    return server.begun.size();
+  };
+  EXPECT_EQ(begun(0), 6U);
+  EXPECT_EQ(begun(8), 3U) << "of 9 pages each, and one to grow by";
+  Server server({}, 8, 30, 512, 30);
+  server.Submit(0);
+  EXPECT_THAT(server.refused, ElementsAre(0)) << "it fits nowhere";
 }
 
 TEST(OneRunnerTest, WaitsForPagesOfTokensAndAdapters) {

@@ -12,7 +12,7 @@ namespace aril::scheduler {
 PlacementNeed Scheduler::NeedOf(const Record& record) const {
   return {.sequence = record.sequence,
           .adapter = record.adapter,
-          .pages = CeilDiv<int64_t>(record.num_tokens, options_.page_tokens),
+          .pages = options_.pages.For(record.num_tokens),
           .adapter_pages = record.adapter_pages,
           // One evicted where it is resumes there by itself.
           .avoid = record.runner.valid() ? record.runner : record.failed_on,

@@ -172,7 +172,7 @@ TEST_F(PrefixPlacementTest, RunnersWithoutACacheHaveNothing) {
 // As much as a runner may say of itself.
 TEST_F(PrefixPlacementTest, APoolMayHaveAnyNumberOfTokens) {
   SchedulerOptions options;
-  options.page_tokens = int64_t{1} << 30;
+  options.pages.page_tokens = int64_t{1} << 30;
   cluster_ = std::make_unique<TestCluster>(options);
   cluster_->Join(1, int64_t{1} << 40);
   EXPECT_EQ(Place(1, {1, 2}), RunnerId(1));

@@ -108,7 +108,7 @@ void Scheduler::Update(Record& record, const wire::Submission& submission) {
 }
 
 int64_t Scheduler::MaxPages(int32_t max_tokens, int64_t adapter_pages) const {
-  return CeilDiv<int64_t>(max_tokens, options_.page_tokens) + adapter_pages;
+  return options_.pages.For(max_tokens) + adapter_pages;
 }
 
 std::string Scheduler::FitsNoRunner(int32_t max_tokens, int64_t adapter_pages) const {
@@ -348,7 +348,7 @@ void Scheduler::Attach(Record& record, RunnerId runner_id, int64_t promised_page
   record.cached_tokens = prefixes_.TokensOn(runner_id, record.prefix);
   const wire::RunnerInfo& info = index_.Get(runner_id).info;
   if (options_.prefers_prefixes && info.caches_prefixes) {
-    const auto pool_tokens = CheckedMul(info.pages_total, options_.page_tokens);
+    const auto pool_tokens = CheckedMul(info.pages_total, options_.pages.page_tokens);
     prefixes_.Add(runner_id, pool_tokens.value_or(INT64_MAX), record.prefix);
   }
   ++tenant_loads_[record.tenant].num_sequences;

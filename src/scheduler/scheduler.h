@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/sequence_pages.h"
 #include "scheduler/admission.h"
 #include "scheduler/events.h"
 #include "scheduler/policies.h"
@@ -36,7 +37,7 @@
 namespace aril::scheduler {
 
 struct SchedulerOptions {
-  int64_t page_tokens = 16;
+  SequencePages pages;
   int64_t headroom_pages = 1;  // per running sequence
   // A runner whose sequences have more tokens than this to compute before their first one takes
   // nobody else: prompts go where they are computed sooner, an idle runner included, or wait until

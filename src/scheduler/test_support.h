@@ -28,7 +28,8 @@ std::vector<T> Of(const Actions& actions) {
 class TestCluster {
  public:
   explicit TestCluster(SchedulerOptions options = {}, Policies policies = {}, int64_t epoch = 1)
-      : scheduler(options, std::move(policies), Epoch(epoch)), page_tokens_(options.page_tokens) {}
+      : scheduler(options, std::move(policies), Epoch(epoch)),
+        page_tokens_(options.pages.page_tokens) {}
 
   Actions Do(const Event& event) {
     Actions actions = scheduler.Handle(event, now);

@@ -46,7 +46,7 @@ WorldOptions DrawOptions(uint64_t seed, PlantedBug bug, SimRandom& random) {
   options.runner.steps.base = 0.03;  // some sequences last for seconds
   options.runner.steps.load_latency = 0.02;
   options.max_runner_live = 64;
-  options.scheduler.page_tokens = 8;
+  options.scheduler.pages.page_tokens = 8;
   options.scheduler.flat_batch = random.Int(0, 1) * (options.runner.max_running - 1);
   options.scheduler.drain_margin = 2;
   options.scheduler.min_active = seconds(2);

@@ -26,6 +26,14 @@ Status Add(const std::string& name, const View& view, const std::string& in_file
                                 ", which is there without it, too"));
 }
 
+// What transformers does not read of a text model's files either. Those of Qwen3.5 may have what it
+// sees with all the same, and what it guesses tokens ahead with.
+bool IsPassedOver(std::string_view name, const ModelSpec& spec) {
+  const bool is_qwen35 = spec.gated_queries;
+  return ((spec.is_multimodal || is_qwen35) && IsOfVision(name)) ||
+         (is_qwen35 && name.starts_with("mtp."));
+}
+
 Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   const TensorMap& tensors = checkpoint->tensors();
   ModuleNaming naming = FindModuleNaming(tensors, "", spec);
@@ -34,7 +42,7 @@ Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   }
   TensorMap text;
   for (const auto& [name, tensor] : tensors) {
-    if (spec.is_multimodal && IsOfVision(name)) continue;
+    if (IsPassedOver(name, spec)) continue;
     RETURN_IF_ERROR(Add(TextName(name, naming), tensor, name, &text));
   }
   checkpoint->ShowAs(std::move(text), {});
@@ -109,9 +117,9 @@ Status Part(const Checkpoint& checkpoint, const ModelSpec& spec, int64_t layer,
 Status PartModules(const ModelSpec& spec, Checkpoint* checkpoint) {
   TensorMap tensors = checkpoint->tensors();
   MatrixMap quantized = checkpoint->matrices();
-  const std::vector<LinearModule> modules = spec.LinearModules();
+  const LayerModules modules(spec);
   for (int64_t layer = 0; layer < spec.num_layers; ++layer) {
-    for (const LinearModule& module : modules) {
+    for (const LinearModule& module : modules[layer]) {
       if (module.num_sites == 1) continue;
       RETURN_IF_ERROR(Part(*checkpoint, spec, layer, module, &tensors, &quantized));
     }

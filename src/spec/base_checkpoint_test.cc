@@ -119,6 +119,21 @@ TEST(BaseCheckpoint, TextModelsAreFoundByEitherName) {
   }
 }
 
+// Qwen3.5's has a part that sees by another name, and one that guesses tokens.
+TEST(BaseCheckpoint, WhatTransformersDoesNotReadEitherIsPassedOver) {
+  const std::map<std::string, Shape> tensors = {{"model.language_model.norm.weight", {4}},
+                                                {"lm_head.weight", {2, 2}},
+                                                {"model.visual.blocks.0.attn.qkv.weight", {2, 2}},
+                                                {"mtp.layers.0.self_attn.q_proj.weight", {2, 2}}};
+  const auto base = OpenMade("qwen35-vision-bf16", tensors);
+  ASSERT_TRUE(base.ok()) << base.status();
+  EXPECT_THAT(Names(base->tensors()), ElementsAre("lm_head.weight", "model.norm.weight"));
+  const auto other = OpenMade("gemma3-vision-f32", tensors);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(Names(other->tensors()), ElementsAre("lm_head.weight", "model.norm.weight",
+                                                   "mtp.layers.0.self_attn.q_proj.weight"));
+}
+
 TEST(BaseCheckpoint, RefusesOneTensorByTwoNames) {
   const auto base = OpenMade(
       "gemma3-vision-f32", {{"language_model.model.norm.weight", {4}}, {"model.norm.weight", {4}}});

@@ -73,6 +73,24 @@ constexpr Family kFamilies[] = {
                              .chooses = true},
      .default_bos_token_id = std::nullopt,
      .default_eos_token_id = std::nullopt},
+    {.architecture = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .default_max_position_embeddings = 32768,
+     .default_num_kv_heads = 4,
+     .default_head_dim = 256,
+     .bias = BiasRule::kAttentionBias,
+     .window = WindowRule::kLinear,
+     .default_sliding_window = 0,
+     .qk_norm = true,
+     .default_sizes = DefaultSizes{.vocab_size = 248320,
+                                   .hidden_size = 4096,
+                                   .intermediate_size = 12288,
+                                   .num_layers = 32,
+                                   .num_heads = 16},
+     .is_qwen35 = true,
+     .default_rope_part = 0.25,
+     .default_bos_token_id = std::nullopt,
+     .default_eos_token_id = std::nullopt},
     {.architecture = "MixtralForCausalLM",
      .model_type = "mixtral",
      .default_max_position_embeddings = 4096 * 32,
@@ -234,6 +252,7 @@ struct MultimodalModel {
 constexpr MultimodalModel kMultimodalModels[] = {
     {"Gemma3ForConditionalGeneration", "gemma3", "gemma3_text"},
     {"Mistral3ForConditionalGeneration", "mistral3", "mistral"},
+    {"Qwen3_5ForConditionalGeneration", "qwen3_5", "qwen3_5_text"},
 };
 
 std::string SupportedArchitectures() {
@@ -259,6 +278,7 @@ StatusOr<std::string> SoleArchitecture(const Json& config) {
 std::string DecoderOf(const Family& family) {
   constexpr std::string_view kWithHead = "ForCausalLM";
   if (family.architecture == "Gemma3ForCausalLM") return "Gemma3TextModel";
+  if (family.architecture == "Qwen3_5ForCausalLM") return "Qwen3_5TextModel";
   CHECK(family.architecture.ends_with(kWithHead));
   return StrCat(family.architecture.substr(0, family.architecture.size() - kWithHead.size()),
                 "Model");

@@ -28,6 +28,7 @@ enum class WindowRule {
   kUpperLayers,  // Qwen: on those from "max_window_layers", if "use_sliding_window" says so
   kMostLayers,   // Gemma 2, 3, gpt-oss: on all but one of so many
   kUnused,       // SmolLM3, Qwen3-MoE: none unless "use_sliding_window" says so: not supported
+  kLinear,       // Qwen3.5: none, and "layer_types" is about other things
 };
 
 // What only the families of Gemma have. A field that such a family has not is named "" here.
@@ -93,6 +94,9 @@ struct Family {
   bool layers_without_rope = false;   // SmolLM3: "no_rope_layers" says which
   bool multipliers = false;           // Granite
   bool is_gpt_oss = false;
+  bool is_qwen35 = false;
+  // The part of a head that RoPE rotates where nothing else is said; absent: all, whatever is said.
+  std::optional<double> default_rope_part = std::nullopt;
   std::optional<ExpertsRules> experts = std::nullopt;
   std::optional<int32_t> default_bos_token_id;
   std::optional<int32_t> default_eos_token_id;

@@ -114,7 +114,7 @@ TEST(Family, ReadsQwen3Moe) {
   EXPECT_EQ(spec->q_size(), 4096);
   EXPECT_TRUE(spec->qk_norm);
   EXPECT_FALSE(spec->sliding_window);
-  const std::vector<LinearModule> modules = spec->LinearModules();
+  const std::vector<LinearModule> modules = spec->LinearModules(0);
   ASSERT_EQ(modules.size(), 4 + 1 + 3 * 128U);
   EXPECT_EQ(modules[3].path, "self_attn.o_proj");
   EXPECT_EQ(modules[4].path, "mlp.gate");

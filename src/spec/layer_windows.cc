@@ -109,6 +109,8 @@ Status ReadLayerWindows(const Json& config, const Family& family, ModelSpec* spe
       return UnsupportedField(config, "use_sliding_window",
                               StrCat("false for ", family.architecture));
     }
+    case WindowRule::kLinear:
+      return OkStatus();
     case WindowRule::kMostLayers:
       if (is_null) return BadField(config, "sliding_window", "the size of a window");
       return ReadMixedWindows(config, family, spec);

@@ -34,6 +34,8 @@ constexpr std::string_view kOutputNorms[] = {".pre_feedforward_layernorm",
 constexpr std::string_view kActivation[] = {".mlp.act_fn"};
 constexpr std::string_view kOfExperts[] = {".mlp.experts", ".mlp.experts.act_fn"};  // parameters
 constexpr std::string_view kOfGptOss[] = {".mlp.experts", ".mlp.router"};
+constexpr std::string_view kOfDelta[] = {".linear_attn", ".linear_attn.conv1d",
+                                         ".linear_attn.norm"};
 constexpr std::string_view kOfPhi3[] = {".mlp.activation_fn", ".resid_attn_dropout",
                                         ".resid_mlp_dropout"};
 
@@ -53,6 +55,7 @@ std::vector<std::string_view> NotLinearInLayers(const ModelSpec& base, const Mod
   }
   if (base.qk_norm) add(kQkNorms);
   if (base.output_norms) add(kOutputNorms);
+  if (base.linear_attention) add(kOfDelta);
   return modules;
 }
 
@@ -80,22 +83,28 @@ std::vector<std::string> OthersOf(const ModuleNaming& naming) {
   return {naming.Embedding(), std::string(naming.lm_head)};
 }
 
+std::string Example(const ModelSpec& base, const ModuleNaming& naming) {
+  return naming.InLayer(0, base.LinearModules(0).front().path);
+}
+
 std::string Supported(const ModelSpec& base, const ModuleNaming& naming) {
   std::vector<std::string> names;
-  const std::vector<LinearModule> modules = base.LinearModules();
-  for (const LinearModule& module : modules) {
-    if (!IsModule(module, naming)) break;
-    const std::string name = naming.InLayer(0, module.path);
-    names.push_back(name.substr(name.rfind('.') + 1));
-    // All others' modules have the same names.
-    if (module.first == Site::OfExpert(0, Projection::kDown)) break;
+  for (const int64_t layer : base.LayersOfEachKind()) {
+    for (const LinearModule& module : base.LinearModules(layer)) {
+      if (!IsModule(module, naming)) break;
+      const std::string path = naming.InLayer(layer, module.path);
+      std::string name = path.substr(path.rfind('.') + 1);
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+      // All others' modules have the same names.
+      if (module.first == Site::OfExpert(0, Projection::kDown)) break;
+    }
   }
-  return StrCat(Join(names, ", "), ", e.g. ", naming.InLayer(0, modules.front().path), ", ",
+  return StrCat(Join(names, ", "), ", e.g. ", Example(base, naming), ", ",
                 Join(OthersOf(naming), " and "));
 }
 
 std::string SupportedParameters(const ModelSpec& base, const ModuleNaming& naming) {
-  std::string linear = naming.InLayer(0, base.LinearModules().front().path) + ".weight";
+  std::string linear = Example(base, naming) + ".weight";
   if (!base.experts) return linear;
   std::string router = StrCat(linear, ", ", naming.InLayer(0, Site::Router().Path()), ".weight");
   if (naming.experts == ExpertsNaming::kMixtralModules) return router;
@@ -178,9 +187,11 @@ class LayerResolver {
   Status Resolve() {
     spec_.layers.resize(static_cast<size_t>(base_.num_layers));
     spec_.stacked.resize(static_cast<size_t>(base_.num_layers));
-    const std::vector<LinearModule> modules = base_.LinearModules();
+    const LayerModules modules(base_);
     for (int64_t layer = 0; layer < base_.num_layers; ++layer) {
-      for (const LinearModule& linear : modules) RETURN_IF_ERROR(ResolveModule(layer, linear));
+      for (const LinearModule& linear : modules[layer]) {
+        RETURN_IF_ERROR(ResolveModule(layer, linear));
+      }
       if (base_.experts) RETURN_IF_ERROR(ResolveStacks(layer));
     }
     return OkStatus();
@@ -333,9 +344,9 @@ Status CheckInvocation(const LoraSpec& spec, const ModelSpec& base) {
         "\"alora_invocation_tokens\" is given, and \"target_modules\" names the embedding, which "
         "cannot be activated within a sequence (as in PEFT)");
   }
-  const std::vector<LinearModule> modules = base.LinearModules();
+  const LayerModules modules(base);
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const LinearModule& module : modules) {
+    for (const LinearModule& module : modules[layer]) {
       const bool is_of_mixture = module.first.is_of_expert() || module.first.is_router();
       if (!is_of_mixture || spec.At(layer, module.first).rank == 0) continue;
       return Unimplemented(

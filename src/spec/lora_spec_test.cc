@@ -58,7 +58,7 @@ Modules ModulesOf(const LoraSpec& spec, const ModelSpec& base = ModelOf(12),
                   const ModuleNaming& naming = kTextNaming) {
   Modules modules;
   for (int64_t layer = 0; layer < base.num_layers; ++layer) {
-    for (const LinearModule& linear : base.LinearModules()) {
+    for (const LinearModule& linear : base.LinearModules(layer)) {
       const LoraModule& module = spec.At(layer, linear.first);
       for (int64_t i = 0; i < linear.num_sites; ++i) {
         EXPECT_EQ(spec.At(layer, linear.At(i)), module);
@@ -301,9 +301,9 @@ TEST(LoraSpec, HasNoMoreSitesThanItAdapts) {
                    MixtureOf(2));
   };
   EXPECT_EQ(resolve("0.self_attn.q_proj")->layers[1].size(), 0U);
-  EXPECT_EQ(resolve("0.self_attn.q_proj")->layers[0].size(), 7U);
-  EXPECT_EQ(resolve("mlp.gate")->layers[0].size(), 8U);
-  EXPECT_EQ(resolve("1.mlp.experts.2.gate_proj")->layers[1].size(), 8 + 3 * 3U);
+  EXPECT_EQ(resolve("0.self_attn.q_proj")->layers[0].size(), size_t{kNumProjections});
+  EXPECT_EQ(resolve("mlp.gate")->layers[0].size(), kNumProjections + 1U);
+  EXPECT_EQ(resolve("1.mlp.experts.2.gate_proj")->layers[1].size(), kNumProjections + 1 + 3 * 3U);
   EXPECT_EQ(resolve("1.mlp.experts.2.gate_proj")->At(1, Site::OfExpert(7, Projection::kUp)).rank,
             0);
 }

@@ -9,6 +9,7 @@
 #include "spec/family.h"
 #include "spec/fields.h"
 #include "spec/layer_windows.h"
+#include "spec/linear_attention.h"
 #include "spec/module_naming.h"
 #include "spec/rope_spec.h"
 #include "tensor/safetensors.h"
@@ -290,8 +291,9 @@ Status ReadRope(const Json& config, const Family& family, ModelSpec* spec) {
   } else if (family.long_rope) {
     ASSIGN_OR_RETURN(spec->rope, internal::ParsePhi3Rope(config, *spec));
   } else {
-    ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, spec->max_position_embeddings,
-                                                         family.default_rope_theta));
+    ASSIGN_OR_RETURN(spec->rope, internal::ParseRopeSpec(config, *spec,
+                                                         {.theta = family.default_rope_theta,
+                                                          .part = family.default_rope_part}));
   }
   if (family.layers_without_rope) {
     ASSIGN_OR_RETURN(spec->other_rope_layers,
@@ -395,6 +397,7 @@ Status ReadTextModel(const Json& config, const Family& family, ModelSpec* spec) 
   RETURN_IF_ERROR(family.gemma ? ReadGemma(config, *family.gemma, spec) : ReadSilu(config));
   if (family.multipliers) RETURN_IF_ERROR(ReadMultipliers(config, spec));
   if (family.is_gpt_oss) RETURN_IF_ERROR(ReadGptOss(config, spec));
+  if (family.is_qwen35) RETURN_IF_ERROR(internal::ReadQwen35(config, spec));
   ASSIGN_OR_RETURN(spec->rms_norm_eps,
                    ReadNumber(config, {"rms_norm_eps", 1e-20, 1.0, family.default_rms_norm_eps}));
   return ReadRope(config, family, spec);
@@ -447,6 +450,18 @@ StatusOr<ModelSpec> ParseModelSpec(const Json& config, const Json* generation_co
   RETURN_IF_ERROR(ReadDType(says_dtype ? config : *text.config, &spec));
   RETURN_IF_ERROR(ReadTokens(config, generation_config, text, &spec));
   return spec;
+}
+
+int64_t ModelSpec::NumLayers(bool is_linear) const {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < num_layers; ++layer) count += IsLinear(layer) == is_linear;
+  return count;
+}
+
+int64_t ModelSpec::IndexInKind(int64_t layer) const {
+  int64_t index = 0;
+  for (int64_t i = 0; i < layer; ++i) index += IsLinear(i) == IsLinear(layer);
+  return index;
 }
 
 double ModelSpec::AttentionScale() const {

@@ -3,6 +3,7 @@
 #ifndef ARIL_SPEC_MODEL_SPEC_H_
 #define ARIL_SPEC_MODEL_SPEC_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,19 @@ struct ExpertsSpec {
   bool is_gpt_oss = false;
 };
 
+// What some layers have in place of attention: a gated delta rule (kernels/gated_delta; Qwen3.5).
+struct LinearAttentionSpec {
+  int64_t num_key_heads = 0;
+  int64_t num_value_heads = 0;  // a multiple of num_key_heads
+  int64_t key_dim = 0;          // of a head
+  int64_t value_dim = 0;
+  int64_t conv_size = 0;  // tokens that its convolution sees
+
+  int64_t key_size() const { return num_key_heads * key_dim; }
+  int64_t value_size() const { return num_value_heads * value_dim; }
+  int64_t num_channels() const { return 2 * key_size() + value_size(); }  // that are convolved
+};
+
 // Of the gate in the MLP (kernels/activation).
 enum class MlpActivation : uint8_t { kSilu, kGeluTanh, kClampedSwiglu };
 
@@ -47,9 +61,10 @@ struct RopeSpec {
   double beta_slow = 1.0;
   // Whether the dimensions between which YaRN interpolates are rounded outwards.
   bool truncate = true;
-  // LongRoPE only (Ding et al. 2024; Phi-3): [pairs], what each wavelength is longer by in the
-  // first original_max_position_embeddings positions. A head's first 2 · pairs dimensions are
-  // rotated.
+  // A head's first 2 · num_pairs dimensions are rotated; absent: all.
+  std::optional<int64_t> num_pairs;
+  // LongRoPE only (Ding et al. 2024; Phi-3): [num_pairs], what each wavelength is longer by in the
+  // first original_max_position_embeddings positions.
   std::vector<double> wavelength_factors;
   // By which what is rotated of queries and keys is multiplied, in both of them.
   double attention_factor = 1.0;
@@ -78,6 +93,9 @@ struct ModelSpec {
   bool qkv_bias = false;  // q_proj, k_proj, v_proj have a bias (Qwen2; Llama with attention_bias)
   bool o_bias = false;    // o_proj has a bias (Llama with attention_bias)
   bool qk_norm = false;   // RMSNorm over head_dim on q and k before RoPE (Qwen3, Gemma 3)
+  // q_proj gives each head a query and then as much more, whose sigmoid what the head's attention
+  // gives is multiplied by (Qwen3.5).
+  bool gated_queries = false;
   bool attention_sinks = false;  // a score of each head's beside those of keys (gpt-oss)
   // Files have q, k and v as one module, and gate and up as another (Phi-3).
   bool fused_modules = false;
@@ -85,11 +103,13 @@ struct ModelSpec {
   std::optional<int64_t> sliding_window;
   // [num_layers], the layers that see all keys all the same (Gemma 2, 3); empty: none does.
   std::vector<bool> full_attention;
+  std::optional<LinearAttentionSpec> linear_attention;
+  std::vector<bool> linear_layers;  // [num_layers] where there is one, else empty
   MlpActivation activation = MlpActivation::kSilu;
   // Each has intermediate_size (Mixtral, Qwen3-MoE, gpt-oss).
   std::optional<ExpertsSpec> experts;
-  // Gemma: weights of norms are stored as what they differ from 1 by, and embeddings are multiplied
-  // by sqrt(hidden_size).
+  // Gemma, Qwen3.5: weights of norms are stored as what they differ from 1 by. Gemma: embeddings
+  // are multiplied by sqrt(hidden_size).
   bool unit_offset_norms = false;
   bool scaled_embedding = false;
   // Gemma 2, 3: what attention and the MLP give is normed, too, before it is added.
@@ -122,19 +142,46 @@ struct ModelSpec {
   bool HasOtherRope(int64_t layer) const {  // whether its RoPE is other_rope
     return other_rope && other_rope_layers[static_cast<size_t>(layer)];
   }
+  // Whether it has linear attention, and no K and V.
+  bool IsLinear(int64_t layer) const {
+    return linear_attention && linear_layers[static_cast<size_t>(layer)];
+  }
+  // Of all layers, those that have it, or have not; and of the layers of its kind, how many come
+  // before one.
+  int64_t NumLayers(bool is_linear) const;
+  int64_t IndexInKind(int64_t layer) const;
   // By which attention's scores are multiplied.
   double AttentionScale() const;
 
   // Sites of a layer are numbered below this.
   int64_t num_sites() const { return Site::Count(experts ? experts->count : 0); }
   // Of a decoder layer, those that an adapter may target, in the order of their sites.
-  std::vector<LinearModule> LinearModules() const;
+  std::vector<LinearModule> LinearModules(int64_t layer) const;
+  // A layer of each kind: those of a kind have the same modules.
+  std::vector<int64_t> LayersOfEachKind() const;
+  // Whether the layer has the projection, but for those of experts.
+  bool Has(int64_t layer, Projection projection) const;
 
-  // Input and output width; of a module, its sites' outputs together.
+  // Input and output width, of a site that there is; of a module, its sites' outputs together.
   int64_t InFeatures(Site site) const;
   int64_t OutFeatures(Site site) const;
   int64_t InFeatures(const LinearModule& module) const { return InFeatures(module.first); }
   int64_t OutFeatures(const LinearModule& module) const;
+};
+
+// ModelSpec::LinearModules of all layers, made once for each kind.
+class LayerModules {
+ public:
+  explicit LayerModules(const ModelSpec& spec);  // which need not stay
+
+  const std::vector<LinearModule>& operator[](int64_t layer) const {
+    const bool is_linear = !linear_layers_.empty() && linear_layers_[static_cast<size_t>(layer)];
+    return of_kind_[is_linear ? 1 : 0];
+  }
+
+ private:
+  std::vector<bool> linear_layers_;
+  std::array<std::vector<LinearModule>, 2> of_kind_;  // without linear attention, and with it
 };
 
 // Reads config.json and, where present, generation_config.json (which wins for eos_token_id).

@@ -63,13 +63,18 @@ TEST(ModelSpec, ProjectionsHaveNamesAndWidths) {
   spec.num_kv_heads = 4;
   spec.head_dim = 100;
   const std::vector<std::tuple<std::string_view, int64_t, int64_t>> expected = {
-      {"self_attn.q_proj", 1000, 1200}, {"self_attn.k_proj", 1000, 400},
-      {"self_attn.v_proj", 1000, 400},  {"self_attn.o_proj", 1200, 1000},
-      {"mlp.gate_proj", 1000, 3000},    {"mlp.up_proj", 1000, 3000},
-      {"mlp.down_proj", 3000, 1000}};
-  for (int i = 0; i < kNumProjections; ++i) {
-    const Projection projection = kAllProjections[static_cast<size_t>(i)];
-    const auto& [path, in, out] = expected[static_cast<size_t>(i)];
+      {"self_attn.q_proj", 1000, 1200},     {"self_attn.k_proj", 1000, 400},
+      {"self_attn.v_proj", 1000, 400},      {"self_attn.o_proj", 1200, 1000},
+      {"mlp.gate_proj", 1000, 3000},        {"mlp.up_proj", 1000, 3000},
+      {"mlp.down_proj", 3000, 1000},        {"linear_attn.in_proj_qkv", 1000, 2 * 120 + 400},
+      {"linear_attn.in_proj_z", 1000, 400}, {"linear_attn.in_proj_b", 1000, 8},
+      {"linear_attn.in_proj_a", 1000, 8},   {"linear_attn.out_proj", 400, 1000}};
+  spec.linear_attention = {
+      .num_key_heads = 4, .num_value_heads = 8, .key_dim = 30, .value_dim = 50, .conv_size = 4};
+  ASSERT_EQ(expected.size(), kAllProjections.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Projection projection = kAllProjections[i];
+    const auto& [path, in, out] = expected[i];
     EXPECT_EQ(Site(projection).Path(), path);
     EXPECT_TRUE(path.ends_with(Name(projection)));
     EXPECT_EQ(spec.InFeatures(projection), in) << path;

@@ -19,7 +19,7 @@ constexpr MultimodalNaming kMultimodalNamings[] = {
     {{"model.language_model", "lm_head"}, "model."},
     {{"language_model.model", "language_model.lm_head"}, ""},
 };
-constexpr std::string_view kVisionModules[] = {"vision_tower", "multi_modal_projector"};
+constexpr std::string_view kVisionModules[] = {"vision_tower", "multi_modal_projector", "visual"};
 
 // Whether a name is that of a module, or of what is in it.
 bool IsIn(std::string_view name, std::string_view module) {

@@ -11,13 +11,33 @@
 
 namespace aril {
 
-// The seven linear projections of a decoder layer that an adapter may target, in the order in which
-// the forward pass meets them.
-enum class Projection : uint8_t { kQ, kK, kV, kO, kGate, kUp, kDown };
-inline constexpr int kNumProjections = 7;
+// The linear projections of a decoder layer that an adapter may target: attention's and the MLP's,
+// in the order in which the forward pass meets them, and then those that a layer with linear
+// attention has in place of attention's (Qwen3.5).
+enum class Projection : uint8_t {
+  kQ,
+  kK,
+  kV,
+  kO,
+  kGate,
+  kUp,
+  kDown,
+  kDeltaQkv,
+  kDeltaZ,
+  kDeltaB,
+  kDeltaA,
+  kDeltaOut,
+};
+inline constexpr int kNumProjections = 12;
 inline constexpr std::array<Projection, kNumProjections> kAllProjections = {
-    Projection::kQ,    Projection::kK,  Projection::kV,   Projection::kO,
-    Projection::kGate, Projection::kUp, Projection::kDown};
+    Projection::kQ,      Projection::kK,      Projection::kV,      Projection::kO,
+    Projection::kGate,   Projection::kUp,     Projection::kDown,   Projection::kDeltaQkv,
+    Projection::kDeltaZ, Projection::kDeltaB, Projection::kDeltaA, Projection::kDeltaOut};
+// Whether it is one of a layer with linear attention; or of the MLP, which all have.
+constexpr bool IsOfDelta(Projection projection) { return projection >= Projection::kDeltaQkv; }
+constexpr bool IsOfMlp(Projection projection) {
+  return projection >= Projection::kGate && !IsOfDelta(projection);
+}
 inline constexpr std::array kExpertProjections = {Projection::kGate, Projection::kUp,
                                                   Projection::kDown};
 
@@ -50,7 +70,7 @@ class Site {
   constexpr int64_t index() const { return index_; }
   constexpr bool is_router() const { return index_ == kNumProjections; }
   constexpr bool is_of_expert() const { return index_ >= kFirstOfExperts; }
-  // Of what is no router: which it is of the seven, those of an expert being an MLP's.
+  // Of what is no router: which it is, those of an expert being an MLP's.
   constexpr Projection projection() const {
     if (!is_of_expert()) return static_cast<Projection>(index_);
     return kExpertProjections[static_cast<size_t>((index_ - kFirstOfExperts) % kPerExpert)];

@@ -158,9 +158,10 @@ StatusOr<std::vector<double>> ReadWavelengthFactors(const Json& parameters, std:
 }
 
 // How many dimensions of a head are rotated, halved. What stands with the parameters wins.
-StatusOr<int64_t> ReadNumPairs(const Json& config, const Json& parameters, int64_t head_dim) {
+StatusOr<int64_t> ReadNumPairs(const Json& config, const Json& parameters, int64_t head_dim,
+                               double default_part) {
   constexpr std::string_view kPart = "partial_rotary_factor";
-  ASSIGN_OR_RETURN(const double outside, ReadNumber(config, {kPart, 0, 1, 1.0}));
+  ASSIGN_OR_RETURN(const double outside, ReadNumber(config, {kPart, 0, 1, default_part}));
   ASSIGN_OR_RETURN(const double part, ReadNumber(parameters, {kPart, 0, 1, outside}));
   const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim) * part);
   if (rotated < 2 || rotated % 2 != 0) {
@@ -177,9 +178,9 @@ StatusOr<RopeSpec> ReadLongRope(const Json& config, const Json& parameters, cons
   constexpr int64_t kDefaultPositions = 4096;
   ASSIGN_OR_RETURN(rope.original_max_position_embeddings,
                    ReadInt(config, {kOriginalPositions, 2, kMaxPositions, kDefaultPositions}));
-  ASSIGN_OR_RETURN(const int64_t num_pairs, ReadNumPairs(config, parameters, spec.head_dim));
+  ASSIGN_OR_RETURN(rope.num_pairs, ReadNumPairs(config, parameters, spec.head_dim, 1));
   ASSIGN_OR_RETURN(rope.wavelength_factors,
-                   ReadWavelengthFactors(parameters, "short_factor", num_pairs));
+                   ReadWavelengthFactors(parameters, "short_factor", *rope.num_pairs));
   const auto original = static_cast<double>(rope.original_max_position_embeddings);
   const double ratio = static_cast<double>(spec.max_position_embeddings) / original;
   ASSIGN_OR_RETURN(const double factor,
@@ -205,7 +206,6 @@ StatusOr<RopeSpec> ReadParameters(const Json& config, const Json& parameters, do
                                   int64_t max_position_embeddings) {
   RopeSpec rope;
   RETURN_IF_ERROR(CheckNotNested(parameters));
-  RETURN_IF_ERROR(CheckWholeHead(parameters));
   ASSIGN_OR_RETURN(rope.theta,
                    ReadNumber(parameters, {"rope_theta", 1.0, kMaxTheta, default_theta}));
   RETURN_IF_ERROR(ReadScaling(config, parameters, max_position_embeddings, &rope));
@@ -220,8 +220,12 @@ StatusOr<RopeSpec> ReadNested(const Json& config, std::string_view outer, std::s
   if (parameters.Find(kind)->AsObject() == nullptr) {
     return Annotate(BadField(parameters, kind, "an object or null"), std::string(outer));
   }
-  auto rope =
-      ReadParameters(config, *parameters.Find(kind), default_theta, max_position_embeddings);
+  const Json& of_kind = *parameters.Find(kind);
+  const auto read = [&]() -> StatusOr<RopeSpec> {
+    RETURN_IF_ERROR(CheckWholeHead(of_kind));
+    return ReadParameters(config, of_kind, default_theta, max_position_embeddings);
+  };
+  auto rope = read();
   if (!rope.ok()) return Annotate(rope.status(), StrCat(outer, ": ", kind));
   return rope;
 }
@@ -234,15 +238,25 @@ Status CheckTruncates(const RopeSpec& rope) {
 
 }  // namespace
 
-StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings,
-                                 double default_theta) {
-  RETURN_IF_ERROR(CheckWholeHead(config));
+StatusOr<RopeSpec> ParseRopeSpec(const Json& config, const ModelSpec& spec,
+                                 const RopeDefaults& defaults) {
+  if (!defaults.part) RETURN_IF_ERROR(CheckWholeHead(config));
   ASSIGN_OR_RETURN(const double theta,
-                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, default_theta}));
+                   ReadNumber(config, {"rope_theta", 1.0, kMaxTheta, defaults.theta}));
   ASSIGN_OR_RETURN(const std::string_view key, ParametersKey(config));
-  if (key.empty()) return RopeSpec{.theta = theta};
-  auto rope = ReadParameters(config, *config.Find(key), theta, max_position_embeddings);
-  if (!rope.ok()) return Annotate(rope.status(), std::string(key));
+  const Json none = Json::Object();
+  const Json& parameters = key.empty() ? none : *config.Find(key);
+  const auto read = [&]() -> StatusOr<RopeSpec> {
+    if (!defaults.part) RETURN_IF_ERROR(CheckWholeHead(parameters));
+    ASSIGN_OR_RETURN(RopeSpec rope,
+                     ReadParameters(config, parameters, theta, spec.max_position_embeddings));
+    if (!defaults.part) return rope;
+    ASSIGN_OR_RETURN(rope.num_pairs,
+                     ReadNumPairs(config, parameters, spec.head_dim, *defaults.part));
+    return rope;
+  };
+  auto rope = read();
+  if (!rope.ok() && !key.empty()) return Annotate(rope.status(), std::string(key));
   return rope;
 }
 
@@ -327,7 +341,11 @@ StatusOr<TwoRopes> ParseTwoRopes(const Json& config, int64_t max_position_embedd
     if (!IsOff(config, kNested)) {
       return UnsupportedField(config, kFlat, StrCat("null beside \"", kNested, "\""));
     }
-    auto rope = ReadParameters(config, *config.Find(kFlat), full_theta, max_position_embeddings);
+    const auto read = [&]() -> StatusOr<RopeSpec> {
+      RETURN_IF_ERROR(CheckWholeHead(*config.Find(kFlat)));
+      return ReadParameters(config, *config.Find(kFlat), full_theta, max_position_embeddings);
+    };
+    auto rope = read();
     if (!rope.ok()) return Annotate(rope.status(), std::string(kFlat));
     ropes.full = *rope;
   } else if (key == kNested) {

@@ -3,6 +3,7 @@
 #ifndef ARIL_SPEC_ROPE_SPEC_H_
 #define ARIL_SPEC_ROPE_SPEC_H_
 
+#include <optional>
 #include <vector>
 
 #include "base/json.h"
@@ -12,11 +13,15 @@
 namespace aril::internal {
 
 // Reads "rope_theta" with "rope_scaling" (transformers 4), or "rope_parameters" (transformers 5).
-// Supported rope types: default, linear, llama3, yarn, over the whole head.
-// `max_position_embeddings` is what a missing "original_max_position_embeddings" defaults to,
-// `default_theta` what a missing "rope_theta" does.
-StatusOr<RopeSpec> ParseRopeSpec(const Json& config, int64_t max_position_embeddings,
-                                 double default_theta);
+// Supported rope types: default, linear, llama3, yarn. The spec's max_position_embeddings is what a
+// missing "original_max_position_embeddings" defaults to.
+struct RopeDefaults {
+  double theta;  // for a missing "rope_theta"
+  // For a missing "partial_rotary_factor"; absent: RoPE must be over the whole head.
+  std::optional<double> part = std::nullopt;
+};
+StatusOr<RopeSpec> ParseRopeSpec(const Json& config, const ModelSpec& spec,
+                                 const RopeDefaults& defaults);
 
 // SmolLM3: [num_layers], those whose element in "no_rope_layers" is 0 (sic), or without that field
 // every "no_rope_layer_interval"th.

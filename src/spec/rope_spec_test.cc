@@ -8,12 +8,14 @@
 namespace aril::internal {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 StatusOr<RopeSpec> Parse(const std::string& text) {
   const auto config = Json::Parse(text);
   EXPECT_TRUE(config.ok()) << config.status();
-  return ParseRopeSpec(*config, 4096, 10000);
+  const ModelSpec spec{.head_dim = 128, .max_position_embeddings = 4096};
+  return ParseRopeSpec(*config, spec, {.theta = 10000});
 }
 
 TEST(RopeSpec, NoScaling) {
@@ -32,6 +34,34 @@ TEST(RopeSpec, NoScaling) {
     EXPECT_EQ(rope->scaling, RopeSpec::Scaling::kNone) << text;
   }
   EXPECT_EQ(Parse("{}")->theta, 10000.0);
+}
+
+// Of families that rotate a part of each head, which others refuse to.
+TEST(RopeSpec, OfAPartOfTheHead) {
+  const auto parse = [](const std::string& text) {
+    const ModelSpec spec{.head_dim = 256, .max_position_embeddings = 4096};
+    return ParseRopeSpec(*Json::Parse(text), spec, {.theta = 10000, .part = 0.25});
+  };
+  EXPECT_EQ(parse("{}")->num_pairs, 32);
+  EXPECT_EQ(parse(R"({"partial_rotary_factor":0.5})")->num_pairs, 64);
+  EXPECT_EQ(parse(R"({"partial_rotary_factor":null})")->num_pairs, 32);
+  EXPECT_EQ(parse(R"({"partial_rotary_factor":0.5,
+                      "rope_parameters":{"partial_rotary_factor":1,"rope_theta":5}})")
+                ->num_pairs,
+            128)
+      << "what stands with the parameters counts";
+  const auto yarn = parse(R"({"rope_parameters":{"rope_type":"yarn","factor":4,
+                              "mrope_interleaved":true,"mrope_section":[11,11,10]}})");
+  ASSERT_TRUE(yarn.ok()) << yarn.status();
+  EXPECT_EQ(yarn->num_pairs, 32);
+  EXPECT_EQ(yarn->scaling, RopeSpec::Scaling::kYarn);
+  const auto odd = parse(R"({"rope_parameters":{"partial_rotary_factor":0.012}})");
+  EXPECT_FALSE(odd.ok()) << "3 dimensions";
+  const auto none = parse(R"({"rope_parameters":{"partial_rotary_factor":0.001}})");
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(std::string(none.status().message()),
+              AllOf(HasSubstr("rope_parameters"), HasSubstr("partial_rotary_factor")));
+  EXPECT_FALSE(Parse("{}")->num_pairs);
 }
 
 TEST(RopeSpec, LinearInEachSpelling) {

@@ -237,7 +237,9 @@ INSTANTIATE_TEST_SUITE_P(
                           Model{"qwen3-moe-f32", "bfloat16", "int8"},
                           Model{"qwen3-f32", "bfloat16", "int4"},
                           Model{"qwen3-moe-f32", "float32", "int4"},
-                          Model{"gpt-oss-f32", "float32"}, Model{"gpt-oss-f32", "bfloat16"}),
+                          Model{"gpt-oss-f32", "float32"}, Model{"gpt-oss-f32", "bfloat16"},
+                          Model{"qwen35-f32", "float32"}, Model{"qwen35-f32", "bfloat16"},
+                          Model{"qwen35-f32", "bfloat16", "int8"}),
         ::testing::ValuesIn(kernels::AvailableIsas())),
     TestName);
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from checkpoints import generator
 
+DELTA = ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "out_proj")
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 ALL_LINEAR = ATTENTION + ("gate_proj", "up_proj", "down_proj")
 # Of Phi-3.
@@ -200,6 +201,18 @@ ADAPTERS = {
                 more={"target_parameters": ["mlp.experts.gate_up_proj", "mlp.router.weight"]}),
         Adapter("dora-r5", 5, 7, ATTENTION, more={"use_dora": True}),
     ),
+    "qwen35-f32": (
+        Adapter("all-r4", 4, 6, "all-linear"),
+        Adapter("delta-r16-rslora-f16", 16, 8, DELTA, torch.float16, rslora=True),
+        Adapter("gates-r3-bf16", 3, 5, ("in_proj_a", "in_proj_b", "up_proj", "down_proj"),
+                torch.bfloat16),
+        Adapter("dora-r5", 5, 7, "all-linear", more={"use_dora": True}),
+        Adapter("activated-r4", 4, 6, (*DELTA, *ATTENTION),
+                more={"alora_invocation_tokens": [7, 7, 9]}),
+    ),
+    "qwen35-vision-bf16": (
+        Adapter("all-r8-bf16", 8, 12, (*DELTA, *ALL_LINEAR), torch.bfloat16),
+    ),
 }
 
 
@@ -224,6 +237,9 @@ MIXES = {
     "gpt-oss-f32": (
         (("attention-r4", 0.5), ("dora-r5", 1)),
     ),
+    "qwen35-f32": (
+        (("delta-r16-rslora-f16", 0.5), ("dora-r5", 1)),
+    ),
 }
 
 
@@ -232,7 +248,7 @@ def fill(named_parameters, adapter, seed_name):
     is left alone, whose changes weigh more): PEFT's own B of zeros would prove nothing. DoRA's
     lengths become others than the weights have, and saved modules and rows of tokens others than the
     base's."""
-    of_attention = set(adapter.targets) & {*ATTENTION, "qkv_proj"} or adapter.targets == "all-linear"
+    of_attention = set(adapter.targets) & {*ATTENTION, "in_proj_qkv", "qkv_proj"} or adapter.targets == "all-linear"
     gain = 0.8 if of_attention else 1.6
     scale = adapter.alpha / (math.sqrt(adapter.rank) if adapter.rslora else adapter.rank)
     for name, parameter in named_parameters:

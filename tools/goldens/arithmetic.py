@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 MATRIX_PRODUCTS = {"linear", "matmul"}
 ARITHMETIC = {"add", "sub", "mul", "div", "truediv", "pow", "mean", "rsqrt", "softmax", "silu",
-              "sigmoid", "gelu", "tanh", "cos", "sin", "reciprocal"}
+              "sigmoid", "gelu", "tanh", "cos", "sin", "reciprocal", "conv1d", "exp", "softplus"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Arithmetic(TorchFunctionMode):
 
     @contextlib.contextmanager
     def at_least_float32(self):
-        """For RoPE's angles, which are float32 in implementations of bfloat16, too."""
+        """For RoPE's angles and linear attention's state, which are float32 in implementations of
+        bfloat16, too."""
         before = self.format
         self.format = before and FLOAT32
         yield

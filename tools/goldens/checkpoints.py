@@ -6,6 +6,7 @@ small, because the files are committed.
 
 import dataclasses
 import math
+import re
 import zlib
 
 import torch
@@ -252,6 +253,38 @@ CHECKPOINTS = (
                                   beta_slow=1.0, truncate=False,
                                   original_max_position_embeddings=64)),
     ),
+    # Linear attention, whose keys and values differ in number and width; in the other layer a gate
+    # for each query, and a quarter of each head rotated.
+    Checkpoint(
+        "qwen35-f32",
+        "Qwen3_5",
+        dict(hidden_size=48, intermediate_size=76, num_hidden_layers=3, num_attention_heads=3,
+             num_key_value_heads=1, head_dim=32, vocab_size=131, max_position_embeddings=256,
+             tie_word_embeddings=True, linear_num_key_heads=2, linear_num_value_heads=4,
+             linear_key_head_dim=12, linear_value_head_dim=20,
+             layer_types=["linear_attention", "full_attention", "linear_attention"],
+             rope_parameters=dict(rope_type="default", rope_theta=10.0,
+                                  partial_rotary_factor=0.25)),
+    ),
+    # The same inside of a model that also sees, in every other layer.
+    Checkpoint(
+        "qwen35-vision-bf16",
+        "Qwen3_5",
+        dict(text_config=dict(
+                 hidden_size=64, intermediate_size=92, num_hidden_layers=4, num_attention_heads=2,
+                 num_key_value_heads=1, head_dim=32, vocab_size=143, max_position_embeddings=256,
+                 linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=16,
+                 linear_value_head_dim=16, linear_conv_kernel_dim=3,
+                 full_attention_interval=2,
+                 rope_parameters=dict(rope_type="default", rope_theta=10.0,
+                                      partial_rotary_factor=0.25, mrope_interleaved=True,
+                                      mrope_section=[2, 1, 1])),
+             vision_config=dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2,
+                                patch_size=4, out_hidden_size=64, num_position_embeddings=16),
+             image_token_id=140, video_token_id=139, vision_start_token_id=138,
+             vision_end_token_id=137),
+        dtype=torch.bfloat16,
+    ),
 )
 
 
@@ -279,26 +312,33 @@ def standard_deviation(name, shape, config):
 def fill(model, seed_name):
     """Draws every weight of `model`, in float64, then rounds it to the parameter's dtype."""
     config = model.config.get_text_config()
-    gemma = config.model_type.startswith("gemma")
+    offset = config.model_type.startswith(("gemma", "qwen3_5"))
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator(seed_name, name),
                             dtype=torch.float64)
-        if ".vision_tower." in name or ".multi_modal_projector." in name:
+        if re.search(r"\.(vision_tower|multi_modal_projector|visual)\.", name):
             value = 0.1 * noise
         elif name.endswith("norm.weight"):
-            value = (0 if gemma else 1) + 0.2 * noise
+            value = (0 if offset and "linear_attn" not in name else 1) + 0.2 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
+        elif name.endswith("A_log"):
+            value = -1 + noise  # heads that forget at once, and such that do not
         elif name.endswith("sinks"):
             value = 1 + noise
         else:
             value = noise * standard_deviation(name, parameter.shape, config)
+        if name.endswith(("in_proj_qkv.weight", "conv1d.weight")):
+            # A key is not far from its token's query: what a state gives is normed, and were it next
+            # to nothing, rounding would decide which way it points.
+            size = config.linear_num_key_heads * config.linear_key_head_dim
+            value[size:2 * size] = 0.8 * value[:size] + 0.6 * value[size:2 * size]
         parameter.data.copy_(value)
 
 
 def build(checkpoint):
     """The model with its weights in the dtype of the file."""
-    text = checkpoint.architecture == "Gemma3" and not checkpoint.sees
+    text = checkpoint.architecture in ("Gemma3", "Qwen3_5") and not checkpoint.sees
     config_class = f"{checkpoint.architecture}{'Text' if text else ''}Config"
     config = getattr(transformers, config_class)(**checkpoint.config)
     task = "ConditionalGeneration" if checkpoint.sees else "CausalLM"

@@ -64,7 +64,7 @@ def attention_factor(rope, config):
 
 def text_name(name):
     """Of a tensor in a model that also sees: what it is called in a text model, if it is of one."""
-    if "vision_tower" in name or "multi_modal_projector" in name:
+    if "vision_tower" in name or "multi_modal_projector" in name or ".visual." in name:
         return None
     for inside, outside in (("model.language_model.", "model."), ("language_model.model.", "model."),
                             ("language_model.lm_head.", "lm_head.")):
@@ -227,13 +227,18 @@ class Model:
     def is_gemma(self):
         return self.config["model_type"].startswith("gemma")
 
+    @property
+    def is_qwen35(self):
+        return self.config["model_type"].startswith("qwen3_5")
+
     def norm(self, x, module):
-        """Gemma's files hold what a weight differs from 1 by."""
+        """Gemma's files, and Qwen3.5's, hold what a weight differs from 1 by."""
         weight = self.weights[f"{module}.weight"]
-        return rms_norm(x, 1 + weight if self.is_gemma else weight, self.config["rms_norm_eps"])
+        offset = self.is_gemma or self.is_qwen35
+        return rms_norm(x, 1 + weight if offset else weight, self.config["rms_norm_eps"])
 
     def layer_type(self, layer):
-        """"sliding_attention" or "full_attention"."""
+        """"sliding_attention", "full_attention" or "linear_attention"."""
         types = self.config.get("layer_types")
         if types:
             return types[layer]
@@ -271,7 +276,12 @@ class Model:
         angles = positions[:, None] * inverse_frequencies(rope, rotated)
         factor = attention_factor(rope, config) if self.has_rope(layer) else 1
         rotate = functools.partial(rotate_part, angles=angles, factor=factor)
-        q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim))
+        gate = None
+        if self.is_qwen35:  # behind each head of q
+            q, gate = self.project(x, f"{prefix}.q_proj").unflatten(-1, (-1, 2, head_dim)).unbind(2)
+            q = rotate(self.norm(q, f"{prefix}.q_norm"))
+        else:
+            q = rotate(self.heads(x, f"{prefix}.q_proj", f"{prefix}.q_norm", head_dim))
         k = rotate(self.heads(x, f"{prefix}.k_proj", f"{prefix}.k_norm", head_dim))
         v = self.heads(x, f"{prefix}.v_proj", "", head_dim)
         group = q.shape[1] // k.shape[1]
@@ -291,7 +301,40 @@ class Model:
         if sinks is not None:  # which take a share, and give nothing
             total = total + sinks[:, None, None].exp()
         mixed = torch.einsum("hij,jhd->ihd", shares / total, v)
+        mixed = mixed if gate is None else mixed * gate.sigmoid()
         return self.project(mixed.flatten(1), f"{prefix}.o_proj")
+
+    def linear_attention(self, x, layer):
+        """The gated delta rule, token by token (Yang et al. 2024, equation 10)."""
+        config, prefix = self.config, f"model.layers.{layer}.linear_attn"
+        keys, values = config["linear_num_key_heads"], config["linear_num_value_heads"]
+        widths = config["linear_key_head_dim"], config["linear_value_head_dim"]
+        kernel = self.weights[f"{prefix}.conv1d.weight"][:, 0]
+        size = kernel.shape[1]
+        seen = torch.cat([torch.zeros(size - 1, len(kernel)).double(),
+                          self.project(x, f"{prefix}.in_proj_qkv")])
+        mixed = sum(kernel[:, i] * seen[i:i + len(x)] for i in range(size))
+        mixed = mixed * mixed.sigmoid()
+        q, k, v = mixed.split([keys * widths[0], keys * widths[0], values * widths[1]], -1)
+        unit = lambda y: y / (y.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+        of_value_heads = lambda y: unit(y.unflatten(-1, (keys, -1))).repeat_interleave(
+            values // keys, 1)
+        q, k = of_value_heads(q) / math.sqrt(widths[0]), of_value_heads(k)
+        v = v.unflatten(-1, (values, -1))
+        beta = self.project(x, f"{prefix}.in_proj_b").sigmoid()
+        step = self.project(x, f"{prefix}.in_proj_a") + self.weights[f"{prefix}.dt_bias"]
+        kept = (-self.weights[f"{prefix}.A_log"].exp() * (1 + step.exp()).log()).exp()
+        state = torch.zeros(values, *widths).double()
+        read = []
+        for t in range(len(x)):
+            state = kept[t][:, None, None] * state
+            change = beta[t][:, None] * (v[t] - torch.einsum("hkv,hk->hv", state, k[t]))
+            state = state + torch.einsum("hk,hv->hkv", k[t], change)
+            read.append(torch.einsum("hkv,hk->hv", state, q[t]))
+        weight = self.weights[f"{prefix}.norm.weight"]
+        z = self.project(x, f"{prefix}.in_proj_z").unflatten(-1, (values, -1))
+        y = rms_norm(torch.stack(read), weight, config["rms_norm_eps"]) * z * z.sigmoid()
+        return self.project(y.flatten(1), f"{prefix}.out_proj")
 
     def mlp(self, x, prefix):
         gate = self.project(x, f"{prefix}.gate_proj")
@@ -346,7 +389,9 @@ class Model:
         normed = lambda y, name: self.norm(y, f"{prefix}.{name}_layernorm")
         sandwich = f"{prefix}.pre_feedforward_layernorm.weight" in self.weights
         share = self.config.get("residual_multiplier", 1)
-        attended = self.attention(normed(x, "input"), layer)
+        is_linear = self.layer_type(layer) == "linear_attention"
+        attend = self.linear_attention if is_linear else self.attention
+        attended = attend(normed(x, "input"), layer)
         x = x + share * (normed(attended, "post_attention") if sandwich else attended)
         mlp = self.mixture if "num_experts_per_tok" in self.config else self.mlp
         mlp = self.turned_mixture if self.config["model_type"] == "gpt_oss" else mlp

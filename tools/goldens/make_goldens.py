@@ -212,13 +212,15 @@ def check_settings(model_dir, case, exact):
         eps = config["rms_norm_eps"] * config["residual_multiplier"] ** 2
         changes.append(("rms_norm_eps", eps))
     types = config.get("layer_types") or []
-    if len(set(types)) > 1:
+    if len(set(types)) > 1 and "linear_attention" not in types:
         changes += [("layer_types", [kind] * len(types)) for kind in set(types)]
     rope = config["rope_parameters"]
     if "rope_type" not in rope:
         changes += [("rope_parameters", of_kind) for of_kind in rope.values()]
     elif rope["rope_type"] != "default":
         changes.append(("rope_parameters", {**rope, "rope_type": "default"}))
+    elif rope.get("partial_rotary_factor", 1) != 1:
+        changes.append(("rope_parameters", {**rope, "partial_rotary_factor": 1}))
     for key, neutral in changes:
         model = independent.Model(model_dir, ())
         model.config[key] = neutral

@@ -1,11 +1,14 @@
 """Forward passes of a saved model and adapters: exact, noisy, and as transformers + peft run them."""
 
+import contextlib
 import re
+from unittest import mock
 
 import peft
 import torch
 import transformers
 from safetensors.torch import load_file
+from transformers.models.qwen3_5 import modeling_qwen3_5
 
 import adapters
 from arithmetic import BFLOAT16, Arithmetic
@@ -85,9 +88,20 @@ class Float64Model:
         rope.forward = forward_in_float32
         decoder.rotary_emb = rope
 
+    @contextlib.contextmanager
+    def state_in_float32(self):
+        rule = modeling_qwen3_5.torch_chunk_gated_delta_rule
+
+        def rule_in_float32(*args, **kwargs):
+            with self.arithmetic.at_least_float32():
+                return rule(*args, **kwargs)
+
+        with mock.patch.object(modeling_qwen3_5, "torch_chunk_gated_delta_rule", rule_in_float32):
+            yield
+
     def logits(self, tokens):
         """[len(tokens), vocab_size], or a classifier's [labels], float64."""
-        with self.arithmetic:
+        with self.arithmetic, self.state_in_float32():
             logits = native_logits(self.model, tokens)
         assert logits.dtype is torch.float64
         return logits
