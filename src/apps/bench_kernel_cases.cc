@@ -302,7 +302,7 @@ class DeltaBatch {
     const int64_t layer_bytes = shape.sequences * layout_.num_pages() * layout_.page_bytes;
     layout_.num_layers = std::max(int64_t{1}, static_cast<int64_t>(cold_bytes) / layer_bytes);
     const int64_t num_pages = layout_.num_pages();
-    pool_ = Buffer(static_cast<size_t>(shape.sequences * num_pages * layout_.page_bytes));
+    pool_ = SmallValues(shape.sequences * num_pages * layout_.page_bytes);  // as floats, too
     for (int64_t page = 0; page < shape.sequences * num_pages; ++page) {
       pages_.push_back(pool_.data() + page * layout_.page_bytes);
     }

@@ -46,10 +46,9 @@ class Job {
     threads.ParallelFor(num_sequences, [&](int64_t s) { ReadHistory(s); });
     ForEachRow([&](int64_t s, int64_t row) { Prepare(s, row); });
     threads.ParallelFor(num_sequences, [&](int64_t s) { WriteHistory(s); });
-    const int64_t tiles = CeilDiv(shape_.value_dim, kDeltaColumns);
-    threads.ParallelFor(num_sequences * Heads() * tiles, [&](int64_t i) {
-      RunTile(i / tiles / Heads(), i / tiles % Heads(), i % tiles * kDeltaColumns);
-    });
+    const std::vector<Task> tasks = MakeTasks();
+    threads.ParallelFor(std::ssize(tasks),
+                        [&](int64_t i) { RunTask(tasks[static_cast<size_t>(i)]); });
     ForEachRow([&](int64_t s, int64_t row) { Finish(Sequence(s).first_row + row); });
   }
 
@@ -140,6 +139,43 @@ class Job {
       const double rate = call_.decay[h] * Softplus(double{a[h]} + call_.dt_bias[h]);
       decays_[row * Heads() + h] = static_cast<float>(std::exp(-rate));
       betas_[row * Heads() + h] = static_cast<float>(1 / (1 + std::exp(-double{b[h]})));
+    }
+  }
+
+  // Columns of a head's matrix, over the rows of a sequence.
+  struct Task {
+    int64_t sequence, head, first_column, last_column;
+  };
+
+  // Where there are many rows, as many as are computed together; where there are few, the matrix
+  // itself is what takes time, and all of it is read in the order of memory.
+  std::vector<Task> MakeTasks() const {
+    constexpr int64_t kFewRows = 4;
+    std::vector<Task> tasks;
+    for (int64_t s = 0; s < std::ssize(sequences_); ++s) {
+      const int64_t step = Sequence(s).num_rows <= kFewRows ? shape_.value_dim : kDeltaColumns;
+      for (int64_t head = 0; head < Heads(); ++head) {
+        for (int64_t column = 0; column < shape_.value_dim; column += step) {
+          tasks.push_back({s, head, column, std::min(column + step, shape_.value_dim)});
+        }
+      }
+    }
+    return tasks;
+  }
+
+  void RunTask(const Task& task) {
+    const bool is_whole = task.last_column - task.first_column > kDeltaColumns;
+    if (is_whole) Prefetch(Sequence(task.sequence), task.head);
+    for (int64_t column = task.first_column; column < task.last_column; column += kDeltaColumns) {
+      RunTile(task.sequence, task.head, column);
+    }
+  }
+
+  void Prefetch(const AttentionSequence& sequence, int64_t head) const {
+    constexpr int64_t kLineFloats = 16;
+    for (int64_t i = 0; i < shape_.key_dim; ++i) {
+      const float* const row = StateRow(sequence, layout_.MatrixRow(call_.layer, head) + i);
+      for (int64_t c = 0; c < shape_.value_dim; c += kLineFloats) __builtin_prefetch(row + c, 1);
     }
   }
 

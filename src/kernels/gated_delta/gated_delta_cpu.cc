@@ -48,8 +48,11 @@ struct Block {
 void Read(const DeltaTile& tile, Block* block) {
   for (int64_t i = 0; i < tile.key_dim; ++i) {
     float* to = block->s + i * kDeltaColumns;
-    for (int64_t c = 0; c < kDeltaColumns; ++c) {
-      to[c] = tile.is_new || c >= tile.num_columns ? 0.0f : tile.state[i][c];
+    if (tile.is_new || tile.num_columns < kDeltaColumns) {
+      __builtin_memset(to, 0, kDeltaColumns * sizeof(float));
+    }
+    if (!tile.is_new) {
+      __builtin_memcpy(to, tile.state[i], (size_t)tile.num_columns * sizeof(float));
     }
   }
 }
