@@ -34,8 +34,9 @@ class Job {
     float* scratch = reinterpret_cast<float*>(context.Scratch(
         static_cast<size_t>(num_sequences * history_size_ + in.rows * row_size) * sizeof(float)));
     histories_ = scratch;
-    convolved_ = histories_ + num_sequences * history_size_;
-    results_ = convolved_ + in.rows * shape_.num_channels();
+    keys_ = histories_ + num_sequences * history_size_;
+    values_ = keys_ + in.rows * 2 * shape_.key_size();
+    results_ = values_ + in.rows * shape_.value_size();
     decays_ = results_ + in.rows * shape_.value_size();
     betas_ = decays_ + in.rows * Heads();
   }
@@ -69,6 +70,11 @@ class Job {
       const int64_t s = end - ends.begin();
       run(s, i - (*end - Sequence(s).num_rows));
     });
+  }
+
+  // A row of [heads, rows, size].
+  float* OfHead(float* x, int64_t head, int64_t row, int64_t size) const {
+    return x + (head * in_.rows + row) * size;
   }
 
   float* StateRow(const AttentionSequence& sequence, int64_t row) const {
@@ -125,14 +131,26 @@ class Job {
               ? in_.row(sequence.first_row + of_sequence)
               : History(s) + (of_sequence + shape_.conv_size - 1) * shape_.num_channels();
     }
-    kernels_.delta_conv({.inputs = inputs.data(),
-                         .conv = call_.conv,
-                         .conv_size = shape_.conv_size,
-                         .num_channels = shape_.num_channels(),
-                         .num_key_heads = shape_.num_key_heads,
-                         .key_dim = shape_.key_dim,
-                         .query_scale = 1.0f / std::sqrt(static_cast<float>(shape_.key_dim)),
-                         .out = convolved_ + row * shape_.num_channels()});
+    DeltaConvHead conv = {.inputs = inputs.data(),
+                          .conv = call_.conv,
+                          .conv_size = shape_.conv_size,
+                          .num_channels = shape_.num_channels(),
+                          .first_channel = 0,
+                          .size = shape_.key_dim,
+                          .is_normed = true,
+                          .scale = 1.0f / std::sqrt(static_cast<float>(shape_.key_dim)),
+                          .out = nullptr};
+    for (int64_t h = 0; h < 2 * shape_.num_key_heads; ++h, conv.first_channel += conv.size) {
+      if (h == shape_.num_key_heads) conv.scale = 1;  // the keys
+      conv.out = OfHead(keys_, h, row, conv.size);
+      kernels_.delta_conv(conv);
+    }
+    conv.size = shape_.value_dim;
+    conv.is_normed = false;
+    for (int64_t h = 0; h < Heads(); ++h, conv.first_channel += conv.size) {
+      conv.out = OfHead(values_, h, row, conv.size);
+      kernels_.delta_conv(conv);
+    }
     const float* const b = in_.row(row) + shape_.num_channels() + shape_.value_size();
     const float* const a = b + Heads();
     for (int64_t h = 0; h < Heads(); ++h) {
@@ -188,24 +206,20 @@ class Job {
     }
     const int64_t row = sequence.first_row;
     const int64_t key_head = head / (Heads() / shape_.num_key_heads);
-    const float* const q = convolved_ + row * shape_.num_channels() + key_head * shape_.key_dim;
-    kernels_.delta_tile(
-        {.state = state.data(),
-         .is_new = sequence.first_position == 0 && !sequence.repeats,
-         .repeats = sequence.repeats,
-         .num_columns = std::min(kDeltaColumns, shape_.value_dim - column),
-         .key_dim = shape_.key_dim,
-         .num_rows = sequence.num_rows,
-         .q = q,
-         .k = q + shape_.key_size(),
-         .v = convolved_ + row * shape_.num_channels() + 2 * shape_.key_size() +
-              head * shape_.value_dim + column,
-         .stride = shape_.num_channels(),
-         .decay = decays_ + row * Heads() + head,
-         .beta = betas_ + row * Heads() + head,
-         .gate_stride = Heads(),
-         .out = results_ + row * shape_.value_size() + head * shape_.value_dim + column,
-         .out_stride = shape_.value_size()});
+    kernels_.delta_tile({.state = state.data(),
+                         .is_new = sequence.first_position == 0 && !sequence.repeats,
+                         .repeats = sequence.repeats,
+                         .num_columns = std::min(kDeltaColumns, shape_.value_dim - column),
+                         .key_dim = shape_.key_dim,
+                         .num_rows = sequence.num_rows,
+                         .q = OfHead(keys_, key_head, row, shape_.key_dim),
+                         .k = OfHead(keys_, shape_.num_key_heads + key_head, row, shape_.key_dim),
+                         .v = OfHead(values_, head, row, shape_.value_dim) + column,
+                         .decay = decays_ + row * Heads() + head,
+                         .beta = betas_ + row * Heads() + head,
+                         .gate_stride = Heads(),
+                         .out = OfHead(results_, head, row, shape_.value_dim) + column,
+                         .value_stride = shape_.value_dim});
   }
 
   void Finish(int64_t row) {
@@ -214,7 +228,7 @@ class Job {
     const auto element = static_cast<int64_t>(SizeOf(out_.dtype));
     for (int64_t h = 0; h < Heads(); ++h) {
       const int64_t first = h * shape_.value_dim;
-      norm({.x = results_ + row * shape_.value_size() + first,
+      norm({.x = OfHead(results_, h, row, shape_.value_dim),
             .z = in_.row(row) + shape_.num_channels() + first,
             .weight = call_.norm,
             .eps = call_.norm_eps,
@@ -232,10 +246,11 @@ class Job {
   const std::span<const AttentionSequence> sequences_;
   const Matrix& out_;
   const int64_t history_size_;
-  // In scratch memory.
+  // In scratch memory. The rows of a head lie together: it takes them one after the other.
   float* histories_;
-  float* convolved_;        // [rows, num_channels]
-  float* results_;          // [rows, value_size], not normed yet
+  float* keys_;             // [2 * num_key_heads, rows, key_dim]: q, then k
+  float* values_;           // [num_value_heads, rows, value_dim]
+  float* results_;          // [num_value_heads, rows, value_dim], not normed yet
   float *decays_, *betas_;  // [rows, num_value_heads]
 };
 

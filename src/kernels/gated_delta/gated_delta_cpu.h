@@ -7,7 +7,7 @@
 
 #define ARIL_DECLARE_GATED_DELTA(isa)         \
   namespace aril::kernels::isa {              \
-  void DeltaConv(const DeltaConvRow&);        \
+  void DeltaConv(const DeltaConvHead&);       \
   void DeltaScan(const DeltaTile&);           \
   void DeltaNormRowF32(const DeltaNormRow&);  \
   void DeltaNormRowBF16(const DeltaNormRow&); \

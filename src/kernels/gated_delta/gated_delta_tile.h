@@ -13,16 +13,17 @@ inline constexpr int64_t kMaxDeltaConvSize = 16;
 // Columns of a matrix that are computed together.
 inline constexpr int64_t kDeltaColumns = 32;
 
-// The convolution of one row, and what follows it.
-struct DeltaConvRow {
+// The convolution of a head's channels of one row, and what follows it.
+struct DeltaConvHead {
   const float* const* inputs;  // [conv_size], each [num_channels]: the oldest first; null: zeros
   const float* conv;           // [conv_size, num_channels]
   int64_t conv_size;
   int64_t num_channels;
-  int64_t num_key_heads;
-  int64_t key_dim;
-  float query_scale;
-  float* out;  // [num_channels]: q and k of each head normed, q scaled
+  int64_t first_channel;  // of the head
+  int64_t size;           // its channels
+  bool is_normed;         // as q and k are, before they are scaled
+  float scale;            // of what is normed
+  float* out;             // [size]
 };
 
 // Columns of a head's matrix, over the rows of a sequence. Strides in floats.
@@ -33,15 +34,14 @@ struct DeltaTile {
   int64_t num_columns;  // at most kDeltaColumns
   int64_t key_dim;      // at most kMaxDeltaKeyDim
   int64_t num_rows;
-  const float* q;      // of the first row: [key_dim]
-  const float* k;      // [key_dim]
-  const float* v;      // [num_columns]
-  int64_t stride;      // of all three, to the next row
+  const float* q;      // of the first row: [key_dim], and those of the next row behind it
+  const float* k;      // [key_dim], too
+  const float* v;      // of the first row: [num_columns]
   const float* decay;  // of the first row: 1, by which the matrix is multiplied
   const float* beta;   // 1
   int64_t gate_stride;
-  float* out;  // of the first row: [num_columns]
-  int64_t out_stride;
+  float* out;            // of the first row: [num_columns]
+  int64_t value_stride;  // of v and out, to the next row
 };
 
 // One head of one row.
@@ -54,7 +54,7 @@ struct DeltaNormRow {
   void* out;  // [size]
 };
 
-using DeltaConvFunction = void (*)(const DeltaConvRow&);
+using DeltaConvFunction = void (*)(const DeltaConvHead&);
 using DeltaTileFunction = void (*)(const DeltaTile&);
 using DeltaNormFunction = void (*)(const DeltaNormRow&);
 
