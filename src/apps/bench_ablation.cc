@@ -6,12 +6,14 @@
 #include <thread>
 #include <utility>
 
+#include "apps/bench_kernels.h"
 #include "apps/bench_numbers.h"
 #include "apps/bench_synthetic.h"
 #include "apps/output_file.h"
 #include "apps/progress.h"
 #include "apps/text_table.h"
 #include "base/strings.h"
+#include "model/pool_layout.h"
 
 namespace aril {
 namespace {
@@ -36,6 +38,12 @@ class Bench {
       : options_(options), out_(out), progress_out_(progress_out), clock_(clock) {}
 
   Status Run() {
+    ASSIGN_OR_RETURN(const ModelSpec spec, SpecOfShape(options_.shape));
+    if (IsWanted("drafts") && spec.linear_attention) {
+      return InvalidArgument(StrCat("of ", options_.shape,
+                                    ", whose sequences have a state, nothing ",
+                                    "is drafted; ask for --parts pool,merging"));
+    }
     ASSIGN_OR_RETURN(isa_, kernels::ChooseIsa(options_.isa));
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     threads_ = std::make_unique<ThreadPool>(options_.threads > 0 ? options_.threads : cores);
@@ -108,9 +116,9 @@ class Bench {
                                      options_.short_prompt + options_.short_output);
     options.max_model_len = longest;
     ASSIGN_OR_RETURN(const ModelSpec spec, LoadModelSpec(options.model_dir));
-    pool_bytes_ = options_.pool_bytes.value_or(options_.max_num_seqs * longest * spec.num_layers *
-                                               2 * spec.num_kv_heads * spec.head_dim *
-                                               static_cast<int64_t>(SizeOf(DType::kBF16)));
+    ASSIGN_OR_RETURN(const kernels::KvLayout layout, ChooseKvLayout(spec, DType::kBF16));
+    pool_bytes_ = options_.pool_bytes.value_or(options_.max_num_seqs * layout.pages().For(longest) *
+                                               layout.page_bytes());
     options.pool_bytes = pool_bytes_;
     if (split.has_value()) {
       options.adapter_pool_share = *split;

@@ -73,6 +73,15 @@ TEST(BenchAblation, LeavesOutWhatIsNotAskedFor) {
               AllOf(Not(HasSubstr("one pool")), HasSubstr("merged"), Not(HasSubstr("Drafts"))));
 }
 
+TEST(BenchAblation, RefusesDraftsOfModelsWithAState) {
+  std::ostringstream out;
+  std::ostringstream progress;
+  BenchAblationOptions options = Small();
+  options.shape = "qwen3.5-0.8b";
+  EXPECT_THAT(Message(BenchAblation(options, out, progress, RealClock())),
+              HasSubstr("ask for --parts pool,merging"));
+}
+
 TEST(BenchAblation, RefusesASplitThatLeavesOneSideNothing) {
   std::ostringstream out;
   std::ostringstream progress;

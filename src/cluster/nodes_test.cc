@@ -168,6 +168,9 @@ TEST_F(NodesTest, WhoeverServesSomethingElseIsRefusedAndToldWhy) {
   Hello smaller = HelloOf(Role::kRunner);
   smaller.runner.pages.page_tokens = 8;
   StartRunner(smaller);
+  Hello with_states = HelloOf(Role::kRunner);
+  with_states.runner.pages.state_pages = 1;
+  StartRunner(with_states);
   network_.Run(seconds(2));
   EXPECT_FALSE(gateway.node->has_scheduler());
   EXPECT_EQ(schedulers_[0]->node->reign()->runners().size(), 1u);

@@ -180,6 +180,8 @@ Status CudaBackend::Begin(const ForwardBatch& batch) {
   host_step().num_heads = 0;
   for (const kernels::AttentionSequence& sequence : batch.sequences) {
     CHECK(device_.OwnsAll(sequence.pages) && device_.OwnsAll(sequence.state));
+    CHECK_EQ(std::ssize(sequence.state), layout_.state.num_pages());
+    if (sequence.repeats) CHECK_EQ(sequence.num_rows, 1);
   }
   ASSIGN_OR_RETURN(const std::vector<CudaAdapters::Table> tables, FindAdapters(batch.segments));
   const CudaStep step(spec_, AttentionShape(), batch, tables);

@@ -161,7 +161,7 @@ class CudaBackend final : public Backend {
   CudaStepMemory others_;           // as the largest step so far needed it
   Rope rope_, other_rope_;          // the latter where some layers have another one
   kernels::DeviceBuffer residual_;  // fp32 [max_rows, hidden]
-  kernels::DeviceBuffer output_;    // fp32 [max_rows, widest projection group]
+  kernels::DeviceBuffer output_;    // fp32 [max_rows, WidestOutput(spec)]
   kernels::DeviceBuffer input_, query_;   // [max_rows, widest input of a projection] in the dtype
   kernels::DeviceBuffer partials_;        // fp32, of attention
   kernels::DeviceBuffer delta_scratch_;   // fp32, of linear attention

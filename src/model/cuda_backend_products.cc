@@ -70,11 +70,14 @@ Status CudaBackend::PrepareProducts() {
 // linear attention: better known now.
 Status CudaBackend::TryPlaceOf(ProjectionGroup group, int64_t rows) {
   if (OutputPlaceOf(spec_, group).stride == OutFeatures(spec_, group)) return OkStatus();
-  int64_t layer = 0;
-  while (!spec_.Has(layer, ProjectionsOf(group).front())) ++layer;
-  const DeviceMatrix& w = WeightsOf(layer).groups[static_cast<size_t>(group)].w;
-  for (int64_t count = 1; count <= rows; count *= 2) {
-    RETURN_IF_ERROR(RunProduct(w, ProductOf(layer, group, count)));
+  for (int64_t layer = 0; layer < spec_.num_layers; ++layer) {
+    if (!spec_.Has(layer, ProjectionsOf(group).front())) continue;
+    const DeviceMatrix& w = WeightsOf(layer).groups[static_cast<size_t>(group)].w;
+    if (w.quantized) continue;
+    for (int64_t count = 1; count < 2 * rows; count *= 2) {
+      RETURN_IF_ERROR(RunProduct(w, ProductOf(layer, group, std::min(count, rows))));
+    }
+    break;
   }
   return OkStatus();
 }

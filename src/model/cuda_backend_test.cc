@@ -76,8 +76,9 @@ double LargestMagnitude(const std::vector<float>& values) {
   return largest;
 }
 
-// Of the largest logit. Both sides compute the same sums in another order: each of a layer's seven,
-// and the last, of so many products at most, errs by as many roundings. In BF16 what enters a sum
+// Of the largest logit. Both sides compute the same sums in another order: each of a layer's seven
+// (those of linear attention are shorter), and the last, of so many products at most, errs by as
+// many roundings. In BF16 what enters a sum
 // may be rounded to either neighbour; in F16 inputs and weights are rounded on one side only.
 double Tolerance(const ModelSpec& spec, DType dtype) {
   const auto sums = static_cast<double>(7 * spec.num_layers + 1);
@@ -202,7 +203,8 @@ double RootMeanSquare(const std::vector<float>& values) {
 // Both sides round weights alike, and the CPU rounds inputs of products to bytes, too, which
 // changes logits by some hundredths. Were weights others, logits would have nothing in common.
 TEST_P(CudaBackendTest, RoundsWeightsAsTheCpuDoes) {
-  for (const char* const name : {"llama-f32-sharded", "gemma3-f32", "qwen3-moe-f32"}) {
+  for (const char* const name :
+       {"llama-f32-sharded", "gemma3-f32", "qwen3-moe-f32", "qwen35-f32"}) {
     Golden golden(SourcePath("tests/goldens") + "/" + name);
     LeaveNoTies(golden.spec);
     for (const Quantization quantization : {Quantization::kInt8, Quantization::kInt4}) {

@@ -53,7 +53,7 @@ struct CudaStepShape {
     friend auto operator<=>(const Attention&, const Attention&) = default;
   };
   std::array<Attention, kMaxAttentionPlans> attention = {};
-  // Of models with linear attention: launched, beside those that there are.
+  // That linear attention is launched for: those that there are, and what rounds them up.
   int32_t sequences = 0;
   int32_t max_rank = 0;  // of the adapters; 0: none
   // Bit by bit, the plans that there are; of a rounded shape that has any, all that a layer has.

@@ -96,8 +96,8 @@ TEST(CudaStep, SaysWhereSequencesStatesLie) {
   std::vector<std::vector<std::byte*>> states;
   for (size_t s = 0; s < 3; ++s) {
     states.emplace_back(5);
-    for (std::byte*& page : states.back()) {
-      page = reinterpret_cast<std::byte*>(4096 * (s + 1) + states.size());
+    for (size_t page = 0; page < 5; ++page) {
+      states.back()[page] = reinterpret_cast<std::byte*>(4096 * (s + 1) + 7 * page);
     }
     decodes.sequences[s].state = states[s];
   }

@@ -348,8 +348,9 @@ int64_t DeviceWeightBytes(const Checkpoint& checkpoint, const ModelSpec& spec, D
   int64_t bytes = measure.bytes();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const bool is_bias = tensor.shape.size() == 2 && name.ends_with("_bias");  // of experts
-    if (tensor.shape.size() == 1 || is_bias)
-      bytes += tensor.num_elements() * int64_t{sizeof(float)};
+    const bool is_kept_in_floats =
+        tensor.shape.size() == 1 || is_bias || name.ends_with(".conv1d.weight");
+    if (is_kept_in_floats) bytes += tensor.num_elements() * int64_t{sizeof(float)};
   }
   return bytes;
 }

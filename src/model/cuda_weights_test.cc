@@ -68,7 +68,7 @@ std::optional<kernels::WeightFormat> FormatOf(const DeviceWeights& weights, size
 
 TEST_F(DeviceCodes, StayCodesBesideOthersOnly) {
   const DeviceWeights weights = Load(Open());
-  for (const ProjectionGroup group : kAllProjectionGroups) {
+  for (const ProjectionGroup group : ProjectionGroupsOf(spec_, 0)) {
     EXPECT_EQ(FormatOf(weights, 0, group), kernels::WeightFormat::kCodebook4);
   }
   // Of this one, k_proj has numbers.

@@ -15,7 +15,7 @@
 namespace aril {
 
 // The last three are linear attention's. What decides how a head forgets (b and a) is apart from
-// its other inputs: it is small, and is kept in more bits than they.
+// its other inputs: it is small, and kInt8 and kInt4 leave it as it is.
 enum class ProjectionGroup { kQkv, kO, kGateUp, kDown, kDeltaIn, kDeltaGates, kDeltaOut };
 inline constexpr std::array kAllProjectionGroups = {
     ProjectionGroup::kQkv,     ProjectionGroup::kO,       ProjectionGroup::kGateUp,

@@ -30,8 +30,9 @@ std::string_view Name(Quantization quantization);
 void RoundLayers(const ModelSpec& spec, Quantization quantization, Checkpoint* checkpoint);
 
 // How a matrix of numbers is kept beside activations of `dtype` (F32 or BF16): a layer's in so many
-// bits; a router as it is; lm_head too, but in bytes where the layers have four bits, of which it
-// would be half of what a small model reads.
+// bits; a router, and what decides how linear attention forgets, as they are (of the latter
+// RoundLayers has made codes, as bitsandbytes does); lm_head too, but in bytes where the layers
+// have four bits, of which it would be half of what a small model reads.
 kernels::WeightFormat FormatFor(MatrixRole role, DType dtype, Quantization quantization);
 
 // The format of a product's `matrices`, each of its parts, all of them in one: what is quantized

@@ -179,10 +179,11 @@ StatusOr<Adapter> LocalRunner::Open(const Folder& dir, Adapter::Values values) c
   ASSIGN_OR_RETURN(Adapter adapter, CheckDevice(dir.path(), std::move(opened)));
   const kernels::KvLayout& layout = model_->layout();
   const int64_t pages = PagesForAdapter(adapter, layout.dtype, layout.page_bytes());
-  if (pages >= num_pages_) {
+  if (const int64_t of_shortest = layout.pages().For(1); pages + of_shortest > num_pages_) {
     return InvalidArgument(StrCat(dir.path(), ": the adapter takes ", pages, " pages of ",
-                                  layout.page_bytes(), " bytes, and the whole pool has ",
-                                  num_pages_, "; start the server with a larger --pool-bytes"));
+                                  layout.page_bytes(), " bytes, the shortest sequence ",
+                                  of_shortest, ", and the whole pool has ", num_pages_,
+                                  "; start the server with a larger --pool-bytes"));
   }
   if (pages > max_adapter_pages_) {
     return InvalidArgument(StrCat(dir.path(), ": the adapter takes ", pages,

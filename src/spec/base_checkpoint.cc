@@ -26,18 +26,22 @@ Status Add(const std::string& name, const View& view, const std::string& in_file
                                 ", which is there without it, too"));
 }
 
-// What transformers does not read of a text model's files either. Those of Qwen3.5 may have what it
-// sees with all the same, and what it guesses tokens ahead with.
+bool IsQwen35(const ModelSpec& spec) { return spec.gated_queries; }
+
+// transformers reads text models of Qwen3.5 from the files of those that see, too, and saves them
+// by the names that it has read.
+bool MayHaveVision(const ModelSpec& spec) { return spec.is_multimodal || IsQwen35(spec); }
+
+// What transformers does not read of a text model's files either: what it sees with, and what
+// Qwen3.5 guesses tokens ahead with.
 bool IsPassedOver(std::string_view name, const ModelSpec& spec) {
-  const bool is_qwen35 = spec.gated_queries;
-  return ((spec.is_multimodal || is_qwen35) && IsOfVision(name)) ||
-         (is_qwen35 && name.starts_with("mtp."));
+  return (MayHaveVision(spec) && IsOfVision(name)) || (IsQwen35(spec) && name.starts_with("mtp."));
 }
 
 Status CallAsText(const ModelSpec& spec, Checkpoint* checkpoint) {
   const TensorMap& tensors = checkpoint->tensors();
   ModuleNaming naming = FindModuleNaming(tensors, "", spec);
-  if (naming.is_multimodal() && !spec.is_multimodal) {
+  if (naming.is_multimodal() && !MayHaveVision(spec)) {
     naming = {kTextNaming.decoder, kTextNaming.lm_head, naming.experts};
   }
   TensorMap text;

@@ -125,9 +125,12 @@ TEST(BaseCheckpoint, WhatTransformersDoesNotReadEitherIsPassedOver) {
                                                 {"lm_head.weight", {2, 2}},
                                                 {"model.visual.blocks.0.attn.qkv.weight", {2, 2}},
                                                 {"mtp.layers.0.self_attn.q_proj.weight", {2, 2}}};
-  const auto base = OpenMade("qwen35-vision-bf16", tensors);
-  ASSERT_TRUE(base.ok()) << base.status();
-  EXPECT_THAT(Names(base->tensors()), ElementsAre("lm_head.weight", "model.norm.weight"));
+  for (const char* model : {"qwen35-vision-bf16", "qwen35-f32"}) {
+    const auto base = OpenMade(model, tensors);
+    ASSERT_TRUE(base.ok()) << base.status();
+    EXPECT_THAT(Names(base->tensors()), ElementsAre("lm_head.weight", "model.norm.weight"))
+        << model;
+  }
   const auto other = OpenMade("gemma3-vision-f32", tensors);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_THAT(Names(other->tensors()), ElementsAre("lm_head.weight", "model.norm.weight",
@@ -269,8 +272,9 @@ TEST(ModuleNaming, TellsWhatExpertsAre) {
 }
 
 TEST(ModuleNaming, WhatSeesIsToldFromTheText) {
-  for (const char* name : {"vision_tower", "vision_tower.encoder.layers.0.mlp.fc1",
-                           "model.vision_tower.x", "multi_modal_projector.linear_1.weight"}) {
+  for (const char* name :
+       {"vision_tower", "vision_tower.encoder.layers.0.mlp.fc1", "model.vision_tower.x",
+        "multi_modal_projector.linear_1.weight", "model.visual.blocks.0.mlp.linear_fc1.weight"}) {
     EXPECT_TRUE(IsOfVision(name)) << name;
   }
   for (const char* name : {"vision_towers.x", "model.layers.0.vision_tower", "vision", "model."}) {

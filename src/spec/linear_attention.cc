@@ -75,10 +75,17 @@ Status ReadQwen35(const Json& config, ModelSpec* spec) {
     ASSIGN_OR_RETURN(spec->linear_attention, ReadSizes(config));
     spec->linear_layers = std::move(layers);
   }
-  // Not in transformers, which always has them.
+  // Neither is in transformers, which always has the one, and SiLU for the other.
   constexpr std::string_view kGate = "attn_output_gate";
   ASSIGN_OR_RETURN(spec->gated_queries, ReadBool(config, kGate, true));
   if (!spec->gated_queries) return UnsupportedField(config, kGate, "true or absent");
+  constexpr std::string_view kGateType = "output_gate_type";
+  if (const Json* type = FindField(config, kGateType); type != nullptr) {
+    const std::string* name = type->AsString();
+    if (name == nullptr || (*name != "silu" && *name != "swish")) {
+      return UnsupportedField(config, kGateType, "\"silu\", \"swish\" or absent");
+    }
+  }
   spec->unit_offset_norms = true;
   return OkStatus();
 }

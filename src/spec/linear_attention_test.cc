@@ -129,6 +129,7 @@ TEST(LinearAttention, RefusesWhatItDoesNotServe) {
       {"linear_value_head_dim", Json(int64_t{4096}), "linear_value_head_dim"},
       {"linear_conv_kernel_dim", Json(int64_t{0}), "linear_conv_kernel_dim"},
       {"attn_output_gate", Json(false), "attn_output_gate"},
+      {"output_gate_type", Json("sigmoid"), "output_gate_type"},
       {"partial_rotary_factor", Json("half"), "partial_rotary_factor"},
       {"hidden_act", Json("gelu"), "hidden_act"},
   };

@@ -44,7 +44,6 @@ TEST(RopeSpec, OfAPartOfTheHead) {
   };
   EXPECT_EQ(parse("{}")->num_pairs, 32);
   EXPECT_EQ(parse(R"({"partial_rotary_factor":0.5})")->num_pairs, 64);
-  EXPECT_EQ(parse(R"({"partial_rotary_factor":null})")->num_pairs, 32);
   EXPECT_EQ(parse(R"({"partial_rotary_factor":0.5,
                       "rope_parameters":{"partial_rotary_factor":1,"rope_theta":5}})")
                 ->num_pairs,

@@ -15,7 +15,7 @@ namespace {
 // log(1 + e^x); in double, so that nothing of it is lost.
 double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// One call: in four passes, each over pieces that do not know of each other.
+// One call: in five passes, each over pieces that do not know of each other.
 class Job {
  public:
   Job(CpuContext& context, MatrixView<const float> in, const DeltaCall& call,

@@ -1,5 +1,5 @@
 // GatedDelta (gated_delta.h) on a device: three kernels, one after the other, in the order in which
-// they stand here.
+// they stand in gated_delta_cuda.cu.
 
 #ifndef ARIL_KERNELS_GATED_DELTA_GATED_DELTA_CUDA_H_
 #define ARIL_KERNELS_GATED_DELTA_GATED_DELTA_CUDA_H_

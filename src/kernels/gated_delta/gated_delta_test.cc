@@ -42,7 +42,8 @@ class Case : public DeltaOperands {
                                        .pages = {},
                                        .state = pages.addresses,
                                        .repeats = true};
-      std::memset(out.view().row(rows() - 1), 0xFF, 4);
+      std::memset(out.view().row(rows() - 1), 0xFF,
+                  static_cast<size_t>(layout().shape.value_size()) * SizeOf(dtype));
       GatedDelta(context, {all.row(rows() - 1), 1, all.cols, all.stride}, call(), layout(),
                  {&sequence, 1}, out.view().Rows(rows() - 1, 1));
       EXPECT_TRUE(BitwiseEqual(before.data(), pages.buffer.data(), before.size()));
@@ -128,7 +129,7 @@ TEST(GatedDelta, SequencesOfABatchDoNotKnowOfEachOther) {
     CpuContext context(threads, isa);
     // Rows [1, 5) and [6, 9) begin two sequences; rows 0 and 5 are nobody's.
     const TestMatrix out(dtype, 9, width, 1.0, random, 0), alone(dtype, 4, width, 1.0, random, 0);
-    const std::vector<std::byte> untouched(out.view().row(5), out.view().row(6));
+    const std::vector<std::byte> rows_before(out.view().row(0), out.view().row(6));
     const Case::Pages first(layout), second(layout), third(layout);
     const AttentionSequence both[] = {
         {.first_row = 1, .num_rows = 4, .first_position = 0, .pages = {}, .state = first.addresses},
@@ -145,7 +146,11 @@ TEST(GatedDelta, SequencesOfABatchDoNotKnowOfEachOther) {
                alone.view());
     const auto bytes = static_cast<size_t>(width) * SizeOf(dtype);
     EXPECT_TRUE(BitwiseEqual(out.view().row(6), alone.view().row(0), 3 * bytes)) << isa << dtype;
-    EXPECT_TRUE(BitwiseEqual(out.view().row(5), untouched.data(), bytes)) << isa << dtype;
+    for (const size_t row : {0, 5}) {
+      EXPECT_TRUE(BitwiseEqual(out.view().row(static_cast<int64_t>(row)),
+                               rows_before.data() + row * bytes, bytes))
+          << isa << dtype << " row " << row;
+    }
     EXPECT_TRUE(BitwiseEqual(second.buffer.data(), third.buffer.data(), third.buffer.size_bytes()));
   }
 }
