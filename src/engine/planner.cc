@@ -77,9 +77,8 @@ class Planner {
         s.adapters, [this](const AdapterUse& use) { return adapters_.at(use.id).loading(); });
   }
 
-  // To have computed so many: of none, not even for its state.
   int64_t MissingPages(const PlanSequence& s, int64_t tokens) const {
-    return tokens == 0 ? 0 : std::max<int64_t>(0, limits_.pages.For(tokens) - s.num_pages);
+    return std::max<int64_t>(0, limits_.pages.For(tokens) - s.num_pages);
   }
 
   static int64_t Remaining(const PlanSequence& s) { return s.num_tokens - s.num_computed; }

@@ -106,22 +106,6 @@ TEST(Planner, CountsThePagesOfAState) {
   EXPECT_THAT(plan_with(13).admit, IsEmpty());
 }
 
-// 0 takes the rows that there are: nobody gives way to a state that 1 does not begin yet.
-TEST(Planner, TakesNoPagesForAStateWithoutRows) {
-  PlanLimits limits = kLimits;
-  limits.pages.state_pages = 10;
-  PlanView view{.sequences = {Running(0, 40, 8), Running(1, 20, 0), Decoding(2, 5)},
-                .available_pages = 5};
-  for (PlanSequence& sequence : view.sequences) {
-    if (sequence.num_computed == 0) continue;
-    sequence.num_pages += 10;
-    sequence.num_own_pages += 10;
-  }
-  const Plan plan = MakePlan(view, limits);
-  EXPECT_THAT(plan.evict, IsEmpty());
-  EXPECT_THAT(Rows(plan), ElementsAre(Pair(0, 15), Pair(2, 1)));
-}
-
 TEST(Planner, CountsThePagesOfAnAdapterThatNobodyUses) {
   const auto admits = [](bool used, int64_t available_pages) {
     const AdapterId of_running = used ? kA : kBaseModel;

@@ -71,8 +71,8 @@ int64_t TightPool(const Engine& engine, const std::vector<wire::SequenceRequest>
     adapter_pages = std::max(adapter_pages, pages);
   }
   const kernels::KvLayout& layout = engine.layout();
-  // Of states there is room for one to four.
-  const int64_t state_pages = layout.pages().state_pages * (1 + more % 4);
+  // Of states there is room for three to six.
+  const int64_t state_pages = layout.pages().state_pages * (3 + more % 4);
   return (adapter_pages + state_pages + (90 + more) / layout.page_tokens + 1) * layout.page_bytes();
 }
 
