@@ -31,14 +31,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK_GE(spec->num_layers, 1);
   CHECK_EQ(spec->num_heads % spec->num_kv_heads, 0);
   CHECK_EQ(spec->head_dim % 2, 0);
-  for (const auto projection : aril::kAllProjections) {
-    const int64_t in = spec->InFeatures(projection);
-    const int64_t out = spec->OutFeatures(projection);
-    CHECK_GE(in, 1);
-    CHECK_GE(out, 1);
-    CHECK_LT(in, int64_t{1} << 21);
-    CHECK_LT(out, int64_t{1} << 21);
+  for (const int64_t layer : spec->LayersOfEachKind()) {
+    for (const aril::LinearModule& module : spec->LinearModules(layer)) {
+      const int64_t in = spec->InFeatures(module);
+      const int64_t out = spec->OutFeatures(module);
+      CHECK_GE(in, 1);
+      CHECK_GE(out, 1);
+      CHECK_LT(in, int64_t{1} << 21);
+      CHECK_LT(out, int64_t{1} << 22);  // two or three may be one module
+    }
   }
+  CHECK_EQ(spec->linear_attention.has_value(), !spec->linear_layers.empty());
+  CHECK_GE(spec->NumLayers(false), 1);
   if (spec->experts) {
     CHECK(spec->experts->count >= 1 && spec->experts->count <= 1024);
     CHECK(spec->experts->per_token >= 1 && spec->experts->per_token <= spec->experts->count);
