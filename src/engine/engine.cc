@@ -58,7 +58,8 @@ Engine::Engine(const EngineOptions& options, Model& model, std::unique_ptr<Arena
                       .max_adapter_pages = options.max_adapter_pages,
                       .max_owner_pages = options.max_owner_pinned_pages,
                       .max_pinned_pages = options.max_pinned_pages}),
-      prefix_cache_(pool_, limits_.pages.page_tokens),
+      prefix_cache_(pool_, limits_.pages),
+      copy_pages_([this](auto from, auto to) { arena_->CopyPages(from, to); }),
       formats_(options.formats ? options.formats : std::make_shared<grammar::FormatCache>(nullptr)),
       executor_(model, *arena_, context, options.format_work) {}
 
@@ -97,7 +98,7 @@ std::vector<wire::TokenEvent> Engine::Step() {
   const TimePoint start = clock_.Now();
   std::vector<wire::TokenEvent> events;
   ClearStepStats();
-  if (under_way_ && (under_way_->has_drafts() || MayHaveDrafts())) {
+  if (under_way_ && (under_way_->MustBeLast() || MayHaveDrafts())) {
     const StepUnderWay step = *std::exchange(under_way_, std::nullopt);
     Advance(step, executor_.Collect(), events);
   }
@@ -284,6 +285,10 @@ void Engine::Admit(std::span<const SequenceId> ids) {
   // What is in the pool already is pinned before room is made for anything else.
   for (const SequenceId id : ids) Start(Get(id));
   for (const SequenceId id : ids) {
+    Sequence& sequence = Get(id);
+    sequence.state_pages = prefix_cache_.TakeState(sequence.prefix, copy_pages_);
+  }
+  for (const SequenceId id : ids) {
     for (Sequence::Adapter& adapter : Get(id).adapters) {
       if (adapter.pin.adapter() == nullptr) adapter.pin = residency_.Pin(adapter.ref);
     }
@@ -299,6 +304,8 @@ void Engine::Start(Sequence& sequence) {
   const std::vector<int32_t> reusable = ReusableTokens(sequence);
   sequence.prefix = prefix_cache_.Take(sequence.prefix_source, reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.pages.page_tokens;
+  sequence.num_in_state = sequence.num_computed;
+  sequence.stops = StopsOf(sequence, sequence.num_computed, sequence.prefix.num_alike());
   if (std::exchange(sequence.has_started, true)) return;
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
@@ -384,13 +391,46 @@ void Engine::TakeResult(const StepItem& item, ItemResult result,
 void Engine::CachePages(Sequence& sequence) {
   if (!caches_prefixes()) return;
   const int64_t page_tokens = limits_.pages.page_tokens;
-  const int64_t num_full = sequence.num_computed / page_tokens;
+  int64_t num_full = sequence.num_computed / page_tokens;
+  if (has_state()) {
+    const int64_t last_stop = sequence.stops.empty() ? 0 : sequence.stops.back();
+    num_full = std::min(num_full, last_stop / page_tokens);
+  }
   for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
     PageRef& page = sequence.pages[static_cast<size_t>(i)];
     PageRef own = page.Share();
     prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens), page);
     if (sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
   }
+  if (sequence.StopsAt(sequence.num_computed)) CacheState(sequence);
+}
+
+// Not into pages that the running sequences will want: it would have to go again at once.
+void Engine::CacheState(const Sequence& sequence) {
+  CHECK_EQ(sequence.num_in_state, sequence.num_computed);
+  CHECK_EQ(sequence.prefix.num_pages() * limits_.pages.page_tokens, sequence.num_computed);
+  CHECK_EQ(sequence.rows_under_way, 0);
+  if (pool_.available() - PagesToCome() < limits_.pages.state_pages) return;
+  prefix_cache_.KeepState(sequence.prefix, sequence.state_pages, copy_pages_);
+}
+
+// Behind what others begin with, too, and behind the prompt, for what goes on from there; but in a
+// prompt's last page no other one ends alike.
+std::vector<int64_t> Engine::StopsOf(const Sequence& sequence, int64_t num_computed,
+                                     int64_t num_alike_pages) const {
+  std::vector<int64_t> stops;
+  if (!has_state() || !caches_prefixes()) return stops;
+  const int64_t page_tokens = limits_.pages.page_tokens;
+  const int64_t prompt_pages = (sequence.num_prompt() - 1) / page_tokens;
+  const auto [first, second] = std::minmax(num_alike_pages, prompt_pages);
+  int64_t last = num_computed;
+  for (const int64_t pages : {first, second}) {
+    const int64_t stop = pages * page_tokens;
+    if (stop - last < options_.min_cached_state_tokens) continue;
+    stops.push_back(stop);
+    last = stop;
+  }
+  return stops;
 }
 
 void Engine::AppendToken(Sequence& sequence, kernels::SampleResult sampled,

@@ -46,9 +46,10 @@ struct EngineOptions {
   // That adapters which one owner has pinned may take, and all that are pinned.
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
   int64_t max_pinned_pages = Residency::kUnbounded;
-  // Of models with a state nothing is cached, and no token guessed.
   bool enable_prefix_caching = true;
-  DraftOptions drafts;
+  // Of models with a state, which is cached behind no fewer tokens than these: it takes many pages.
+  int64_t min_cached_state_tokens = 128;
+  DraftOptions drafts;  // of models without
   // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
   // line; by weight: 1 for those that are not here.
   bool shares_rows = false;
@@ -120,8 +121,8 @@ class Engine {
   // Runs one step and returns what it did: of a sequence one event, or several, in their order,
   // where drafts were right. Where the device runs by itself, it is given the step, and what this
   // returns is of the one before, if there was one: a sequence that ends before it has max_tokens
-  // has one row too many then, which nobody sees. But where there may be drafts, the step before is
-  // waited for first.
+  // has one row too many then, which nobody sees. But where there may be drafts, or the step before
+  // ends where a state is to be cached, that is waited for first.
   std::vector<wire::TokenEvent> Step();
 
   // The state after the last step.
@@ -129,7 +130,7 @@ class Engine {
 
   const Arena& arena() const { return *arena_; }
   const kernels::KvLayout& layout() const { return model_.layout(); }
-  bool caches_prefixes() const { return options_.enable_prefix_caching && !has_state(); }
+  bool caches_prefixes() const { return options_.enable_prefix_caching; }
   // Of an adapter of the set; 0 for the base model.
   int64_t PagesFor(AdapterId adapter) const;
   // Whether sequences may use an adapter at once. Thread-safe.
@@ -148,6 +149,9 @@ class Engine {
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // Pages that the running sequences lack for all their tokens.
   int64_t PagesToCome() const;
+  // Of a sequence that begins with so much from the cache: Sequence::stops.
+  std::vector<int64_t> StopsOf(const Sequence& sequence, int64_t num_computed,
+                               int64_t num_alike_pages) const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
   struct StepRows {
@@ -162,8 +166,11 @@ class Engine {
     std::vector<std::unique_ptr<Sequence>> ended;
     std::vector<PageRef> pages;
 
-    bool has_drafts() const {
-      return std::ranges::any_of(items, [](const StepItem& item) { return item.draft.size() > 0; });
+    // What it leaves has to be seen before another step: which guesses were right, or a state.
+    bool MustBeLast() const {
+      return std::ranges::any_of(items, [](const StepItem& item) {
+        return item.draft.size() > 0 || item.sequence->StopsAt(item.first_token + item.num_rows);
+      });
     }
   };
   // Whether a plan can be carried out while a step is under way: it takes nothing from that, and
@@ -190,8 +197,9 @@ class Engine {
   void TakeLoaded();
   // Ends the running sequences that use one with an error.
   void ReportUnusable(std::vector<wire::TokenEvent>& events);
-  // Caches the pages that have become full.
+  // Caches the pages that have become full, and the state where it stops.
   void CachePages(Sequence& sequence);
+  void CacheState(const Sequence& sequence);
   // Behind what is computed. Nothing of the sequence may be under way.
   void GiveBackPages(Sequence& sequence);
   // Takes the results in; full pages are cached, finished sequences release their pages.
@@ -205,7 +213,7 @@ class Engine {
   void AppendToken(Sequence& sequence, kernels::SampleResult sampled, wire::TokenEvent& event);
   void ReportCancelled(std::vector<wire::TokenEvent>& events);
 
-  // What a row has done to a state cannot be undone, and is not kept for other sequences.
+  // What a row has done to a state cannot be undone.
   bool has_state() const { return limits_.pages.state_pages > 0; }
   Sequence& Get(SequenceId id) { return *by_id_.at(id); }
   // Pages that sequences have.
@@ -221,6 +229,7 @@ class Engine {
   Residency residency_;
   StandingPins standing_pins_;
   PrefixCache prefix_cache_;
+  const PrefixCache::Copy copy_pages_;
   const std::shared_ptr<grammar::FormatCache> formats_;
   Executor executor_;
 

@@ -142,7 +142,7 @@ PlanView Engine::View() {
     line.Describe(plan);
     add_adapters(s);
     --line.seats;
-    line.rows -= plan.num_tokens - plan.num_computed;
+    line.rows -= std::min(plan.max_rows, plan.num_tokens - plan.num_computed);
     line.pages -= limits_.pages.For(plan.num_tokens) - plan.num_pages;
   }
   // What is wanted first goes last.
@@ -151,18 +151,29 @@ PlanView Engine::View() {
 }
 
 PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
-  const std::vector<PageId> pages =
-      s.running ? IdsOf(s.pages) : prefix_cache_.Find(s.prefix_source, ReusableTokens(s));
-  const int64_t num_state_pages = std::ssize(s.state_pages);
-  const int64_t num_pages = std::ssize(pages);
-  return {.id = s.id(),
-          .adapters = s.request.adapters,
-          .running = s.running,
-          .num_tokens = s.next_num_tokens(),
-          .num_computed = s.running ? s.next_num_computed() : num_pages * limits_.pages.page_tokens,
-          .num_pages = num_pages + num_state_pages,
-          .num_own_pages = tally.CountNew(pages) + num_state_pages,
-          .num_drafted = s.draft.size()};
+  PlanSequence plan = {.id = s.id(),
+                       .adapters = s.request.adapters,
+                       .running = s.running,
+                       .num_tokens = s.next_num_tokens(),
+                       .num_drafted = s.draft.size()};
+  std::vector<int64_t> stops = s.stops;
+  if (s.running) {
+    plan.num_computed = s.next_num_computed();
+    plan.num_pages = s.num_pages();
+    plan.num_own_pages = tally.CountNew(IdsOf(s.pages)) + std::ssize(s.state_pages);
+  } else {
+    const PrefixCache::Beginning found = prefix_cache_.Find(s.prefix_source, ReusableTokens(s));
+    const int64_t num_pages = std::ssize(found.pages);
+    // Each has a copy of its own, or the last one what is copied.
+    const int64_t num_state_pages = found.has_state ? limits_.pages.state_pages : 0;
+    plan.num_computed = num_pages * limits_.pages.page_tokens;
+    plan.num_pages = num_pages + num_state_pages;
+    plan.num_own_pages = tally.CountNew(found.pages) + num_state_pages;
+    stops = StopsOf(s, plan.num_computed, found.num_alike);
+  }
+  const auto stop = std::ranges::upper_bound(stops, plan.num_computed);
+  if (stop != stops.end()) plan.max_rows = *stop - plan.num_computed;
+  return plan;
 }
 
 std::vector<const Sequence*> Engine::Running() const {

@@ -81,7 +81,15 @@ class Planner {
     return std::max<int64_t>(0, limits_.pages.For(tokens) - s.num_pages);
   }
 
+  // Those that its rows are written to: a state has none without rows.
+  int64_t PagesForRows(const Running& r) const {
+    const PlanSequence& s = *r.sequence;
+    return r.rows == 0 ? 0 : MissingPages(s, s.num_computed + r.rows);
+  }
+
   static int64_t Remaining(const PlanSequence& s) { return s.num_tokens - s.num_computed; }
+  // Of the next step.
+  static int64_t Wanted(const PlanSequence& s) { return std::min(Remaining(s), s.max_rows); }
   // Whoever joins does not yet.
   static bool Decodes(const PlanSequence& s) { return s.running && Remaining(s) == 1; }
   // Those that join do, whatever they are loading.
@@ -104,7 +112,7 @@ class Planner {
       const PlanSequence& s = *r.sequence;
       if (Decodes(s) || !WantsRows(s)) continue;
       int64_t& share = shares.at(s.tenant);
-      r.rows = std::min(Remaining(s), share);
+      r.rows = std::min(Wanted(s), share);
       share -= r.rows;
     }
   }
@@ -112,7 +120,7 @@ class Planner {
   using Demands = std::map<int32_t, RowDemand>;  // for prefills, by tenant
   static void Demand(Demands& demands, const PlanSequence& s) {
     RowDemand& demand = demands[s.tenant];
-    demand.rows += Remaining(s);
+    demand.rows += Wanted(s);
     demand.weight = s.tenant_weight;
   }
 
@@ -138,7 +146,7 @@ class Planner {
     for (size_t i = 0; i < running_.size(); ++i) {
       const PlanSequence& s = *running_[i].sequence;
       if (IsLoading(s)) continue;
-      const int64_t need = MissingPages(s, s.num_computed + running_[i].rows);
+      const int64_t need = PagesForRows(running_[i]);
       while (i < running_.size() && running_.size() > 1 && AvailableToKv() < need) EvictNewest();
       if (i >= running_.size()) break;
       if (AvailableToKv() < need) {
@@ -162,7 +170,7 @@ class Planner {
     for (const Running& r : running_) {
       const PlanSequence& s = *r.sequence;
       if (IsLoading(s)) continue;
-      TakeForKv(MissingPages(s, s.num_tokens) - MissingPages(s, s.num_computed + r.rows));
+      TakeForKv(MissingPages(s, s.num_tokens) - PagesForRows(r));
     }
   }
 
@@ -301,8 +309,7 @@ class Planner {
       if (r.rows == 0) continue;
       const PlanSequence& s = *r.sequence;
       const bool prefill = Remaining(s) > 1;
-      const Plan::Item item{s.id, s.adapters, r.rows, MissingPages(s, s.num_computed + r.rows),
-                            prefill};
+      const Plan::Item item{s.id, s.adapters, r.rows, PagesForRows(r), prefill};
       (prefill ? prefills : decodes).push_back(item);
       if (!prefill) decoding.insert(s.adapters);
     }

@@ -70,6 +70,8 @@ struct PlanSequence {
   // available; by its eviction, when all newer sequences have gone, they become so. (Sequences of
   // different tenants have none in common: so this holds whoever of them joins.)
   int64_t num_own_pages = 0;
+  // Rows that a step may give it: its state is to be kept as it is behind them.
+  int64_t max_rows = std::numeric_limits<int64_t>::max();
   // Guessed tokens behind the last one, which it has rows for if there are any left. Of a sequence
   // that decodes.
   int64_t num_drafted = 0;

@@ -1,6 +1,7 @@
 // The planner, the pool and the prefix cache in a toy world: sequences arrive, grow, are cancelled
 // and finish, adapters come and go. What planner.h promises is asserted at every step; and of every
-// row, that its page still holds what was computed from the same tokens, tenant and adapter.
+// row, that its page still holds what was computed from the same tokens, tenant and adapter; and of
+// every state, that it is the one behind the row before.
 
 #include <algorithm>
 #include <limits>
@@ -24,6 +25,7 @@ struct ToySequence {
   std::vector<uint64_t> history;  // of each token: a hash of what its K and V depend on
   int64_t num_wanted = 0;         // tokens at its end
   std::vector<int32_t> draft;     // of the last view
+  int64_t stop = 0;               // where it has to end a step, if that is ahead
   PrefixCache::Pin prefix;
   std::vector<PageRef> pages, state_pages;  // while running
 
@@ -43,7 +45,7 @@ class ToyWorld {
         limits_(DrawLimits()),
         adapter_pages_(DrawAdapters()),
         pool_(static_cast<int32_t>(DrawPages())),
-        cache_(pool_, limits_.pages.page_tokens),
+        cache_(pool_, limits_.pages),
         adapters_(adapter_pages_.size()),
         slowness_(DrawSlowness()),
         max_kv_pages_(DrawMaxKvPages()),
@@ -62,6 +64,7 @@ class ToyWorld {
   int64_t num_evictions() const { return num_evictions_; }
   int64_t num_drops() const { return num_drops_; }
   int64_t num_cached() const { return num_cached_; }
+  int64_t num_cached_states() const { return num_cached_states_; }
   int64_t num_prefetches() const { return num_prefetches_; }
   int64_t num_overtaken() const { return num_overtaken_; }
   int64_t num_drafted() const { return num_drafted_; }
@@ -197,7 +200,7 @@ class ToyWorld {
 
   // All but the last token.
   std::span<const int32_t> Reusable(const ToySequence& s) const {
-    return std::span(s.tokens).first(has_state() ? 0 : s.tokens.size() - 1);
+    return std::span(s.tokens).first(s.tokens.size() - 1);
   }
 
   PlanView View() {
@@ -211,20 +214,26 @@ class ToyWorld {
     for (ToySequence* const sequence : sequences) {
       ToySequence& s = *sequence;
       std::vector<PageId> pages;
+      int64_t num_alike = 0, num_state_pages = 0;
+      const auto add = [&](PageId id) { pages.push_back(id); };
       if (s.plan.running) {
-        for (const PageRef& page : s.pages) pages.push_back(page.id());
-        for (const PageRef& page : s.state_pages) pages.push_back(page.id());
+        for (const PageRef& page : s.pages) add(page.id());
+        for (const PageRef& page : s.state_pages) add(page.id());
       } else {
-        pages = cache_.Find(s.source, Reusable(s));
-        s.plan.num_computed = static_cast<int64_t>(pages.size()) * limits_.pages.page_tokens;
+        const PrefixCache::Beginning found = cache_.Find(s.source, Reusable(s));
+        std::ranges::for_each(found.pages, add);
+        num_alike = found.num_alike;
+        s.plan.num_computed = std::ssize(found.pages) * limits_.pages.page_tokens;
+        if (found.has_state) num_state_pages = limits_.pages.state_pages;
       }
+      DrawStop(s, num_alike);
       const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;
       s.draft = RandomTokens(
           decodes && !has_state() ? std::min(Draw(0, 4), s.num_wanted - s.plan.num_tokens - 1) : 0);
       s.plan.num_drafted = std::ssize(s.draft);
-      s.plan.num_pages = static_cast<int64_t>(pages.size());
-      s.plan.num_own_pages = std::count_if(pages.begin(), pages.end(),
-                                           [&](PageId id) { return seen.insert(id).second; });
+      s.plan.num_pages = std::ssize(pages) + num_state_pages;
+      s.plan.num_own_pages = num_state_pages;
+      for (const PageId id : pages) s.plan.num_own_pages += seen.insert(id).second ? 1 : 0;
       view.sequences.push_back(s.plan);
     }
     for (size_t i = 0; i < adapters_.size(); ++i) {
@@ -236,6 +245,17 @@ class ToyWorld {
     }
     view.max_prefetches = Draw(0, 2);
     return view;
+  }
+
+  // Often ahead, and then at the end of a full page: often where others went on in another way.
+  void DrawStop(ToySequence& s, int64_t num_alike_pages) {
+    const int64_t page_tokens = limits_.pages.page_tokens;
+    if (s.stop <= s.plan.num_computed) {
+      const int64_t any_page = Draw(0, (s.plan.num_tokens - 1) / page_tokens);
+      s.stop = (Draw(0, 2) == 0 ? any_page : num_alike_pages) * page_tokens;
+    }
+    const bool is_ahead = s.stop > s.plan.num_computed;
+    s.plan.max_rows = is_ahead ? s.stop - s.plan.num_computed : kUnbounded;
   }
 
   static void ExpectSame(const Plan& a, const Plan& b) {
@@ -328,9 +348,16 @@ class ToyWorld {
       }
       s.plan.running = true;
       s.prefix = cache_.Take(s.source, Reusable(s), s.pages);
-      ASSERT_EQ(s.prefix.num_pages(), s.plan.num_pages) << "not what was planned with";
+      ASSERT_EQ(s.prefix.num_pages() * limits_.pages.page_tokens, s.plan.num_computed)
+          << "not what was planned with";
       num_cached_ += s.prefix.num_pages();
       for (const AdapterUse& use : s.plan.adapters) Get(use.id).offer.Withdraw();
+    }
+    for (const SequenceId id : plan.admit) {
+      ToySequence& s = Get(id);
+      s.state_pages = cache_.TakeState(s.prefix, CopyPages());
+      ASSERT_EQ(std::ssize(s.state_pages), s.plan.num_computed > 0 ? limits_.pages.state_pages : 0);
+      num_cached_states_ += s.state_pages.empty() ? 0 : 1;
     }
     for (const SequenceId id : plan.admit) {
       for (const AdapterUse& use : Get(id).plan.adapters) {
@@ -363,6 +390,7 @@ class ToyWorld {
       ASSERT_GE(item.num_rows, 1);
       const int64_t remaining = s.plan.num_tokens - s.plan.num_computed;
       ASSERT_LE(item.num_rows, remaining + s.plan.num_drafted);
+      ASSERT_LE(item.num_rows, s.plan.max_rows);
       EXPECT_EQ(item.prefill, remaining > 1);
       rows += item.num_rows;
       drafted += std::max<int64_t>(0, item.num_rows - remaining);
@@ -403,6 +431,25 @@ class ToyWorld {
       if (i >= s.plan.num_computed) Row(s, i) = expected;
       ASSERT_EQ(Row(s, i), expected) << "sequence " << s.plan.id << ", token " << i;
     }
+    for (const PageRef& page : s.state_pages) {
+      uint64_t& state = FirstRow(page);
+      if (s.plan.num_computed > 0) {
+        ASSERT_EQ(state, s.history[static_cast<size_t>(s.plan.num_computed - 1)])
+            << "sequence " << s.plan.id << ", state";
+      }
+      state = s.history[static_cast<size_t>(end - 1)];
+    }
+  }
+
+  // What a page of a state holds, as one thing.
+  uint64_t& FirstRow(const PageRef& page) {
+    return rows_[static_cast<size_t>(page.id().value() * limits_.pages.page_tokens)];
+  }
+  PrefixCache::Copy CopyPages() {
+    return [this](std::span<const PageRef> from, std::span<const PageRef> to) {
+      ASSERT_EQ(from.size(), to.size());
+      for (size_t i = 0; i < from.size(); ++i) FirstRow(to[i]) = FirstRow(from[i]);
+    };
   }
 
   // Nobody starves: the oldest sequence gets ahead in every step but those in which an adapter
@@ -469,6 +516,9 @@ class ToyWorld {
       ++s.plan.num_computed;
     }
     CachePages(s);
+    if (has_state() && s.plan.num_computed == s.stop) {
+      cache_.KeepState(s.prefix, s.state_pages, CopyPages());
+    }
     while (s.num_pages() > Pages(s.plan.num_computed)) s.pages.pop_back();
     if (s.plan.num_tokens == s.num_wanted) Remove(sequences_.find(s.arrival));
   }
@@ -476,7 +526,6 @@ class ToyWorld {
   bool has_state() const { return limits_.pages.state_pages > 0; }
 
   void CachePages(ToySequence& s) {
-    if (has_state()) return;
     const int64_t page_tokens = limits_.pages.page_tokens;
     while ((s.prefix.num_pages() + 1) * page_tokens <= s.plan.num_computed) {
       const auto page = static_cast<size_t>(s.prefix.num_pages());
@@ -527,6 +576,7 @@ class ToyWorld {
   int64_t num_evictions_ = 0;
   int64_t num_drops_ = 0;
   int64_t num_cached_ = 0;
+  int64_t num_cached_states_ = 0;
   int64_t num_prefetches_ = 0;
   int64_t num_overtaken_ = 0;
   int64_t num_drafted_ = 0;
@@ -536,6 +586,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   int64_t evictions = 0;
   int64_t drops = 0;
   int64_t cached = 0;
+  int64_t cached_states = 0;
   int64_t prefetches = 0;
   int64_t overtaken = 0;
   int64_t drafted = 0;
@@ -556,6 +607,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
     evictions += world.num_evictions();
     drops += world.num_drops();
     cached += world.num_cached();
+    cached_states += world.num_cached_states();
     prefetches += world.num_prefetches();
     overtaken += world.num_overtaken();
     drafted += world.num_drafted();
@@ -566,6 +618,7 @@ TEST(PlannerSimulation, KeepsItsPromisesInRandomWorlds) {
   EXPECT_GT(evictions, 150);
   EXPECT_GT(drops, 500);
   EXPECT_GT(cached, 1000);
+  EXPECT_GT(cached_states, 50);
 }
 
 }  // namespace

@@ -89,23 +89,6 @@ TEST(Planner, KeepsHeadroomForRunningSequences) {
   EXPECT_FALSE(admits({Running(0, 18, 8), Waiting(9, 8)}, 3 + 2 + 0));
 }
 
-// Of models whose sequences have one; nobody who runs will want another.
-TEST(Planner, CountsThePagesOfAState) {
-  PlanLimits limits = kLimits;
-  limits.pages.state_pages = 10;
-  const auto plan_with = [&](int64_t available) {
-    PlanSequence running = Decoding(0, 5);
-    running.num_pages += 10;
-    running.num_own_pages += 10;
-    return MakePlan({.sequences = {running, Waiting(1, 7)}, .available_pages = available}, limits);
-  };
-  // One page for the running one's next token, which its state's are not part of; 12 for who joins,
-  // and one for the running one to grow by.
-  EXPECT_THAT(Values(plan_with(14).admit), ElementsAre(1));
-  EXPECT_THAT(NewPages(plan_with(14)), ElementsAre(12, 1));
-  EXPECT_THAT(plan_with(13).admit, IsEmpty());
-}
-
 TEST(Planner, CountsThePagesOfAnAdapterThatNobodyUses) {
   const auto admits = [](bool used, int64_t available_pages) {
     const AdapterId of_running = used ? kA : kBaseModel;

@@ -76,6 +76,9 @@ struct Sequence {
   // one more, whose row is to be run again.
   std::vector<PageRef> state_pages;
   int64_t num_in_state = 0;
+  // Ascending: behind so many tokens it is cached, so that there a step has to end. K and V are
+  // cached up to the last.
+  std::vector<int64_t> stops;
   // Of the steps that a device has been given and nobody has waited for: rows, behind num_computed,
   // and tokens that they choose.
   int64_t rows_under_way = 0;
@@ -117,6 +120,7 @@ struct Sequence {
     return running && WantsRowsNext() && next_num_computed() == next_num_tokens() - 1 &&
            next_num_tokens() > num_prompt();
   }
+  bool StopsAt(int64_t tokens) const { return std::ranges::find(stops, tokens) != stops.end(); }
   int64_t NumLeftNext() const { return num_prompt() + request.max_tokens - next_num_tokens(); }
   int32_t token(int64_t position) const {
     return position < num_prompt() ? request.prompt[static_cast<size_t>(position)]
@@ -163,6 +167,7 @@ struct Sequence {
     running = false;
     num_computed = 0;
     num_in_state = 0;
+    stops.clear();
     pages.clear();
     state_pages.clear();
     draft = {};

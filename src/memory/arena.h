@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/ids.h"
+#include "memory/page_pool.h"
 #include "tensor/buffer.h"
 
 namespace aril {
@@ -30,6 +33,10 @@ class Arena {
   // returns. Any thread; the page must be the caller's.
   virtual void Fill(std::byte* to, int64_t size_bytes, const Writer& write) const = 0;
 
+  // Copies pages, after the steps that a device has been given; done when it returns. There are as
+  // many `to` as `from`, none of them used by those steps.
+  virtual void CopyPages(std::span<const PageRef> from, std::span<const PageRef> to) const = 0;
+
   // All ones: NaN as float32 and as BF16, so that use after free shows in the result.
   virtual void Poison(PageId id) const = 0;
 
@@ -50,6 +57,12 @@ class HostArena final : public Arena {
       : HostArena(Buffer(static_cast<size_t>(num_pages * page_bytes)), page_bytes) {}
 
   void Fill(std::byte* to, int64_t, const Writer& write) const override { write(to); }
+  void CopyPages(std::span<const PageRef> from, std::span<const PageRef> to) const override {
+    CHECK_EQ(from.size(), to.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::memcpy(Address(to[i].id()), Address(from[i].id()), static_cast<size_t>(page_bytes()));
+    }
+  }
   void Poison(PageId id) const override {
     std::memset(Address(id), kPoison, static_cast<size_t>(page_bytes()));
   }

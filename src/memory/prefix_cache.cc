@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -11,7 +12,9 @@ namespace aril {
 PrefixCache::Pin::Pin(Pin&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       last_(other.last_),
+      keeps_state_(std::exchange(other.keeps_state_, false)),
       num_pages_(std::exchange(other.num_pages_, 0)),
+      num_alike_(std::exchange(other.num_alike_, 0)),
       adapters_(std::move(other.adapters_)) {}
 
 PrefixCache::Pin& PrefixCache::Pin::operator=(Pin&& other) noexcept {
@@ -19,15 +22,19 @@ PrefixCache::Pin& PrefixCache::Pin::operator=(Pin&& other) noexcept {
     Reset();
     cache_ = std::exchange(other.cache_, nullptr);
     last_ = other.last_;
+    keeps_state_ = std::exchange(other.keeps_state_, false);
     num_pages_ = std::exchange(other.num_pages_, 0);
+    num_alike_ = std::exchange(other.num_alike_, 0);
     adapters_ = std::move(other.adapters_);
   }
   return *this;
 }
 
 void PrefixCache::Pin::Reset() {
+  if (std::exchange(keeps_state_, false)) cache_->ReleaseState(last_);
   if (cache_ != nullptr) std::exchange(cache_, nullptr)->Release(last_);
   num_pages_ = 0;
+  num_alike_ = 0;
 }
 
 bool PrefixCache::ContentLess::operator()(const ContentView& a, const ContentView& b) const {
@@ -41,17 +48,22 @@ PrefixCache::~PrefixCache() {
   for (const auto& [tenant, root] : roots_) CHECK_EQ(root.num_users, 0);
 }
 
-std::vector<PageId> PrefixCache::Find(const PrefixSource& source,
-                                      std::span<const int32_t> tokens) const {
-  std::vector<PageId> pages;
+PrefixCache::Beginning PrefixCache::Find(const PrefixSource& source,
+                                         std::span<const int32_t> tokens) const {
+  Beginning found;
   const auto root = roots_.find(source.tenant);
-  if (root == roots_.end()) return pages;
+  if (root == roots_.end()) return found;
+  size_t num_pages = 0;
   const Node* node = &root->second;
-  while ((node = FindChild(*node, std::ssize(pages), source.adapters, tokens)) != nullptr) {
-    pages.push_back(node->page.id());
+  while ((node = FindChild(*node, found.num_alike, source.adapters, tokens)) != nullptr) {
+    found.pages.push_back(node->page.id());
+    ++found.num_alike;
     tokens = tokens.subspan(page_tokens_);
+    if (CanEndWith(*node)) num_pages = found.pages.size();
   }
-  return pages;
+  found.pages.resize(num_pages);
+  found.has_state = state_pages_ > 0 && num_pages > 0;
+  return found;
 }
 
 PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const int32_t> tokens,
@@ -62,18 +74,47 @@ PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const i
   pin.cache_ = this;
   pin.last_ = &root->second;
   pin.adapters_ = source.adapters;
-  while (Node* const child = FindChild(*pin.last_, pin.num_pages_, pin.adapters_, tokens)) {
-    pages.push_back(child->page.Share());
+  std::vector<PageRef> alike;
+  Node* node = pin.last_;
+  while ((node = FindChild(*node, pin.num_alike_, pin.adapters_, tokens)) != nullptr) {
+    alike.push_back(node->page.Share());
+    ++pin.num_alike_;
     tokens = tokens.subspan(page_tokens_);
-    pin.last_ = child;
-    ++pin.num_pages_;
+    if (!CanEndWith(*node)) continue;
+    pin.last_ = node;
+    pin.num_pages_ = pin.num_alike_;
   }
+  pages.insert(pages.end(), std::move_iterator(alike.begin()),
+               std::move_iterator(alike.begin() + pin.num_pages_));
   Use(pin.last_);
+  if (State* const state = pin.last_->state.get()) {
+    pin.keeps_state_ = true;
+    if (state->num_users++ == 0) {
+      state->offer.Withdraw();
+      num_used_ += state_pages_;
+    }
+  }
   return pin;
 }
 
+std::vector<PageRef> PrefixCache::TakeState(Pin& pin, const Copy& copy) {
+  std::vector<PageRef> taken;
+  if (!pin.keeps_state_) return taken;
+  State& state = *pin.last_->state;
+  if (pool_.Allocate(state_pages_, PageUse::kKv, taken)) {
+    copy(state.pages, taken);
+    ReleaseState(pin.last_);
+  } else {
+    CHECK_EQ(state.num_users, 1);
+    num_used_ -= state_pages_;
+    taken = RemoveState(pin.last_);
+  }
+  pin.keeps_state_ = false;
+  return taken;
+}
+
 void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page) {
-  CHECK(pin.cache_ == this);
+  CHECK(pin.cache_ == this && !pin.keeps_state_);
   CHECK_EQ(tokens.size(), page_tokens_);
   Node* const parent = pin.last_;
   std::vector<AdapterFrom> some;
@@ -93,6 +134,18 @@ void PrefixCache::Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& pag
   ++pin.num_pages_;
   Use(pin.last_);
   Release(parent);
+}
+
+void PrefixCache::KeepState(const Pin& pin, std::span<const PageRef> state, const Copy& copy) {
+  CHECK(pin.cache_ == this && pin.num_pages_ > 0);
+  CHECK_EQ(std::ssize(state), state_pages_);
+  if (pin.last_->state != nullptr) return;
+  auto kept = std::make_unique<State>();
+  if (!pool_.Allocate(state_pages_, PageUse::kKv, kept->pages)) return;
+  copy(state, kept->pages);
+  pin.last_->state = std::move(kept);
+  ++num_states_;
+  OfferState(pin.last_);
 }
 
 std::span<const AdapterFrom> PrefixCache::AdaptersOfPage(int64_t index,
@@ -124,10 +177,11 @@ void PrefixCache::Use(Node* node) {
 }
 
 // The last pages are offered first: they are of use to the fewest, and none of those before them
-// can go while they are there.
+// can go while they are there. Nor can a page go while its state is there.
 void PrefixCache::Release(Node* node) {
   CHECK_GT(node->num_users, 0);
   while (--node->num_users == 0 && node->parent != nullptr) {
+    if (node->state != nullptr) OfferState(node);
     node->offer = pool_.Offer(1, [this, node] { Remove(node); });
     --num_used_;
     node = node->parent;
@@ -135,8 +189,30 @@ void PrefixCache::Release(Node* node) {
   RemoveIfUnused(node);
 }
 
+void PrefixCache::OfferState(Node* node) {
+  PageOffer& offer = node->state->offer;
+  offer.Withdraw();
+  offer = pool_.Offer(state_pages_, [this, node] { RemoveState(node); });
+}
+
+void PrefixCache::ReleaseState(Node* node) {
+  CHECK_GT(node->state->num_users, 0);
+  if (--node->state->num_users > 0) return;
+  num_used_ -= state_pages_;
+  OfferState(node);
+}
+
+std::vector<PageRef> PrefixCache::RemoveState(Node* node) {
+  node->state->offer.Withdraw();
+  std::vector<PageRef> pages = std::move(node->state->pages);
+  node->state.reset();
+  --num_states_;
+  return pages;
+}
+
 void PrefixCache::Remove(Node* node) {
   CHECK(node->children.empty());
+  CHECK(node->state == nullptr);
   CHECK_EQ(node->num_users, 0);
   Node* const parent = node->parent;
   parent->children.erase(node->place);

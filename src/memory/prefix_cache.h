@@ -5,12 +5,19 @@
 // never by a hash alone. What a sequence uses is a path from the root, which its pin keeps. A page
 // that no pin keeps, and then neither the pages after it, is idle: offered to the pool, later pages
 // before earlier ones.
+//
+// Where sequences have a state beside K and V, a page is of use only with the state behind its last
+// token, which some pages have: in pages of its own, which nobody goes on with, as what a row does
+// to a state cannot be undone. Sequences go on with copies, and so a state is idle whoever uses the
+// page; it is offered before the page is.
 
 #ifndef ARIL_MEMORY_PREFIX_CACHE_H_
 #define ARIL_MEMORY_PREFIX_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -18,6 +25,7 @@
 
 #include "base/adapter_mix.h"
 #include "base/ids.h"
+#include "base/sequence_pages.h"
 #include "memory/page_pool.h"
 
 namespace aril {
@@ -37,6 +45,18 @@ class PrefixCache {
   struct Node;
 
  public:
+  // Copies pages' bytes: `from` to those of `to`, of which there are as many.
+  using Copy = std::function<void(std::span<const PageRef> from, std::span<const PageRef> to)>;
+
+  // The cached pages of the longest beginning of a sequence that has any; full pages only. Where
+  // sequences have states: that ends with one.
+  struct Beginning {
+    std::vector<PageId> pages;
+    bool has_state = false;
+    // As `pages`, had each one a state.
+    int64_t num_alike = 0;
+  };
+
   // Keeps the cached pages that one sequence begins with. Move-only.
   class Pin {
    public:
@@ -47,33 +67,49 @@ class PrefixCache {
     void Reset();
 
     int64_t num_pages() const { return num_pages_; }
+    // Beginning::num_alike, when it was taken.
+    int64_t num_alike() const { return num_alike_; }
 
    private:
     friend class PrefixCache;
     PrefixCache* cache_ = nullptr;
     Node* last_ = nullptr;
+    bool keeps_state_ = false;  // last_'s
     int64_t num_pages_ = 0;
+    int64_t num_alike_ = 0;
     std::vector<AdapterFrom> adapters_;  // of the source
   };
 
-  PrefixCache(PagePool& pool, int64_t page_tokens)
-      : pool_(pool), page_tokens_(static_cast<size_t>(page_tokens)) {}
+  PrefixCache(PagePool& pool, SequencePages pages)
+      : pool_(pool),
+        page_tokens_(static_cast<size_t>(pages.page_tokens)),
+        state_pages_(pages.state_pages) {}
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
   ~PrefixCache();
 
-  // The cached pages of the longest beginning of `tokens` that has any; full pages only.
-  std::vector<PageId> Find(const PrefixSource& source, std::span<const int32_t> tokens) const;
+  Beginning Find(const PrefixSource& source, std::span<const int32_t> tokens) const;
 
-  // Pins what Find would find, and appends it to `pages`.
+  // Pins what Find would find, and appends it to `pages`. The pin keeps its state, too, until
+  // TakeState.
   Pin Take(const PrefixSource& source, std::span<const int32_t> tokens,
            std::vector<PageRef>& pages);
+
+  // Of a pin that keeps a state, if there is one: a state for a sequence to go on with. It is a
+  // copy, if the pool has pages for it, or else, for the last pin that keeps it, what is then no
+  // longer cached: so many pins need the pages of so many states, those that are cached among them.
+  std::vector<PageRef> TakeState(Pin& pin, const Copy& copy);
 
   // Caches a page that holds the `tokens` after the pin's and will not be written any more; the pin
   // keeps it, too. If there is such a page already, `page` becomes that one.
   void Extend(Pin& pin, std::span<const int32_t> tokens, PageRef& page);
 
-  int64_t num_pages() const { return static_cast<int64_t>(nodes_.size()); }
+  // Caches a copy of `state`, which is the one behind the pin's last token, unless there is one, or
+  // the pool has no pages for it.
+  void KeepState(const Pin& pin, std::span<const PageRef> state, const Copy& copy);
+
+  // Those of states, too.
+  int64_t num_pages() const { return std::ssize(nodes_) + num_states_ * state_pages_; }
   int64_t num_idle_pages() const { return num_pages() - num_used_; }
   int64_t num_tenants() const { return static_cast<int64_t>(roots_.size()); }
 
@@ -98,6 +134,12 @@ class PrefixCache {
   };
   using Children = std::map<Content, Node*, ContentLess>;
 
+  struct State {
+    std::vector<PageRef> pages;
+    int64_t num_users = 0;  // pins that keep it
+    PageOffer offer;        // open while there are no users
+  };
+
   // A page in its place; or a root, which has none.
   struct Node {
     Node* parent = nullptr;
@@ -105,8 +147,9 @@ class PrefixCache {
     const std::string* tenant = nullptr;  // of a root
     Children children;
     PageRef page;
-    int64_t num_users = 0;  // pins that end here, and children that have users
-    PageOffer offer;        // open while there are no users
+    std::unique_ptr<State> state;  // behind it; null: none
+    int64_t num_users = 0;         // pins that end here, and children that have users
+    PageOffer offer;               // open while there are no users
   };
 
   // Those that apply to a token of the page, or of one before it: all of them, or put into `some`.
@@ -116,8 +159,15 @@ class PrefixCache {
   // none.
   Node* FindChild(const Node& node, int64_t num_pages, std::span<const AdapterFrom> adapters,
                   std::span<const int32_t> tokens) const;
+  // Whether a sequence can begin with the pages up to this one.
+  bool CanEndWith(const Node& node) const { return state_pages_ == 0 || node.state != nullptr; }
   void Use(Node* node);
   void Release(Node* node);
+  // Behind all that is offered.
+  void OfferState(Node* node);
+  // By a pin that keeps it.
+  void ReleaseState(Node* node);
+  std::vector<PageRef> RemoveState(Node* node);
   // Of a page without users and children.
   void Remove(Node* node);
   // Of a root that has neither users nor pages.
@@ -125,10 +175,12 @@ class PrefixCache {
 
   PagePool& pool_;
   const size_t page_tokens_;
+  const int64_t state_pages_;          // 0: sequences have no states
   std::map<std::string, Node> roots_;  // of tenants with a pin or a page
   // Flat, although they are trees: as deep as the longest sequence has pages.
   std::unordered_map<PageId, Node> nodes_;
-  int64_t num_used_ = 0;  // pages that have users
+  int64_t num_states_ = 0;
+  int64_t num_used_ = 0;  // pages that have users, those of states as well
 };
 
 }  // namespace aril

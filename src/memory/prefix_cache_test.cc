@@ -58,6 +58,9 @@ class PrefixCacheTest : public ::testing::Test {
                     user.pages[i]);
     }
   }
+  std::vector<PageId> Found(const PrefixSource& source, const Tokens& tokens) const {
+    return cache_.Find(source, tokens).pages;
+  }
   // Takes all pages that are available but for `count`.
   void LeaveAvailable(int64_t count) {
     ASSERT_TRUE(pool_.Allocate(pool_.available() - count, PageUse::kAdapter, taken_));
@@ -65,7 +68,7 @@ class PrefixCacheTest : public ::testing::Test {
 
   const PrefixSource source_{"tenant", {From(1)}};
   PagePool pool_{20};
-  PrefixCache cache_{pool_, kPageTokens};
+  PrefixCache cache_{pool_, {.page_tokens = kPageTokens}};
   std::vector<PageRef> taken_;
 };
 
@@ -73,21 +76,21 @@ TEST_F(PrefixCacheTest, FindsTheLongestRunOfFullPages) {
   const User user = Run(source_, {1, 2, 3, 4, 5});
   const PageId first = user.pages[0].id();
   const PageId second = user.pages[1].id();
-  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
-  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
-  EXPECT_THAT(cache_.Find(source_, Tokens{1, 2, 3, 5}), ElementsAre(first));
-  EXPECT_THAT(cache_.Find(source_, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
-  EXPECT_THAT(cache_.Find(source_, Tokens{1}), IsEmpty());
-  EXPECT_THAT(cache_.Find(source_, Tokens{}), IsEmpty());
+  EXPECT_THAT(Found(source_, Tokens{1, 2, 3, 4, 5, 6}), ElementsAre(first, second));
+  EXPECT_THAT(Found(source_, Tokens{1, 2, 3, 4}), ElementsAre(first, second));
+  EXPECT_THAT(Found(source_, Tokens{1, 2, 3}), ElementsAre(first)) << "half a page is none";
+  EXPECT_THAT(Found(source_, Tokens{1, 2, 3, 5}), ElementsAre(first));
+  EXPECT_THAT(Found(source_, Tokens{3, 4}), IsEmpty()) << "the same tokens, elsewhere";
+  EXPECT_THAT(Found(source_, Tokens{1}), IsEmpty());
+  EXPECT_THAT(Found(source_, Tokens{}), IsEmpty());
 }
 
 TEST_F(PrefixCacheTest, SharesNothingAcrossTenantsAndAdapters) {
   const Tokens tokens = {1, 2, 3, 4};
   const User user = Run(source_, tokens);
-  EXPECT_THAT(cache_.Find({"other", {From(1)}}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", {From(2)}}, tokens), IsEmpty());
-  EXPECT_THAT(cache_.Find({"tenant", {}}, tokens), IsEmpty());
+  EXPECT_THAT(Found({"other", {From(1)}}, tokens), IsEmpty());
+  EXPECT_THAT(Found({"tenant", {From(2)}}, tokens), IsEmpty());
+  EXPECT_THAT(Found({"tenant", {}}, tokens), IsEmpty());
   const User other = Run({"other", {From(1)}}, tokens);
   EXPECT_NE(other.ids(), user.ids());
   EXPECT_EQ(cache_.num_tenants(), 2);
@@ -97,7 +100,7 @@ TEST_F(PrefixCacheTest, SharesWhatIsBeforeTheFirstTokenOfAnAdapter) {
   const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8};
   const User base = Run({"tenant", {}}, tokens);
   const auto num_found = [&](const std::vector<AdapterFrom>& adapters) {
-    return cache_.Find({"tenant", adapters}, tokens).size();
+    return Found({"tenant", adapters}, tokens).size();
   };
   EXPECT_EQ(num_found({From(1, 8)}), 4) << "the first behind what is cached";
   EXPECT_EQ(num_found({From(1, 7)}), 3) << "a page of both is nobody else's";
@@ -120,8 +123,8 @@ TEST_F(PrefixCacheTest, SharesWhatIsBeforeTheFirstTokenOfAnAdapter) {
 TEST_F(PrefixCacheTest, AnAdapterOfTheSameFirstTokenInOtherOrderIsAnother) {
   const Tokens tokens = {1, 2, 3, 4};
   const User user = Run({"tenant", {From(1, 2), From(2, 2)}}, tokens);
-  EXPECT_THAT(cache_.Find({"tenant", {From(1, 2), From(2, 2)}}, tokens), SizeIs(2));
-  EXPECT_THAT(cache_.Find({"tenant", {From(2, 2), From(1, 2)}}, tokens), SizeIs(1));
+  EXPECT_THAT(Found({"tenant", {From(1, 2), From(2, 2)}}, tokens), SizeIs(2));
+  EXPECT_THAT(Found({"tenant", {From(2, 2), From(1, 2)}}, tokens), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, TakesWhatIsThereAndAddsWhatIsNot) {
@@ -147,11 +150,11 @@ TEST_F(PrefixCacheTest, WhatNobodyUsesIsOfferedLastPagesFirst) {
   { const User gone = Run(source_, tokens); }
   EXPECT_EQ(cache_.num_idle_pages(), 3);
   EXPECT_EQ(pool_.available(), pool_.total());
-  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(3)) << "still there";
+  EXPECT_THAT(Found(source_, tokens), SizeIs(3)) << "still there";
   LeaveAvailable(2);
-  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(2));
+  EXPECT_THAT(Found(source_, tokens), SizeIs(2));
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(source_, tokens), SizeIs(1));
+  EXPECT_THAT(Found(source_, tokens), SizeIs(1));
   LeaveAvailable(0);
   EXPECT_EQ(cache_.num_pages(), 0);
   EXPECT_EQ(cache_.num_tenants(), 0) << "nothing is left of a tenant without pages";
@@ -164,7 +167,7 @@ TEST_F(PrefixCacheTest, WhatIsUsedStays) {
   EXPECT_EQ(cache_.num_idle_pages(), 2);
   EXPECT_EQ(pool_.available(), pool_.total() - 2);
   LeaveAvailable(0);
-  EXPECT_EQ(cache_.Find(source_, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
+  EXPECT_EQ(Found(source_, Tokens{1, 2, 3, 4, 5, 6}), user.ids());
 }
 
 TEST_F(PrefixCacheTest, UseMakesPagesYoung) {
@@ -172,8 +175,8 @@ TEST_F(PrefixCacheTest, UseMakesPagesYoung) {
   { const User b = Run(source_, {2, 2}); }
   { const User a = Run(source_, {1, 1}); }
   LeaveAvailable(1);
-  EXPECT_THAT(cache_.Find(source_, Tokens{2, 2}), IsEmpty());
-  EXPECT_THAT(cache_.Find(source_, Tokens{1, 1}), SizeIs(1));
+  EXPECT_THAT(Found(source_, Tokens{2, 2}), IsEmpty());
+  EXPECT_THAT(Found(source_, Tokens{1, 1}), SizeIs(1));
 }
 
 TEST_F(PrefixCacheTest, PinsMoveAndReleaseOnce) {
@@ -195,7 +198,7 @@ TEST_F(PrefixCacheTest, PinsMoveAndReleaseOnce) {
 TEST(PrefixCache, HoldsLongSequences) {
   constexpr int32_t kPages = 50'000;
   PagePool pool(kPages);
-  PrefixCache cache(pool, kPageTokens);
+  PrefixCache cache(pool, {.page_tokens = kPageTokens});
   const Tokens tokens(kPages * kPageTokens, 7);
   for (int round = 0; round < 2; ++round) {
     User user;
@@ -279,7 +282,7 @@ class Simulation {
   }
 
   bool IsCached(const Held& held) const {
-    return cache_.Find(held.source, held.tokens).size() == held.tokens.size() / kPageTokens;
+    return cache_.Find(held.source, held.tokens).pages.size() == held.tokens.size() / kPageTokens;
   }
   int64_t NumCached(const std::set<PageId>& pages) const {
     return std::count_if(held_.begin(), held_.end(),
@@ -308,7 +311,7 @@ class Simulation {
     if (Draw(2) == 0) std::ranges::reverse(live.source.adapters);
     for (int32_t& token : live.tokens) token = static_cast<int32_t>(Draw(2));
     const std::vector<PageId> expected = Expected(live.source, live.tokens);
-    ASSERT_EQ(cache_.Find(live.source, live.tokens), expected);
+    ASSERT_EQ(cache_.Find(live.source, live.tokens).pages, expected);
     live.user.pin = cache_.Take(live.source, live.tokens, live.user.pages);
     ASSERT_EQ(live.user.ids(), expected);
     live.tokens.resize(expected.size() * kPageTokens);  // computed so far
@@ -346,7 +349,7 @@ class Simulation {
 
   std::mt19937_64 random_;
   PagePool pool_{24};
-  PrefixCache cache_{pool_, kPageTokens};
+  PrefixCache cache_{pool_, {.page_tokens = kPageTokens}};
   std::map<Key, Held> held_;
   std::vector<Live> live_;
 };

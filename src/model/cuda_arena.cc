@@ -39,6 +39,15 @@ void CudaArena::Fill(std::byte* to, int64_t size_bytes, const Writer& write) con
   ExitUnlessOk(device_.CopyAside(to, staging_.data(), static_cast<size_t>(size_bytes)));
 }
 
+void CudaArena::CopyPages(std::span<const PageRef> from, std::span<const PageRef> to) const {
+  CHECK_EQ(from.size(), to.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    ExitUnlessOk(device_.CopyWithin(Address(to[i].id()), Address(from[i].id()),
+                                    static_cast<size_t>(page_bytes())));
+  }
+  ExitUnlessOk(device_.Synchronize());
+}
+
 void CudaArena::Poison(PageId id) const {
   ExitUnlessOk(device_.Set(Address(id), kPoison, static_cast<size_t>(page_bytes())));
   ExitUnlessOk(device_.Synchronize());

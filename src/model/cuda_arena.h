@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "base/status.h"
 #include "kernels/cuda/cuda_device.h"
@@ -22,7 +23,8 @@ class CudaArena final : public Arena {
                                                      int64_t page_bytes);
 
   void Fill(std::byte* to, int64_t size_bytes, const Writer& write) const override;
-  // Waits for the steps under way.
+  // These two wait for the steps under way.
+  void CopyPages(std::span<const PageRef> from, std::span<const PageRef> to) const override;
   void Poison(PageId id) const override;
 
  private:

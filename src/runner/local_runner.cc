@@ -129,6 +129,7 @@ StatusOr<std::unique_ptr<LocalRunner>> LocalRunner::Create(const LocalRunnerOpti
       .max_owner_pinned_pages = runner->max_tenant_pinned_pages_,
       .max_pinned_pages = runner->max_pinned_pages_,
       .enable_prefix_caching = options.enable_prefix_caching,
+      .min_cached_state_tokens = options.min_cached_state_tokens,
       .drafts = DraftsFor(spec, options.drafts),
       .shares_rows = options.shares_rows,
       .tenant_weights = options.tenant_weights,

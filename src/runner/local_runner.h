@@ -57,6 +57,7 @@ struct LocalRunnerOptions {
   // tenants' together may take as much, or a half if that is more.
   double tenant_pin_share = 1;
   bool enable_prefix_caching = true;
+  int64_t min_cached_state_tokens = EngineOptions().min_cached_state_tokens;
   DraftOptions drafts;
   // Of a step, by tenants and their weights (EngineOptions).
   bool shares_rows = false;

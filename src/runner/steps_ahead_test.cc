@@ -46,6 +46,7 @@ class StepsAhead : public ::testing::Test {
          .max_num_batched_tokens = 16,
          .max_model_len = kContext,
          .pool_bytes = pool_bytes,
+         .min_cached_state_tokens = 1,
          .drafts = drafts,
          .make_token_table =
              [](const ModelSpec& spec) {
@@ -221,24 +222,29 @@ TEST_F(StepsAhead, DoNotShow) {
   EXPECT_GT(classified, 3);
 }
 
-// Of models whose sequences have a state, in which a row that is run again must not show.
+// Of models whose sequences have a state, in which a row that is run again must not show, nor what
+// others go on with.
 TEST_F(StepsAhead, DoNotShowInStates) {
   model_dir_ = SourcePath("tests/goldens/qwen35-f32");
   adapter_dirs_ = {model_dir_ + "/adapters/all-r4", model_dir_ + "/adapters/gates-r3-bf16"};
   constexpr int32_t kTokens = 131;
   constexpr int64_t kFewStates = 120 << 10;
-  int64_t ahead = 0, evictions = 0;
+  constexpr int64_t kSomeStates = 200 << 10;
+  int64_t ahead = 0, evictions = 0, hits = 0;
   for (uint64_t seed = 0; seed < 2; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const auto waiting = MakeRunner(kRoomy, 8, kernels::emulator::Order::kForward);
     waiting->engine().executor().SetLogitsObserver([](const auto&, auto) {});
     std::vector<wire::SequenceRequest> requests;
+    const std::vector<int32_t> opening = RandomPrompt(random, 18);
     for (int64_t id = 0; id < 10; ++id) {
       std::vector<int32_t> prompt = RandomPrompt(random, 1 + static_cast<int64_t>(random() % 24));
+      std::copy_n(opening.begin(), id % 2 == 0 ? std::min<size_t>(prompt.size(), 18) : 0,
+                  prompt.begin());
       for (int32_t& token : prompt) token %= kTokens;
-      auto& request = requests.emplace_back(
-          GreedyRequest(id, prompt, 38, AdapterId(static_cast<int32_t>(id % 3) - 1)));
+      auto& request = requests.emplace_back(GreedyRequest(
+          id, prompt, 38, AdapterId(id % 2 == 0 ? 0 : static_cast<int32_t>(id % 3) - 1)));
       if (id % 2 == 0) request.sampling = {.temperature = 1.5F, .seed = random()};
       request.stop_token_ids = {static_cast<int32_t>(random() % kTokens)};
       if (id % 4 == 3) {
@@ -253,12 +259,13 @@ TEST_F(StepsAhead, DoNotShowInStates) {
       CopyAll();
     }
     const auto runner = MakeRunner(
-        kFewStates, 5,
+        seed == 0 ? kFewStates : kSomeStates, 5,
         seed == 0 ? kernels::emulator::Order::kForward : kernels::emulator::Order::kBackward,
         /*format_work=*/1);
     Engine& engine = runner->engine();
     for (const wire::SequenceRequest& request : requests) Add(engine, request);
-    Streams streams;
+    // Who leaves a state is waited for.
+    Streams streams(Streams::PerStep::kSeveral);
     while (engine.HasWork()) {
       streams.Take(engine.Step());
       ahead += engine.executor().is_under_way() ? 1 : 0;
@@ -266,6 +273,7 @@ TEST_F(StepsAhead, DoNotShowInStates) {
     }
     EXPECT_THAT(streams.problems(), IsEmpty());
     EXPECT_THAT(streams.all(), SizeIs(requests.size()));
+    hits += engine.Stats().prefix_hits;
     for (auto& [id, stream] : streams.all()) {
       EXPECT_EQ(stream.tokens, expected[id.value()].tokens) << "sequence " << id;
     }
@@ -275,6 +283,7 @@ TEST_F(StepsAhead, DoNotShowInStates) {
   }
   EXPECT_GT(ahead, 30);
   EXPECT_GT(evictions, 0);
+  EXPECT_GT(hits, 0);
 }
 
 // Where a step under way may have begun reasoning or ended it, or spent its budget.

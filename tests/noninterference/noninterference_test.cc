@@ -95,6 +95,7 @@ class NonInterference : public ::testing::TestWithParam<Parameters> {
                                .quantization = model.quantization,
                                .isa = std::string(Name(isa)),
                                .threads = 1,
+                               .min_cached_state_tokens = 4,
                                .run_aside = Residency::AtOnce};
     for (const auto& entry : std::filesystem::directory_iterator(options.model_dir + "/adapters")) {
       options.adapter_dirs.push_back(entry.path());
@@ -155,7 +156,6 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
   int64_t evictions = 0;
   int64_t adapter_drops = 0;
   int64_t prefix_hits = 0;
-  bool caches_prefixes = true;  // what has a state does not
   int max_adapters = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -193,6 +193,12 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
       disturber.sequence = SequenceId(1000 + disturber.sequence.value());
       all.push_back(std::move(disturber));
     }
+    // And some of them twice: these begin alike up to the end.
+    for (const wire::SequenceRequest& request : requests) {
+      if (random() % 3 != 0) continue;
+      all.push_back(request);
+      all.back().sequence = SequenceId(2000 + request.sequence.value());
+    }
     std::shuffle(all.begin(), all.end(), random);
     mixed_options.pool_bytes = TightPool(alone->engine(), all, options.adapter_dirs.size(),
                                          static_cast<int64_t>(random() % 60));
@@ -203,7 +209,6 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
     evictions += mixed->engine().Stats().evictions;
     adapter_drops += mixed->engine().Stats().adapter_evictions;
     prefix_hits += mixed->engine().Stats().prefix_hits;
-    caches_prefixes = mixed->engine().caches_prefixes();
 
     for (const auto& [id, want] : expected_tokens)
       EXPECT_EQ(tokens.at(id), want) << "sequence " << id;
@@ -218,7 +223,7 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
   // The test must have done what it is for.
   EXPECT_GT(evictions, 0);
   EXPECT_GT(adapter_drops, 0);
-  EXPECT_EQ(prefix_hits > 0, caches_prefixes);
+  EXPECT_GT(prefix_hits, 0);
   EXPECT_GE(max_adapters, 3);
 }
 
