@@ -350,14 +350,14 @@ TEST(BaseCheckpoint, IfQuantizedStandsForTheGoldensNumbers) {
     EXPECT_EQ(
         quantized->matrices().size() + quantized->tensors().size(),
         plain->tensors().size() + plain->matrices().size() + NumZeroBiases(*quantized, *plain));
-    const auto expect_same = [&](const std::string& name, const WeightView& numbers) {
-      const Shape shape = ShapeOf(numbers);
+    const auto expect_same = [&](const std::string& name, const WeightView& want) {
+      const Shape shape = ShapeOf(want);
       const auto matrix = shape.size() == 2 ? quantized->GetMatrix(name, shape)
                                             : StatusOr<WeightView>(quantized->tensors().at(name));
       ASSERT_TRUE(matrix.ok()) << matrix.status();
       const int64_t size = TensorView{.shape = shape}.num_elements();
       std::vector<float> expected(static_cast<size_t>(size)), found(expected.size());
-      CopyAsFloat(numbers, 0, size, expected.data());
+      CopyAsFloat(want, 0, size, expected.data());
       CopyAsFloat(*matrix, 0, size, found.data());
       EXPECT_EQ(expected, found) << name;
     };
