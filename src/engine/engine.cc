@@ -305,7 +305,7 @@ void Engine::Start(Sequence& sequence) {
   sequence.prefix = prefix_cache_.Take(sequence.prefix_source, reusable, sequence.pages);
   sequence.num_computed = sequence.prefix.num_pages() * limits_.pages.page_tokens;
   sequence.num_in_state = sequence.num_computed;
-  sequence.stops = StopsOf(sequence, sequence.num_computed, sequence.prefix.num_alike());
+  sequence.stop = StopOf(sequence.num_computed, sequence.prefix.num_alike());
   if (std::exchange(sequence.has_started, true)) return;
   sequence.num_cached = std::min(sequence.num_computed, sequence.num_prompt());
   stats_.prefix_queries += static_cast<int64_t>(reusable.size());
@@ -391,46 +391,31 @@ void Engine::TakeResult(const StepItem& item, ItemResult result,
 void Engine::CachePages(Sequence& sequence) {
   if (!caches_prefixes()) return;
   const int64_t page_tokens = limits_.pages.page_tokens;
-  int64_t num_full = sequence.num_computed / page_tokens;
-  if (has_state()) {
-    const int64_t last_stop = sequence.stops.empty() ? 0 : sequence.stops.back();
-    num_full = std::min(num_full, last_stop / page_tokens);
-  }
+  const int64_t num_full = sequence.num_computed / page_tokens;
   for (int64_t i = sequence.prefix.num_pages(); i < num_full; ++i) {
     PageRef& page = sequence.pages[static_cast<size_t>(i)];
     PageRef own = page.Share();
     prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens), page);
     if (sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
   }
-  if (sequence.StopsAt(sequence.num_computed)) CacheState(sequence);
+  // A row that will be run again is in the state already.
+  const bool is_behind = sequence.num_in_state == sequence.num_computed;
+  if (is_behind && sequence.StopsAt(sequence.num_computed)) CacheState(sequence);
 }
 
 // Not into pages that the running sequences will want: it would have to go again at once.
 void Engine::CacheState(const Sequence& sequence) {
-  CHECK_EQ(sequence.num_in_state, sequence.num_computed);
   CHECK_EQ(sequence.prefix.num_pages() * limits_.pages.page_tokens, sequence.num_computed);
   CHECK_EQ(sequence.rows_under_way, 0);
   if (pool_.available() - PagesToCome() < limits_.pages.state_pages) return;
   prefix_cache_.KeepState(sequence.prefix, sequence.state_pages, copy_pages_);
 }
 
-// Behind what others begin with, too, and behind the prompt, for what goes on from there; but in a
-// prompt's last page no other one ends alike.
-std::vector<int64_t> Engine::StopsOf(const Sequence& sequence, int64_t num_computed,
-                                     int64_t num_alike_pages) const {
-  std::vector<int64_t> stops;
-  if (!has_state() || !caches_prefixes()) return stops;
-  const int64_t page_tokens = limits_.pages.page_tokens;
-  const int64_t prompt_pages = (sequence.num_prompt() - 1) / page_tokens;
-  const auto [first, second] = std::minmax(num_alike_pages, prompt_pages);
-  int64_t last = num_computed;
-  for (const int64_t pages : {first, second}) {
-    const int64_t stop = pages * page_tokens;
-    if (stop - last < options_.min_cached_state_tokens) continue;
-    stops.push_back(stop);
-    last = stop;
-  }
-  return stops;
+// Where it parts from what was computed before: the next one that begins alike goes on from there.
+int64_t Engine::StopOf(int64_t num_computed, int64_t num_alike_pages) const {
+  const int64_t stop = num_alike_pages * limits_.pages.page_tokens;
+  const int64_t min_tokens = std::max<int64_t>(1, options_.min_cached_state_tokens);
+  return has_state() && stop - num_computed >= min_tokens ? stop : 0;
 }
 
 void Engine::AppendToken(Sequence& sequence, kernels::SampleResult sampled,

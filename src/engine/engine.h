@@ -47,7 +47,8 @@ struct EngineOptions {
   int64_t max_owner_pinned_pages = Residency::kUnbounded;
   int64_t max_pinned_pages = Residency::kUnbounded;
   bool enable_prefix_caching = true;
-  // Of models with a state, which is cached behind no fewer tokens than these: it takes many pages.
+  // Of models with a state, which takes many pages: it is cached behind no fewer tokens than these,
+  // or than these behind another one.
   int64_t min_cached_state_tokens = 128;
   DraftOptions drafts;  // of models without
   // Tenants share the rows that a step has for prompts (engine/planner.h), rather than stand in one
@@ -119,10 +120,11 @@ class Engine {
   void SetListener(const std::function<void()>& listener);
 
   // Runs one step and returns what it did: of a sequence one event, or several, in their order,
-  // where drafts were right. Where the device runs by itself, it is given the step, and what this
-  // returns is of the one before, if there was one: a sequence that ends before it has max_tokens
-  // has one row too many then, which nobody sees. But where there may be drafts, or the step before
-  // ends where a state is to be cached, that is waited for first.
+  // where drafts were right, or the step before was waited for first. Where the device runs by
+  // itself, it is given the step, and what this returns is of the one before, if there was one: a
+  // sequence that ends before it has max_tokens has one row too many then, which nobody sees. But
+  // where there may be drafts, or the step before ends where a state is to be cached, that is
+  // waited for first.
   std::vector<wire::TokenEvent> Step();
 
   // The state after the last step.
@@ -149,9 +151,8 @@ class Engine {
   PlanSequence Describe(const Sequence& sequence, PageTally& tally) const;
   // Pages that the running sequences lack for all their tokens.
   int64_t PagesToCome() const;
-  // Of a sequence that begins with so much from the cache: Sequence::stops.
-  std::vector<int64_t> StopsOf(const Sequence& sequence, int64_t num_computed,
-                               int64_t num_alike_pages) const;
+  // Sequence::stop, of one that begins with so much from the cache.
+  int64_t StopOf(int64_t num_computed, int64_t num_alike_pages) const;
   // The tokens whose pages, if they are cached, need not be computed.
   std::vector<int32_t> ReusableTokens(const Sequence& sequence) const;
   struct StepRows {

@@ -8,6 +8,8 @@
 #include "engine/engine.h"
 #include "engine/test_support.h"
 #include "gmock/gmock.h"
+#include "grammar/format_cache.h"
+#include "grammar/token_table.h"
 #include "gtest/gtest.h"
 
 namespace aril {
@@ -21,10 +23,15 @@ constexpr int32_t kVocab = 131;
 TestEngineOptions OfState(bool caches) {
   TestEngineOptions options;
   options.model_dir = kModel;
-  options.adapter_dirs = {kModel + "/adapters/all-r4", kModel + "/adapters/gates-r3-bf16"};
+  options.adapter_dirs = {kModel + "/adapters/all-r4", kModel + "/adapters/gates-r3-bf16",
+                          kModel + "/adapters/activated-r4"};
   options.engine.num_pages = 1600;
   options.engine.enable_prefix_caching = caches;
   options.engine.min_cached_state_tokens = 12;
+  std::vector<std::string> texts(kVocab, "a");
+  texts.back().clear();
+  options.engine.formats =
+      std::make_shared<grammar::FormatCache>(std::make_shared<const grammar::TokenTable>(texts));
   return options;
 }
 
@@ -66,10 +73,12 @@ class EngineStatePrefix : public ::testing::Test {
   TestEngine engine_{OfState(true)}, without_cache_{OfState(false)};
 };
 
+// The second one keeps what the third one goes on from.
 TEST_F(EngineStatePrefix, ARepeatedPromptGoesOnFromItsLastFullPage) {
   ASSERT_GT(engine_.page_tokens(), 1);
   for (const int64_t length : {2 * 16 + 1, 2 * 16, 2 * 16 - 1}) {
     const std::vector<int32_t> prompt = Prompt(length);
+    EXPECT_EQ(Run(Request(prompt)).num_cached, 0);
     EXPECT_EQ(Run(Request(prompt)).num_cached, 0);
     EXPECT_EQ(Run(Request(prompt)).num_cached, Full(length - 1));
     EXPECT_EQ(Run(Request(prompt, 1)).num_cached, Full(length - 1)) << "as often as one likes";
@@ -79,14 +88,15 @@ TEST_F(EngineStatePrefix, ARepeatedPromptGoesOnFromItsLastFullPage) {
   ExpectAllPagesBack(engine_);
 }
 
-TEST_F(EngineStatePrefix, TheNextTurnGoesOnFromThePromptBefore) {
+TEST_F(EngineStatePrefix, ATurnGoesOnFromTheAnswerBeforeTheLast) {
   std::vector<int32_t> conversation = Prompt(20);
-  int64_t expected = 0;
-  for (int turn = 0; turn < 4; ++turn) {
+  std::vector<int64_t> computed = {0, 0};  // in the turns so far
+  for (int turn = 0; turn < 5; ++turn) {
     const Stream stream = Run(Request(conversation, 8));
-    EXPECT_EQ(stream.num_cached, expected) << "turn " << turn;
-    expected = Full(std::ssize(conversation) - 1);
-    conversation = Concat(Concat(conversation, stream.tokens), Prompt(9));
+    EXPECT_EQ(stream.num_cached, Full(computed[computed.size() - 2])) << "turn " << turn;
+    conversation = Concat(conversation, stream.tokens);
+    computed.push_back(std::ssize(conversation) - 1);
+    conversation = Concat(conversation, Prompt(9));
   }
 }
 
@@ -103,18 +113,19 @@ TEST_F(EngineStatePrefix, ACommonBeginningIsKeptByTheSecondThatHasIt) {
 TEST_F(EngineStatePrefix, ShortOnesAreNotKept) {
   const int64_t shortest = OfState(true).engine.min_cached_state_tokens;
   const std::vector<int32_t> prompt = Prompt(shortest);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(Run(Request(prompt)).num_cached, 0);
-  EXPECT_EQ(engine_->Stats().pages_prefix, 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(Request(prompt, 1)).num_cached, 0);
+  EXPECT_EQ(engine_->Stats().pages_prefix, shortest / engine_.page_tokens());
 
   // Nor what is a few tokens behind another.
   const std::vector<int32_t> longer = Prompt(40);
-  Run(Request(longer));
+  for (int i = 0; i < 2; ++i) Run(Request(longer, 1));
   const int64_t kept = engine_->Stats().pages_prefix;
-  EXPECT_EQ(kept, Full(39) / engine_.page_tokens() + state_pages());
+  EXPECT_EQ(kept, (shortest + 40) / engine_.page_tokens() + state_pages());
   const std::vector<int32_t> still_longer =
       Concat(longer, Prompt(shortest - engine_.page_tokens() - 1));
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(Run(Request(still_longer)).num_cached, Full(39));
-  EXPECT_EQ(engine_->Stats().pages_prefix, kept);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(Request(still_longer, 1)).num_cached, Full(39));
+  EXPECT_EQ(engine_->Stats().pages_prefix,
+            kept + std::ssize(still_longer) / engine_.page_tokens() - 40 / engine_.page_tokens());
 }
 
 TEST_F(EngineStatePrefix, NothingIsSharedAcrossAdaptersAndTenants) {
@@ -123,7 +134,9 @@ TEST_F(EngineStatePrefix, NothingIsSharedAcrossAdaptersAndTenants) {
     for (const char* tenant : {"default", "acme"}) {
       auto request = Request(prompt, 5, AdapterId(adapter));
       request.tenant = tenant;
-      EXPECT_EQ(Run(request).num_cached, 0) << tenant << ", adapter " << adapter;
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(Run(request).num_cached, 0) << tenant << ", adapter " << adapter;
+      }
       EXPECT_EQ(Run(request).num_cached, Full(29)) << "its own";
     }
   }
@@ -134,13 +147,14 @@ TEST_F(EngineStatePrefix, WhoWantsThePromptsLogprobsComputesItAll) {
   auto request = Request(prompt);
   request.sampling.prompt_logprobs = true;
   for (int i = 0; i < 2; ++i) EXPECT_EQ(Run(request).num_cached, 0);
-  EXPECT_EQ(Run(Request(prompt)).num_cached, Full(29)) << "others may have what it leaves";
+  EXPECT_EQ(Run(Request(prompt)).num_cached, 0) << "it kept no state";
+  EXPECT_EQ(Run(Request(prompt)).num_cached, Full(29));
 }
 
 // Several at a time, of which none may see what another does to its state.
 TEST_F(EngineStatePrefix, EachGoesOnByItself) {
   const std::vector<int32_t> system = Prompt(40);
-  Run(Request(system));
+  for (int i = 0; i < 2; ++i) Run(Request(system));
   std::vector<wire::SequenceRequest> requests;
   for (int i = 0; i < 6; ++i) requests.push_back(Request(Concat(system, Prompt(1 + i)), 10));
   Streams together = RunToEnd(*engine_, requests);
@@ -153,6 +167,71 @@ TEST_F(EngineStatePrefix, EachGoesOnByItself) {
   ExpectAllPagesBack(engine_);
 }
 
+// The last row alone stands behind the stop, and is run again until its format is ready.
+TEST_F(EngineStatePrefix, ARowThatIsRunAgainIsNotKept) {
+  TestEngineOptions slow = OfState(true);
+  slow.engine.format_work = 1;
+  TestEngine engine(slow);
+  const std::vector<int32_t> prompt = Prompt(4 * engine_.page_tokens() + 1);
+  RunAlone(engine, Request(prompt, 1));
+  std::vector<wire::SequenceRequest> requests;
+  for (int i = 0; i < 4; ++i) {
+    requests.push_back(Request(prompt, 8));
+    requests.back().format = {.kind = wire::OutputFormat::Kind::kRegex,
+                              .source = StrCat("a{5,", 20 + i, "}")};
+  }
+  int64_t num_waiting = 0;
+  for (const auto& request : requests) Add(*engine, request);
+  Streams streams;
+  while (engine->HasWork()) {
+    streams.Take(engine->Step());
+    num_waiting += engine->Stats().num_rows < std::ssize(requests) ? 1 : 0;
+  }
+  EXPECT_GT(num_waiting, 0) << "nobody sat out";
+  for (const auto& request : requests) {
+    ExpectSame(streams[request.sequence.value()], RunAlone(without_cache_, request));
+  }
+  EXPECT_EQ(RunAlone(engine, Request(prompt)).num_cached, std::ssize(prompt) - 1);
+}
+
+// Of an adapter that begins within a sequence: what is before its first page is anybody's, and the
+// rest nobody else's.
+TEST_F(EngineStatePrefix, IsSharedUpToWhereAnAdapterBegins) {
+  for (const int64_t first : {22, 23, 24, 25}) {
+    SCOPED_TRACE(first);
+    std::vector<int32_t> prompt = Prompt(30);
+    std::ranges::replace(prompt, 7, 8);
+    EXPECT_EQ(Run(Request(prompt)).num_cached, 0);
+    std::ranges::copy(std::vector<int32_t>{7, 7, 9}, prompt.begin() + first);
+    const AdapterId activated(2);
+    EXPECT_EQ(Run(Request(prompt, 3, activated)).num_cached, 0);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(Run(Request(prompt, 3, activated)).num_cached, Full(first));
+      EXPECT_EQ(Run(Request(prompt, 3)).num_cached, Full(first)) << "the same tokens without it";
+    }
+  }
+}
+
+// Nor does anybody give way for it.
+TEST_F(EngineStatePrefix, IsNotKeptInPagesThatOthersWillWant) {
+  const std::vector<int32_t> prompt = Prompt(33), other = Prompt(40);
+  TestEngineOptions small = OfState(true);
+  small.engine.max_num_batched_tokens = 40;
+  // Of both of them, and of another state, or but for one.
+  const int64_t pages = 33 / engine_.page_tokens() + 1 + 40 / engine_.page_tokens();
+  for (const int64_t more : {-1, 0}) {
+    SCOPED_TRACE(more);
+    small.engine.num_pages = static_cast<int32_t>(3 * state_pages() + pages + more);
+    TestEngine engine(small);
+    RunAlone(engine, Request(prompt, 1));
+    Add(*engine, Request(prompt, 1));
+    Add(*engine, Request(other, 1));
+    while (engine->HasWork()) engine->Step();
+    EXPECT_EQ(engine->Stats().evictions, 0);
+    EXPECT_EQ(RunAlone(engine, Request(prompt, 1)).num_cached, more < 0 ? 0 : 32);
+  }
+}
+
 // Where there is no room for a copy, it goes on with what was kept.
 TEST_F(EngineStatePrefix, WithoutRoomItIsKeptNoLonger) {
   const std::vector<int32_t> prompt = Prompt(33);
@@ -161,7 +240,7 @@ TEST_F(EngineStatePrefix, WithoutRoomItIsKeptNoLonger) {
   ASSERT_GT(state_pages(), 6);
   small.engine.num_pages = static_cast<int32_t>(2 * state_pages() + pages_of_one + 6);
   TestEngine engine(small);
-  EXPECT_EQ(RunAlone(engine, Request(prompt)).num_cached, 0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(RunAlone(engine, Request(prompt)).num_cached, 0);
   EXPECT_EQ(RunAlone(engine, Request(prompt)).num_cached, 32) << "a copy";
   Add(*engine, Request(Prompt(2), 12));
   engine->Step();
@@ -185,6 +264,8 @@ TEST_F(EngineStatePrefix, IsAsIfNothingWereKept) {
   for (const int64_t num_states : {1, 3, 4, 5, 6}) {
     SCOPED_TRACE(testing::Message() << num_states << " states");
     TestEngineOptions tight = OfState(true);
+    tight.engine.format_work = num_states % 2 == 0 ? 1 : FormatTurns::kWork;
+    tight.engine.shares_rows = num_states > 3;
     tight.engine.max_num_batched_tokens = 8 + static_cast<int64_t>(random() % 20);
     tight.engine.min_cached_state_tokens = 1 + static_cast<int64_t>(random() % 12);
     const int64_t context_pages = 128 / engine_.page_tokens();
@@ -199,9 +280,21 @@ TEST_F(EngineStatePrefix, IsAsIfNothingWereKept) {
       std::vector<int32_t> prompt = openings[random() % 2];
       prompt.resize(1 + prompt.size() - random() % 15);
       prompt = Concat(prompt, Prompt(static_cast<int64_t>(random() % 30)));
-      auto request = GreedyRequest(id, prompt, 8 + static_cast<int32_t>(random() % 40),
-                                   AdapterId(random() % 3 == 0 ? 0 : -1));
+      const bool is_pooled = random() % 8 == 0;
+      auto request =
+          GreedyRequest(id, prompt, is_pooled ? 0 : 8 + static_cast<int32_t>(random() % 40),
+                        AdapterId(random() % 3 == 0 ? 0 : -1));
       request.sampling = {.temperature = 1, .seed = random(), .num_logprobs = 2};
+      request.tenant = StrCat(random() % 4 == 0);
+      if (is_pooled) {
+        request.pooling = wire::Pooling::kEmbedding;
+        return request;
+      }
+      if (random() % 6 == 0) request.sampling.prompt_logprobs = true;
+      if (random() % 3 == 0) {
+        request.format = {.kind = wire::OutputFormat::Kind::kRegex,
+                          .source = StrCat("a{5,", 20 + id, "}")};
+      }
       return request;
     });
     ExpectAllPagesBack(engine);

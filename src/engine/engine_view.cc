@@ -143,7 +143,7 @@ PlanView Engine::View() {
     add_adapters(s);
     --line.seats;
     line.rows -= std::min(plan.max_rows, plan.num_tokens - plan.num_computed);
-    line.pages -= limits_.pages.For(plan.num_tokens) - plan.num_pages;
+    line.pages -= plan.num_own_pages + limits_.pages.For(plan.num_tokens) - plan.num_pages;
   }
   // What is wanted first goes last.
   for (auto id = next_adapters.rbegin(); id != next_adapters.rend(); ++id) residency_.Touch(*id);
@@ -156,7 +156,7 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
                        .running = s.running,
                        .num_tokens = s.next_num_tokens(),
                        .num_drafted = s.draft.size()};
-  std::vector<int64_t> stops = s.stops;
+  int64_t stop = s.stop;
   if (s.running) {
     plan.num_computed = s.next_num_computed();
     plan.num_pages = s.num_pages();
@@ -165,14 +165,13 @@ PlanSequence Engine::Describe(const Sequence& s, PageTally& tally) const {
     const PrefixCache::Beginning found = prefix_cache_.Find(s.prefix_source, ReusableTokens(s));
     const int64_t num_pages = std::ssize(found.pages);
     // Each has a copy of its own, or the last one what is copied.
-    const int64_t num_state_pages = found.has_state ? limits_.pages.state_pages : 0;
+    const int64_t num_state_pages = num_pages > 0 ? limits_.pages.state_pages : 0;
     plan.num_computed = num_pages * limits_.pages.page_tokens;
     plan.num_pages = num_pages + num_state_pages;
     plan.num_own_pages = tally.CountNew(found.pages) + num_state_pages;
-    stops = StopsOf(s, plan.num_computed, found.num_alike);
+    stop = StopOf(plan.num_computed, found.num_alike);
   }
-  const auto stop = std::ranges::upper_bound(stops, plan.num_computed);
-  if (stop != stops.end()) plan.max_rows = *stop - plan.num_computed;
+  if (stop > plan.num_computed) plan.max_rows = stop - plan.num_computed;
   return plan;
 }
 

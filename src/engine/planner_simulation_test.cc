@@ -224,7 +224,7 @@ class ToyWorld {
         std::ranges::for_each(found.pages, add);
         num_alike = found.num_alike;
         s.plan.num_computed = std::ssize(found.pages) * limits_.pages.page_tokens;
-        if (found.has_state) num_state_pages = limits_.pages.state_pages;
+        if (!found.pages.empty()) num_state_pages = limits_.pages.state_pages;
       }
       DrawStop(s, num_alike);
       const bool decodes = s.plan.running && s.plan.num_tokens - s.plan.num_computed == 1;

@@ -76,9 +76,8 @@ struct Sequence {
   // one more, whose row is to be run again.
   std::vector<PageRef> state_pages;
   int64_t num_in_state = 0;
-  // Ascending: behind so many tokens it is cached, so that there a step has to end. K and V are
-  // cached up to the last.
-  std::vector<int64_t> stops;
+  // Behind so many tokens it is to be cached, so that a step has to end there; 0: nowhere.
+  int64_t stop = 0;
   // Of the steps that a device has been given and nobody has waited for: rows, behind num_computed,
   // and tokens that they choose.
   int64_t rows_under_way = 0;
@@ -120,7 +119,7 @@ struct Sequence {
     return running && WantsRowsNext() && next_num_computed() == next_num_tokens() - 1 &&
            next_num_tokens() > num_prompt();
   }
-  bool StopsAt(int64_t tokens) const { return std::ranges::find(stops, tokens) != stops.end(); }
+  bool StopsAt(int64_t tokens) const { return stop > 0 && stop == tokens; }
   int64_t NumLeftNext() const { return num_prompt() + request.max_tokens - next_num_tokens(); }
   int32_t token(int64_t position) const {
     return position < num_prompt() ? request.prompt[static_cast<size_t>(position)]
@@ -167,7 +166,7 @@ struct Sequence {
     running = false;
     num_computed = 0;
     num_in_state = 0;
-    stops.clear();
+    stop = 0;
     pages.clear();
     state_pages.clear();
     draft = {};

@@ -54,15 +54,12 @@ PrefixCache::Beginning PrefixCache::Find(const PrefixSource& source,
   const auto root = roots_.find(source.tenant);
   if (root == roots_.end()) return found;
   size_t num_pages = 0;
-  const Node* node = &root->second;
-  while ((node = FindChild(*node, found.num_alike, source.adapters, tokens)) != nullptr) {
-    found.pages.push_back(node->page.id());
-    ++found.num_alike;
-    tokens = tokens.subspan(page_tokens_);
-    if (CanEndWith(*node)) num_pages = found.pages.size();
-  }
+  Walk(root->second, source.adapters, tokens, [&](const Node& node) {
+    found.pages.push_back(node.page.id());
+    if (CanEndWith(node)) num_pages = found.pages.size();
+  });
+  found.num_alike = std::ssize(found.pages);
   found.pages.resize(num_pages);
-  found.has_state = state_pages_ > 0 && num_pages > 0;
   return found;
 }
 
@@ -75,15 +72,13 @@ PrefixCache::Pin PrefixCache::Take(const PrefixSource& source, std::span<const i
   pin.last_ = &root->second;
   pin.adapters_ = source.adapters;
   std::vector<PageRef> alike;
-  Node* node = pin.last_;
-  while ((node = FindChild(*node, pin.num_alike_, pin.adapters_, tokens)) != nullptr) {
-    alike.push_back(node->page.Share());
-    ++pin.num_alike_;
-    tokens = tokens.subspan(page_tokens_);
-    if (!CanEndWith(*node)) continue;
-    pin.last_ = node;
-    pin.num_pages_ = pin.num_alike_;
-  }
+  Walk(*pin.last_, pin.adapters_, tokens, [&](Node& node) {
+    alike.push_back(node.page.Share());
+    if (!CanEndWith(node)) return;
+    pin.last_ = &node;
+    pin.num_pages_ = std::ssize(alike);
+  });
+  pin.num_alike_ = std::ssize(alike);
   pages.insert(pages.end(), std::move_iterator(alike.begin()),
                std::move_iterator(alike.begin() + pin.num_pages_));
   Use(pin.last_);
@@ -168,6 +163,19 @@ PrefixCache::Node* PrefixCache::FindChild(const Node& node, int64_t num_pages,
   return child == node.children.end() ? nullptr : child->second;
 }
 
+template <typename Visit>
+void PrefixCache::Walk(const Node& root, std::span<const AdapterFrom> adapters,
+                       std::span<const int32_t> tokens, const Visit& visit) const {
+  const Node* last = &root;
+  int64_t num_pages = 0;
+  while (Node* const node = FindChild(*last, num_pages, adapters, tokens)) {
+    visit(*node);
+    last = node;
+    ++num_pages;
+    tokens = tokens.subspan(page_tokens_);
+  }
+}
+
 void PrefixCache::Use(Node* node) {
   while (node->num_users++ == 0 && node->parent != nullptr) {
     node->offer.Withdraw();
@@ -177,11 +185,11 @@ void PrefixCache::Use(Node* node) {
 }
 
 // The last pages are offered first: they are of use to the fewest, and none of those before them
-// can go while they are there. Nor can a page go while its state is there.
+// can go while they are there.
 void PrefixCache::Release(Node* node) {
   CHECK_GT(node->num_users, 0);
+  if (num_states_ > 0) OfferStates(node);
   while (--node->num_users == 0 && node->parent != nullptr) {
-    if (node->state != nullptr) OfferState(node);
     node->offer = pool_.Offer(1, [this, node] { Remove(node); });
     --num_used_;
     node = node->parent;
@@ -193,6 +201,14 @@ void PrefixCache::OfferState(Node* node) {
   PageOffer& offer = node->state->offer;
   offer.Withdraw();
   offer = pool_.Offer(state_pages_, [this, node] { RemoveState(node); });
+}
+
+void PrefixCache::OfferStates(Node* node) {
+  std::vector<Node*> with_states;
+  for (; node->num_users == 1 && node->parent != nullptr; node = node->parent) {
+    if (node->state != nullptr) with_states.push_back(node);
+  }
+  for (auto it = with_states.rbegin(); it != with_states.rend(); ++it) OfferState(*it);
 }
 
 void PrefixCache::ReleaseState(Node* node) {

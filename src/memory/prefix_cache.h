@@ -7,9 +7,10 @@
 // before earlier ones.
 //
 // Where sequences have a state beside K and V, a page is of use only with the state behind its last
-// token, which some pages have: in pages of its own, which nobody goes on with, as what a row does
-// to a state cannot be undone. Sequences go on with copies, and so a state is idle whoever uses the
-// page; it is offered before the page is.
+// token, which some pages have, in pages of its own. What a row does to a state cannot be undone:
+// sequences go on with copies, and so a state is idle whoever uses its page. It is offered before
+// the page is, and, of those along a path, the first one first: where the others were reached,
+// nobody else may want it.
 
 #ifndef ARIL_MEMORY_PREFIX_CACHE_H_
 #define ARIL_MEMORY_PREFIX_CACHE_H_
@@ -52,7 +53,6 @@ class PrefixCache {
   // sequences have states: that ends with one.
   struct Beginning {
     std::vector<PageId> pages;
-    bool has_state = false;
     // As `pages`, had each one a state.
     int64_t num_alike = 0;
   };
@@ -159,12 +159,18 @@ class PrefixCache {
   // none.
   Node* FindChild(const Node& node, int64_t num_pages, std::span<const AdapterFrom> adapters,
                   std::span<const int32_t> tokens) const;
+  // Calls `visit(node)` for each of the pages that begin `tokens`.
+  template <typename Visit>
+  void Walk(const Node& root, std::span<const AdapterFrom> adapters,
+            std::span<const int32_t> tokens, const Visit& visit) const;
   // Whether a sequence can begin with the pages up to this one.
   bool CanEndWith(const Node& node) const { return state_pages_ == 0 || node.state != nullptr; }
   void Use(Node* node);
   void Release(Node* node);
   // Behind all that is offered.
   void OfferState(Node* node);
+  // Of pages that are used up to this one alone.
+  void OfferStates(Node* node);
   // By a pin that keeps it.
   void ReleaseState(Node* node);
   std::vector<PageRef> RemoveState(Node* node);

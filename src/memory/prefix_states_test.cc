@@ -79,17 +79,14 @@ TEST_F(PrefixStates, ABeginningEndsWithOne) {
   const User first = Run(tokens_, {1, 3, 4});
   PrefixCache::Beginning found = cache_.Find(source_, tokens_);
   EXPECT_EQ(found.pages, first.ids());
-  EXPECT_TRUE(found.has_state);
   EXPECT_EQ(found.num_alike, 4);
 
   found = cache_.Find(source_, Tokens{1, 1, 2, 2, 9, 9});
   EXPECT_THAT(found.pages, SizeIs(1));
-  EXPECT_TRUE(found.has_state);
   EXPECT_EQ(found.num_alike, 2) << "of which the second has no state";
 
   found = cache_.Find(source_, Tokens{9, 9});
   EXPECT_THAT(found.pages, IsEmpty());
-  EXPECT_FALSE(found.has_state);
   EXPECT_EQ(found.num_alike, 0);
 
   User second = Take({1, 1, 2, 2, 9, 9});
@@ -178,22 +175,32 @@ TEST_F(PrefixStates, APinThatGoesAwayKeepsNone) {
   EXPECT_EQ(pool_.available(), pool_.total());
 }
 
-// Before their pages, and those of pages behind before those in front.
+// Before their pages; and in a conversation, those that later turns have left behind go first.
 TEST_F(PrefixStates, GiveWayBeforeTheirPages) {
   { const User gone = Run(tokens_, {1, 3}); }
   EXPECT_EQ(cache_.num_pages(), 3 + 2 * kStatePages);
   EXPECT_EQ(pool_.available(), pool_.total());
   LeaveAvailable(3 + 2 * kStatePages - 1);
-  EXPECT_THAT(cache_.Find(source_, tokens_).pages, SizeIs(1)) << "the last one's has gone";
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 1, 9, 9}).pages, IsEmpty()) << "the first one's";
+  EXPECT_THAT(cache_.Find(source_, tokens_).pages, SizeIs(3));
+  LeaveAvailable(3 + kStatePages - 1);
+  EXPECT_THAT(cache_.Find(source_, tokens_).pages, IsEmpty()) << "and the last one's";
   EXPECT_EQ(cache_.Find(source_, tokens_).num_alike, 3);
-  LeaveAvailable(1 + kStatePages);
-  EXPECT_EQ(cache_.Find(source_, tokens_).num_alike, 1);
-  EXPECT_THAT(cache_.Find(source_, tokens_).pages, SizeIs(1));
-  LeaveAvailable(kStatePages);
-  EXPECT_THAT(cache_.Find(source_, tokens_).pages, IsEmpty());
+  LeaveAvailable(2);
+  EXPECT_EQ(cache_.Find(source_, tokens_).num_alike, 2);
   LeaveAvailable(0);
   EXPECT_EQ(cache_.num_pages(), 0);
   EXPECT_EQ(cache_.num_tenants(), 0);
+}
+
+// What others begin with, too, is as young as its last use.
+TEST_F(PrefixStates, WhatIsSharedStaysLonger) {
+  { const User gone = Run(tokens_, {1, 3}); }
+  { const User other = Run({1, 1, 9, 9}, {2}); }
+  LeaveAvailable(4 + 3 * kStatePages - 1);
+  EXPECT_EQ(cache_.Find(source_, tokens_).num_alike, 3);
+  EXPECT_THAT(cache_.Find(source_, tokens_).pages, SizeIs(1));
+  EXPECT_THAT(cache_.Find(source_, Tokens{1, 1, 9, 9}).pages, SizeIs(2));
 }
 
 TEST_F(PrefixStates, UseMakesThemYoung) {

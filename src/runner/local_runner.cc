@@ -311,8 +311,7 @@ std::string LocalRunner::Description() const {
                 layout.page_tokens, " tokens each",
                 layout.state.num_layers == 0
                     ? ""
-                    : StrCat("; ", layout.state.num_pages(),
-                             " more for each sequence's state, and no cached prefixes"),
+                    : StrCat("; ", layout.state.num_pages(), " more for each sequence's state"),
                 "); context of ", max_model_len_, " tokens; ", adapters_.size(), " adapters");
 }
 

@@ -105,6 +105,7 @@ TEST(LocalRunner, RefusesGuessesWhereTheyCannotBeTakenBack) {
   options.drafts.looks_back = false;
   const auto runner = Create(options);
   ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_TRUE((*runner)->engine().caches_prefixes());
   const int64_t state = (*runner)->engine().layout().state.num_pages();
   EXPECT_EQ((*runner)->engine().Stats().pages_total,
             4 * (256 / (*runner)->engine().layout().page_tokens + state));

@@ -193,11 +193,13 @@ TEST_P(NonInterference, MixedRequestsAreBitwiseWhatTheyAreAlone) {
       disturber.sequence = SequenceId(1000 + disturber.sequence.value());
       all.push_back(std::move(disturber));
     }
-    // And some of them twice: these begin alike up to the end.
+    // And some of them three times: these begin alike up to the end.
     for (const wire::SequenceRequest& request : requests) {
       if (random() % 3 != 0) continue;
-      all.push_back(request);
-      all.back().sequence = SequenceId(2000 + request.sequence.value());
+      for (const int64_t first_id : {2000, 3000}) {
+        all.push_back(request);
+        all.back().sequence = SequenceId(first_id + request.sequence.value());
+      }
     }
     std::shuffle(all.begin(), all.end(), random);
     mixed_options.pool_bytes = TightPool(alone->engine(), all, options.adapter_dirs.size(),
