@@ -431,6 +431,21 @@ ARIL_INLINE float HorizontalMax(Vf v) {
   return v[0];
 }
 
+// Of a row, in one vector, which is then folded.
+ARIL_INLINE float SumOfSquares(const float* x, int64_t size) {
+  Vf squares = Zero();
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    const Vf v = Load(x + i);
+    squares = Fma(v, v, squares);
+  }
+  if (i < size) {
+    const Vf v = LoadPartial(x + i, size - i);
+    squares = Fma(v, v, squares);
+  }
+  return Sum(squares);
+}
+
 // Neighbouring lanes added: lane i of the result is a's lanes 2i and 2i+1, then b's.
 ARIL_INLINE Vf AddNeighbours(Vf a, Vf b) {
 #if defined(__AVX512BF16__)

@@ -28,18 +28,8 @@ ARIL_INLINE Vf Convolve(const DeltaConvHead& head, int64_t channel, int64_t n) {
 
 // x = x / sqrt(Σ x² + eps) · scale.
 void NormalizeHead(float* x, int64_t size, float scale) {
-  Vf squares = Zero();
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    const Vf v = Load(x + i);
-    squares = Fma(v, v, squares);
-  }
-  if (i < size) {
-    const Vf v = LoadPartial(x + i, size - i);
-    squares = Fma(v, v, squares);
-  }
-  const float inverse = 1.0f / __builtin_sqrtf(Sum(squares) + kNormEps);
-  for (i = 0; i < size; ++i) x[i] = x[i] * inverse * scale;
+  const float inverse = 1.0f / __builtin_sqrtf(SumOfSquares(x, size) + kNormEps);
+  for (int64_t i = 0; i < size; ++i) x[i] = x[i] * inverse * scale;
 }
 
 // sums[c] = Σ x[i] · s[i][c].
@@ -172,20 +162,11 @@ void Advance(const DeltaTile& tile, int64_t row, Block* block, Vf seen[kVectors]
 
 template <typename Element>
 ARIL_INLINE void NormRow(const DeltaNormRow& row) {
-  Vf squares = Zero();
-  int64_t i = 0;
-  for (; i + kLanes <= row.size; i += kLanes) {
-    const Vf v = Load(row.x + i);
-    squares = Fma(v, v, squares);
-  }
-  if (i < row.size) {
-    const Vf v = LoadPartial(row.x + i, row.size - i);
-    squares = Fma(v, v, squares);
-  }
-  const float mean = Sum(squares) / (float)row.size;
+  const float mean = SumOfSquares(row.x, row.size) / (float)row.size;
   const Vf scale = Set(1.0f / __builtin_sqrtf(mean + row.eps));
   Element* out = static_cast<Element*>(row.out);
-  for (i = 0; i + kLanes <= row.size; i += kLanes) {
+  int64_t i = 0;
+  for (; i + kLanes <= row.size; i += kLanes) {
     Store(out + i, Load(row.x + i) * scale * Load(row.weight + i) * Silu(Load(row.z + i)));
   }
   if (const int64_t n = row.size - i; n > 0) {

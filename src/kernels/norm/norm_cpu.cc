@@ -1,5 +1,4 @@
-// RMSNorm of one row: the sum of squares runs in one vector accumulator over the row, then a fixed
-// tree.
+// RMSNorm of one row.
 
 #include "kernels/norm/norm_cpu.h"
 
@@ -9,17 +8,7 @@ namespace aril::kernels::ARIL_ISA {
 namespace {
 
 ARIL_INLINE float InverseRms(const float* x, int64_t size, float eps) {
-  Vf squares = Zero();
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    const Vf v = Load(x + i);
-    squares = Fma(v, v, squares);
-  }
-  if (i < size) {
-    const Vf v = LoadPartial(x + i, size - i);
-    squares = Fma(v, v, squares);
-  }
-  return 1.0f / __builtin_sqrtf(Sum(squares) / (float)size + eps);
+  return 1.0f / __builtin_sqrtf(SumOfSquares(x, size) / (float)size + eps);
 }
 
 void Add(const NormRow& row) {

@@ -9,19 +9,9 @@ namespace aril::kernels::ARIL_ISA {
 namespace {
 
 void Normalize(const RopeHead& head, float* x) {
-  Vf squares = Zero();
-  int64_t i = 0;
-  for (; i + kLanes <= head.head_dim; i += kLanes) {
-    const Vf v = Load(head.in + i);
-    squares = Fma(v, v, squares);
-  }
-  if (i < head.head_dim) {
-    const Vf v = LoadPartial(head.in + i, head.head_dim - i);
-    squares = Fma(v, v, squares);
-  }
-  const float mean = Sum(squares) / (float)head.head_dim;
+  const float mean = SumOfSquares(head.in, head.head_dim) / (float)head.head_dim;
   const float scale = 1.0f / __builtin_sqrtf(mean + head.norm_eps);
-  for (i = 0; i < head.head_dim; ++i) x[i] = head.in[i] * scale * head.norm_weight[i];
+  for (int64_t i = 0; i < head.head_dim; ++i) x[i] = head.in[i] * scale * head.norm_weight[i];
 }
 
 void Rotate(const float* in, const RopeHead& head, float* x) {
