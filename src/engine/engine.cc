@@ -396,7 +396,9 @@ void Engine::CachePages(Sequence& sequence) {
     PageRef& page = sequence.pages[static_cast<size_t>(i)];
     PageRef own = page.Share();
     prefix_cache_.Extend(sequence.prefix, sequence.Tokens(i * page_tokens, page_tokens), page);
-    if (sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
+    // One that is in the index stays there for the rows under way, and may be idle behind them.
+    const bool is_displaced = own.id() != page.id();
+    if (is_displaced && sequence.rows_under_way > 0) under_way_->pages.push_back(std::move(own));
   }
   // A row that will be run again is in the state already.
   const bool is_behind = sequence.num_in_state == sequence.num_computed;

@@ -165,7 +165,7 @@ class Engine {
     std::vector<StepItem> items;
     // What it may use although nobody else does any more.
     std::vector<std::unique_ptr<Sequence>> ended;
-    std::vector<PageRef> pages;
+    std::vector<PageRef> pages;  // given up for equal ones
 
     // What it leaves has to be seen before another step: which guesses were right, or a state.
     bool MustBeLast() const {

@@ -116,11 +116,16 @@ TEST_F(EngineStatePrefix, ShortOnesAreNotKept) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(Request(prompt, 1)).num_cached, 0);
   EXPECT_EQ(engine_->Stats().pages_prefix, shortest / engine_.page_tokens());
 
+  const std::vector<int32_t> just_long_enough = Prompt(shortest + 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Run(Request(just_long_enough, 1)).num_cached, i < 2 ? 0 : shortest);
+  }
+
   // Nor what is a few tokens behind another.
   const std::vector<int32_t> longer = Prompt(40);
   for (int i = 0; i < 2; ++i) Run(Request(longer, 1));
   const int64_t kept = engine_->Stats().pages_prefix;
-  EXPECT_EQ(kept, (shortest + 40) / engine_.page_tokens() + state_pages());
+  EXPECT_EQ(kept, (2 * shortest + 40) / engine_.page_tokens() + 2 * state_pages());
   const std::vector<int32_t> still_longer =
       Concat(longer, Prompt(shortest - engine_.page_tokens() - 1));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(Request(still_longer, 1)).num_cached, Full(39));
@@ -168,7 +173,7 @@ TEST_F(EngineStatePrefix, EachGoesOnByItself) {
 }
 
 // The last row alone stands behind the stop, and is run again until its format is ready.
-TEST_F(EngineStatePrefix, ARowThatIsRunAgainIsNotKept) {
+TEST_F(EngineStatePrefix, MayStandBeforeARowThatIsRunAgain) {
   TestEngineOptions slow = OfState(true);
   slow.engine.format_work = 1;
   TestEngine engine(slow);
@@ -226,6 +231,9 @@ TEST_F(EngineStatePrefix, IsNotKeptInPagesThatOthersWillWant) {
     RunAlone(engine, Request(prompt, 1));
     Add(*engine, Request(prompt, 1));
     Add(*engine, Request(other, 1));
+    engine->Step();
+    // Of K and V all are in use.
+    EXPECT_EQ(engine->Stats().pages_prefix, more < 0 ? 0 : state_pages());
     while (engine->HasWork()) engine->Step();
     EXPECT_EQ(engine->Stats().evictions, 0);
     EXPECT_EQ(RunAlone(engine, Request(prompt, 1)).num_cached, more < 0 ? 0 : 32);

@@ -62,8 +62,9 @@ struct PlanSequence {
   int32_t tenant = 0;        // with whom it shares rows
   double tenant_weight = 1;  // the same for all of a tenant
   int64_t num_tokens = 0;    // prompt and output so far
-  // Tokens whose K and V are in pages, and these pages; of a running one with a state, its pages as
-  // well. Of a waiting sequence: in cached ones, with which it would start.
+  // Tokens whose K and V are in pages, and these pages, with those of its state, if it has one. Of
+  // a waiting sequence: the cached ones with which it would start, and those of the state that it
+  // would take.
   int64_t num_computed = 0;
   int64_t num_pages = 0;
   // Those of its pages that no sequence before it in the view has: by its joining they stop being

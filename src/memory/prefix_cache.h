@@ -8,9 +8,9 @@
 //
 // Where sequences have a state beside K and V, a page is of use only with the state behind its last
 // token, which some pages have, in pages of its own. What a row does to a state cannot be undone:
-// sequences go on with copies, and so a state is idle whoever uses its page. It is offered before
-// the page is, and, of those along a path, the first one first: where the others were reached,
-// nobody else may want it.
+// sequences go on with copies, and so a state is idle whoever uses its page, but between Take and
+// TakeState. It is offered before the page is, and, of those along a path, the first one first:
+// where the others were reached, nobody else may want it.
 
 #ifndef ARIL_MEMORY_PREFIX_CACHE_H_
 #define ARIL_MEMORY_PREFIX_CACHE_H_

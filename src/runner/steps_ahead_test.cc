@@ -286,6 +286,42 @@ TEST_F(StepsAhead, DoNotShowInStates) {
   EXPECT_GT(hits, 0);
 }
 
+// A state is copied into pages that others have just left, whose rows a step under way had.
+TEST_F(StepsAhead, KeepStatesWhileOthersEnd) {
+  model_dir_ = SourcePath("tests/goldens/qwen35-f32");
+  adapter_dirs_ = {};
+  const std::vector<int32_t> first(12, 5), second(8, 6), ending(20, 7);
+  std::vector<Stream> expected;
+  int64_t ahead = 0, kept = 0;
+  for (int64_t num_pages = 72; num_pages > 54; --num_pages) {
+    SCOPED_TRACE(testing::Message() << num_pages << " pages");
+    constexpr int64_t kPageBytes = 1024;
+    const auto runner = MakeRunner(num_pages * kPageBytes, 4, kernels::emulator::Order::kForward);
+    Engine& engine = runner->engine();
+    ASSERT_EQ(engine.layout().page_bytes(), kPageBytes);
+    RunToEnd(engine, {GreedyRequest(0, first, 1)});
+    RunToEnd(engine, {GreedyRequest(1, second, 1)});
+    // All rows of a step, and some of the next, which is the last; there two others stop.
+    Add(engine, GreedyRequest(2, ending, 1));
+    Streams streams(Streams::PerStep::kSeveral);
+    streams.Take(engine.Step());
+    Add(engine, GreedyRequest(3, first, 3));
+    Add(engine, GreedyRequest(4, second, 3));
+    while (engine.HasWork()) {
+      streams.Take(engine.Step());
+      ahead += engine.executor().is_under_way() ? 1 : 0;
+    }
+    EXPECT_THAT(streams.problems(), IsEmpty());
+    if (expected.empty()) expected = {streams[2], streams[3], streams[4]};
+    for (int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(streams[2 + i].tokens, expected[static_cast<size_t>(i)].tokens);
+    }
+    kept += engine.Stats().pages_prefix > 2 * engine.layout().state.num_pages() ? 1 : 0;
+  }
+  EXPECT_GT(ahead, 30);
+  EXPECT_GT(kept, 5);
+}
+
 // Where a step under way may have begun reasoning or ended it, or spent its budget.
 TEST_F(StepsAhead, DoNotShowInReasoningWithABudget) {
   int64_t ahead = 0, closed = 0;
