@@ -18,7 +18,8 @@ constexpr Duration kSettingsInterval = std::chrono::seconds(1);
 
 Front::Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
              const Clock& clock, Place place)
-    : drain_delay_(options.drain_delay),
+    : place_(place),
+      drain_delay_(options.drain_delay),
       drain_timeout_(options.drain_timeout),
       metrics_(place == Place::kCluster ? gateway::Metrics::Process::kGateway
                                         : gateway::Metrics::Process::kServer),
@@ -92,17 +93,14 @@ void Front::Stop() {
 void Front::Begin(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
                   gateway::AdapterLoader* loader, gateway::RemoteLoader* remote) {
   server_->Post([this, model = std::move(model), port, loader, remote] {
+    if (place_ == Place::kInside) return gateway_.Serve(model, port, loader, remote);
+    server_->OnTerminationSignal([this] { Drain(); });
     gateway_.Serve(model, port, loader, remote);
+    service_manager_.Ready();
   });
 }
 
-void Front::ServeUntilSignal() {
-  server_->Post([this] {
-    server_->OnTerminationSignal([this] { Drain(); });
-    service_manager_.Ready();
-  });
-  thread_.join();
-}
+void Front::ServeUntilSignal() { thread_.join(); }
 
 void Front::Handle(gateway::HttpRequest request,
                    std::shared_ptr<gateway::HttpResponder> responder) {

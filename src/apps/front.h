@@ -26,16 +26,19 @@ namespace aril {
 // that probes can tell loading from broken.
 class Front {
  public:
-  // The runners are in this process, or elsewhere.
-  enum class Place { kOneProcess, kCluster };
+  // The runners are in this process, or elsewhere; or they are, and so is who asks, by Handle, and
+  // whose signals are its own.
+  enum class Place { kOneProcess, kCluster, kInside };
 
   Front(std::unique_ptr<gateway::HttpServer> server, const ServeOptions& options,
-        const Clock& clock, Place place = Place::kOneProcess);
+        const Clock& clock, Place place);
   Front(const Front&) = delete;
   Front& operator=(const Front&) = delete;
   ~Front();
 
-  // From now on the model answers. Each but that may be null except `port`, and must outlive this.
+  // From now on the model answers, and a signal lets it finish what is in work: already who first
+  // sees it ready may send one. Each but the model may be null except `port`, and must outlive
+  // this.
   void Begin(std::shared_ptr<const gateway::ServedModel> model, wire::SequencePort* port,
              gateway::AdapterLoader* loader, gateway::RemoteLoader* remote);
   // Returns when a signal has come and what was in work is done.
@@ -58,6 +61,7 @@ class Front {
   std::vector<SettingsReloader::Setting> Settings(const ServeOptions& options);
   uint64_t Random64() { return uint64_t{random_()} << 32 | random_(); }
 
+  const Place place_;
   const Duration drain_delay_;
   const Duration drain_timeout_;
   const ServiceManager service_manager_ = ServiceManager::FromEnvironment();

@@ -28,19 +28,24 @@ constexpr char kStream[] = R"({"model":"base","prompt":"hi","stream":true})";
 
 class FrontTest : public ::testing::Test {
  protected:
-  // Serves, and is ready.
-  void Serve(const ServeOptions& options) {
+  // Is ready.
+  void Begin(const ServeOptions& options) {
     gateway::HttpServerOptions http = options.http;
     http.port = 0;
     auto server = gateway::HttpServer::Listen(http);
     ASSERT_TRUE(server.ok()) << server.status();
-    front_ = std::make_unique<Front>(*std::move(server), options, clock_);
+    front_ =
+        std::make_unique<Front>(*std::move(server), options, clock_, Front::Place::kOneProcess);
     is_https_ = !http.ssl_certfile.empty();
     port_.set_sink(&front_->sink());
     front_->Begin(gateway::MakeServedModel(), &port_, nullptr, nullptr);
-    thread_ = std::thread([this] { front_->ServeUntilSignal(); });
     while (StatusOf("/ready") != 200) {
     }
+  }
+  // Serves as well.
+  void Serve(const ServeOptions& options) {
+    Begin(options);
+    thread_ = std::thread([this] { front_->ServeUntilSignal(); });
   }
 
   // On a connection of its own.
@@ -78,6 +83,12 @@ TEST_F(FrontTest, IsNotReadyButServesUntilItsDelayIsOver) {
   EXPECT_EQ(answer->status, 200) << answer->body;
   std::raise(SIGTERM);
   thread_.join();  // an hour early
+}
+
+TEST_F(FrontTest, MayBeToldToEndAsSoonAsItIsReady) {
+  Begin({.drain_timeout = std::chrono::hours(1)});
+  std::raise(SIGTERM);  // before anybody waits for it
+  front_->ServeUntilSignal();
 }
 
 TEST_F(FrontTest, FinishesItsStreamsWhenItAcceptsNoMore) {

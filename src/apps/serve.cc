@@ -94,7 +94,7 @@ void Forget(const StateDir& state, const std::string& digest) {
 
 // Until `use` returns.
 Status ServeTo(const ServeOptions& options, const Clock& clock, std::unique_ptr<HttpServer> server,
-               const std::function<Status(Front&)>& use) {
+               Front::Place place, const std::function<Status(Front&)>& use) {
   RETURN_IF_ERROR(CheckModelDir(options.runner.model_dir));
   ASSIGN_OR_RETURN(std::vector<NamedAdapter> adapters, ListAdapters(options));
   ASSIGN_OR_RETURN(AdapterRoots roots, AdapterRoots::Of(options.adapter_roots));
@@ -107,7 +107,7 @@ Status ServeTo(const ServeOptions& options, const Clock& clock, std::unique_ptr<
   std::unique_ptr<LocalRunner> runner;
   std::optional<LocalAdapters> local_adapters;
   std::optional<RemoteAdapters> remote_adapters;
-  Front front(std::move(server), options, clock);
+  Front front(std::move(server), options, clock, place);
   // What can be wrong is found before the weights are read, which takes longest.
   const std::vector<std::string> base_names = BaseNames(options.text);
   RETURN_IF_ERROR(Catalog::Create(EntriesOf(base_names, options.text.model_dir, adapters,
@@ -154,7 +154,7 @@ Status ServeTo(const ServeOptions& options, const Clock& clock, std::unique_ptr<
 Status Serve(const ServeOptions& options, const Clock& clock) {
   RETURN_IF_ERROR(RaiseFdLimit(options.http.max_connections));
   ASSIGN_OR_RETURN(auto server, HttpServer::Listen(options.http));
-  return ServeTo(options, clock, std::move(server), [&](Front& front) {
+  return ServeTo(options, clock, std::move(server), Front::Place::kOneProcess, [&](Front& front) {
     LogInfo(StrCat("Serving on ", options.http.ssl_certfile.empty() ? "http" : "https", "://",
                    options.http.host, ":", front.port()));
     front.ServeUntilSignal();
@@ -170,12 +170,13 @@ Status ServeInside(ServeOptions options, const Clock& clock,
   options.api_key_file.clear();
   options.tenant_limits = {};
   options.tenant_limits_file.clear();
-  return ServeTo(options, clock, HttpServer::Unreachable(), [&](Front& front) {
-    return use(
-        [&](gateway::HttpRequest request, std::shared_ptr<gateway::HttpResponder> responder) {
-          front.Handle(std::move(request), std::move(responder));
-        });
-  });
+  return ServeTo(
+      options, clock, HttpServer::Unreachable(), Front::Place::kInside, [&](Front& front) {
+        return use(
+            [&](gateway::HttpRequest request, std::shared_ptr<gateway::HttpResponder> responder) {
+              front.Handle(std::move(request), std::move(responder));
+            });
+      });
 }
 
 }  // namespace aril
