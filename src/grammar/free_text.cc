@@ -119,7 +119,7 @@ NodeIdx FreeText::Until(std::string_view marker, bool may_end, NodeIdx behind,
 }
 
 NodeIdx FreeText::Step(const Targets& targets, NodeIdx other, NodeIdx behind_special) {
-  NodeIdx result = builder_.Call(OtherSpecialToken(), behind_special);
+  NodeIdx result = own_ ? builder_.Call(OtherSpecialToken(), behind_special) : builder_.Nothing();
   int first = 0;
   for (const auto& [byte, target] : targets) {
     result = ByteOr(first, byte - 1, other, result);
@@ -146,7 +146,7 @@ NodeIdx FreeText::OtherSpecialToken() {
   const NodeIdx rest = builder_.Later();
   builder_.Become(rest, builder_.Either(builder_.Bytes(0, kSpecialTokenByte - 1, rest),
                                         SpecialByte(builder_.Return())));
-  other_special_ = SpecialByte(SpecialTokenBesides(own_, 0, rest));
+  other_special_ = SpecialByte(SpecialTokenBesides(*own_, 0, rest));
   return *other_special_;
 }
 

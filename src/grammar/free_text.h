@@ -40,6 +40,8 @@ class FreeText {
   // `own`: the special tokens that are not a part of the text, without marks.
   FreeText(GrammarBuilder& builder, std::set<std::string> own)
       : builder_(builder), own_(std::move(own)) {}
+  // Text without special tokens, but for those of a marker.
+  explicit FreeText(GrammarBuilder& builder) : builder_(builder) {}
 
   // Text, then `marker` with what is `behind` it, which comes there and nowhere else; or, if the
   // text `may_end`, nothing. Special tokens of the marker are among one's own. The text does not
@@ -58,7 +60,7 @@ class FreeText {
   NodeIdx SpecialByte(NodeIdx next);
 
   GrammarBuilder& builder_;
-  const std::set<std::string> own_;
+  const std::optional<std::set<std::string>> own_;
   std::optional<NodeIdx> other_special_;
 };
 

@@ -28,13 +28,18 @@ std::string Shortened(std::string_view text) {
 }
 
 StatusOr<NodeIdx> SchemaCompiler::AddRule() {
+  const Place& root = PlaceOf(root_, nullptr, "#");
+  RETURN_IF_ERROR(AddBodies());
+  return root.rule;
+}
+
+Status SchemaCompiler::AddBodies() {
   // Bodies add places behind.
   for (size_t i = 0; i < places_.size() && !builder_.is_full(); ++i) {
     ASSIGN_OR_RETURN(const NodeIdx body, Body(places_[i]));
     builder_.Become(places_[i].rule, body);
   }
-  RETURN_IF_ERROR(CheckCycles());
-  return places_[0].rule;
+  return CheckCycles();
 }
 
 SchemaCompiler::Place& SchemaCompiler::PlaceOf(const Json& schema, const Place* parent,
@@ -49,6 +54,16 @@ SchemaCompiler::Place& SchemaCompiler::PlaceOf(const Json& schema, const Place* 
                        .index = entry->second});
   }
   return places_[entry->second];
+}
+
+const SchemaCompiler::Place& SchemaCompiler::UnlistedPlaceOf(const Json& schema,
+                                                             const Place* parent,
+                                                             std::string token) {
+  return unlisted_places_.emplace_back(Place{.schema = &schema,
+                                             .parent = parent,
+                                             .token = std::move(token),
+                                             .demanded = {},
+                                             .rule = builder_.Nothing()});
 }
 
 NodeIdx SchemaCompiler::Inner(const Json& schema, const Place& parent, std::string token,
@@ -88,7 +103,7 @@ Status SchemaCompiler::CheckKeywords(const Place& place) {
       return Refuse(place, StrCat("`", name, "` is not supported; leave it out"));
     }
     // What is below would refer to this schema by "#".
-    if (name == "$id" && place.index != 0) {
+    if (name == "$id" && place.schema != &root_) {
       return Refuse(place, "`$id` is not supported below the root; leave it out");
     }
   }

@@ -19,6 +19,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "grammar/argument_syntax.h"
 #include "grammar/grammar.h"
 #include "grammar/json_text.h"
 #include "grammar/schema_document.h"
@@ -28,19 +29,32 @@ namespace aril::grammar {
 
 // A text for an error to quote: its beginning, if it is long.
 std::string Shortened(std::string_view text);
+// A name as a part of a JSON pointer.
+std::string PointerToken(std::string_view name);
+
+// How arguments are written one by one.
+struct ArgumentForm {
+  const ArgumentSyntax& syntax;  // with the marks of special tokens
+  // Rules of any text up to these, and with them.
+  NodeIdx text_until_middle;
+  NodeIdx text_until_end;
+  // Nothing that the schema says may be passed over.
+  bool is_strict = false;
+};
 
 // Used once. Not thread-safe.
 class SchemaCompiler {
  public:
   // All outlive it; `text` adds to `builder`.
   SchemaCompiler(const Json& root, GrammarBuilder& builder, JsonText& text)
-      : document_(root), builder_(builder), text_(text) {
-    PlaceOf(root, nullptr, "#");
-  }
+      : root_(root), document_(root), builder_(builder), text_(text) {}
 
   // The rule of the texts that are valid under the schema; there may be none. Errors as
   // JsonSchemaGrammar.
   StatusOr<NodeIdx> AddRule();
+  // The rule of arguments of which the root is the schema. What it says of the text of strings that
+  // are arguments is passed over, but for `const` and `enum`.
+  StatusOr<NodeIdx> AddArgumentsRule(const ArgumentForm& form);
 
  private:
   // Where a schema stands. Its rule ends in Return.
@@ -59,10 +73,14 @@ class SchemaCompiler {
   // The one of this schema, added if it is new. Without a parent the token is the whole pointer.
   Place& PlaceOf(const Json& schema, const Place* parent, std::string token,
                  std::string_view demanded = {});
+  // One for errors and for other places to be in, which gets no rule.
+  const Place& UnlistedPlaceOf(const Json& schema, const Place* parent, std::string token);
   // A value that is valid under `schema`, which stands at `token` in `parent`.
   NodeIdx Inner(const Json& schema, const Place& parent, std::string token, NodeIdx next);
   // The error that something at the place is not as it should be.
   static Status Refuse(const Place& place, const std::string& message);
+  // Of all places, and of those that are met on the way.
+  Status AddBodies();
   StatusOr<NodeIdx> Body(Place& place);
   Status CheckKeywords(const Place& place);
   // Nothing that restricts may stand beside a form, but for `type`, and const beside enum.
@@ -95,16 +113,29 @@ class SchemaCompiler {
   // The item of this index.
   NodeIdx Item(const Place& place, size_t index, NodeIdx next);
   StatusOr<NodeIdx> AddObject(const Place& place);
+  // None if nothing is said of them.
+  static StatusOr<const Json::Object*> PropertiesOf(const Place& place);
   // A member that `properties` does not name, or that of an object without `properties`.
   NodeIdx OtherMember(const Place& place, const Json::Object& properties, const Json* schema,
                       NodeIdx next);
   static StatusOr<std::set<std::string_view>> Required(const Place& place,
                                                        const Json::Object& properties);
 
+  // Schemas of arguments (schema_arguments.cc).
+  StatusOr<NodeIdx> Arguments(const Place& root, const ArgumentForm& form);
+  // The value and the end of an argument, which `schema` at `token` in `parent` is about, in so
+  // many alternatives.
+  StatusOr<NodeIdx> Argument(const Json& schema, const Place& parent, const std::string& token,
+                             const ArgumentForm& form, NodeIdx next, int depth = 0);
+  // Nothing is said of the text of a string, and what may be one is nothing else, but for null.
+  static Status CheckTextsAreKept(const Place& place, TypeSet types);
+
+  const Json& root_;
   SchemaDocument document_;
   GrammarBuilder& builder_;
   JsonText& text_;
   std::deque<Place> places_;
+  std::deque<Place> unlisted_places_;
   std::map<std::pair<const Json*, std::string_view>, size_t> index_of_;
 };
 

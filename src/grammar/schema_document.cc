@@ -19,6 +19,9 @@ constexpr size_t kLooksOfValue = 20;
 // References that lead to one another; more are taken for endless.
 constexpr int kMaxReferences = 32;
 
+// Alternatives in one another; any type may be among more.
+constexpr int kMaxNestedAlternatives = 8;
+
 // With %41 as A, and then ~1 as / and ~0 as ~.
 std::string Unescaped(std::string_view token) {
   std::string bytes;
@@ -115,11 +118,21 @@ const Json* SchemaDocument::Follow(const Json* schema) {
   return schema;
 }
 
-TypeSet SchemaDocument::Types(const Json* schema) {
+TypeSet SchemaDocument::Types(const Json* schema, int depth) {
   schema = Follow(schema);
-  const auto [entry, is_new] = types_.try_emplace(schema, 0);
+  // A schema that is its own alternative is asked for while it is looked at.
+  const auto [entry, is_new] = types_.try_emplace(schema, kAllTypes);
   if (!is_new) return entry->second;
   TypeSet types = TypesNamed(*schema).value_or(kAllTypes);
+  for (const std::string_view form : {"anyOf", "oneOf"}) {
+    const Json* alternatives = schema->Find(form);
+    if (alternatives == nullptr || alternatives->AsArray() == nullptr) continue;
+    TypeSet of_alternatives = depth == kMaxNestedAlternatives ? kAllTypes : TypeSet{0};
+    for (const Json& alternative : *alternatives->AsArray()) {
+      if (of_alternatives != kAllTypes) of_alternatives |= Types(&alternative, depth + 1);
+    }
+    types &= of_alternatives;
+  }
   if (const auto values = Values(schema)) {
     TypeSet of_values = 0;
     for (const Json* value : *values) of_values |= TypeOf(*value);

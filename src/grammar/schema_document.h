@@ -31,7 +31,7 @@ class SchemaDocument {
   // The schema itself or, while it is a reference and nothing more, what it points to.
   const Json* Follow(const Json* schema);
   // The types that what is valid under the schema may have, or more.
-  TypeSet Types(const Json* schema);
+  TypeSet Types(const Json* schema) { return Types(schema, 0); }
   // The values of `const` or `enum`; nothing is known of other schemas.
   std::optional<std::vector<const Json*>> Values(const Json* schema);
 
@@ -44,6 +44,8 @@ class SchemaDocument {
   std::optional<Exclusion> Exclude(const Json::Array& alternatives);
 
  private:
+  // In so many others.
+  TypeSet Types(const Json* schema, int depth);
   // False if that is too much.
   bool Look(size_t count);
   bool AreDistinct(const std::vector<const Json*>& schemas);

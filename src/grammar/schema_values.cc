@@ -32,7 +32,8 @@ bool IsInexact(const Json& value) {
   return number != nullptr && std::abs(*number) >= 0x1p63;
 }
 
-// As a part of a JSON pointer.
+}  // namespace
+
 std::string PointerToken(std::string_view name) {
   std::string token;
   for (const char c : name) {
@@ -46,8 +47,6 @@ std::string PointerToken(std::string_view name) {
   }
   return token;
 }
-
-}  // namespace
 
 StatusOr<NodeIdx> SchemaCompiler::AddConstants(const Place& place, TypeSet types) {
   const Json* only = place.schema->Find("const");
@@ -199,27 +198,23 @@ NodeIdx SchemaCompiler::Item(const Place& place, size_t index, NodeIdx next) {
 }
 
 StatusOr<NodeIdx> SchemaCompiler::AddObject(const Place& place) {
-  static const Json::Object kNone;
-  const Json* named = place.schema->Find("properties");
-  if (named != nullptr && named->AsObject() == nullptr) {
-    return Refuse(place, "`properties` must be an object of schemas");
-  }
-  const Json::Object& properties = named == nullptr ? kNone : *named->AsObject();
-  ASSIGN_OR_RETURN(const auto required, Required(place, properties));
+  const bool has_properties = place.schema->Find("properties") != nullptr;
+  ASSIGN_OR_RETURN(const Json::Object* properties, PropertiesOf(place));
+  ASSIGN_OR_RETURN(const auto required, Required(place, *properties));
   const NodeIdx close = text_.Closing('}', builder_.Return());
   // Where a member may stand next, if any; and behind a member.
   std::optional<NodeIdx> member;
   NodeIdx behind = close;
   const Json* others = place.schema->Find("additionalProperties");
-  if (others != nullptr || named == nullptr) {
+  if (others != nullptr || !has_properties) {
     behind = builder_.Later();
-    member = OtherMember(place, properties, others, behind);
+    member = OtherMember(place, *properties, others, behind);
     builder_.Become(behind, builder_.Either(text_.Opening(',', *member), close));
   }
   // An optional property shares what comes behind it with those before: a text passes it by on the
   // way to the next, and no combination of properties needs nodes of its own.
   bool may_end = true;
-  for (auto at = properties.rbegin(); at != properties.rend(); ++at) {
+  for (auto at = properties->rbegin(); at != properties->rend(); ++at) {
     const auto& [name, schema] = *at;
     const NodeIdx here =
         text_.Name(name, Inner(schema, place, StrCat("/properties/", PointerToken(name)), behind));
@@ -232,6 +227,16 @@ StatusOr<NodeIdx> SchemaCompiler::AddObject(const Place& place) {
   const NodeIdx empty = builder_.Literal("}", builder_.Return());
   if (!member) return text_.Opening('{', empty);
   return text_.Opening('{', may_end ? builder_.Either(*member, empty) : *member);
+}
+
+StatusOr<const Json::Object*> SchemaCompiler::PropertiesOf(const Place& place) {
+  static const Json::Object kNone;
+  const Json* named = place.schema->Find("properties");
+  if (named == nullptr) return &kNone;
+  if (named->AsObject() == nullptr) {
+    return Refuse(place, "`properties` must be an object of schemas");
+  }
+  return named->AsObject();
 }
 
 NodeIdx SchemaCompiler::OtherMember(const Place& place, const Json::Object& properties,

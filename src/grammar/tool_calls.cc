@@ -20,6 +20,9 @@ namespace {
 using Tool = ToolCallFormat::Tool;
 
 constexpr const char* kTextSchema = "text_schema";
+constexpr const char* kArgument = "argument";
+// Whoever knows nothing of kArgument is to miss a `middle`, and not to expect an object.
+constexpr const char* kMiddleOfOneByOne = "middle_of_one_by_one";
 // What a JSON value may begin with, and whitespace.
 constexpr std::string_view kBeginsJson = " \t\r\n{[\"-0123456789tfn";
 
@@ -43,14 +46,36 @@ StatusOr<Json> OfObjects(const Json& parameters) {
   return schema;
 }
 
-// The rule of a tool's arguments.
-StatusOr<NodeIdx> AddArguments(const Tool& tool, GrammarBuilder& builder, JsonText& text) {
-  const auto schema = OfObjects(tool.parameters);
-  if (!schema.ok()) return Annotate(schema.status(), tool.name);
-  auto rule = SchemaCompiler(*schema, builder, text).AddRule();
-  if (!rule.ok()) return Annotate(rule.status(), tool.name);
-  return rule;
-}
+// The rules of tools' arguments. Not thread-safe; all must outlive it.
+class ArgumentsCompiler {
+ public:
+  ArgumentsCompiler(const ToolCallSyntax& syntax, GrammarBuilder& builder, JsonText& text)
+      : builder_(builder), text_(text) {
+    if (!syntax.argument) return;
+    FreeText values(builder);
+    const auto until = [&](const std::string& end) {
+      return values.Until(end, /*may_end=*/false, builder.Return());
+    };
+    form_.emplace(ArgumentForm{.syntax = *syntax.argument,
+                               .text_until_middle = until(syntax.argument->middle),
+                               .text_until_end = until(syntax.argument->end)});
+  }
+
+  StatusOr<NodeIdx> AddRule(const Tool& tool) {
+    const auto schema = OfObjects(tool.parameters);
+    if (!schema.ok()) return Annotate(schema.status(), tool.name);
+    if (form_) form_->is_strict = tool.is_strict;
+    SchemaCompiler compiler(*schema, builder_, text_);
+    auto rule = form_ ? compiler.AddArgumentsRule(*form_) : compiler.AddRule();
+    if (!rule.ok()) return Annotate(rule.status(), tool.name);
+    return rule;
+  }
+
+ private:
+  GrammarBuilder& builder_;
+  JsonText& text_;
+  std::optional<ArgumentForm> form_;
+};
 
 Json AnyObject() { return Json::Object{{"type", "object"}}; }
 
@@ -61,7 +86,15 @@ class SourceReader {
                      Json::Parse(source, {.max_bytes = wire::kMaxOutputFormatBytes}));
     ToolCallFormat format;
     ASSIGN_OR_RETURN(format.syntax.begin, Text(root, "begin"));
-    ASSIGN_OR_RETURN(format.syntax.middle, Text(root, "middle"));
+    const Json* argument = root.Find(kArgument);
+    ASSIGN_OR_RETURN(format.syntax.middle,
+                     Text(root, argument == nullptr ? "middle" : kMiddleOfOneByOne));
+    if (argument != nullptr) {
+      format.syntax.argument.emplace();
+      ASSIGN_OR_RETURN(format.syntax.argument->begin, Text(*argument, "begin"));
+      ASSIGN_OR_RETURN(format.syntax.argument->middle, Text(*argument, "middle"));
+      ASSIGN_OR_RETURN(format.syntax.argument->end, Text(*argument, "end"));
+    }
     ASSIGN_OR_RETURN(format.syntax.end, Text(root, "end"));
     ASSIGN_OR_RETURN(format.syntax.marker, Text(root, "marker"));
     if (root.Find("next") != nullptr) {
@@ -145,8 +178,9 @@ class ToolCallCompiler {
                                                 const wire::Reasoning& reasoning) {
     std::set<std::string> own;
     const std::string end = reasoning.answer.empty() ? "" : reasoning.end;
-    for (const std::string& text : {syntax.begin, syntax.middle, syntax.next.value_or(""),
-                                    syntax.end, reasoning.begin, reasoning.answer, end}) {
+    std::vector<std::string> texts = TextsOf(syntax);
+    texts.insert(texts.end(), {reasoning.begin, reasoning.answer, end});
+    for (const std::string& text : texts) {
       const auto tokens = SpecialTokensIn(text);
       if (tokens) own.insert(tokens->begin(), tokens->end());
     }
@@ -163,11 +197,12 @@ class ToolCallCompiler {
       tail = builder_.Either(builder_.Literal(WithSpecialBytes(*format_.syntax.next), names),
                              builder_.Literal(end, free_text_.Spaces(builder_.Return())));
     }
+    ArgumentsCompiler arguments(format_.syntax, builder_, text_);
     std::optional<NodeIdx> calls;
     for (const Tool& tool : format_.tools) {
-      ASSIGN_OR_RETURN(const NodeIdx arguments, AddArguments(tool, builder_, text_));
+      ASSIGN_OR_RETURN(const NodeIdx rule, arguments.AddRule(tool));
       const NodeIdx call = builder_.Literal(tool.name + WithSpecialBytes(format_.syntax.middle),
-                                            builder_.Call(arguments, tail));
+                                            builder_.Call(rule, tail));
       calls = calls ? builder_.Either(*calls, call) : call;
     }
     builder_.Become(names, *calls);
@@ -233,6 +268,28 @@ class ToolCallCompiler {
 
 }  // namespace
 
+namespace {
+
+// What follows an argument is another one or the end of the call, and each is told by its text.
+Status CheckArgument(const ToolCallSyntax& syntax) {
+  const auto& [argument_begin, middle, value_end] = *syntax.argument;
+  if (!IsMarker(middle) || !IsMarker(value_end)) {
+    return InvalidArgument(
+        "`middle` or `end` of an argument is empty, or does not begin with its special token");
+  }
+  const std::string begin = WithoutSpecialMarks(argument_begin);
+  const std::string end = WithoutSpecialMarks(syntax.end);
+  const std::string next = WithoutSpecialMarks(syntax.next.value_or(end));
+  for (const std::string& behind : {end, next}) {
+    if (begin.empty() || behind.empty() || behind.starts_with(begin) || begin.starts_with(behind)) {
+      return InvalidArgument("what begins an argument is nothing, or may end a call");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
 bool IsToolNameByte(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
          c == '-' || c == '.';
@@ -243,9 +300,19 @@ bool IsToolName(std::string_view name) {
          std::ranges::all_of(name, IsToolNameByte);
 }
 
+std::vector<std::string> TextsOf(const ToolCallSyntax& syntax) {
+  std::vector<std::string> texts = {syntax.begin, syntax.middle, syntax.end};
+  if (syntax.next) texts.push_back(*syntax.next);
+  if (const auto& argument = syntax.argument) {
+    texts.insert(texts.end(), {argument->begin, argument->middle, argument->end});
+  }
+  return texts;
+}
+
 Status CheckSyntax(const ToolCallSyntax& syntax) {
-  for (const std::string& text :
-       {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end, syntax.marker}) {
+  std::vector<std::string> texts = TextsOf(syntax);
+  texts.push_back(syntax.marker);
+  for (const std::string& text : texts) {
     if (text.size() > kMaxSyntaxBytes || !SpecialTokensIn(text)) {
       return InvalidArgument("a text of the syntax is too long, or has half a special token");
     }
@@ -271,7 +338,7 @@ Status CheckSyntax(const ToolCallSyntax& syntax) {
       return InvalidArgument("`next` is empty, or `end` begins with it");
     }
   }
-  return OkStatus();
+  return syntax.argument ? CheckArgument(syntax) : OkStatus();
 }
 
 bool IsUnlikeJson(const ToolCallSyntax& syntax) {
@@ -286,8 +353,9 @@ Status Loosen(ToolCallFormat* format) {
   if (ToSource(*format).size() > wire::kMaxOutputFormatBytes) LoosenAll(format);
   GrammarBuilder builder;
   JsonText text(builder);
+  ArgumentsCompiler arguments(format->syntax, builder, text);
   for (Tool& tool : format->tools) {
-    Status status = AddArguments(tool, builder, text).status();
+    Status status = arguments.AddRule(tool).status();
     if (builder.is_full()) {
       LoosenAll(format);
       break;
@@ -310,12 +378,18 @@ bool LoosenAll(ToolCallFormat* format) {
 }
 
 std::string ToSource(const ToolCallFormat& format) {
+  const auto& argument = format.syntax.argument;
   Json::Object source = {{"begin", format.syntax.begin},
-                         {"middle", format.syntax.middle},
+                         {argument ? kMiddleOfOneByOne : "middle", format.syntax.middle},
                          {"end", format.syntax.end},
                          {"marker", format.syntax.marker},
                          {"required", format.is_required}};
   if (format.syntax.next) source.emplace_back("next", *format.syntax.next);
+  if (argument) {
+    source.emplace_back(kArgument, Json::Object{{"begin", argument->begin},
+                                                {"middle", argument->middle},
+                                                {"end", argument->end}});
+  }
   if (format.text_schema) source.emplace_back(kTextSchema, *format.text_schema);
   Json::Array tools;
   for (const Tool& tool : format.tools) {

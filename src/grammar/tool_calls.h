@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "grammar/argument_syntax.h"
 #include "grammar/free_text.h"
 #include "grammar/grammar.h"
 #include "wire/output_format.h"
@@ -21,7 +22,7 @@ namespace aril::grammar {
 
 // How calls are written: `begin` NAME `middle` ARGUMENTS, any number of times `next` NAME `middle`
 // ARGUMENTS, and `end`. A name has no quotes around it but those of `begin` and `middle`; arguments
-// are a JSON object.
+// are a JSON object, or one by one as `argument` says.
 struct ToolCallSyntax {
   std::string begin;
   std::string middle;
@@ -30,9 +31,13 @@ struct ToolCallSyntax {
   // What `begin` begins with, and no other text has in it. Empty: there is nothing of the kind, and
   // calls are only what the output begins with.
   std::string marker;
+  std::optional<ArgumentSyntax> argument = std::nullopt;
 
   bool operator==(const ToolCallSyntax&) const = default;
 };
+
+// All of its texts but the marker, which is a part of `begin`.
+std::vector<std::string> TextsOf(const ToolCallSyntax& syntax);
 
 inline constexpr size_t kMaxTools = 128;
 inline constexpr size_t kMaxToolNameBytes = 128;
@@ -68,7 +73,9 @@ struct ToolCallFormat {
 
 // Lets tools whose schemas cannot be kept to take any object, and all of them if together they are
 // too large; but none that are strict: InvalidArgument names the one, and what is wrong with its
-// schema. Takes no longer than one grammar. Thread-safe.
+// schema. What a schema says of the text of an argument that is written as it is, as its pattern,
+// is kept to by nobody, and wrong if the tool is strict. Takes no longer than one grammar.
+// Thread-safe.
 Status Loosen(ToolCallFormat* format);
 // Lets all tools that are not strict take any object. False if they did already. Thread-safe.
 bool LoosenAll(ToolCallFormat* format);

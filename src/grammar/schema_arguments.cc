@@ -1,0 +1,170 @@
+// Schemas of arguments that are written one by one (argument_syntax.h).
+
+#include "grammar/argument_syntax.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strings.h"
+#include "grammar/free_text.h"
+#include "grammar/schema_compiler.h"
+#include "grammar/schema_document.h"
+
+namespace aril::grammar {
+namespace {
+
+// Of alternatives in one another.
+constexpr int kMaxNestedAlternatives = 8;
+
+constexpr const char* kWhereTexts =
+    "where this model writes strings as they are, without quotes around them";
+
+// What could not be told from what comes behind it, or is no text.
+bool Holds(const std::string& text, const std::string& end) {
+  const std::string shown = WithoutSpecialMarks(end);
+  return (text + shown).find(shown) != text.size() ||
+         text.find(kSpecialTokenMark) != std::string::npos;
+}
+
+}  // namespace
+
+ArgumentTypes::ArgumentTypes(const Json& parameters) {
+  SchemaDocument document(parameters);
+  if (const Json* others = parameters.Find("additionalProperties")) {
+    others_ = document.Types(others);
+  }
+  const Json* properties = parameters.Find("properties");
+  if (properties == nullptr || properties->AsObject() == nullptr) return;
+  for (const auto& [name, schema] : *properties->AsObject()) of_[name] = document.Types(&schema);
+}
+
+TypeSet ArgumentTypes::Of(std::string_view name) const {
+  const auto found = of_.find(name);
+  return found == of_.end() ? others_ : found->second;
+}
+
+StatusOr<NodeIdx> SchemaCompiler::AddArgumentsRule(const ArgumentForm& form) {
+  // No place of the list: a reference to the root means an object in JSON.
+  const Place& root = UnlistedPlaceOf(root_, nullptr, "#");
+  RETURN_IF_ERROR(CheckKeywords(root));
+  for (const std::string_view keyword : kForms) {
+    if (root_.Find(keyword) != nullptr) {
+      return Refuse(root, StrCat("`", keyword, "` is not supported for all arguments together ",
+                                 "where this model writes them one by one"));
+    }
+  }
+  ASSIGN_OR_RETURN(const NodeIdx arguments, Arguments(root, form));
+  RETURN_IF_ERROR(AddBodies());
+  return arguments;
+}
+
+StatusOr<NodeIdx> SchemaCompiler::Arguments(const Place& root, const ArgumentForm& form) {
+  ASSIGN_OR_RETURN(const Json::Object* properties, PropertiesOf(root));
+  ASSIGN_OR_RETURN(const auto required, Required(root, *properties));
+  NodeIdx behind = builder_.Return();
+  const Json* others = root_.Find("additionalProperties");
+  const bool has_others = root_.Find("properties") == nullptr ||
+                          (others != nullptr && (others->AsBool() == nullptr || *others->AsBool()));
+  if (has_others) {
+    if (form.is_strict) {
+      return Refuse(
+          root, StrCat("`additionalProperties` must be false, beside `properties`, ", kWhereTexts));
+    }
+    // Not told apart from the names of properties: whoever reads the object takes the last one.
+    const NodeIdx loop = builder_.Later();
+    static const Json kAnything(true);
+    ASSIGN_OR_RETURN(const NodeIdx value, Argument(others == nullptr ? kAnything : *others, root,
+                                                   "/additionalProperties", form, loop));
+    const NodeIdx here = builder_.Literal(WithSpecialBytes(form.syntax.begin),
+                                          builder_.Call(form.text_until_middle, value));
+    builder_.Become(loop, builder_.Either(here, behind));
+    behind = loop;
+  }
+  for (auto at = properties->rbegin(); at != properties->rend(); ++at) {
+    const auto& [name, schema] = *at;
+    const std::string token = StrCat("/properties/", PointerToken(name));
+    if (Holds(name, form.syntax.middle)) {
+      return Refuse(root, StrCat(JsonQuote(Shortened(name)),
+                                 " cannot be the name of an argument for this model"));
+    }
+    ASSIGN_OR_RETURN(const NodeIdx value, Argument(schema, root, token, form, behind));
+    const NodeIdx here = builder_.Literal(
+        StrCat(WithSpecialBytes(form.syntax.begin), name, WithSpecialBytes(form.syntax.middle)),
+        value);
+    behind = required.contains(name) ? here : builder_.Either(here, behind);
+  }
+  return behind;
+}
+
+// The value and the end of an argument.
+StatusOr<NodeIdx> SchemaCompiler::Argument(const Json& schema, const Place& parent,
+                                           const std::string& token, const ArgumentForm& form,
+                                           NodeIdx next, int depth) {
+  const std::string end = WithSpecialBytes(form.syntax.end);
+  const TypeSet types = document_.Types(&schema);
+  const bool is_never = schema.AsBool() != nullptr && !*schema.AsBool();
+  if ((types & kString) == 0 || is_never) {
+    return Inner(schema, parent, token, builder_.Literal(end, next));
+  }
+  const Place& place = UnlistedPlaceOf(*document_.Follow(&schema), &parent, token);
+  if (place.schema->Find("$ref") != nullptr) {
+    return Refuse(place, "`$ref` must be the path of a schema below #/, and stand alone");
+  }
+  if (form.is_strict) RETURN_IF_ERROR(CheckTextsAreKept(place, types));
+  if (const auto values = document_.Values(place.schema)) {
+    std::optional<NodeIdx> result;
+    for (const Json* value : *values) {
+      if ((TypeOf(*value) & types) == 0) continue;
+      const std::string text = value->AsString() != nullptr ? *value->AsString() : value->Dump();
+      if (Holds(text, form.syntax.end)) {
+        return Refuse(place, StrCat(JsonQuote(Shortened(text)),
+                                    " cannot be the value of an argument for this model"));
+      }
+      const NodeIdx node = builder_.Literal(text + end, next);
+      result = result ? builder_.Either(*result, node) : node;
+    }
+    return result ? *result : builder_.Nothing();
+  }
+  for (const std::string_view keyword : {"anyOf", "oneOf", "allOf"}) {
+    const Json* alternatives = place.schema->Find(keyword);
+    if (alternatives == nullptr) continue;
+    RETURN_IF_ERROR(CheckBeside(place, keyword));
+    const Json::Array* list = alternatives->AsArray();
+    if (list == nullptr || list->empty() || depth == kMaxNestedAlternatives ||
+        (keyword == "allOf" && list->size() > 1)) {
+      return Refuse(place, StrCat("`", keyword, "` must be a list of schemas, of one for `allOf`, ",
+                                  "and not in too many others"));
+    }
+    std::optional<NodeIdx> result;
+    for (size_t i = 0; i < list->size(); ++i) {
+      RETURN_IF_ERROR(
+          CheckTypes(place, keyword, (*list)[i], TypesNamed(*place.schema).value_or(kAllTypes)));
+      ASSIGN_OR_RETURN(const NodeIdx node, Argument((*list)[i], place, StrCat("/", keyword, "/", i),
+                                                    form, next, depth + 1));
+      result = result ? builder_.Either(*result, node) : node;
+    }
+    return *result;
+  }
+  return builder_.Call(form.text_until_end, next);
+}
+
+Status SchemaCompiler::CheckTextsAreKept(const Place& place, TypeSet types) {
+  if ((types & ~(kString | kNull)) != 0) {
+    return Refuse(place, StrCat("what is a string or something else cannot be told apart ",
+                                kWhereTexts, "; give it one `type`"));
+  }
+  if (place.schema->AsObject() == nullptr) return OkStatus();
+  for (const auto& [name, value] : *place.schema->AsObject()) {
+    const bool is_restriction = (TypesRestrictedBy(name) & kString) != 0 || name == "format";
+    if (is_restriction || IsUnsupported(name, value)) {
+      return Refuse(place,
+                    StrCat("`", name, "` cannot be kept to ", kWhereTexts, "; leave it out"));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace aril::grammar
