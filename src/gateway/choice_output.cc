@@ -58,7 +58,8 @@ ChoiceOutput::ChoiceOutput(const CompletionRequest& request, const CompletionPro
       matcher_(stop_strings),
       is_in_channels_(request.reasoning && request.reasoning->syntax.is_in_channels()) {
   if (request.tool_calls) {
-    tool_calls_.emplace(request.tool_calls->syntax, request.tool_calls->only_at_start);
+    tool_calls_.emplace(request.tool_calls->syntax, request.tool_calls->only_at_start,
+                        &request.tool_calls->argument_types);
   }
   if (request.reasoning) reasoning_ = MakeReader(*request.reasoning, request.tool_calls);
 }

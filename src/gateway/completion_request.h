@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "gateway/argument_reader.h"
 #include "gateway/reasoning_syntax.h"
 #include "gateway/served_model.h"
 #include "grammar/tool_calls.h"
@@ -56,6 +57,7 @@ struct ReasoningReading {
 // How the calls of tools in an answer's text are found.
 struct ToolCallReading {
   grammar::ToolCallSyntax syntax;
+  ToolArgumentTypes argument_types;     // where arguments are written one by one
   std::vector<int32_t> special_tokens;  // that calls are written with: no others are text
   bool only_at_start = false;           // as ToolCallParser wants to know
   bool is_named = false;  // the request named the tool: the answer does not end for its call

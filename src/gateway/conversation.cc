@@ -190,6 +190,17 @@ std::optional<ApiError> CheckKnowsTokens(const std::vector<std::string>& written
   return std::nullopt;
 }
 
+// Of nothing where arguments are an object, which says itself what each is.
+ToolArgumentTypes TypesOfArguments(const grammar::ToolCallSyntax& syntax,
+                                   const std::vector<grammar::ToolCallFormat::Tool>& tools) {
+  ToolArgumentTypes types;
+  if (!syntax.argument) return types;
+  for (const auto& tool : tools) {
+    types.emplace(tool.name, grammar::ArgumentTypes(tool.parameters));
+  }
+  return types;
+}
+
 // Makes this the format of the output, as far as tools that are not strict let it.
 Status KeepTo(grammar::ToolCallFormat format, const ServedModel& model,
               CompletionRequest* request) {
@@ -213,9 +224,8 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   const Tokenizer& tokenizer = *request->model_text->tokenizer;
   auto syntax = dialect.ToolCalls(tokenizer, model.EndTokensOf(*request->model_text));
   if (!syntax.ok()) return InvalidField("tools", Message(syntax.status()));
-  if (auto error =
-          CheckKnowsTokens({syntax->begin, syntax->middle, syntax->next.value_or(""), syntax->end},
-                           model, *request->model_text, "tools", "calls of tools")) {
+  if (auto error = CheckKnowsTokens(TextsOf(*syntax), model, *request->model_text, "tools",
+                                    "calls of tools")) {
     return error;
   }
   if (const Status& why = request->model_text->keeps_formats; !why.ok()) {
@@ -245,6 +255,7 @@ std::optional<ApiError> AllowToolCalls(const ToolFields& tools, const ChatDialec
   }
   request->tool_calls =
       ToolCallReading{.syntax = *syntax,
+                      .argument_types = TypesOfArguments(*syntax, tools.callable),
                       .special_tokens = SpecialTokensOf(*syntax, tokenizer),
                       .only_at_start = tools.is_required || format.text_schema.has_value(),
                       .is_named = tools.is_named};

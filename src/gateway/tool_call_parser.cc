@@ -21,8 +21,10 @@ size_t NumSpaces(std::string_view text) {
 
 }  // namespace
 
-ToolCallParser::ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start)
+ToolCallParser::ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start,
+                               const ToolArgumentTypes* types)
     : syntax_(syntax),
+      types_(types),
       has_no_text_(only_at_start),
       only_at_start_(only_at_start || syntax.marker.empty()),
       state_(only_at_start_ ? State::kBegin : State::kText) {}
@@ -106,22 +108,35 @@ bool ToolCallParser::TakeName(ToolText* out) {
   if (!grammar::IsToolName(std::string_view(held_).substr(0, size))) return ToRest();
   out->calls.push_back({.index = num_calls_++, .name = TakeHeld(size), .arguments = ""});
   held_.erase(0, syntax_.middle.size());
-  arguments_ = JsonExtent();
+  object_ = JsonExtent();
+  if (syntax_.argument) {
+    one_by_one_.emplace(*syntax_.argument, TypesOf(out->calls.back().name));
+  }
   state_ = State::kArguments;
   return true;
 }
 
+const grammar::ArgumentTypes& ToolCallParser::TypesOf(const std::string& tool) const {
+  static const grammar::ArgumentTypes kAnything;
+  if (types_ == nullptr) return kAnything;
+  const auto types = types_->find(tool);
+  return types == types_->end() ? kAnything : types->second;
+}
+
 bool ToolCallParser::TakeArguments(ToolText* out) {
-  const size_t size = arguments_.Append(held_);
-  if (size == 0) return false;
+  AddArguments(one_by_one_ ? one_by_one_->Take(&held_) : TakeHeld(object_.Append(held_)), out);
+  if (!(one_by_one_ ? one_by_one_->is_complete() : object_.is_complete())) return false;
+  state_ = State::kBehind;
+  return true;
+}
+
+void ToolCallParser::AddArguments(const std::string& json, ToolText* out) const {
+  if (json.empty()) return;
   const int64_t index = num_calls_ - 1;
   if (out->calls.empty() || out->calls.back().index != index) {
     out->calls.push_back({.index = index, .name = "", .arguments = ""});
   }
-  out->calls.back().arguments += TakeHeld(size);
-  if (!arguments_.is_complete()) return false;
-  state_ = State::kBehind;
-  return true;
+  out->calls.back().arguments += json;
 }
 
 bool ToolCallParser::TakeBehind() {

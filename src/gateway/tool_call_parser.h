@@ -4,10 +4,12 @@
 #define ARIL_GATEWAY_TOOL_CALL_PARSER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gateway/argument_reader.h"
 #include "gateway/json_extent.h"
 #include "grammar/tool_calls.h"
 
@@ -27,12 +29,14 @@ struct ToolText {
 };
 
 // Follows one text that the grammar of calls allows (grammar/tool_calls.h), which may be cut
-// anywhere: a call that has begun is one. Whatever else comes harms nothing. Not thread-safe; the
-// syntax must outlive it.
+// anywhere: a call that has begun is one. Whatever else comes harms nothing. Not thread-safe; all
+// must outlive it.
 class ToolCallParser {
  public:
   // `only_at_start`: the whole text is calls, or else does not begin like them.
-  ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start);
+  // `types`: of arguments that are written one by one; null: they may be anything.
+  ToolCallParser(const grammar::ToolCallSyntax& syntax, bool only_at_start,
+                 const ToolArgumentTypes* types = nullptr);
 
   // No more text is held back than could still belong to a call: its beginning, with the whitespace
   // before.
@@ -60,6 +64,8 @@ class ToolCallParser {
   bool TakeBegin(ToolText* out);
   bool TakeName(ToolText* out);
   bool TakeArguments(ToolText* out);
+  const grammar::ArgumentTypes& TypesOf(const std::string& tool) const;
+  void AddArguments(const std::string& json, ToolText* out) const;
   bool TakeBehind();
   bool HoldsMarker() const;
   // From here on nothing is a call.
@@ -67,6 +73,7 @@ class ToolCallParser {
   std::string TakeHeld(size_t size);
 
   const grammar::ToolCallSyntax& syntax_;
+  const ToolArgumentTypes* const types_;
   const bool has_no_text_;  // that begins like calls and is none
   // A text begins with calls, or has none.
   const bool only_at_start_;
@@ -74,7 +81,9 @@ class ToolCallParser {
   std::string held_;
   size_t num_spaces_ = 0;  // held_ begins with, before a marker or what may become one
   int64_t num_calls_ = 0;
-  JsonExtent arguments_;
+  // One of these follows the arguments.
+  JsonExtent object_;
+  std::optional<ArgumentReader> one_by_one_;
 };
 
 }  // namespace aril::gateway

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,6 +25,16 @@ const grammar::ToolCallSyntax kBare = {.begin = "{\"name\": \"",
                                        .end = "}",
                                        .marker = ""};
 
+// As Qwen 3.5.
+const grammar::ToolCallSyntax kElements = {
+    .begin = "<call>\n<function=",
+    .middle = ">\n",
+    .next = "</function>\n</call>\n<call>\n<function=",
+    .end = "</function>\n</call>",
+    .marker = "<call>",
+    .argument = grammar::ArgumentSyntax{
+        .begin = "<parameter=", .middle = ">\n", .end = "\n</parameter>\n"}};
+
 std::string Tagged(const std::string& name, const std::string& arguments) {
   return StrCat("<call>\n{\"name\": \"", name, "\", \"arguments\": ", arguments, "}\n</call>");
 }
@@ -31,8 +42,9 @@ std::string Tagged(const std::string& name, const std::string& arguments) {
 // What a text says in the end: "content|name(arguments)…", and "!" behind whole calls.
 class Listener {
  public:
-  explicit Listener(const grammar::ToolCallSyntax& syntax, bool only_at_start = false)
-      : parser_(syntax, only_at_start) {}
+  explicit Listener(const grammar::ToolCallSyntax& syntax, bool only_at_start = false,
+                    const ToolArgumentTypes* types = nullptr)
+      : parser_(syntax, only_at_start, types) {}
 
   void Append(std::string_view text) { Take(parser_.Append(text)); }
   std::string End() {
@@ -72,11 +84,11 @@ struct Case {
 
 // However the text comes in pieces.
 void Check(const grammar::ToolCallSyntax& syntax, bool only_at_start,
-           const std::vector<Case>& cases) {
+           const std::vector<Case>& cases, const ToolArgumentTypes* types = nullptr) {
   std::mt19937_64 random(3);
   for (const Case& test : cases) {
     for (const size_t most : {test.text.size() + 1, size_t{1}, size_t{3}, size_t{9}}) {
-      Listener listener(syntax, only_at_start);
+      Listener listener(syntax, only_at_start, types);
       for (size_t at = 0; at < test.text.size();) {
         const size_t size = 1 + random() % most;
         listener.Append(std::string_view(test.text).substr(at, size));
@@ -128,6 +140,35 @@ TEST(ToolCallParser, TakesTextsThatAreNoCalls) {
   const grammar::ToolCallSyntax overlapping = {
       .begin = "abab:", .middle = "=", .next = std::nullopt, .end = "", .marker = "abab"};
   Check(overlapping, false, {{"ababab:f={}", "ab|f{}!"}, {"abababab", "abab"}});
+}
+
+TEST(ToolCallParser, ReadsArgumentsThatAreWrittenOneByOne) {
+  const ToolArgumentTypes types = {
+      {"add", grammar::ArgumentTypes(*Json::Parse(
+                  R"({"properties":{"a":{"type":"integer"},"note":{"type":"string"}}})"))},
+      {"zero", grammar::ArgumentTypes(*Json::Parse(R"({"properties":{}})"))}};
+  const std::string a = "<parameter=a>\n1\n</parameter>\n";
+  const std::string note = "<parameter=note>\n1\n</parameter>\n";
+  const auto call = [](const std::string& name, const std::string& arguments) {
+    return StrCat("<call>\n<function=", name, ">\n", arguments, "</function>\n</call>");
+  };
+  Check(kElements, false,
+        {{call("add", a + note), R"(|add{"a": 1, "note": "1"}!)"},
+         {"Let me see.\n" + call("zero", "") + "\n", "Let me see.|zero{}!"},
+         {call("add", a) + "\n" + call("zero", "") + "\n" + call("add", note),
+          R"(|add{"a": 1}|zero{}|add{"note": "1"}!)"},
+         // Cut.
+         {"<call>\n<function=add", ""},
+         {"<call>\n<function=add>\n", "|add"},
+         {"<call>\n<function=add>\n<param", "|add"},
+         {"<call>\n<function=add>\n" + a, R"(|add{"a": 1)"},
+         {"<call>\n<function=add>\n<parameter=a>\n1", R"(|add{"a": )"},
+         {"<call>\n<function=add>\n<parameter=note>\n1", R"(|add{"note": "1)"},
+         {"<call>\n<function=add>\n" + a + "</func", R"(|add{"a": 1}!)"},
+         // Of no tool that there is, and no call.
+         {call("other", a + note), R"(|other{"a": 1, "note": 1}!)"},
+         {"<call>\n<function=add>\nnonsense", "nonsense|add{}!"}},
+        &types);
 }
 
 TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ using grammar::ToolCallSyntax;
 constexpr std::string_view kProbe = "arilprob";
 constexpr std::string_view kTool = "arilprobe_tool";
 constexpr std::string_view kArgument = "arilprobe_argument";
+constexpr std::string_view kSecondArgument = "arilprobe_argument_too";
 constexpr std::string_view kContent = "arilprobe_content";
 // Nine letters and digits: Mistral's templates take no others.
 constexpr std::array<std::string_view, 3> kIds = {"arilprob1", "arilprob2", "arilprob3"};
@@ -56,15 +58,20 @@ Json ProbeTool() {
                          {"required", Json::Array{std::string(kArgument)}}}}}}};
 }
 
-Json ProbeArguments(size_t call) {
-  return Json::Object{{std::string(kArgument), StrCat("arilprob_value", call)}};
+// Of a call's first or second argument. In JSON it would be written otherwise.
+std::string ProbeValue(size_t call, size_t argument = 0) {
+  return StrCat("arilprob \"value\" ", argument, " of\n", call);
 }
 
-Json ProbeCall(size_t call) {
+Json ProbeArguments(size_t call) {
+  return Json::Object{{std::string(kArgument), ProbeValue(call)}};
+}
+
+Json ProbeCall(size_t call, Json arguments) {
   return Json::Object{{"id", std::string(kIds[call])},
                       {"type", "function"},
                       {"function", Json::Object{{"name", std::string(kTool)},
-                                                {"arguments", ProbeArguments(call)}}}};
+                                                {"arguments", std::move(arguments)}}}};
 }
 
 // A template's text of one assistant's turn, and how the turn itself begins and ends.
@@ -73,7 +80,7 @@ class Probe {
   explicit Probe(const ChatTemplate& chat_template) : chat_template_(chat_template) {}
 
   Status Begin() {
-    ASSIGN_OR_RETURN(const std::string text, Render(kContent, 0));
+    ASSIGN_OR_RETURN(const std::string text, Render(kContent, {}));
     const size_t content = text.rfind(kContent);
     if (content == std::string::npos) return CannotBeLearned("leaves the last message out");
     if (text.find(kTool) > content) return CannotBeLearned("does not show tools to the model");
@@ -83,10 +90,10 @@ class Probe {
     return OkStatus();
   }
 
-  // What a turn of so many calls, and no content, consists of. It may have its own end behind it,
-  // where that is another than that of a turn of text.
-  StatusOr<std::string> Calls(size_t num_calls) const {
-    ASSIGN_OR_RETURN(const std::string text, Render("", num_calls));
+  // What a turn of calls with these arguments, and no content, consists of. It may have its own end
+  // behind it, where that is another than that of a turn of text.
+  StatusOr<std::string> Calls(const std::vector<Json>& arguments) const {
+    ASSIGN_OR_RETURN(const std::string text, Render("", arguments));
     std::string_view turn = text;
     if (!turn.starts_with(before_)) return CannotBeLearned(kUnknownForm);
     turn.remove_prefix(before_.size());
@@ -97,11 +104,11 @@ class Probe {
   }
 
  private:
-  StatusOr<std::string> Render(std::string_view content, size_t num_calls) const {
+  StatusOr<std::string> Render(std::string_view content, const std::vector<Json>& arguments) const {
     Json::Object turn = {{"role", "assistant"}, {"content", std::string(content)}};
     Json::Array calls;
-    for (size_t i = 0; i < num_calls; ++i) calls.push_back(ProbeCall(i));
-    if (num_calls > 0) turn.emplace_back("tool_calls", std::move(calls));
+    for (size_t i = 0; i < arguments.size(); ++i) calls.push_back(ProbeCall(i, arguments[i]));
+    if (!calls.empty()) turn.emplace_back("tool_calls", std::move(calls));
     return chat_template_.Render(
         {.messages = Json::Array{Json::Object{{"role", "user"}, {"content", "?"}}, std::move(turn)},
          .tools = Json::Array{ProbeTool()},
@@ -173,9 +180,10 @@ std::string MarkerOf(std::string_view begin, const std::vector<PlacedToken>& spe
   return is_tag ? std::string(begin.substr(0, end + 1)) : "";
 }
 
-// What comes between calls. Nothing where templates have room for one call, or number them.
+// What comes between calls whose arguments are objects. Nothing where templates have room for one
+// call, or number them.
 std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& syntax) {
-  const auto several = probe.Calls(3);
+  const auto several = probe.Calls({ProbeArguments(0), ProbeArguments(1), ProbeArguments(2)});
   const auto parts = several.ok() ? Parts(*several, 3) : std::nullopt;
   if (!parts) return std::nullopt;
   const std::string& next = (*parts)[2];
@@ -184,22 +192,123 @@ std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& synt
   return *parts == expected ? std::optional(next) : std::nullopt;
 }
 
+// The texts before, between and behind these, which come in this order.
+std::optional<std::vector<std::string>> PartsAround(std::string_view text,
+                                                    const std::vector<std::string>& words) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::string_view part) {
+    auto without = WithoutId(part);
+    if (without) parts.push_back(*std::move(without));
+    return without.has_value();
+  };
+  for (const std::string& word : words) {
+    const size_t at = text.find(word);
+    if (at == std::string_view::npos || !add(text.substr(0, at))) return std::nullopt;
+    text.remove_prefix(at + word.size());
+  }
+  return add(text) ? std::optional(std::move(parts)) : std::nullopt;
+}
+
+std::vector<std::string> WordsOf(size_t call) {
+  return {std::string(kTool), std::string(kArgument), ProbeValue(call)};
+}
+
+// What is before the first of two arguments, between them, and behind, is the sum of two texts each
+// time, and so is what is between a name and the end of a call that has none. There are several
+// ways to cut them, which allow the same calls; an argument is to begin with a tag or special
+// token.
+bool CutArguments(const std::string& before, const std::string& between, const std::string& behind,
+                  const std::string& without, const std::function<bool(std::string_view)>& begins,
+                  ToolCallSyntax* syntax) {
+  for (size_t size = before.size(); size > 0; --size) {
+    const std::string begin = before.substr(size);
+    if (begin.empty() || !begins(begin) || !between.ends_with(begin)) continue;
+    const std::string end = between.substr(0, between.size() - begin.size());
+    if (!behind.starts_with(end)) continue;
+    syntax->middle = before.substr(0, size);
+    syntax->end = behind.substr(end.size());
+    syntax->argument->begin = begin;
+    syntax->argument->end = end;
+    if (without == syntax->middle + syntax->end) return true;
+  }
+  return false;
+}
+
+// What comes between calls whose arguments are written one by one.
+std::optional<std::string> NextOfOneByOne(const Probe& probe, const ToolCallSyntax& syntax) {
+  const auto several = probe.Calls({ProbeArguments(0), ProbeArguments(1), ProbeArguments(2)});
+  if (!several.ok()) return std::nullopt;
+  std::vector<std::string> words;
+  for (size_t call = 0; call < 3; ++call) {
+    for (std::string& word : WordsOf(call)) words.push_back(std::move(word));
+  }
+  const auto parts = PartsAround(*several, words);
+  const auto& [begin, middle, end] = *syntax.argument;
+  if (!parts || !(*parts)[3].starts_with(end)) return std::nullopt;
+  const std::string next = (*parts)[3].substr(end.size());
+  const std::string before = syntax.middle + begin;
+  const std::string between = end + next;
+  const std::vector<std::string> expected = {syntax.begin, before,          middle,  between,
+                                             before,       middle,          between, before,
+                                             middle,       end + syntax.end};
+  return *parts == expected ? std::optional(next) : std::nullopt;
+}
+
+// Of calls whose arguments are written one by one, strings as they are.
+template <typename FindSpecial>
+std::optional<ToolCallSyntax> LearnOneByOne(const Probe& probe, const FindSpecial& special) {
+  const auto two = probe.Calls({Json::Object{{std::string(kArgument), ProbeValue(0)},
+                                             {std::string(kSecondArgument), ProbeValue(0, 1)}}});
+  const auto none = probe.Calls({Json::Object{}});
+  if (!two.ok() || !none.ok()) return std::nullopt;
+  std::vector<std::string> words = WordsOf(0);
+  words.insert(words.end(), {std::string(kSecondArgument), ProbeValue(0, 1)});
+  const auto parts = PartsAround(*two, words);
+  const auto without = PartsAround(*none, {std::string(kTool)});
+  // Before the call, before and behind the first name, between arguments, and so on.
+  if (!parts || !without || (*parts)[2] != (*parts)[4] || (*parts)[0] != (*without)[0]) {
+    return std::nullopt;
+  }
+  ToolCallSyntax syntax = {
+      .begin = (*parts)[0],
+      .middle = "",
+      .next = std::nullopt,
+      .end = "",
+      .marker = "",
+      .argument = grammar::ArgumentSyntax{.begin = "", .middle = (*parts)[2], .end = ""}};
+  const auto begins = [&](std::string_view text) {
+    const auto tokens = special(text);
+    return text[0] == '<' || (!tokens.empty() && tokens[0].at == 0);
+  };
+  if (!CutArguments((*parts)[1], (*parts)[3], (*parts)[5], (*without)[1], begins, &syntax)) {
+    return std::nullopt;
+  }
+  syntax.next = NextOfOneByOne(probe, syntax);
+  return syntax;
+}
+
 // `special`: finds the special tokens in a text.
 template <typename FindSpecial>
 StatusOr<ToolCallSyntax> Learn(const Probe& probe, const FindSpecial& special) {
-  ASSIGN_OR_RETURN(const std::string one, probe.Calls(1));
+  ASSIGN_OR_RETURN(const std::string one, probe.Calls({ProbeArguments(0)}));
   if (one.empty()) return CannotBeLearned("shows no calls of tools to the model");
-  const auto parts = Parts(one, 1);
-  if (!parts || one.find(grammar::kSpecialTokenMark) != std::string::npos) {
+  if (one.find(grammar::kSpecialTokenMark) != std::string::npos) {
     return CannotBeLearned(kUnknownForm);
   }
-  ToolCallSyntax syntax = {.begin = (*parts)[0],
-                           .middle = (*parts)[1],
-                           .next = std::nullopt,
-                           .end = (*parts)[2],
-                           .marker = MarkerOf((*parts)[0], special((*parts)[0]))};
-  syntax.next = NextOf(probe, syntax);
-  return syntax;
+  std::optional<ToolCallSyntax> syntax;
+  if (const auto parts = Parts(one, 1)) {
+    syntax = {.begin = (*parts)[0],
+              .middle = (*parts)[1],
+              .next = std::nullopt,
+              .end = (*parts)[2],
+              .marker = ""};
+    syntax->next = NextOf(probe, *syntax);
+  } else {
+    syntax = LearnOneByOne(probe, special);
+  }
+  if (!syntax) return CannotBeLearned(kUnknownForm);
+  syntax->marker = MarkerOf(syntax->begin, special(syntax->begin));
+  return *std::move(syntax);
 }
 
 }  // namespace
@@ -228,7 +337,7 @@ StatusOr<ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
     syntax.end = StripRight(std::string_view(syntax.end).substr(0, end->at));
   }
   bool is_fit = CheckSyntax(MarkSpecialTokens(syntax, tokenizer)).ok();
-  for (const std::string& text : {syntax.begin, syntax.middle, syntax.next.value_or("")}) {
+  for (const std::string& text : TextsOf(syntax)) {
     is_fit = is_fit && std::ranges::none_of(special(text), ends);
   }
   if (!is_fit) return CannotBeLearned(kUnknownForm);
@@ -242,13 +351,17 @@ ToolCallSyntax MarkSpecialTokens(const ToolCallSyntax& syntax, const Tokenizer& 
                            .end = MarkSpecialTokens(syntax.end, tokenizer),
                            .marker = MarkSpecialTokens(syntax.marker, tokenizer)};
   if (syntax.next) marked.next = MarkSpecialTokens(*syntax.next, tokenizer);
+  if (const auto& argument = syntax.argument) {
+    marked.argument = {.begin = MarkSpecialTokens(argument->begin, tokenizer),
+                       .middle = MarkSpecialTokens(argument->middle, tokenizer),
+                       .end = MarkSpecialTokens(argument->end, tokenizer)};
+  }
   return marked;
 }
 
 std::vector<int32_t> SpecialTokensOf(const ToolCallSyntax& syntax, const Tokenizer& tokenizer) {
   std::vector<int32_t> tokens;
-  for (const std::string& text :
-       {syntax.begin, syntax.middle, syntax.next.value_or(""), syntax.end}) {
+  for (const std::string& text : TextsOf(syntax)) {
     for (const PlacedToken& special : FindSpecialTokens(text, tokenizer)) {
       tokens.push_back(special.token);
     }

@@ -93,6 +93,39 @@ TEST(ToolCallSyntax, OfOneCallIsLearnedWhereThereCannotBeMore) {
   EXPECT_EQ(numbered->next, std::nullopt) << "the model would have to count";
 }
 
+// In the form of Qwen 3.5 and Qwen 3 Coder.
+TEST(ToolCallSyntax, IsLearnedFromArgumentsOneByOne) {
+  const auto syntax = Learn(
+      kShown +
+      Turns(EachCall("{{ '\n<tool_call>\n<function=' + c.function.name + '>\n' }}"
+                     "{% for name, value in c.function.arguments | items %}"
+                     "{{ '<parameter=' + name + '>\n' }}{{ value if value is string else value | "
+                     "tojson }}{{ '\n</parameter>\n' }}{% endfor %}"
+                     "{{ '</function>\n</tool_call>' }}")));
+  ASSERT_TRUE(syntax.ok()) << syntax.status();
+  EXPECT_EQ(*syntax, (grammar::ToolCallSyntax{
+                         .begin = "<tool_call>\n<function=",
+                         .middle = ">\n",
+                         .next = "</function>\n</tool_call>\n<tool_call>\n<function=",
+                         .end = "</function>\n</tool_call>",
+                         .marker = "<tool_call>",
+                         .argument = grammar::ArgumentSyntax{
+                             .begin = "<parameter=", .middle = ">\n", .end = "\n</parameter>\n"}}));
+  // Special tokens are marked in all of it.
+  const auto special =
+      Learn(kShown + Turns(EachCall("[TOOL_CALLS]{{ c.function.name }}\n{% for name, value in "
+                                    "c.function.arguments | items %}[TOOL_CALLS]{{ name }}="
+                                    "{{ value }}[TOOL_CALLS];{% endfor %}.")));
+  ASSERT_TRUE(special.ok()) << special.status();
+  EXPECT_EQ(
+      special->argument,
+      (grammar::ArgumentSyntax{.begin = "[TOOL_CALLS]", .middle = "=", .end = "[TOOL_CALLS];"}));
+  const std::string mark(grammar::kSpecialTokenMark);
+  const grammar::ToolCallSyntax marked = MarkSpecialTokens(*special, kTokenizer);
+  EXPECT_EQ(marked.argument->begin, mark + "[TOOL_CALLS]" + mark);
+  EXPECT_EQ(marked.argument->end, mark + "[TOOL_CALLS]" + mark + ";");
+}
+
 TEST(ToolCallSyntax, OfHarmonyIsKnown) {
   for (const char* header : {" to=functions.{{ c.function.name }}<|channel|>commentary json",
                              "<|channel|>commentary to=functions.{{ c.function.name }} json"}) {
@@ -129,6 +162,17 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
+       // Strings as in JSON, or cut; names that no tag is before; the same text before and behind.
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
+       "{{ v | tojson }}</p>{% endfor %}</f>",
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
+       "{{ v | trim('0') }}</p>{% endfor %}</f>",
+       "{{ c.function.name }}:{% for k, v in c.function.arguments | items %}\n  {{ k }}: {{ v }}"
+       "{% endfor %}\n",
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
+       "{{ v }}</p>{% endfor %}<p=",
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
+       "{{ v }}</s></p>{% endfor %}</f>",
        R"({{ c.function.name }}: {{ c.function.arguments | tojson }}{% for i in range(999) %},"{{ c.id }}"{% endfor %})",
        "<call>{{ c.function.name }}: {{ c.function.arguments }}"}) {
     EXPECT_THAT(Error(kShown + Turns(EachCall(call))), HasSubstr("does not know")) << call;
@@ -185,12 +229,19 @@ TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
     const auto syntax = Learn(source.str());
     return syntax.ok()
                ? StrCat(syntax->begin, "…", syntax->middle, "…", syntax->next.value_or("(one)"),
-                        "…", syntax->end, "…", syntax->marker)
+                        "…", syntax->end, "…", syntax->marker,
+                        syntax->argument
+                            ? StrCat("…", syntax->argument->begin, "…", syntax->argument->middle,
+                                     "…", syntax->argument->end)
+                            : "")
                : Message(syntax.status());
   };
   const std::string tagged =
       "<tool_call>\n{\"name\": \"…\", \"arguments\": …}\n</tool_call>\n<tool_call>\n{\"name\": "
       "\"…}\n</tool_call>…<tool_call>";
+  const std::string keys =
+      "<tool_call>…\n…</tool_call>\n<tool_call>…</tool_call>…<tool_call>…<arg_key>…</arg_key>\n"
+      "<arg_value>…</arg_value>\n";
   const std::string llama = "{\"name\": \"…\", \"parameters\": …(one)…}…";
   for (const auto& [name, expected] : std::map<std::string, std::string>{
            {"templates/Qwen-Qwen2.5-7B-Instruct", tagged},
@@ -205,13 +256,22 @@ TEST(ToolCallSyntax, IsLearnedFromRealTemplates) {
            {"from_tokenizer_configs/llama3.2_adapter", llama},
            {"templates/openai-gpt-oss-120b",
             "<|channel|>commentary to=functions.… json<|message|>…(one)…<|call|>…<|channel|>"},
+           {"templates/GLM-4.6", keys},
+           {"templates/poolside-Laguna-XS.2", keys},
+           {"templates/ByteDance-Seed-OSS",
+            "<seed:tool_call>\n<function=…>\n…</function>\n</seed:tool_call>\n<seed:tool_call>\n"
+            "<function=…</function>\n</seed:tool_call>…<seed:tool_call>…<parameter=…>…</parameter>"
+            "\n"},
+           {"templates/MiniMax-M2",
+            "<minimax:tool_call>\n<invoke name=\"…\">\n…</invoke>\n<invoke name=\"…</invoke>\n"
+            "</minimax:tool_call>…<minimax:tool_call>…<parameter name=\"…\">…</parameter>\n"},
            {"templates/mistralai-Mistral-Nemo-Instruct-2407",
             "[TOOL_CALLS][{\"name\": \"…\", \"arguments\": …}, {\"name\": \"…}]…[TOOL_CALLS]"},
        }) {
     EXPECT_EQ(learn(name), expected) << name;
   }
   for (const char* name : {"templates/google-gemma-2-2b-it", "from_tokenizer_configs/llama2-chat",
-                           "templates/ibm-granite-granite-3.3-2B-Instruct", "templates/GLM-4.6"}) {
+                           "templates/ibm-granite-granite-3.3-2B-Instruct"}) {
     EXPECT_THAT(learn(name), StartsWith("The chat template of this model ")) << name;
   }
 }
