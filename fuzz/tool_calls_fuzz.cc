@@ -57,11 +57,20 @@ std::string TextOf(const Json& source, const char* name, const std::string& mark
   return text;
 }
 
+const char* MiddleOf(const Json& source) {
+  return source.Find("argument") == nullptr ? "middle" : "middle_of_one_by_one";
+}
+
 // The text as it is shown: without special tokens that calls are not written with.
 std::string Shown(const std::string& text, const Json& source) {
   const std::string mark(1, static_cast<char>(aril::grammar::kSpecialTokenByte));
   std::string own;
-  for (const char* name : {"begin", "middle", "next", "end"}) own += TextOf(source, name, mark);
+  for (const char* name : {"begin", MiddleOf(source), "next", "end"}) {
+    own += TextOf(source, name, mark);
+  }
+  if (const Json* argument = source.Find("argument")) {
+    for (const char* name : {"begin", "middle", "end"}) own += TextOf(*argument, name, mark);
+  }
   std::string shown;
   for (size_t at = 0; at < text.size();) {
     const size_t special = std::min(text.find(mark, at), text.size());
@@ -136,6 +145,22 @@ std::string AnswerIn(const std::string& text, size_t piece) {
   return answer;
 }
 
+ToolCallSyntax SyntaxOf(const Json& source) {
+  ToolCallSyntax syntax = {
+      .begin = TextOf(source, "begin"),
+      .middle = TextOf(source, MiddleOf(source)),
+      .next = source.Find("next") == nullptr ? std::nullopt : std::optional(TextOf(source, "next")),
+      .end = TextOf(source, "end"),
+      .marker = TextOf(source, "marker"),
+  };
+  if (const Json* argument = source.Find("argument")) {
+    syntax.argument = {.begin = TextOf(*argument, "begin"),
+                       .middle = TextOf(*argument, "middle"),
+                       .end = TextOf(*argument, "end")};
+  }
+  return syntax;
+}
+
 void CheckText(const Json& source, const Walked& walked, size_t piece, bool may_reason) {
   std::string text = Shown(walked.text, source);
   bool is_calls = walked.has_begun;
@@ -143,15 +168,14 @@ void CheckText(const Json& source, const Walked& walked, size_t piece, bool may_
     text = AnswerIn(text, piece);
     is_calls = false;  // it may be what was thought of
   }
-  const ToolCallSyntax syntax = {
-      .begin = TextOf(source, "begin"),
-      .middle = TextOf(source, "middle"),
-      .next = source.Find("next") == nullptr ? std::nullopt : std::optional(TextOf(source, "next")),
-      .end = TextOf(source, "end"),
-      .marker = TextOf(source, "marker"),
-  };
+  const ToolCallSyntax syntax = SyntaxOf(source);
+  aril::gateway::ToolArgumentTypes types;
+  for (const Json& tool : *source.Find("tools")->AsArray()) {
+    types.emplace(*tool.Find("name")->AsString(),
+                  aril::grammar::ArgumentTypes(*tool.Find("parameters")));
+  }
   const bool is_required = *source.Find("required")->AsBool();
-  ToolCallParser parser(syntax, is_required || source.Find("text_schema") != nullptr);
+  ToolCallParser parser(syntax, is_required || source.Find("text_schema") != nullptr, &types);
   Said said;
   for (size_t at = 0; at < text.size(); at += piece) {
     said.Take(parser.Append(std::string_view(text).substr(at, piece)));
@@ -159,7 +183,10 @@ void CheckText(const Json& source, const Walked& walked, size_t piece, bool may_
   const bool is_whole = parser.has_whole_calls();
   said.content += parser.Flush();
   CHECK(said.content.size() <= text.size());
-  for (const ToolCallDelta& call : said.calls) CHECK(NamesTool(source, call.name));
+  for (const ToolCallDelta& call : said.calls) {
+    CHECK(NamesTool(source, call.name));
+    CHECK(!is_whole || (call.arguments.starts_with('{') && call.arguments.ends_with('}')));
+  }
   if (!walked.is_complete) return;
   // Behind text, or without a marker, what looks like calls may be text.
   const bool must_call =

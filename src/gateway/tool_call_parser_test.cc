@@ -7,6 +7,9 @@
 #include "base/json.h"
 #include "base/strings.h"
 #include "gmock/gmock.h"
+#include "grammar/automaton.h"
+#include "grammar/compile.h"
+#include "grammar/test_support.h"
 #include "gtest/gtest.h"
 
 namespace aril::gateway {
@@ -169,6 +172,60 @@ TEST(ToolCallParser, ReadsArgumentsThatAreWrittenOneByOne) {
          {call("other", a + note), R"(|other{"a": 1, "note": 1}!)"},
          {"<call>\n<function=add>\nnonsense", "nonsense|add{}!"}},
         &types);
+}
+
+TEST(ToolCallParser, ReadsWhateverArgumentsTheGrammarAllows) {
+  grammar::ToolCallFormat format = {
+      .syntax = {.begin = "<c>",
+                 .middle = ":",
+                 .next = ";",
+                 .end = ".",
+                 .marker = "<c>",
+                 .argument = grammar::ArgumentSyntax{.begin = "<", .middle = "=", .end = "!"}},
+      .tools = {{.name = "one",
+                 .parameters = *Json::Parse(
+                     R"({"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},
+                         "l":{"type":"array","items":{"type":"boolean"},"maxItems":2},
+                         "e":{"enum":["x",null,2]}},
+                         "required":["s","b"],"additionalProperties":false})")},
+                {.name = "any", .parameters = Json::Object{}}},
+      .is_required = true};
+  const ToolArgumentTypes types = {{"one", grammar::ArgumentTypes(format.tools[0].parameters)}};
+  auto grammar =
+      grammar::Compile({.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)});
+  ASSERT_TRUE(grammar.ok()) << grammar.status();
+  grammar::Automaton automaton(*std::move(grammar));
+  constexpr uint64_t kSeed = 20261201;
+  std::mt19937_64 random(kSeed);
+  int num_read = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const auto text = grammar::RandomText(automaton, random, 3000);
+    if (!text) continue;
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ": " << *text);
+    ToolCallParser parser(format.syntax, /*only_at_start=*/true, &types);
+    const ToolText said = parser.Append(*text);
+    EXPECT_TRUE(parser.has_whole_calls());
+    EXPECT_EQ(said.content + parser.Flush(), "");
+    for (const ToolCallDelta& call : said.calls) {
+      const auto arguments = Json::Parse(call.arguments);
+      if (call.name == "any" && !arguments.ok()) continue;  // the same name twice
+      ASSERT_TRUE(arguments.ok()) << call.arguments << arguments.status();
+      ASSERT_NE(arguments->AsObject(), nullptr);
+      if (call.name == "any") continue;
+      ++num_read;
+      ASSERT_NE(arguments->Find("s"), nullptr);
+      EXPECT_NE(arguments->Find("s")->AsString(), nullptr) << call.arguments;
+      ASSERT_NE(arguments->Find("b"), nullptr);
+      EXPECT_NE(arguments->Find("b")->AsBool(), nullptr) << call.arguments;
+      const Json* list = arguments->Find("l");
+      EXPECT_TRUE(list == nullptr || list->AsArray() != nullptr) << call.arguments;
+      const Json* one_of = arguments->Find("e");
+      EXPECT_TRUE(one_of == nullptr || one_of->is_null() || one_of->AsInt() != nullptr ||
+                  *one_of->AsString() == "x")
+          << call.arguments;
+    }
+  }
+  EXPECT_GT(num_read, 100);
 }
 
 TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {

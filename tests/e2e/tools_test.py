@@ -46,6 +46,22 @@ PLAIN = """\
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|assistant|>' }}{%- endif %}"""
 
+# As Qwen 3.5 writes calls: arguments as elements, strings as they are.
+ELEMENTS = """\
+{%- for tool in tools or [] %}{{- tool.function.name + ' ' }}{%- endfor %}
+{%- for message in messages %}
+{{- '<|' + message.role + '|>' + message.content }}
+{%- for call in message.tool_calls %}
+{{- '\\n<tool_call>\\n<function=' + call.function.name + '>\\n' }}
+{%- for name, value in call.function.arguments | items %}
+{{- '<parameter=' + name + '>\\n' + (value if value is string else value | tojson) + '\\n</parameter>\\n' }}
+{%- endfor %}
+{{- '</function>\\n</tool_call>' }}
+{%- endfor %}
+{{- '<|end|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{%- endif %}"""
+
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "The weather of now", "parameters": {
         "type": "object",
@@ -92,9 +108,11 @@ class ToolsTest(unittest.TestCase):
         (WORK / "tagged.jinja").write_text(TAGGED, encoding="utf-8")
         shutil.copytree(DEMO / "adapters/routing", WORK / "plain")
         (WORK / "plain/chat_template.jinja").write_text(PLAIN, encoding="utf-8")
+        shutil.copytree(DEMO / "adapters/sql", WORK / "elements")
+        (WORK / "elements/chat_template.jinja").write_text(ELEMENTS, encoding="utf-8")
         cls.server = aril_server.Server(
             ["--demo", "--chat-template", WORK / "tagged.jinja", "--lora-modules",
-             f"plain={WORK / 'plain'}"], WORK / "serve.log", ARIL)
+             f"plain={WORK / 'plain'}", f"elements={WORK / 'elements'}"], WORK / "serve.log", ARIL)
 
     @classmethod
     def tearDownClass(cls):
@@ -146,6 +164,49 @@ class ToolsTest(unittest.TestCase):
             self.assertEqual(streamed["message"]["tool_calls"], whole["message"]["tool_calls"])
             self.assertEqual(streamed["finish_reason"], whole["finish_reason"])
             self.assertGreater(len(events), 5, "arguments come as they are generated")
+
+    def test_arguments_may_be_written_one_by_one(self):
+        place = {"type": "function", "function": {"name": "move", "parameters": {
+            "type": "object", "properties": {
+                "to": {"enum": ["north", "a \"place\"\nof two lines"]},
+                "steps": {"type": "integer", "minimum": 1, "maximum": 99},
+                "how": {"type": "object", "properties": {"fast": {"type": "boolean"}},
+                        "required": ["fast"], "additionalProperties": False}},
+            "required": ["to", "steps", "how"], "additionalProperties": False}}}
+        seen = set()
+        for seed in range(8):
+            body = question("elements", seed, tools=[place], tool_choice="required",
+                            parallel_tool_calls=False)
+            choice = self.choice_of(body)
+            self.assertEqual(choice["finish_reason"], "tool_calls")
+            call = choice["message"]["tool_calls"][0]["function"]
+            arguments = json.loads(call["arguments"])
+            self.assertEqual(list(arguments), ["to", "steps", "how"])
+            self.assertIn(arguments["to"], place["function"]["parameters"]["properties"]["to"]["enum"])
+            self.assertIn(arguments["steps"], range(1, 100))
+            self.assertIsInstance(arguments["how"]["fast"], bool)
+            seen.add(call["arguments"])
+            with client.Connection(self.server.url) as asking:
+                events = [event for _, event in asking.stream("/v1/chat/completions", body)]
+            self.assertEqual(gathered(events)["message"]["tool_calls"][0]["function"], call)
+        self.assertGreater(len(seen), 1)
+        # A string is told as it comes, and as JSON: what may be its end is held back.
+        note = {"type": "function", "function": {"name": "note", "parameters": {
+            "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}}
+        body = question("elements", 1, tools=[note], tool_choice="required", max_tokens=60)
+        with client.Connection(self.server.url) as asking:
+            events = [event for _, event in asking.stream("/v1/chat/completions", body)]
+        cut = gathered(events)
+        arguments = cut["message"]["tool_calls"][0]["function"]["arguments"]
+        self.assertTrue(arguments.startswith('{"text": "'), arguments)
+        self.assertGreater(len(events), 5, "it comes as it is generated")
+        # What such a text must be like is nothing that could be promised.
+        strict = {"type": "function", "function": {**WEATHER["function"], "strict": True}}
+        status, answer = aril_server.request(
+            f"{self.server.url}/v1/chat/completions", "POST", question("elements", 1, tools=[strict]),
+            {"Content-Type": "application/json"})
+        self.assertEqual(status, 400, answer)
+        self.assertIn("`maxLength` cannot be kept to", json.loads(answer)["error"]["message"])
 
     def test_a_conversation_goes_on_with_its_calls(self):
         body = question("demo", 4, tool_choice={"type": "function",
