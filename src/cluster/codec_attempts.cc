@@ -237,6 +237,7 @@ void Write(const delivery::StartAttempt& start, TimePoint now, v1::Frame* frame)
   }
   out.mutable_prediction()->Assign(request.prediction.begin(), request.prediction.end());
   out.set_pooling(PoolingOf(request.pooling));
+  out.set_priority(request.priority);
   out.set_attempt(request.attempt);
   out.set_age_us(AgeOf(request.arrival, now));
   Write(start.shared, out.mutable_shared());
@@ -272,6 +273,7 @@ Frame Read(const v1::StartAttempt& in, FieldReader& reader) {
     request.prediction = ToVector(in.prediction());
   }
   request.pooling = PoolingOf(in.pooling(), reader);
+  request.priority = in.priority();
   request.attempt = reader.Attempt(in.attempt());
   request.arrival = reader.Time("age_us", in.age_us());
   out.shared = Read(in.shared(), reader);

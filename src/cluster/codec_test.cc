@@ -155,6 +155,7 @@ TEST(Codec, KeepsAttempts) {
   EXPECT_EQ(got.request.reasoning_budget, sent.request.reasoning_budget);
   EXPECT_EQ(got.request.prediction, sent.request.prediction);
   EXPECT_EQ(got.request.pooling, wire::Pooling::kEmbedding);
+  EXPECT_EQ(got.request.priority, -7);
   for (const auto pooling :
        {wire::Pooling::kNone, wire::Pooling::kClassLogits, wire::Pooling::kClassProbabilities}) {
     delivery::StartAttempt other = SomeStart();

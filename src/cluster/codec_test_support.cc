@@ -85,6 +85,7 @@ delivery::StartAttempt SomeStart() {
   request.reasoning_budget = {.max_tokens = 0, .begin = 0, .closing = {8, 9}};
   request.prediction = {7, 0, 7};
   request.pooling = wire::Pooling::kEmbedding;
+  request.priority = -7;
   request.attempt = 4;
   request.arrival = kNow - milliseconds(10);
   start.shared = {{delivery::kFirstSharedAdapter, "digest", {"hf://owner/name", "folder"}}};

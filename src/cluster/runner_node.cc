@@ -242,6 +242,7 @@ void RunnerNode::Run(delivery::StartAttempt& start, LinkId link, const ReadyAdap
                      .adapter_pages = PagesFor(request.adapters, ready),
                      .num_at_start = num_tokens,
                      .state = {.sequence = engine_id, .num_tokens = num_tokens},
+                     .priority = request.priority,
                      .arrival = request.arrival,
                      .holds = {}};
   request.sequence = engine_id;
@@ -409,6 +410,7 @@ wire::RunnerReport RunnerNode::MakeReport() const {
                                 .adapter_pages = running.adapter_pages,
                                 .num_tokens = state.num_tokens,
                                 .num_generated = state.num_tokens - running.num_at_start,
+                                .priority = running.priority,
                                 .arrival = running.arrival});
     // What waits to start has been promised its pages, too.
     if (report.sequences.back().state == State::kPending) {
@@ -425,6 +427,7 @@ wire::RunnerReport RunnerNode::MakeReport() const {
                                 .adapter = start.request.adapters.front().id,
                                 .adapter_pages = start.adapter_pages,
                                 .num_tokens = num_tokens,
+                                .priority = start.request.priority,
                                 .arrival = start.request.arrival});
     report.available_pages -= options_.hello.runner.pages.For(num_tokens);
   }

@@ -66,6 +66,7 @@ class RunnerNode final : public Node {
     int64_t adapter_pages = 0;
     int32_t num_at_start = 0;  // tokens
     wire::SequenceState state;
+    int32_t priority = 0;
     TimePoint arrival;
     std::vector<std::shared_ptr<const void>> holds;  // of shared adapters
   };

@@ -56,7 +56,7 @@ wire::Submission GatewayEnd::SubmissionOf(const Live& live) const {
           .num_tokens = num_prompt + num_output,
           .num_generated = num_output,
           .max_tokens = num_prompt + live.request.max_tokens,
-          .priority = live.costs.priority,
+          .priority = live.request.priority,
           .attempt = live.attempt,
           .arrival = live.request.arrival,
           .failed_on = live.failed_on,

@@ -65,7 +65,6 @@ using Effects = std::vector<Effect>;
 // What placing needs beyond the request.
 struct SequenceCosts {
   int64_t adapter_pages = 0;
-  int32_t priority = 0;
   std::vector<wire::PrefixMark> prefix;  // of the prompt
 };
 

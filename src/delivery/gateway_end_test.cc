@@ -29,7 +29,7 @@ class GatewayEndTest : public testing::Test {
     request.prompt = {1, 2, 3};
     request.max_tokens = 8;
     request.is_sibling = id > 1;
-    return *end_.Open(request, {.adapter_pages = 2, .priority = 0}, now_);
+    return *end_.Open(request, {.adapter_pages = 2}, now_);
   }
   Effects Place(uint32_t attempt, int32_t runner, int64_t epoch = 1) {
     return end_.OnPlacement({Epoch(epoch), kSequence, GatewayId(0), attempt, RunnerId(runner)},

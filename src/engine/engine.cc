@@ -84,8 +84,24 @@ void Engine::Add(AcceptedSequence accepted) {
                                              std::move(accepted.format), next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
+  has_priorities_ |= sequence->request.priority != 0;
   sequences_.emplace(arrival, std::move(sequence));
+  if (has_priorities_) GoAhead(arrival);
   stalled_ = false;
+}
+
+void Engine::GoAhead(uint64_t arrival) {
+  auto own = sequences_.find(arrival);
+  for (auto ahead = own; ahead != sequences_.begin();) {
+    --ahead;
+    const wire::SequenceRequest& request = own->second->request;
+    const Sequence& other = *ahead->second;
+    if (other.has_started || other.request.tenant != request.tenant) continue;
+    if (other.request.priority >= request.priority) break;
+    std::swap(own->second, ahead->second);
+    std::swap(own->second->arrival, ahead->second->arrival);
+    own = ahead;
+  }
 }
 
 void Engine::Cancel(SequenceId id) {

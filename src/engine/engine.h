@@ -186,6 +186,9 @@ class Engine {
   // Whether there were any.
   bool Submit(StepRows rows);
   static StepItem MakeItem(Sequence& sequence, int64_t num_rows);
+  // Has the newest sequence take the places of those of its tenant that have not started and that
+  // it goes before by its priority; each of them takes the next one's.
+  void GoAhead(uint64_t arrival);
   // Out of the engine: it lives on for what is under way.
   void End(Sequence& sequence);
   // Carries a plan out up to the model run: evictions, adapters, pages.
@@ -242,6 +245,7 @@ class Engine {
   std::optional<StepUnderWay> under_way_;  // the last one submitted
   std::vector<SequenceId> cancelled_;
   uint64_t next_arrival_ = 0;
+  bool has_priorities_ = false;  // there has been another than 0
   bool stalled_ = false;
   wire::StepStats stats_;
 };

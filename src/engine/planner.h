@@ -1,6 +1,6 @@
 // Decides what a step does: a pure function of the sequences and the pool's occupancy.
 //
-// Policy. First come, first served. Every running sequence that decodes gets its row; what is left
+// Policy. First come, first served, by the places that the view has. Every running sequence that decodes gets its row; what is left
 // of the row budget goes to prefills, oldest first, in chunks. When pages run out, the newest
 // running sequence is evicted, again and again, until the older ones fit; the oldest waits for an
 // adapter that is being loaded into the pages it needs. A waiting sequence joins,

@@ -52,7 +52,8 @@ struct Sequence {
   wire::SequenceRequest request;
   std::vector<Adapter> adapters;  // of request.adapters, in that order
   StandingPins::Room room;        // beside what is pinned
-  // Place in the queue; kept over evictions, so that first come stays first served.
+  // Place in the queue; kept over evictions, so that first come stays first served. Before it has
+  // started, one of its tenant's that goes before it may take it (Engine::Add).
   uint64_t arrival;
   PrefixSource prefix_source;  // of its tokens, generated ones included
   std::vector<int32_t> output;

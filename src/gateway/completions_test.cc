@@ -86,7 +86,7 @@ TEST(Completions, ReadEveryField) {
          "min_p":0.1,"repetition_penalty":1.1,"presence_penalty":-2,"frequency_penalty":2,
          "logit_bias":{"5":-100,"7":1.5},"logprobs":2,"echo":true,"stop":["a","b"],
          "stop_token_ids":[1,2],"min_tokens":3,"stream":true,"stream_options":{"include_usage":true},
-         "skip_special_tokens":false,"add_special_tokens":false,"priority":0,"user":"me",
+         "skip_special_tokens":false,"add_special_tokens":false,"priority":-3,"user":"me",
          "return_token_ids":true,"suffix":null,"some_new_field":{"x":[1]})");
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   const CompletionRequest& request = parsed.value();
@@ -99,6 +99,7 @@ TEST(Completions, ReadEveryField) {
   EXPECT_EQ(request.prompts[0].text, "hi");
   EXPECT_EQ(request.prompts[0].max_tokens, 7);
   EXPECT_EQ(request.common.min_tokens, 3);
+  EXPECT_EQ(request.common.priority, 3) << "the lower goes first, as in vLLM";
   EXPECT_THAT(request.common.stop_token_ids, ElementsAre(1, 2, kEosToken));
   const wire::SamplingParams& sampling = request.common.sampling;
   EXPECT_EQ(sampling.seed, UINT64_MAX);
@@ -379,7 +380,7 @@ TEST(Completions, RefuseBadFieldsByNamingThem) {
       {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options.include_usage",
        "must be a boolean"},
       {R"("suffix":"x")", "suffix", "is not supported"},
-      {R"("priority":1)", "priority", "must be 0"},
+      {R"("priority":2147483648)", "priority", "must be"},
       {R"("user":5)", "user", "must be a string"},
       {R"("skip_special_tokens":0)", "skip_special_tokens", "must be a boolean"},
       {R"("add_special_tokens":"")", "add_special_tokens", "must be a boolean"},

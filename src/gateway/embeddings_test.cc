@@ -86,7 +86,7 @@ TEST_F(EmbeddingsTest, HasTheFirstDimensionsAsTheyAreOrNormalized) {
       {R"("dimensions":1,"normalize":null)", R"("embedding":[1]})"},
       {R"("dimensions":2,"use_activation":false)", R"("embedding":[3,4]})"},
       {R"("dimensions":1,"truncate_prompt_tokens":-1,"embed_dtype":"float32",)"
-       R"("endianness":"native","priority":0)",
+       R"("endianness":"native","priority":4)",
        R"("embedding":[1]})"},
       // The floats 3 and 4, which are 0x40400000 and 0x40800000.
       {R"("dimensions":2,"normalize":false,"encoding_format":"base64")",
@@ -299,7 +299,6 @@ TEST_F(EmbeddingsTest, RefusesWhatItCannotDoAndNamesTheField) {
               HasSubstr("float32"));
   EXPECT_THAT(Refused(R"("input":"a","endianness":"big")", "endianness"),
               HasSubstr("little-endian"));
-  EXPECT_THAT(Refused(R"("input":"a","priority":1)", "priority"), HasSubstr("must be 0"));
   std::string many = R"("a")";
   for (size_t i = 0; i < kMaxTexts; ++i) many += R"(,"a")";
   EXPECT_THAT(Refused(StrCat(R"("input":[)", many, "]"), "input"),

@@ -311,9 +311,7 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model,
   ReadStreaming(fields, request);
   RefuseUnsupported(fields);
   request->format_field = ReadOutputFormat(fields, request->endpoint, &common);
-  if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
-    fields.Fail("priority", "must be 0: requests are served first come, first served");
-  }
+  common.priority = ReadPriority(fields);
   for (const std::string_view name : kStickyFields) fields.GetString(name, "");
 }
 
@@ -326,6 +324,10 @@ void ReadGenerationFieldsOfOne(JsonFields& fields, const ServedModel& model,
   if (request->return_token_ids) {
     fields.Fail("return_token_ids", "is not supported here, but on /v1/chat/completions");
   }
+}
+
+int32_t ReadPriority(JsonFields& fields) {
+  return -static_cast<int32_t>(fields.GetInt("priority", 0, -INT32_MAX, INT32_MAX));
 }
 
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,

@@ -47,6 +47,9 @@ void ReadGenerationFields(JsonFields& fields, const ServedModel& model, Completi
 void ReadGenerationFieldsOfOne(JsonFields& fields, const ServedModel& model,
                                CompletionRequest* request);
 
+// `priority`, of which the lower goes first, as in vLLM, as wire::SequenceRequest has it.
+int32_t ReadPriority(JsonFields& fields);
+
 // The limit of a completion, in tokens; checked against min_tokens.
 std::optional<int64_t> ReadMaxTokens(JsonFields& fields, std::string_view name, int64_t min,
                                      const CompletionRequest& request);

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "gateway/chat_completions.h"
+#include "gateway/generation_fields.h"
 #include "gateway/prompt_tokens.h"
 
 namespace aril::gateway {
@@ -15,9 +16,6 @@ namespace {
 void RefuseUnsupported(JsonFields& fields) {
   if (!AsksForNothing(fields.Find("stream"))) {
     fields.Fail("stream", "is not supported here: an answer comes as a whole");
-  }
-  if (fields.GetInt("priority", 0, INT32_MIN, INT32_MAX) != 0) {
-    fields.Fail("priority", "must be 0: requests are served first come, first served");
   }
 }
 
@@ -55,6 +53,7 @@ std::optional<ApiError> ReadTexts(JsonFields& fields, const RequestContext& cont
   const ServedModel& model = context.model;
   const auto cut_to = fields.FindInt("truncate_prompt_tokens", -1, INT32_MAX);
   RefuseUnsupported(fields);
+  request->common.priority = ReadPriority(fields);
   const auto add = [&](ApiResult<std::vector<int32_t>> tokens,
                        const std::string& name) -> std::optional<ApiError> {
     if (!tokens.ok()) return tokens.error();

@@ -72,6 +72,7 @@ OneRunner::Decisions OneRunner::OnSubmitted(const wire::SequenceRequest& request
   submission.num_tokens = it->second.num_at_start;
   submission.num_generated = num_output;
   submission.max_tokens = num_prompt + request.max_tokens;
+  submission.priority = request.priority;
   submission.arrival = request.arrival;
   submission.is_sibling = request.is_sibling;
   return Take(scheduler_.Handle(submission, now));

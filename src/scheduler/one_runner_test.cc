@@ -46,6 +46,7 @@ class Server {
     request.max_tokens = max_tokens;
     request.arrival = now_;
     request.is_sibling = is_sibling;
+    request.priority = priority;
     adapter_pages_[id] = adapter_pages;
     Take(control_.OnSubmitted(request, adapter_pages, now_));
   }
@@ -75,6 +76,7 @@ class Server {
 
   int64_t pinned = 0;       // pages
   bool is_sibling = false;  // what is submitted
+  int32_t priority = 0;     // likewise
   std::vector<int64_t> begun, refused;
   std::vector<Status> why;
 
@@ -339,6 +341,22 @@ TEST(OneRunnerTest, WhatNeverFitsIsRefusedForGood) {
   ASSERT_THAT(server.refused, ElementsAre(0));
   EXPECT_EQ(server.why[0].code(), StatusCode::kInvalidArgument);
   EXPECT_FALSE(RetryAfter(server.why[0]));
+}
+
+TEST(OneRunnerTest, PrioritiesOrderWhatATenantHasWaiting) {
+  Server server({.is_fair = true});
+  server.Submit(1, "a");
+  server.Submit(2, "a");
+  server.Submit(3, "b");
+  server.priority = 2;
+  server.Submit(4, "a");
+  server.priority = 1;
+  server.Submit(5, "a");
+  for (int64_t last = 1; last != 2; last = server.begun.back()) {
+    server.End(last);
+    server.Step();
+  }
+  EXPECT_THAT(server.begun, ElementsAre(1, 4, 3, 5, 2)) << "in turns, and then the older";
 }
 
 }  // namespace

@@ -1,17 +1,34 @@
 #include "scheduler/wait_queue.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
 
 #include "base/check.h"
 
 namespace aril::scheduler {
+namespace {
+
+// For at most `limit` of them, from one end or from the other.
+template <typename Ordered, typename Use>
+void ForFirst(const Ordered& ordered, size_t limit, bool from_end, const Use& use) {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(limit, ordered.size()));
+  if (from_end) {
+    std::for_each_n(ordered.rbegin(), count, use);
+  } else {
+    std::for_each_n(ordered.begin(), count, use);
+  }
+}
+
+}  // namespace
 
 void WaitQueue::Add(const QueueKey& key) {
   const int32_t group = tenants_.Group(key.tenant);
   Line& line = lines_[group];
-  if (line.size == 0) tenants_.OnBacklogged(group);
-  CHECK(line.by_priority[key.priority].emplace(key.arrival, key.sequence).second);
-  ++line.size;
+  if (line.tenant_at.empty()) tenants_.OnBacklogged(group);
+  const Place place = {key.arrival, key.sequence};
+  CHECK(line.tenant_at.emplace(place, key.tenant).second);
+  CHECK(line.of_tenant[key.tenant][key.priority].insert(place).second);
   if (!key.has_started) not_started_.emplace(key.arrival, key.sequence);
   ++size_;
 }
@@ -21,11 +38,16 @@ void WaitQueue::Remove(const QueueKey& key) {
   const auto found = lines_.find(group);
   CHECK(found != lines_.end());
   Line& line = found->second;
-  const auto of_priority = line.by_priority.find(key.priority);
-  CHECK(of_priority != line.by_priority.end());
-  CHECK_EQ(of_priority->second.erase({key.arrival, key.sequence}), size_t{1});
-  if (of_priority->second.empty()) line.by_priority.erase(of_priority);
-  if (--line.size == 0) {
+  const Place place = {key.arrival, key.sequence};
+  CHECK_EQ(line.tenant_at.erase(place), size_t{1});
+  const auto own = line.of_tenant.find(key.tenant);
+  CHECK(own != line.of_tenant.end());
+  const auto of_priority = own->second.find(key.priority);
+  CHECK(of_priority != own->second.end());
+  CHECK_EQ(of_priority->second.erase(place), size_t{1});
+  if (of_priority->second.empty()) own->second.erase(of_priority);
+  if (own->second.empty()) line.of_tenant.erase(own);
+  if (line.tenant_at.empty()) {
     lines_.erase(found);
     tenants_.OnEmpty(group);
   }
@@ -35,22 +57,30 @@ void WaitQueue::Remove(const QueueKey& key) {
 
 size_t WaitQueue::NumAhead(int32_t tenant) const {
   const auto own = lines_.find(tenants_.Group(tenant));
-  return own == lines_.end() ? 0 : std::min(size_, own->second.size * lines_.size());
+  return own == lines_.end() ? 0 : std::min(size_, own->second.tenant_at.size() * lines_.size());
 }
 
 std::vector<SequenceId> WaitQueue::FirstOf(const Line& line, size_t limit, bool newest_first) {
   std::vector<SequenceId> first;
-  for (const auto& [priority, by_arrival] : line.by_priority) {
-    if (newest_first) {
-      for (auto it = by_arrival.rbegin(); it != by_arrival.rend() && first.size() < limit; ++it) {
-        first.push_back(it->second);
-      }
-    } else {
-      for (auto it = by_arrival.begin(); it != by_arrival.end() && first.size() < limit; ++it) {
-        first.push_back(it->second);
+  std::map<int32_t, std::deque<SequenceId>> reordered;  // of tenants, as far as they are asked for
+  const auto add = [&](const std::pair<const Place, int32_t>& entry) {
+    const auto& [place, tenant] = entry;
+    const ByPriority& own = line.of_tenant.at(tenant);
+    if (own.size() == 1) {
+      first.push_back(place.second);
+      return;
+    }
+    const auto [next, is_new] = reordered.try_emplace(tenant);
+    if (is_new) {
+      for (const auto& [priority, by_arrival] : own) {
+        ForFirst(by_arrival, limit - next->second.size(), newest_first,
+                 [&](const Place& one) { next->second.push_back(one.second); });
       }
     }
-  }
+    first.push_back(next->second.front());
+    next->second.pop_front();
+  };
+  ForFirst(line.tenant_at, limit, newest_first, add);
   return first;
 }
 

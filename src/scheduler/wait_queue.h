@@ -26,8 +26,9 @@ struct QueueKey {
   bool has_started = false;
 };
 
-// Tenants take turns by a TenantPolicy; within a turn the higher priority goes first, then the
-// older or the newer one. Every operation is logarithmic. Not thread-safe.
+// Tenants take turns by a TenantPolicy; within a turn the older or the newer one goes first. Which
+// of its own a tenant has at the places of them all is by their priorities, the higher first: none
+// gets ahead of another tenant by them. Every operation is logarithmic. Not thread-safe.
 class WaitQueue {
  public:
   // `tenants` must outlive this.
@@ -51,11 +52,12 @@ class WaitQueue {
   std::optional<std::pair<TimePoint, SequenceId>> Oldest() const;
 
  private:
-  using ByArrival = std::set<std::pair<TimePoint, SequenceId>>;
-  // Higher priorities first.
+  using Place = std::pair<TimePoint, SequenceId>;
+  using ByArrival = std::set<Place>;
+  using ByPriority = std::map<int32_t, ByArrival, std::greater<>>;
   struct Line {
-    std::map<int32_t, ByArrival, std::greater<>> by_priority;
-    size_t size = 0;
+    std::map<Place, int32_t> tenant_at;
+    std::map<int32_t, ByPriority> of_tenant;
   };
 
   static std::vector<SequenceId> FirstOf(const Line& line, size_t limit, bool newest_first);

@@ -35,6 +35,25 @@ TEST(WaitQueueTest, ByPriorityThenArrival) {
   EXPECT_EQ(queue.size(), 3u);
 }
 
+// Within one line, too.
+TEST(WaitQueueTest, PrioritiesAreWithinATenant) {
+  OneLine tenants;
+  WaitQueue queue(tenants);
+  for (const int64_t id : {1, 3, 5}) queue.Add(Key(id, 7));
+  queue.Add(Key(2, 8));
+  queue.Add(Key(4, 8, -1));
+  queue.Add(Key(6, 8, 3));
+  queue.Add(Key(7, 7, 1));
+  queue.Add(Key(8, 7, 2));
+  // The places of tenant 7 are 1, 3, 5, 7 and 8; those of tenant 8 are 2, 4 and 6.
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{8, 6, 7, 2, 1, 4, 3, 5}));
+  EXPECT_EQ(Ids(queue.First(3, false)), (std::vector<int64_t>{8, 6, 7}));
+  EXPECT_EQ(Ids(queue.First(9, true)), (std::vector<int64_t>{8, 7, 6, 5, 2, 3, 4, 1}));
+  queue.Remove(Key(7, 7, 1));
+  queue.Remove(Key(6, 8, 3));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{8, 2, 1, 4, 3, 5}));
+}
+
 TEST(WaitQueueTest, TenantsTakeTurns) {
   FairShare tenants({});
   WaitQueue queue(tenants);

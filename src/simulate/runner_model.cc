@@ -388,6 +388,7 @@ wire::RunnerReport RunnerModel::Report() const {
       entry.adapter_pages = sequence->start.adapter_pages;
       entry.num_tokens = static_cast<int32_t>(sequence->num_tokens);
       entry.num_generated = sequence->num_generated;
+      entry.priority = request.priority;
       entry.arrival = request.arrival;
       report.sequences.push_back(entry);
     }

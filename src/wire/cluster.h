@@ -78,7 +78,7 @@ struct Submission {
   // Tokens already sent to the client: such a sequence is not aborted for having waited too long.
   int32_t num_generated = 0;
   int32_t max_tokens = 0;  // prompt and output at the end, at most
-  int32_t priority = 0;    // higher goes first
+  int32_t priority = 0;    // as of the request
   // Attempts made so far; 0: none yet.
   uint32_t attempt = 0;
   // Of the request, which keeps its place in the queue over all attempts.

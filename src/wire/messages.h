@@ -44,6 +44,8 @@ struct SequenceRequest {
   bool is_sibling = false;
   int32_t max_tokens = 16;  // 0: the prompt is computed, and ends with kLength
   Pooling pooling = Pooling::kNone;
+  // Of those of its tenant that wait, the higher goes first; against others it is nothing.
+  int32_t priority = 0;
   int32_t min_tokens = 0;
   std::vector<int32_t> stop_token_ids;  // the model's EOS ids included, unless ignore_eos
   SamplingParams sampling;
