@@ -198,8 +198,9 @@ std::optional<std::vector<std::string>> PartsAround(std::string_view text,
   std::vector<std::string> parts;
   const auto add = [&](std::string_view part) {
     auto without = WithoutId(part);
-    if (without) parts.push_back(*std::move(without));
-    return without.has_value();
+    if (!without) return false;
+    parts.push_back(*std::move(without));
+    return true;
   };
   for (const std::string& word : words) {
     const size_t at = text.find(word);

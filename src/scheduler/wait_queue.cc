@@ -70,15 +70,15 @@ std::vector<SequenceId> WaitQueue::FirstOf(const Line& line, size_t limit, bool 
       first.push_back(place.second);
       return;
     }
-    const auto [next, is_new] = reordered.try_emplace(tenant);
-    if (is_new) {
+    std::deque<SequenceId>& next = reordered[tenant];
+    if (next.empty()) {
       for (const auto& [priority, by_arrival] : own) {
-        ForFirst(by_arrival, limit - next->second.size(), newest_first,
-                 [&](const Place& one) { next->second.push_back(one.second); });
+        ForFirst(by_arrival, limit - next.size(), newest_first,
+                 [&](const Place& one) { next.push_back(one.second); });
       }
     }
-    first.push_back(next->second.front());
-    next->second.pop_front();
+    first.push_back(next.front());
+    next.pop_front();
   };
   ForFirst(line.tenant_at, limit, newest_first, add);
   return first;
