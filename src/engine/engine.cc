@@ -84,7 +84,7 @@ void Engine::Add(AcceptedSequence accepted) {
                                              std::move(accepted.format), next_arrival_++);
   CHECK(by_id_.emplace(sequence->id(), sequence.get()).second);
   const uint64_t arrival = sequence->arrival;
-  has_priorities_ |= sequence->request.priority != 0;
+  has_priorities_ = sequence->request.priority != 0 || (has_priorities_ && !sequences_.empty());
   sequences_.emplace(arrival, std::move(sequence));
   if (has_priorities_) GoAhead(arrival);
   stalled_ = false;
@@ -96,6 +96,8 @@ void Engine::GoAhead(uint64_t arrival) {
     --ahead;
     const wire::SequenceRequest& request = own->second->request;
     const Sequence& other = *ahead->second;
+    // Who has started is before all others, or where rows are shared before those of its tenant.
+    if (other.has_started && !options_.shares_rows) break;
     if (other.has_started || other.request.tenant != request.tenant) continue;
     if (other.request.priority >= request.priority) break;
     std::swap(own->second, ahead->second);

@@ -245,7 +245,7 @@ class Engine {
   std::optional<StepUnderWay> under_way_;  // the last one submitted
   std::vector<SequenceId> cancelled_;
   uint64_t next_arrival_ = 0;
-  bool has_priorities_ = false;  // there has been another than 0
+  bool has_priorities_ = false;  // another than 0, of any there is
   bool stalled_ = false;
   wire::StepStats stats_;
 };

@@ -1,13 +1,13 @@
 // Decides what a step does: a pure function of the sequences and the pool's occupancy.
 //
-// Policy. First come, first served, by the places that the view has. Every running sequence that decodes gets its row; what is left
-// of the row budget goes to prefills, oldest first, in chunks. When pages run out, the newest
-// running sequence is evicted, again and again, until the older ones fit; the oldest waits for an
-// adapter that is being loaded into the pages it needs. A waiting sequence joins,
-// in order of arrival, when there is room for its adapters, for all its tokens, and for some more
-// tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens there), so
-// that it is not evicted at once. The head of the queue is not overtaken; a sequence that could not
-// run alone is refused on submission.
+// Policy. First come, first served, by the places that the view has. Every running sequence that
+// decodes gets its row; what is left of the row budget goes to prefills, oldest first, in chunks.
+// When pages run out, the newest running sequence is evicted, again and again, until the older ones
+// fit; the oldest waits for an adapter that is being loaded into the pages it needs. A waiting
+// sequence joins, in order of arrival, when there is room for its adapters, for all its tokens, and
+// for some more tokens of each other running sequence (Punica, section 5.1: one page, of 16 tokens
+// there), so that it is not evicted at once. The head of the queue is not overtaken; a sequence
+// that could not run alone is refused on submission.
 //
 // Where there are several tenants, each has a share of the rows for prefills, in proportion to its
 // weight, and what it leaves of that is the others' (engine/row_shares.h). "Oldest first" then

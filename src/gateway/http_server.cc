@@ -59,6 +59,7 @@ struct HttpServer::Impl {
   std::unique_ptr<asio::ssl::context> tls;  // null: plain HTTP
   asio::io_context io{1};
   Acceptors acceptors;  // one for each address
+  uint16_t port = 0;    // of them
   asio::signal_set signals;
   asio::steady_timer drain_timer;
   // Of one without acceptors, whose Run would end where nothing is to be done.
@@ -149,6 +150,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const HttpServerOptions
     }
     ASSIGN_OR_RETURN(Endpoints endpoints, ResolveHost(impl->io, options.host, options.port));
     ASSIGN_OR_RETURN(impl->acceptors, ListenAt(impl->io, std::move(endpoints)));
+    impl->port = impl->acceptors.front().local_endpoint().port();
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
   } catch (const std::exception& exception) {
     return Internal(StrCat("cannot start the server: ", exception.what()));
@@ -164,11 +166,7 @@ std::unique_ptr<HttpServer> HttpServer::Unreachable() {
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() = default;
 
-uint16_t HttpServer::port() const {
-  if (impl_->acceptors.empty()) return 0;
-  error_code ignored;
-  return impl_->acceptors.front().local_endpoint(ignored).port();
-}
+uint16_t HttpServer::port() const { return impl_->port; }
 
 void HttpServer::Run(HttpHandler handler, BodyPlanner planner) {
   impl_->handler = std::move(handler);

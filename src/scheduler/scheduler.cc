@@ -331,7 +331,7 @@ void Scheduler::Enqueue(Record& record) {
 }
 
 void Scheduler::Dequeue(Record& record) {
-  queue_.Remove(KeyOf(record));
+  queue_.Remove(record.sequence);
   record.is_queued = false;
   record.num_overtaken = 0;
   Unreserve(record.sequence);

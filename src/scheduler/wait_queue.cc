@@ -2,85 +2,95 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
 
 #include "base/check.h"
 
 namespace aril::scheduler {
 namespace {
 
-// For at most `limit` of them, from one end or from the other.
-template <typename Ordered, typename Use>
-void ForFirst(const Ordered& ordered, size_t limit, bool from_end, const Use& use) {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(limit, ordered.size()));
-  if (from_end) {
-    std::for_each_n(ordered.rbegin(), count, use);
-  } else {
-    std::for_each_n(ordered.begin(), count, use);
-  }
+template <typename Iterator, typename Use>
+void ForFirst(Iterator begin, size_t size, size_t limit, const Use& use) {
+  std::for_each_n(begin, static_cast<std::ptrdiff_t>(std::min(size, limit)), use);
 }
 
 }  // namespace
 
 void WaitQueue::Add(const QueueKey& key) {
+  CHECK(keys_.emplace(key.sequence, key).second);
   const int32_t group = tenants_.Group(key.tenant);
   Line& line = lines_[group];
-  if (line.tenant_at.empty()) tenants_.OnBacklogged(group);
+  if (line.at.empty()) tenants_.OnBacklogged(group);
   const Place place = {key.arrival, key.sequence};
-  CHECK(line.tenant_at.emplace(place, key.tenant).second);
-  CHECK(line.of_tenant[key.tenant][key.priority].insert(place).second);
-  if (!key.has_started) not_started_.emplace(key.arrival, key.sequence);
-  ++size_;
+  CHECK(line.at.emplace(place, Standing{key.tenant, key.has_started}).second);
+  if (key.has_started) return;
+  AddTo(line.of_tenant[key.tenant], key);
+  not_started_.insert(place);
 }
 
-void WaitQueue::Remove(const QueueKey& key) {
+void WaitQueue::Remove(SequenceId sequence) {
+  const auto found = keys_.find(sequence);
+  CHECK(found != keys_.end());
+  const QueueKey key = found->second;
+  keys_.erase(found);
   const int32_t group = tenants_.Group(key.tenant);
-  const auto found = lines_.find(group);
-  CHECK(found != lines_.end());
-  Line& line = found->second;
-  const Place place = {key.arrival, key.sequence};
-  CHECK_EQ(line.tenant_at.erase(place), size_t{1});
-  const auto own = line.of_tenant.find(key.tenant);
-  CHECK(own != line.of_tenant.end());
-  const auto of_priority = own->second.find(key.priority);
-  CHECK(of_priority != own->second.end());
-  CHECK_EQ(of_priority->second.erase(place), size_t{1});
-  if (of_priority->second.empty()) own->second.erase(of_priority);
-  if (own->second.empty()) line.of_tenant.erase(own);
-  if (line.tenant_at.empty()) {
-    lines_.erase(found);
+  Line& line = lines_.at(group);
+  const Place arrival = {key.arrival, key.sequence};
+  Place place = arrival;
+  if (!key.has_started) {
+    Own& own = line.of_tenant.at(key.tenant);
+    place = RemoveFrom(own, key);
+    if (own.places.empty()) line.of_tenant.erase(key.tenant);
+    not_started_.erase(arrival);
+  }
+  CHECK_EQ(line.at.erase(place), size_t{1});
+  if (line.at.empty()) {
+    lines_.erase(group);
     tenants_.OnEmpty(group);
   }
-  not_started_.erase({key.arrival, key.sequence});
-  --size_;
+}
+
+void WaitQueue::AddTo(Own& own, const QueueKey& key) {
+  const Place arrival = {key.arrival, key.sequence};
+  if (own.places.empty()) own.priority = key.priority;
+  own.has_exchanged |= key.priority != own.priority;
+  own.places.insert(arrival);
+  own.oldest_first.insert({-int64_t{key.priority}, arrival});
+  own.newest_first.insert({key.priority, arrival});
+}
+
+WaitQueue::Place WaitQueue::RemoveFrom(Own& own, const QueueKey& key) {
+  const Place arrival = {key.arrival, key.sequence};
+  const std::pair by_priority(-int64_t{key.priority}, arrival);
+  const auto at = own.places.find_by_order(own.oldest_first.order_of_key(by_priority));
+  const Place place = *at;
+  own.places.erase(at);
+  own.oldest_first.erase(by_priority);
+  own.newest_first.erase({key.priority, arrival});
+  return place;
 }
 
 size_t WaitQueue::NumAhead(int32_t tenant) const {
   const auto own = lines_.find(tenants_.Group(tenant));
-  return own == lines_.end() ? 0 : std::min(size_, own->second.tenant_at.size() * lines_.size());
+  return own == lines_.end() ? 0 : std::min(size(), own->second.at.size() * lines_.size());
 }
 
 std::vector<SequenceId> WaitQueue::FirstOf(const Line& line, size_t limit, bool newest_first) {
   std::vector<SequenceId> first;
-  std::map<int32_t, std::deque<SequenceId>> reordered;  // of tenants, as far as they are asked for
-  const auto add = [&](const std::pair<const Place, int32_t>& entry) {
-    const auto& [place, tenant] = entry;
-    const ByPriority& own = line.of_tenant.at(tenant);
-    if (own.size() == 1) {
+  const auto add = [&](const std::pair<const Place, Standing>& entry) {
+    const auto& [place, standing] = entry;
+    const Own* const own = standing.has_started ? nullptr : &line.of_tenant.at(standing.tenant);
+    if (own == nullptr || !own->has_exchanged) {
       first.push_back(place.second);
       return;
     }
-    std::deque<SequenceId>& next = reordered[tenant];
-    if (next.empty()) {
-      for (const auto& [priority, by_arrival] : own) {
-        ForFirst(by_arrival, limit - next.size(), newest_first,
-                 [&](const Place& one) { next.push_back(one.second); });
-      }
-    }
-    first.push_back(next.front());
-    next.pop_front();
+    const RankedByPriority& ranked = newest_first ? own->newest_first : own->oldest_first;
+    first.push_back(ranked.find_by_order(own->places.order_of_key(place))->second.second);
   };
-  ForFirst(line.tenant_at, limit, newest_first, add);
+  if (newest_first) {
+    ForFirst(line.at.rbegin(), line.at.size(), limit, add);
+  } else {
+    ForFirst(line.at.begin(), line.at.size(), limit, add);
+  }
   return first;
 }
 

@@ -30,7 +30,7 @@ TEST(WaitQueueTest, ByPriorityThenArrival) {
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{4, 1, 2, 3}));
   EXPECT_EQ(Ids(queue.First(9, true)), (std::vector<int64_t>{4, 3, 2, 1}));
   EXPECT_EQ(Ids(queue.First(2, false)), (std::vector<int64_t>{4, 1}));
-  queue.Remove(Key(1));
+  queue.Remove(SequenceId(1));
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{4, 2, 3}));
   EXPECT_EQ(queue.size(), 3u);
 }
@@ -49,9 +49,74 @@ TEST(WaitQueueTest, PrioritiesAreWithinATenant) {
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{8, 6, 7, 2, 1, 4, 3, 5}));
   EXPECT_EQ(Ids(queue.First(3, false)), (std::vector<int64_t>{8, 6, 7}));
   EXPECT_EQ(Ids(queue.First(9, true)), (std::vector<int64_t>{8, 7, 6, 5, 2, 3, 4, 1}));
-  queue.Remove(Key(7, 7, 1));
-  queue.Remove(Key(6, 8, 3));
+  queue.Remove(SequenceId(7));
+  queue.Remove(SequenceId(6));
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{8, 2, 1, 4, 3, 5}));
+}
+
+// Else a tenant that always has one waiting that is worth little would give its place to one after
+// the other, before all others.
+TEST(WaitQueueTest, WhoLeavesTakesItsPlaceAlong) {
+  OneLine tenants;
+  WaitQueue queue(tenants);
+  queue.Add(Key(1, 7));
+  queue.Add(Key(2, 8));
+  for (const int64_t id : {3, 4}) queue.Add(Key(id, 7, 1));
+  std::vector<int64_t> order;
+  while (!queue.empty()) {
+    const SequenceId first = queue.First(1, false).front();
+    order.push_back(first.value());
+    queue.Remove(first);
+  }
+  EXPECT_EQ(order, (std::vector<int64_t>{3, 2, 4, 1}));
+}
+
+// It is to go on where it was, before those that came after it.
+TEST(WaitQueueTest, WhatHasStartedStandsAtItsOwnPlace) {
+  OneLine tenants;
+  WaitQueue queue(tenants);
+  queue.Add(Key(1, 7, 0, /*has_started=*/true));
+  queue.Add(Key(2, 8));
+  queue.Add(Key(3, 7, 5));
+  queue.Add(Key(4, 7, 6));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{1, 2, 4, 3}));
+  queue.Remove(SequenceId(1));
+  EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{2, 4, 3}));
+}
+
+// As the engine has it: a newcomer changes places with those of its tenant before it.
+TEST(WaitQueueTest, IsLikeChangingPlaces) {
+  constexpr uint64_t kSeed = 20261202;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 50; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", round " << round);
+    OneLine tenants;
+    WaitQueue queue(tenants);
+    std::vector<QueueKey> model;
+    for (int64_t id = 1; id <= 60; ++id) {
+      QueueKey key = Key(id, static_cast<int32_t>(random() % 3), static_cast<int32_t>(random() % 4),
+                         random() % 8 == 0);
+      queue.Add(key);
+      model.push_back(key);
+      size_t own = model.size() - 1;
+      for (size_t ahead = own; ahead-- > 0 && !key.has_started;) {
+        const QueueKey& other = model[ahead];
+        if (other.has_started || other.tenant != key.tenant) continue;
+        if (other.priority >= key.priority) break;
+        std::swap(model[own], model[ahead]);
+        own = ahead;
+      }
+      if (random() % 3 == 0) {
+        const size_t gone = random() % 2 == 0 ? 0 : random() % model.size();
+        queue.Remove(model[gone].sequence);
+        model.erase(model.begin() + static_cast<std::ptrdiff_t>(gone));
+      }
+      std::vector<SequenceId> expected;
+      for (const QueueKey& one : model) expected.push_back(one.sequence);
+      ASSERT_EQ(Ids(queue.First(100, false)), Ids(expected));
+      ASSERT_EQ(queue.First(100, true).size(), model.size());
+    }
+  }
 }
 
 TEST(WaitQueueTest, TenantsTakeTurns) {
@@ -61,7 +126,7 @@ TEST(WaitQueueTest, TenantsTakeTurns) {
   queue.Add(Key(4, 8));
   tenants.OnPrompt(7, 5);
   EXPECT_EQ(Ids(queue.First(3, false)), (std::vector<int64_t>{4, 1, 2}));
-  queue.Remove(Key(4, 8));
+  queue.Remove(SequenceId(4));
   EXPECT_EQ(Ids(queue.First(9, false)), (std::vector<int64_t>{1, 2, 3}));
 }
 
@@ -80,7 +145,7 @@ TEST(WaitQueueTest, WhoAsksForMuchIsBehindItself) {
   queue.Add(Key(5, 8));
   EXPECT_EQ(queue.NumAhead(8), 2u) << "its own, and one of the other's";
   EXPECT_EQ(queue.NumAhead(7), 5u) << "all that there are";
-  queue.Remove(Key(5, 8));
+  queue.Remove(SequenceId(5));
   EXPECT_EQ(queue.NumAhead(8), 0u);
 }
 
@@ -111,7 +176,7 @@ TEST(WaitQueueTest, TheBoundOfThoseBeforeEachBoundsAll) {
           static_cast<int32_t>((i / 100 + (random() % 8 == 0 ? 1 : 0)) % kNumTenants);
       if (random() % 4 == 0 && !waiting.empty()) {
         std::swap(waiting[random() % waiting.size()], waiting.back());
-        other.Remove(waiting.back());
+        other.Remove(waiting.back().sequence);
         waiting.pop_back();
       } else if (!bound.RetryAfter(other.NumAhead(tenant), rates)) {
         waiting.push_back(Key(i, tenant));
@@ -129,7 +194,7 @@ TEST(WaitQueueTest, OldestHasNotStarted) {
   queue.Add(Key(1, 0, 0, true));
   queue.Add(Key(2));
   EXPECT_EQ(queue.Oldest()->second, SequenceId(2));
-  queue.Remove(Key(2));
+  queue.Remove(SequenceId(2));
   EXPECT_FALSE(queue.Oldest());
   EXPECT_FALSE(queue.empty());
 }
