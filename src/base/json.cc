@@ -256,6 +256,8 @@ void Json::DumpTo(std::string* out) const {
   }
 }
 
+bool IsJson(std::string_view text) { return nlohmann::json::accept(text); }
+
 std::string JsonQuote(std::string_view text) {
   std::string out;
   QuoteTo(text, &out);

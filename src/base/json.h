@@ -80,6 +80,9 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
+// Whether the text is JSON (RFC 8259), whatever its depth and size, and also if a name comes twice.
+bool IsJson(std::string_view text);
+
 // `text` as a JSON string literal, quotes included; invalid UTF-8 becomes U+FFFD.
 std::string JsonQuote(std::string_view text);
 

@@ -259,5 +259,13 @@ TEST(Json, QuotesInvalidUtf8AsReplacementCharacters) {
   EXPECT_EQ(JsonQuote(std::string_view("\0\x1f", 2)), R"("\u0000\u001f")");
 }
 
+TEST(Json, KnowsJsonThatItWouldNotRead) {
+  for (const char* text : {"1", R"({"a":1,"a":2})", " [true, null] "}) EXPECT_TRUE(IsJson(text));
+  EXPECT_TRUE(IsJson(std::string(10'000, '[') + std::string(10'000, ']')));
+  for (const char* text : {"", "{'a': 1}", "[1,", "1 2", "True", "\"\n\""}) {
+    EXPECT_FALSE(IsJson(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace aril

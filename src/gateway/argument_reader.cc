@@ -24,28 +24,22 @@ std::string Escaped(std::string_view text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-// The text before `end`, which is taken with it; nothing if that has not come yet. `from`: it does
-// not begin before.
-std::optional<std::string> TakeUntil(std::string_view end, std::string* held, size_t from = 0) {
-  const size_t size = held->find(end, from);
-  if (size == std::string::npos) return std::nullopt;
-  std::string text = held->substr(0, size);
-  held->erase(0, size + end.size());
-  return text;
-}
-
 }  // namespace
 
-std::string JsonOfArgument(std::string_view text, grammar::TypeSet types) {
+std::string JsonOfArgument(std::string_view text, const grammar::ArgumentType& type) {
+  if (type.words.contains(std::string(text))) return JsonQuote(text);
   std::string_view spelled = StripLeft(StripRight(text));
   for (const auto& [word, meant] : kPythonWords) {
     if (spelled == word) spelled = meant;
   }
-  const auto value = Json::Parse(spelled);
-  const grammar::TypeSet others = types & static_cast<grammar::TypeSet>(~grammar::kString);
   // A quoted string is one only where a string is not written as it is.
-  const bool is_meant = value.ok() && (types == others || (grammar::TypeOf(*value) & others) != 0);
-  return is_meant ? std::string(spelled) : JsonQuote(text);
+  const auto is_meant = [&] {
+    if ((type.types & grammar::kString) == 0) return IsJson(spelled);
+    const auto value = Json::Parse(spelled);
+    return value.ok() && value->AsString() == nullptr &&
+           (grammar::TypeOf(*value) & type.types) != 0;
+  };
+  return is_meant() ? std::string(spelled) : JsonQuote(text);
 }
 
 std::string ArgumentReader::Take(std::string* held) {
@@ -83,22 +77,29 @@ bool ArgumentReader::TakeBetween(std::string* held, std::string* json) {
   return false;
 }
 
+std::optional<std::string> ArgumentReader::TakeUntil(std::string_view end, std::string* held) {
+  const size_t size = held->find(end, num_searched_ - std::min(num_searched_, end.size() - 1));
+  num_searched_ = size == std::string::npos ? held->size() : 0;
+  if (size == std::string::npos) return std::nullopt;
+  std::string text = held->substr(0, size);
+  held->erase(0, size + end.size());
+  return text;
+}
+
 bool ArgumentReader::TakeName(std::string* held, std::string* json) {
   const auto name = TakeUntil(syntax_->middle, held);
   if (!name) return false;
   *json += StrCat(std::exchange(is_first_, false) ? "{" : ", ", JsonQuote(*name), ": ");
-  value_types_ = types_->Of(*name);
-  state_ = value_types_ == grammar::kString ? State::kString : State::kOther;
+  type_ = &types_->Of(*name);
+  state_ = type_->types == grammar::kString ? State::kString : State::kOther;
   if (state_ == State::kString) *json += '"';
   return true;
 }
 
 bool ArgumentReader::TakeOther(std::string* held, std::string* json) {
-  const size_t from = num_searched_ - std::min(num_searched_, syntax_->end.size() - 1);
-  const auto text = TakeUntil(syntax_->end, held, from);
-  num_searched_ = text ? 0 : held->size();
+  const auto text = TakeUntil(syntax_->end, held);
   if (!text) return false;
-  *json += JsonOfArgument(*text, value_types_);
+  *json += JsonOfArgument(*text, *type_);
   state_ = State::kBetween;
   return true;
 }
@@ -112,6 +113,7 @@ bool ArgumentReader::TakeString(std::string* held, std::string* json) {
   const size_t size = held->size() - NumBegun(*held, syntax_->end);
   *json += Escaped(held->substr(0, size));
   held->erase(0, size);
+  num_searched_ = 0;
   return false;
 }
 

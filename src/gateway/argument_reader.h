@@ -6,20 +6,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "grammar/argument_syntax.h"
-#include "grammar/schema_keywords.h"
 
 namespace aril::gateway {
 
 // What the arguments of tools may be, by the tools' names.
 using ToolArgumentTypes = std::map<std::string, grammar::ArgumentTypes>;
 
-// A value that is written as it is, as JSON: a string, unless another of `types` is what it spells.
-// True, False and None are what Python writes for JSON's, and some templates with it.
-std::string JsonOfArgument(std::string_view text, grammar::TypeSet types);
+// A value that is written as it is, as JSON: a string, unless it is none of the words of `type`,
+// and spells another of its types. True, False and None are what Python writes for JSON's, and some
+// templates with it.
+std::string JsonOfArgument(std::string_view text, const grammar::ArgumentType& type);
 
 // Reads the arguments of one call, behind its `middle`. Not thread-safe; all must outlive it.
 class ArgumentReader {
@@ -42,13 +43,15 @@ class ArgumentReader {
   bool TakeName(std::string* held, std::string* json);
   bool TakeOther(std::string* held, std::string* json);
   bool TakeString(std::string* held, std::string* json);
+  // The text before `end`, which is taken with it; nothing if that has not come yet.
+  std::optional<std::string> TakeUntil(std::string_view end, std::string* held);
 
   const grammar::ArgumentSyntax* syntax_;
   const grammar::ArgumentTypes* types_;
   State state_ = State::kBetween;
   bool is_first_ = true;
-  grammar::TypeSet value_types_ = 0;
-  size_t num_searched_ = 0;  // bytes of what is held, for the end of a value
+  const grammar::ArgumentType* type_ = nullptr;  // of the value that is read
+  size_t num_searched_ = 0;  // bytes of what is held, for the end of a name or value
 };
 
 }  // namespace aril::gateway

@@ -174,58 +174,69 @@ TEST(ToolCallParser, ReadsArgumentsThatAreWrittenOneByOne) {
         &types);
 }
 
-TEST(ToolCallParser, ReadsWhateverArgumentsTheGrammarAllows) {
-  grammar::ToolCallFormat format = {
-      .syntax = {.begin = "<c>",
-                 .middle = ":",
-                 .next = ";",
-                 .end = ".",
-                 .marker = "<c>",
-                 .argument = grammar::ArgumentSyntax{.begin = "<", .middle = "=", .end = "!"}},
-      .tools = {{.name = "one",
-                 .parameters = *Json::Parse(
-                     R"({"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},
-                         "l":{"type":"array","items":{"type":"boolean"},"maxItems":2},
-                         "e":{"enum":["x",null,2]}},
-                         "required":["s","b"],"additionalProperties":false})")},
-                {.name = "any", .parameters = Json::Object{}}},
-      .is_required = true};
-  const ToolArgumentTypes types = {{"one", grammar::ArgumentTypes(format.tools[0].parameters)}};
+// What is written as the grammar wants it is read as what was meant.
+TEST(ToolCallParser, ReadsArgumentsAsTheGrammarHasThem) {
+  const Json parameters = *Json::Parse(
+      R"({"type":"object","properties":{"s":{"type":"string"},"b":{"type":"boolean"},
+          "l":{"type":"array","items":{"type":"string"}},"e":{"enum":["x","None",null,2]}},
+          "required":["s"],"additionalProperties":false})");
+  const grammar::ToolCallFormat format = {
+      .syntax = kElements, .tools = {{.name = "f", .parameters = parameters}}, .is_required = true};
+  const ToolArgumentTypes types = {{"f", grammar::ArgumentTypes(parameters)}};
   auto grammar =
       grammar::Compile({.kind = wire::OutputFormat::Kind::kToolCalls, .source = ToSource(format)});
   ASSERT_TRUE(grammar.ok()) << grammar.status();
   grammar::Automaton automaton(*std::move(grammar));
   constexpr uint64_t kSeed = 20261201;
   std::mt19937_64 random(kSeed);
+  const std::vector<std::string> pieces = {"\n", "<", ">", "</parameter>", "\"", "\\", "{",   "]",
+                                           "a",  "é", "7", "</function>",  "\t", " ",  "null"};
+  const auto text = [&] {
+    std::string result;
+    for (size_t n = random() % 6; n > 0; --n) result += pieces[random() % pieces.size()];
+    return result;
+  };
   int num_read = 0;
   for (int i = 0; i < 3000; ++i) {
-    const auto text = grammar::RandomText(automaton, random, 3000);
-    if (!text) continue;
-    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ": " << *text);
-    ToolCallParser parser(format.syntax, /*only_at_start=*/true, &types);
-    const ToolText said = parser.Append(*text);
-    EXPECT_TRUE(parser.has_whole_calls());
-    EXPECT_EQ(said.content + parser.Flush(), "");
-    for (const ToolCallDelta& call : said.calls) {
-      const auto arguments = Json::Parse(call.arguments);
-      if (call.name == "any" && !arguments.ok()) continue;  // the same name twice
-      ASSERT_TRUE(arguments.ok()) << call.arguments << arguments.status();
-      ASSERT_NE(arguments->AsObject(), nullptr);
-      if (call.name == "any") continue;
-      ++num_read;
-      ASSERT_NE(arguments->Find("s"), nullptr);
-      EXPECT_NE(arguments->Find("s")->AsString(), nullptr) << call.arguments;
-      ASSERT_NE(arguments->Find("b"), nullptr);
-      EXPECT_NE(arguments->Find("b")->AsBool(), nullptr) << call.arguments;
-      const Json* list = arguments->Find("l");
-      EXPECT_TRUE(list == nullptr || list->AsArray() != nullptr) << call.arguments;
-      const Json* one_of = arguments->Find("e");
-      EXPECT_TRUE(one_of == nullptr || one_of->is_null() || one_of->AsInt() != nullptr ||
-                  *one_of->AsString() == "x")
-          << call.arguments;
+    const std::string s = text();
+    // What ends an argument is in no string, nor begins in one.
+    if ((s + kElements.argument->end).find(kElements.argument->end) != s.size()) continue;
+    Json::Object expected = {{"s", s}};
+    std::vector<std::pair<std::string, std::string>> values = {{"s", s}};
+    if (random() % 2 == 0) {
+      const bool b = random() % 2 == 0;
+      expected.emplace_back("b", b);
+      values.emplace_back("b", random() % 2 == 0 ? (b ? "true" : "false") : (b ? "True" : "False"));
     }
+    if (random() % 2 == 0) {
+      const Json list = Json::Array{text(), text()};
+      expected.emplace_back("l", list);
+      values.emplace_back("l", list.Dump());
+    }
+    if (random() % 2 == 0) {
+      const std::vector<Json> of = {"x", "None", Json(), 2};
+      const Json& e = of[random() % of.size()];
+      expected.emplace_back("e", e);
+      values.emplace_back("e", e.AsString() != nullptr ? *e.AsString() : e.Dump());
+    }
+    std::string call = kElements.begin + "f" + kElements.middle;
+    for (const auto& [name, value] : values) {
+      call += StrCat(kElements.argument->begin, name, kElements.argument->middle, value,
+                     kElements.argument->end);
+    }
+    call += kElements.end;
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ": " << call);
+    ASSERT_TRUE(grammar::Accepts(automaton, call));
+    ToolCallParser parser(format.syntax, /*only_at_start=*/true, &types);
+    const ToolText said = parser.Append(call);
+    EXPECT_TRUE(parser.has_whole_calls());
+    ASSERT_EQ(said.calls.size(), 1u);
+    const auto arguments = Json::Parse(said.calls[0].arguments);
+    ASSERT_TRUE(arguments.ok()) << said.calls[0].arguments;
+    ASSERT_EQ(arguments->Dump(), Json(expected).Dump());
+    ++num_read;
   }
-  EXPECT_GT(num_read, 100);
+  EXPECT_GT(num_read, 2000);
 }
 
 TEST(ToolCallParser, WithoutAMarkerFindsCallsAtTheStart) {

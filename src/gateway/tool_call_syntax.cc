@@ -27,6 +27,7 @@ constexpr std::string_view kProbe = "arilprob";
 constexpr std::string_view kTool = "arilprobe_tool";
 constexpr std::string_view kArgument = "arilprobe_argument";
 constexpr std::string_view kSecondArgument = "arilprobe_argument_too";
+constexpr int64_t kProbeNumber = 7;
 constexpr std::string_view kContent = "arilprobe_content";
 // Nine letters and digits: Mistral's templates take no others.
 constexpr std::array<std::string_view, 3> kIds = {"arilprob1", "arilprob2", "arilprob3"};
@@ -221,9 +222,10 @@ std::vector<std::string> WordsOf(size_t call) {
 bool CutArguments(const std::string& before, const std::string& between, const std::string& behind,
                   const std::string& without, const std::function<bool(std::string_view)>& begins,
                   ToolCallSyntax* syntax) {
-  for (size_t size = before.size(); size > 0; --size) {
+  for (size_t size = before.size(); size-- > 1;) {
     const std::string begin = before.substr(size);
-    if (begin.empty() || !begins(begin) || !between.ends_with(begin)) continue;
+    if (!between.ends_with(begin)) break;
+    if (!begins(begin)) continue;
     const std::string end = between.substr(0, between.size() - begin.size());
     if (!behind.starts_with(end)) continue;
     syntax->middle = before.substr(0, size);
@@ -284,6 +286,14 @@ std::optional<ToolCallSyntax> LearnOneByOne(const Probe& probe, const FindSpecia
   if (!CutArguments((*parts)[1], (*parts)[3], (*parts)[5], (*without)[1], begins, &syntax)) {
     return std::nullopt;
   }
+  // Values that are no strings are to stand between the same texts.
+  const auto others = probe.Calls({Json::Object{{std::string(kArgument), kProbeNumber},
+                                                {std::string(kSecondArgument), Json::Array{}}}});
+  const auto& [begin, middle, end] = *syntax.argument;
+  const std::string expected =
+      StrCat(syntax.begin, kTool, syntax.middle, begin, kArgument, middle, kProbeNumber, end, begin,
+             kSecondArgument, middle, "[]", end, syntax.end);
+  if (!others.ok() || *others != expected) return std::nullopt;
   syntax.next = NextOfOneByOne(probe, syntax);
   return syntax;
 }

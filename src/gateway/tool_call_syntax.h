@@ -20,7 +20,7 @@ namespace aril::gateway {
 // FailedPrecondition says why calls cannot be learned: a template that does not show tools to the
 // model, or no calls, or in a form that is no ToolCallSyntax. (Harmony's is known, whatever of it
 // is shown.) `end_tokens`: those that end the model's texts, which are no part of a call. Takes
-// five renderings. Thread-safe.
+// up to seven renderings. Thread-safe.
 StatusOr<grammar::ToolCallSyntax> LearnToolCallSyntax(const ChatTemplate& chat_template,
                                                       const Tokenizer& tokenizer,
                                                       std::span<const int32_t> end_tokens);

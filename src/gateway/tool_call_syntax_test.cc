@@ -115,15 +115,15 @@ TEST(ToolCallSyntax, IsLearnedFromArgumentsOneByOne) {
   const auto special =
       Learn(kShown + Turns(EachCall("[TOOL_CALLS]{{ c.function.name }}\n{% for name, value in "
                                     "c.function.arguments | items %}[TOOL_CALLS]{{ name }}="
-                                    "{{ value }}[TOOL_CALLS];{% endfor %}.")));
+                                    "{{ value }}[TOOL_CALLS]>\n{% endfor %}.")));
   ASSERT_TRUE(special.ok()) << special.status();
   EXPECT_EQ(
       special->argument,
-      (grammar::ArgumentSyntax{.begin = "[TOOL_CALLS]", .middle = "=", .end = "[TOOL_CALLS];"}));
+      (grammar::ArgumentSyntax{.begin = "[TOOL_CALLS]", .middle = "=", .end = "[TOOL_CALLS]>\n"}));
   const std::string mark(grammar::kSpecialTokenMark);
   const grammar::ToolCallSyntax marked = MarkSpecialTokens(*special, kTokenizer);
   EXPECT_EQ(marked.argument->begin, mark + "[TOOL_CALLS]" + mark);
-  EXPECT_EQ(marked.argument->end, mark + "[TOOL_CALLS]" + mark + ";");
+  EXPECT_EQ(marked.argument->end, mark + "[TOOL_CALLS]" + mark + ">\n");
 }
 
 TEST(ToolCallSyntax, OfHarmonyIsKnown) {
@@ -162,6 +162,11 @@ TEST(ToolCallSyntax, IsNotLearnedFromTemplatesThatHaveNone) {
        "<call>{{ c.function.name }}</s>{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }}{{ c.function.name }}:{{ c.function.arguments | tojson }}",
        "<call>{{ c.function.name }} {{ c.id }}:{{ c.function.arguments | tojson }}",
+       // Values of which one could be within another; strings with texts of their own around them.
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
+       "{{ v }}</p>{% endfor %}</f>",
+       "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }} "
+       "string={{ v is string }}>{{ v }}\n</p>{% endfor %}</f>",
        // Strings as in JSON, or cut; names that no tag is before; the same text before and behind.
        "<f={{ c.function.name }}>{% for k, v in c.function.arguments | items %}<p={{ k }}>"
        "{{ v | tojson }}</p>{% endfor %}</f>",

@@ -3,7 +3,9 @@
 #ifndef ARIL_GRAMMAR_ARGUMENT_SYNTAX_H_
 #define ARIL_GRAMMAR_ARGUMENT_SYNTAX_H_
 
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -13,13 +15,19 @@
 namespace aril::grammar {
 
 // Each is `begin` NAME `middle` VALUE `end`. A value that may be a string is written as it is,
-// whatever it is; any other as JSON. So `end` is in no string.
+// whatever it is; any other as JSON. So `end` is in no string, and not to be in JSON.
 struct ArgumentSyntax {
   std::string begin;
   std::string middle;
   std::string end;
 
   bool operator==(const ArgumentSyntax&) const = default;
+};
+
+// What one argument may be.
+struct ArgumentType {
+  TypeSet types = kAllTypes;    // or fewer
+  std::set<std::string> words;  // strings that `const` and `enum` name
 };
 
 // What the arguments of one tool may be. Thread-safe.
@@ -30,12 +38,11 @@ class ArgumentTypes {
   // As the schema of a tool's arguments says. What is no schema of an object allows anything.
   explicit ArgumentTypes(const Json& parameters);
 
-  // Of one, by its name; there may be more than it can be.
-  TypeSet Of(std::string_view name) const;
+  const ArgumentType& Of(std::string_view name) const;
 
  private:
-  std::map<std::string, TypeSet, std::less<>> of_;
-  TypeSet others_ = kAllTypes;
+  std::map<std::string, ArgumentType, std::less<>> of_;
+  ArgumentType others_;
 };
 
 }  // namespace aril::grammar

@@ -14,6 +14,7 @@
 namespace aril::grammar {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // As Qwen 3.5 and Qwen 3 Coder.
@@ -157,6 +158,12 @@ TEST(ArgumentSyntax, RefusesWhatIsStrictAndCannotBeKeptTo) {
   EXPECT_THAT(error(R"({"type":"object","properties":{},"additionalProperties":true})"),
               HasSubstr("#: `additionalProperties` must be false"));
   EXPECT_THAT(error(R"({"type":"object"})"), HasSubstr("`additionalProperties` must be false"));
+  for (const char* schema : {R"("a":{"oneOf":[{"enum":["a","b"]},{"enum":["b","c"]}]})",
+                             R"("a":{"type":"string","enum":["a","b"],"allOf":[{"enum":["a"]}]})",
+                             R"("a":{"type":"string","enum":["a","b"],"const":"c"})",
+                             R"("a":{"type":"string","enum":{"a":1}})"}) {
+    EXPECT_NE(error(WithProperties(schema)), "") << schema;
+  }
   EXPECT_THAT(error(R"({"type":"object","oneOf":[{}]})"), HasSubstr("#: `oneOf` is not supported"));
   EXPECT_THAT(error(WithProperties(R"("a":{"enum":["x\n</parameter>\n"]})")),
               HasSubstr("cannot be the value of an argument"));
@@ -164,14 +171,43 @@ TEST(ArgumentSyntax, RefusesWhatIsStrictAndCannotBeKeptTo) {
               HasSubstr("cannot be the name of an argument"));
 }
 
+TEST(ArgumentSyntax, KnowsWhatNeedsNoArguments) {
+  for (const char* schema : {R"({"type":"object","additionalProperties":false})",
+                             R"({"type":"object","properties":{}})"}) {
+    ToolCallFormat format = Format(schema, /*is_strict=*/true);
+    EXPECT_EQ(Message(Loosen(&format)), "");
+    Check(format, {""}, {Argument("a", "1")});
+  }
+}
+
+TEST(ArgumentSyntax, TakesPythonsWordsForWhatHasNoQuotes) {
+  Check(Format(WithProperties(R"("a":{"type":"boolean"},"b":{"type":["integer","null"]},
+                                 "c":{"const":true})")),
+        {Argument("a", "true"), Argument("a", "True") + Argument("b", "None"),
+         Argument("b", "null") + Argument("c", "true")},
+        {Argument("a", "None"), Argument("b", "True"), Argument("c", "True")});
+}
+
 // However deep, and in a circle.
 TEST(ArgumentSyntax, TakesNoAlternativesWithoutEnd) {
+  // Of 30 to the power of 8 ways to a string.
+  Json::Object schemas = {{"A8", Json::Object{{"type", "string"}}}};
+  for (int i = 7; i >= 0; --i) {
+    const Json next = Json::Object{{"$ref", StrCat("#/$defs/A", i + 1)}};
+    schemas.emplace_back(StrCat("A", i), Json::Object{{"anyOf", Json::Array(30, next)}});
+  }
+  ToolCallFormat wide = Format("{}");
+  wide.tools[0].parameters =
+      Json::Object{{"type", "object"},
+                   {"$defs", std::move(schemas)},
+                   {"properties", Json::Object{{"a", Json::Object{{"$ref", "#/$defs/A0"}}}}}};
+  Check(wide, {"", Argument("a", "x")}, {});
   const std::string circle =
       R"({"type":"object","$defs":{"A":{"anyOf":[{"$ref":"#/$defs/A"},{"type":"string"}]}},
           "properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"],"additionalProperties":false})";
   ToolCallFormat format = Format(circle, /*is_strict=*/true);
   EXPECT_FALSE(Loosen(&format).ok());
-  Check(Format(circle), {"", Argument("a", "x")}, {});
+  Check(Format(circle), {Argument("a", "x")}, {""});
 }
 
 TEST(ArgumentSyntax, TakesSpecialTokens) {
@@ -211,13 +247,14 @@ TEST(ArgumentSyntax, IsRefusedWhereItCannotBeRead) {
   };
   EXPECT_EQ(error(*kElements.argument), "");
   const std::string mark(kSpecialTokenMark);
-  EXPECT_THAT(error({.begin = "<p=", .middle = "", .end = "</p>"}), HasSubstr("is empty"));
+  EXPECT_THAT(error({.begin = "<p=", .middle = "", .end = "</p>\n"}), HasSubstr("is empty"));
   EXPECT_THAT(error({.begin = "<p=", .middle = ">", .end = ""}), HasSubstr("is empty"));
   EXPECT_THAT(error({.begin = "<p=", .middle = ">", .end = "\n" + mark + "</p>" + mark}),
               HasSubstr("does not begin with its special token"));
-  EXPECT_THAT(error({.begin = "", .middle = ">", .end = "</p>"}), HasSubstr("is nothing"));
-  EXPECT_THAT(error({.begin = "</f", .middle = ">", .end = "</p>"}), HasSubstr("may end a call"));
-  EXPECT_THAT(error({.begin = "<p" + mark, .middle = ">", .end = "</p>"}),
+  EXPECT_THAT(error({.begin = "<p=", .middle = ">", .end = "</p>"}), HasSubstr("could be in JSON"));
+  EXPECT_THAT(error({.begin = "", .middle = ">", .end = "</p>\n"}), HasSubstr("is nothing"));
+  EXPECT_THAT(error({.begin = "</f", .middle = ">", .end = "</p>\n"}), HasSubstr("may end a call"));
+  EXPECT_THAT(error({.begin = "<p" + mark, .middle = ">", .end = "</p>\n"}),
               HasSubstr("half a special token"));
 }
 
@@ -230,21 +267,26 @@ TEST(ArgumentSyntax, HasNoMiddleInItsSource) {
 
 TEST(ArgumentTypes, AreThoseOfTheSchema) {
   const ArgumentTypes types(ParsedJson(
-      R"({"$defs":{"D":{"type":"array"}},
+      R"({"$defs":{"D":{"type":"array"},"S":{"type":"string"}},
           "properties":{"s":{"type":"string"},"n":{"type":["number","null"]},"any":{},"e":{"enum":["a",null]},
-                        "d":{"$ref":"#/$defs/D"},"o":{"anyOf":[{"type":"string"},{"type":"null"}]},
+                        "d":{"$ref":"#/$defs/D"},"o":{"anyOf":[{"type":"string","enum":["None","x"]},{"type":"null"}]},
+                        "all":{"allOf":[{"$ref":"#/$defs/S"}]},"implied":{"properties":{"a":{}}},
                         "odd":7},
           "additionalProperties":{"type":"boolean"}})"));
-  EXPECT_EQ(types.Of("s"), kString);
-  EXPECT_EQ(types.Of("n"), kNumber | kNull);
-  EXPECT_EQ(types.Of("any"), kAllTypes);
-  EXPECT_EQ(types.Of("e"), kString | kNull);
-  EXPECT_EQ(types.Of("d"), kArray);
-  EXPECT_EQ(types.Of("o"), kString | kNull);
-  EXPECT_EQ(types.Of("odd"), kAllTypes);
-  EXPECT_EQ(types.Of("other"), kBoolean);
-  EXPECT_EQ(ArgumentTypes().Of("s"), kAllTypes);
-  EXPECT_EQ(ArgumentTypes(Json("no schema")).Of("s"), kAllTypes);
+  EXPECT_EQ(types.Of("s").types, kString);
+  EXPECT_EQ(types.Of("n").types, kNumber | kNull);
+  EXPECT_EQ(types.Of("any").types, kAllTypes);
+  EXPECT_EQ(types.Of("e").types, kString | kNull);
+  EXPECT_THAT(types.Of("e").words, ElementsAre("a"));
+  EXPECT_EQ(types.Of("d").types, kArray);
+  EXPECT_EQ(types.Of("o").types, kString | kNull);
+  EXPECT_THAT(types.Of("o").words, ElementsAre("None", "x"));
+  EXPECT_EQ(types.Of("all").types, kString);
+  EXPECT_EQ(types.Of("implied").types, kObject);
+  EXPECT_EQ(types.Of("odd").types, kAllTypes);
+  EXPECT_EQ(types.Of("other").types, kBoolean);
+  EXPECT_EQ(ArgumentTypes().Of("s").types, kAllTypes);
+  EXPECT_EQ(ArgumentTypes(Json("no schema")).Of("s").types, kAllTypes);
 }
 
 }  // namespace

@@ -127,6 +127,12 @@ class SchemaCompiler {
   // many alternatives.
   StatusOr<NodeIdx> Argument(const Json& schema, const Place& parent, const std::string& token,
                              const ArgumentForm& form, NodeIdx next, int depth = 0);
+  StatusOr<NodeIdx> JsonArgument(const Json& schema, const Place& parent, const std::string& token,
+                                 const ArgumentForm& form, NodeIdx next);
+  StatusOr<NodeIdx> Words(const Place& place, TypeSet types, const ArgumentForm& form,
+                          NodeIdx next);
+  StatusOr<NodeIdx> TextAlternatives(const Place& place, std::string_view keyword,
+                                     const ArgumentForm& form, NodeIdx next, int depth);
   // Nothing is said of the text of a string, and what may be one is nothing else, but for null.
   static Status CheckTextsAreKept(const Place& place, TypeSet types);
 

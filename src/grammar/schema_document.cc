@@ -71,6 +71,17 @@ bool RestrictsBeside(const Json& schema) {
   });
 }
 
+// By its keywords, where no `type` and no form says more; none if they say nothing.
+TypeSet ImpliedTypes(const Json& schema) {
+  if (schema.AsObject() == nullptr || schema.Find("type") != nullptr) return 0;
+  TypeSet implied = 0;
+  for (const auto& [name, value] : *schema.AsObject()) {
+    if (IsForm(name)) return 0;
+    implied |= TypesRestrictedBy(name);
+  }
+  return implied;
+}
+
 bool IsScalar(const Json& value) {
   return value.AsArray() == nullptr && value.AsObject() == nullptr;
 }
@@ -124,6 +135,11 @@ TypeSet SchemaDocument::Types(const Json* schema, int depth) {
   const auto [entry, is_new] = types_.try_emplace(schema, kAllTypes);
   if (!is_new) return entry->second;
   TypeSet types = TypesNamed(*schema).value_or(kAllTypes);
+  if (const Json* all = schema->Find("allOf"); all != nullptr && all->AsArray() != nullptr) {
+    for (const Json& one : *all->AsArray()) {
+      if (depth < kMaxNestedAlternatives) types &= Types(&one, depth + 1);
+    }
+  }
   for (const std::string_view form : {"anyOf", "oneOf"}) {
     const Json* alternatives = schema->Find(form);
     if (alternatives == nullptr || alternatives->AsArray() == nullptr) continue;
@@ -149,6 +165,31 @@ std::optional<std::vector<const Json*>> SchemaDocument::Values(const Json* schem
   std::vector<const Json*> values;
   for (const Json& value : *list->AsArray()) values.push_back(&value);
   return values;
+}
+
+TypeSet SchemaDocument::CompiledTypes(const Json* schema) {
+  const TypeSet implied = ImpliedTypes(*Follow(schema));
+  return implied != 0 ? implied : Types(schema);
+}
+
+std::set<std::string> SchemaDocument::Words(const Json* schema) {
+  std::set<std::string> words;
+  std::set<const Json*> seen;
+  std::vector<const Json*> open = {schema};
+  while (!open.empty()) {
+    const Json* one = Follow(open.back());
+    open.pop_back();
+    if (!seen.insert(one).second) continue;
+    for (const Json* value : Values(one).value_or(std::vector<const Json*>())) {
+      if (value->AsString() != nullptr) words.insert(*value->AsString());
+    }
+    for (const std::string_view form : {"anyOf", "oneOf", "allOf"}) {
+      const Json* inner = one->Find(form);
+      if (inner == nullptr || inner->AsArray() == nullptr) continue;
+      for (const Json& alternative : *inner->AsArray()) open.push_back(&alternative);
+    }
+  }
+  return words;
 }
 
 bool SchemaDocument::Look(size_t count) {

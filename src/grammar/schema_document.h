@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,11 @@ class SchemaDocument {
   const Json* Follow(const Json* schema);
   // The types that what is valid under the schema may have, or more.
   TypeSet Types(const Json* schema) { return Types(schema, 0); }
+  // Those of what a grammar of the schema allows, or more: without `type`, the ones that its
+  // keywords are about.
+  TypeSet CompiledTypes(const Json* schema);
+  // The strings that it, or any of its alternatives, names as constants.
+  std::set<std::string> Words(const Json* schema);
   // The values of `const` or `enum`; nothing is known of other schemas.
   std::optional<std::vector<const Json*>> Values(const Json* schema);
 

@@ -277,6 +277,11 @@ Status CheckArgument(const ToolCallSyntax& syntax) {
     return InvalidArgument(
         "`middle` or `end` of an argument is empty, or does not begin with its special token");
   }
+  // A line ends in no string of JSON, and outside of them there is no <.
+  const std::string shown_end = WithoutSpecialMarks(value_end);
+  if (shown_end.find("\n<") == std::string::npos && shown_end.find(">\n") == std::string::npos) {
+    return InvalidArgument("`end` of an argument could be in JSON");
+  }
   const std::string begin = WithoutSpecialMarks(argument_begin);
   const std::string end = WithoutSpecialMarks(syntax.end);
   const std::string next = WithoutSpecialMarks(syntax.next.value_or(end));

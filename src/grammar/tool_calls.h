@@ -73,9 +73,9 @@ struct ToolCallFormat {
 
 // Lets tools whose schemas cannot be kept to take any object, and all of them if together they are
 // too large; but none that are strict: InvalidArgument names the one, and what is wrong with its
-// schema. What a schema says of the text of an argument that is written as it is, as its pattern,
-// is kept to by nobody, and wrong if the tool is strict. Takes no longer than one grammar.
-// Thread-safe.
+// schema. What a schema says, besides constants, of an argument that may be a string and is written
+// as it is, is kept to by nobody, and wrong if the tool is strict. Takes no longer than one
+// grammar. Thread-safe.
 Status Loosen(ToolCallFormat* format);
 // Lets all tools that are not strict take any object. False if they did already. Thread-safe.
 bool LoosenAll(ToolCallFormat* format);
