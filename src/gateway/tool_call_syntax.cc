@@ -144,21 +144,23 @@ std::optional<std::string> WithoutId(std::string_view text) {
   return is_left ? std::nullopt : std::optional(std::move(without));
 }
 
+bool AddPart(std::string_view part, std::vector<std::string>* parts) {
+  auto without = WithoutId(part);
+  if (!without) return false;
+  parts->push_back(*std::move(without));
+  return true;
+}
+
 // The texts before, between and behind the names and arguments of calls.
 std::optional<std::vector<std::string>> Parts(std::string_view text, size_t num_calls) {
   std::vector<std::string> parts;
-  const auto add = [&](std::string_view part) {
-    auto without = WithoutId(part);
-    if (!without) return false;
-    parts.push_back(*std::move(without));
-    return true;
-  };
   for (size_t i = 0; i < num_calls; ++i) {
     const size_t name = text.find(kTool);
-    if (name == std::string_view::npos || !add(text.substr(0, name))) return std::nullopt;
+    if (name == std::string_view::npos || !AddPart(text.substr(0, name), &parts))
+      return std::nullopt;
     text.remove_prefix(name + kTool.size());
     const size_t arguments = text.rfind('{', text.find(kArgument));
-    if (arguments == std::string_view::npos || !add(text.substr(0, arguments))) {
+    if (arguments == std::string_view::npos || !AddPart(text.substr(0, arguments), &parts)) {
       return std::nullopt;
     }
     text.remove_prefix(arguments);
@@ -168,7 +170,7 @@ std::optional<std::vector<std::string>> Parts(std::string_view text, size_t num_
     if (!json.ok() || json->Dump() != ProbeArguments(i).Dump()) return std::nullopt;
     text.remove_prefix(size);
   }
-  if (!add(text)) return std::nullopt;
+  if (!AddPart(text, &parts)) return std::nullopt;
   return parts;
 }
 
@@ -197,18 +199,12 @@ std::optional<std::string> NextOf(const Probe& probe, const ToolCallSyntax& synt
 std::optional<std::vector<std::string>> PartsAround(std::string_view text,
                                                     const std::vector<std::string>& words) {
   std::vector<std::string> parts;
-  const auto add = [&](std::string_view part) {
-    auto without = WithoutId(part);
-    if (!without) return false;
-    parts.push_back(*std::move(without));
-    return true;
-  };
   for (const std::string& word : words) {
     const size_t at = text.find(word);
-    if (at == std::string_view::npos || !add(text.substr(0, at))) return std::nullopt;
+    if (at == std::string_view::npos || !AddPart(text.substr(0, at), &parts)) return std::nullopt;
     text.remove_prefix(at + word.size());
   }
-  return add(text) ? std::optional(std::move(parts)) : std::nullopt;
+  return AddPart(text, &parts) ? std::optional(std::move(parts)) : std::nullopt;
 }
 
 std::vector<std::string> WordsOf(size_t call) {

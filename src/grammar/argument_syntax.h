@@ -26,8 +26,10 @@ struct ArgumentSyntax {
 
 // What one argument may be.
 struct ArgumentType {
-  TypeSet types = kAllTypes;    // or fewer
-  std::set<std::string> words;  // strings that `const` and `enum` name
+  TypeSet types = kAllTypes;  // or fewer
+  // Strings that `const` and `enum` name, where it may be something else than a string; not all of
+  // thousands.
+  std::set<std::string> words;
 };
 
 // What the arguments of one tool may be. Thread-safe.

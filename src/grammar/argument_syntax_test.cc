@@ -289,5 +289,26 @@ TEST(ArgumentTypes, AreThoseOfTheSchema) {
   EXPECT_EQ(ArgumentTypes(Json("no schema")).Of("s").types, kAllTypes);
 }
 
+// However many arguments name however many: each would keep them all.
+TEST(ArgumentTypes, KeepNoMoreWordsThanSomeThousands) {
+  Json::Array names;
+  for (int i = 0; i < 5'000; ++i) names.emplace_back(StrCat("word", i));
+  Json::Object properties;
+  for (int i = 0; i < 5'000; ++i) {
+    const Json choice =
+        Json::Array{Json::Object{{"$ref", "#/$defs/E"}}, Json::Object{{"type", "null"}}};
+    properties.emplace_back(StrCat("p", i), Json::Object{{"anyOf", choice}});
+  }
+  const ArgumentTypes types(
+      Json::Object{{"$defs", Json::Object{{"E", Json::Object{{"enum", std::move(names)}}}}},
+                   {"properties", std::move(properties)}});
+  size_t num_words = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    EXPECT_EQ(types.Of(StrCat("p", i)).types, kString | kNull);
+    num_words += types.Of(StrCat("p", i)).words.size();
+  }
+  EXPECT_LE(num_words, 4'000u);
+}
+
 }  // namespace
 }  // namespace aril::grammar

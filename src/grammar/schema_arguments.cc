@@ -18,8 +18,7 @@
 namespace aril::grammar {
 namespace {
 
-// Of alternatives in one another.
-constexpr int kMaxNestedAlternatives = 8;
+// Of GrammarBuilder::kMaxWork.
 constexpr size_t kWorkOfArgument = 100;
 
 constexpr const char* kWhereTexts =
@@ -37,7 +36,10 @@ bool Holds(const std::string& text, const std::string& end) {
 ArgumentTypes::ArgumentTypes(const Json& parameters) {
   SchemaDocument document(parameters);
   const auto type_of = [&](const Json& schema) {
-    return ArgumentType{.types = document.CompiledTypes(&schema), .words = document.Words(&schema)};
+    ArgumentType type = {.types = document.CompiledTypes(&schema), .words = {}};
+    const bool is_mixed = (type.types & kString) != 0 && type.types != kString;
+    if (is_mixed) type.words = document.Words(&schema);
+    return type;
   };
   if (const Json* others = parameters.Find("additionalProperties")) others_ = type_of(*others);
   const Json* properties = parameters.Find("properties");

@@ -19,9 +19,6 @@ constexpr size_t kLooksOfValue = 20;
 // References that lead to one another; more are taken for endless.
 constexpr int kMaxReferences = 32;
 
-// Alternatives in one another; any type may be among more.
-constexpr int kMaxNestedAlternatives = 8;
-
 // With %41 as A, and then ~1 as / and ~0 as ~.
 std::string Unescaped(std::string_view token) {
   std::string bytes;
@@ -176,17 +173,22 @@ std::set<std::string> SchemaDocument::Words(const Json* schema) {
   std::set<std::string> words;
   std::set<const Json*> seen;
   std::vector<const Json*> open = {schema};
-  while (!open.empty()) {
+  const auto may_look = [this] { return words_left_ > 0 && words_left_-- > 0; };
+  while (!open.empty() && may_look()) {
     const Json* one = Follow(open.back());
     open.pop_back();
     if (!seen.insert(one).second) continue;
     for (const Json* value : Values(one).value_or(std::vector<const Json*>())) {
-      if (value->AsString() != nullptr) words.insert(*value->AsString());
+      if (value->AsString() == nullptr) continue;
+      if (!may_look()) return words;
+      words.insert(*value->AsString());
     }
     for (const std::string_view form : {"anyOf", "oneOf", "allOf"}) {
       const Json* inner = one->Find(form);
       if (inner == nullptr || inner->AsArray() == nullptr) continue;
-      for (const Json& alternative : *inner->AsArray()) open.push_back(&alternative);
+      for (const Json& alternative : *inner->AsArray()) {
+        if (open.size() < words_left_) open.push_back(&alternative);
+      }
     }
   }
   return words;

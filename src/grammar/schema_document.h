@@ -16,6 +16,9 @@
 
 namespace aril::grammar {
 
+// Of alternatives in one another that are looked into.
+inline constexpr int kMaxNestedAlternatives = 8;
+
 // Whether two values are the same under JSON Schema, by which 1 is 1.0. False also for objects
 // whose members come in another order.
 bool IsSame(const Json& one, const Json& other);
@@ -36,7 +39,8 @@ class SchemaDocument {
   // Those of what a grammar of the schema allows, or more: without `type`, the ones that its
   // keywords are about.
   TypeSet CompiledTypes(const Json* schema);
-  // The strings that it, or any of its alternatives, names as constants.
+  // The strings that it, or any of its alternatives, names as constants; not all of them once it
+  // has looked at very many for this document.
   std::set<std::string> Words(const Json* schema);
   // The values of `const` or `enum`; nothing is known of other schemas.
   std::optional<std::vector<const Json*>> Values(const Json* schema);
@@ -63,6 +67,8 @@ class SchemaDocument {
   // Names and values that may yet be looked at, so that no schema takes long; when they are used
   // up, nothing is seen.
   size_t looks_left_ = 1'000'000;
+  // Schemas and strings that Words may yet look at: each caller keeps its own.
+  size_t words_left_ = 4'000;
 };
 
 }  // namespace aril::grammar
